@@ -1,0 +1,1 @@
+//! The acknowledgement ledger: which LSN may be confirmed.

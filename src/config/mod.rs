@@ -1,0 +1,1 @@
+//! Debezium's configuration, read from files, environment and command line.

@@ -1,0 +1,5 @@
+//! Kafka: the producer and its delivery reports.
+
+mod options;
+
+pub use options::Options;

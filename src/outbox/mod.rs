@@ -1,0 +1,1 @@
+//! The EventRouter transform: a row of the outbox becomes a routed event.

@@ -1,0 +1,14 @@
+//! The logical decoding output plugin `pgoutput`, protocol version 1 with logical messages, in text format.
+//!
+//! Bytes in, [`Message`]s out, borrowing from the receive buffer.
+//!
+//! # References
+//! PostgreSQL manual, "Logical Replication Message Formats".
+
+mod message;
+mod relation;
+mod tuple;
+
+pub use message::{Begin, Commit, LogicalMessage, Message, OldTuple, decode};
+pub use relation::{Column, Relation, RelationCache, ReplicaIdentity, UnknownRelation};
+pub use tuple::{ColumnValue, Tuple};

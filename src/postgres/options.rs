@@ -1,0 +1,188 @@
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::secret::Secret;
+
+/// How PostgreSQL is reached and what is asked of it. Each field names its Debezium option.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where the server is and who we are.
+    pub server: ServerOptions,
+    /// The slot.
+    pub slot: SlotOptions,
+    /// The publication.
+    pub publication: PublicationOptions,
+    /// What is captured.
+    pub tables: TableOptions,
+    /// `status.update.interval.ms` (default 10 s): how often the walsender hears from us at least.
+    pub status_interval: Duration,
+    /// `outboxd.message.max.bytes` (default 1 GiB): a larger protocol message ends the connection.
+    pub message_bytes_max: usize,
+}
+
+/// Where the server is and who we are.
+#[derive(Debug, Clone)]
+pub struct ServerOptions {
+    /// `database.hostname`: a name, an address, or a folder holding the server's socket.
+    pub host: String,
+    /// `database.port` (5432).
+    pub port: u16,
+    /// `database.user`.
+    pub user: String,
+    /// `database.password`.
+    pub password: Option<Secret>,
+    /// `database.dbname`.
+    pub database: String,
+    /// `database.sslmode` and its files.
+    pub tls: TlsOptions,
+    /// `database.tcpKeepAlive` (true).
+    pub tcp_keepalive: bool,
+    /// `database.initial.statements`: SQL run on the SQL connection, in order.
+    pub initial_statements: Vec<String>,
+    /// `database.query.timeout.ms` (600 s).
+    pub query_timeout: Duration,
+    /// How long one attempt to connect may take (`outboxd.connect.timeout.ms`, 5 s).
+    pub connect_timeout: Duration,
+}
+
+/// `database.sslmode`, with libpq's meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SslMode {
+    /// Never.
+    Disable,
+    /// Only when the server refuses plain text.
+    Allow,
+    /// When the server offers it (Debezium's default).
+    #[default]
+    Prefer,
+    /// Always; the certificate is not looked at (unless `sslrootcert` is set, as in libpq).
+    Require,
+    /// Always; the certificate must come from a trusted authority.
+    VerifyCa,
+    /// Always; and it must name the host.
+    VerifyFull,
+}
+
+/// TLS towards PostgreSQL.
+#[derive(Debug, Clone, Default)]
+pub struct TlsOptions {
+    /// `database.sslmode`.
+    pub mode: SslMode,
+    /// `database.sslrootcert`: PEM file of trusted authorities; the system's when absent.
+    pub root_cert: Option<PathBuf>,
+    /// `database.sslcert`: PEM file of our certificate.
+    pub cert: Option<PathBuf>,
+    /// `database.sslkey`: our key, PEM or PKCS#8 DER as pgjdbc wants it.
+    pub key: Option<PathBuf>,
+    /// `database.sslpassword`: opens the key.
+    pub key_password: Option<Secret>,
+}
+
+/// The replication slot.
+#[derive(Debug, Clone)]
+pub struct SlotOptions {
+    /// `slot.name` (debezium).
+    pub name: SlotName,
+    /// `slot.drop.on.stop` (false).
+    pub drop_on_stop: bool,
+    /// `slot.failover` (false).
+    pub failover: bool,
+    /// `slot.max.retries` and `slot.retry.delay.ms`, when said: how often a slot held by another program is tried again.
+    pub retry: Option<SlotRetry>,
+    /// `slot.stream.params`: more options for pgoutput.
+    pub stream_params: Vec<(String, String)>,
+}
+
+/// How often, and how far apart, an occupied slot is tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotRetry {
+    /// `slot.max.retries` (6).
+    pub retries_max: u32,
+    /// `slot.retry.delay.ms` (10 s).
+    pub delay: Duration,
+}
+
+/// A name that PostgreSQL accepts for a slot: 1 to 63 of `a-z`, `0-9` and `_`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotName(String);
+
+/// A text that is no slot name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a slot name: 1 to 63 of a-z, 0-9 and _")]
+pub struct InvalidSlotName(String);
+
+impl SlotName {
+    /// Checks the name.
+    ///
+    /// # Errors
+    /// When PostgreSQL would refuse it.
+    pub fn new(name: impl Into<String>) -> Result<Self, InvalidSlotName> {
+        let name = name.into();
+        let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+        if (1..=63).contains(&name.len()) && name.bytes().all(legal) {
+            Ok(Self(name))
+        } else {
+            Err(InvalidSlotName(name))
+        }
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for SlotName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The publication.
+#[derive(Debug, Clone)]
+pub struct PublicationOptions {
+    /// `publication.name` (`dbz_publication`).
+    pub name: String,
+    /// `publication.autocreate.mode`.
+    pub autocreate: Autocreate,
+    /// Which operations a publication that we make carries.
+    pub operations: PublishedOperations,
+    /// `publish.via.partition.root` (false), for a publication that we make.
+    pub via_partition_root: bool,
+}
+
+/// `publication.autocreate.mode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Autocreate {
+    /// It must exist.
+    Disabled,
+    /// `FOR ALL TABLES`.
+    AllTables,
+    /// For the captured tables; altered when they differ. Our default, where Debezium's is `all_tables`.
+    Filtered,
+    /// Without tables.
+    NoTables,
+}
+
+/// Which operations a publication that we make carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PublishedOperations {
+    /// Inserts: all that an outbox sends. Deletes then need no replica identity.
+    Inserts,
+    /// PostgreSQL's default: insert, update, delete and truncate.
+    All,
+}
+
+/// What is captured: anchored, case-insensitive Java regular expressions, as Debezium reads them.
+#[derive(Debug, Clone, Default)]
+pub struct TableOptions {
+    /// `schema.include.list`.
+    pub schema_include: Vec<String>,
+    /// `schema.exclude.list`.
+    pub schema_exclude: Vec<String>,
+    /// `table.include.list`, on `schema.table`. Empty means: every table that has the router's columns.
+    pub table_include: Vec<String>,
+    /// `table.exclude.list`.
+    pub table_exclude: Vec<String>,
+}

@@ -1,0 +1,1 @@
+//! Begin … Commit: stamps each change with its place and hands it on.

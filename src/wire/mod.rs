@@ -1,0 +1,7 @@
+//! Primitive reading: a checked big-endian cursor over borrowed bytes, and the framing of backend messages.
+
+mod frame;
+mod reader;
+
+pub use frame::{Frame, FrameError, ReceiveBuffer};
+pub use reader::{DecodeError, Reader, Shortage};

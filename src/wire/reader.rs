@@ -1,0 +1,188 @@
+use std::str;
+
+/// Why a message cannot be read: which message, at which byte of its body, and what is wrong there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("message {message} cannot be read at byte {offset}: {kind}")]
+pub struct DecodeError {
+    /// The protocol's name of the message.
+    pub message: &'static str,
+    /// Offset from the start of the message's body.
+    pub offset: usize,
+    /// What is wrong.
+    pub kind: Shortage,
+}
+
+/// What is wrong with a message's bytes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Shortage {
+    /// The body ends inside a field.
+    #[error("{wanted} more bytes were announced, {left} are left")]
+    Truncated {
+        /// Bytes that the field needs.
+        wanted: usize,
+        /// Bytes that are there.
+        left: usize,
+    },
+    /// A string without its terminating zero byte.
+    #[error("a string has no end")]
+    Unterminated,
+    /// A string that is not UTF-8.
+    #[error("a string is not UTF-8")]
+    NotUtf8,
+    /// A tag that the protocol does not define here.
+    #[error("unknown tag {0:#04x}")]
+    UnknownTag(u8),
+    /// A negative length or count.
+    #[error("a length of {0} is negative")]
+    NegativeLength(i32),
+    /// Bytes after the last field.
+    #[error("{0} bytes are left after the last field")]
+    TrailingBytes(usize),
+}
+
+/// A cursor that never reads past the end and never copies.
+#[derive(Debug, Clone)]
+pub struct Reader<'a> {
+    message: &'static str,
+    body: &'a [u8],
+    offset: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads `body` of the message called `message`.
+    #[must_use]
+    pub const fn new(message: &'static str, body: &'a [u8]) -> Self {
+        Self { message, body, offset: 0 }
+    }
+
+    /// Gives errors the name of the message once its tag is known.
+    pub const fn name(&mut self, message: &'static str) {
+        self.message = message;
+    }
+
+    /// How many bytes are left.
+    #[must_use]
+    pub const fn left(&self) -> usize {
+        self.body.len().saturating_sub(self.offset)
+    }
+
+    /// An error at the current offset.
+    #[must_use]
+    pub const fn error(&self, kind: Shortage) -> DecodeError {
+        DecodeError { message: self.message, offset: self.offset, kind }
+    }
+
+    /// The next `count` bytes.
+    ///
+    /// # Errors
+    /// When fewer are left.
+    pub fn bytes(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
+        let rest = self.body.get(self.offset..).unwrap_or_default();
+        let Some(bytes) = rest.get(..count) else {
+            return Err(self.error(Shortage::Truncated { wanted: count, left: rest.len() }));
+        };
+        self.offset = self.offset.saturating_add(count);
+        Ok(bytes)
+    }
+
+    /// All that is left.
+    pub fn rest(&mut self) -> &'a [u8] {
+        let rest = self.body.get(self.offset..).unwrap_or_default();
+        self.offset = self.body.len();
+        rest
+    }
+
+    /// A byte.
+    ///
+    /// # Errors
+    /// When none is left.
+    pub fn u8(&mut self) -> Result<u8, DecodeError> {
+        let [byte] = self.array()?;
+        Ok(byte)
+    }
+
+    /// An unsigned 16-bit number.
+    ///
+    /// # Errors
+    /// When fewer than two bytes are left.
+    pub fn u16(&mut self) -> Result<u16, DecodeError> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    /// An unsigned 32-bit number.
+    ///
+    /// # Errors
+    /// When fewer than four bytes are left.
+    pub fn u32(&mut self) -> Result<u32, DecodeError> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    /// A signed 32-bit number.
+    ///
+    /// # Errors
+    /// When fewer than four bytes are left.
+    pub fn i32(&mut self) -> Result<i32, DecodeError> {
+        self.array().map(i32::from_be_bytes)
+    }
+
+    /// An unsigned 64-bit number.
+    ///
+    /// # Errors
+    /// When fewer than eight bytes are left.
+    pub fn u64(&mut self) -> Result<u64, DecodeError> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    /// A signed 64-bit number.
+    ///
+    /// # Errors
+    /// When fewer than eight bytes are left.
+    pub fn i64(&mut self) -> Result<i64, DecodeError> {
+        self.array().map(i64::from_be_bytes)
+    }
+
+    /// A 32-bit length that must not be negative.
+    ///
+    /// # Errors
+    /// When it is, or fewer than four bytes are left.
+    pub fn length(&mut self) -> Result<usize, DecodeError> {
+        let at = self.clone();
+        let length = self.i32()?;
+        usize::try_from(length).map_err(|_| at.error(Shortage::NegativeLength(length)))
+    }
+
+    /// A zero-terminated UTF-8 string, without its zero.
+    ///
+    /// # Errors
+    /// When there is no zero, or the bytes are not UTF-8.
+    pub fn cstr(&mut self) -> Result<&'a str, DecodeError> {
+        let rest = self.body.get(self.offset..).unwrap_or_default();
+        let Some(end) = memchr::memchr(0, rest) else {
+            return Err(self.error(Shortage::Unterminated));
+        };
+        let text =
+            str::from_utf8(rest.get(..end).unwrap_or_default()).map_err(|_| self.error(Shortage::NotUtf8))?;
+        self.offset = self.offset.saturating_add(end).saturating_add(1);
+        Ok(text)
+    }
+
+    /// Checks that nothing is left.
+    ///
+    /// # Errors
+    /// When something is.
+    pub const fn end(&self) -> Result<(), DecodeError> {
+        match self.left() {
+            0 => Ok(()),
+            left => Err(self.error(Shortage::TrailingBytes(left))),
+        }
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let rest = self.body.get(self.offset..).unwrap_or_default();
+        let Some(array) = rest.first_chunk::<N>() else {
+            return Err(self.error(Shortage::Truncated { wanted: N, left: rest.len() }));
+        };
+        self.offset = self.offset.saturating_add(N);
+        Ok(*array)
+    }
+}
