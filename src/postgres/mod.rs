@@ -1,5 +1,24 @@
 //! PostgreSQL: one replication connection of our own, one SQL connection of tokio-postgres.
 
+mod catalog;
+mod connection;
+mod error;
+mod login;
 mod options;
+mod publication;
+mod slot;
+mod socket;
+mod sql;
+mod stream;
+mod tables;
+mod tls;
 
+pub use catalog::{PublicationFacts, ServerFacts, SlotFacts, TableFacts};
+pub use connection::{Connection, Rows, TlsSetup};
+pub use error::{Error, SlotHolder};
 pub use options::*;
+pub use publication::Publication;
+pub use slot::Slot;
+pub use sql::Sql;
+pub use stream::ReplicationStream;
+pub use tables::{InvalidPattern, TableFilter};

@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::secret::Secret;
@@ -45,6 +45,24 @@ pub struct ServerOptions {
     pub connect_timeout: Duration,
 }
 
+impl ServerOptions {
+    /// How messages name the server.
+    #[must_use]
+    pub fn address(&self) -> String {
+        match self.unix_socket() {
+            Some(path) => path.display().to_string(),
+            None if self.host.contains(':') => format!("[{}]:{}", self.host, self.port),
+            None => format!("{}:{}", self.host, self.port),
+        }
+    }
+
+    /// The socket's path, when `database.hostname` is a folder.
+    #[must_use]
+    pub fn unix_socket(&self) -> Option<PathBuf> {
+        self.host.starts_with('/').then(|| Path::new(&self.host).join(format!(".s.PGSQL.{}", self.port)))
+    }
+}
+
 /// `database.sslmode`, with libpq's meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SslMode {
@@ -61,6 +79,31 @@ pub enum SslMode {
     VerifyCa,
     /// Always; and it must name the host.
     VerifyFull,
+}
+
+impl SslMode {
+    /// Every mode with its name.
+    pub const ALL: [(&'static str, Self); 6] = [
+        ("disable", Self::Disable),
+        ("allow", Self::Allow),
+        ("prefer", Self::Prefer),
+        ("require", Self::Require),
+        ("verify-ca", Self::VerifyCa),
+        ("verify-full", Self::VerifyFull),
+    ];
+
+    /// The mode's name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Disable => "disable",
+            Self::Allow => "allow",
+            Self::Prefer => "prefer",
+            Self::Require => "require",
+            Self::VerifyCa => "verify-ca",
+            Self::VerifyFull => "verify-full",
+        }
+    }
 }
 
 /// TLS towards PostgreSQL.

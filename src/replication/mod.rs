@@ -1,1 +1,12 @@
 //! The streaming replication sub-protocol: XLogData, keepalives, standby status updates, and its commands.
+//!
+//! # References
+//! PostgreSQL manual, "Streaming Replication Protocol".
+
+mod command;
+mod feedback;
+mod message;
+
+pub use command::{CreateSlot, StartReplication};
+pub use feedback::Feedback;
+pub use message::{PrimaryKeepalive, ReplicationMessage, StandbyStatusUpdate, XLogData, decode};

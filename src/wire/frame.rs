@@ -63,19 +63,22 @@ impl ReceiveBuffer {
     /// When the length word is impossible or over the limit; the stream is then useless.
     pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, FrameError> {
         self.release();
-        let Some(&[tag, a, b, c, d]) = self.bytes.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
-        let length = u32::from_be_bytes([a, b, c, d]);
-        let tag_name = char::from(tag);
-        let whole = usize::try_from(length).unwrap_or(usize::MAX).saturating_add(1);
-        if whole < HEADER_BYTES {
-            return Err(FrameError::TooShort { tag: tag_name, length });
-        }
-        if whole > self.limit {
-            return Err(FrameError::TooLong { tag: tag_name, length, limit: self.limit });
-        }
-        let Some(body) = self.bytes.get(HEADER_BYTES..whole) else { return Ok(None) };
+        let Some(whole) = self.frame_length()? else { return Ok(None) };
+        let (Some(&tag), Some(body)) = (self.bytes.first(), self.bytes.get(HEADER_BYTES..whole)) else {
+            return Ok(None);
+        };
         self.taken = whole;
         Ok(Some(Frame { tag, body }))
+    }
+
+    /// The tag of the message that [`Self::next_frame`] would give, if it has one to give.
+    ///
+    /// # Errors
+    /// As [`Self::next_frame`].
+    pub fn next_tag(&mut self) -> Result<Option<u8>, FrameError> {
+        self.release();
+        let complete = self.frame_length()?.is_some_and(|whole| whole <= self.bytes.len());
+        Ok(self.bytes.first().copied().filter(|_| complete))
     }
 
     /// Where the next read appends, with room for at least one large read or the rest of a started message.
@@ -93,6 +96,20 @@ impl ReceiveBuffer {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.len() <= self.taken
+    }
+
+    /// Length of the message at the front, header included, once its header is there.
+    fn frame_length(&self) -> Result<Option<usize>, FrameError> {
+        let Some(&[tag, a, b, c, d]) = self.bytes.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
+        let (tag, length) = (char::from(tag), u32::from_be_bytes([a, b, c, d]));
+        let whole = usize::try_from(length).unwrap_or(usize::MAX).saturating_add(1);
+        if whole < HEADER_BYTES {
+            return Err(FrameError::TooShort { tag, length });
+        }
+        if whole > self.limit {
+            return Err(FrameError::TooLong { tag, length, limit: self.limit });
+        }
+        Ok(Some(whole))
     }
 
     fn release(&mut self) {

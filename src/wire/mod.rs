@@ -1,7 +1,9 @@
 //! Primitive reading: a checked big-endian cursor over borrowed bytes, and the framing of backend messages.
 
+mod backend;
 mod frame;
 mod reader;
 
+pub use backend::{Authentication, BackendMessage, ServerError};
 pub use frame::{Frame, FrameError, ReceiveBuffer};
 pub use reader::{DecodeError, Reader, Shortage};

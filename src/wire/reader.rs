@@ -166,6 +166,19 @@ impl<'a> Reader<'a> {
         Ok(text)
     }
 
+    /// A zero-terminated string of the server's own words, whose encoding is not known before login.
+    ///
+    /// # Errors
+    /// When there is no zero.
+    pub fn cstr_lossy(&mut self) -> Result<String, DecodeError> {
+        let rest = self.body.get(self.offset..).unwrap_or_default();
+        let Some(end) = memchr::memchr(0, rest) else {
+            return Err(self.error(Shortage::Unterminated));
+        };
+        self.offset = self.offset.saturating_add(end).saturating_add(1);
+        Ok(String::from_utf8_lossy(rest.get(..end).unwrap_or_default()).into_owned())
+    }
+
     /// Checks that nothing is left.
     ///
     /// # Errors

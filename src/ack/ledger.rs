@@ -1,0 +1,349 @@
+use std::collections::VecDeque;
+
+use crate::wal::{Lsn, PgTimestamp};
+
+/// Names the transaction that a record belongs to. It travels with the record and comes back in its delivery report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ticket(pub usize);
+
+/// A sequence of events that cannot happen while the protocol and the producer keep their word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LedgerError {
+    /// A transaction began inside another.
+    #[error("transaction with commit at {commit_lsn} begins inside another")]
+    BeginInsideTransaction {
+        /// The commit LSN that `Begin` announced.
+        commit_lsn: Lsn,
+    },
+    /// A record or a commit came outside a transaction.
+    #[error("a change or commit came outside a transaction")]
+    OutsideTransaction,
+    /// Transactions did not come in commit order.
+    #[error("transaction with commit at {commit_lsn} comes after {previous}")]
+    CommitOrder {
+        /// The commit LSN that `Begin` announced.
+        commit_lsn: Lsn,
+        /// The commit LSN before it.
+        previous: Lsn,
+    },
+    /// `Commit` does not close the transaction that `Begin` opened.
+    #[error("commit at {found} (end {end}) closes the transaction that announced {announced}")]
+    CommitMismatch {
+        /// What `Begin` announced.
+        announced: Lsn,
+        /// What `Commit` says.
+        found: Lsn,
+        /// The `end_lsn` that `Commit` says.
+        end: Lsn,
+    },
+    /// A delivery report for a record that was never handed over, or for the second time.
+    #[error("a delivery report names ticket {0:?}, which has nothing outstanding")]
+    UnknownTicket(Ticket),
+}
+
+/// One FIFO of transactions and keepalive marks, in the order in which they arrived on the connection.
+///
+/// # Invariants
+/// 1. Every transaction with a commit LSN below the frontier is wholly acknowledged, or had nothing to send.
+/// 2. The frontier is an `end_lsn`, a mark, or where it began; it never goes back and never passes what arrived.
+/// 3. A keepalive counts only once everything that arrived before it is acknowledged.
+///
+/// A transaction takes one entry whatever its size. One that commits with nothing outstanding becomes a mark, and
+/// neighbouring marks are one, so there are at most twice as many entries as records in flight.
+#[derive(Debug)]
+pub struct Ledger {
+    entries: VecDeque<Entry>,
+    /// The ticket of the first entry.
+    first: usize,
+    frontier: Lsn,
+    /// The commit LSN of the latest transaction.
+    latest_commit: Lsn,
+    open: bool,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Transaction { commit_lsn: Lsn, end_lsn: Option<Lsn>, commit_time: PgTimestamp, outstanding: u64 },
+    Mark(Lsn),
+}
+
+impl Ledger {
+    /// An empty ledger whose frontier is the slot's `confirmed_flush_lsn`.
+    #[must_use]
+    pub const fn new(confirmed: Lsn) -> Self {
+        Self {
+            entries: VecDeque::new(),
+            first: 0,
+            frontier: confirmed,
+            latest_commit: Lsn::ZERO,
+            open: false,
+        }
+    }
+
+    /// A transaction begins.
+    ///
+    /// # Errors
+    /// When one is open already, or it does not follow in commit order.
+    pub fn begin(&mut self, commit_lsn: Lsn, commit_time: PgTimestamp) -> Result<(), LedgerError> {
+        if self.open {
+            return Err(LedgerError::BeginInsideTransaction { commit_lsn });
+        }
+        if commit_lsn < self.latest_commit {
+            return Err(LedgerError::CommitOrder { commit_lsn, previous: self.latest_commit });
+        }
+        self.latest_commit = commit_lsn;
+        self.open = true;
+        self.entries.push_back(Entry::Transaction { commit_lsn, end_lsn: None, commit_time, outstanding: 0 });
+        Ok(())
+    }
+
+    /// A record of the open transaction is about to be handed to the producer.
+    ///
+    /// # Errors
+    /// When no transaction is open.
+    pub fn issue(&mut self) -> Result<Ticket, LedgerError> {
+        let last = self.entries.len().wrapping_sub(1);
+        match self.entries.back_mut() {
+            Some(Entry::Transaction { outstanding, end_lsn: None, .. }) => {
+                *outstanding = outstanding.saturating_add(1);
+                Ok(Ticket(self.first.wrapping_add(last)))
+            }
+            _ => Err(LedgerError::OutsideTransaction),
+        }
+    }
+
+    /// The open transaction is complete; nothing more will be issued for it.
+    ///
+    /// # Errors
+    /// When none is open, or the commit is not the one that `begin` announced.
+    pub fn commit(&mut self, commit_lsn: Lsn, end_lsn: Lsn) -> Result<(), LedgerError> {
+        let Some(Entry::Transaction { commit_lsn: announced, end_lsn: end @ None, outstanding, .. }) =
+            self.entries.back_mut()
+        else {
+            return Err(LedgerError::OutsideTransaction);
+        };
+        if *announced != commit_lsn || end_lsn < commit_lsn {
+            return Err(LedgerError::CommitMismatch {
+                announced: *announced,
+                found: commit_lsn,
+                end: end_lsn,
+            });
+        }
+        *end = Some(end_lsn);
+        self.open = false;
+        if *outstanding == 0 {
+            self.entries.pop_back();
+            self.push_mark(end_lsn);
+        }
+        self.advance();
+        Ok(())
+    }
+
+    /// A keepalive said that all WAL before `wal_end` has been sent. Inside a transaction it says nothing of use.
+    pub fn mark(&mut self, wal_end: Lsn) {
+        if !self.open && wal_end > self.frontier {
+            self.push_mark(wal_end);
+            self.advance();
+        }
+    }
+
+    /// `count` records of a ticket are acknowledged by the broker.
+    ///
+    /// # Errors
+    /// When the ticket has not that many outstanding.
+    pub fn acknowledge(&mut self, ticket: Ticket, count: u64) -> Result<(), LedgerError> {
+        let index = ticket.0.wrapping_sub(self.first);
+        match self.entries.get_mut(index) {
+            Some(Entry::Transaction { outstanding, .. }) if *outstanding >= count => {
+                *outstanding = outstanding.saturating_sub(count);
+            }
+            _ => return Err(LedgerError::UnknownTicket(ticket)),
+        }
+        if index == 0 {
+            self.advance();
+        }
+        Ok(())
+    }
+
+    /// Everything before this is acknowledged, or had nothing to send.
+    #[must_use]
+    pub const fn frontier(&self) -> Lsn {
+        self.frontier
+    }
+
+    /// Whether nothing is outstanding; an open transaction counts as outstanding.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Whether a transaction is open.
+    #[must_use]
+    pub const fn in_transaction(&self) -> bool {
+        self.open
+    }
+
+    /// When the transaction of `ticket` committed, while it is in the ledger.
+    #[must_use]
+    pub fn commit_time(&self, ticket: Ticket) -> Option<PgTimestamp> {
+        match self.entries.get(ticket.0.wrapping_sub(self.first))? {
+            Entry::Transaction { commit_time, .. } => Some(*commit_time),
+            Entry::Mark(_) => None,
+        }
+    }
+
+    /// The commit LSN of the transaction of `ticket`, while it is in the ledger.
+    #[must_use]
+    pub fn commit_lsn(&self, ticket: Ticket) -> Option<Lsn> {
+        match self.entries.get(ticket.0.wrapping_sub(self.first))? {
+            Entry::Transaction { commit_lsn, .. } => Some(*commit_lsn),
+            Entry::Mark(_) => None,
+        }
+    }
+
+    /// When the oldest transaction that is not wholly acknowledged committed.
+    #[must_use]
+    pub fn oldest_unacknowledged(&self) -> Option<PgTimestamp> {
+        match self.entries.front()? {
+            Entry::Transaction { commit_time, .. } => Some(*commit_time),
+            Entry::Mark(_) => None,
+        }
+    }
+
+    fn push_mark(&mut self, lsn: Lsn) {
+        match self.entries.back_mut() {
+            Some(Entry::Mark(last)) => *last = lsn.max(*last),
+            _ => self.entries.push_back(Entry::Mark(lsn)),
+        }
+    }
+
+    fn advance(&mut self) {
+        while let Some(Entry::Mark(lsn) | Entry::Transaction { end_lsn: Some(lsn), outstanding: 0, .. }) =
+            self.entries.front()
+        {
+            self.frontier = self.frontier.max(*lsn);
+            self.entries.pop_front();
+            self.first = self.first.wrapping_add(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const TIME: PgTimestamp = PgTimestamp(0);
+
+    /// What may happen next; numbers choose among what is possible.
+    #[derive(Debug, Clone)]
+    enum Step {
+        Transaction { gap: u8, records: u8, marks_inside: bool },
+        Keepalive { gap: u8 },
+        Acknowledge { which: usize },
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        prop::collection::vec(
+            prop_oneof![
+                (any::<u8>(), 0u8..4, any::<bool>()).prop_map(|(gap, records, marks_inside)| {
+                    Step::Transaction { gap, records, marks_inside }
+                }),
+                any::<u8>().prop_map(|gap| Step::Keepalive { gap }),
+                any::<usize>().prop_map(|which| Step::Acknowledge { which }),
+            ],
+            0..200,
+        )
+    }
+
+    /// The same by brute force: every arrival kept for ever, the prefix counted anew each time.
+    #[derive(Default)]
+    struct Naive {
+        arrivals: Vec<(Lsn, usize)>,
+    }
+
+    impl Naive {
+        fn frontier(&self) -> Lsn {
+            let prefix = self.arrivals.iter().take_while(|(_, outstanding)| *outstanding == 0);
+            prefix.map(|(lsn, _)| *lsn).max().unwrap_or_default()
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_frontier_is_that_of_the_naive_model(steps in steps()) {
+            let (mut ledger, mut naive, mut wal) = (Ledger::new(Lsn::ZERO), Naive::default(), 1u64);
+            let mut outstanding: Vec<(Ticket, usize)> = Vec::new();
+            for step in steps {
+                let before = ledger.frontier();
+                match step {
+                    Step::Transaction { gap, records, marks_inside } => {
+                        let commit = Lsn::new(wal + u64::from(gap));
+                        wal = commit.get() + 1;
+                        ledger.begin(commit, TIME).unwrap();
+                        for _ in 0..records {
+                            outstanding.push((ledger.issue().unwrap(), naive.arrivals.len()));
+                            if marks_inside { ledger.mark(commit); }
+                        }
+                        prop_assert!(ledger.frontier() <= commit);
+                        ledger.commit(commit, Lsn::new(wal)).unwrap();
+                        naive.arrivals.push((Lsn::new(wal), usize::from(records)));
+                    }
+                    Step::Keepalive { gap } => {
+                        wal += u64::from(gap);
+                        ledger.mark(Lsn::new(wal));
+                        naive.arrivals.push((Lsn::new(wal), 0));
+                    }
+                    Step::Acknowledge { which } if !outstanding.is_empty() => {
+                        let (ticket, arrival) = outstanding.swap_remove(which % outstanding.len());
+                        ledger.acknowledge(ticket, 1).unwrap();
+                        naive.arrivals[arrival].1 -= 1;
+                    }
+                    Step::Acknowledge { .. } => {}
+                }
+                prop_assert_eq!(ledger.frontier(), naive.frontier());
+                prop_assert!(ledger.frontier() >= before);
+                prop_assert!(ledger.entries.len() <= 2 * outstanding.len() + 1);
+            }
+            for (ticket, _) in outstanding {
+                ledger.acknowledge(ticket, 1).unwrap();
+            }
+            prop_assert!(ledger.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_keepalive_behind_an_unacknowledged_transaction_waits_for_it() {
+        let mut ledger = Ledger::new(Lsn::new(5));
+        ledger.begin(Lsn::new(10), TIME).unwrap();
+        let ticket = ledger.issue().unwrap();
+        ledger.commit(Lsn::new(10), Lsn::new(11)).unwrap();
+        ledger.mark(Lsn::new(50));
+        assert_eq!(ledger.frontier(), Lsn::new(5));
+        ledger.acknowledge(ticket, 1).unwrap();
+        assert_eq!(ledger.frontier(), Lsn::new(50));
+    }
+
+    #[test]
+    fn an_acknowledged_row_of_an_open_transaction_confirms_nothing() {
+        let mut ledger = Ledger::new(Lsn::ZERO);
+        ledger.begin(Lsn::new(10), TIME).unwrap();
+        let ticket = ledger.issue().unwrap();
+        ledger.acknowledge(ticket, 1).unwrap();
+        ledger.mark(Lsn::new(10));
+        assert_eq!(ledger.frontier(), Lsn::ZERO);
+        assert_eq!(ledger.acknowledge(ticket, 1), Err(LedgerError::UnknownTicket(ticket)));
+    }
+
+    #[test]
+    fn what_the_protocol_forbids_is_an_error() {
+        let mut ledger = Ledger::new(Lsn::ZERO);
+        assert_eq!(ledger.issue(), Err(LedgerError::OutsideTransaction));
+        assert_eq!(ledger.commit(Lsn::new(1), Lsn::new(2)), Err(LedgerError::OutsideTransaction));
+        ledger.begin(Lsn::new(10), TIME).unwrap();
+        assert!(matches!(ledger.begin(Lsn::new(11), TIME), Err(LedgerError::BeginInsideTransaction { .. })));
+        assert!(matches!(ledger.commit(Lsn::new(9), Lsn::new(12)), Err(LedgerError::CommitMismatch { .. })));
+        ledger.commit(Lsn::new(10), Lsn::new(12)).unwrap();
+        assert!(matches!(ledger.begin(Lsn::new(9), TIME), Err(LedgerError::CommitOrder { .. })));
+    }
+}

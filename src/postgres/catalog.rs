@@ -1,0 +1,223 @@
+//! What the SQL connection reads: the server's settings, tables, the publication, the slot.
+
+use super::sql::Sql;
+use super::{Error, SlotName};
+use crate::wal::{Lsn, Oid};
+
+/// What matters of the server.
+#[derive(Debug, Clone)]
+pub struct ServerFacts {
+    /// `server_version_num`, for instance 180004.
+    pub version_num: i32,
+    /// `wal_level`.
+    pub wal_level: String,
+    /// Whether it is a standby.
+    pub in_recovery: bool,
+    /// `wal_sender_timeout` in milliseconds; 0 is never.
+    pub wal_sender_timeout_ms: i64,
+    /// `server_encoding`.
+    pub encoding: String,
+    /// `max_slot_wal_keep_size` in megabytes; -1 is no limit.
+    pub slot_wal_keep_mb: i64,
+    /// Free replication slots.
+    pub free_slots: i64,
+    /// Free walsenders.
+    pub free_wal_senders: i64,
+    /// `idle_replication_slot_timeout` in seconds (PostgreSQL 18); 0 is never.
+    pub idle_slot_timeout_s: i64,
+}
+
+/// A table that logical decoding could send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableFacts {
+    /// Its object id.
+    pub oid: Oid,
+    /// Its schema.
+    pub schema: String,
+    /// Its name.
+    pub name: String,
+    /// Whether it is a partitioned table's root or branch (`relkind = 'p'`).
+    pub partitioned: bool,
+    /// The topmost table that it is a partition of.
+    pub root: Option<Oid>,
+    /// Whether its changes reach the WAL (`relpersistence = 'p'`).
+    pub logged: bool,
+    /// Names of its columns.
+    pub columns: Vec<String>,
+}
+
+/// A publication.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PublicationFacts {
+    /// `FOR ALL TABLES`.
+    pub all_tables: bool,
+    /// Whether inserts are published.
+    pub inserts: bool,
+    /// `publish_via_partition_root`.
+    pub via_root: bool,
+    /// The tables named in it.
+    pub tables: Vec<Oid>,
+    /// The tables that it really publishes (`pg_publication_tables`), leaves or roots.
+    pub published: Vec<(String, String)>,
+}
+
+/// A replication slot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotFacts {
+    /// `plugin`; none for a physical slot.
+    pub plugin: Option<String>,
+    /// `database`.
+    pub database: Option<String>,
+    /// `active_pid`.
+    pub active_pid: Option<i32>,
+    /// The holder's `application_name`, when we may see it.
+    pub application: Option<String>,
+    /// The holder's address.
+    pub client: Option<String>,
+    /// `confirmed_flush_lsn`.
+    pub confirmed_flush_lsn: Option<Lsn>,
+    /// `restart_lsn`.
+    pub restart_lsn: Option<Lsn>,
+    /// `wal_status`: reserved, extended, unreserved or lost.
+    pub wal_status: Option<String>,
+    /// `safe_wal_size` in bytes.
+    pub safe_wal_bytes: Option<i64>,
+    /// WAL that the slot holds back, in bytes.
+    pub retained_bytes: i64,
+    /// The end of the WAL now.
+    pub server_lsn: Lsn,
+}
+
+const SERVER: &str = "
+select current_setting('server_version_num')::int, current_setting('wal_level'), pg_is_in_recovery(),
+       (select setting::bigint from pg_settings where name = 'wal_sender_timeout'),
+       current_setting('server_encoding'),
+       (select setting::bigint from pg_settings where name = 'max_slot_wal_keep_size'),
+       current_setting('max_replication_slots')::bigint - (select count(*) from pg_replication_slots),
+       current_setting('max_wal_senders')::bigint - (select count(*) from pg_stat_replication),
+       coalesce((select case unit when 'min' then setting::bigint * 60 else setting::bigint end
+                 from pg_settings where name = 'idle_replication_slot_timeout'), 0)";
+
+const TABLES: &str = "
+select c.oid, n.nspname::text, c.relname::text, c.relkind = 'p', c.relpersistence = 'p',
+       (select r.relid::oid from pg_partition_ancestors(c.oid) with ordinality r(relid, ord)
+        where c.relispartition order by ord desc limit 1),
+       array(select a.attname::text from pg_attribute a
+             where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped order by a.attnum)
+from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where c.relkind in ('r', 'p') and n.nspname not in ('pg_catalog', 'information_schema')
+  and n.nspname !~ '^pg_(toast|temp)' order by 2, 3";
+
+const PUBLICATION: &str = "
+select p.puballtables, p.pubinsert, p.pubviaroot,
+       array(select r.prrelid from pg_publication_rel r where r.prpubid = p.oid),
+       array(select t.schemaname::text from pg_publication_tables t where t.pubname = p.pubname order by t.schemaname, t.tablename),
+       array(select t.tablename::text from pg_publication_tables t where t.pubname = p.pubname order by t.schemaname, t.tablename)
+from pg_publication p where p.pubname = $1";
+
+const SLOT: &str = "
+select s.plugin::text, s.database::text, s.active_pid, a.application_name, host(a.client_addr),
+       s.confirmed_flush_lsn::text, s.restart_lsn::text, s.wal_status, s.safe_wal_size,
+       coalesce(pg_wal_lsn_diff(l.lsn, s.restart_lsn), 0)::bigint, l.lsn::text
+from pg_replication_slots s
+     cross join (select case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_lsn() end as lsn) l
+     left join pg_stat_activity a on a.pid = s.active_pid
+where s.slot_name = $1";
+
+impl Sql {
+    /// The server's settings.
+    ///
+    /// # Errors
+    /// When the query fails.
+    pub async fn server(&self) -> Result<ServerFacts, Error> {
+        const DOING: &str = "reading the server's settings";
+        let row = one(self.query(DOING, SERVER, &[]).await?, DOING)?;
+        let get = |error| Error::sql(DOING, error);
+        Ok(ServerFacts {
+            version_num: row.try_get(0).map_err(get)?,
+            wal_level: row.try_get(1).map_err(get)?,
+            in_recovery: row.try_get(2).map_err(get)?,
+            wal_sender_timeout_ms: row.try_get(3).map_err(get)?,
+            encoding: row.try_get(4).map_err(get)?,
+            slot_wal_keep_mb: row.try_get(5).map_err(get)?,
+            free_slots: row.try_get(6).map_err(get)?,
+            free_wal_senders: row.try_get(7).map_err(get)?,
+            idle_slot_timeout_s: row.try_get(8).map_err(get)?,
+        })
+    }
+
+    /// Every user table, partitions included.
+    ///
+    /// # Errors
+    /// When the query fails.
+    pub async fn tables(&self) -> Result<Vec<TableFacts>, Error> {
+        const DOING: &str = "reading the tables";
+        let get = |error| Error::sql(DOING, error);
+        let rows = self.query(DOING, TABLES, &[]).await?;
+        rows.iter()
+            .map(|row| {
+                Ok(TableFacts {
+                    oid: Oid(row.try_get(0).map_err(get)?),
+                    schema: row.try_get(1).map_err(get)?,
+                    name: row.try_get(2).map_err(get)?,
+                    partitioned: row.try_get(3).map_err(get)?,
+                    logged: row.try_get(4).map_err(get)?,
+                    root: row.try_get::<_, Option<u32>>(5).map_err(get)?.map(Oid),
+                    columns: row.try_get(6).map_err(get)?,
+                })
+            })
+            .collect()
+    }
+
+    /// The publication of this name.
+    ///
+    /// # Errors
+    /// When the query fails.
+    pub async fn publication(&self, name: &str) -> Result<Option<PublicationFacts>, Error> {
+        const DOING: &str = "reading the publication";
+        let get = |error| Error::sql(DOING, error);
+        let rows = self.query(DOING, PUBLICATION, &[&name]).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let schemas: Vec<String> = row.try_get(4).map_err(get)?;
+        let tables: Vec<String> = row.try_get(5).map_err(get)?;
+        Ok(Some(PublicationFacts {
+            all_tables: row.try_get(0).map_err(get)?,
+            inserts: row.try_get(1).map_err(get)?,
+            via_root: row.try_get(2).map_err(get)?,
+            tables: row.try_get::<_, Vec<u32>>(3).map_err(get)?.into_iter().map(Oid).collect(),
+            published: schemas.into_iter().zip(tables).collect(),
+        }))
+    }
+
+    /// The slot of this name.
+    ///
+    /// # Errors
+    /// When the query fails.
+    pub async fn slot(&self, name: &SlotName) -> Result<Option<SlotFacts>, Error> {
+        const DOING: &str = "reading the replication slot";
+        let rows = self.query(DOING, SLOT, &[&name.as_str()]).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let get = |error| Error::sql(DOING, error);
+        let lsn = |index: usize| -> Result<Option<Lsn>, Error> {
+            let text: Option<&str> = row.try_get(index).map_err(get)?;
+            Ok(text.and_then(|text| text.parse().ok()))
+        };
+        Ok(Some(SlotFacts {
+            plugin: row.try_get(0).map_err(get)?,
+            database: row.try_get(1).map_err(get)?,
+            active_pid: row.try_get(2).map_err(get)?,
+            application: row.try_get(3).map_err(get)?,
+            client: row.try_get(4).map_err(get)?,
+            confirmed_flush_lsn: lsn(5)?,
+            restart_lsn: lsn(6)?,
+            wal_status: row.try_get(7).map_err(get)?,
+            safe_wal_bytes: row.try_get(8).map_err(get)?,
+            retained_bytes: row.try_get(9).map_err(get)?,
+            server_lsn: lsn(10)?.unwrap_or_default(),
+        }))
+    }
+}
+
+fn one(rows: Vec<tokio_postgres::Row>, doing: &'static str) -> Result<tokio_postgres::Row, Error> {
+    rows.into_iter().next().ok_or_else(|| Error::Unexpected { message: "empty answer".to_owned(), doing })
+}

@@ -1,0 +1,236 @@
+use std::io;
+
+use bytes::BytesMut;
+use postgres_protocol::message::frontend;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::socket::{self, Transport};
+use super::tls::Tls;
+use super::{Error, ServerOptions, SslMode, login};
+use crate::wal::Lsn;
+use crate::wire::{BackendMessage, Frame, ReceiveBuffer};
+
+/// A replication connection (`replication=database`): our own, because tokio-postgres has no replication mode.
+pub struct Connection {
+    transport: Box<dyn Transport>,
+    input: ReceiveBuffer,
+    output: BytesMut,
+    backend: i32,
+    position: Lsn,
+}
+
+/// Rows of a command's answer, in text form.
+pub type Rows = Vec<Vec<Option<String>>>;
+
+impl Connection {
+    /// Connects and logs in.
+    ///
+    /// # Errors
+    /// When the server cannot be reached, TLS fails, or the login is refused.
+    pub async fn open(
+        options: &ServerOptions,
+        tls: &TlsSetup,
+        application: &str,
+        message_bytes_max: usize,
+    ) -> Result<Self, Error> {
+        match Self::open_in_mode(options, tls, options.tls.mode, application, message_bytes_max).await {
+            // `allow` is "TLS only when plain text is refused".
+            Err(Error::Login { .. }) if options.tls.mode == SslMode::Allow => {
+                Self::open_in_mode(options, tls, SslMode::Require, application, message_bytes_max).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn open_in_mode(
+        options: &ServerOptions,
+        tls: &TlsSetup,
+        mode: SslMode,
+        application: &str,
+        message_bytes_max: usize,
+    ) -> Result<Self, Error> {
+        let socket = socket::connect(options, &tls.0, mode).await?;
+        let mut connection = Self {
+            transport: socket.transport,
+            input: ReceiveBuffer::new(message_bytes_max),
+            output: BytesMut::new(),
+            backend: 0,
+            position: Lsn::ZERO,
+        };
+        let server_end_point = socket.server_end_point;
+        let logging_in = login::log_in(&mut connection, options, application, server_end_point);
+        connection.backend =
+            tokio::time::timeout(options.connect_timeout, logging_in).await.map_err(|_| {
+                Error::Timeout { doing: "logging in".to_owned(), seconds: options.connect_timeout.as_secs() }
+            })??;
+        Ok(connection)
+    }
+
+    /// The process id of our walsender.
+    #[must_use]
+    pub const fn backend(&self) -> i32 {
+        self.backend
+    }
+
+    /// Runs a replication command and collects its rows.
+    ///
+    /// # Errors
+    /// When the server refuses it or the connection breaks.
+    pub async fn command(&mut self, doing: &str, text: &str) -> Result<Rows, Error> {
+        self.send(|out| frontend::query(text, out)).await?;
+        let (mut rows, mut refusal) = (Rows::new(), None);
+        loop {
+            match self.receive("waiting for the answer to a command").await? {
+                BackendMessage::DataRow(row) => rows.push(row.into_iter().map(text_of).collect()),
+                BackendMessage::ErrorResponse(source) => {
+                    refusal = Some(Error::Server { doing: doing.to_owned(), source: Box::new(source) });
+                }
+                BackendMessage::ReadyForQuery => return refusal.map_or(Ok(rows), Err),
+                BackendMessage::RowDescription(_)
+                | BackendMessage::CommandComplete
+                | BackendMessage::NoticeResponse(_)
+                | BackendMessage::ParameterStatus { .. } => {}
+                other => {
+                    let message = Self::name(&other);
+                    return Err(Error::Unexpected { message, doing: "waiting for the answer to a command" });
+                }
+            }
+        }
+    }
+
+    /// Sends START_REPLICATION and waits until both sides stream.
+    ///
+    /// # Errors
+    /// When the server refuses it or the connection breaks.
+    pub(super) async fn start_copy(&mut self, doing: &str, text: &str) -> Result<(), Error> {
+        self.send(|out| frontend::query(text, out)).await?;
+        loop {
+            match self.receive("starting replication").await? {
+                BackendMessage::CopyBothResponse => return Ok(()),
+                BackendMessage::NoticeResponse(_) | BackendMessage::ParameterStatus { .. } => {}
+                BackendMessage::ErrorResponse(source) => {
+                    return Err(Error::Server { doing: doing.to_owned(), source: Box::new(source) });
+                }
+                other => {
+                    return Err(Error::Unexpected {
+                        message: Self::name(&other),
+                        doing: "starting replication",
+                    });
+                }
+            }
+        }
+    }
+
+    /// Says goodbye; the server ends the session.
+    pub(super) async fn terminate(&mut self) -> Result<(), Error> {
+        self.send(|out| {
+            frontend::terminate(out);
+            Ok(())
+        })
+        .await
+    }
+
+    /// The next message, reading from the socket as needed.
+    pub(super) async fn receive(&mut self, doing: &'static str) -> Result<BackendMessage<'_>, Error> {
+        while !self.has_frame()? {
+            self.fill(doing).await?;
+        }
+        let lsn = self.position;
+        match self.buffered()? {
+            Some(frame) => BackendMessage::decode(frame).map_err(|source| Error::Decode { lsn, source }),
+            None => Err(Error::Unexpected { message: "end of the buffer".to_owned(), doing }),
+        }
+    }
+
+    /// The next message that is in the buffer already.
+    pub(super) fn buffered(&mut self) -> Result<Option<Frame<'_>>, Error> {
+        let after = self.position;
+        self.input.next_frame().map_err(|source| Error::Frame { after, source })
+    }
+
+    /// Reads once from the socket. Cancel-safe: what was read is in the buffer.
+    pub(super) async fn fill(&mut self, doing: &'static str) -> Result<usize, Error> {
+        let read = self.transport.read_buf(self.input.space()).await;
+        match read {
+            Ok(0) => Err(Error::Broken { doing, source: io::ErrorKind::UnexpectedEof.into() }),
+            Ok(count) => Ok(count),
+            Err(source) => Err(Error::Broken { doing, source }),
+        }
+    }
+
+    /// Writes one message and waits until the socket has taken it.
+    pub(super) async fn send(
+        &mut self,
+        write: impl FnOnce(&mut BytesMut) -> io::Result<()>,
+    ) -> Result<(), Error> {
+        const DOING: &str = "sending to it";
+        write(&mut self.output).map_err(|source| Error::Broken { doing: DOING, source })?;
+        self.transport
+            .write_all_buf(&mut self.output)
+            .await
+            .map_err(|source| Error::Broken { doing: DOING, source })?;
+        self.transport.flush().await.map_err(|source| Error::Broken { doing: DOING, source })
+    }
+
+    /// Remembers how far the stream was read, for error messages.
+    pub(super) const fn at(&mut self, position: Lsn) {
+        self.position = position;
+    }
+
+    /// How far the stream was read.
+    pub(super) const fn position(&self) -> Lsn {
+        self.position
+    }
+
+    /// The tag of the next message, when the whole of it is in the buffer.
+    pub(super) fn next_tag(&mut self) -> Result<Option<u8>, Error> {
+        let after = self.position;
+        self.input.next_tag().map_err(|source| Error::Frame { after, source })
+    }
+
+    fn has_frame(&mut self) -> Result<bool, Error> {
+        Ok(self.next_tag()?.is_some())
+    }
+
+    pub(super) fn name(message: &BackendMessage<'_>) -> String {
+        match message {
+            BackendMessage::ErrorResponse(error) => format!("error: {error}"),
+            BackendMessage::CopyData(_) => "CopyData".to_owned(),
+            BackendMessage::DataRow(_) => "DataRow".to_owned(),
+            other => format!("{other:?}"),
+        }
+    }
+}
+
+/// The TLS files, read once.
+#[derive(Clone)]
+pub struct TlsSetup(pub(super) Tls);
+
+impl TlsSetup {
+    /// Reads the certificate and key files that the options name.
+    ///
+    /// # Errors
+    /// When one cannot be read or used.
+    pub fn new(options: &ServerOptions) -> Result<Self, Error> {
+        Tls::new(&options.tls).map(Self)
+    }
+}
+
+impl std::fmt::Debug for TlsSetup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TlsSetup")
+    }
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection")
+            .field("backend", &self.backend)
+            .field("position", &self.position)
+            .finish()
+    }
+}
+
+fn text_of(value: Option<&[u8]>) -> Option<String> {
+    value.map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+}

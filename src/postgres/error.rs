@@ -1,0 +1,314 @@
+use std::io;
+
+use crate::error::{Class, Diagnose, Exit};
+use crate::wal::Lsn;
+use crate::wire::{DecodeError, FrameError, ServerError};
+
+/// What can go wrong between us and PostgreSQL.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No connection could be made.
+    #[error("PostgreSQL at {address} cannot be reached")]
+    Connect {
+        /// `host:port`, or the socket's folder.
+        address: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The server has no TLS and `database.sslmode` wants it.
+    #[error("PostgreSQL at {address} offers no TLS, which database.sslmode={mode} requires")]
+    TlsRefused {
+        /// `host:port`.
+        address: String,
+        /// The mode in force.
+        mode: &'static str,
+    },
+    /// The handshake failed, or the certificate is not trusted.
+    #[error("TLS with PostgreSQL at {address} failed")]
+    TlsHandshake {
+        /// `host:port`.
+        address: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A certificate or key file cannot be used.
+    #[error("{option}: {path} cannot be used")]
+    TlsFile {
+        /// The option that names the file.
+        option: &'static str,
+        /// The file.
+        path: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The server refused the login.
+    #[error("PostgreSQL at {address} refused the login of user {user:?} to database {database:?}")]
+    Login {
+        /// `host:port`.
+        address: String,
+        /// `database.user`.
+        user: String,
+        /// `database.dbname`.
+        database: String,
+        /// The server's words.
+        #[source]
+        source: Box<ServerError>,
+    },
+    /// The server wants a password and none is configured.
+    #[error("PostgreSQL at {address} asks for a password of user {user:?} and database.password is not set")]
+    PasswordMissing {
+        /// `host:port`.
+        address: String,
+        /// `database.user`.
+        user: String,
+    },
+    /// The server wants a login method that we do not speak, or proved not to know the password.
+    #[error("login to PostgreSQL at {address} is not possible: {reason}")]
+    Authentication {
+        /// `host:port`.
+        address: String,
+        /// Why.
+        reason: String,
+    },
+    /// A command or query was refused.
+    #[error("{doing} failed")]
+    Server {
+        /// What we were doing, in words.
+        doing: String,
+        /// The server's words.
+        #[source]
+        source: Box<ServerError>,
+    },
+    /// The SQL connection broke.
+    #[error("{doing} failed")]
+    Sql {
+        /// What we were doing, in words.
+        doing: String,
+        /// Why.
+        #[source]
+        source: tokio_postgres::Error,
+    },
+    /// It took too long.
+    #[error("{doing} took longer than {seconds} s")]
+    Timeout {
+        /// What we were doing, in words.
+        doing: String,
+        /// The limit.
+        seconds: u64,
+    },
+    /// The connection broke.
+    #[error("the connection to PostgreSQL broke while {doing}")]
+    Broken {
+        /// What we were doing, in words.
+        doing: &'static str,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A message cannot be framed.
+    #[error("PostgreSQL sent a message that cannot be read, after {after}")]
+    Frame {
+        /// How far the stream had been read.
+        after: Lsn,
+        /// Why.
+        #[source]
+        source: FrameError,
+    },
+    /// A message cannot be decoded.
+    #[error("PostgreSQL sent a message that cannot be read, at {lsn}")]
+    Decode {
+        /// Where in the stream.
+        lsn: Lsn,
+        /// Which message, at which offset, and why.
+        #[source]
+        source: DecodeError,
+    },
+    /// A message came that has no place here.
+    #[error("PostgreSQL sent an unexpected {message} while {doing}")]
+    Unexpected {
+        /// What came.
+        message: String,
+        /// What we were doing, in words.
+        doing: &'static str,
+    },
+    /// PostgreSQL is reachable but not prepared.
+    #[error("{problem}")]
+    Precondition {
+        /// What is missing, with the user's names.
+        problem: String,
+        /// What to type.
+        cure: String,
+    },
+    /// The slot is held by another session.
+    #[error("{0}")]
+    SlotActive(SlotHolder),
+    /// The slot can no longer deliver what it promised.
+    #[error("replication slot {slot:?} is lost: {reason}")]
+    SlotLost {
+        /// `slot.name`.
+        slot: String,
+        /// Why.
+        reason: String,
+        /// What to do.
+        cure: String,
+    },
+}
+
+/// Who holds the slot.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("replication slot {slot:?} is held by process {pid} ({application}{client})")]
+pub struct SlotHolder {
+    /// `slot.name`.
+    pub slot: String,
+    /// The walsender's process id.
+    pub pid: i32,
+    /// Its `application_name`.
+    pub application: String,
+    /// ` at ADDRESS`, when it is known.
+    pub client: String,
+}
+
+impl Error {
+    /// SQLSTATE, when the server answered with one.
+    #[must_use]
+    pub fn sqlstate(&self) -> Option<&str> {
+        match self {
+            Self::Login { source, .. } | Self::Server { source, .. } => Some(&source.code),
+            _ => None,
+        }
+    }
+
+    /// A refusal by the server, or a broken connection, whichever `source` is.
+    pub(super) fn sql(doing: impl Into<String>, source: tokio_postgres::Error) -> Self {
+        let doing = doing.into();
+        match source.as_db_error() {
+            Some(refusal) => Self::Server { doing, source: Box::new(server_error(refusal)) },
+            None => Self::Sql { doing, source },
+        }
+    }
+}
+
+impl Diagnose for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::Connect { .. } | Self::Broken { .. } | Self::Timeout { .. } | Self::SlotActive(_) => {
+                Class::Transient
+            }
+            // A certificate or a password that is rotated may be right at the next attempt, but not without a person.
+            Self::TlsRefused { .. } | Self::TlsFile { .. } => Class::Config,
+            Self::Login { .. } | Self::Server { .. } | Self::Sql { .. } => {
+                self.sqlstate().map_or(Class::Transient, class_of_sqlstate)
+            }
+            Self::TlsHandshake { .. }
+            | Self::PasswordMissing { .. }
+            | Self::Authentication { .. }
+            | Self::Precondition { .. }
+            | Self::SlotLost { .. } => Class::Definite,
+            // A proxy or a flipped bit may be the cause: one fresh connection tells.
+            Self::Frame { .. } | Self::Decode { .. } | Self::Unexpected { .. } => Class::Transient,
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Self::TlsFile { .. } => Exit::Usage,
+            Self::Precondition { .. } | Self::SlotActive(_) => Exit::Precondition,
+            Self::SlotLost { .. } => Exit::SlotLost,
+            Self::Connect { .. }
+            | Self::TlsRefused { .. }
+            | Self::TlsHandshake { .. }
+            | Self::Login { .. }
+            | Self::PasswordMissing { .. }
+            | Self::Authentication { .. }
+            | Self::Timeout { .. }
+            | Self::Broken { .. } => Exit::PostgresUnreachable,
+            Self::Server { .. } | Self::Sql { .. } => match self.sqlstate() {
+                None => Exit::PostgresUnreachable,
+                Some(code) if class_of_sqlstate(code) == Class::Transient => Exit::PostgresUnreachable,
+                Some(_) => Exit::Precondition,
+            },
+            Self::Frame { .. } | Self::Decode { .. } | Self::Unexpected { .. } => Exit::Failed,
+        }
+    }
+
+    fn cure(&self) -> Option<String> {
+        Some(match self {
+            Self::Connect { .. } => {
+                "check database.hostname and database.port, that the server runs, and that listen_addresses and the \
+                 firewall let us in"
+                    .to_owned()
+            }
+            Self::TlsRefused { .. } => {
+                "switch TLS on in the server (ssl = on), or set database.sslmode=prefer to go without".to_owned()
+            }
+            Self::TlsHandshake { .. } => "set database.sslrootcert to the PEM file of the authority that signed the \
+                 server's certificate; verify-full also wants database.hostname to be a name in it"
+                .to_owned(),
+            Self::Login { user, database, source, .. } => login_cure(user, database, source),
+            Self::PasswordMissing { .. } => {
+                "set database.password, for instance as ${env:PGPASSWORD} or ${file:/run/secrets/db:password}".to_owned()
+            }
+            Self::Precondition { cure, .. } | Self::SlotLost { cure, .. } => cure.clone(),
+            Self::SlotActive(holder) => format!(
+                "stop the other program, or give this one a slot.name of its own; to end a session that is left over: \
+                 SELECT pg_terminate_backend({});",
+                holder.pid
+            ),
+            Self::Server { .. } | Self::Sql { .. } => return self.sqlstate().and_then(sqlstate_cure),
+            Self::Frame { source: FrameError::TooLong { .. }, .. } => {
+                "raise outboxd.message.max.bytes if a row is really that large".to_owned()
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// Whether the same command may succeed later: connection trouble (08), resources (53), shutdown and start-up (57P),
+/// an object in use (55006), and conflicts (40). Everything else needs a person.
+fn class_of_sqlstate(code: &str) -> Class {
+    let transient = ["08", "40", "53", "57P", "55006", "XX000", "58"];
+    if transient.iter().any(|prefix| code.starts_with(prefix)) { Class::Transient } else { Class::Definite }
+}
+
+pub(super) fn server_error(refusal: &tokio_postgres::error::DbError) -> ServerError {
+    ServerError {
+        severity: refusal.severity().to_owned(),
+        code: refusal.code().code().to_owned(),
+        message: refusal.message().to_owned(),
+        detail: refusal.detail().map(str::to_owned),
+        hint: refusal.hint().map(str::to_owned),
+    }
+}
+
+fn login_cure(user: &str, database: &str, error: &ServerError) -> String {
+    match error.code.as_str() {
+        "28P01" => format!("set database.password to the password of role {user:?}"),
+        "3D000" => {
+            format!("set database.dbname to a database that exists, or: CREATE DATABASE \"{database}\";")
+        }
+        "42501" => format!("as a superuser: ALTER ROLE \"{user}\" REPLICATION;"),
+        "28000" => format!(
+            "let the role in: a line in pg_hba.conf such as\n  host  {database}  {user}  samenet  scram-sha-256\nthen \
+             SELECT pg_reload_conf(); a line for database \"replication\" does not serve logical replication"
+        ),
+        "53300" => "raise max_connections or max_wal_senders, or end sessions that are not needed".to_owned(),
+        _ => "see the server's log for the reason".to_owned(),
+    }
+}
+
+fn sqlstate_cure(code: &str) -> Option<String> {
+    Some(match code {
+        "42501" => "grant the role what it lacks; sql/role.sql lists all that outboxd needs".to_owned(),
+        "53300" => "raise max_wal_senders or max_connections, or end sessions that are not needed".to_owned(),
+        "53400" => {
+            "raise max_replication_slots (the server must restart), or drop a slot that nobody uses: SELECT \
+             slot_name, database, active FROM pg_replication_slots;"
+                .to_owned()
+        }
+        _ => return None,
+    })
+}

@@ -1,0 +1,151 @@
+use postgres_protocol::authentication::{md5_hash, sasl};
+use postgres_protocol::message::frontend;
+
+use super::connection::Connection;
+use super::{Error, ServerOptions};
+use crate::wire::{Authentication, BackendMessage, ServerError};
+
+const SCRAM: &str = "SCRAM-SHA-256";
+const SCRAM_PLUS: &str = "SCRAM-SHA-256-PLUS";
+
+/// Session settings that decide the text form of values, and those that would end a long-lived session.
+const SESSION: [(&str, &str); 10] = [
+    ("replication", "database"),
+    ("client_encoding", "UTF8"),
+    ("DateStyle", "ISO"),
+    ("IntervalStyle", "postgres"),
+    ("TimeZone", "UTC"),
+    ("bytea_output", "hex"),
+    ("extra_float_digits", "3"),
+    ("statement_timeout", "0"),
+    ("lock_timeout", "0"),
+    ("idle_session_timeout", "0"),
+];
+
+/// Logs in to a walsender: startup message, authentication, and everything up to ReadyForQuery.
+pub(super) async fn log_in(
+    connection: &mut Connection,
+    options: &ServerOptions,
+    application: &str,
+    server_end_point: Option<Vec<u8>>,
+) -> Result<i32, Error> {
+    let login = Login { options, server_end_point };
+    let identity = [
+        ("user", options.user.as_str()),
+        ("database", options.database.as_str()),
+        ("application_name", application),
+    ];
+    let parameters = identity.into_iter().chain(SESSION);
+    connection.send(|out| frontend::startup_message(parameters, out)).await?;
+    login.authenticate(connection).await?;
+    login.until_ready(connection).await
+}
+
+struct Login<'a> {
+    options: &'a ServerOptions,
+    server_end_point: Option<Vec<u8>>,
+}
+
+impl Login<'_> {
+    async fn authenticate(&self, connection: &mut Connection) -> Result<(), Error> {
+        match connection.receive("logging in").await? {
+            BackendMessage::Authentication(Authentication::Ok) => return Ok(()),
+            BackendMessage::Authentication(Authentication::CleartextPassword) => {
+                let password = self.password()?;
+                connection.send(|out| frontend::password_message(password.as_bytes(), out)).await?;
+            }
+            BackendMessage::Authentication(Authentication::Md5Password(salt)) => {
+                let hash = md5_hash(self.options.user.as_bytes(), self.password()?.as_bytes(), salt);
+                connection.send(|out| frontend::password_message(hash.as_bytes(), out)).await?;
+            }
+            BackendMessage::Authentication(Authentication::Sasl(mechanisms)) => {
+                let scram = self.scram(&mechanisms)?;
+                self.run_scram(connection, scram).await?;
+            }
+            BackendMessage::Authentication(Authentication::Unsupported(method)) => {
+                return Err(self.failed(format!("the server asks for {method}, which is not supported")));
+            }
+            other => return Err(self.refused(other)),
+        }
+        match connection.receive("logging in").await? {
+            BackendMessage::Authentication(Authentication::Ok) => Ok(()),
+            other => Err(self.refused(other)),
+        }
+    }
+
+    /// Chooses the mechanism: with channel binding where the server offers it and TLS gives us the means.
+    fn scram(&self, offered: &[&str]) -> Result<(&'static str, sasl::ScramSha256), Error> {
+        let plus = offered.contains(&SCRAM_PLUS);
+        let (mechanism, binding) = match &self.server_end_point {
+            Some(hash) if plus => (SCRAM_PLUS, sasl::ChannelBinding::tls_server_end_point(hash.clone())),
+            // "We could, but you do not": a man in the middle who hid the offer is found out by the server.
+            Some(_) if offered.contains(&SCRAM) => (SCRAM, sasl::ChannelBinding::unrequested()),
+            None if offered.contains(&SCRAM) => (SCRAM, sasl::ChannelBinding::unsupported()),
+            _ => {
+                let offered = offered.join(", ");
+                return Err(self.failed(format!("the server offers only the SASL mechanisms {offered}")));
+            }
+        };
+        Ok((mechanism, sasl::ScramSha256::new(self.password()?.as_bytes(), binding)))
+    }
+
+    async fn run_scram(
+        &self,
+        connection: &mut Connection,
+        (mechanism, mut scram): (&'static str, sasl::ScramSha256),
+    ) -> Result<(), Error> {
+        connection.send(|out| frontend::sasl_initial_response(mechanism, scram.message(), out)).await?;
+        match connection.receive("logging in").await? {
+            BackendMessage::Authentication(Authentication::SaslContinue(challenge)) => {
+                scram.update(challenge).map_err(|error| self.failed(error.to_string()))?;
+            }
+            other => return Err(self.refused(other)),
+        }
+        connection.send(|out| frontend::sasl_response(scram.message(), out)).await?;
+        match connection.receive("logging in").await? {
+            BackendMessage::Authentication(Authentication::SaslFinal(proof)) => scram
+                .finish(proof)
+                .map_err(|_| self.failed("the server did not prove that it knows the password".to_owned())),
+            other => Err(self.refused(other)),
+        }
+    }
+
+    async fn until_ready(&self, connection: &mut Connection) -> Result<i32, Error> {
+        let mut backend = 0;
+        loop {
+            match connection.receive("logging in").await? {
+                BackendMessage::BackendKeyData { process_id } => backend = process_id,
+                BackendMessage::ParameterStatus { .. } | BackendMessage::NoticeResponse(_) => {}
+                BackendMessage::ReadyForQuery => return Ok(backend),
+                other => return Err(self.refused(other)),
+            }
+        }
+    }
+
+    fn password(&self) -> Result<&str, Error> {
+        self.options.password.as_ref().map(crate::secret::Secret::expose).ok_or_else(|| {
+            Error::PasswordMissing { address: self.options.address(), user: self.options.user.clone() }
+        })
+    }
+
+    fn refused(&self, message: BackendMessage<'_>) -> Error {
+        match message {
+            BackendMessage::ErrorResponse(source) => refusal(self.options, source),
+            other => Error::Unexpected { message: Connection::name(&other), doing: "logging in" },
+        }
+    }
+
+    fn failed(&self, reason: String) -> Error {
+        Error::Authentication { address: self.options.address(), reason }
+    }
+}
+
+/// A login that the server refused, in the user's names.
+pub(super) fn refusal(options: &ServerOptions, source: ServerError) -> Error {
+    Error::Login {
+        address: options.address(),
+        user: options.user.clone(),
+        database: options.database.clone(),
+        source: Box::new(source),
+    }
+}

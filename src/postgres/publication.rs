@@ -1,0 +1,126 @@
+use postgres_protocol::escape::escape_identifier;
+
+use super::catalog::{PublicationFacts, TableFacts};
+use super::sql::Sql;
+use super::{Autocreate, Error, PublicationOptions, PublishedOperations};
+
+/// What was done about the publication.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Publication {
+    /// It was there and serves.
+    Adopted,
+    /// It was there; its tables were set anew.
+    Altered,
+    /// It was made.
+    Created,
+}
+
+impl PublicationOptions {
+    /// Makes or adopts the publication for the captured tables, as `publication.autocreate.mode` says.
+    ///
+    /// # Errors
+    /// When it is missing and may not be made, cannot serve, or the role may not make it.
+    pub async fn ensure(&self, sql: &Sql, tables: &[&TableFacts]) -> Result<Publication, Error> {
+        match sql.publication(&self.name).await? {
+            Some(existing) => self.adopt(sql, &existing, tables).await,
+            None => self.create(sql, tables).await,
+        }
+    }
+
+    /// Drops a publication that this start has made, after a later step failed.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub async fn undo(&self, sql: &Sql) -> Result<(), Error> {
+        let name = escape_identifier(&self.name);
+        sql.execute("dropping the publication that was just made", &format!("DROP PUBLICATION {name}")).await
+    }
+
+    async fn create(&self, sql: &Sql, tables: &[&TableFacts]) -> Result<Publication, Error> {
+        let statement = self.create_statement(tables);
+        if self.autocreate == Autocreate::Disabled {
+            return Err(Error::Precondition {
+                problem: format!(
+                    "publication {:?} does not exist, and publication.autocreate.mode=disabled forbids making it",
+                    self.name
+                ),
+                cure: format!("as the owner of the table: {statement};"),
+            });
+        }
+        match sql.execute("creating the publication", &statement).await {
+            Ok(()) => Ok(Publication::Created),
+            Err(error) if error.sqlstate() == Some("42501") => Err(Error::Precondition {
+                problem: format!("the role may not create publication {:?}", self.name),
+                cure: format!("as the owner of the table: {statement};"),
+            }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The statement that makes the publication, as this configuration wants it.
+    #[must_use]
+    pub fn create_statement(&self, tables: &[&TableFacts]) -> String {
+        let name = escape_identifier(&self.name);
+        let target = match self.autocreate {
+            Autocreate::AllTables => " FOR ALL TABLES".to_owned(),
+            Autocreate::NoTables => String::new(),
+            Autocreate::Disabled | Autocreate::Filtered => format!(" FOR TABLE {}", list(tables)),
+        };
+        let mut settings = Vec::new();
+        if self.operations == PublishedOperations::Inserts {
+            settings.push("publish = 'insert'");
+        }
+        if self.via_partition_root {
+            settings.push("publish_via_partition_root = true");
+        }
+        let with =
+            if settings.is_empty() { String::new() } else { format!(" WITH ({})", settings.join(", ")) };
+        format!("CREATE PUBLICATION {name}{target}{with}")
+    }
+
+    async fn adopt(
+        &self,
+        sql: &Sql,
+        existing: &PublicationFacts,
+        tables: &[&TableFacts],
+    ) -> Result<Publication, Error> {
+        let name = escape_identifier(&self.name);
+        if !existing.inserts {
+            return Err(Error::Precondition {
+                problem: format!("publication {:?} does not publish inserts", self.name),
+                cure: format!("ALTER PUBLICATION {name} SET (publish = 'insert');"),
+            });
+        }
+        let missing: Vec<_> = tables.iter().copied().filter(|table| !existing.publishes(table)).collect();
+        if missing.is_empty() {
+            return Ok(Publication::Adopted);
+        }
+        let set = format!("ALTER PUBLICATION {name} ADD TABLE {}", list(&missing));
+        if self.autocreate == Autocreate::Filtered {
+            match sql.execute("adding tables to the publication", &set).await {
+                Err(error) if error.sqlstate() == Some("42501") => {}
+                outcome => return outcome.map(|()| Publication::Altered),
+            }
+        }
+        Err(Error::Precondition {
+            problem: format!("publication {:?} does not publish {}", self.name, list(&missing)),
+            cure: format!("as the owner of the publication and the table: {set};"),
+        })
+    }
+}
+
+impl PublicationFacts {
+    /// Whether inserts into this table, or into its partitions, are sent.
+    #[must_use]
+    pub fn publishes(&self, table: &TableFacts) -> bool {
+        let named = |oid| self.tables.contains(&oid);
+        self.all_tables
+            || named(table.oid)
+            || table.root.is_some_and(named)
+            || self.published.iter().any(|(schema, name)| *schema == table.schema && *name == table.name)
+    }
+}
+
+fn list(tables: &[&TableFacts]) -> String {
+    tables.iter().map(|table| table.quoted()).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,131 @@
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_postgres::config::SslMode as SqlSslMode;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Config, NoTls, Row};
+
+use super::connection::TlsSetup;
+use super::error::server_error;
+use super::{Error, ServerOptions, SslMode, login};
+
+/// The SQL connection beside the replication connection: catalog, publication, lag.
+#[derive(Debug)]
+pub struct Sql {
+    client: Client,
+    /// Drives the connection's socket; ends with this value.
+    _driver: JoinSet<()>,
+    timeout: std::time::Duration,
+}
+
+impl Sql {
+    /// Connects, logs in and runs `database.initial.statements`.
+    ///
+    /// # Errors
+    /// When the server cannot be reached, TLS fails, or the login or a statement is refused.
+    pub async fn open(options: &ServerOptions, tls: &TlsSetup, application: &str) -> Result<Self, Error> {
+        let sql = match Self::open_in_mode(options, tls, options.tls.mode, application).await {
+            Err(Error::Login { .. }) if options.tls.mode == SslMode::Allow => {
+                Self::open_in_mode(options, tls, SslMode::Require, application).await
+            }
+            outcome => outcome,
+        }?;
+        for statement in &options.initial_statements {
+            sql.execute("running database.initial.statements", statement).await?;
+        }
+        Ok(sql)
+    }
+
+    async fn open_in_mode(
+        options: &ServerOptions,
+        tls: &TlsSetup,
+        mode: SslMode,
+        application: &str,
+    ) -> Result<Self, Error> {
+        let mut config = Config::new();
+        config.host(&options.host).port(options.port).user(&options.user).dbname(&options.database);
+        config.application_name(application).connect_timeout(options.connect_timeout);
+        config.keepalives(options.tcp_keepalive);
+        config.options("-c statement_timeout=0 -c lock_timeout=0 -c idle_session_timeout=0");
+        if let Some(password) = &options.password {
+            config.password(password.expose());
+        }
+        config.ssl_mode(match mode {
+            SslMode::Disable | SslMode::Allow => SqlSslMode::Disable,
+            SslMode::Prefer => SqlSslMode::Prefer,
+            SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => SqlSslMode::Require,
+        });
+        let mut driver = JoinSet::new();
+        let connecting = async {
+            if config.get_ssl_mode() == SqlSslMode::Disable || options.unix_socket().is_some() {
+                let (client, connection) = config.connect(NoTls).await?;
+                driver.spawn(drive(connection));
+                Ok(client)
+            } else {
+                let (client, connection) = config.connect(tls.0.make_connect()).await?;
+                driver.spawn(drive(connection));
+                Ok(client)
+            }
+        };
+        let client = timeout(options.connect_timeout, connecting)
+            .await
+            .map_err(|_| unreachable(options, std::io::ErrorKind::TimedOut.into()))?
+            .map_err(|error| open_error(options, error))?;
+        Ok(Self { client, _driver: driver, timeout: options.query_timeout })
+    }
+
+    /// Whether the connection is gone.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.client.is_closed()
+    }
+
+    /// Runs a query with parameters.
+    ///
+    /// # Errors
+    /// When the server refuses it, takes longer than `database.query.timeout.ms`, or the connection breaks.
+    pub async fn query(
+        &self,
+        doing: &str,
+        text: &str,
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, Error> {
+        self.within(doing, self.client.query(text, values)).await
+    }
+
+    /// Runs statements that return nothing.
+    ///
+    /// # Errors
+    /// As [`Self::query`].
+    pub async fn execute(&self, doing: &str, text: &str) -> Result<(), Error> {
+        self.within(doing, self.client.batch_execute(text)).await
+    }
+
+    async fn within<T>(
+        &self,
+        doing: &str,
+        work: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, Error> {
+        let outcome = timeout(self.timeout, work).await;
+        outcome
+            .map_err(|_| Error::Timeout { doing: doing.to_owned(), seconds: self.timeout.as_secs() })?
+            .map_err(|source| Error::sql(doing, source))
+    }
+}
+
+async fn drive(connection: impl Future<Output = Result<(), tokio_postgres::Error>>) {
+    if let Err(error) = connection.await {
+        tracing::debug!(%error, "the SQL connection ended");
+    }
+}
+
+/// The replication connection is opened first and tells the finer reasons; here only a refusal is told from the rest.
+fn open_error(options: &ServerOptions, error: tokio_postgres::Error) -> Error {
+    match error.as_db_error() {
+        Some(refusal) => login::refusal(options, server_error(refusal)),
+        None => unreachable(options, std::io::Error::other(error)),
+    }
+}
+
+fn unreachable(options: &ServerOptions, source: std::io::Error) -> Error {
+    Error::Connect { address: options.address(), source }
+}

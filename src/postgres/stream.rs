@@ -1,0 +1,124 @@
+use super::Error;
+use super::connection::Connection;
+use crate::replication::{ReplicationMessage, StandbyStatusUpdate, StartReplication, XLogData, decode};
+use crate::wal::Lsn;
+use crate::wire::BackendMessage;
+
+/// PostgreSQL 18 goes on without a publication that it does not find, and only says so in a notice.
+const SKIPPED_PUBLICATION: &str = "skipped loading publication";
+
+/// A started logical replication stream.
+///
+/// Reading is in two steps, so that a caller with a full window can stop reading while status updates go on:
+/// [`Self::fill`] reads from the socket once, [`Self::buffered`] decodes what is there, borrowing from the buffer.
+#[derive(Debug)]
+pub struct ReplicationStream {
+    connection: Connection,
+}
+
+impl ReplicationStream {
+    /// Starts streaming from where the slot stands.
+    ///
+    /// # Errors
+    /// When the server refuses (the slot is active, invalidated or missing) or the connection breaks.
+    pub async fn start(mut connection: Connection, command: &StartReplication<'_>) -> Result<Self, Error> {
+        let doing = format!("START_REPLICATION of slot {:?}", command.slot);
+        connection.start_copy(&doing, &command.text()).await?;
+        Ok(Self { connection })
+    }
+
+    /// The next message in the buffer, or `None` when the socket must be read.
+    ///
+    /// # Errors
+    /// When the stream ends, cannot be understood, or the server reports an error.
+    pub fn buffered(&mut self) -> Result<Option<ReplicationMessage<'_>>, Error> {
+        // Notices are rare and handled here; the loop ends at the first message that is the caller's.
+        while self.next_is_aside()? {
+            self.skip_aside()?;
+        }
+        let lsn = self.connection.position();
+        let Some(frame) = self.connection.buffered()? else { return Ok(None) };
+        decode(frame.body).map(Some).map_err(|source| Error::Decode { lsn, source })
+    }
+
+    /// Remembers how far the stream was read, for error messages.
+    pub fn passed(&mut self, message: &XLogData<'_>) {
+        self.connection.at(message.wal_start);
+    }
+
+    /// Reads once from the socket. Cancel-safe.
+    ///
+    /// # Errors
+    /// When the connection is closed or broken.
+    pub async fn fill(&mut self) -> Result<usize, Error> {
+        self.connection.fill("streaming").await
+    }
+
+    /// Sends a standby status update.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub async fn update(&mut self, update: &StandbyStatusUpdate) -> Result<(), Error> {
+        self.connection
+            .send(|out| {
+                update.encode(out);
+                Ok(())
+            })
+            .await
+    }
+
+    /// Ends the stream: CopyDone, then everything the server still sends up to its own CopyDone, then goodbye.
+    ///
+    /// # Errors
+    /// When the connection breaks first.
+    pub async fn finish(mut self) -> Result<(), Error> {
+        self.connection
+            .send(|out| {
+                postgres_protocol::message::frontend::copy_done(out);
+                Ok(())
+            })
+            .await?;
+        loop {
+            match self.connection.receive("ending the stream").await? {
+                BackendMessage::CopyDone | BackendMessage::ReadyForQuery => break,
+                BackendMessage::ErrorResponse(source) => {
+                    return Err(Error::Server {
+                        doing: "ending the stream".to_owned(),
+                        source: Box::new(source),
+                    });
+                }
+                _ => {}
+            }
+        }
+        self.connection.terminate().await
+    }
+
+    fn next_is_aside(&mut self) -> Result<bool, Error> {
+        Ok(self.connection.next_tag()?.is_some_and(|tag| tag != b'd'))
+    }
+
+    fn skip_aside(&mut self) -> Result<(), Error> {
+        let lsn: Lsn = self.connection.position();
+        let Some(frame) = self.connection.buffered()? else { return Ok(()) };
+        match BackendMessage::decode(frame).map_err(|source| Error::Decode { lsn, source })? {
+            BackendMessage::NoticeResponse(notice) if notice.message.contains(SKIPPED_PUBLICATION) => {
+                Err(Error::Precondition {
+                    problem: format!("PostgreSQL streams without the publication: {}", notice.message),
+                    cure: "the rows written since are not in the stream; create the publication again, then send what \
+                           is missing from the table"
+                        .to_owned(),
+                })
+            }
+            BackendMessage::NoticeResponse(notice) => {
+                tracing::warn!(%lsn, notice = %notice, "the walsender says");
+                Ok(())
+            }
+            BackendMessage::ParameterStatus { .. } => Ok(()),
+            BackendMessage::ErrorResponse(source) => Err(Error::Server { doing: "streaming".to_owned(), source: Box::new(source) }),
+            BackendMessage::CopyDone => {
+                Err(Error::Broken { doing: "streaming", source: std::io::ErrorKind::ConnectionAborted.into() })
+            }
+            other => Err(Error::Unexpected { message: Connection::name(&other), doing: "streaming" }),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+use postgres_protocol::escape::{escape_identifier, escape_literal};
+
+/// `CREATE_REPLICATION_SLOT … LOGICAL pgoutput`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CreateSlot<'a> {
+    /// `slot.name`.
+    pub slot: &'a str,
+    /// `slot.failover`; needs PostgreSQL 17.
+    pub failover: bool,
+}
+
+/// `START_REPLICATION SLOT … LOGICAL 0/0`: the slot decides where the stream begins. A position of our own could only
+/// skip something (a higher one) or be ignored (a lower one).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StartReplication<'a> {
+    /// `slot.name`.
+    pub slot: &'a str,
+    /// `publication.name`.
+    pub publication: &'a str,
+    /// Whether `pg_logical_emit_message` is to be sent.
+    pub messages: bool,
+    /// `slot.stream.params`: more options for pgoutput.
+    pub more: &'a [(String, String)],
+}
+
+impl CreateSlot<'_> {
+    /// The command's text. The plain form is understood by every supported version; options in parentheses need 15.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let slot = escape_identifier(self.slot);
+        let options = if self.failover { "(SNAPSHOT 'nothing', FAILOVER)" } else { "NOEXPORT_SNAPSHOT" };
+        format!("CREATE_REPLICATION_SLOT {slot} LOGICAL pgoutput {options}")
+    }
+}
+
+impl StartReplication<'_> {
+    /// The command's text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        // A list of identifiers inside a literal: quoted once as an identifier, once as a literal.
+        let publication = escape_literal(&escape_identifier(self.publication));
+        let mut options =
+            format!("\"proto_version\" '1', \"publication_names\" {}", publication.trim_start());
+        if self.messages {
+            options.push_str(", \"messages\" 'true'");
+        }
+        for (name, value) in self.more {
+            let (name, value) = (escape_identifier(name), escape_literal(value));
+            options.push_str(&format!(", {name} {}", value.trim_start()));
+        }
+        format!("START_REPLICATION SLOT {} LOGICAL 0/0 ({options})", escape_identifier(self.slot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_quoted_for_each_place_they_stand_in() {
+        let plain = StartReplication { slot: "s", publication: "p", messages: true, more: &[] };
+        assert_eq!(
+            plain.text(),
+            r#"START_REPLICATION SLOT "s" LOGICAL 0/0 ("proto_version" '1', "publication_names" '"p"', "messages" 'true')"#
+        );
+        let more = [("a\"b".to_owned(), "it's".to_owned())];
+        let hostile = StartReplication { slot: "a\"b", publication: "x', y", messages: false, more: &more };
+        assert_eq!(
+            hostile.text(),
+            r#"START_REPLICATION SLOT "a""b" LOGICAL 0/0 ("proto_version" '1', "publication_names" '"x'', y"', "a""b" 'it''s')"#
+        );
+    }
+
+    #[test]
+    fn a_slot_is_made_with_the_oldest_syntax_that_serves() {
+        let slot = CreateSlot { slot: "s", failover: false };
+        assert_eq!(slot.text(), r#"CREATE_REPLICATION_SLOT "s" LOGICAL pgoutput NOEXPORT_SNAPSHOT"#);
+        let failover = CreateSlot { failover: true, ..slot };
+        assert_eq!(
+            failover.text(),
+            r#"CREATE_REPLICATION_SLOT "s" LOGICAL pgoutput (SNAPSHOT 'nothing', FAILOVER)"#
+        );
+    }
+}

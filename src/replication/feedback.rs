@@ -1,0 +1,128 @@
+use std::time::{Duration, Instant};
+
+use super::StandbyStatusUpdate;
+use crate::wal::{Lsn, PgTimestamp};
+
+/// Decides when the walsender hears from us and what it is told.
+///
+/// # Invariants
+/// The flush position never goes back, and never passes what was received on this connection.
+#[derive(Debug)]
+pub struct Feedback {
+    interval: Duration,
+    received: Lsn,
+    flushed: Lsn,
+    told: Lsn,
+    due: Instant,
+    asked: bool,
+}
+
+impl Feedback {
+    /// Starts at the slot's `confirmed_flush_lsn`; an update is due at once.
+    #[must_use]
+    pub const fn new(interval: Duration, confirmed: Lsn, now: Instant) -> Self {
+        Self { interval, received: confirmed, flushed: confirmed, told: confirmed, due: now, asked: false }
+    }
+
+    /// The server has sent everything before `lsn`.
+    pub fn received(&mut self, lsn: Lsn) {
+        self.received = self.received.max(lsn);
+    }
+
+    /// The server wants an answer.
+    pub const fn asked(&mut self) {
+        self.asked = true;
+    }
+
+    /// Everything before `lsn` is acknowledged.
+    ///
+    /// A position that was not received on this connection is cut down to what was: the server would believe it.
+    pub fn flushed(&mut self, lsn: Lsn) {
+        debug_assert!(lsn <= self.received, "confirming {lsn}, which was not received");
+        self.flushed = self.flushed.max(lsn.min(self.received));
+    }
+
+    /// The position that may be told.
+    #[must_use]
+    pub const fn confirmable(&self) -> Lsn {
+        self.flushed
+    }
+
+    /// The position that was told last.
+    #[must_use]
+    pub const fn confirmed(&self) -> Lsn {
+        self.told
+    }
+
+    /// How far the server has sent.
+    #[must_use]
+    pub const fn last_received(&self) -> Lsn {
+        self.received
+    }
+
+    /// When the next update is due even if nothing happens.
+    #[must_use]
+    pub const fn due(&self) -> Instant {
+        self.due
+    }
+
+    /// The update to send now, if one is due: asked for, progress made, or the interval over.
+    pub fn poll(&mut self, now: Instant, clock: PgTimestamp) -> Option<StandbyStatusUpdate> {
+        let wanted = self.asked || self.flushed > self.told || now >= self.due;
+        wanted.then(|| self.update(now, clock))
+    }
+
+    fn update(&mut self, now: Instant, clock: PgTimestamp) -> StandbyStatusUpdate {
+        self.asked = false;
+        self.told = self.flushed;
+        self.due = now.checked_add(self.interval).unwrap_or(now);
+        StandbyStatusUpdate {
+            written: self.received,
+            flushed: self.flushed,
+            sent_at: clock,
+            reply_requested: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLOCK: PgTimestamp = PgTimestamp(0);
+
+    fn feedback(now: Instant) -> Feedback {
+        Feedback::new(Duration::from_secs(10), Lsn::new(100), now)
+    }
+
+    #[test]
+    fn an_update_is_due_at_first_on_request_on_progress_and_after_the_interval() {
+        let start = Instant::now();
+        let mut feedback = feedback(start);
+        assert!(feedback.poll(start, CLOCK).is_some());
+        assert!(feedback.poll(start, CLOCK).is_none());
+
+        feedback.asked();
+        assert!(feedback.poll(start, CLOCK).is_some());
+
+        feedback.received(Lsn::new(300));
+        assert!(feedback.poll(start, CLOCK).is_none());
+        feedback.flushed(Lsn::new(200));
+        let update = feedback.poll(start, CLOCK).unwrap();
+        assert_eq!((update.written, update.flushed), (Lsn::new(300), Lsn::new(200)));
+
+        let later = start + Duration::from_secs(10);
+        assert!(feedback.poll(later - Duration::from_millis(1), CLOCK).is_none());
+        assert!(feedback.poll(later, CLOCK).is_some());
+    }
+
+    #[test]
+    fn the_flush_position_never_goes_back() {
+        let now = Instant::now();
+        let mut feedback = feedback(now);
+        feedback.received(Lsn::new(300));
+        feedback.flushed(Lsn::new(250));
+        feedback.flushed(Lsn::new(200));
+        assert_eq!(feedback.poll(now, CLOCK).unwrap().flushed, Lsn::new(250));
+    }
+}

@@ -1,0 +1,197 @@
+use std::fmt;
+
+use super::{DecodeError, Frame, Reader, Shortage};
+
+/// A message of the server, as far as a replication connection meets it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BackendMessage<'a> {
+    /// `R`
+    Authentication(Authentication<'a>),
+    /// `K`: the process id of our backend.
+    BackendKeyData {
+        /// Its process id.
+        process_id: i32,
+    },
+    /// `S`
+    ParameterStatus {
+        /// The parameter.
+        name: &'a str,
+        /// Its value.
+        value: &'a str,
+    },
+    /// `Z`
+    ReadyForQuery,
+    /// `T`: names of the columns to come.
+    RowDescription(Vec<&'a str>),
+    /// `D`: the columns of a row in text form.
+    DataRow(Vec<Option<&'a [u8]>>),
+    /// `C`
+    CommandComplete,
+    /// `W`: from here on both sides stream.
+    CopyBothResponse,
+    /// `d`
+    CopyData(&'a [u8]),
+    /// `c`
+    CopyDone,
+    /// `E`
+    ErrorResponse(ServerError),
+    /// `N`
+    NoticeResponse(ServerError),
+}
+
+/// What the server asks for at login.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Authentication<'a> {
+    /// Nothing more.
+    Ok,
+    /// The password as it is.
+    CleartextPassword,
+    /// The password hashed with this salt.
+    Md5Password([u8; 4]),
+    /// SASL, with these mechanisms.
+    Sasl(Vec<&'a str>),
+    /// The next SASL challenge.
+    SaslContinue(&'a [u8]),
+    /// The last SASL message.
+    SaslFinal(&'a [u8]),
+    /// A method that we do not speak.
+    Unsupported(&'static str),
+}
+
+/// An error or notice of the server.
+#[derive(Debug, Clone, PartialEq, Eq, Default, thiserror::Error)]
+pub struct ServerError {
+    /// `ERROR`, `FATAL`, `WARNING`, … never translated.
+    pub severity: String,
+    /// SQLSTATE.
+    pub code: String,
+    /// The primary message.
+    pub message: String,
+    /// The detail, when there is one.
+    pub detail: Option<String>,
+    /// The hint, when there is one.
+    pub hint: Option<String>,
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (SQLSTATE {})", self.message, self.code)?;
+        self.detail.iter().chain(&self.hint).try_for_each(|more| write!(f, "; {more}"))
+    }
+}
+
+impl<'a> BackendMessage<'a> {
+    /// Decodes a frame.
+    ///
+    /// # Errors
+    /// When the tag has no place on a replication connection, or a field is cut short.
+    pub fn decode(frame: Frame<'a>) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new("backend message", frame.body);
+        Ok(match frame.tag {
+            b'd' => Self::CopyData(frame.body),
+            b'R' => Self::Authentication(authentication(&mut reader)?),
+            b'K' => Self::BackendKeyData { process_id: reader.i32()? },
+            b'S' => Self::ParameterStatus { name: reader.cstr()?, value: reader.cstr()? },
+            b'Z' => Self::ReadyForQuery,
+            b'T' => Self::RowDescription(row_description(&mut reader)?),
+            b'D' => Self::DataRow(data_row(&mut reader)?),
+            b'C' => Self::CommandComplete,
+            b'W' => Self::CopyBothResponse,
+            b'c' => Self::CopyDone,
+            b'E' => Self::ErrorResponse(server_error(&mut reader)?),
+            b'N' => Self::NoticeResponse(server_error(&mut reader)?),
+            other => return Err(reader.error(Shortage::UnknownTag(other))),
+        })
+    }
+}
+
+fn authentication<'a>(reader: &mut Reader<'a>) -> Result<Authentication<'a>, DecodeError> {
+    reader.name("Authentication");
+    Ok(match reader.u32()? {
+        0 => Authentication::Ok,
+        2 => Authentication::Unsupported("Kerberos V5"),
+        3 => Authentication::CleartextPassword,
+        5 => Authentication::Md5Password(reader.u32()?.to_be_bytes()),
+        7 | 8 => Authentication::Unsupported("GSSAPI"),
+        9 => Authentication::Unsupported("SSPI"),
+        10 => {
+            let mut mechanisms = Vec::new();
+            while reader.left() > 1 {
+                mechanisms.push(reader.cstr()?);
+            }
+            Authentication::Sasl(mechanisms)
+        }
+        11 => Authentication::SaslContinue(reader.rest()),
+        12 => Authentication::SaslFinal(reader.rest()),
+        _ => Authentication::Unsupported("an unknown method"),
+    })
+}
+
+fn row_description<'a>(reader: &mut Reader<'a>) -> Result<Vec<&'a str>, DecodeError> {
+    reader.name("RowDescription");
+    let count = usize::from(reader.u16()?);
+    let mut names = Vec::with_capacity(count.min(reader.left()));
+    for _ in 0..count {
+        names.push(reader.cstr()?);
+        // Table, column, type, length, modifier and format of the field: all results here are read as text.
+        reader.bytes(18)?;
+    }
+    Ok(names)
+}
+
+fn data_row<'a>(reader: &mut Reader<'a>) -> Result<Vec<Option<&'a [u8]>>, DecodeError> {
+    reader.name("DataRow");
+    let count = usize::from(reader.u16()?);
+    let mut values = Vec::with_capacity(count.min(reader.left()));
+    for _ in 0..count {
+        let length = reader.i32()?;
+        values.push(match usize::try_from(length) {
+            Ok(length) => Some(reader.bytes(length)?),
+            Err(_) => None,
+        });
+    }
+    Ok(values)
+}
+
+fn server_error(reader: &mut Reader<'_>) -> Result<ServerError, DecodeError> {
+    reader.name("ErrorResponse");
+    let mut error = ServerError::default();
+    loop {
+        let field = reader.u8()?;
+        if field == 0 {
+            return Ok(error);
+        }
+        let text = reader.cstr_lossy()?;
+        match field {
+            b'S' if error.severity.is_empty() => error.severity = text,
+            b'V' => error.severity = text,
+            b'C' => error.code = text,
+            b'M' => error.message = text,
+            b'D' => error.detail = Some(text),
+            b'H' => error.hint = Some(text),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_frame_is_decoded_or_refused(tag in prop::sample::select(b"RKSZTDCWdcEN?".to_vec()), body: Vec<u8>) {
+            let _ = BackendMessage::decode(Frame { tag, body: &body });
+        }
+    }
+
+    #[test]
+    fn an_error_tells_what_the_server_told() {
+        let body = b"SERREUR\0VERROR\0C42704\0Mpublication \"p\" does not exist\0Hmake it\0Ffile.c\0\0";
+        let message = BackendMessage::decode(Frame { tag: b'E', body }).unwrap();
+        let BackendMessage::ErrorResponse(error) = message else { panic!("{message:?}") };
+        assert_eq!((error.severity.as_str(), error.code.as_str()), ("ERROR", "42704"));
+        assert_eq!(error.to_string(), r#"publication "p" does not exist (SQLSTATE 42704); make it"#);
+    }
+}
