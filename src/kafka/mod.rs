@@ -1,5 +1,11 @@
 //! Kafka: the producer and its delivery reports.
 
+mod delivery;
+mod error;
 mod options;
+mod producer;
 
+pub use delivery::{Delivered, Deliveries, Rejection};
+pub use error::Error;
 pub use options::Options;
+pub use producer::{Producer, SendError};

@@ -1,0 +1,196 @@
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rdkafka::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{BorrowedMessage, Message};
+use rdkafka::producer::{DeliveryResult, NoCustomPartitioner, ProducerContext};
+use tokio::sync::Notify;
+
+use crate::ack::Ticket;
+
+/// Records of one transaction that the broker has acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delivered {
+    /// Their transaction.
+    pub ticket: Ticket,
+    /// How many.
+    pub records: usize,
+    /// Their weight in the window.
+    pub bytes: usize,
+}
+
+/// A record that will never be acknowledged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("topic {topic:?}{}: {reason}", self.partition.map_or_else(String::new, |p| format!(", partition {p}")))]
+pub struct Rejection {
+    /// Its transaction.
+    pub ticket: Ticket,
+    /// Where it was to go.
+    pub topic: String,
+    /// The partition, when it was known.
+    pub partition: Option<i32>,
+    /// librdkafka's code.
+    pub code: RDKafkaErrorCode,
+    /// librdkafka's words.
+    pub reason: String,
+}
+
+impl Rejection {
+    /// What helps against it.
+    #[must_use]
+    pub fn cure(&self) -> Option<String> {
+        let topic = &self.topic;
+        Some(match self.code {
+            RDKafkaErrorCode::MessageSizeTooLarge => format!(
+                "raise the topic's limit: kafka-configs.sh --alter --topic {topic} --add-config max.message.bytes=…; if \
+                 single records are far below it, lower producer.batch.size instead"
+            ),
+            RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic => {
+                format!("create the topic: kafka-topics.sh --create --topic {topic} --partitions 3")
+            }
+            RDKafkaErrorCode::UnknownPartition => {
+                format!(
+                    "the row names a partition that topic {topic} does not have: add partitions, or correct the row"
+                )
+            }
+            RDKafkaErrorCode::TopicAuthorizationFailed => {
+                format!("kafka-acls.sh --add --allow-principal User:… --operation Write --topic {topic}")
+            }
+            RDKafkaErrorCode::InvalidTopic => {
+                "the routed name is no legal topic: correct route.topic.replacement or \
+                 the row"
+                    .to_owned()
+            }
+            RDKafkaErrorCode::InvalidRecord => format!(
+                "topic {topic} refuses the record: a compacted topic wants a key, and a timestamp must be near the \
+                 broker's clock"
+            ),
+            _ => return None,
+        })
+    }
+}
+
+/// What has come back since it was last looked at.
+#[derive(Debug, Default)]
+pub struct Reports {
+    /// Acknowledged records.
+    pub delivered: Vec<Delivered>,
+    /// The first refusal, if there was one.
+    pub rejection: Option<Rejection>,
+    /// The producer's fatal error, if there was one.
+    pub fatal: Option<String>,
+    /// Whether a broker is connected, and if not, why.
+    pub trouble: Option<String>,
+}
+
+/// Collects delivery reports on librdkafka's thread and hands them over in batches.
+///
+/// The number of waiting reports is bounded by the in-flight window.
+#[derive(Debug, Clone, Default)]
+pub struct Deliveries(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    reports: Mutex<Reports>,
+    arrived: Notify,
+}
+
+impl Deliveries {
+    /// Waits until something has come back. Cancel-safe.
+    pub async fn arrived(&self) {
+        self.0.arrived.notified().await;
+    }
+
+    /// Takes what has come back. `spare` is kept for the next batch, so that steady state allocates nothing.
+    pub fn take(&self, mut spare: Vec<Delivered>) -> Reports {
+        spare.clear();
+        let mut reports = self.lock();
+        Reports {
+            delivered: mem::replace(&mut reports.delivered, spare),
+            rejection: reports.rejection.take(),
+            fatal: reports.fatal.take(),
+            trouble: reports.trouble.clone(),
+        }
+    }
+
+    /// The last connection trouble, if no delivery has come since.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        self.lock().trouble.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Reports> {
+        self.0.reports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn delivered(&self, ticket: Ticket, bytes: usize) {
+        let mut reports = self.lock();
+        reports.trouble = None;
+        match reports.delivered.last_mut() {
+            Some(last) if last.ticket == ticket => {
+                last.records = last.records.saturating_add(1);
+                last.bytes = last.bytes.saturating_add(bytes);
+                return;
+            }
+            _ => reports.delivered.push(Delivered { ticket, records: 1, bytes }),
+        }
+        drop(reports);
+        self.0.arrived.notify_one();
+    }
+
+    fn rejected(&self, rejection: Rejection) {
+        // Only the first says why: what was behind it fails because of it.
+        self.lock().rejection.get_or_insert(rejection);
+        self.0.arrived.notify_one();
+    }
+}
+
+impl ClientContext for Deliveries {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        match level {
+            RDKafkaLogLevel::Emerg
+            | RDKafkaLogLevel::Alert
+            | RDKafkaLogLevel::Critical
+            | RDKafkaLogLevel::Error => {
+                tracing::debug!(facility, message, "librdkafka error");
+            }
+            RDKafkaLogLevel::Warning => tracing::debug!(facility, message, "librdkafka warning"),
+            _ => tracing::trace!(facility, message, "librdkafka"),
+        }
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        let mut reports = self.lock();
+        if matches!(error.rdkafka_error_code(), Some(RDKafkaErrorCode::Fatal)) {
+            reports.fatal.get_or_insert_with(|| reason.to_owned());
+        } else {
+            reports.trouble = Some(reason.to_owned());
+        }
+        drop(reports);
+        self.0.arrived.notify_one();
+    }
+}
+
+impl ProducerContext<NoCustomPartitioner> for Deliveries {
+    type DeliveryOpaque = usize;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, ticket: usize) {
+        match result {
+            Ok(message) => self.delivered(Ticket(ticket), weight(message)),
+            Err((error, message)) => self.rejected(Rejection {
+                ticket: Ticket(ticket),
+                topic: message.topic().to_owned(),
+                partition: Some(message.partition()).filter(|partition| *partition >= 0),
+                code: error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown),
+                reason: error.rdkafka_error_code().map_or_else(|| error.to_string(), |code| code.to_string()),
+            }),
+        }
+    }
+}
+
+/// The same as [`crate::connect::record::ProducerRecord::weight`] of the record that was sent.
+fn weight(message: &BorrowedMessage<'_>) -> usize {
+    message.key().map_or(0, <[u8]>::len).saturating_add(message.payload_len())
+}
