@@ -1,0 +1,115 @@
+use std::borrow::Cow;
+
+/// One label and its value.
+pub(super) type Label = [(&'static str, Cow<'static, str>); 1];
+
+pub(super) const fn fixed(name: &'static str, value: &'static str) -> Label {
+    [(name, Cow::Borrowed(value))]
+}
+
+pub(super) fn owned(name: &'static str, value: &str) -> Label {
+    [(name, Cow::Owned(value.to_owned()))]
+}
+
+/// A change in the WAL, as pgoutput names it: `op` of `relay_wal_changes_total`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Change {
+    /// An INSERT.
+    Insert,
+    /// An UPDATE.
+    Update,
+    /// A DELETE.
+    Delete,
+    /// A TRUNCATE.
+    Truncate,
+    /// A `pg_logical_emit_message`.
+    Message,
+}
+
+impl Change {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Insert, Self::Update, Self::Delete, Self::Truncate, Self::Message];
+
+    /// The value of the label.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Insert => "insert",
+            Self::Update => "update",
+            Self::Delete => "delete",
+            Self::Truncate => "truncate",
+            Self::Message => "message",
+        }
+    }
+}
+
+/// A server that we reconnect to: `side` of `relay_reconnects_total`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Peer {
+    /// PostgreSQL.
+    Postgres,
+    /// Kafka.
+    Kafka,
+}
+
+impl Peer {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Postgres, Self::Kafka];
+
+    /// The value of the label.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Postgres => "postgres",
+            Self::Kafka => "kafka",
+        }
+    }
+}
+
+/// `pg_replication_slots.wal_status`: whether the WAL that the slot needs is still there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WalStatus {
+    /// It is within `max_wal_size`.
+    Reserved,
+    /// It is beyond `max_wal_size`, but kept.
+    Extended,
+    /// Some of it goes at the next checkpoint.
+    Unreserved,
+    /// Some of it is gone; the slot is of no use any more.
+    Lost,
+}
+
+impl WalStatus {
+    /// All of them, from good to bad.
+    pub const ALL: [Self; 4] = [Self::Reserved, Self::Extended, Self::Unreserved, Self::Lost];
+
+    /// PostgreSQL's word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reserved => "reserved",
+            Self::Extended => "extended",
+            Self::Unreserved => "unreserved",
+            Self::Lost => "lost",
+        }
+    }
+
+    /// The status that PostgreSQL calls `name`.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.name() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wal_status_is_read_by_its_name() {
+        for status in WalStatus::ALL {
+            assert_eq!(WalStatus::from_name(status.name()), Some(status));
+        }
+        assert_eq!(WalStatus::from_name("Lost"), None);
+    }
+}

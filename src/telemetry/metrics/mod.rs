@@ -1,0 +1,268 @@
+//! The Prometheus series.
+
+mod known;
+mod labels;
+mod series;
+mod topics;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use prometheus_client::encoding::text;
+use prometheus_client::registry::Registry;
+
+pub use labels::{Change, Peer, WalStatus};
+pub use topics::{TOPIC_LABELS_MAX, TopicTally};
+
+use super::status::Snapshot;
+use labels::{fixed, owned};
+use series::Series;
+use topics::PublishedByTopic;
+
+/// What `relay_config_info` says about the configuration, and the limits of what is in flight.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ConfigInfo {
+    /// `topic.prefix`.
+    pub topic_prefix: String,
+    /// `database.dbname`.
+    pub database: String,
+    /// `slot.name`.
+    pub slot: String,
+    /// `publication.name`.
+    pub publication: String,
+    /// The captured tables, separated by commas.
+    pub tables: String,
+    /// `outboxd.inflight.records.max`.
+    pub inflight_events_max: usize,
+    /// `outboxd.inflight.bytes.max`.
+    pub inflight_bytes_max: usize,
+}
+
+/// What `pg_replication_slots` says about our slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotReport {
+    /// WAL bytes that the slot keeps on the server's disk.
+    pub retained_bytes: u64,
+    /// `safe_wal_size`: how many more bytes may be written before the slot is in danger; `None` when nothing limits
+    /// it. Negative when it is in danger already.
+    pub safe_wal_bytes: Option<i64>,
+    /// `wal_status`; `None` when the slot reserves no WAL.
+    pub wal_status: Option<WalStatus>,
+}
+
+/// The counters and gauges. Clones are handles on the same series.
+#[derive(Clone)]
+pub struct Metrics(Arc<Inner>);
+
+struct Inner {
+    series: Series,
+    registry: Registry,
+}
+
+impl Metrics {
+    /// The series of a relay with this configuration, all at zero.
+    #[must_use]
+    pub fn new(info: &ConfigInfo) -> Self {
+        let mut registry = Registry::with_prefix("relay");
+        let series = Series::register(info, &mut registry);
+        Self(Arc::new(Inner { series, registry }))
+    }
+
+    /// Counts changes read from the WAL, whether they make events or not.
+    pub fn changes(&self, change: Change, count: u64) {
+        self.series().changes.get_or_create(&fixed("op", change.name())).inc_by(count);
+    }
+
+    /// Counts transactions whose commit was read.
+    pub fn transactions(&self, count: u64) {
+        self.series().transactions.inc_by(count);
+    }
+
+    /// Counts rows that made no event, by a `reason` from a fixed set.
+    pub fn skipped(&self, reason: &'static str, count: u64) {
+        self.series().skipped.get_or_create(&fixed("reason", reason)).inc_by(count);
+    }
+
+    /// Counts a row that could not be routed, converted or sent, by a `kind` from a fixed set.
+    pub fn event_error(&self, kind: &'static str) {
+        self.series().event_errors.get_or_create(&fixed("kind", kind)).inc();
+    }
+
+    /// Counts a delivery that failed, by librdkafka's error code.
+    pub fn publish_error(&self, code: &str) {
+        self.series().publish_errors.get_or_create(&owned("code", code)).inc();
+    }
+
+    /// Counts a connection that was lost and made again.
+    pub fn reconnect(&self, peer: Peer) {
+        self.series().reconnects.get_or_create(&fixed("side", peer.name())).inc();
+    }
+
+    /// Records how long a transaction took from its commit to the acknowledgement of its last event.
+    pub fn commit_to_ack(&self, latency: Duration) {
+        self.series().commit_to_ack.observe(latency.as_secs_f64());
+    }
+
+    /// Counts published events by topic.
+    #[must_use]
+    pub fn topic_tally(&self) -> TopicTally {
+        TopicTally::new(self.clone())
+    }
+
+    /// Shows what the server says about the slot.
+    pub fn slot(&self, report: SlotReport) {
+        self.series().show_slot(report);
+    }
+
+    /// Takes the gauges from the state. Called before [`Metrics::encode`], not by the relay's loop.
+    pub fn observe(&self, state: &Snapshot, now: SystemTime) {
+        self.series().show_state(state, now);
+    }
+
+    /// The series as OpenMetrics text.
+    ///
+    /// # Errors
+    /// When the encoder refuses a series, which no label or value of ours makes it do.
+    pub fn encode(&self) -> Result<String, fmt::Error> {
+        let mut page = String::new();
+        text::encode(&mut page, &self.0.registry)?;
+        Ok(page)
+    }
+
+    fn series(&self) -> &Series {
+        &self.0.series
+    }
+
+    fn published(&self) -> &PublishedByTopic {
+        &self.0.series.published
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::super::status::{Component, Limits, Progress, Status};
+    use super::*;
+    use crate::wal::Lsn;
+
+    fn info() -> ConfigInfo {
+        ConfigInfo { slot: "outboxd".into(), inflight_events_max: 20_000, ..ConfigInfo::default() }
+    }
+
+    #[test]
+    fn every_series_has_its_name_from_the_start() {
+        let page = Metrics::new(&info()).encode().unwrap();
+        for line in [
+            "relay_source_lag_seconds 0.0",
+            "relay_commit_to_ack_seconds_bucket{le=\"0.0005\"} 0",
+            "relay_commit_to_ack_seconds_count 0",
+            "relay_wal_changes_total{op=\"insert\"} 0",
+            "relay_transactions_total 0",
+            "relay_lsn{kind=\"received\"} 0",
+            "relay_lsn{kind=\"flushed\"} 0",
+            "relay_lsn{kind=\"confirmed\"} 0",
+            "relay_lsn{kind=\"server\"} 0",
+            "relay_lag_bytes 0",
+            "relay_postgres_connected 0",
+            "relay_kafka_connected 0",
+            "relay_inflight_events 0",
+            "relay_inflight_events_limit 20000",
+            "relay_inflight_bytes 0",
+            "relay_inflight_bytes_limit 0",
+            "relay_reconnects_total{side=\"postgres\"} 0",
+            "relay_slot_status{status=\"lost\"} 0",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
+        }
+        assert!(page.contains("relay_config_info{topic_prefix=\"\",database=\"\",slot=\"outboxd\","));
+        assert!(page.contains(concat!("relay_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1")));
+        assert!(!page.contains("_total_total") && !page.contains("relay_last_event_timestamp_seconds "));
+        assert!(page.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn what_is_counted_is_shown() {
+        let metrics = Metrics::new(&info());
+        metrics.changes(Change::Delete, 2);
+        metrics.transactions(7);
+        metrics.skipped("tombstone", 4);
+        metrics.event_error("missing_column");
+        metrics.publish_error("MessageSizeTooLarge");
+        metrics.reconnect(Peer::Kafka);
+        metrics.commit_to_ack(Duration::from_micros(700));
+        let page = metrics.encode().unwrap();
+        for line in [
+            "relay_wal_changes_total{op=\"delete\"} 2",
+            "relay_transactions_total 7",
+            "relay_events_skipped_total{reason=\"tombstone\"} 4",
+            "relay_event_errors_total{kind=\"missing_column\"} 1",
+            "relay_publish_errors_total{code=\"MessageSizeTooLarge\"} 1",
+            "relay_reconnects_total{side=\"kafka\"} 1",
+            "relay_commit_to_ack_seconds_bucket{le=\"0.0005\"} 0",
+            "relay_commit_to_ack_seconds_bucket{le=\"0.001\"} 1",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
+        }
+    }
+
+    #[test]
+    fn gauges_come_from_the_state() {
+        let now = Instant::now();
+        let status = Status::new(Limits::default(), now);
+        status.up(Component::Kafka, now);
+        let event = SystemTime::UNIX_EPOCH + Duration::from_millis(1500);
+        let progress = Progress {
+            received: Lsn::new(30),
+            confirmed: Lsn::new(10),
+            server: Lsn::new(40),
+            oldest_commit: Some(event),
+            last_event: Some(event),
+            inflight_events: 12,
+            ..Progress::default()
+        };
+        status.tick(progress, now);
+        let metrics = Metrics::new(&info());
+        metrics.observe(&status.snapshot(), event + Duration::from_millis(250));
+        let page = metrics.encode().unwrap();
+        for line in [
+            "relay_source_lag_seconds 0.25",
+            "relay_last_event_timestamp_seconds 1.5",
+            "relay_lsn{kind=\"received\"} 30",
+            "relay_lag_bytes 30",
+            "relay_postgres_connected 0",
+            "relay_kafka_connected 1",
+            "relay_inflight_events 12",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
+        }
+    }
+
+    #[test]
+    fn the_slot_has_one_status_and_no_safe_size_when_unlimited() {
+        let metrics = Metrics::new(&info());
+        let report = SlotReport {
+            retained_bytes: 77,
+            safe_wal_bytes: Some(-5),
+            wal_status: Some(WalStatus::Unreserved),
+        };
+        metrics.slot(report);
+        let page = metrics.encode().unwrap();
+        assert!(page.contains("relay_slot_retained_bytes 77\n"));
+        assert!(page.contains("relay_slot_safe_wal_bytes -5\n"));
+        assert!(page.contains("relay_slot_status{status=\"unreserved\"} 1\n"));
+        assert!(page.contains("relay_slot_status{status=\"reserved\"} 0\n"));
+
+        metrics.slot(SlotReport { safe_wal_bytes: None, wal_status: Some(WalStatus::Reserved), ..report });
+        let page = metrics.encode().unwrap();
+        assert!(!page.contains("relay_slot_safe_wal_bytes "));
+        assert!(page.contains("relay_slot_status{status=\"unreserved\"} 0\n"));
+    }
+}

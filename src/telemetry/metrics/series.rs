@@ -1,0 +1,212 @@
+use std::sync::atomic::AtomicU64;
+use std::time::SystemTime;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+
+use super::known::Known;
+use super::labels::{Change, Label, Peer, WalStatus, fixed};
+use super::topics::PublishedByTopic;
+use super::{ConfigInfo, SlotReport};
+use crate::telemetry::status::{Progress, Snapshot};
+
+/// Upper bounds of `relay_commit_to_ack_seconds`: from one network round trip to an outage.
+const LATENCY_BUCKETS_SECONDS: [f64; 20] = [
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0,
+    300.0, 600.0, 1800.0,
+];
+
+type Integer = Gauge<u64, AtomicU64>;
+type Seconds = Gauge<f64, AtomicU64>;
+
+/// A handle on each series that the registry shows.
+#[derive(Debug)]
+pub(super) struct Series {
+    pub(super) changes: Family<Label, Counter>,
+    pub(super) transactions: Counter,
+    pub(super) skipped: Family<Label, Counter>,
+    pub(super) event_errors: Family<Label, Counter>,
+    pub(super) published: PublishedByTopic,
+    pub(super) publish_errors: Family<Label, Counter>,
+    pub(super) reconnects: Family<Label, Counter>,
+    pub(super) commit_to_ack: Histogram,
+    source_lag: Seconds,
+    last_event: Known<f64>,
+    lsn: Family<Label, Integer>,
+    lag_bytes: Integer,
+    postgres_connected: Integer,
+    kafka_connected: Integer,
+    inflight_events: Integer,
+    inflight_bytes: Integer,
+    slot_retained_bytes: Known<u64>,
+    slot_safe_wal_bytes: Known<i64>,
+    slot_status: Family<Label, Integer>,
+}
+
+impl Series {
+    pub(super) fn register(info: &ConfigInfo, registry: &mut Registry) -> Self {
+        let series = Self::new();
+        series.register_progress(registry);
+        series.register_events(registry);
+        series.register_servers(registry);
+        register_info(info, registry);
+        series.show_progress(&Progress::default(), SystemTime::UNIX_EPOCH);
+        series
+    }
+
+    fn new() -> Self {
+        let series = Self {
+            changes: Family::default(),
+            transactions: Counter::default(),
+            skipped: Family::default(),
+            event_errors: Family::default(),
+            published: PublishedByTopic::default(),
+            publish_errors: Family::default(),
+            reconnects: Family::default(),
+            commit_to_ack: Histogram::new(LATENCY_BUCKETS_SECONDS),
+            source_lag: Seconds::default(),
+            last_event: Known::default(),
+            lsn: Family::default(),
+            lag_bytes: Integer::default(),
+            postgres_connected: Integer::default(),
+            kafka_connected: Integer::default(),
+            inflight_events: Integer::default(),
+            inflight_bytes: Integer::default(),
+            slot_retained_bytes: Known::default(),
+            slot_safe_wal_bytes: Known::default(),
+            slot_status: Family::default(),
+        };
+        // A rate needs a first sample, so what can be counted is there before it happens.
+        Change::ALL.iter().for_each(|change| drop(series.changes.get_or_create(&fixed("op", change.name()))));
+        Peer::ALL.iter().for_each(|peer| drop(series.reconnects.get_or_create(&fixed("side", peer.name()))));
+        series.show_wal_status(None);
+        series
+    }
+
+    fn register_progress(&self, registry: &mut Registry) {
+        registry.register(
+            "source_lag_seconds",
+            "Age of the oldest commit whose events are not all acknowledged",
+            self.source_lag.clone(),
+        );
+        registry.register(
+            "commit_to_ack_seconds",
+            "From a transaction's commit to the acknowledgement of its last event",
+            self.commit_to_ack.clone(),
+        );
+        registry.register(
+            "last_event_timestamp_seconds",
+            "When the last event was received",
+            self.last_event.clone(),
+        );
+        registry.register("lsn", "WAL positions as byte offsets", self.lsn.clone());
+        registry.register("lag_bytes", "WAL bytes that are not confirmed", self.lag_bytes.clone());
+        registry.register(
+            "inflight_events",
+            "Records handed to the producer and not acknowledged",
+            self.inflight_events.clone(),
+        );
+        registry.register("inflight_bytes", "Their key and value bytes", self.inflight_bytes.clone());
+    }
+
+    fn register_events(&self, registry: &mut Registry) {
+        registry.register("wal_changes", "Changes read from the WAL", self.changes.clone());
+        registry.register("transactions", "Transactions whose commit was read", self.transactions.clone());
+        registry.register("events_skipped", "Rows that made no event", self.skipped.clone());
+        registry.register(
+            "event_errors",
+            "Rows that could not be routed, converted or sent",
+            self.event_errors.clone(),
+        );
+        registry.register("events_published", "Events acknowledged", self.published.family.clone());
+        registry.register("publish_errors", "Deliveries that failed", self.publish_errors.clone());
+    }
+
+    fn register_servers(&self, registry: &mut Registry) {
+        registry.register(
+            "postgres_connected",
+            "Whether PostgreSQL answers",
+            self.postgres_connected.clone(),
+        );
+        registry.register("kafka_connected", "Whether Kafka answers", self.kafka_connected.clone());
+        registry.register("reconnects", "Connections lost and made again", self.reconnects.clone());
+        registry.register(
+            "slot_retained_bytes",
+            "WAL bytes that the slot keeps on the server's disk",
+            self.slot_retained_bytes.clone(),
+        );
+        registry.register(
+            "slot_safe_wal_bytes",
+            "WAL bytes that may be written before the slot is in danger; absent when nothing limits it",
+            self.slot_safe_wal_bytes.clone(),
+        );
+        registry.register("slot_status", "The slot's wal_status", self.slot_status.clone());
+    }
+
+    pub(super) fn show_state(&self, state: &Snapshot, now: SystemTime) {
+        self.postgres_connected.set(state.postgres.is_up().into());
+        self.kafka_connected.set(state.kafka.is_up().into());
+        self.show_progress(&state.progress, now);
+    }
+
+    fn show_progress(&self, progress: &Progress, now: SystemTime) {
+        self.source_lag.set(progress.lag(now).as_secs_f64());
+        let positions = [
+            ("received", progress.received),
+            ("flushed", progress.flushed),
+            ("confirmed", progress.confirmed),
+            ("server", progress.server),
+        ];
+        for (kind, lsn) in positions {
+            self.lsn.get_or_create(&fixed("kind", kind)).set(lsn.get());
+        }
+        self.lag_bytes.set(progress.lag_bytes());
+        self.inflight_events.set(gauge(progress.inflight_events));
+        self.inflight_bytes.set(gauge(progress.inflight_bytes));
+        let last_event = progress.last_event.and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
+        self.last_event.set(last_event.map(|since_epoch| since_epoch.as_secs_f64()));
+    }
+
+    pub(super) fn show_slot(&self, report: SlotReport) {
+        self.slot_retained_bytes.set(Some(report.retained_bytes));
+        self.slot_safe_wal_bytes.set(report.safe_wal_bytes);
+        self.show_wal_status(report.wal_status);
+    }
+
+    fn show_wal_status(&self, current: Option<WalStatus>) {
+        for status in WalStatus::ALL {
+            let is_current = current == Some(status);
+            self.slot_status.get_or_create(&fixed("status", status.name())).set(is_current.into());
+        }
+    }
+}
+
+fn register_info(info: &ConfigInfo, registry: &mut Registry) {
+    registry.register(
+        "inflight_events_limit",
+        "The most records that may be in flight",
+        ConstGauge::new(gauge(info.inflight_events_max)),
+    );
+    registry.register(
+        "inflight_bytes_limit",
+        "The most bytes that may be in flight",
+        ConstGauge::new(gauge(info.inflight_bytes_max)),
+    );
+    let config = [
+        ("topic_prefix", info.topic_prefix.clone()),
+        ("database", info.database.clone()),
+        ("slot", info.slot.clone()),
+        ("publication", info.publication.clone()),
+        ("tables", info.tables.clone()),
+    ];
+    registry.register("config", "The configuration in force", Info::new(config));
+    registry.register("build", "The program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+}
+
+fn gauge(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}

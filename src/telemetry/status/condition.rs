@@ -1,0 +1,111 @@
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// How often an outage that goes on is mentioned in the log: an outage must not flood it.
+const REMINDER_INTERVAL: Duration = Duration::from_secs(30);
+
+/// What the relay depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Component {
+    /// The connections to PostgreSQL.
+    Postgres,
+    /// The replication slot.
+    Slot,
+    /// The brokers.
+    Kafka,
+}
+
+impl Component {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Self; 3] = [Self::Postgres, Self::Slot, Self::Kafka];
+
+    /// The name in probes and logs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Postgres => "postgres",
+            Self::Slot => "slot",
+            Self::Kafka => "kafka",
+        }
+    }
+}
+
+impl fmt::Display for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Whether a component works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Condition {
+    /// Not tried yet.
+    Unknown,
+    /// It works.
+    Up,
+    /// It does not.
+    Down {
+        /// Why, in the words of the last error.
+        reason: String,
+        /// Since when.
+        since: Instant,
+        /// When it was last logged.
+        logged: Instant,
+    },
+}
+
+impl Condition {
+    /// Whether it works.
+    #[must_use]
+    pub const fn is_up(&self) -> bool {
+        matches!(self, Self::Up)
+    }
+
+    pub(super) fn recover(&mut self, component: Component, now: Instant) {
+        match self {
+            Self::Up => return,
+            Self::Unknown => tracing::info!(%component, "component is up"),
+            Self::Down { since, .. } => {
+                let outage = now.saturating_duration_since(*since).as_secs();
+                tracing::info!(%component, outage_seconds = outage, "component is up again");
+            }
+        }
+        *self = Self::Up;
+    }
+
+    pub(super) fn fail(&mut self, component: Component, reason: String, now: Instant) {
+        let Self::Down { reason: last_reason, since, logged } = self else {
+            tracing::warn!(%component, error = %reason, "component is down");
+            *self = Self::Down { reason, since: now, logged: now };
+            return;
+        };
+        if now.saturating_duration_since(*logged) >= REMINDER_INTERVAL {
+            let outage = now.saturating_duration_since(*since).as_secs();
+            tracing::warn!(%component, error = %reason, outage_seconds = outage, "component is still down");
+            *logged = now;
+        }
+        *last_reason = reason;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_keeps_its_beginning_and_its_last_reason() {
+        let start = Instant::now();
+        let later = start + Duration::from_secs(29);
+        let mut condition = Condition::Unknown;
+        condition.fail(Component::Kafka, "refused".into(), start);
+        condition.fail(Component::Kafka, "timed out".into(), later);
+        assert_eq!(condition, Condition::Down { reason: "timed out".into(), since: start, logged: start });
+
+        let reminded = start + REMINDER_INTERVAL;
+        condition.fail(Component::Kafka, "timed out".into(), reminded);
+        assert_eq!(condition, Condition::Down { reason: "timed out".into(), since: start, logged: reminded });
+
+        condition.recover(Component::Kafka, reminded);
+        assert!(condition.is_up());
+    }
+}

@@ -1,0 +1,189 @@
+//! The state of the relay as others see it.
+
+mod condition;
+mod progress;
+mod readiness;
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+pub use condition::{Component, Condition};
+pub use progress::Progress;
+pub use readiness::{NotReady, Readiness, Role};
+
+/// What the relay is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Phase {
+    /// Reaching PostgreSQL and Kafka, or reaching them again.
+    Connecting,
+    /// Another process holds the slot; we wait for it, by design.
+    StandingBy(Holder),
+    /// Reading from the slot.
+    Streaming,
+    /// Told to stop; waiting for what is in flight.
+    Draining,
+    /// Ended.
+    Stopped,
+}
+
+/// Who holds the slot instead of us, from `pg_stat_replication`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// `pg_replication_slots.active_pid`.
+    pub pid: i32,
+    /// The holder's `application_name`; empty when it gave none or may not be seen.
+    pub application: String,
+}
+
+/// How long something may take before a probe fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// How old the oldest unacknowledged event may get while we are still ready (60 s).
+    pub unacknowledged_age_max: Duration,
+    /// How long the loop may go without a turn while we still count as alive (30 s).
+    pub tick_age_max: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { unacknowledged_age_max: Duration::from_secs(60), tick_age_max: Duration::from_secs(30) }
+    }
+}
+
+/// The shared state. Clones are handles on the same state.
+#[derive(Debug, Clone)]
+pub struct Status(watch::Sender<Snapshot>);
+
+/// The state at one moment.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// What the relay is doing.
+    pub phase: Phase,
+    /// Whether it has streamed or stood by once; never goes back.
+    pub started: bool,
+    /// The connections to PostgreSQL.
+    pub postgres: Condition,
+    /// The replication slot.
+    pub slot: Condition,
+    /// The brokers.
+    pub kafka: Condition,
+    /// How far the relay has got.
+    pub progress: Progress,
+    /// The last turn of the loop.
+    pub ticked: Instant,
+    /// What the probes allow.
+    pub limits: Limits,
+}
+
+impl Status {
+    /// The state of a relay that has just been started.
+    #[must_use]
+    pub fn new(limits: Limits, now: Instant) -> Self {
+        Self(watch::Sender::new(Snapshot {
+            phase: Phase::Connecting,
+            started: false,
+            postgres: Condition::Unknown,
+            slot: Condition::Unknown,
+            kafka: Condition::Unknown,
+            progress: Progress::default(),
+            ticked: now,
+            limits,
+        }))
+    }
+
+    /// Enters a phase. A change is logged.
+    pub fn enter(&self, phase: Phase) {
+        self.0.send_modify(|state| {
+            if state.phase != phase {
+                tracing::info!(from = %state.phase, to = %phase, "phase changed");
+            }
+            state.started |= matches!(phase, Phase::Streaming | Phase::StandingBy(_));
+            state.phase = phase;
+        });
+    }
+
+    /// Says that a component works. Logged when it did not before.
+    pub fn up(&self, component: Component, now: Instant) {
+        self.0.send_modify(|state| state.condition_mut(component).recover(component, now));
+    }
+
+    /// Says that a component does not work, and why. May be said at every attempt: it is logged when the component
+    /// goes down and every 30 s from then on.
+    pub fn down(&self, component: Component, reason: impl Into<String>, now: Instant) {
+        self.0.send_modify(|state| state.condition_mut(component).fail(component, reason.into(), now));
+    }
+
+    /// A turn of the loop that streams: how far it has got.
+    pub fn tick(&self, progress: Progress, now: Instant) {
+        self.0.send_modify(|state| {
+            state.progress = progress;
+            state.ticked = now;
+        });
+    }
+
+    /// A turn of a loop that has nothing to report: it connects, stands by or waits to try again.
+    pub fn tick_idle(&self, now: Instant) {
+        self.0.send_modify(|state| state.ticked = now);
+    }
+
+    /// The state now.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.0.borrow().clone()
+    }
+
+    /// Wakes its holder at every change.
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<Snapshot> {
+        self.0.subscribe()
+    }
+}
+
+impl Snapshot {
+    /// The condition of a component.
+    #[must_use]
+    pub const fn condition(&self, component: Component) -> &Condition {
+        match component {
+            Component::Postgres => &self.postgres,
+            Component::Slot => &self.slot,
+            Component::Kafka => &self.kafka,
+        }
+    }
+
+    fn condition_mut(&mut self, component: Component) -> &mut Condition {
+        match component {
+            Component::Postgres => &mut self.postgres,
+            Component::Slot => &mut self.slot,
+            Component::Kafka => &mut self.kafka,
+        }
+    }
+}
+
+impl Phase {
+    /// The phase as one lower-case word or two.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Connecting => "connecting",
+            Self::StandingBy(_) => "standing by",
+            Self::Streaming => "streaming",
+            Self::Draining => "draining",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pid {}", self.pid)?;
+        if self.application.is_empty() { Ok(()) } else { write!(f, " ({})", self.application) }
+    }
+}

@@ -1,0 +1,67 @@
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::wal::Lsn;
+
+/// How far the relay has got. The loop fills it at every turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Progress {
+    /// The end of what was read from the slot.
+    pub received: Lsn,
+    /// Up to where every event is acknowledged by the brokers.
+    pub flushed: Lsn,
+    /// What PostgreSQL was last told, and may throw away.
+    pub confirmed: Lsn,
+    /// The end of the WAL on the server, from its last message.
+    pub server: Lsn,
+    /// When the oldest transaction that is not wholly acknowledged was committed; `None` when there is none.
+    pub oldest_commit: Option<SystemTime>,
+    /// When the oldest unacknowledged event was handed to the producer; `None` when nothing is in flight.
+    pub oldest_unacknowledged: Option<Instant>,
+    /// When the last event was received.
+    pub last_event: Option<SystemTime>,
+    /// Records handed to the producer and not yet acknowledged.
+    pub inflight_events: usize,
+    /// Their key and value bytes.
+    pub inflight_bytes: usize,
+    /// Events acknowledged since the start.
+    pub events: u64,
+}
+
+impl Progress {
+    /// WAL bytes between what is confirmed and the end of the server's WAL. Zero before the first confirmation.
+    #[must_use]
+    pub fn lag_bytes(&self) -> u64 {
+        if self.confirmed == Lsn::ZERO { 0 } else { self.server.bytes_since(self.confirmed) }
+    }
+
+    /// How far behind the source the brokers are: the age of the oldest commit that is not wholly acknowledged.
+    /// Zero when there is none, and when the two clocks disagree the wrong way.
+    #[must_use]
+    pub fn lag(&self, now: SystemTime) -> Duration {
+        self.oldest_commit.and_then(|commit| now.duration_since(commit).ok()).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lag_is_what_is_not_confirmed_yet() {
+        let progress = Progress { confirmed: Lsn::new(100), server: Lsn::new(164), ..Progress::default() };
+        assert_eq!(progress.lag_bytes(), 64);
+        assert_eq!(Progress { server: Lsn::new(164), ..Progress::default() }.lag_bytes(), 0);
+    }
+
+    #[test]
+    fn a_commit_in_the_future_is_no_lag() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(10);
+        let behind = |seconds| Progress {
+            oldest_commit: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)),
+            ..Progress::default()
+        };
+        assert_eq!(behind(7).lag(now), Duration::from_secs(3));
+        assert_eq!(behind(11).lag(now), Duration::ZERO);
+        assert_eq!(Progress::default().lag(now), Duration::ZERO);
+    }
+}

@@ -1,0 +1,212 @@
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use super::{Component, Condition, Phase, Snapshot};
+
+/// Whether the relay does its work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Readiness {
+    /// No reason speaks against it.
+    pub ready: bool,
+    /// Whether this process does the work or waits to take over.
+    pub role: Role,
+    /// What speaks against it.
+    pub reasons: Vec<NotReady>,
+}
+
+/// Which of two relays on one slot this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// It has the slot, or tries to get it.
+    Active,
+    /// Another has it.
+    Standby,
+}
+
+/// Why the relay is not ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotReady {
+    /// It is neither streaming nor standing by.
+    Phase(Phase),
+    /// The loop has not turned for this long.
+    Stalled(Duration),
+    /// The oldest event has waited this long for its acknowledgement.
+    Unacknowledged(Duration),
+    /// A component has not been tried yet.
+    Untried(Component),
+    /// A component does not work.
+    Down {
+        /// Which.
+        component: Component,
+        /// Why.
+        reason: String,
+        /// For how long.
+        outage: Duration,
+    },
+}
+
+impl Snapshot {
+    /// Whether the loop turns. Says nothing about the servers: a broker that is down is no reason to restart us.
+    #[must_use]
+    pub fn is_alive(&self, now: Instant) -> bool {
+        self.tick_age(now) <= self.limits.tick_age_max
+    }
+
+    /// Whether the relay does its work: it streams and is acknowledged in time, or stands by as it should.
+    #[must_use]
+    pub fn readiness(&self, now: Instant) -> Readiness {
+        let reasons: Vec<NotReady> = [self.wrong_phase(), self.stalled(now), self.unacknowledged(now)]
+            .into_iter()
+            .flatten()
+            .chain(self.failures(now))
+            .collect();
+        let role = if matches!(self.phase, Phase::StandingBy(_)) { Role::Standby } else { Role::Active };
+        Readiness { ready: reasons.is_empty(), role, reasons }
+    }
+
+    fn tick_age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.ticked)
+    }
+
+    fn wrong_phase(&self) -> Option<NotReady> {
+        match self.phase {
+            Phase::Streaming | Phase::StandingBy(_) => None,
+            Phase::Connecting | Phase::Draining | Phase::Stopped => Some(NotReady::Phase(self.phase.clone())),
+        }
+    }
+
+    fn stalled(&self, now: Instant) -> Option<NotReady> {
+        (!self.is_alive(now)).then(|| NotReady::Stalled(self.tick_age(now)))
+    }
+
+    fn unacknowledged(&self, now: Instant) -> Option<NotReady> {
+        let age = now.saturating_duration_since(self.progress.oldest_unacknowledged?);
+        (age > self.limits.unacknowledged_age_max).then_some(NotReady::Unacknowledged(age))
+    }
+
+    /// A standby does not touch the slot, and need not have tried Kafka.
+    fn failures(&self, now: Instant) -> impl Iterator<Item = NotReady> {
+        let standby = matches!(self.phase, Phase::StandingBy(_));
+        Component::ALL.into_iter().filter_map(move |component| match self.condition(component) {
+            Condition::Up => None,
+            Condition::Unknown if standby => None,
+            Condition::Down { .. } if standby && component == Component::Slot => None,
+            Condition::Unknown => Some(NotReady::Untried(component)),
+            Condition::Down { reason, since, .. } => Some(NotReady::Down {
+                component,
+                reason: reason.clone(),
+                outage: now.saturating_duration_since(*since),
+            }),
+        })
+    }
+}
+
+impl NotReady {
+    /// The component that it is about; `None` when it is the relay itself.
+    #[must_use]
+    pub const fn component(&self) -> Option<Component> {
+        match self {
+            Self::Untried(component) | Self::Down { component, .. } => Some(*component),
+            Self::Phase(_) | Self::Stalled(_) | Self::Unacknowledged(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for NotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Phase(phase) => write!(f, "the relay is {phase}"),
+            Self::Stalled(age) => write!(f, "the loop has not turned for {} s", age.as_secs()),
+            Self::Unacknowledged(age) => {
+                write!(f, "the oldest event has waited {} s for its acknowledgement", age.as_secs())
+            }
+            Self::Untried(component) => write!(f, "{component} has not been tried yet"),
+            Self::Down { component, reason, outage } => {
+                write!(f, "{component} has been down for {} s: {reason}", outage.as_secs())
+            }
+        }
+    }
+}
+
+impl Role {
+    /// The role in a probe's body.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Standby => "standby",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Holder, Limits, Progress, Status};
+    use super::*;
+
+    fn streaming(now: Instant) -> Status {
+        let status = Status::new(Limits::default(), now);
+        Component::ALL.into_iter().for_each(|component| status.up(component, now));
+        status.enter(Phase::Streaming);
+        status
+    }
+
+    /// The reasons after a relay that streams well was changed, `seconds` later.
+    fn reasons(seconds: u64, change: impl FnOnce(&Status, Instant)) -> Vec<String> {
+        let start = Instant::now();
+        let status = streaming(start);
+        change(&status, start);
+        let readiness = status.snapshot().readiness(start + Duration::from_secs(seconds));
+        assert_eq!(readiness.ready, readiness.reasons.is_empty());
+        readiness.reasons.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_relay_that_streams_is_ready() {
+        assert_eq!(reasons(0, |_, _| ()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn every_hold_has_its_reason() {
+        assert_eq!(reasons(31, |_, _| ()), ["the loop has not turned for 31 s"]);
+        assert_eq!(reasons(0, |status, _| status.enter(Phase::Draining)), ["the relay is draining"]);
+        assert_eq!(
+            reasons(3, |status, now| status.down(Component::Kafka, "no broker answers", now)),
+            ["kafka has been down for 3 s: no broker answers"]
+        );
+        let waiting = |status: &Status, now: Instant| {
+            status.tick(
+                Progress { oldest_unacknowledged: Some(now), ..Progress::default() },
+                now + Duration::from_secs(61),
+            );
+        };
+        assert_eq!(reasons(60, waiting), Vec::<String>::new());
+        assert_eq!(reasons(61, waiting), ["the oldest event has waited 61 s for its acknowledgement"]);
+    }
+
+    #[test]
+    fn a_new_relay_is_alive_and_not_ready() {
+        let now = Instant::now();
+        let state = Status::new(Limits::default(), now).snapshot();
+        assert!(state.is_alive(now) && !state.started);
+        let expected = [
+            NotReady::Phase(Phase::Connecting),
+            NotReady::Untried(Component::Postgres),
+            NotReady::Untried(Component::Slot),
+            NotReady::Untried(Component::Kafka),
+        ];
+        assert_eq!(state.readiness(now).reasons, expected);
+    }
+
+    #[test]
+    fn a_standby_is_ready_by_design() {
+        let now = Instant::now();
+        let status = Status::new(Limits::default(), now);
+        status.up(Component::Postgres, now);
+        status.down(Component::Slot, "active for pid 42", now);
+        status.enter(Phase::StandingBy(Holder { pid: 42, application: "outboxd".into() }));
+        let state = status.snapshot();
+        assert_eq!(state.readiness(now), Readiness { ready: true, role: Role::Standby, reasons: Vec::new() });
+        assert!(state.started);
+    }
+}

@@ -1,0 +1,251 @@
+//! The live line on a terminal.
+//!
+//! It is drawn by a thread of its own, once a second: a terminal that is stopped holds up that thread and the log's,
+//! never the relay.
+
+use std::collections::VecDeque;
+use std::fmt::{self, Write as _};
+use std::io::{self, IsTerminal, Write};
+use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime};
+
+use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::escape::Escaping;
+use super::status::{Component, Condition, Phase, Snapshot, Status};
+
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How many past seconds the shown rate is taken over.
+const RATE_WINDOW_TICKS: usize = 5;
+
+/// The line at the foot of a terminal. Not there until it is shown; gone when dropped.
+#[derive(Debug)]
+pub struct StatusLine {
+    bar: ProgressBar,
+    refresher: Option<Refresher>,
+}
+
+#[derive(Debug)]
+struct Refresher {
+    /// Dropped, it ends the thread.
+    stop: SyncSender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl StatusLine {
+    /// A line that is not shown yet.
+    #[must_use]
+    pub fn hidden() -> Self {
+        Self { bar: ProgressBar::hidden(), refresher: None }
+    }
+
+    /// Shows the status, and keeps it fresh, when standard error is a terminal. `route` says what flows where:
+    /// `orders/public.outbox → kafka`.
+    ///
+    /// # Errors
+    /// When the thread that refreshes the line cannot be started.
+    pub fn show(&mut self, status: Status, route: String) -> io::Result<()> {
+        if !io::stderr().is_terminal() {
+            return Ok(());
+        }
+        let bar = self.bar.clone();
+        if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
+            bar.set_style(style);
+        }
+        let (stop, stopped) = mpsc::sync_channel(1);
+        let refresh = move || {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+            let mut rate = Rate::default();
+            loop {
+                let state = status.snapshot();
+                let rate = rate.next(state.progress.events, Instant::now());
+                let line =
+                    Line { state: &state, route: &route, rate, now: (Instant::now(), SystemTime::now()) };
+                bar.set_message(line.to_string());
+                if stopped.recv_timeout(REFRESH_INTERVAL) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("status-line".to_owned()).spawn(refresh)?;
+        self.refresher = Some(Refresher { stop, thread });
+        Ok(())
+    }
+
+    /// A writer to standard error that keeps out of the line's way.
+    pub(super) fn log_writer(&self) -> AboveLine {
+        AboveLine(self.bar.clone())
+    }
+}
+
+impl Drop for StatusLine {
+    fn drop(&mut self) {
+        if let Some(Refresher { stop, thread }) = self.refresher.take() {
+            drop(stop);
+            drop(thread.join());
+            self.bar.finish_and_clear();
+        }
+    }
+}
+
+/// Writes above the line.
+#[derive(Debug)]
+pub(super) struct AboveLine(ProgressBar);
+
+impl Write for AboveLine {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.suspend(|| io::stderr().write_all(bytes))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+/// Events a second over the last seconds.
+#[derive(Debug, Default)]
+struct Rate(VecDeque<(Instant, u64)>);
+
+impl Rate {
+    fn next(&mut self, events: u64, now: Instant) -> f64 {
+        let (then, before) = self.0.front().copied().unwrap_or((now, events));
+        self.0.push_back((now, events));
+        if self.0.len() > RATE_WINDOW_TICKS {
+            self.0.pop_front();
+        }
+        let seconds = now.saturating_duration_since(then).as_secs_f64();
+        let new = u32::try_from(events.saturating_sub(before)).unwrap_or(u32::MAX);
+        if seconds > 0.0 { f64::from(new) / seconds } else { 0.0 }
+    }
+}
+
+/// What the line says.
+struct Line<'a> {
+    state: &'a Snapshot,
+    route: &'a str,
+    rate: f64,
+    now: (Instant, SystemTime),
+}
+
+impl fmt::Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (symbol, phase) = (symbol(&self.state.phase), &self.state.phase);
+        write!(f, "{symbol} {phase}  ")?;
+        write!(Escaping(&mut *f), "{}", self.route)?;
+        if let Phase::StandingBy(holder) = phase {
+            return write!(Escaping(f), "  slot held by {holder}");
+        }
+        for component in Component::ALL {
+            if let Condition::Down { reason, since, .. } = self.state.condition(component) {
+                let outage = Age(self.now.0.saturating_duration_since(*since));
+                return write!(Escaping(f), "  {component} down for {outage}: {reason}");
+            }
+        }
+        self.write_progress(f)
+    }
+}
+
+impl Line<'_> {
+    fn write_progress(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let progress = &self.state.progress;
+        let (lag_bytes, lag) = (HumanBytes(progress.lag_bytes()), Age(progress.lag(self.now.1)));
+        let (inflight, events) = (progress.inflight_events, HumanCount(progress.events));
+        write!(f, "  confirmed {}  lag {lag_bytes} · {lag}  in flight {inflight}", progress.confirmed)?;
+        write!(f, "  {events} events  {:.1}/s", self.rate)
+    }
+}
+
+/// A duration to one decimal: `0.4 s`, `12.5 min`, `3.0 h`.
+struct Age(Duration);
+
+impl fmt::Display for Age {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs_f64();
+        match self.0.as_secs() {
+            0..60 => write!(f, "{seconds:.1} s"),
+            60..3600 => write!(f, "{:.1} min", seconds / 60.0),
+            _ => write!(f, "{:.1} h", seconds / 3600.0),
+        }
+    }
+}
+
+const fn symbol(phase: &Phase) -> char {
+    match phase {
+        Phase::Connecting => '○',
+        Phase::StandingBy(_) => '◌',
+        Phase::Streaming => '●',
+        Phase::Draining => '◐',
+        Phase::Stopped => '■',
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::status::{Holder, Limits, Progress};
+    use super::*;
+    use crate::wal::Lsn;
+
+    /// The line of a relay after `change`, ten seconds after its start.
+    fn line(change: impl FnOnce(&Status, Instant)) -> String {
+        let start = Instant::now();
+        let status = Status::new(Limits::default(), start);
+        change(&status, start);
+        let now = (start + Duration::from_secs(10), SystemTime::UNIX_EPOCH + Duration::from_secs(10));
+        Line { state: &status.snapshot(), route: "orders/public.outbox → kafka", rate: 45.24, now }
+            .to_string()
+    }
+
+    #[test]
+    fn every_phase_has_its_line() {
+        let progress = Progress {
+            confirmed: Lsn::new(0x1A2_B3C8),
+            server: Lsn::new(0x1A2_B3C8 + 2048),
+            oldest_commit: Some(SystemTime::UNIX_EPOCH + Duration::from_millis(9600)),
+            inflight_events: 12,
+            events: 1234,
+            ..Progress::default()
+        };
+        let streaming = line(|status, now| {
+            status.enter(Phase::Streaming);
+            status.tick(progress, now);
+        });
+        assert_eq!(
+            streaming,
+            "● streaming  orders/public.outbox → kafka  confirmed 0/1A2B3C8  lag 2.00 KiB · 0.4 s  in flight 12  \
+             1,234 events  45.2/s"
+        );
+        let standing_by = line(|status, _| {
+            status.enter(Phase::StandingBy(Holder { pid: 42, application: "out\nboxd".into() }));
+        });
+        assert_eq!(
+            standing_by,
+            "◌ standing by  orders/public.outbox → kafka  slot held by pid 42 (out\\nboxd)"
+        );
+        let connecting = line(|status, now| status.down(Component::Kafka, "no broker\u{1b}[2J", now));
+        assert_eq!(
+            connecting,
+            "○ connecting  orders/public.outbox → kafka  kafka down for 10.0 s: no broker\\u{1b}[2J"
+        );
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_last_seconds() {
+        let start = Instant::now();
+        let mut rate = Rate::default();
+        let mut shown = |seconds, events| rate.next(events, start + Duration::from_secs(seconds));
+        assert_eq!([shown(0, 0), shown(1, 10), shown(2, 20)], [0.0, 10.0, 10.0]);
+        assert_eq!([shown(3, 20), shown(4, 20), shown(5, 20), shown(6, 20)], [20.0 / 3.0, 5.0, 4.0, 2.0]);
+    }
+
+    #[test]
+    fn ages_are_short() {
+        let age = |seconds| Age(Duration::from_secs_f64(seconds)).to_string();
+        assert_eq!(
+            [age(0.0), age(59.0), age(60.0), age(750.0), age(10_800.0)],
+            ["0.0 s", "59.0 s", "1.0 min", "12.5 min", "3.0 h"]
+        );
+    }
+}
