@@ -1,1 +1,22 @@
-//! The status port: probes and metrics.
+//! The status port: probes and metrics, for reading only.
+//!
+//! | path | answers |
+//! | --- | --- |
+//! | `/livez`, `/q/health/live` | 200 while the loop turns, whatever the servers do |
+//! | `/readyz`, `/q/health/ready`, `/q/health` | 200 while it streams and is acknowledged in time, or stands by |
+//! | `/startupz`, `/q/health/started` | 200 once it has streamed or stood by |
+//! | `/health` | the same as Kafka Connect's worker says it |
+//! | `/metrics`, `/q/metrics` | OpenMetrics text |
+//!
+//! The bodies are those of Debezium Server (MicroProfile Health) and of Kafka Connect, so that what watches them can
+//! watch us. The port listens on this machine alone unless a host is given.
+
+mod address;
+mod health;
+mod probe;
+mod routes;
+mod server;
+
+pub use address::{InvalidAddress, parse_addr};
+pub use probe::probe;
+pub use server::Server;

@@ -1,0 +1,81 @@
+use std::time::{Instant, SystemTime};
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+
+use super::health::{self, Health};
+use crate::telemetry::{Metrics, Status};
+
+const INDEX: &str = "outboxd
+
+/livez     whether the relay's loop turns
+/readyz    whether events flow, and what stops them
+/startupz  whether it has begun once
+/health    the same in Kafka Connect's words
+/metrics   for Prometheus
+";
+
+const JSON: &str = "application/json; charset=UTF-8";
+const TEXT: &str = "text/plain; charset=utf-8";
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+#[derive(Debug, Clone)]
+struct Shown {
+    status: Status,
+    metrics: Metrics,
+}
+
+/// Every path. Axum answers HEAD as GET without the body, and any other method with 405.
+pub(super) fn router(status: Status, metrics: Metrics) -> Router {
+    Router::new()
+        .route("/", get(async || page(StatusCode::OK, TEXT, INDEX.to_owned())))
+        .route("/livez", get(async |State(shown): State<Shown>| live(&shown, "outboxd")))
+        .route("/q/health/live", get(async |State(shown): State<Shown>| live(&shown, "debezium")))
+        .route("/readyz", get(ready))
+        .route("/q/health/ready", get(ready))
+        .route("/q/health", get(ready))
+        .route("/startupz", get(started))
+        .route("/q/health/started", get(started))
+        .route("/health", get(connect_worker))
+        .route("/metrics", get(metrics_page))
+        .route("/q/metrics", get(metrics_page))
+        .fallback(async || page(StatusCode::NOT_FOUND, TEXT, INDEX.to_owned()))
+        .with_state(Shown { status, metrics })
+}
+
+fn live(shown: &Shown, name: &str) -> Response {
+    probe(health::live(&shown.status.snapshot(), name, Instant::now()))
+}
+
+async fn ready(State(shown): State<Shown>) -> Response {
+    probe(health::ready(&shown.status.snapshot(), Instant::now()))
+}
+
+async fn started(State(shown): State<Shown>) -> Response {
+    probe(health::started(&shown.status.snapshot()))
+}
+
+async fn connect_worker(State(shown): State<Shown>) -> Response {
+    let (code, body) = health::connect_worker(&shown.status.snapshot(), Instant::now());
+    page(StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), JSON, body.to_string())
+}
+
+async fn metrics_page(State(shown): State<Shown>) -> Response {
+    shown.metrics.observe(&shown.status.snapshot(), SystemTime::now());
+    match shown.metrics.encode() {
+        Ok(text) => page(StatusCode::OK, OPEN_METRICS, text),
+        Err(error) => page(StatusCode::INTERNAL_SERVER_ERROR, TEXT, error.to_string()),
+    }
+}
+
+fn probe(health: Health) -> Response {
+    let code = if health.up { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    page(code, JSON, health.body.to_string())
+}
+
+fn page(code: StatusCode, content_type: &'static str, body: String) -> Response {
+    (code, [(header::CONTENT_TYPE, content_type), (header::CACHE_CONTROL, "no-store")], body).into_response()
+}
