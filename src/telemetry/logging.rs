@@ -1,28 +1,24 @@
 //! Structured logs on standard error.
 //!
-//! Lines go through a bounded queue to a thread that writes them. When nobody reads standard error the queue fills and
-//! lines are dropped and counted: a log never holds up the relay.
+//! Lines go through a bounded queue to a thread that writes them: a log that nobody reads never holds up the relay.
 
 use std::io::{self, IsTerminal};
 use std::str::FromStr;
 
 use tracing::Subscriber;
-use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::{FmtSpan, Writer, debug_fn};
 
 use super::escape::Escaping;
+use super::log_queue::{self, LogThread};
 use super::status_line::StatusLine;
 use crate::error::{Class, Diagnose};
 
 /// The environment variable that says what is logged: `info` (the default), `debug`, or a list such as
 /// `warn,outboxd::relay=debug`.
 pub const FILTER_VARIABLE: &str = "OUTBOXD_LOG";
-
-/// How many lines may wait for standard error; some megabytes at the worst.
-const QUEUED_LINES_MAX: usize = 8192;
 
 /// `--log`: how a log line looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +48,9 @@ pub enum LogError {
     /// The process logs already.
     #[error("logging was started twice")]
     Started(#[from] tracing::subscriber::SetGlobalDefaultError),
+    /// The system gives no thread.
+    #[error("the thread that writes the log cannot be started")]
+    Thread(#[from] io::Error),
 }
 
 /// What is logged, and how.
@@ -69,8 +68,7 @@ pub struct LogOptions {
 #[derive(Debug)]
 #[must_use = "logging ends when this is dropped"]
 pub struct Logs {
-    dropped: ErrorCounter,
-    _worker: WorkerGuard,
+    _thread: LogThread,
 }
 
 impl FromStr for LogFormat {
@@ -106,22 +104,11 @@ impl Logs {
     /// Starts logging for the whole process; lines appear above the status line.
     ///
     /// # Errors
-    /// When the filter cannot be read, or when logging was started before.
+    /// When the filter cannot be read, when the thread cannot be started, or when logging was started before.
     pub fn start(options: &LogOptions, line: &StatusLine) -> Result<Self, LogError> {
-        let (writer, worker) = NonBlockingBuilder::default()
-            .buffered_lines_limit(QUEUED_LINES_MAX)
-            .lossy(true)
-            .thread_name("log")
-            .finish(line.log_writer());
-        let dropped = writer.error_counter();
-        tracing::subscriber::set_global_default(subscriber(options, writer)?)?;
-        Ok(Self { dropped, _worker: worker })
-    }
-
-    /// How many lines were dropped because standard error was not read.
-    #[must_use]
-    pub fn dropped_lines(&self) -> usize {
-        self.dropped.dropped_lines()
+        let (queue, thread) = log_queue::start(line.log_writer())?;
+        tracing::subscriber::set_global_default(subscriber(options, queue)?)?;
+        Ok(Self { _thread: thread })
     }
 }
 
@@ -160,14 +147,14 @@ impl Diagnose for LogError {
     fn class(&self) -> Class {
         match self {
             Self::Filter { .. } => Class::Config,
-            Self::Started(_) => Class::Definite,
+            Self::Started(_) | Self::Thread(_) => Class::Definite,
         }
     }
 
     fn cure(&self) -> Option<String> {
         match self {
             Self::Filter { .. } => Some(format!("{FILTER_VARIABLE}=info, or warn,outboxd::relay=debug")),
-            Self::Started(_) => None,
+            Self::Started(_) | Self::Thread(_) => None,
         }
     }
 }

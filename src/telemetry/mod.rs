@@ -9,6 +9,7 @@
 //! probes, the metrics and the line can never disagree.
 
 mod escape;
+mod log_queue;
 mod logging;
 mod metrics;
 mod status;
