@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -17,8 +17,11 @@ use crate::telemetry::{Metrics, Status};
 /// How many clients are served at a time; more wait to be accepted.
 const CONNECTIONS_MAX: usize = 64;
 
-/// How long one connection may last, from its first byte to the last of the one answer it gets. Who sends or reads
-/// slower is cut off, so that nobody can hold the port.
+/// How long a request's head may take to come. Short, because silent clients keep others out while they last, and a
+/// probe that is kept out gets the process killed.
+const HEAD_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// How long one connection may last, the one answer it gets included. Who reads slower is cut off.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// The longest request head that is read. hyper wants 8 KiB at least.
@@ -80,6 +83,8 @@ impl Server {
 async fn answer(stream: TcpStream, router: Router) {
     let connection = http1::Builder::new()
         .keep_alive(false)
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME_MAX)
         .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     match time::timeout(CONNECTION_TIME_MAX, connection).await {
@@ -196,6 +201,17 @@ mod tests {
             let long = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(2 * HEAD_BYTES_MAX));
             let answer = exchange(addr, &long).await;
             assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
+        });
+    }
+
+    #[test]
+    fn silent_clients_do_not_keep_probes_out() {
+        serve(status(Phase::Streaming), async |addr| {
+            let mut silent = Vec::new();
+            for _ in 0..CONNECTIONS_MAX {
+                silent.push(TcpStream::connect(addr).await.unwrap());
+            }
+            assert_eq!(probe(addr, "/livez", PATIENCE).await.unwrap().0, 200);
         });
     }
 
