@@ -1,3 +1,7 @@
 //! The outboxd binary.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(outboxd::cli::main().code())
+}

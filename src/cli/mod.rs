@@ -1,1 +1,33 @@
 //! The command line.
+
+mod args;
+mod assemble;
+mod health;
+mod run;
+mod signals;
+
+use clap::Parser as _;
+
+use crate::error::{Diagnose, Exit, report};
+use args::{Args, Command};
+
+/// Parses the command line, runs the command, and tells how the process should end.
+#[must_use]
+pub fn main() -> Exit {
+    match Args::parse().command {
+        Command::Run(args) => run::run(&args),
+        Command::Health(args) => health::health(&args),
+    }
+}
+
+/// Says on standard error what went wrong and how to cure it.
+fn fail(error: &dyn Diagnose) -> Exit {
+    say(&report(error));
+    error.exit()
+}
+
+/// Talk goes to standard error; a closed one is no reason to fail.
+fn say(text: &str) {
+    use std::io::Write as _;
+    drop(writeln!(std::io::stderr(), "{text}"));
+}

@@ -38,6 +38,17 @@ pub struct Rejection {
 }
 
 impl Rejection {
+    pub(super) fn new(ticket: Ticket, topic: &str, error: &KafkaError) -> Self {
+        let code = error.rdkafka_error_code();
+        Self {
+            ticket,
+            topic: topic.to_owned(),
+            partition: None,
+            code: code.unwrap_or(RDKafkaErrorCode::Unknown),
+            reason: code.map_or_else(|| error.to_string(), |code| code.to_string()),
+        }
+    }
+
     /// What helps against it.
     #[must_use]
     pub fn cure(&self) -> Option<String> {
@@ -77,6 +88,10 @@ impl Rejection {
 pub struct Reports {
     /// Acknowledged records.
     pub delivered: Vec<Delivered>,
+    /// How many records failed; each is one that will not be acknowledged.
+    pub failed_records: usize,
+    /// Their weight in the window.
+    pub failed_bytes: usize,
     /// The first refusal, if there was one.
     pub rejection: Option<Rejection>,
     /// The producer's fatal error, if there was one.
@@ -109,6 +124,8 @@ impl Deliveries {
         let mut reports = self.lock();
         Reports {
             delivered: mem::replace(&mut reports.delivered, spare),
+            failed_records: mem::take(&mut reports.failed_records),
+            failed_bytes: mem::take(&mut reports.failed_bytes),
             rejection: reports.rejection.take(),
             fatal: reports.fatal.take(),
             trouble: reports.trouble.clone(),
@@ -140,9 +157,13 @@ impl Deliveries {
         self.0.arrived.notify_one();
     }
 
-    fn rejected(&self, rejection: Rejection) {
+    fn rejected(&self, rejection: Rejection, bytes: usize) {
+        let mut reports = self.lock();
+        reports.failed_records = reports.failed_records.saturating_add(1);
+        reports.failed_bytes = reports.failed_bytes.saturating_add(bytes);
         // Only the first says why: what was behind it fails because of it.
-        self.lock().rejection.get_or_insert(rejection);
+        reports.rejection.get_or_insert(rejection);
+        drop(reports);
         self.0.arrived.notify_one();
     }
 }
@@ -179,13 +200,11 @@ impl ProducerContext<NoCustomPartitioner> for Deliveries {
     fn delivery(&self, result: &DeliveryResult<'_>, ticket: usize) {
         match result {
             Ok(message) => self.delivered(Ticket(ticket), weight(message)),
-            Err((error, message)) => self.rejected(Rejection {
-                ticket: Ticket(ticket),
-                topic: message.topic().to_owned(),
-                partition: Some(message.partition()).filter(|partition| *partition >= 0),
-                code: error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown),
-                reason: error.rdkafka_error_code().map_or_else(|| error.to_string(), |code| code.to_string()),
-            }),
+            Err((error, message)) => {
+                let mut rejection = Rejection::new(Ticket(ticket), message.topic(), error);
+                rejection.partition = Some(message.partition()).filter(|partition| *partition >= 0);
+                self.rejected(rejection, weight(message));
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ mod error;
 mod options;
 mod producer;
 
-pub use delivery::{Delivered, Deliveries, Rejection};
+pub use delivery::{Delivered, Deliveries, Rejection, Reports};
 pub use error::Error;
 pub use options::Options;
-pub use producer::{Producer, SendError};
+pub use producer::Producer;

@@ -1,7 +1,6 @@
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
-use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, Producer as _, PurgeConfig, ThreadedProducer};
 
@@ -11,7 +10,7 @@ use crate::ack::Ticket;
 use crate::connect::record::ProducerRecord;
 
 /// What the guarantees rest on; nothing in the configuration overrides it.
-const GUARANTEES: [(&str, &str); 6] = [
+const GUARANTEES: [(&str, &str); 8] = [
     ("acks", "all"),
     ("enable.idempotence", "true"),
     // A refused record stops the producer before anything behind it is written.
@@ -21,15 +20,17 @@ const GUARANTEES: [(&str, &str); 6] = [
     ("message.timeout.ms", "0"),
     // The Java client's partitioner.
     ("partitioner", "murmur2_random"),
+    // The in-flight window is the limit: librdkafka's queue must never be the one that is full.
+    ("queue.buffering.max.messages", "0"),
+    ("queue.buffering.max.kbytes", "2147483647"),
 ];
 
 /// Where librdkafka's defaults do not suit us; the configuration may say otherwise.
-const DEFAULTS: [(&str, &str); 7] = [
+const DEFAULTS: [(&str, &str); 6] = [
     ("client.id", "outboxd"),
     ("linger.ms", "0"),
     // The broker's limit decides, not the client's.
     ("message.max.bytes", "104857600"),
-    ("queue.buffering.max.messages", "1000000"),
     ("reconnect.backoff.max.ms", "5000"),
     ("socket.keepalive.enable", "true"),
     ("topic.metadata.propagation.max.ms", "10000"),
@@ -39,15 +40,6 @@ const DEFAULTS: [(&str, &str); 7] = [
 pub struct Producer {
     inner: ThreadedProducer<Deliveries>,
     deliveries: Deliveries,
-}
-
-/// Why a record was not taken.
-#[derive(Debug)]
-pub enum SendError {
-    /// librdkafka's queue is full: wait for deliveries, then send it again.
-    QueueFull,
-    /// It will never be taken.
-    Rejected(Rejection),
 }
 
 impl Producer {
@@ -83,8 +75,8 @@ impl Producer {
     /// Hands a record over; librdkafka copies it.
     ///
     /// # Errors
-    /// When the queue is full, or the record can never be sent.
-    pub fn send(&self, record: &ProducerRecord<'_>, ticket: Ticket) -> Result<(), SendError> {
+    /// When the record can never be sent.
+    pub fn send(&self, record: &ProducerRecord<'_>, ticket: Ticket) -> Result<(), Rejection> {
         let mut message: BaseRecord<'_, [u8], [u8], usize> =
             BaseRecord::with_opaque_to(record.topic, ticket.0);
         message.key = record.key;
@@ -94,16 +86,7 @@ impl Producer {
         if !record.headers.is_empty() {
             message.headers = Some(headers(record));
         }
-        self.inner.send(message).map_err(|(error, _)| match error.rdkafka_error_code() {
-            Some(RDKafkaErrorCode::QueueFull) => SendError::QueueFull,
-            code => SendError::Rejected(Rejection {
-                ticket,
-                topic: record.topic.to_owned(),
-                partition: record.partition,
-                code: code.unwrap_or(RDKafkaErrorCode::Unknown),
-                reason: code.map_or_else(|| error.to_string(), |code| code.to_string()),
-            }),
-        })
+        self.inner.send(message).map_err(|(error, _)| Rejection::new(ticket, record.topic, &error))
     }
 
     /// Drops everything that is not acknowledged: it will come again from the slot.

@@ -1,6 +1,7 @@
 //! PostgreSQL: one replication connection of our own, one SQL connection of tokio-postgres.
 
 mod catalog;
+mod columns;
 mod connection;
 mod error;
 mod login;

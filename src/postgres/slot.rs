@@ -116,6 +116,12 @@ impl SlotOptions {
             .map(drop)
     }
 
+    /// The error for a slot that was there earlier in this process and is not any more.
+    #[must_use]
+    pub fn vanished(&self) -> Error {
+        self.lost("it was dropped while outboxd used it; a new one would begin behind a gap")
+    }
+
     fn lost(&self, reason: &str) -> Error {
         let slot = self.name.to_string();
         let cure = format!(

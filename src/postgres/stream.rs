@@ -1,6 +1,6 @@
 use super::Error;
 use super::connection::Connection;
-use crate::replication::{ReplicationMessage, StandbyStatusUpdate, StartReplication, XLogData, decode};
+use crate::replication::{ReplicationMessage, StandbyStatusUpdate, StartReplication, decode};
 use crate::wal::Lsn;
 use crate::wire::BackendMessage;
 
@@ -42,8 +42,8 @@ impl ReplicationStream {
     }
 
     /// Remembers how far the stream was read, for error messages.
-    pub fn passed(&mut self, message: &XLogData<'_>) {
-        self.connection.at(message.wal_start);
+    pub const fn passed(&mut self, lsn: Lsn) {
+        self.connection.at(lsn);
     }
 
     /// Reads once from the socket. Cancel-safe.

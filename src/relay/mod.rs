@@ -1,5 +1,21 @@
 //! The relay: the one loop that knows both sides.
+//!
+//! ```text
+//! supervisor ── open ──▶ link (connections, slot, stream)     again after every failure that a retry can mend
+//!     └──────── run ──▶ session (the loop) ── feed (rows → records, deliveries → ledger)
+//! ```
 
+mod backoff;
+mod error;
+mod feed;
+mod link;
 mod options;
+mod preflight;
+mod session;
+mod supervisor;
+mod watcher;
 
+pub use error::Error;
 pub use options::Options;
+pub use preflight::{Capture, Preflight};
+pub use supervisor::{Relay, RelayParts};

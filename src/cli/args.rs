@@ -1,0 +1,63 @@
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+use crate::http::{self, InvalidAddress};
+use crate::telemetry::{LogFormat, UnknownLogFormat};
+
+/// Streams a PostgreSQL outbox table to Kafka, byte for byte as Debezium's EventRouter does
+#[derive(Debug, Parser)]
+#[command(version, arg_required_else_help = true, max_term_width = 110)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Relay until SIGTERM or SIGINT; drain, confirm, exit 0
+    Run(RunArgs),
+    /// Ask a running outboxd whether it is ready (for container health checks)
+    #[command(hide = true)]
+    Health(HealthArgs),
+}
+
+/// Where the configuration comes from.
+#[derive(Debug, clap::Args)]
+pub(super) struct ConfigArgs {
+    /// The connector's JSON, a Connect .properties file, or Debezium Server's application.properties;
+    /// of several, the later wins
+    #[arg(short, long = "config", value_name = "FILE", num_args = 1..)]
+    pub(super) config: Vec<PathBuf>,
+    /// One setting; wins over files and environment
+    #[arg(short = 'X', value_name = "KEY=VALUE")]
+    pub(super) set: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct RunArgs {
+    #[command(flatten)]
+    pub(super) config: ConfigArgs,
+    /// Serve /livez, /readyz and /metrics here: PORT or HOST:PORT, on loopback unless a host is given
+    #[arg(long, value_name = "ADDR", env = "OUTBOXD_HTTP", value_parser = addr)]
+    pub(super) http: Option<SocketAddr>,
+    /// json or text; text on a terminal, json in a pipe
+    #[arg(long, value_name = "FORMAT", env = "OUTBOXD_LOG_FORMAT", value_parser = log_format)]
+    pub(super) log: Option<LogFormat>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct HealthArgs {
+    /// Where the running outboxd serves its status
+    #[arg(long, value_name = "ADDR", env = "OUTBOXD_HTTP", value_parser = addr)]
+    pub(super) http: SocketAddr,
+}
+
+fn addr(text: &str) -> Result<SocketAddr, InvalidAddress> {
+    http::parse_addr(text)
+}
+
+fn log_format(text: &str) -> Result<LogFormat, UnknownLogFormat> {
+    text.parse()
+}

@@ -1,0 +1,32 @@
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+/// SIGTERM and SIGINT: the first asks for a drain, the second aborts it.
+#[derive(Debug)]
+pub(super) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    pub(super) fn install() -> io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Cancels `stop` at the first signal; returns at the second.
+    pub(super) async fn second(&mut self, stop: &CancellationToken) {
+        self.next().await;
+        tracing::info!("stopping: draining what is in flight; a second signal aborts");
+        stop.cancel();
+        self.next().await;
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

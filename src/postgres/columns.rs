@@ -1,0 +1,119 @@
+use std::collections::HashMap;
+
+use super::Error;
+use super::sql::Sql;
+use crate::connect::column::{ColumnDescription, TypeKind};
+use crate::wal::Oid;
+
+/// Domains over arrays of domains … are followed this far.
+const TYPE_DEPTH_MAX: u8 = 16;
+
+const COLUMNS: &str = "
+select a.attname::text, a.atttypid, a.atttypmod, a.attnotnull, pg_get_expr(d.adbin, d.adrelid)
+from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum and a.attgenerated = ''
+where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped order by a.attnum";
+
+/// The types of a table's columns, and the types those are made of.
+const TYPES: &str = "
+with recursive needed(oid) as (
+    select a.atttypid from pg_attribute a where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped
+    union
+    select part.oid from needed n join pg_type t on t.oid = n.oid,
+         lateral (values (t.typbasetype), (case t.typcategory when 'A' then t.typelem else 0 end)) part(oid)
+    where part.oid <> 0)
+select t.oid, t.typname::text, t.typtype::text, t.typbasetype, t.typtypmod,
+       case t.typcategory when 'A' then t.typelem else 0::oid end,
+       array(select e.enumlabel::text from pg_enum e where e.enumtypid = t.oid order by e.enumsortorder)
+from pg_type t join needed n on n.oid = t.oid";
+
+const PARTITION_ROOT: &str = "
+select n.nspname::text, c.relname::text
+from pg_partition_ancestors($1::oid::regclass) with ordinality a(relid, ord)
+     join pg_class c on c.oid = a.relid join pg_namespace n on n.oid = c.relnamespace
+order by ord desc limit 1";
+
+struct TypeRow {
+    name: String,
+    class: String,
+    base: Oid,
+    base_modifier: i32,
+    element: Oid,
+    labels: Vec<String>,
+}
+
+impl Sql {
+    /// What the catalog says of a table's columns now. pgoutput tells neither nullability nor defaults; Debezium too
+    /// reads them from the catalog of the present, not of the row's LSN.
+    ///
+    /// # Errors
+    /// When a query fails.
+    pub async fn describe(&self, table: Oid) -> Result<Vec<ColumnDescription>, Error> {
+        const DOING: &str = "reading the columns of a table";
+        let get = |error| Error::sql(DOING, error);
+        let types = self.types(table).await?;
+        let rows = self.query(DOING, COLUMNS, &[&table.0]).await?;
+        rows.iter()
+            .map(|row| {
+                let type_oid = Oid(row.try_get(1).map_err(get)?);
+                Ok(ColumnDescription {
+                    name: row.try_get(0).map_err(get)?,
+                    type_oid,
+                    type_modifier: row.try_get(2).map_err(get)?,
+                    kind: kind(&types, type_oid, TYPE_DEPTH_MAX),
+                    not_null: row.try_get(3).map_err(get)?,
+                    default: row.try_get(4).map_err(get)?,
+                })
+            })
+            .collect()
+    }
+
+    /// Schema and name of the topmost table that `table` is a partition of, itself included; `None` when it is gone.
+    ///
+    /// # Errors
+    /// When the query fails.
+    pub async fn partition_root(&self, table: Oid) -> Result<Option<(String, String)>, Error> {
+        const DOING: &str = "reading the root of a partition";
+        let get = |error| Error::sql(DOING, error);
+        let rows = self.query(DOING, PARTITION_ROOT, &[&table.0]).await?;
+        rows.first().map(|row| Ok((row.try_get(0).map_err(get)?, row.try_get(1).map_err(get)?))).transpose()
+    }
+
+    async fn types(&self, table: Oid) -> Result<HashMap<Oid, TypeRow>, Error> {
+        const DOING: &str = "reading the types of a table's columns";
+        let get = |error| Error::sql(DOING, error);
+        let rows = self.query(DOING, TYPES, &[&table.0]).await?;
+        rows.iter()
+            .map(|row| {
+                let facts = TypeRow {
+                    name: row.try_get(1).map_err(get)?,
+                    class: row.try_get(2).map_err(get)?,
+                    base: Oid(row.try_get(3).map_err(get)?),
+                    base_modifier: row.try_get(4).map_err(get)?,
+                    element: Oid(row.try_get(5).map_err(get)?),
+                    labels: row.try_get(6).map_err(get)?,
+                };
+                Ok((Oid(row.try_get(0).map_err(get)?), facts))
+            })
+            .collect()
+    }
+}
+
+fn kind(types: &HashMap<Oid, TypeRow>, oid: Oid, depth: u8) -> TypeKind {
+    let (Some(row), Some(deeper)) = (types.get(&oid), depth.checked_sub(1)) else {
+        return TypeKind::Other { name: format!("type {oid}") };
+    };
+    let name = row.name.clone();
+    match row.class.as_str() {
+        "d" => TypeKind::Domain {
+            name,
+            base: Box::new(kind(types, row.base, deeper)),
+            modifier: row.base_modifier,
+        },
+        "e" => TypeKind::Enum { name, labels: row.labels.clone() },
+        "b" if row.element != Oid(0) => {
+            TypeKind::Array { element: Box::new(kind(types, row.element, deeper)) }
+        }
+        "b" | "r" => TypeKind::Base { name },
+        _ => TypeKind::Other { name },
+    }
+}

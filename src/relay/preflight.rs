@@ -1,0 +1,140 @@
+use std::sync::Arc;
+
+use crate::outbox::EventRouter;
+use crate::pgoutput::Relation;
+use crate::postgres::{Connection, Error, Options, ServerFacts, Sql, TableFacts, TableFilter, TlsSetup};
+use crate::wal::{SystemId, TimelineId};
+
+/// The oldest PostgreSQL that we support: logical messages came to pgoutput in 14.
+const OLDEST_VERSION_NUM: i32 = 140_000;
+
+/// What `application_name` our sessions carry begins with; it tells a second instance from a foreign program.
+pub(super) const APPLICATION: &str = "outboxd";
+
+/// PostgreSQL, reached and found fit; nothing has been changed in it.
+#[derive(Debug)]
+pub struct Preflight {
+    /// The replication connection, logged in.
+    pub connection: Connection,
+    /// The SQL connection.
+    pub sql: Arc<Sql>,
+    /// The server's settings.
+    pub server: ServerFacts,
+    /// Which cluster this is.
+    pub system_id: SystemId,
+    /// On which timeline.
+    pub timeline: TimelineId,
+}
+
+/// The captured tables.
+#[derive(Debug)]
+pub struct Capture {
+    /// Each captured table.
+    pub tables: Vec<TableFacts>,
+    /// What had to be assumed to make them fit, one line each.
+    pub assumptions: Vec<String>,
+}
+
+impl Preflight {
+    /// Connects and checks the server.
+    ///
+    /// # Errors
+    /// When it cannot be reached, refuses the login, or cannot decode logically.
+    pub async fn reach(options: &Options, tls: &TlsSetup) -> Result<Self, Error> {
+        let application = format!("{APPLICATION}/{}", options.slot.name);
+        // First the connection that tells the finer reasons.
+        let mut connection =
+            Connection::open(&options.server, tls, &application, options.message_bytes_max).await?;
+        let sql = Sql::open(&options.server, tls, &application).await?;
+        let (system_id, timeline) = identify(&mut connection).await?;
+        let server = sql.server().await?;
+        check_server(&server)?;
+        Ok(Self { connection, sql: Arc::new(sql), server, system_id, timeline })
+    }
+
+    /// Finds the captured tables and tries the router on each.
+    ///
+    /// # Errors
+    /// When none is captured, or one has not the columns that the router needs.
+    pub async fn capture(&self, filter: &TableFilter, router: &EventRouter) -> Result<Capture, super::Error> {
+        let all = self.sql.tables().await?;
+        let captured = filter.captured(&all, |table| router.fits(&table.columns))?;
+        if captured.is_empty() {
+            return Err(no_table(filter, &all).into());
+        }
+        let mut assumptions = Vec::new();
+        for table in &captured {
+            let columns = self.sql.describe(table.oid).await?;
+            let relation = Relation::of_table(table.oid, &table.schema, &table.name, &columns);
+            let bound = router.bind(&relation, &columns)?;
+            assumptions.extend(bound.assumptions().iter().map(ToString::to_string));
+        }
+        if !filter.names_tables() {
+            let names: Vec<_> =
+                captured.iter().map(|table| format!("{}.{}", table.schema, table.name)).collect();
+            assumptions.push(format!(
+                "table.include.list is not set: capturing the tables that have the router's columns: {}",
+                names.join(", ")
+            ));
+        }
+        assumptions.dedup();
+        Ok(Capture { tables: captured.into_iter().cloned().collect(), assumptions })
+    }
+}
+
+async fn identify(connection: &mut Connection) -> Result<(SystemId, TimelineId), Error> {
+    const DOING: &str = "IDENTIFY_SYSTEM";
+    let rows = connection.command(DOING, DOING).await?;
+    let field = |index: usize| rows.first().and_then(|row| row.get(index)).and_then(Option::as_deref);
+    let timeline = field(1).and_then(|text| text.parse().ok()).map(TimelineId);
+    match (field(0), timeline) {
+        (Some(system_id), Some(timeline)) => Ok((SystemId(system_id.to_owned()), timeline)),
+        _ => Err(Error::Unexpected { message: "answer".to_owned(), doing: DOING }),
+    }
+}
+
+fn check_server(server: &ServerFacts) -> Result<(), Error> {
+    let refuse = |problem: String, cure: &str| Err(Error::Precondition { problem, cure: cure.to_owned() });
+    if server.version_num < OLDEST_VERSION_NUM {
+        let major = server.version_num / 10_000;
+        return refuse(
+            format!("PostgreSQL {major} is too old: 14 is the oldest supported"),
+            "upgrade the server",
+        );
+    }
+    if server.in_recovery {
+        return refuse(
+            "this PostgreSQL is a standby (pg_is_in_recovery)".to_owned(),
+            "point database.hostname at the primary",
+        );
+    }
+    if server.wal_level != "logical" {
+        return refuse(
+            format!("wal_level is {:?}, logical decoding needs \"logical\"", server.wal_level),
+            "as a superuser: ALTER SYSTEM SET wal_level = 'logical';\nthen restart the server (on RDS: set the \
+             parameter rds.logical_replication to 1)",
+        );
+    }
+    Ok(())
+}
+
+fn no_table(filter: &TableFilter, all: &[TableFacts]) -> Error {
+    let some: Vec<_> = all.iter().take(8).map(|table| format!("{}.{}", table.schema, table.name)).collect();
+    let there = if some.is_empty() { "no tables at all".to_owned() } else { some.join(", ") };
+    if filter.names_tables() {
+        return Error::Precondition {
+            problem: "no table matches table.include.list".to_owned(),
+            cure: format!(
+                "the entries are regular expressions that must match the whole of schema.table; the database has: \
+                 {there}. To make an outbox table: psql -f sql/outbox.sql"
+            ),
+        };
+    }
+    Error::Precondition {
+        problem: "no table has the columns that the router needs".to_owned(),
+        cure: format!(
+            "set table.include.list to your outbox table (the database has: {there}), or make one: psql -f \
+             sql/outbox.sql"
+        ),
+    }
+}

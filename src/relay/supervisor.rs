@@ -1,0 +1,352 @@
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+use tokio::time::{self, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::backoff::Backoff;
+use super::feed::Feed;
+use super::link::{Link, Origin, is_our_own};
+use super::session::Session;
+use super::watcher::{ServerLsn, watch_slot};
+use super::{Error, Options};
+use crate::ack::Window;
+use crate::error::{Class, Diagnose};
+use crate::kafka::{self, Producer};
+use crate::outbox::EventRouter;
+use crate::postgres::{self, SlotHolder, SlotRetry, TableFilter, TlsSetup};
+use crate::telemetry::{Component, Holder, Metrics, Peer, Phase, Status};
+use crate::wal::Lsn;
+
+/// How often a standby looks whether the slot is free.
+const STANDBY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A stream that cannot be understood is asked for again this often: a flipped bit on the way does not come twice.
+const GARBLED_RETRIES_MAX: u32 = 3;
+
+/// Everything the relay is made of, once the configuration is understood.
+#[derive(Debug)]
+pub struct RelayParts {
+    /// How PostgreSQL is reached.
+    pub postgres: postgres::Options,
+    /// How Kafka is reached.
+    pub kafka: kafka::Options,
+    /// Limits and patience.
+    pub relay: Options,
+    /// Which tables are captured.
+    pub tables: TableFilter,
+    /// The transform.
+    pub router: EventRouter,
+    /// The producer.
+    pub producer: Producer,
+}
+
+/// The relay: opens sessions, mends what a retry can mend, stops when told.
+#[derive(Debug)]
+pub struct Relay {
+    parts: Arc<RelayParts>,
+    status: Status,
+    metrics: Metrics,
+}
+
+/// What this process remembers from one session to the next.
+#[derive(Debug, Default)]
+struct Memory {
+    /// The last session's history and how far it was acknowledged.
+    acknowledged: Option<(Origin, Lsn)>,
+    backoff: Backoff,
+    told_assumptions: bool,
+    /// Tries at a slot that a foreign program holds.
+    slot_retries: u32,
+    /// Sessions in a row that brought nothing forward.
+    fruitless: u32,
+}
+
+impl Memory {
+    fn remember(&mut self, origin: Origin, confirmed: Lsn, frontier: Lsn) {
+        self.acknowledged = Some((origin, frontier));
+        if frontier > confirmed {
+            (self.backoff, self.fruitless, self.slot_retries) = (Backoff::default(), 0, 0);
+        } else {
+            self.fruitless = self.fruitless.saturating_add(1);
+        }
+    }
+}
+
+/// How an attempt to open a link ended, if not with a link.
+enum Opened {
+    Link(Box<Link>),
+    Stopped,
+}
+
+impl Relay {
+    /// A relay that has not started.
+    #[must_use]
+    pub const fn new(parts: Arc<RelayParts>, status: Status, metrics: Metrics) -> Self {
+        Self { parts, status, metrics }
+    }
+
+    /// Relays until `stop`, then drains.
+    ///
+    /// # Errors
+    /// When something fails that a retry cannot mend, or retries are used up, or the drain takes too long.
+    pub async fn run(&self, stop: &CancellationToken) -> Result<(), Error> {
+        let outcome = self.run_sessions(stop).await;
+        self.status.enter(Phase::Stopped);
+        outcome
+    }
+
+    async fn run_sessions(&self, stop: &CancellationToken) -> Result<(), Error> {
+        let tls = TlsSetup::new(&self.parts.postgres.server)?;
+        self.reach_kafka(stop).await?;
+        let mut memory = Memory::default();
+        loop {
+            self.status.enter(Phase::Connecting);
+            let Opened::Link(link) = self.open(&tls, &mut memory, stop).await? else { return Ok(()) };
+            match self.run_session(*link, &mut memory, stop).await {
+                Ok(()) => return Ok(()),
+                Err(error) => self.endure(error, &mut memory, stop).await?,
+            }
+        }
+    }
+
+    /// Kafka before PostgreSQL: a slot that is held while nothing can be sent only keeps others from it.
+    async fn reach_kafka(&self, stop: &CancellationToken) -> Result<(), Error> {
+        let patience = self.parts.relay.startup_timeout;
+        loop {
+            let parts = Arc::clone(&self.parts);
+            let attempt = patience.unwrap_or(parts.kafka.connect_timeout);
+            let asking =
+                tokio::task::spawn_blocking(move || parts.producer.await_broker(&parts.kafka, attempt));
+            let answer = tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                answer = asking => answer.unwrap_or_else(|_| Err(kafka::Error::Fatal("the check was aborted".to_owned()))),
+            };
+            match answer {
+                Ok(cluster_id) => {
+                    tracing::info!(cluster_id, servers = self.parts.kafka.bootstrap_servers, "Kafka answers");
+                    self.status.up(Component::Kafka, Instant::now());
+                    return Ok(());
+                }
+                Err(error) if patience.is_some() => return Err(error.into()),
+                Err(error) => self.status.down(Component::Kafka, error.to_string(), Instant::now()),
+            }
+        }
+    }
+
+    /// Opens a link, trying again as long as that can help.
+    async fn open(
+        &self,
+        tls: &TlsSetup,
+        memory: &mut Memory,
+        stop: &CancellationToken,
+    ) -> Result<Opened, Error> {
+        let first_start = memory.acknowledged.is_none();
+        let deadline =
+            first_start.then_some(self.parts.relay.startup_timeout).flatten().map(|d| Instant::now() + d);
+        loop {
+            let opening = Link::open(&self.parts, tls, &self.status, !first_start);
+            let outcome = tokio::select! {
+                () = stop.cancelled() => return Ok(Opened::Stopped),
+                outcome = opening => outcome,
+            };
+            let pause = match outcome {
+                Ok(link) => {
+                    self.tell_assumptions(&link, memory);
+                    return Ok(Opened::Link(Box::new(link)));
+                }
+                Err(Error::Postgres(postgres::Error::SlotActive(holder))) => {
+                    self.wait_for_slot(holder, memory, deadline)?
+                }
+                Err(error) if error.class() != Class::Transient => return Err(error),
+                Err(error) => {
+                    let pause = memory.backoff.next(fastrand::f64());
+                    if deadline.is_some_and(|deadline| Instant::now() + pause > deadline)
+                        || self.exhausted(memory)
+                    {
+                        return Err(error);
+                    }
+                    self.status.down(Component::Postgres, chain(&error), Instant::now());
+                    pause
+                }
+            };
+            self.status.tick_idle(Instant::now());
+            tokio::select! {
+                () = stop.cancelled() => return Ok(Opened::Stopped),
+                () = time::sleep(pause) => {}
+            }
+        }
+    }
+
+    /// The slot is held. By another instance of ours: stand by. By another program: as `slot.max.retries` says.
+    fn wait_for_slot(
+        &self,
+        holder: SlotHolder,
+        memory: &mut Memory,
+        deadline: Option<Instant>,
+    ) -> Result<Duration, Error> {
+        if is_our_own(&holder) {
+            self.status.up(Component::Slot, Instant::now());
+            self.status.enter(Phase::StandingBy(Holder { pid: holder.pid, application: holder.application }));
+            return Ok(STANDBY_INTERVAL.mul_f64(0.75 + fastrand::f64() / 2.0));
+        }
+        memory.slot_retries = memory.slot_retries.saturating_add(1);
+        let (pause, over) = match self.parts.postgres.slot.retry {
+            Some(SlotRetry { retries_max, delay }) => (delay, memory.slot_retries > retries_max),
+            None => (
+                STANDBY_INTERVAL,
+                deadline.is_some_and(|deadline| Instant::now() + STANDBY_INTERVAL > deadline),
+            ),
+        };
+        if over {
+            return Err(postgres::Error::SlotActive(holder).into());
+        }
+        self.status.down(Component::Slot, holder.to_string(), Instant::now());
+        Ok(pause)
+    }
+
+    async fn run_session(
+        &self,
+        link: Link,
+        memory: &mut Memory,
+        stop: &CancellationToken,
+    ) -> Result<(), Error> {
+        let acknowledged = memory.acknowledged.as_ref().filter(|(origin, _)| *origin == link.origin);
+        let acknowledged = acknowledged.map_or(Lsn::ZERO, |(_, lsn)| *lsn);
+        let options = &self.parts.relay;
+        let window = Window::new(options.inflight_records_max, options.inflight_bytes_max);
+        let (origin, confirmed) = (link.origin.clone(), link.confirmed);
+        let mut feed = Feed::new(&self.parts.producer, &self.metrics, window, confirmed, acknowledged);
+        let (server, ended, mut watchers) = (ServerLsn::default(), stop.child_token(), JoinSet::new());
+        watchers.spawn(watch_slot(
+            Arc::clone(&link.sql),
+            self.parts.postgres.slot.name.clone(),
+            self.metrics.clone(),
+            self.status.clone(),
+            server.clone(),
+            ended.clone(),
+        ));
+        self.status.up(Component::Slot, Instant::now());
+        self.status.enter(Phase::Streaming);
+        let mut session = Session::new(&self.parts, link, &mut feed, &self.status, server);
+        let outcome = self.stream_and_stop(&mut session, stop).await;
+        ended.cancel();
+        watchers.shutdown().await;
+        let outcome = match outcome {
+            Ok(()) => self.say_goodbye(session).await,
+            Err(error) => Err(error),
+        };
+        // The next session must not start while records of this one are on their way: they would overtake each other.
+        self.settle(&mut feed, outcome.is_err(), stop).await;
+        memory.remember(origin, confirmed, feed.frontier());
+        outcome
+    }
+
+    async fn stream_and_stop(
+        &self,
+        session: &mut Session<'_, '_>,
+        stop: &CancellationToken,
+    ) -> Result<(), Error> {
+        let within = self.parts.relay.shutdown_timeout;
+        let overdue = async {
+            stop.cancelled().await;
+            self.status.enter(Phase::Draining);
+            time::sleep(within).await;
+        };
+        let outcome = tokio::select! {
+            biased;
+            outcome = session.stream(stop) => outcome,
+            () = overdue => {
+                return Err(Error::Undrained { records: session.feed.window().records(), within });
+            }
+        };
+        if let Err(error) = &outcome
+            && error.class() == Class::Definite
+        {
+            if matches!(error, Error::Refused { .. }) {
+                self.parts.producer.purge();
+            }
+            if timeout(within, session.drain()).await.is_err() {
+                tracing::warn!("not everything before the failure was acknowledged in time");
+            }
+        }
+        outcome
+    }
+
+    async fn say_goodbye(&self, session: Session<'_, '_>) -> Result<(), Error> {
+        let within = self.parts.relay.shutdown_timeout;
+        let Link { stream, sql, .. } = session.link;
+        let Ok(finished) = timeout(within, stream.finish()).await else {
+            return Err(postgres::Error::Timeout {
+                doing: "ending the stream".to_owned(),
+                seconds: within.as_secs(),
+            }
+            .into());
+        };
+        finished?;
+        if self.parts.postgres.slot.drop_on_stop {
+            self.parts.postgres.slot.drop_slot(&sql).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until every record of a broken session has come back, or a stop says that it may be repeated.
+    async fn settle(&self, feed: &mut Feed<'_>, broken: bool, stop: &CancellationToken) {
+        while broken && feed.window().records() > 0 {
+            if feed.absorb().is_err() {
+                return;
+            }
+            self.status.tick_idle(Instant::now());
+            tokio::select! {
+                biased;
+                () = self.parts.producer.deliveries().arrived() => {}
+                () = stop.cancelled() => return,
+                () = time::sleep(STANDBY_INTERVAL) => {}
+            }
+        }
+    }
+
+    /// Decides whether a failed session is followed by another.
+    async fn endure(&self, error: Error, memory: &mut Memory, stop: &CancellationToken) -> Result<(), Error> {
+        let beyond_mending = error.class() != Class::Transient || matches!(error, Error::Kafka(_));
+        if beyond_mending
+            || self.exhausted(memory)
+            || error.is_garbled() && memory.fruitless > GARBLED_RETRIES_MAX
+        {
+            return Err(error);
+        }
+        self.metrics.reconnect(Peer::Postgres);
+        self.status.down(Component::Postgres, chain(&error), Instant::now());
+        let pause = memory.backoff.next(fastrand::f64());
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = time::sleep(pause) => {}
+        }
+        Ok(())
+    }
+
+    fn exhausted(&self, memory: &Memory) -> bool {
+        self.parts.relay.retries_max.is_some_and(|most| memory.backoff.attempts() > most)
+    }
+
+    fn tell_assumptions(&self, link: &Link, memory: &mut Memory) {
+        if !std::mem::replace(&mut memory.told_assumptions, true) {
+            for assumption in &link.capture.assumptions {
+                tracing::warn!("{assumption}");
+            }
+        }
+    }
+}
+
+/// The error and its causes on one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text
+}
