@@ -96,7 +96,7 @@ pub struct Reports {
     pub rejection: Option<Rejection>,
     /// The producer's fatal error, if there was one.
     pub fatal: Option<String>,
-    /// Whether a broker is connected, and if not, why.
+    /// The last connection trouble, if no broker has answered since.
     pub trouble: Option<String>,
 }
 
@@ -132,10 +132,16 @@ impl Deliveries {
         }
     }
 
-    /// The last connection trouble, if no delivery has come since.
+    /// The last connection trouble, if no broker has answered since.
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
         self.lock().trouble.clone()
+    }
+
+    /// A broker has answered.
+    pub(super) fn clear_trouble(&self) {
+        self.lock().trouble = None;
+        self.0.arrived.notify_one();
     }
 
     fn lock(&self) -> MutexGuard<'_, Reports> {

@@ -66,6 +66,14 @@ impl Producer {
         })
     }
 
+    /// After connection trouble: asks the brokers whether they are back. Idle, librdkafka would not notice for minutes.
+    /// Blocks for `patience` at most.
+    pub fn ask_again(&self, patience: Duration) {
+        if self.deliveries.trouble().is_some() && self.inner.client().fetch_metadata(None, patience).is_ok() {
+            self.deliveries.clear_trouble();
+        }
+    }
+
     /// The delivery reports of this producer.
     #[must_use]
     pub const fn deliveries(&self) -> &Deliveries {

@@ -9,7 +9,7 @@ use super::backoff::Backoff;
 use super::feed::Feed;
 use super::link::{Link, Origin, is_our_own};
 use super::session::Session;
-use super::watcher::{ServerLsn, watch_slot};
+use super::watcher::{ServerLsn, watch_kafka, watch_slot};
 use super::{Error, Options};
 use crate::ack::Window;
 use crate::error::{Class, Diagnose};
@@ -227,6 +227,7 @@ impl Relay {
             server.clone(),
             ended.clone(),
         ));
+        watchers.spawn(watch_kafka(Arc::clone(&self.parts), ended.clone()));
         self.status.up(Component::Slot, Instant::now());
         self.status.enter(Phase::Streaming);
         let mut session = Session::new(&self.parts, link, &mut feed, &self.status, server);

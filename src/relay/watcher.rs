@@ -5,12 +5,17 @@ use std::time::{Duration, Instant};
 use tokio::time;
 use tokio_util::sync::CancellationToken;
 
+use super::supervisor::RelayParts;
 use crate::postgres::{SlotFacts, SlotName, Sql};
 use crate::telemetry::{Component, Metrics, SlotReport, Status, WalStatus};
 use crate::wal::Lsn;
 
 /// How often the slot's row is read. It costs one small query.
 const INTERVAL: Duration = Duration::from_secs(5);
+
+/// How often brokers that gave trouble are asked again, and how long for an answer.
+const KAFKA_INTERVAL: Duration = Duration::from_secs(2);
+const KAFKA_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The end of the server's WAL as the SQL connection saw it last.
 #[derive(Debug, Clone, Default)]
@@ -53,6 +58,23 @@ pub(super) async fn watch_slot(
         tokio::select! {
             () = stop.cancelled() => return,
             () = time::sleep(INTERVAL) => {}
+        }
+    }
+}
+
+/// Asks the brokers after connection trouble whether they are back.
+pub(super) async fn watch_kafka(parts: Arc<RelayParts>, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = time::sleep(KAFKA_INTERVAL) => {}
+        }
+        if parts.producer.deliveries().trouble().is_some() {
+            let parts = Arc::clone(&parts);
+            let asking = tokio::task::spawn_blocking(move || parts.producer.ask_again(KAFKA_PATIENCE));
+            if asking.await.is_err() {
+                return;
+            }
         }
     }
 }

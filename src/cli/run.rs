@@ -1,0 +1,85 @@
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::args::RunArgs;
+use super::assemble::{Assembly, assemble};
+use super::signals::Signals;
+use super::{fail, say};
+use crate::error::{Diagnose, Exit, report};
+use crate::http;
+use crate::relay::{Error, Relay};
+use crate::telemetry::{Limits, LogOptions, Logs, Metrics, Status, StatusLine};
+
+/// `outboxd run`.
+pub(super) fn run(args: &RunArgs) -> Exit {
+    let mut line = StatusLine::hidden();
+    let logs = match Logs::start(&LogOptions::from_env(args.log), &line) {
+        Ok(logs) => logs,
+        Err(error) => return fail(&error),
+    };
+    let assembly = match assemble(&args.config) {
+        Ok(assembly) => assembly,
+        Err(error) => return fail(&*error),
+    };
+    for notice in &assembly.notices {
+        tracing::warn!("{notice}");
+    }
+    let status = Status::new(Limits::default(), Instant::now());
+    let exit = match line.show(status.clone(), assembly.route()).and_then(|()| runtime()) {
+        Ok(runtime) => runtime.block_on(relay(assembly, args, status)),
+        Err(error) => broken("the relay cannot be started", &error),
+    };
+    drop(line);
+    drop(logs);
+    exit
+}
+
+/// One thread for the loop: it hands bytes from the socket to librdkafka, whose own threads do the sending.
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}
+
+async fn relay(assembly: Assembly, args: &RunArgs, status: Status) -> Exit {
+    let metrics = Metrics::new(&assembly.info);
+    let (stop, all_done, mut tasks) = (CancellationToken::new(), CancellationToken::new(), JoinSet::new());
+    if let Some(addr) = args.http {
+        match http::Server::bind(addr, status.clone(), metrics.clone()).await {
+            Ok(server) => drop(tasks.spawn(server.serve(all_done.clone()))),
+            Err(error) => return broken(&format!("--http {addr} cannot be served"), &error),
+        }
+    }
+    let mut signals = match Signals::install() {
+        Ok(signals) => signals,
+        Err(error) => return broken("signals cannot be caught", &error),
+    };
+    let relay = Relay::new(Arc::new(assembly.parts), status, metrics);
+    let exit = tokio::select! {
+        outcome = relay.run(&stop) => outcome.map_or_else(|error| stopped(&error), |()| {
+            tracing::info!("stopped: everything sent is acknowledged and confirmed");
+            Exit::Ok
+        }),
+        () = signals.second(&stop) => {
+            tracing::warn!("aborted by a second signal: what was not confirmed will be sent again");
+            Exit::Interrupted
+        }
+    };
+    all_done.cancel();
+    while tasks.join_next().await.is_some() {}
+    exit
+}
+
+/// The one place where the error that ended the relay is told: to the log, and to the person.
+fn stopped(error: &Error) -> Exit {
+    let exit = error.exit();
+    tracing::error!(exit_code = exit.code(), "{}", report(error));
+    exit
+}
+
+fn broken(what: &str, error: &io::Error) -> Exit {
+    say(&format!("error: {what}\n  because: {error}"));
+    Exit::Failed
+}
