@@ -70,15 +70,23 @@ pub trait Diagnose: Error {
 #[must_use]
 pub fn report(error: &dyn Diagnose) -> String {
     let mut text = format!("error: {error}");
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str("\n  because: ");
-        text.push_str(&inner.to_string());
-        cause = inner.source();
+    for cause in causes(error) {
+        text.push_str(&format!("\n  because: {cause}"));
     }
     if let Some(cure) = error.cure() {
         text.push_str("\n  to fix: ");
         text.push_str(&cure.replace('\n', "\n          "));
     }
     text
+}
+
+/// The causes of an error, the nearest first.
+pub fn causes<'e>(error: &'e (dyn Error + 'e)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
+    std::iter::successors(error.source(), |cause: &&'e (dyn Error + 'static)| (*cause).source())
+}
+
+/// The error and its causes on one line.
+#[must_use]
+pub fn chain(error: &dyn Error) -> String {
+    causes(error).fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

@@ -1,10 +1,11 @@
-use crate::config::{Config, ConverterRole, Notice, Sources};
+use crate::config::{Config, ConfigError, Notice, Sources};
+use crate::connect::OptionError;
 use crate::connect::column::ColumnOptions;
 use crate::connect::converter::Converters;
-use crate::error::Diagnose;
-use crate::kafka::Producer;
+use crate::error::{Class, Diagnose};
+use crate::kafka::{self, Producer};
 use crate::outbox::{EventContext, EventRouter, EventRouterOptions};
-use crate::postgres::TableFilter;
+use crate::postgres::{InvalidPattern, TableFilter};
 use crate::relay::RelayParts;
 use crate::telemetry::ConfigInfo;
 
@@ -16,6 +17,34 @@ pub(super) struct Assembly {
     pub(super) parts: RelayParts,
     pub(super) notices: Vec<Notice>,
     pub(super) info: ConfigInfo,
+}
+
+/// Why a configuration cannot run.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AssembleError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Option(#[from] OptionError),
+    #[error(transparent)]
+    Pattern(#[from] InvalidPattern),
+    #[error(transparent)]
+    Kafka(#[from] kafka::Error),
+}
+
+impl Diagnose for AssembleError {
+    fn class(&self) -> Class {
+        Class::Config
+    }
+
+    fn cure(&self) -> Option<String> {
+        match self {
+            Self::Config(error) => error.cure(),
+            Self::Option(error) => error.cure(),
+            Self::Kafka(error) => error.cure(),
+            Self::Pattern(_) => Some("correct the regular expression".to_owned()),
+        }
+    }
 }
 
 impl Assembly {
@@ -31,7 +60,7 @@ impl Assembly {
 ///
 /// # Errors
 /// When the configuration cannot work.
-pub(super) fn assemble(args: &ConfigArgs) -> Result<Assembly, Box<dyn Diagnose>> {
+pub(super) fn assemble(args: &ConfigArgs) -> Result<Assembly, AssembleError> {
     let sources = Sources {
         files: args.config.clone(),
         environment: std::env::vars_os()
@@ -61,4 +90,15 @@ pub(super) fn assemble(args: &ConfigArgs) -> Result<Assembly, Box<dyn Diagnose>>
         producer,
     };
     Ok(Assembly { parts, notices: config.notices, info })
+}
+
+fn router(config: &Config) -> Result<EventRouter, AssembleError> {
+    let said = |key: &str| config.settings().value(key).map(str::to_owned);
+    let columns = ColumnOptions::parse(&said)?;
+    let converters = Converters::parse(&said)?;
+    let options = EventRouterOptions::parse(&|option| config.transform_option(option))
+        .map_err(|error| config.transform_error(&error.key, &error.reason))?;
+    let run_id = config.extended_headers.then(|| uuid::Uuid::now_v7().to_string());
+    let context = EventContext { topic_prefix: config.topic_prefix.clone(), run_id, columns };
+    Ok(EventRouter::new(options, converters, context)?)
 }

@@ -34,7 +34,9 @@ pub(super) fn health(args: &HealthArgs) -> Exit {
 /// The relay may listen on every address; one of them is asked.
 const fn reachable(addr: SocketAddr) -> SocketAddr {
     match addr.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), addr.port()),
+        IpAddr::V4(ip) if ip.is_unspecified() => {
+            SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), addr.port())
+        }
         IpAddr::V6(ip) if ip.is_unspecified() => {
             SocketAddr::new(IpAddr::V6(std::net::Ipv6Addr::LOCALHOST), addr.port())
         }

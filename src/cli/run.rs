@@ -1,4 +1,5 @@
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -9,28 +10,29 @@ use super::args::RunArgs;
 use super::assemble::{Assembly, assemble};
 use super::signals::Signals;
 use super::{fail, say};
-use crate::error::{Diagnose, Exit, report};
-use crate::http;
+use crate::error::{Diagnose as _, Exit, causes};
+use crate::http::Server;
 use crate::relay::{Error, Relay};
-use crate::telemetry::{Limits, LogOptions, Logs, Metrics, Status, StatusLine};
+use crate::telemetry::{Limits, LogFormat, LogOptions, Logs, Metrics, Status, StatusLine};
 
 /// `outboxd run`.
 pub(super) fn run(args: &RunArgs) -> Exit {
     let mut line = StatusLine::hidden();
-    let logs = match Logs::start(&LogOptions::from_env(args.log), &line) {
+    let log = LogOptions::from_env(args.log);
+    let logs = match Logs::start(&log, &line) {
         Ok(logs) => logs,
         Err(error) => return fail(&error),
     };
     let assembly = match assemble(&args.config) {
         Ok(assembly) => assembly,
-        Err(error) => return fail(&*error),
+        Err(error) => return fail(&error),
     };
     for notice in &assembly.notices {
         tracing::warn!("{notice}");
     }
     let status = Status::new(Limits::default(), Instant::now());
     let exit = match line.show(status.clone(), assembly.route()).and_then(|()| runtime()) {
-        Ok(runtime) => runtime.block_on(relay(assembly, args, status)),
+        Ok(runtime) => runtime.block_on(relay(assembly, args.http, log.format, status)),
         Err(error) => broken("the relay cannot be started", &error),
     };
     drop(line);
@@ -43,11 +45,11 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
-async fn relay(assembly: Assembly, args: &RunArgs, status: Status) -> Exit {
+async fn relay(assembly: Assembly, http: Option<SocketAddr>, log: LogFormat, status: Status) -> Exit {
     let metrics = Metrics::new(&assembly.info);
     let (stop, all_done, mut tasks) = (CancellationToken::new(), CancellationToken::new(), JoinSet::new());
-    if let Some(addr) = args.http {
-        match http::Server::bind(addr, status.clone(), metrics.clone()).await {
+    if let Some(addr) = http {
+        match Server::bind(addr, status.clone(), metrics.clone()).await {
             Ok(server) => drop(tasks.spawn(server.serve(all_done.clone()))),
             Err(error) => return broken(&format!("--http {addr} cannot be served"), &error),
         }
@@ -58,7 +60,7 @@ async fn relay(assembly: Assembly, args: &RunArgs, status: Status) -> Exit {
     };
     let relay = Relay::new(Arc::new(assembly.parts), status, metrics);
     let exit = tokio::select! {
-        outcome = relay.run(&stop) => outcome.map_or_else(|error| stopped(&error), |()| {
+        outcome = relay.run(&stop) => outcome.map_or_else(|error| stopped(&error, log), |()| {
             tracing::info!("stopped: everything sent is acknowledged and confirmed");
             Exit::Ok
         }),
@@ -72,10 +74,18 @@ async fn relay(assembly: Assembly, args: &RunArgs, status: Status) -> Exit {
     exit
 }
 
-/// The one place where the error that ended the relay is told: to the log, and to the person.
-fn stopped(error: &Error) -> Exit {
+/// The one place where the error that ended the relay is told: as a log line where logs are read by machines, else as
+/// a person reads it.
+fn stopped(error: &Error, format: LogFormat) -> Exit {
     let exit = error.exit();
-    tracing::error!(exit_code = exit.code(), "{}", report(error));
+    match format {
+        LogFormat::Text => return fail(error),
+        LogFormat::Json => {
+            let because = causes(error).map(ToString::to_string).collect::<Vec<_>>().join(": ");
+            let to_fix = error.cure().unwrap_or_default();
+            tracing::error!(because, to_fix, exit_code = exit.code(), "{error}");
+        }
+    }
     exit
 }
 

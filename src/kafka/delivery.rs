@@ -190,10 +190,13 @@ impl ClientContext for Deliveries {
 
     fn error(&self, error: KafkaError, reason: &str) {
         let mut reports = self.lock();
-        if matches!(error.rdkafka_error_code(), Some(RDKafkaErrorCode::Fatal)) {
-            reports.fatal.get_or_insert_with(|| reason.to_owned());
-        } else {
-            reports.trouble = Some(reason.to_owned());
+        match error.rdkafka_error_code() {
+            Some(RDKafkaErrorCode::Fatal) => {
+                reports.fatal.get_or_insert_with(|| reason.to_owned());
+            }
+            // It only sums up what the errors before it said better.
+            Some(RDKafkaErrorCode::AllBrokersDown) if reports.trouble.is_some() => {}
+            _ => reports.trouble = Some(reason.to_owned()),
         }
         drop(reports);
         self.0.arrived.notify_one();

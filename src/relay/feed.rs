@@ -197,10 +197,11 @@ impl<'p> Feed<'p> {
         }
         let now = SystemTime::now();
         let context = RouteContext { now_ms: unix_ms(now) };
-        let record = table.route(row, context, &mut self.encoder).map_err(|source| {
+        let routed = table.route(row.columns(), context, &mut self.encoder).map_err(|source| {
             self.metrics.event_error("route");
             Error::Row { table: table.name().to_owned(), position, source: Box::new(source) }
         })?;
+        let record = routed.as_record();
         let ticket = self.ledger.issue()?;
         if let Err(rejection) = self.producer.send(&record, ticket) {
             self.metrics.publish_error(&rejection.code.to_string());

@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
+use crate::connect::column::ColumnDescription;
 use crate::outbox::EventRouter;
-use crate::pgoutput::Relation;
+use crate::pgoutput::{Column, Relation, ReplicaIdentity};
 use crate::postgres::{Connection, Error, Options, ServerFacts, Sql, TableFacts, TableFilter, TlsSetup};
 use crate::wal::{SystemId, TimelineId};
 
@@ -65,8 +66,7 @@ impl Preflight {
         let mut assumptions = Vec::new();
         for table in &captured {
             let columns = self.sql.describe(table.oid).await?;
-            let relation = Relation::of_table(table.oid, &table.schema, &table.name, &columns);
-            let bound = router.bind(&relation, &columns)?;
+            let bound = router.bind(&relation(table, &columns), &columns)?;
             assumptions.extend(bound.assumptions().iter().map(ToString::to_string));
         }
         if !filter.names_tables() {
@@ -79,6 +79,23 @@ impl Preflight {
         }
         assumptions.dedup();
         Ok(Capture { tables: captured.into_iter().cloned().collect(), assumptions })
+    }
+}
+
+/// The table as the stream would describe it.
+fn relation(table: &TableFacts, columns: &[ColumnDescription]) -> Relation {
+    let columns = columns.iter().map(|column| Column {
+        name: column.name.clone(),
+        type_oid: column.type_oid,
+        type_modifier: column.type_modifier,
+        in_identity: false,
+    });
+    Relation {
+        oid: table.oid,
+        schema: table.schema.clone(),
+        table: table.name.clone(),
+        replica_identity: ReplicaIdentity::Default,
+        columns: columns.collect(),
     }
 }
 

@@ -66,6 +66,7 @@ impl<'s, 'p> Session<'s, 'p> {
             if reading == Reading::Off && self.feed.window().records() == 0 {
                 return Ok(());
             }
+            let wake_at = self.wake_at().into();
             let wants_input = reading != Reading::Off && self.feed.has_room();
             tokio::select! {
                 biased;
@@ -76,7 +77,7 @@ impl<'s, 'p> Session<'s, 'p> {
                 // 3: a stop.
                 () = stop.cancelled(), if reading == Reading::On => {}
                 // 4: the walsender must hear from us, and the status must be told.
-                () = time::sleep_until(self.wake_at().into()) => {}
+                () = time::sleep_until(wake_at) => {}
             }
         }
     }

@@ -12,7 +12,7 @@ use super::session::Session;
 use super::watcher::{ServerLsn, watch_kafka, watch_slot};
 use super::{Error, Options};
 use crate::ack::Window;
-use crate::error::{Class, Diagnose};
+use crate::error::{Class, Diagnose, chain};
 use crate::kafka::{self, Producer};
 use crate::outbox::EventRouter;
 use crate::postgres::{self, SlotHolder, SlotRetry, TableFilter, TlsSetup};
@@ -338,16 +338,4 @@ impl Relay {
             }
         }
     }
-}
-
-/// The error and its causes on one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        cause = inner.source();
-    }
-    text
 }
