@@ -1,3 +1,23 @@
 //! The Kafka Connect data model and its converters: schemas, values, and the bytes they become.
+//!
+//! ```text
+//!   pgoutput::ColumnValue ──column──▶ Value + Schema ──converter──▶ bytes
+//! ```
+//!
+//! Names are Debezium's and Connect's: what a column becomes is what Debezium's PostgreSQL connector makes of it, what
+//! a value becomes is what Kafka's converter class of that name writes.
 
+pub mod column;
+pub mod converter;
 pub mod record;
+
+mod decimal;
+mod java_float;
+mod option;
+mod schema;
+mod value;
+
+pub use decimal::Decimal;
+pub use option::OptionError;
+pub use schema::{Field, Kind, Schema};
+pub use value::Value;

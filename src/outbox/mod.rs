@@ -1,1 +1,42 @@
 //! The EventRouter transform: a row of the outbox becomes a routed event.
+//!
+//! ```text
+//!   EventRouterOptions ─┐
+//!   Converters ─────────┼─▶ EventRouter ──bind(Relation, columns)──▶ OutboxTable ──route(Tuple)──▶ RoutedRecord
+//!   EventContext ───────┘   once                                     once a table    every row
+//! ```
+//!
+//! What can be known before the first row is refused at `parse` and `bind`; what is left for `route` to refuse is the
+//! row's own.
+
+mod binding;
+mod encoder;
+mod envelope;
+mod error;
+mod expand;
+mod java_regex;
+mod options;
+mod placement;
+mod record;
+mod replacement;
+mod router;
+mod table;
+mod topic;
+mod topic_name;
+
+#[cfg(test)]
+mod tests;
+
+pub use crate::connect::OptionError;
+pub use encoder::Encoder;
+pub use error::{BindError, BindProblem, RouteError};
+pub use expand::{EmptyArrayBehavior, JsonExpansion, NullBehavior};
+pub use options::{
+    AdditionalMissing, EventRouterOptions, IGNORED_OPTION_NAMES, InvalidOperation, MappedColumn, OPTION_NAMES,
+};
+pub use placement::{AdditionalField, Placement};
+pub use record::RoutedRecord;
+pub use router::{Assumption, EventContext, EventRouter};
+pub use table::{OutboxTable, RouteContext};
+pub use topic::TopicRouting;
+pub use topic_name::{IllegalTopicName, check_topic_name};

@@ -1,0 +1,90 @@
+use super::builtin;
+use crate::pgoutput::Column;
+use crate::wal::Oid;
+
+/// What is known of a column: from `pg_attribute` and `pg_type`, or from pgoutput alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnDescription {
+    /// `attname`
+    pub name: String,
+    /// `atttypid`
+    pub type_oid: Oid,
+    /// `atttypmod`, -1 when there is none.
+    pub type_modifier: i32,
+    /// What the type is.
+    pub kind: TypeKind,
+    /// `attnotnull`
+    pub not_null: bool,
+    /// `pg_get_expr(adbin, adrelid)`, when the column has a default.
+    pub default: Option<String>,
+}
+
+/// What a type is (`pg_type.typtype`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TypeKind {
+    /// A base or range type, by its `typname`: `int4`, `jsonb`, `hstore`, `tstzrange`.
+    Base {
+        /// `typname`
+        name: String,
+    },
+    /// A domain.
+    Domain {
+        /// `typname`
+        name: String,
+        /// The type it is over (`typbasetype`).
+        base: Box<Self>,
+        /// That type's modifier (`typtypmod`), -1 when there is none.
+        modifier: i32,
+    },
+    /// An enumeration.
+    Enum {
+        /// `typname`
+        name: String,
+        /// `pg_enum.enumlabel`, by `enumsortorder`.
+        labels: Vec<String>,
+    },
+    /// An array.
+    Array {
+        /// The type of its elements (`typelem`).
+        element: Box<Self>,
+    },
+    /// A composite, a multirange, or a type nothing is known of.
+    Other {
+        /// `typname`
+        name: String,
+    },
+}
+
+impl ColumnDescription {
+    /// What pgoutput alone tells: built-in types by their object id, nullability and default unknown.
+    #[must_use]
+    pub fn from_pgoutput(column: &Column) -> Self {
+        Self {
+            name: column.name.clone(),
+            type_oid: column.type_oid,
+            type_modifier: column.type_modifier,
+            kind: builtin::kind(column.type_oid),
+            not_null: false,
+            default: None,
+        }
+    }
+}
+
+impl TypeKind {
+    /// A base type.
+    #[must_use]
+    pub fn base(name: impl Into<String>) -> Self {
+        Self::Base { name: name.into() }
+    }
+
+    /// The type's name, an array's with brackets.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::Base { name } | Self::Domain { name, .. } | Self::Enum { name, .. } | Self::Other { name } => {
+                name.clone()
+            }
+            Self::Array { element } => format!("{}[]", element.name()),
+        }
+    }
+}

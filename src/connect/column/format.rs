@@ -1,0 +1,152 @@
+use super::options::{ColumnOptions, HstoreHandling, IntervalHandling};
+use super::temporal::{TemporalFormat, date_format, time_format, timestamp_format, timestamptz_format, timetz_format};
+use super::{TypeKind, array, bytes, hstore, interval, numeric, point};
+use crate::connect::{Field, Kind, Schema, Value};
+
+/// How the text of a type is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Format {
+    Bool,
+    Int16,
+    Int32,
+    Int64,
+    Float32,
+    Float64,
+    /// The text is the value.
+    Text,
+    Numeric(numeric::NumericFormat),
+    Money(numeric::NumericFormat),
+    Bytea(super::BinaryHandling),
+    /// `bit(1)`: a boolean.
+    Bit,
+    Bits,
+    Temporal(TemporalFormat),
+    Interval(IntervalHandling),
+    Hstore(HstoreHandling),
+    Point,
+    Array(Box<Self>),
+}
+
+impl Format {
+    /// How a type is read and the schema of what comes out, or `None` when the type is not shown.
+    pub(super) fn of(kind: &TypeKind, modifier: i32, options: &ColumnOptions) -> Option<(Self, Schema)> {
+        match kind {
+            TypeKind::Base { name } => base(name, modifier, options),
+            TypeKind::Domain { base, modifier: own, .. } => {
+                Self::of(base, if modifier >= 0 { modifier } else { *own }, options)
+            }
+            TypeKind::Enum { labels, .. } => Some((Self::Text, enumeration(labels))),
+            TypeKind::Array { element } => array_of(element, modifier, options),
+            TypeKind::Other { .. } => None,
+        }
+    }
+
+    /// Reads a value, or gives `None` when it is not of the type.
+    pub(super) fn decode<'a>(&self, text: &'a str) -> Option<Value<'a>> {
+        Some(match self {
+            Self::Text => Value::str(text),
+            Self::Bool => Value::Bool(boolean(text)?),
+            Self::Int16 => Value::Int16(text.parse().ok()?),
+            Self::Int32 => Value::Int32(text.parse().ok()?),
+            Self::Int64 => Value::Int64(text.parse().ok()?),
+            Self::Float32 => Value::Float32(text.parse().ok()?),
+            Self::Float64 => Value::Float64(text.parse().ok()?),
+            Self::Numeric(format) => return format.decode(text),
+            Self::Money(format) => return format.decode_money(text),
+            Self::Bytea(handling) => return bytes::decode(text, *handling),
+            Self::Bit => Value::Bool(boolean(text)?),
+            Self::Bits => return bytes::decode_bits(text),
+            Self::Temporal(format) => return format.decode(text),
+            Self::Interval(handling) => return interval::decode(text, *handling),
+            Self::Hstore(handling) => return hstore::decode(text, *handling),
+            Self::Point => return point::decode(text),
+            Self::Array(element) => return array::decode(text, element),
+        })
+    }
+}
+
+fn base(name: &str, modifier: i32, options: &ColumnOptions) -> Option<(Format, Schema)> {
+    let text = |schema| Some((Format::Text, schema));
+    match name {
+        "bool" => Some((Format::Bool, Schema::new(Kind::Boolean))),
+        "int2" => Some((Format::Int16, Schema::new(Kind::Int16))),
+        "int4" => Some((Format::Int32, Schema::new(Kind::Int32))),
+        "int8" | "oid" => Some((Format::Int64, Schema::new(Kind::Int64))),
+        "float4" => Some((Format::Float32, Schema::new(Kind::Float32))),
+        "float8" => Some((Format::Float64, Schema::new(Kind::Float64))),
+        "numeric" => Some(numeric::numeric(modifier, options.decimal)),
+        "money" => Some(numeric::money(options)),
+        "bytea" => Some((Format::Bytea(options.binary), bytes::schema(options.binary))),
+        "bit" => Some(bytes::bits(modifier.max(1))),
+        "varbit" => Some(bytes::bits(if modifier < 0 { i32::MAX } else { modifier })),
+        "date" => Some(temporal(date_format(options.time))),
+        "time" => Some(temporal(time_format(modifier, options.time))),
+        "timetz" => Some(temporal(timetz_format())),
+        "timestamp" => Some(temporal(timestamp_format(modifier, options.time))),
+        "timestamptz" => Some(temporal(timestamptz_format(modifier))),
+        "interval" => Some((Format::Interval(options.interval), interval::schema(options.interval))),
+        "hstore" => Some((Format::Hstore(options.hstore), hstore::schema(options.hstore))),
+        "point" => Some((Format::Point, point::schema())),
+        "json" | "jsonb" => text(Schema::named(Kind::String, "io.debezium.data.Json")),
+        "xml" => text(Schema::named(Kind::String, "io.debezium.data.Xml")),
+        "uuid" => text(Schema::named(Kind::String, "io.debezium.data.Uuid")),
+        "ltree" => text(Schema::named(Kind::String, "io.debezium.data.Ltree")),
+        "tsvector" => text(Schema::named(Kind::String, "io.debezium.data.Tsvector")),
+        "text" | "varchar" | "bpchar" | "citext" | "char" | "name" | "isbn" | "inet" | "cidr" | "macaddr"
+        | "macaddr8" | "int4range" | "int8range" | "numrange" | "tsrange" | "tstzrange" | "daterange" => {
+            text(Schema::new(Kind::String))
+        }
+        _ => None,
+    }
+}
+
+fn temporal((format, schema): (TemporalFormat, Schema)) -> (Format, Schema) {
+    (Format::Temporal(format), schema)
+}
+
+fn enumeration(labels: &[String]) -> Schema {
+    Schema::named(Kind::String, "io.debezium.data.Enum").with_parameter("allowed", labels.join(","))
+}
+
+fn array_of(element: &TypeKind, modifier: i32, options: &ColumnOptions) -> Option<(Format, Schema)> {
+    if is_left_out(element) {
+        return None;
+    }
+    let (format, schema) = Format::of(element, modifier, options)?;
+    let format = match format {
+        Format::Temporal(format) => Format::Temporal(format.of_array_elements()),
+        other => other,
+    };
+    // Debezium forgets to make the elements of an enum array optional.
+    let schema = schema.optional(!matches!(element, TypeKind::Enum { .. }));
+    Some((Format::Array(Box::new(format)), Schema::new(Kind::Array(schema.into()))))
+}
+
+/// Arrays that Debezium leaves out of the event.
+fn is_left_out(element: &TypeKind) -> bool {
+    let left_out = ["money", "name", "interval", "varbit", "xml", "point"];
+    match element {
+        TypeKind::Base { name } => left_out.contains(&name.as_str()),
+        TypeKind::Enum { .. } => false,
+        TypeKind::Domain { .. } | TypeKind::Array { .. } | TypeKind::Other { .. } => true,
+    }
+}
+
+/// `t` and `f` as the server writes them; `true`, `false`, `1` and `0` in defaults and bit strings.
+fn boolean(text: &str) -> Option<bool> {
+    match text {
+        "t" | "true" | "1" => Some(true),
+        "f" | "false" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+/// A required field.
+pub(super) fn required(name: &str, kind: Kind) -> Field {
+    Field::new(name, Schema::new(kind).into())
+}
+
+/// An optional field.
+pub(super) fn nullable(name: &str, kind: Kind) -> Field {
+    Field::new(name, Schema::new(kind).optional(true).into())
+}

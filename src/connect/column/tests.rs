@@ -1,0 +1,131 @@
+//! Every type against what Debezium was seen to make of it: `tests/cases/columns.tsv`.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::connect::Value;
+use crate::connect::converter::{Converter, JsonConverter};
+use crate::pgoutput::ColumnValue;
+use crate::wal::Oid;
+
+const CASES: &str = include_str!("../../../tests/cases/columns.tsv");
+
+#[test]
+fn columns_become_what_debezium_makes_of_them() {
+    for line in CASES.lines().filter(|line| !line.starts_with('#')) {
+        let [type_name, modifier, text, options, schema, value] =
+            line.split('\t').collect::<Vec<_>>().try_into().expect("six fields");
+        let codec = codec(type_name, modifier.parse().unwrap(), &parse_options(options));
+        let decoded = codec.decode(ColumnValue::Text(text.as_bytes())).expect(line);
+        let expected = format!("{{\"schema\":{schema},\"payload\":{value}}}");
+        let (expected, written) = (without_raw_non_bmp(&expected), json(&codec, &decoded));
+        assert_eq!(written, expected, "{line}");
+    }
+}
+
+#[test]
+fn defaults_stand_for_null_and_travel_with_the_schema() {
+    let cases = [
+        ("jsonb", "'{}'::jsonb", r#""{}""#),
+        ("text", "'it''s'::text", r#""it's""#),
+        ("varchar", "gen_name()", r#""""#),
+        ("bool", "true", "true"),
+        ("int4", "nextval('outbox_id_seq'::regclass)", "0"),
+        ("int8", "'-5'::bigint", "-5"),
+        ("float8", "1.5", "1.5"),
+        ("uuid", "gen_random_uuid()", r#""00000000-0000-0000-0000-000000000000""#),
+        ("timestamptz", "now()", r#""1970-01-01T00:00:00.000000Z""#),
+        ("timestamp", "CURRENT_TIMESTAMP", "0"),
+        ("mood", "'ok'::mood", r#""ok""#),
+        ("bit", "B'1'::\"bit\"", "true"),
+        ("numeric", "NULL::numeric", "null"),
+        ("text", "NULL::text", "null"),
+        ("int4", "1 + 1", "null"),
+        ("bytea", "'\\x00'::bytea", "null"),
+    ];
+    for (type_name, default, shown) in cases {
+        let column = ColumnDescription { default: Some(default.to_owned()), ..column(type_name, -1) };
+        let codec = ColumnCodec::new(&column, &ColumnOptions::default()).unwrap();
+        let value = codec.decode(ColumnValue::Null).unwrap();
+        let written = json(&codec, &value);
+        assert!(written.ends_with(&format!("\"payload\":{shown}}}")), "{default}: {written}");
+        let in_schema = format!("\"default\":{shown}");
+        assert_eq!(written.contains(&in_schema), shown != "null", "{default}: {written}");
+        assert_eq!(codec.decode_without_default(ColumnValue::Null), Ok(Value::Null));
+    }
+}
+
+#[test]
+fn what_debezium_leaves_out_has_no_codec() {
+    for type_name in ["line", "tsquery", "int4multirange", "interval[]", "money[]", "xml[]", "point[]"] {
+        assert!(ColumnCodec::new(&column(type_name, -1), &ColumnOptions::default()).is_err(), "{type_name}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_decoded_or_refused(bytes: Vec<u8>, text in "[-0-9a-f:.,{}()\"\\\\ =>NULBCx]{0,24}") {
+        let types = CASES.lines().filter(|line| !line.starts_with('#')).map(|line| line.split('\t'));
+        for mut fields in types {
+            let (name, modifier) = (fields.next().unwrap(), fields.next().unwrap().parse().unwrap());
+            let codec = codec(name, modifier, &parse_options(fields.nth(1).unwrap()));
+            for bytes in [bytes.as_slice(), text.as_bytes()] {
+                if let Ok(value) = codec.decode(ColumnValue::Text(bytes)) {
+                    let _written = json(&codec, &value);
+                }
+            }
+        }
+    }
+}
+
+fn codec(type_name: &str, modifier: i32, options: &ColumnOptions) -> ColumnCodec {
+    ColumnCodec::new(&column(type_name, modifier), options).expect(type_name)
+}
+
+fn column(type_name: &str, modifier: i32) -> ColumnDescription {
+    ColumnDescription {
+        name: "c".to_owned(),
+        type_oid: Oid(0),
+        type_modifier: modifier,
+        kind: kind(type_name),
+        not_null: false,
+        default: None,
+    }
+}
+
+fn kind(type_name: &str) -> TypeKind {
+    let domain = |base, modifier| TypeKind::Domain {
+        name: type_name.to_owned(),
+        base: Box::new(TypeKind::base(base)),
+        modifier,
+    };
+    match type_name {
+        "mood" => TypeKind::Enum { name: "mood".to_owned(), labels: ["sad", "ok", "happy"].map(str::to_owned).into() },
+        "posint" => domain("int4", -1),
+        "shorttext" => domain("varchar", 14),
+        _ => match type_name.strip_suffix("[]") {
+            Some(element) => TypeKind::Array { element: Box::new(kind(element)) },
+            None => TypeKind::base(type_name),
+        },
+    }
+}
+
+fn parse_options(options: &str) -> ColumnOptions {
+    let find = |key: &str| {
+        let pairs = options.split_whitespace().filter_map(|pair| pair.split_once('='));
+        pairs.filter(|(name, _)| *name == key).map(|(_, value)| value.to_owned()).next()
+    };
+    ColumnOptions::parse(&find).unwrap()
+}
+
+fn json(codec: &ColumnCodec, value: &Value<'_>) -> String {
+    let mut scratch = Vec::new();
+    let converter = Converter::Json(JsonConverter::default());
+    let encoded = converter.convert(Some(codec.schema()), value, &mut scratch).unwrap();
+    String::from_utf8(encoded.resolve(&scratch).unwrap().to_vec()).unwrap()
+}
+
+/// The recording printed its values as characters, where Jackson leaves an emoji as it is.
+fn without_raw_non_bmp(json: &str) -> String {
+    json.replace('😀', "\\uD83D\\uDE00")
+}

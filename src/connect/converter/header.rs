@@ -1,0 +1,62 @@
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::binary::text_as_it_is;
+use super::string::{joined, write_scalar};
+use super::{Encoded, appended};
+use crate::connect::{Kind, Schema, Value};
+
+/// `SimpleHeaderConverter`: `Values.convertToString`.
+pub(super) fn convert<'a>(schema: Option<&Schema>, value: &Value<'a>, scratch: &mut Vec<u8>) -> Encoded<'a> {
+    match value {
+        Value::Null => Encoded::Null,
+        Value::Str(text) => text_as_it_is(text, scratch),
+        Value::Bytes(bytes) => appended(scratch, |out| out.extend(STANDARD.encode(bytes).into_bytes())),
+        other => appended(scratch, |out| write(out, schema, other)),
+    }
+}
+
+/// A value inside of another one: text in quotes.
+fn write(out: &mut Vec<u8>, schema: Option<&Schema>, value: &Value<'_>) {
+    let kind = schema.map(|schema| &schema.kind);
+    match value {
+        Value::Str(text) => write_quoted(out, text),
+        Value::Bytes(bytes) => write_quoted(out, &STANDARD.encode(bytes)),
+        Value::Array(items) => {
+            let element = match kind {
+                Some(Kind::Array(element)) => Some(&**element),
+                _ => None,
+            };
+            joined(out, ["[", ",", "]"], items.iter(), |out, item| write(out, element, item));
+        }
+        Value::Map(entries) => joined(out, ["{", ",", "}"], entries.iter(), |out, (key, value)| {
+            write(out, None, key);
+            out.push(b':');
+            write(out, None, value);
+        }),
+        Value::Struct(values) => {
+            let fields = match kind {
+                Some(Kind::Struct(fields)) => fields.as_slice(),
+                _ => &[],
+            };
+            joined(out, ["{", ",", "}"], fields.iter().zip(values), |out, (field, value)| {
+                write_quoted(out, &field.name);
+                out.push(b':');
+                write(out, Some(&field.schema), value);
+            });
+        }
+        scalar => write_scalar(out, scalar),
+    }
+}
+
+/// Quotes and backslashes are escaped, nothing else is.
+fn write_quoted(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    for byte in text.bytes() {
+        if matches!(byte, b'"' | b'\\') {
+            out.push(b'\\');
+        }
+        out.push(byte);
+    }
+    out.push(b'"');
+}

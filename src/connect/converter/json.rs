@@ -1,0 +1,176 @@
+use std::io::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::json_schema::write_schema;
+use super::json_text::{NonBmp, write_string};
+use super::string::write_scalar;
+use super::{ConvertError, Encoded};
+use crate::connect::{Field, Kind, Schema, Value};
+
+/// `JsonConverter`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JsonConverter {
+    /// `schemas.enable` (true): every value travels with its schema.
+    pub schemas: bool,
+    /// `decimal.format` (BASE64): how decimals are written.
+    pub decimal_format: DecimalFormat,
+    /// `replace.null.with.default` (true): a null of a schema with a default is written as the default.
+    pub replace_null_with_default: bool,
+}
+
+/// `decimal.format`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DecimalFormat {
+    /// The unscaled value's bytes, in base64.
+    Base64,
+    /// A JSON number.
+    Numeric,
+}
+
+impl Default for JsonConverter {
+    fn default() -> Self {
+        Self { schemas: true, ..Self::PLAIN }
+    }
+}
+
+impl JsonConverter {
+    /// JSON without schema.
+    pub(super) const PLAIN: Self =
+        Self { schemas: false, decimal_format: DecimalFormat::Base64, replace_null_with_default: true };
+
+    pub(super) fn convert<'a>(
+        &self,
+        schema: Option<&Schema>,
+        value: &Value<'_>,
+        scratch: &mut Vec<u8>,
+    ) -> Result<Encoded<'a>, ConvertError> {
+        if schema.is_none() && value.is_null() {
+            return Ok(Encoded::Null);
+        }
+        let start = scratch.len();
+        if self.schemas {
+            scratch.extend(b"{\"schema\":");
+            match schema {
+                Some(schema) => write_schema(scratch, schema, None),
+                None => scratch.extend(b"null"),
+            }
+            scratch.extend(b",\"payload\":");
+        }
+        self.write(scratch, schema, value)?;
+        if self.schemas {
+            scratch.push(b'}');
+        }
+        Ok(Encoded::Scratch(start..scratch.len()))
+    }
+
+    fn write(&self, out: &mut Vec<u8>, schema: Option<&Schema>, value: &Value<'_>) -> Result<(), ConvertError> {
+        match value {
+            Value::Null => return self.write_null(out, schema),
+            Value::Str(text) => write_string(out, text, NonBmp::Escaped),
+            Value::Bytes(bytes) => write_quoted(out, &STANDARD.encode(bytes)),
+            Value::Decimal(decimal) => match self.decimal_format {
+                DecimalFormat::Base64 => write_quoted(out, &STANDARD.encode(decimal.unscaled_bytes())),
+                DecimalFormat::Numeric => write_scalar(out, value),
+            },
+            Value::Float32(number) if !number.is_finite() => quoted_scalar(out, value),
+            Value::Float64(number) if !number.is_finite() => quoted_scalar(out, value),
+            Value::Array(items) => return self.write_array(out, schema, items),
+            Value::Map(entries) => return self.write_map(out, schema, entries),
+            Value::Struct(values) => return self.write_struct(out, schema, values),
+            scalar => write_scalar(out, scalar),
+        }
+        Ok(())
+    }
+
+    fn write_null(&self, out: &mut Vec<u8>, schema: Option<&Schema>) -> Result<(), ConvertError> {
+        match schema {
+            Some(Schema { default: Some(default), .. }) if self.replace_null_with_default => {
+                return self.write(out, schema, default);
+            }
+            Some(Schema { optional: false, .. }) => return Err(ConvertError::RequiredNull),
+            _ => out.extend(b"null"),
+        }
+        Ok(())
+    }
+
+    fn write_array(&self, out: &mut Vec<u8>, schema: Option<&Schema>, items: &[Value<'_>]) -> Result<(), ConvertError> {
+        let element = match schema.map(|schema| &schema.kind) {
+            Some(Kind::Array(element)) => Some(&**element),
+            _ => None,
+        };
+        out.push(b'[');
+        for (index, item) in items.iter().enumerate() {
+            comma(out, index);
+            self.write(out, element, item)?;
+        }
+        out.push(b']');
+        Ok(())
+    }
+
+    /// A map of string keys is an object.
+    fn write_map(
+        &self,
+        out: &mut Vec<u8>,
+        schema: Option<&Schema>,
+        entries: &[(Value<'_>, Value<'_>)],
+    ) -> Result<(), ConvertError> {
+        let (keys, values) = match schema.map(|schema| &schema.kind) {
+            Some(Kind::Map(keys, values)) => (Some(&**keys), Some(&**values)),
+            _ => (None, None),
+        };
+        out.push(b'{');
+        for (index, (key, value)) in entries.iter().enumerate() {
+            comma(out, index);
+            self.write(out, keys, key)?;
+            out.push(b':');
+            self.write(out, values, value)?;
+        }
+        out.push(b'}');
+        Ok(())
+    }
+
+    fn write_struct(&self, out: &mut Vec<u8>, schema: Option<&Schema>, values: &[Value<'_>]) -> Result<(), ConvertError> {
+        let fields: &[Field] = match schema.map(|schema| &schema.kind) {
+            Some(Kind::Struct(fields)) => fields,
+            _ => &[],
+        };
+        out.push(b'{');
+        for (index, (field, value)) in fields.iter().zip(values).enumerate() {
+            comma(out, index);
+            write_string(out, &field.name, NonBmp::Escaped);
+            out.push(b':');
+            self.write(out, Some(&field.schema), value)?;
+        }
+        out.push(b'}');
+        Ok(())
+    }
+}
+
+/// Appends a schema's default, as it stands in the schema.
+pub(super) fn write_default(out: &mut Vec<u8>, schema: &Schema, default: &Value<'_>) {
+    let start = out.len();
+    if JsonConverter::PLAIN.write(out, Some(schema), default).is_err() {
+        out.truncate(start);
+        out.extend(b"null");
+    }
+}
+
+fn comma(out: &mut Vec<u8>, index: usize) {
+    if index > 0 {
+        out.push(b',');
+    }
+}
+
+/// Text that needs no escape.
+fn write_quoted(out: &mut Vec<u8>, text: &str) {
+    let _infallible = write!(out, "\"{text}\"");
+}
+
+/// `"NaN"`, `"Infinity"`
+fn quoted_scalar(out: &mut Vec<u8>, value: &Value<'_>) {
+    out.push(b'"');
+    write_scalar(out, value);
+    out.push(b'"');
+}

@@ -1,0 +1,141 @@
+//! Kafka's converters: Connect values into bytes, as the class of that name writes them.
+
+mod binary;
+mod header;
+mod json;
+mod json_schema;
+pub(crate) mod json_text;
+mod options;
+mod string;
+
+use std::ops::Range;
+
+pub use json::{DecimalFormat, JsonConverter};
+pub use options::{Converters, OPTION_PREFIXES, class_of_format};
+
+use super::{Kind, Schema, Value};
+
+/// A converter, with its configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Converter {
+    /// Ours, when no value converter is named: text and `bytea` as they are, NULL as null, all else as JSON without
+    /// schema.
+    PayloadBytes,
+    /// `org.apache.kafka.connect.storage.StringConverter`
+    String,
+    /// `org.apache.kafka.connect.storage.SimpleHeaderConverter`
+    SimpleHeader,
+    /// `org.apache.kafka.connect.json.JsonConverter`
+    Json(JsonConverter),
+    /// `org.apache.kafka.connect.converters.ByteArrayConverter`
+    ByteArray,
+    /// `io.debezium.converters.BinaryDataConverter`, with the converter for what is not binary.
+    BinaryData(Option<Box<Self>>),
+}
+
+/// Where a converted value lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Encoded<'a> {
+    /// Kafka's null.
+    Null,
+    /// In the receive buffer, as it came.
+    Borrowed(&'a [u8]),
+    /// In the scratch space.
+    Scratch(Range<usize>),
+}
+
+/// A schema that a converter cannot write.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{converter} cannot write a {schema}")]
+pub struct UnsupportedSchema {
+    /// The converter's class, without its package.
+    pub converter: &'static str,
+    /// The schema's kind.
+    pub schema: String,
+}
+
+/// A value that cannot be converted. The value itself is not told.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConvertError {
+    /// The converter does not take values of this schema.
+    #[error(transparent)]
+    Unsupported(#[from] UnsupportedSchema),
+    /// Null where the schema requires a value.
+    #[error("a required value is null and has no default")]
+    RequiredNull,
+}
+
+impl Converter {
+    /// Whether values of this schema can be written.
+    ///
+    /// # Errors
+    /// When they cannot, whatever the value.
+    pub fn accepts(&self, schema: &Schema) -> Result<(), UnsupportedSchema> {
+        match self {
+            Self::PayloadBytes | Self::String | Self::SimpleHeader | Self::Json(_) => Ok(()),
+            Self::ByteArray | Self::BinaryData(None) if schema.kind != Kind::Bytes => {
+                Err(UnsupportedSchema { converter: self.name(), schema: schema.kind.to_string() })
+            }
+            Self::BinaryData(Some(delegate)) if schema.kind != Kind::Bytes => delegate.accepts(schema),
+            Self::ByteArray | Self::BinaryData(_) => Ok(()),
+        }
+    }
+
+    /// Converts a value. Text and bytes that are written as they are stay where they are; all else is appended to
+    /// `scratch`. Without a schema the value is text or null.
+    ///
+    /// # Errors
+    /// When the converter does not take the value.
+    pub fn convert<'a>(
+        &self,
+        schema: Option<&Schema>,
+        value: &Value<'a>,
+        scratch: &mut Vec<u8>,
+    ) -> Result<Encoded<'a>, ConvertError> {
+        match self {
+            Self::PayloadBytes => binary::payload_bytes(schema, value, scratch),
+            Self::String => Ok(string::convert(schema, value, scratch)),
+            Self::SimpleHeader => Ok(header::convert(schema, value, scratch)),
+            Self::Json(converter) => converter.convert(schema, value, scratch),
+            Self::ByteArray => Ok(binary::bytes(self.name(), schema, value, scratch)?),
+            Self::BinaryData(Some(delegate)) if !is_bytes(schema) => delegate.convert(schema, value, scratch),
+            Self::BinaryData(_) => Ok(binary::bytes(self.name(), schema, value, scratch)?),
+        }
+    }
+
+    /// The converter's class, without its package.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::PayloadBytes => "the payload's bytes",
+            Self::String => "StringConverter",
+            Self::SimpleHeader => "SimpleHeaderConverter",
+            Self::Json(_) => "JsonConverter",
+            Self::ByteArray => "ByteArrayConverter",
+            Self::BinaryData(_) => "BinaryDataConverter",
+        }
+    }
+}
+
+fn is_bytes(schema: Option<&Schema>) -> bool {
+    schema.is_none_or(|schema| schema.kind == Kind::Bytes)
+}
+
+impl<'a> Encoded<'a> {
+    /// The bytes themselves; `None` is Kafka's null.
+    #[must_use]
+    pub fn resolve(self, scratch: &'a [u8]) -> Option<&'a [u8]> {
+        match self {
+            Self::Null => None,
+            Self::Borrowed(bytes) => Some(bytes),
+            Self::Scratch(range) => scratch.get(range),
+        }
+    }
+}
+
+/// Appends with `write` and tells what was appended.
+fn appended(scratch: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Encoded<'static> {
+    let start = scratch.len();
+    write(scratch);
+    Encoded::Scratch(start..scratch.len())
+}

@@ -1,0 +1,94 @@
+use std::io::Write as _;
+
+use super::binary::text_as_it_is;
+use super::{Encoded, appended};
+use crate::connect::java_float::{write_f32, write_f64};
+use crate::connect::{Kind, Schema, Value};
+
+/// `StringConverter`: `toString()` of the Java object that Debezium has for the value.
+pub(super) fn convert<'a>(schema: Option<&Schema>, value: &Value<'a>, scratch: &mut Vec<u8>) -> Encoded<'a> {
+    match value {
+        Value::Null => Encoded::Null,
+        Value::Str(text) => text_as_it_is(text, scratch),
+        other => appended(scratch, |out| write(out, schema, other)),
+    }
+}
+
+fn write(out: &mut Vec<u8>, schema: Option<&Schema>, value: &Value<'_>) {
+    let kind = schema.map(|schema| &schema.kind);
+    match value {
+        Value::Str(text) => out.extend_from_slice(text.as_bytes()),
+        // A `ByteBuffer` prints its position and size only; this is what Debezium's users get.
+        Value::Bytes(bytes) => {
+            let length = bytes.len();
+            let _infallible = write!(out, "java.nio.HeapByteBuffer[pos=0 lim={length} cap={length}]");
+        }
+        Value::Array(items) => {
+            let element = match kind {
+                Some(Kind::Array(element)) => Some(&**element),
+                _ => None,
+            };
+            let write_item = |out: &mut Vec<u8>, item: &Value<'_>| write(out, element, item);
+            joined(out, ["[", ", ", "]"], items.iter(), write_item);
+        }
+        Value::Map(entries) => joined(out, ["{", ", ", "}"], entries.iter(), |out, (key, value)| {
+            write(out, None, key);
+            out.push(b'=');
+            write(out, None, value);
+        }),
+        Value::Struct(values) => {
+            let fields = match kind {
+                Some(Kind::Struct(fields)) => fields.as_slice(),
+                _ => &[],
+            };
+            let present = fields.iter().zip(values).filter(|(_, value)| !value.is_null());
+            joined(out, ["Struct{", ",", "}"], present, |out, (field, value)| {
+                out.extend_from_slice(field.name.as_bytes());
+                out.push(b'=');
+                write(out, Some(&field.schema), value);
+            });
+        }
+        scalar => write_scalar(out, scalar),
+    }
+}
+
+/// Appends numbers, booleans and null, as both the String and the simple header converter write them.
+pub(super) fn write_scalar(out: &mut Vec<u8>, value: &Value<'_>) {
+    let _infallible = match value {
+        Value::Null => out.write_all(b"null"),
+        Value::Bool(value) => write!(out, "{value}"),
+        Value::Int16(value) => write!(out, "{value}"),
+        Value::Int32(value) => write!(out, "{value}"),
+        Value::Int64(value) => write!(out, "{value}"),
+        Value::Digits(digits) => out.write_all(digits.as_bytes()),
+        Value::Decimal(value) => write!(out, "{value}"),
+        Value::Float32(value) => {
+            let mut text = String::new();
+            write_f32(&mut text, *value);
+            out.write_all(text.as_bytes())
+        }
+        Value::Float64(value) => {
+            let mut text = String::new();
+            write_f64(&mut text, *value);
+            out.write_all(text.as_bytes())
+        }
+        Value::Str(_) | Value::Bytes(_) | Value::Array(_) | Value::Map(_) | Value::Struct(_) => Ok(()),
+    };
+}
+
+/// Items between brackets, with something between them.
+pub(super) fn joined<T>(
+    out: &mut Vec<u8>,
+    [open, between, close]: [&str; 3],
+    items: impl Iterator<Item = T>,
+    write_item: impl Fn(&mut Vec<u8>, T),
+) {
+    out.extend_from_slice(open.as_bytes());
+    for (index, item) in items.enumerate() {
+        if index > 0 {
+            out.extend_from_slice(between.as_bytes());
+        }
+        write_item(out, item);
+    }
+    out.extend_from_slice(close.as_bytes());
+}

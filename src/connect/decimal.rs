@@ -1,0 +1,230 @@
+use std::fmt;
+
+/// Decimal digits that fit one limb step: 10^9 < 2^32.
+const DIGITS_PER_STEP: usize = 9;
+
+/// An exact decimal number: `java.math.BigDecimal` with its unscaled value as decimal digits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decimal {
+    negative: bool,
+    /// No leading zeros; `"0"` for zero.
+    digits: String,
+    scale: i32,
+}
+
+impl Decimal {
+    /// Reads a plain decimal number: a sign, digits, a point, digits. An exponent is not read.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (negative, magnitude) = match text.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, text.strip_prefix('+').unwrap_or(text)),
+        };
+        let (whole, fraction) = magnitude.split_once('.').unwrap_or((magnitude, ""));
+        let digits = format!("{whole}{fraction}");
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        Some(Self::new(negative, &digits, i32::try_from(fraction.len()).ok()?))
+    }
+
+    fn new(negative: bool, digits: &str, scale: i32) -> Self {
+        let digits = match digits.trim_start_matches('0') {
+            "" => "0",
+            significant => significant,
+        };
+        Self { negative: negative && digits != "0", digits: digits.to_owned(), scale }
+    }
+
+    /// How many of the digits are behind the point.
+    #[must_use]
+    pub const fn scale(&self) -> i32 {
+        self.scale
+    }
+
+    /// The same number at another scale, or `None` when digits other than zero would be lost.
+    #[must_use]
+    pub fn with_scale(mut self, scale: i32) -> Option<Self> {
+        while self.scale > scale {
+            self.digits = self.digits.strip_suffix('0').map(str::to_owned)?;
+            self.scale -= 1;
+            if self.digits.is_empty() {
+                self.digits.push('0');
+                self.scale = scale;
+            }
+        }
+        if self.digits != "0" {
+            let zeros = usize::try_from(scale.checked_sub(self.scale)?).ok()?;
+            self.digits.extend(std::iter::repeat_n('0', zeros));
+        }
+        self.scale = scale;
+        Some(self)
+    }
+
+    /// The same number with as few digits behind the point as it takes, never fewer than none.
+    #[must_use]
+    pub fn without_trailing_zeros(mut self) -> Self {
+        if self.digits == "0" {
+            self.scale = 0;
+        }
+        while self.scale > 0 && self.digits.ends_with('0') {
+            self.digits.pop();
+            self.scale -= 1;
+        }
+        self
+    }
+
+    /// The unscaled value as `BigInteger.toByteArray` gives it: two's complement, big-endian, as short as it goes.
+    #[must_use]
+    pub fn unscaled_bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![0];
+        let magnitude = magnitude(&self.digits);
+        bytes.extend(magnitude.iter().rev().flat_map(|limb| limb.to_be_bytes()));
+        if self.negative {
+            negate(&mut bytes);
+        }
+        let sign = if self.negative { 0xFF } else { 0 };
+        let kept = bytes.iter().zip(bytes.iter().skip(1)).take_while(|(first, second)| {
+            **first == sign && (**second & 0x80 == sign & 0x80)
+        });
+        let redundant = kept.count();
+        bytes.split_off(redundant)
+    }
+
+    /// The number without an exponent (`BigDecimal.toPlainString`).
+    #[must_use]
+    pub fn to_plain_string(&self) -> String {
+        let sign = if self.negative { "-" } else { "" };
+        let Ok(scale) = usize::try_from(self.scale) else {
+            let zeros = if self.digits == "0" { 0 } else { self.scale.unsigned_abs() as usize };
+            return format!("{sign}{}{}", self.digits, "0".repeat(zeros));
+        };
+        if scale == 0 {
+            return format!("{sign}{}", self.digits);
+        }
+        let padded = format!("{:0>width$}", self.digits, width = scale + 1);
+        let (whole, fraction) = padded.split_at(padded.len() - scale);
+        format!("{sign}{whole}.{fraction}")
+    }
+}
+
+/// `BigDecimal.toString`: with an exponent when there would be more than five zeros after the point.
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let length = i64::try_from(self.digits.len()).unwrap_or(i64::MAX);
+        let exponent = length - 1 - i64::from(self.scale);
+        if self.scale >= 0 && exponent >= -6 {
+            return f.write_str(&self.to_plain_string());
+        }
+        let sign = if self.negative { "-" } else { "" };
+        let (first, rest) = self.digits.split_at(1);
+        let point = if rest.is_empty() { "" } else { "." };
+        let exponent_sign = if exponent < 0 { '-' } else { '+' };
+        write!(f, "{sign}{first}{point}{rest}")?;
+        if exponent == 0 { Ok(()) } else { write!(f, "E{exponent_sign}{}", exponent.unsigned_abs()) }
+    }
+}
+
+/// The digits as a number in base 2^32, least significant limb first.
+fn magnitude(digits: &str) -> Vec<u32> {
+    let mut limbs: Vec<u32> = Vec::with_capacity(digits.len() / DIGITS_PER_STEP + 1);
+    let mut step = (0u32, 1u32);
+    for (index, digit) in digits.bytes().map(|byte| u32::from(byte.wrapping_sub(b'0'))).enumerate() {
+        step = (step.0 * 10 + digit, step.1 * 10);
+        if (index + 1) % DIGITS_PER_STEP == 0 {
+            multiply_add(&mut limbs, step);
+            step = (0, 1);
+        }
+    }
+    multiply_add(&mut limbs, step);
+    limbs
+}
+
+/// `limbs * factor + addend`, in place.
+fn multiply_add(limbs: &mut Vec<u32>, (addend, factor): (u32, u32)) {
+    let mut carry = u64::from(addend);
+    for limb in limbs.iter_mut() {
+        carry += u64::from(*limb) * u64::from(factor);
+        *limb = low(carry);
+        carry >>= 32;
+    }
+    if carry > 0 {
+        limbs.push(low(carry));
+    }
+}
+
+fn low(value: u64) -> u32 {
+    u32::try_from(value & u64::from(u32::MAX)).unwrap_or_default()
+}
+
+/// Two's complement of a big-endian number.
+fn negate(bytes: &mut [u8]) {
+    let mut carry = true;
+    for byte in bytes.iter_mut().rev() {
+        let (sum, overflow) = (!*byte).overflowing_add(u8::from(carry));
+        *byte = sum;
+        carry = overflow;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn numbers_become_the_bytes_java_makes_of_them() {
+        let cases: &[(&str, &[u8], &str)] = &[
+            ("123.40", &[0x30, 0x34], "123.40"),
+            ("0.00", &[0], "0.00"),
+            ("-1.5", &[0xF1], "-1.5"),
+            ("100", &[0x64], "100"),
+            ("128", &[0, 0x80], "128"),
+            ("-128", &[0x80], "-128"),
+            ("-129", &[0xFF, 0x7F], "-129"),
+            ("12345678901234567890.123", &[0x02, 0x9D, 0x42, 0xB6, 0x4E, 0x76, 0x71, 0x42, 0x44, 0xCB], "12345678901234567890.123"),
+            ("0.000001", &[1], "0.000001"),
+            ("0.0000001", &[1], "1E-7"),
+            ("0.00000012", &[12], "1.2E-7"),
+        ];
+        for (text, bytes, java) in cases {
+            let decimal = Decimal::parse(text).unwrap();
+            assert_eq!(decimal.unscaled_bytes(), *bytes, "{text}");
+            assert_eq!(decimal.to_string(), *java, "{text}");
+            assert_eq!(decimal.to_plain_string(), *text);
+        }
+    }
+
+    #[test]
+    fn a_scale_is_changed_only_without_loss() {
+        let scaled = |text: &str, scale| Decimal::parse(text).unwrap().with_scale(scale).map(|d| d.to_plain_string());
+        assert_eq!(scaled("1.5", 3).as_deref(), Some("1.500"));
+        assert_eq!(scaled("1.500", 1).as_deref(), Some("1.5"));
+        assert_eq!(scaled("1200", -2).as_deref(), Some("1200"));
+        assert_eq!(scaled("0", 2).as_deref(), Some("0.00"));
+        assert_eq!(scaled("0.00", 0).as_deref(), Some("0"));
+        assert_eq!(scaled("1.55", 1), None);
+    }
+
+    proptest! {
+        #[test]
+        fn small_numbers_agree_with_integers(unscaled: i64, scale in 0i32..30) {
+            let magnitude = unscaled.unsigned_abs().to_string();
+            let decimal = Decimal::new(unscaled < 0, &magnitude, scale);
+            let bytes = decimal.unscaled_bytes();
+            let sign = if unscaled < 0 { 0xFF } else { 0 };
+            let mut wide = vec![sign; 16usize.saturating_sub(bytes.len())];
+            wide.extend(&bytes);
+            let number = i128::from_be_bytes(wide.try_into().unwrap());
+            prop_assert_eq!(number, i128::from(unscaled));
+            prop_assert_eq!(Decimal::parse(&decimal.to_plain_string()), Some(decimal));
+        }
+
+        #[test]
+        fn any_text_is_parsed_or_refused(text: String) {
+            if let Some(decimal) = Decimal::parse(&text) {
+                let _bytes = decimal.unscaled_bytes();
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Floating point numbers as `Double.toString` and `Float.toString` print them (JDK 19 and later: the shortest digits
+//! that read back as the same number, at least two).
+
+use std::fmt::{LowerExp, Write as _};
+
+/// Appends a double.
+pub(super) fn write_f64(out: &mut String, value: f64) {
+    if value.is_nan() {
+        out.push_str("NaN");
+    } else if value.is_infinite() {
+        out.push_str(if value > 0.0 { "Infinity" } else { "-Infinity" });
+    } else {
+        write_finite(out, value, |text| text.parse() == Ok(value));
+    }
+}
+
+/// Appends a float.
+pub(super) fn write_f32(out: &mut String, value: f32) {
+    if value.is_finite() {
+        write_finite(out, value, |text| text.parse() == Ok(value));
+    } else {
+        write_f64(out, f64::from(value));
+    }
+}
+
+fn write_finite<T: LowerExp + Copy>(out: &mut String, value: T, reads_back: impl Fn(&str) -> bool) {
+    let shortest = format!("{value:e}");
+    let two_digits = format!("{value:.1e}");
+    // Java prints at least two digits, and chooses the second one as near to the number as it can: 4.9E-324.
+    let text = if !shortest.contains('.') && reads_back(&two_digits) { two_digits } else { shortest };
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |rest| ("-", rest));
+    let (first, rest) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
+    out.push_str(sign);
+    match exponent {
+        0..=6 => write_plain(out, first, rest, exponent.unsigned_abs() as usize),
+        -3..=-1 => write_small(out, first, rest, exponent.unsigned_abs() as usize),
+        _ => {
+            let _infallible = write!(out, "{first}.{rest}E{exponent}");
+        }
+    }
+}
+
+/// `1.2345` with exponent 2 is `123.45`.
+fn write_plain(out: &mut String, first: &str, rest: &str, exponent: usize) {
+    let rest = rest.trim_end_matches('0');
+    out.push_str(first);
+    out.extend(rest.chars().chain(std::iter::repeat('0')).take(exponent));
+    out.push('.');
+    let behind = rest.get(exponent..).unwrap_or_default();
+    out.push_str(if behind.is_empty() { "0" } else { behind });
+}
+
+/// `1.2` with exponent -2 is `0.012`.
+fn write_small(out: &mut String, first: &str, rest: &str, zeros: usize) {
+    out.push_str("0.");
+    out.extend(std::iter::repeat_n('0', zeros - 1));
+    out.push_str(first);
+    out.push_str(rest.trim_end_matches('0'));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn f64_text(value: f64) -> String {
+        let mut out = String::new();
+        write_f64(&mut out, value);
+        out
+    }
+
+    #[test]
+    fn doubles_print_as_in_java() {
+        let cases: &[(f64, &str)] = &[
+            (0.0, "0.0"),
+            (-0.0, "-0.0"),
+            (0.1, "0.1"),
+            (1.0, "1.0"),
+            (100.0, "100.0"),
+            (1.0e7, "1.0E7"),
+            (9_999_999.0, "9999999.0"),
+            (1.0e-5, "1.0E-5"),
+            (0.001, "0.001"),
+            (0.0123, "0.0123"),
+            (123.456, "123.456"),
+            (1.234_567_891_23e8, "1.23456789123E8"),
+            (1.0e21, "1.0E21"),
+            (f64::MAX, "1.7976931348623157E308"),
+            (5e-324, "4.9E-324"),
+            (2.0e-3, "0.002"),
+            (-2.5, "-2.5"),
+            (123_456_789_012_345.678, "1.2345678901234567E14"),
+            (f64::NAN, "NaN"),
+            (f64::INFINITY, "Infinity"),
+            (f64::NEG_INFINITY, "-Infinity"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(f64_text(*value), *text);
+        }
+    }
+
+    #[test]
+    fn floats_print_as_in_java() {
+        for (value, text) in [
+            (0.1f32, "0.1"),
+            (1.5, "1.5"),
+            (1.0e10, "1.0E10"),
+            (16_777_216.0, "1.6777216E7"),
+            (f32::MAX, "3.4028235E38"),
+            (1.0e-5, "1.0E-5"),
+            (f32::NAN, "NaN"),
+        ] {
+            let mut out = String::new();
+            write_f32(&mut out, value);
+            assert_eq!(out, text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_reads_back(bits: u64) {
+            let value = f64::from_bits(bits);
+            let read: f64 = f64_text(value).parse().unwrap();
+            prop_assert!(read == value || (read.is_nan() && value.is_nan()));
+        }
+    }
+}

@@ -1,0 +1,121 @@
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use super::Value;
+
+/// What a value is made of, without its logical name.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Kind {
+    /// `BOOLEAN`
+    Boolean,
+    /// `INT16`
+    Int16,
+    /// `INT32`
+    Int32,
+    /// `INT64`
+    Int64,
+    /// `FLOAT32`
+    Float32,
+    /// `FLOAT64`
+    Float64,
+    /// `STRING`
+    String,
+    /// `BYTES`
+    Bytes,
+    /// `ARRAY`, with the schema of its elements.
+    Array(Arc<Schema>),
+    /// `MAP`, with the schemas of its keys and its values.
+    Map(Arc<Schema>, Arc<Schema>),
+    /// `STRUCT`, with its fields in order.
+    Struct(Vec<Field>),
+}
+
+/// A field of a struct.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Field {
+    /// The field's name.
+    pub name: String,
+    /// Its schema.
+    pub schema: Arc<Schema>,
+}
+
+/// A Connect schema (`org.apache.kafka.connect.data.ConnectSchema`).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Schema {
+    /// What values are made of.
+    pub kind: Kind,
+    /// Whether null is a value.
+    pub optional: bool,
+    /// The logical name, such as `io.debezium.data.Json`.
+    pub name: Option<Cow<'static, str>>,
+    /// The version of the logical type.
+    pub version: Option<i32>,
+    /// Documentation that travels with the schema.
+    pub doc: Option<&'static str>,
+    /// Parameters of the logical type, in the order in which they are written.
+    pub parameters: Vec<(&'static str, String)>,
+    /// What stands for null.
+    pub default: Option<Value<'static>>,
+}
+
+impl Schema {
+    /// A required schema without a name.
+    #[must_use]
+    pub const fn new(kind: Kind) -> Self {
+        Self { kind, optional: false, name: None, version: None, doc: None, parameters: Vec::new(), default: None }
+    }
+
+    /// A required schema of Debezium's or Connect's logical types, version 1.
+    #[must_use]
+    pub const fn named(kind: Kind, name: &'static str) -> Self {
+        let name = Some(Cow::Borrowed(name));
+        Self { kind, optional: false, name, version: Some(1), doc: None, parameters: Vec::new(), default: None }
+    }
+
+    /// The same schema, with a parameter more.
+    #[must_use]
+    pub fn with_parameter(mut self, name: &'static str, value: impl fmt::Display) -> Self {
+        self.parameters.push((name, value.to_string()));
+        self
+    }
+
+    /// The same schema, optional or required.
+    #[must_use]
+    pub const fn optional(mut self, optional: bool) -> Self {
+        self.optional = optional;
+        self
+    }
+
+    /// The logical name, when there is one.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+}
+
+impl Field {
+    /// A field.
+    #[must_use]
+    pub fn new(name: impl Into<String>, schema: Arc<Schema>) -> Self {
+        Self { name: name.into(), schema }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Boolean => "BOOLEAN",
+            Self::Int16 => "INT16",
+            Self::Int32 => "INT32",
+            Self::Int64 => "INT64",
+            Self::Float32 => "FLOAT32",
+            Self::Float64 => "FLOAT64",
+            Self::String => "STRING",
+            Self::Bytes => "BYTES",
+            Self::Array(_) => "ARRAY",
+            Self::Map(..) => "MAP",
+            Self::Struct(_) => "STRUCT",
+        })
+    }
+}

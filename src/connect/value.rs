@@ -1,0 +1,83 @@
+use std::borrow::Cow;
+
+use super::Decimal;
+
+/// A Connect value. It borrows from the receive buffer where the column's text is the value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value<'a> {
+    /// Null, of any schema.
+    Null,
+    /// `BOOLEAN`
+    Bool(bool),
+    /// `INT16`
+    Int16(i16),
+    /// `INT32`
+    Int32(i32),
+    /// `INT64`
+    Int64(i64),
+    /// `FLOAT32`
+    Float32(f32),
+    /// `FLOAT64`
+    Float64(f64),
+    /// A JSON number that no Connect type holds, as its digits; its schema says `FLOAT64`.
+    Digits(Cow<'a, str>),
+    /// `BYTES` with the logical name `org.apache.kafka.connect.data.Decimal`.
+    Decimal(Decimal),
+    /// `STRING`
+    Str(Cow<'a, str>),
+    /// `BYTES`
+    Bytes(Cow<'a, [u8]>),
+    /// `ARRAY`
+    Array(Vec<Self>),
+    /// `MAP`, in the order in which it is written.
+    Map(Vec<(Self, Self)>),
+    /// `STRUCT`: the fields' values, in the schema's order.
+    Struct(Vec<Self>),
+}
+
+impl<'a> Value<'a> {
+    /// A string that borrows.
+    #[must_use]
+    pub const fn str(text: &'a str) -> Self {
+        Self::Str(Cow::Borrowed(text))
+    }
+
+    /// Whether this is null.
+    #[must_use]
+    pub const fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
+    /// A value that owns what it holds.
+    #[must_use]
+    pub fn into_owned(self) -> Value<'static> {
+        match self {
+            Self::Null => Value::Null,
+            Self::Bool(value) => Value::Bool(value),
+            Self::Int16(value) => Value::Int16(value),
+            Self::Int32(value) => Value::Int32(value),
+            Self::Int64(value) => Value::Int64(value),
+            Self::Float32(value) => Value::Float32(value),
+            Self::Float64(value) => Value::Float64(value),
+            Self::Digits(digits) => Value::Digits(Cow::Owned(digits.into_owned())),
+            Self::Decimal(value) => Value::Decimal(value),
+            Self::Str(text) => Value::Str(Cow::Owned(text.into_owned())),
+            Self::Bytes(bytes) => Value::Bytes(Cow::Owned(bytes.into_owned())),
+            Self::Array(items) => Value::Array(items.into_iter().map(Value::into_owned).collect()),
+            Self::Map(entries) => {
+                Value::Map(entries.into_iter().map(|(key, value)| (key.into_owned(), value.into_owned())).collect())
+            }
+            Self::Struct(values) => Value::Struct(values.into_iter().map(Value::into_owned).collect()),
+        }
+    }
+
+    /// The same value, borrowing its text from this one where it is the value itself.
+    #[must_use]
+    pub fn reborrow(&'a self) -> Self {
+        match self {
+            Self::Str(text) => Self::Str(Cow::Borrowed(text)),
+            Self::Bytes(bytes) => Self::Bytes(Cow::Borrowed(bytes)),
+            other => other.clone(),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Regular expressions of `java.util.regex` for a Rust engine.
+
+use fancy_regex::{Error, Regex};
+
+/// Compiles an expression twice: as it is, and so that it must match a whole text.
+pub(super) fn compile(java: &str) -> Result<(Regex, Regex), Box<Error>> {
+    let pattern = translate(java);
+    let find = Regex::new(&pattern)?;
+    let whole = Regex::new(&format!("\\A(?:{pattern})\\z"))?;
+    Ok((find, whole))
+}
+
+/// Java's `\d`, `\w` and `\s` are ASCII, its `.` leaves more line ends out, and it quotes with `\Q…\E`.
+fn translate(java: &str) -> String {
+    let mut pattern = String::with_capacity(java.len());
+    let mut rest = java.chars();
+    // How many character classes are open.
+    let mut depth = 0usize;
+    let dot_all = java.contains("(?s");
+    while let Some(character) = rest.next() {
+        match character {
+            '\\' => rest = escape(&mut pattern, rest, depth > 0),
+            '.' if depth == 0 && !dot_all => pattern.push_str(r"[^\n\r\x{85}\x{2028}\x{2029}]"),
+            other => {
+                match other {
+                    '[' => depth += 1,
+                    ']' => depth = depth.saturating_sub(1),
+                    _ => {}
+                }
+                pattern.push(other);
+            }
+        }
+    }
+    pattern
+}
+
+/// Translates what follows a backslash and hands back what follows that.
+fn escape<'a>(pattern: &mut String, mut rest: std::str::Chars<'a>, in_class: bool) -> std::str::Chars<'a> {
+    let class = |inside: &'static str, outside: &'static str| if in_class { inside } else { outside };
+    match rest.next() {
+        Some('d') => pattern.push_str(class("0-9", "[0-9]")),
+        Some('w') => pattern.push_str(class("a-zA-Z0-9_", "[a-zA-Z0-9_]")),
+        Some('s') => pattern.push_str(class(r" \t\n\x0B\f\r", r"[ \t\n\x0B\f\r]")),
+        Some('D') => pattern.push_str("[^0-9]"),
+        Some('W') => pattern.push_str("[^a-zA-Z0-9_]"),
+        Some('S') => pattern.push_str(r"[^ \t\n\x0B\f\r]"),
+        Some('Q') => {
+            let quoted = rest.as_str();
+            let (literal, behind) = quoted.split_once("\\E").unwrap_or((quoted, ""));
+            pattern.push_str(&fancy_regex::escape(literal));
+            return behind.chars();
+        }
+        Some(other) => pattern.extend(['\\', other]),
+        None => pattern.push('\\'),
+    }
+    rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn expressions_match_what_they_match_in_java() {
+        let cases = [
+            (r"shop\.(.*)", "shop.order", true),
+            (r"shop\.(.*)", "shopXorder", false),
+            ("(Ord)", "Order", false),
+            ("a|ab", "ab", true),
+            (r"\d+", "٣", false),
+            (r"[\d-]+", "1-2", true),
+            (r"\w+", "é", false),
+            (".*", "a\nb", false),
+            (".*", "a\u{2028}b", false),
+            ("(?s).*", "a\nb", true),
+            (r"\Qa.b\E+", "a.bbb", true),
+            (r"\Qa.b\E", "axb", false),
+            ("(?!x).*", "y", true),
+            (r"(a)\1", "aa", true),
+            ("[^.]+", "ab", true),
+            ("(?i)ORDER", "order", true),
+        ];
+        for (java, text, matches) in cases {
+            let (_, whole) = compile(java).expect(java);
+            assert_eq!(whole.is_match(text).unwrap(), matches, "{java} on {text}");
+        }
+        assert!(compile(" [[a-z]").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_expression_is_compiled_or_refused(java in r"[\\a-eQEdws()\[\]^.*+?|{}$0-9<>:]{0,16}") {
+            let _result = compile(&java);
+        }
+    }
+}

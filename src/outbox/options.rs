@@ -1,0 +1,216 @@
+use super::expand::JsonExpansion;
+use super::placement::{self, AdditionalField};
+use super::topic::TopicRouting;
+use crate::connect::OptionError;
+use crate::connect::option::{Lookup, boolean, one_of};
+
+/// Every option of the transform that is acted on, relative to the transform's own keys.
+pub const OPTION_NAMES: &[&str] = &[
+    "route.by.field",
+    "route.tombstone.on.empty.payload",
+    "route.topic.regex",
+    "route.topic.replacement",
+    "table.expand.json.payload",
+    "table.field.additional.missing",
+    "table.field.event.id",
+    "table.field.event.key",
+    "table.field.event.payload",
+    "table.field.event.schema.version",
+    "table.field.event.timestamp",
+    "table.field.event.type",
+    "table.fields.additional.error.on.missing",
+    "table.fields.additional.placement",
+    "table.json.payload.empty.array.behavior",
+    "table.json.payload.null.behavior",
+    "table.op.invalid.behavior",
+    "field.name.adjustment.mode",
+];
+
+/// Options that Debezium has and that change nothing here, each with the reason.
+pub const IGNORED_OPTION_NAMES: &[(&str, &str)] = &[
+    ("tracing.operation.name", "no tracing spans are made"),
+    ("tracing.span.context.field", "no tracing spans are made"),
+    ("tracing.with.context.field.only", "no tracing spans are made"),
+];
+
+/// The EventRouter's options. The defaults are Debezium's.
+#[derive(Debug, Clone)]
+pub struct EventRouterOptions {
+    /// `table.op.invalid.behavior` (warn): what an UPDATE of an outbox row does.
+    pub invalid_operation: InvalidOperation,
+    /// `table.field.event.id` (id): the column of the header `id`.
+    pub event_id: MappedColumn,
+    /// `table.field.event.key` (aggregateid): the column of the record's key.
+    pub event_key: MappedColumn,
+    /// `table.field.event.type` (type): documents a column; it goes into the event only where
+    /// `table.fields.additional.placement` puts it.
+    pub event_type: MappedColumn,
+    /// `table.field.event.timestamp`: the column of the record's timestamp; without it the time of reading.
+    pub event_timestamp: Option<String>,
+    /// `table.field.event.payload` (payload): the column of the record's value.
+    pub payload: MappedColumn,
+    /// `table.fields.additional.placement`: further columns.
+    pub additional: Vec<AdditionalField>,
+    /// `table.field.additional.missing` (error), or as a boolean before 3.6
+    /// `table.fields.additional.error.on.missing` (true): what a placed column does that the table lacks.
+    pub additional_missing: AdditionalMissing,
+    /// `table.field.event.schema.version`: the column of the value schema's version.
+    pub schema_version: Option<String>,
+    /// `table.expand.json.payload` (false): JSON text in the payload becomes a structure.
+    pub expand_json: Option<JsonExpansion>,
+    /// `route.by.field` (aggregatetype): the column that decides the topic.
+    pub route_by: MappedColumn,
+    /// `route.topic.regex` (`(?<routedByValue>.*)`) and `route.topic.replacement` (`outbox.event.${routedByValue}`).
+    pub topic: TopicRouting,
+    /// `route.tombstone.on.empty.payload` (false): a NULL or blank payload makes a tombstone.
+    pub tombstone_on_empty_payload: bool,
+}
+
+/// `table.op.invalid.behavior`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InvalidOperation {
+    /// Warn and go on.
+    Warn,
+    /// Log an error and go on.
+    Error,
+    /// Stop.
+    Fatal,
+}
+
+/// `table.field.additional.missing`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdditionalMissing {
+    /// The table is refused.
+    Error,
+    /// The column is left out.
+    Ignore,
+}
+
+/// A column that an option names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MappedColumn {
+    /// The option's key.
+    pub option: &'static str,
+    /// The column.
+    pub column: String,
+    /// Whether the user named it; else it is the default.
+    pub explicit: bool,
+}
+
+impl EventRouterOptions {
+    /// Reads the options; `lookup` gives the text for a key of [`OPTION_NAMES`].
+    ///
+    /// # Errors
+    /// On everything that Debezium refuses, and on what it notices at the first row only: an unknown placement, a
+    /// group that the expression does not have, a name twice in the envelope.
+    pub fn parse(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Self, OptionError> {
+        no_adjustment_of_names(lookup)?;
+        let operations = [
+            ("warn", InvalidOperation::Warn),
+            ("error", InvalidOperation::Error),
+            ("fatal", InvalidOperation::Fatal),
+        ];
+        Ok(Self {
+            invalid_operation: one_of(lookup, "table.op.invalid.behavior", &operations, InvalidOperation::Warn)?,
+            event_id: mapped(lookup, "table.field.event.id", "id")?,
+            event_key: mapped(lookup, "table.field.event.key", "aggregateid")?,
+            event_type: mapped(lookup, "table.field.event.type", "type")?,
+            event_timestamp: column(lookup, "table.field.event.timestamp")?,
+            payload: mapped(lookup, "table.field.event.payload", "payload")?,
+            additional: additional(lookup)?,
+            additional_missing: additional_missing(lookup)?,
+            schema_version: column(lookup, "table.field.event.schema.version")?,
+            expand_json: JsonExpansion::parse(lookup)?,
+            route_by: mapped(lookup, "route.by.field", "aggregatetype")?,
+            topic: TopicRouting::parse(lookup)?,
+            tombstone_on_empty_payload: boolean(lookup, "route.tombstone.on.empty.payload", false)?,
+        })
+    }
+}
+
+fn mapped(lookup: Lookup<'_>, option: &'static str, default: &str) -> Result<MappedColumn, OptionError> {
+    let given = column(lookup, option)?;
+    let explicit = given.is_some();
+    Ok(MappedColumn { option, column: given.unwrap_or_else(|| default.to_owned()), explicit })
+}
+
+fn column(lookup: Lookup<'_>, key: &'static str) -> Result<Option<String>, OptionError> {
+    match lookup(key) {
+        Some(text) if text.trim().is_empty() => Err(OptionError::new(key, text, "it must name a column")),
+        given => Ok(given.map(|text| text.trim().to_owned())),
+    }
+}
+
+fn additional(lookup: Lookup<'_>) -> Result<Vec<AdditionalField>, OptionError> {
+    lookup("table.fields.additional.placement").map_or(Ok(Vec::new()), |text| placement::parse(&text))
+}
+
+fn additional_missing(lookup: Lookup<'_>) -> Result<AdditionalMissing, OptionError> {
+    let behaviors = [("error", AdditionalMissing::Error), ("ignore", AdditionalMissing::Ignore)];
+    let before_3_6 = match boolean(lookup, "table.fields.additional.error.on.missing", true)? {
+        true => AdditionalMissing::Error,
+        false => AdditionalMissing::Ignore,
+    };
+    one_of(lookup, "table.field.additional.missing", &behaviors, before_3_6)
+}
+
+/// Debezium's expansion loses the values of renamed fields; renaming is therefore not offered.
+fn no_adjustment_of_names(lookup: Lookup<'_>) -> Result<(), OptionError> {
+    const KEY: &str = "field.name.adjustment.mode";
+    match lookup(KEY) {
+        Some(mode) if !mode.trim().eq_ignore_ascii_case("none") => {
+            Err(OptionError::new(KEY, mode, "only none is available"))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(options: &[(&str, &str)]) -> Result<EventRouterOptions, OptionError> {
+        let find = |key: &str| options.iter().find(|(name, _)| *name == key).map(|(_, value)| (*value).to_owned());
+        EventRouterOptions::parse(&find)
+    }
+
+    #[test]
+    fn nothing_given_means_debeziums_defaults() {
+        let options = parse(&[]).unwrap();
+        let columns = [&options.event_id, &options.event_key, &options.event_type, &options.payload, &options.route_by];
+        let names: Vec<&str> = columns.iter().map(|mapped| mapped.column.as_str()).collect();
+        assert_eq!(names, ["id", "aggregateid", "type", "payload", "aggregatetype"]);
+        assert!(columns.iter().all(|mapped| !mapped.explicit && OPTION_NAMES.contains(&mapped.option)));
+        assert_eq!(options.invalid_operation, InvalidOperation::Warn);
+        assert_eq!(options.additional_missing, AdditionalMissing::Error);
+        assert!(options.expand_json.is_none() && !options.tombstone_on_empty_payload);
+    }
+
+    #[test]
+    fn both_spellings_of_a_missing_column_are_read() {
+        let missing = |options: &[(&str, &str)]| parse(options).unwrap().additional_missing;
+        let (old, new) = ("table.fields.additional.error.on.missing", "table.field.additional.missing");
+        assert_eq!(missing(&[(old, "false")]), AdditionalMissing::Ignore);
+        assert_eq!(missing(&[(new, "IGNORE")]), AdditionalMissing::Ignore);
+        assert_eq!(missing(&[(old, "false"), (new, "error")]), AdditionalMissing::Error);
+    }
+
+    #[test]
+    fn what_debezium_refuses_is_refused() {
+        let cases = [
+            ("table.op.invalid.behavior", "invalidOption", "must be one of warn, error, fatal"),
+            ("table.fields.additional.placement", "", "is not column:placement"),
+            ("route.tombstone.on.empty.payload", "yes", "must be true or false"),
+            ("table.json.payload.null.behavior", "zzz", "must be one of ignore, optional_bytes"),
+            ("route.topic.regex", " [[a-z]", "not a regular expression"),
+            ("route.by.field", " ", "must name a column"),
+            ("field.name.adjustment.mode", "avro", "only none"),
+        ];
+        for (key, value, reason) in cases {
+            let error = parse(&[(key, value)]).unwrap_err();
+            assert_eq!(error.key, key);
+            assert!(error.to_string().contains(reason), "{error}");
+        }
+        assert_eq!(parse(&[("table.op.invalid.behavior", "FATAL")]).unwrap().invalid_operation, InvalidOperation::Fatal);
+    }
+}

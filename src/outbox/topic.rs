@@ -1,0 +1,163 @@
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use fancy_regex::Regex;
+
+use super::java_regex;
+use super::replacement::Replacement;
+use super::topic_name::{IllegalTopicName, check_topic_name};
+use crate::connect::OptionError;
+use crate::connect::option::Lookup;
+
+const REGEX_KEY: &str = "route.topic.regex";
+const REGEX_DEFAULT: &str = "(?<routedByValue>.*)";
+const REPLACEMENT_KEY: &str = "route.topic.replacement";
+const REPLACEMENT_DEFAULT: &str = "outbox.event.${routedByValue}";
+
+/// Topics that are remembered; an outbox has a handful of aggregate types.
+const REMEMBERED_MAX: usize = 1024;
+
+/// `route.topic.regex` and `route.topic.replacement`: from a row's route value to its topic (Kafka's `RegexRouter`).
+#[derive(Debug, Clone)]
+pub struct TopicRouting {
+    find: Regex,
+    whole: Regex,
+    replacement: Replacement,
+}
+
+/// Why a route value has no topic. The value itself is not told.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum TopicError {
+    #[error(transparent)]
+    Illegal(#[from] IllegalTopicName),
+    #[error("route.topic.regex takes too long on it")]
+    Backtracking,
+}
+
+impl TopicRouting {
+    pub(super) fn parse(lookup: Lookup<'_>) -> Result<Self, OptionError> {
+        let regex = lookup(REGEX_KEY).unwrap_or_else(|| REGEX_DEFAULT.to_owned());
+        let replacement = lookup(REPLACEMENT_KEY).unwrap_or_else(|| REPLACEMENT_DEFAULT.to_owned());
+        let refused = |error| OptionError::new(REGEX_KEY, &regex, format!("not a regular expression: {error}"));
+        let (find, whole) = java_regex::compile(&regex).map_err(refused)?;
+        let parsed = Replacement::parse(&replacement, &find)
+            .map_err(|error| OptionError::new(REPLACEMENT_KEY, &replacement, error.to_string()))?;
+        Ok(Self { find, whole, replacement: parsed })
+    }
+
+    /// The topic for a route value: the first match replaced when the whole value matches, else the value itself.
+    pub(super) fn topic<'v>(&self, value: &'v str) -> Result<Cow<'v, str>, TopicError> {
+        let backtracking = |_| TopicError::Backtracking;
+        if !self.whole.is_match(value).map_err(backtracking)? {
+            return Ok(Cow::Borrowed(value));
+        }
+        // Java looks for the match anew, and may find a shorter one than the whole value.
+        let Some(captures) = self.find.captures(value).map_err(backtracking)? else { return Ok(Cow::Borrowed(value)) };
+        let (start, end) = captures.get(0).map_or((0, 0), |found| (found.start(), found.end()));
+        let mut topic = value.get(..start).unwrap_or_default().to_owned();
+        self.replacement.expand(&captures, &mut topic);
+        topic.push_str(value.get(end..).unwrap_or_default());
+        Ok(Cow::Owned(topic))
+    }
+}
+
+/// Topics by route value, so that the expression runs once a value and not once a row.
+#[derive(Debug, Default)]
+pub(super) struct TopicCache(HashMap<String, String>);
+
+impl TopicCache {
+    /// Makes the value's topic known, checked.
+    pub(super) fn learn(&mut self, routing: &TopicRouting, value: &str) -> Result<(), TopicError> {
+        if self.0.contains_key(value) {
+            return Ok(());
+        }
+        let topic = routing.topic(value)?;
+        check_topic_name(&topic)?;
+        if self.0.len() >= REMEMBERED_MAX {
+            self.0.clear();
+        }
+        self.0.insert(value.to_owned(), topic.into_owned());
+        Ok(())
+    }
+
+    /// A topic that was learnt.
+    pub(super) fn topic(&self, value: &str) -> &str {
+        self.0.get(value).map_or("", String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn routing(regex: Option<&str>, replacement: Option<&str>) -> Result<TopicRouting, OptionError> {
+        TopicRouting::parse(&|key| {
+            let value = if key == REGEX_KEY { regex } else { replacement };
+            value.map(str::to_owned)
+        })
+    }
+
+    #[test]
+    fn topics_are_those_of_java() {
+        let cases = [
+            (None, None, "Order", "outbox.event.Order"),
+            (None, None, "", "outbox.event."),
+            (None, None, "a\nb", "a\nb"),
+            (None, None, "a$1\\b", "outbox.event.a$1\\b"),
+            (None, Some("all-events"), "Order", "all-events"),
+            (None, Some("${routedByValue}"), "Order", "Order"),
+            (None, Some(r"\$x\\${routedByValue}"), "Order", r"$x\Order"),
+            (Some("(Cust.*)"), Some("x.$1"), "Order", "Order"),
+            (Some("(Ord)"), Some("x.$1"), "Order", "Order"),
+            (Some("(.)(.*)"), Some("events.$2.$1"), "Order", "events.rder.O"),
+            (Some(r"shop\.(.*)"), Some("events.$1.v1"), "shop.order", "events.order.v1"),
+            (Some("(O)rder"), Some("$10"), "Order", "O0"),
+            (Some("a|ab"), Some("x"), "ab", "xb"),
+            (Some("(x)?Order"), Some("[$1]"), "Order", "[]"),
+        ];
+        for (regex, replacement, value, topic) in cases {
+            let routing = routing(regex, replacement).unwrap();
+            assert_eq!(routing.topic(value).unwrap(), topic, "{regex:?} {replacement:?} {value}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused() {
+        let cases = [
+            (Some(" [[a-z]"), None, "not a regular expression"),
+            (None, Some("x.${nope}"), "no group named \"nope\""),
+            (None, Some("x.$2"), "no group 2"),
+            (None, Some("x.$"), "must be followed by a group"),
+            (None, Some("x.\\"), "must be followed by the character"),
+        ];
+        for (regex, replacement, reason) in cases {
+            let error = routing(regex, replacement).unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+
+    #[test]
+    fn illegal_names_are_never_learnt() {
+        let routing = routing(None, Some("${routedByValue}")).unwrap();
+        let mut cache = TopicCache::default();
+        for illegal in ["", ".", "..", "has space", "é", &"x".repeat(250)] {
+            assert!(cache.learn(&routing, illegal).is_err(), "{illegal}");
+        }
+        cache.learn(&routing, "a.B_c-9").unwrap();
+        assert_eq!(cache.topic("a.B_c-9"), "a.B_c-9");
+    }
+
+    proptest! {
+        #[test]
+        fn many_values_need_no_more_room(values in proptest::collection::vec("[a-z]{1,8}", 0..3000)) {
+            let routing = routing(None, None).unwrap();
+            let mut cache = TopicCache::default();
+            for value in &values {
+                cache.learn(&routing, value).unwrap();
+                prop_assert_eq!(cache.topic(value), format!("outbox.event.{value}"));
+            }
+            prop_assert!(cache.0.len() <= REMEMBERED_MAX);
+        }
+    }
+}
