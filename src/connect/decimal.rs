@@ -84,9 +84,10 @@ impl Decimal {
             negate(&mut bytes);
         }
         let sign = if self.negative { 0xFF } else { 0 };
-        let kept = bytes.iter().zip(bytes.iter().skip(1)).take_while(|(first, second)| {
-            **first == sign && (**second & 0x80 == sign & 0x80)
-        });
+        let kept = bytes
+            .iter()
+            .zip(bytes.iter().skip(1))
+            .take_while(|(first, second)| **first == sign && (**second & 0x80 == sign & 0x80));
         let redundant = kept.count();
         bytes.split_off(redundant)
     }
@@ -182,7 +183,11 @@ mod tests {
             ("128", &[0, 0x80], "128"),
             ("-128", &[0x80], "-128"),
             ("-129", &[0xFF, 0x7F], "-129"),
-            ("12345678901234567890.123", &[0x02, 0x9D, 0x42, 0xB6, 0x4E, 0x76, 0x71, 0x42, 0x44, 0xCB], "12345678901234567890.123"),
+            (
+                "12345678901234567890.123",
+                &[0x02, 0x9D, 0x42, 0xB6, 0x4E, 0x76, 0x71, 0x42, 0x44, 0xCB],
+                "12345678901234567890.123",
+            ),
             ("0.000001", &[1], "0.000001"),
             ("0.0000001", &[1], "1E-7"),
             ("0.00000012", &[12], "1.2E-7"),
@@ -197,7 +202,8 @@ mod tests {
 
     #[test]
     fn a_scale_is_changed_only_without_loss() {
-        let scaled = |text: &str, scale| Decimal::parse(text).unwrap().with_scale(scale).map(|d| d.to_plain_string());
+        let scaled =
+            |text: &str, scale| Decimal::parse(text).unwrap().with_scale(scale).map(|d| d.to_plain_string());
         assert_eq!(scaled("1.5", 3).as_deref(), Some("1.500"));
         assert_eq!(scaled("1.500", 1).as_deref(), Some("1.5"));
         assert_eq!(scaled("1200", -2).as_deref(), Some("1200"));

@@ -13,7 +13,7 @@ pub mod record;
 
 mod decimal;
 mod java_float;
-mod option;
+pub(crate) mod option;
 mod schema;
 mod value;
 

@@ -63,14 +63,30 @@ impl Schema {
     /// A required schema without a name.
     #[must_use]
     pub const fn new(kind: Kind) -> Self {
-        Self { kind, optional: false, name: None, version: None, doc: None, parameters: Vec::new(), default: None }
+        Self {
+            kind,
+            optional: false,
+            name: None,
+            version: None,
+            doc: None,
+            parameters: Vec::new(),
+            default: None,
+        }
     }
 
     /// A required schema of Debezium's or Connect's logical types, version 1.
     #[must_use]
     pub const fn named(kind: Kind, name: &'static str) -> Self {
         let name = Some(Cow::Borrowed(name));
-        Self { kind, optional: false, name, version: Some(1), doc: None, parameters: Vec::new(), default: None }
+        Self {
+            kind,
+            optional: false,
+            name,
+            version: Some(1),
+            doc: None,
+            parameters: Vec::new(),
+            default: None,
+        }
     }
 
     /// The same schema, with a parameter more.

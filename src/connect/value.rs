@@ -64,9 +64,9 @@ impl<'a> Value<'a> {
             Self::Str(text) => Value::Str(Cow::Owned(text.into_owned())),
             Self::Bytes(bytes) => Value::Bytes(Cow::Owned(bytes.into_owned())),
             Self::Array(items) => Value::Array(items.into_iter().map(Value::into_owned).collect()),
-            Self::Map(entries) => {
-                Value::Map(entries.into_iter().map(|(key, value)| (key.into_owned(), value.into_owned())).collect())
-            }
+            Self::Map(entries) => Value::Map(
+                entries.into_iter().map(|(key, value)| (key.into_owned(), value.into_owned())).collect(),
+            ),
             Self::Struct(values) => Value::Struct(values.into_iter().map(Value::into_owned).collect()),
         }
     }

@@ -21,6 +21,7 @@ mod record;
 mod replacement;
 mod router;
 mod table;
+mod timestamp;
 mod topic;
 mod topic_name;
 
@@ -29,7 +30,7 @@ mod tests;
 
 pub use crate::connect::OptionError;
 pub use encoder::Encoder;
-pub use error::{BindError, BindProblem, RouteError};
+pub use error::{BindError, BindProblem, RouteError, TopicProblem};
 pub use expand::{EmptyArrayBehavior, JsonExpansion, NullBehavior};
 pub use options::{
     AdditionalMissing, EventRouterOptions, IGNORED_OPTION_NAMES, InvalidOperation, MappedColumn, OPTION_NAMES,

@@ -111,7 +111,12 @@ impl EventRouterOptions {
             ("fatal", InvalidOperation::Fatal),
         ];
         Ok(Self {
-            invalid_operation: one_of(lookup, "table.op.invalid.behavior", &operations, InvalidOperation::Warn)?,
+            invalid_operation: one_of(
+                lookup,
+                "table.op.invalid.behavior",
+                &operations,
+                InvalidOperation::Warn,
+            )?,
             event_id: mapped(lookup, "table.field.event.id", "id")?,
             event_key: mapped(lookup, "table.field.event.key", "aggregateid")?,
             event_type: mapped(lookup, "table.field.event.type", "type")?,
@@ -170,14 +175,16 @@ mod tests {
     use super::*;
 
     fn parse(options: &[(&str, &str)]) -> Result<EventRouterOptions, OptionError> {
-        let find = |key: &str| options.iter().find(|(name, _)| *name == key).map(|(_, value)| (*value).to_owned());
+        let find =
+            |key: &str| options.iter().find(|(name, _)| *name == key).map(|(_, value)| (*value).to_owned());
         EventRouterOptions::parse(&find)
     }
 
     #[test]
     fn nothing_given_means_debeziums_defaults() {
         let options = parse(&[]).unwrap();
-        let columns = [&options.event_id, &options.event_key, &options.event_type, &options.payload, &options.route_by];
+        let columns =
+            [&options.event_id, &options.event_key, &options.event_type, &options.payload, &options.route_by];
         let names: Vec<&str> = columns.iter().map(|mapped| mapped.column.as_str()).collect();
         assert_eq!(names, ["id", "aggregateid", "type", "payload", "aggregatetype"]);
         assert!(columns.iter().all(|mapped| !mapped.explicit && OPTION_NAMES.contains(&mapped.option)));
@@ -211,6 +218,9 @@ mod tests {
             assert_eq!(error.key, key);
             assert!(error.to_string().contains(reason), "{error}");
         }
-        assert_eq!(parse(&[("table.op.invalid.behavior", "FATAL")]).unwrap().invalid_operation, InvalidOperation::Fatal);
+        assert_eq!(
+            parse(&[("table.op.invalid.behavior", "FATAL")]).unwrap().invalid_operation,
+            InvalidOperation::Fatal
+        );
     }
 }

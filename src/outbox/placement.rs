@@ -40,8 +40,9 @@ pub(super) fn parse(text: &str) -> Result<Vec<AdditionalField>, OptionError> {
         if column.is_empty() {
             return Err(refuse(format!("{item:?} names no column")));
         }
-        let placement = placement_of(placement)
-            .ok_or_else(|| refuse(format!("{placement:?} is not a placement; there are header, envelope, partition")))?;
+        let placement = placement_of(placement).ok_or_else(|| {
+            refuse(format!("{placement:?} is not a placement; there are header, envelope, partition"))
+        })?;
         fields.push(AdditionalField { column: column.to_owned(), placement, alias: alias.to_owned() });
     }
     no_name_twice(&fields).map_err(refuse)?;
@@ -49,8 +50,11 @@ pub(super) fn parse(text: &str) -> Result<Vec<AdditionalField>, OptionError> {
 }
 
 fn placement_of(name: &str) -> Option<Placement> {
-    let placements =
-        [("header", Placement::Header), ("envelope", Placement::Envelope), ("partition", Placement::Partition)];
+    let placements = [
+        ("header", Placement::Header),
+        ("envelope", Placement::Envelope),
+        ("partition", Placement::Partition),
+    ];
     placements.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, placement)| *placement)
 }
 
@@ -59,7 +63,10 @@ fn no_name_twice(fields: &[AdditionalField]) -> Result<(), String> {
     let mut taken = vec!["payload"];
     for field in fields.iter().filter(|field| field.placement == Placement::Envelope) {
         if taken.contains(&field.alias.as_str()) {
-            return Err(format!("the envelope would have two fields {:?}; give one of them an alias", field.alias));
+            return Err(format!(
+                "the envelope would have two fields {:?}; give one of them an alias",
+                field.alias
+            ));
         }
         taken.push(&field.alias);
     }
@@ -73,18 +80,23 @@ mod tests {
     #[test]
     fn placements_are_read_as_debezium_reads_them() {
         use Placement::{Envelope, Header, Partition};
-        let cases: &[(&str, &[(&str, Placement, &str)])] = &[
+        type Fields = &'static [(&'static str, Placement, &'static str)];
+        let cases: &[(&str, Fields)] = &[
             ("type:header", &[("type", Header, "type")]),
             ("type:header:eventType", &[("type", Header, "eventType")]),
             ("type:HEADER:", &[("type", Header, "type")]),
             ("type:header,", &[("type", Header, "type")]),
-            (" type : header : eventType , p : partition ", &[("type", Header, "eventType"), ("p", Partition, "p")]),
+            (
+                " type : header : eventType , p : partition ",
+                &[("type", Header, "eventType"), ("p", Partition, "p")],
+            ),
             ("type:header:id,type:header:id", &[("type", Header, "id"), ("type", Header, "id")]),
             ("type:envelope,type:header", &[("type", Envelope, "type"), ("type", Header, "type")]),
         ];
         for (text, expected) in cases {
             let fields = parse(text).expect(text);
-            let found: Vec<_> = fields.iter().map(|f| (f.column.as_str(), f.placement, f.alias.as_str())).collect();
+            let found: Vec<_> =
+                fields.iter().map(|f| (f.column.as_str(), f.placement, f.alias.as_str())).collect();
             assert_eq!(found, *expected, "{text}");
         }
     }

@@ -70,7 +70,8 @@ fn group<'t>(text: &'t str, regex: &Regex) -> Result<(usize, &'t str), Replaceme
 
 /// As many digits as still make a group that exists, at least one.
 fn numbered(text: &str, groups: usize) -> Result<(usize, &str), ReplacementError> {
-    let digit = |text: &str| text.chars().next().and_then(|c| c.to_digit(10)).and_then(|d| usize::try_from(d).ok());
+    let digit =
+        |text: &str| text.chars().next().and_then(|c| c.to_digit(10)).and_then(|d| usize::try_from(d).ok());
     let mut number = digit(text).ok_or(ReplacementError::BareDollar)?;
     if number >= groups {
         return Err(ReplacementError::UnknownNumber(number));

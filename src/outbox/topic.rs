@@ -38,7 +38,8 @@ impl TopicRouting {
     pub(super) fn parse(lookup: Lookup<'_>) -> Result<Self, OptionError> {
         let regex = lookup(REGEX_KEY).unwrap_or_else(|| REGEX_DEFAULT.to_owned());
         let replacement = lookup(REPLACEMENT_KEY).unwrap_or_else(|| REPLACEMENT_DEFAULT.to_owned());
-        let refused = |error| OptionError::new(REGEX_KEY, &regex, format!("not a regular expression: {error}"));
+        let refused =
+            |error| OptionError::new(REGEX_KEY, &regex, format!("not a regular expression: {error}"));
         let (find, whole) = java_regex::compile(&regex).map_err(refused)?;
         let parsed = Replacement::parse(&replacement, &find)
             .map_err(|error| OptionError::new(REPLACEMENT_KEY, &replacement, error.to_string()))?;
@@ -52,7 +53,9 @@ impl TopicRouting {
             return Ok(Cow::Borrowed(value));
         }
         // Java looks for the match anew, and may find a shorter one than the whole value.
-        let Some(captures) = self.find.captures(value).map_err(backtracking)? else { return Ok(Cow::Borrowed(value)) };
+        let Some(captures) = self.find.captures(value).map_err(backtracking)? else {
+            return Ok(Cow::Borrowed(value));
+        };
         let (start, end) = captures.get(0).map_or((0, 0), |found| (found.start(), found.end()));
         let mut topic = value.get(..start).unwrap_or_default().to_owned();
         self.replacement.expand(&captures, &mut topic);
@@ -63,26 +66,36 @@ impl TopicRouting {
 
 /// Topics by route value, so that the expression runs once a value and not once a row.
 #[derive(Debug, Default)]
-pub(super) struct TopicCache(HashMap<String, String>);
+pub(super) struct TopicCache {
+    ids: HashMap<String, TopicId>,
+    topics: Vec<String>,
+}
+
+/// A topic that was learnt, until the next one is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TopicId(usize);
 
 impl TopicCache {
-    /// Makes the value's topic known, checked.
-    pub(super) fn learn(&mut self, routing: &TopicRouting, value: &str) -> Result<(), TopicError> {
-        if self.0.contains_key(value) {
-            return Ok(());
+    /// The value's topic, checked.
+    pub(super) fn learn(&mut self, routing: &TopicRouting, value: &str) -> Result<TopicId, TopicError> {
+        if let Some(id) = self.ids.get(value) {
+            return Ok(*id);
         }
         let topic = routing.topic(value)?;
         check_topic_name(&topic)?;
-        if self.0.len() >= REMEMBERED_MAX {
-            self.0.clear();
+        if self.topics.len() >= REMEMBERED_MAX {
+            self.ids.clear();
+            self.topics.clear();
         }
-        self.0.insert(value.to_owned(), topic.into_owned());
-        Ok(())
+        let id = TopicId(self.topics.len());
+        self.topics.push(topic.into_owned());
+        self.ids.insert(value.to_owned(), id);
+        Ok(id)
     }
 
-    /// A topic that was learnt.
-    pub(super) fn topic(&self, value: &str) -> &str {
-        self.0.get(value).map_or("", String::as_str)
+    /// The topic's name.
+    pub(super) fn name(&self, id: TopicId) -> &str {
+        self.topics.get(id.0).map_or("", String::as_str)
     }
 }
 
@@ -144,20 +157,22 @@ mod tests {
         for illegal in ["", ".", "..", "has space", "é", &"x".repeat(250)] {
             assert!(cache.learn(&routing, illegal).is_err(), "{illegal}");
         }
-        cache.learn(&routing, "a.B_c-9").unwrap();
-        assert_eq!(cache.topic("a.B_c-9"), "a.B_c-9");
+        let id = cache.learn(&routing, "a.B_c-9").unwrap();
+        assert_eq!(cache.name(id), "a.B_c-9");
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4))]
+
         #[test]
         fn many_values_need_no_more_room(values in proptest::collection::vec("[a-z]{1,8}", 0..3000)) {
             let routing = routing(None, None).unwrap();
             let mut cache = TopicCache::default();
             for value in &values {
-                cache.learn(&routing, value).unwrap();
-                prop_assert_eq!(cache.topic(value), format!("outbox.event.{value}"));
+                let id = cache.learn(&routing, value).unwrap();
+                prop_assert_eq!(cache.name(id), format!("outbox.event.{value}"));
             }
-            prop_assert!(cache.0.len() <= REMEMBERED_MAX);
+            prop_assert!(cache.topics.len() <= REMEMBERED_MAX);
         }
     }
 }

@@ -108,7 +108,10 @@ mod tests {
         let cases: &[(&str, Option<Value<'_>>)] = &[
             ("{}", texts(&[])),
             ("{a,b c,NULL}", texts(&[Some("a"), Some("b c"), None])),
-            (r#"{a,NULL,"b \"q\"","NULL",""}"#, texts(&[Some("a"), None, Some("b \"q\""), Some("NULL"), Some("")])),
+            (
+                r#"{a,NULL,"b \"q\"","NULL",""}"#,
+                texts(&[Some("a"), None, Some("b \"q\""), Some("NULL"), Some("")]),
+            ),
             (r#"{"{\"a\": \"\\\\,}\"}"}"#, texts(&[Some(r#"{"a": "\\,}"}"#)])),
             ("[0:1]={x,y}", texts(&[Some("x"), Some("y")])),
             (r#"{{a,"}"},{c,d}}"#, texts(&[None, None])),

@@ -11,7 +11,9 @@ use crate::connect::{Kind, Schema, Value};
 pub(super) const fn schema(handling: BinaryHandling) -> Schema {
     match handling {
         BinaryHandling::Bytes => Schema::new(Kind::Bytes),
-        BinaryHandling::Base64 | BinaryHandling::Base64UrlSafe | BinaryHandling::Hex => Schema::new(Kind::String),
+        BinaryHandling::Base64 | BinaryHandling::Base64UrlSafe | BinaryHandling::Hex => {
+            Schema::new(Kind::String)
+        }
     }
 }
 
@@ -30,7 +32,9 @@ pub(super) fn decode(text: &str, handling: BinaryHandling) -> Option<Value<'_>> 
         BinaryHandling::Bytes => Value::Bytes(Cow::Owned(bytes)),
         BinaryHandling::Base64 => Value::Str(Cow::Owned(STANDARD.encode(bytes))),
         BinaryHandling::Base64UrlSafe => Value::Str(Cow::Owned(URL_SAFE.encode(bytes))),
-        BinaryHandling::Hex => Value::Str(Cow::Owned(bytes.iter().map(|byte| format!("{byte:02x}")).collect())),
+        BinaryHandling::Hex => {
+            Value::Str(Cow::Owned(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+        }
     })
 }
 

@@ -64,7 +64,8 @@ pub(super) fn micros_of_clock(text: &str) -> Option<i64> {
     if minutes > 59 {
         return None;
     }
-    let seconds = hours.checked_mul(3600)?.checked_add(minutes * 60 + number(seconds).filter(|s| *s <= 60)?)?;
+    let seconds =
+        hours.checked_mul(3600)?.checked_add(minutes * 60 + number(seconds).filter(|s| *s <= 60)?)?;
     seconds.checked_mul(MICROS_PER_SECOND)?.checked_add(micros_of_fraction(fraction)?)
 }
 
@@ -113,7 +114,11 @@ fn clock_and_offset(text: &str) -> Option<(i64, i64)> {
         Some(rest) => (-1, rest),
         None => (1, offset.strip_prefix('+')?),
     };
-    let offset = if offset.contains(':') { micros_of_clock(offset)? } else { number(offset)? * 3600 * MICROS_PER_SECOND };
+    let offset = if offset.contains(':') {
+        micros_of_clock(offset)?
+    } else {
+        number(offset)? * 3600 * MICROS_PER_SECOND
+    };
     (offset < MICROS_PER_DAY).then_some((micros_of_clock(clock)?, sign * offset))
 }
 
@@ -170,7 +175,9 @@ mod tests {
         ] {
             assert_eq!(parse_timestamptz(text), utc, "{text}");
         }
-        for wrong in ["", "2024", "2024-01-02", "2024-13-02 00:00:00+00", "2024-01-02 03:04:05", "2024-01-02 3+00"] {
+        for wrong in
+            ["", "2024", "2024-01-02", "2024-13-02 00:00:00+00", "2024-01-02 03:04:05", "2024-01-02 3+00"]
+        {
             assert_eq!(parse_timestamptz(wrong), None, "{wrong}");
         }
     }

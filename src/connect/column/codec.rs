@@ -45,7 +45,8 @@ impl ColumnCodec {
         let (format, schema) =
             Format::of(&column.kind, column.type_modifier, options).ok_or_else(unsupported)?;
         let mut schema = schema.optional(!column.not_null);
-        schema.default = column.default.as_deref().and_then(|text| default::value(&column.kind, &format, text));
+        schema.default =
+            column.default.as_deref().and_then(|text| default::value(&column.kind, &format, text));
         Ok(Self { schema: Arc::new(schema), format, type_name: column.kind.name() })
     }
 

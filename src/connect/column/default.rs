@@ -4,7 +4,8 @@ use super::format::Format;
 use crate::connect::Value;
 
 /// Words that stand for a function call.
-const CURRENT_TIMES: [&str; 5] = ["current_timestamp", "current_time", "current_date", "localtime", "localtimestamp"];
+const CURRENT_TIMES: [&str; 5] =
+    ["current_timestamp", "current_time", "current_date", "localtime", "localtimestamp"];
 
 /// The default that Debezium puts into a column's schema (`PostgresDefaultValueConverter`): a literal's value, a zero
 /// value for a function call, nothing for other expressions and for types it does not parse.

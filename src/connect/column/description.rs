@@ -77,13 +77,23 @@ impl TypeKind {
         Self::Base { name: name.into() }
     }
 
+    /// The type itself, or the one that a domain is over in the end.
+    #[must_use]
+    pub fn underlying(&self) -> &Self {
+        match self {
+            Self::Domain { base, .. } => base.underlying(),
+            other => other,
+        }
+    }
+
     /// The type's name, an array's with brackets.
     #[must_use]
     pub fn name(&self) -> String {
         match self {
-            Self::Base { name } | Self::Domain { name, .. } | Self::Enum { name, .. } | Self::Other { name } => {
-                name.clone()
-            }
+            Self::Base { name }
+            | Self::Domain { name, .. }
+            | Self::Enum { name, .. }
+            | Self::Other { name } => name.clone(),
             Self::Array { element } => format!("{}[]", element.name()),
         }
     }

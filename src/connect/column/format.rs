@@ -1,5 +1,7 @@
 use super::options::{ColumnOptions, HstoreHandling, IntervalHandling};
-use super::temporal::{TemporalFormat, date_format, time_format, timestamp_format, timestamptz_format, timetz_format};
+use super::temporal::{
+    TemporalFormat, date_format, time_format, timestamp_format, timestamptz_format, timetz_format,
+};
 use super::{TypeKind, array, bytes, hstore, interval, numeric, point};
 use crate::connect::{Field, Kind, Schema, Value};
 

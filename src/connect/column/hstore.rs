@@ -61,7 +61,8 @@ fn in_java_order(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
     let capacity = (entries.len() * 4).div_ceil(3).next_power_of_two().max(16);
     let mask = u32::try_from(capacity - 1).unwrap_or(u32::MAX);
     entries.sort_by_key(|(key, _)| {
-        let hash = key.encode_utf16().fold(0u32, |hash, unit| hash.wrapping_mul(31).wrapping_add(u32::from(unit)));
+        let hash =
+            key.encode_utf16().fold(0u32, |hash, unit| hash.wrapping_mul(31).wrapping_add(u32::from(unit)));
         (hash ^ hash >> 16) & mask
     });
     entries

@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 
-use super::options::IntervalHandling;
 use super::calendar::{micros_of_clock, write_micros};
+use super::options::IntervalHandling;
 use crate::connect::{Kind, Schema, Value};
 
 const DAYS_PER_MONTH: f64 = 365.25 / 12.0;

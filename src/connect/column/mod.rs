@@ -20,9 +20,10 @@ mod temporal;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use calendar::{Moment, parse_timestamp, parse_timestamptz};
 pub use codec::{ColumnCodec, ColumnError, UnsupportedType};
 pub use description::{ColumnDescription, TypeKind};
 pub use options::{
-    BinaryHandling, ColumnOptions, DecimalHandling, HstoreHandling, IntervalHandling, OPTION_NAMES, TimePrecision,
+    BinaryHandling, ColumnOptions, DecimalHandling, HstoreHandling, IntervalHandling, OPTION_NAMES,
+    TimePrecision,
 };
-pub(crate) use calendar::{Moment, parse_timestamp, parse_timestamptz};

@@ -137,7 +137,11 @@ fn time_precision(lookup: Lookup<'_>) -> Result<TimePrecision, OptionError> {
     if let Some(text) = lookup(KEY)
         && ["connect", "structured"].iter().any(|mode| mode.eq_ignore_ascii_case(text.trim()))
     {
-        return Err(OptionError::new(KEY, text, "not available here; it may be left out when no date or time is placed"));
+        return Err(OptionError::new(
+            KEY,
+            text,
+            "not available here; it may be left out when no date or time is placed",
+        ));
     }
     one_of(lookup, KEY, &names, TimePrecision::Adaptive)
 }

@@ -26,5 +26,10 @@ pub(super) fn decode(text: &str) -> Option<Value<'static>> {
     let mut wkb = WKB_POINT.to_vec();
     wkb.extend(x.to_le_bytes());
     wkb.extend(y.to_le_bytes());
-    Some(Value::Struct(vec![Value::Float64(x), Value::Float64(y), Value::Bytes(Cow::Owned(wkb)), Value::Null]))
+    Some(Value::Struct(vec![
+        Value::Float64(x),
+        Value::Float64(y),
+        Value::Bytes(Cow::Owned(wkb)),
+        Value::Null,
+    ]))
 }

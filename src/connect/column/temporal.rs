@@ -1,8 +1,8 @@
 use std::borrow::Cow;
 
 use super::calendar::{
-    MICROS_PER_DAY, MICROS_PER_SECOND, Moment, micros_of_clock, parse_date, parse_timestamp, parse_timestamptz,
-    parse_timetz, write_clock, write_date, write_micros,
+    MICROS_PER_DAY, MICROS_PER_SECOND, Moment, micros_of_clock, parse_date, parse_timestamp,
+    parse_timestamptz, parse_timetz, write_clock, write_date, write_micros,
 };
 use super::options::TimePrecision;
 use crate::connect::{Kind, Schema, Value};
@@ -47,7 +47,9 @@ pub(super) enum Unit {
 /// `date`
 pub(super) const fn date_format(precision: TimePrecision) -> (TemporalFormat, Schema) {
     match precision {
-        TimePrecision::IsoString => (TemporalFormat::IsoDate, Schema::named(Kind::String, "io.debezium.time.IsoDate")),
+        TimePrecision::IsoString => {
+            (TemporalFormat::IsoDate, Schema::named(Kind::String, "io.debezium.time.IsoDate"))
+        }
         _ => (TemporalFormat::Days, Schema::named(Kind::Int32, "io.debezium.time.Date")),
     }
 }
@@ -86,7 +88,8 @@ pub(super) const fn timestamp_format(modifier: i32, precision: TimePrecision) ->
 
 /// `timestamptz(p)`
 pub(super) fn timestamptz_format(modifier: i32) -> (TemporalFormat, Schema) {
-    let digits = u8::try_from(modifier).ok().filter(|digits| *digits <= FULL_PRECISION).unwrap_or(FULL_PRECISION);
+    let digits =
+        u8::try_from(modifier).ok().filter(|digits| *digits <= FULL_PRECISION).unwrap_or(FULL_PRECISION);
     (TemporalFormat::TimestampTz { digits }, Schema::named(Kind::String, "io.debezium.time.ZonedTimestamp"))
 }
 

@@ -100,7 +100,10 @@ fn kind(type_name: &str) -> TypeKind {
         modifier,
     };
     match type_name {
-        "mood" => TypeKind::Enum { name: "mood".to_owned(), labels: ["sad", "ok", "happy"].map(str::to_owned).into() },
+        "mood" => TypeKind::Enum {
+            name: "mood".to_owned(),
+            labels: ["sad", "ok", "happy"].map(str::to_owned).into(),
+        },
         "posint" => domain("int4", -1),
         "shorttext" => domain("varchar", 14),
         _ => match type_name.strip_suffix("[]") {

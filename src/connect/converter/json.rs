@@ -65,7 +65,12 @@ impl JsonConverter {
         Ok(Encoded::Scratch(start..scratch.len()))
     }
 
-    fn write(&self, out: &mut Vec<u8>, schema: Option<&Schema>, value: &Value<'_>) -> Result<(), ConvertError> {
+    fn write(
+        &self,
+        out: &mut Vec<u8>,
+        schema: Option<&Schema>,
+        value: &Value<'_>,
+    ) -> Result<(), ConvertError> {
         match value {
             Value::Null => return self.write_null(out, schema),
             Value::Str(text) => write_string(out, text, NonBmp::Escaped),
@@ -95,7 +100,12 @@ impl JsonConverter {
         Ok(())
     }
 
-    fn write_array(&self, out: &mut Vec<u8>, schema: Option<&Schema>, items: &[Value<'_>]) -> Result<(), ConvertError> {
+    fn write_array(
+        &self,
+        out: &mut Vec<u8>,
+        schema: Option<&Schema>,
+        items: &[Value<'_>],
+    ) -> Result<(), ConvertError> {
         let element = match schema.map(|schema| &schema.kind) {
             Some(Kind::Array(element)) => Some(&**element),
             _ => None,
@@ -131,7 +141,12 @@ impl JsonConverter {
         Ok(())
     }
 
-    fn write_struct(&self, out: &mut Vec<u8>, schema: Option<&Schema>, values: &[Value<'_>]) -> Result<(), ConvertError> {
+    fn write_struct(
+        &self,
+        out: &mut Vec<u8>,
+        schema: Option<&Schema>,
+        values: &[Value<'_>],
+    ) -> Result<(), ConvertError> {
         let fields: &[Field] = match schema.map(|schema| &schema.kind) {
             Some(Kind::Struct(fields)) => fields,
             _ => &[],

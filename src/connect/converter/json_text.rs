@@ -74,7 +74,10 @@ mod tests {
     #[test]
     fn strings_are_escaped_as_jackson_does() {
         let cases = [
-            ("\u{0}\u{1}\u{7}\u{8}\t\n\u{b}\u{c}\r\u{e}\u{1f}", r#""\u0000\u0001\u0007\b\t\n\u000B\f\r\u000E\u001F""#),
+            (
+                "\u{0}\u{1}\u{7}\u{8}\t\n\u{b}\u{c}\r\u{e}\u{1f}",
+                r#""\u0000\u0001\u0007\b\t\n\u000B\f\r\u000E\u001F""#,
+            ),
             ("\"\\/<>&'\u{7f}", "\"\\\"\\\\/<>&'\u{7f}\""),
             ("\u{2028}\u{2029}\u{ffff}é€", "\"\u{2028}\u{2029}\u{ffff}é€\""),
             ("a😀b", r#""a\uD83D\uDE00b""#),

@@ -103,6 +103,16 @@ impl Converter {
         }
     }
 
+    /// Whether what is written depends on the schema's name and version.
+    #[must_use]
+    pub fn writes_schemas(&self) -> bool {
+        match self {
+            Self::Json(converter) => converter.schemas,
+            Self::BinaryData(Some(delegate)) => delegate.writes_schemas(),
+            _ => false,
+        }
+    }
+
     /// The converter's class, without its package.
     #[must_use]
     pub const fn name(&self) -> &'static str {

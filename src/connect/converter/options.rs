@@ -1,5 +1,5 @@
-use super::json::{DecimalFormat, JsonConverter};
 use super::Converter;
+use super::json::{DecimalFormat, JsonConverter};
 use crate::connect::OptionError;
 use crate::connect::option::{Lookup, boolean, one_of};
 
@@ -103,7 +103,9 @@ mod tests {
     use super::*;
 
     fn parse(options: &[(&str, &str)]) -> Result<Converters, OptionError> {
-        Converters::parse(&|key| options.iter().find(|(name, _)| *name == key).map(|(_, value)| (*value).to_owned()))
+        Converters::parse(&|key| {
+            options.iter().find(|(name, _)| *name == key).map(|(_, value)| (*value).to_owned())
+        })
     }
 
     #[test]
@@ -114,7 +116,10 @@ mod tests {
         let cases: &[(&[(&str, &str)], Converter)] = &[
             (&[], Converter::PayloadBytes),
             (&[("value.converter", "org.apache.kafka.connect.storage.StringConverter")], Converter::String),
-            (&[("value.converter", "org.apache.kafka.connect.json.JsonConverter")], json(true, DecimalFormat::Base64)),
+            (
+                &[("value.converter", "org.apache.kafka.connect.json.JsonConverter")],
+                json(true, DecimalFormat::Base64),
+            ),
             (
                 &[
                     ("value.converter", "org.apache.kafka.connect.json.JsonConverter"),
@@ -130,7 +135,10 @@ mod tests {
             (
                 &[
                     ("value.converter", "io.debezium.converters.BinaryDataConverter"),
-                    ("value.converter.delegate.converter.type", "org.apache.kafka.connect.json.JsonConverter"),
+                    (
+                        "value.converter.delegate.converter.type",
+                        "org.apache.kafka.connect.json.JsonConverter",
+                    ),
                     ("value.converter.delegate.converter.type.schemas.enable", "false"),
                 ],
                 Converter::BinaryData(Some(Box::new(json(false, DecimalFormat::Base64)))),
@@ -152,7 +160,10 @@ mod tests {
                 ],
                 "only UTF-8",
             ),
-            (&[("value.converter", "JsonConverter"), ("value.converter.schemas.enable", "no")], "true or false"),
+            (
+                &[("value.converter", "JsonConverter"), ("value.converter.schemas.enable", "no")],
+                "true or false",
+            ),
         ];
         for (options, reason) in cases {
             let error = parse(options).unwrap_err();

@@ -1,0 +1,245 @@
+use std::sync::Arc;
+
+use super::envelope::Envelope;
+use super::error::{BindError, BindProblem};
+use super::options::{AdditionalMissing, MappedColumn};
+use super::placement::{AdditionalField, Placement};
+use super::router::{Assumption, Router};
+use super::table::{BoundColumn, NamedColumn, OutboxTable};
+use super::timestamp::{EventTimestamp, TimestampKind};
+use crate::connect::column::{ColumnCodec, ColumnDescription, TypeKind};
+use crate::connect::converter::Converter;
+use crate::connect::{Kind, Schema};
+use crate::pgoutput::Relation;
+
+const PLACEMENT: &str = "table.fields.additional.placement";
+const TIMESTAMP: &str = "table.field.event.timestamp";
+const VERSION: &str = "table.field.event.schema.version";
+/// Names that stand for Debezium's default columns in tables written in snake case.
+const TWINS: &[(&str, &str)] =
+    &[("aggregateid", "aggregate_id"), ("aggregatetype", "aggregate_type"), ("type", "event_type")];
+
+/// Finds a table's columns, collecting what is wrong on the way.
+pub(super) struct Binding {
+    router: Arc<Router>,
+    table: String,
+    columns: Vec<ColumnDescription>,
+    problems: Vec<BindProblem>,
+    assumptions: Vec<Assumption>,
+}
+
+/// The columns of `table.fields.additional.placement`, by where they go.
+#[derive(Default)]
+struct Placed {
+    headers: Vec<NamedColumn>,
+    envelope: Vec<NamedColumn>,
+    partition: Option<BoundColumn>,
+}
+
+impl Binding {
+    pub(super) fn new(router: Arc<Router>, relation: &Relation, descriptions: &[ColumnDescription]) -> Self {
+        let describe = |column: &crate::pgoutput::Column| {
+            let known = descriptions
+                .iter()
+                .find(|known| known.name == column.name && known.type_oid == column.type_oid);
+            known.cloned().unwrap_or_else(|| ColumnDescription::from_pgoutput(column))
+        };
+        Self {
+            router,
+            table: format!("{}.{}", relation.schema, relation.table),
+            columns: relation.columns.iter().map(describe).collect(),
+            problems: Vec::new(),
+            assumptions: Vec::new(),
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Result<OutboxTable, BindError> {
+        let router = Arc::clone(&self.router);
+        let (options, converters) = (&router.options, &router.converters);
+        let id = self.mapped(&options.event_id, Some(("header.converter", &converters.header)));
+        let key = self.mapped(&options.event_key, Some(("key.converter", &converters.key)));
+        let payload = self.payload();
+        let route = self.mapped(&options.route_by, None);
+        self.require(route.as_ref(), options.route_by.option, &[Kind::String]);
+        let timestamp = options.event_timestamp.as_deref().and_then(|column| self.timestamp(column));
+        let version = options.schema_version.as_deref().and_then(|column| self.named(VERSION, column));
+        self.require(version.as_ref(), VERSION, &[Kind::Int16, Kind::Int32]);
+        let Placed { headers, envelope, partition } = self.additional();
+
+        let (Some(id), Some(key), Some(payload), Some(route), true) =
+            (id, key, payload, route, self.problems.is_empty())
+        else {
+            return Err(BindError { table: self.table, problems: self.problems });
+        };
+        let envelope = (!envelope.is_empty()).then(|| Envelope::new(&payload, envelope));
+        let schema_prefix = format!("{}.{}", router.context.topic_prefix, self.table);
+        Ok(OutboxTable {
+            router,
+            table: self.table,
+            schema_prefix,
+            id,
+            key,
+            payload,
+            route,
+            timestamp,
+            version,
+            headers,
+            envelope,
+            partition,
+            assumptions: self.assumptions,
+        })
+    }
+
+    /// The payload's converter must take the payload itself, unless the value is made of more.
+    fn payload(&mut self) -> Option<BoundColumn> {
+        let router = Arc::clone(&self.router);
+        let enveloped = router.options.additional.iter().any(|field| field.placement == Placement::Envelope);
+        let value = ("value.converter", &router.converters.value);
+        let payload = self.mapped(&router.options.payload, (!enveloped).then_some(value))?;
+        if enveloped {
+            let envelope = Schema::new(Kind::Struct(Vec::new()));
+            self.accept(router.options.payload.option, &payload.name, value, &envelope);
+        }
+        Some(payload)
+    }
+
+    fn additional(&mut self) -> Placed {
+        let router = Arc::clone(&self.router);
+        let mut placed = Placed::default();
+        for field in &router.options.additional {
+            let Some(column) = self.placed(field) else { continue };
+            let name = field.alias.clone();
+            match field.placement {
+                Placement::Header => {
+                    let converter = ("header.converter", &router.converters.header);
+                    self.accept(PLACEMENT, &column.name, converter, column.codec.schema());
+                    placed.headers.push(NamedColumn { name, column });
+                }
+                Placement::Envelope => placed.envelope.push(NamedColumn { name, column }),
+                Placement::Partition => {
+                    self.require(Some(&column), PLACEMENT, &[Kind::Int16, Kind::Int32, Kind::Int64]);
+                    placed.partition = Some(column);
+                }
+            }
+        }
+        placed
+    }
+
+    /// The column of an additional field. Names of Debezium's default columns have their twins here too.
+    fn placed(&mut self, field: &AdditionalField) -> Option<BoundColumn> {
+        if self.position(&field.column).is_none() {
+            if let Some(twin) = self.twin(PLACEMENT, &field.column) {
+                return self.named(PLACEMENT, twin);
+            }
+            if self.router.options.additional_missing == AdditionalMissing::Ignore {
+                return None;
+            }
+        }
+        self.named(PLACEMENT, &field.column)
+    }
+
+    fn timestamp(&mut self, column: &str) -> Option<EventTimestamp> {
+        let column = self.named(TIMESTAMP, column)?;
+        let description = self.columns.get(column.index)?;
+        let kind = match description.kind.underlying() {
+            TypeKind::Base { name } if name == "timestamp" => TimestampKind::Timestamp,
+            TypeKind::Base { name } if name == "timestamptz" => TimestampKind::TimestampTz,
+            TypeKind::Base { name } if name == "int8" => TimestampKind::EpochMillis,
+            other => {
+                let reason = format!(
+                    "it is a {}; a timestamp, a timestamptz or a bigint with milliseconds is needed",
+                    other.name()
+                );
+                self.unsuitable(TIMESTAMP, &column.name, reason);
+                return None;
+            }
+        };
+        Some(EventTimestamp { column, kind })
+    }
+
+    /// The column that an option names, or the twin of its default.
+    fn mapped(
+        &mut self,
+        mapped: &MappedColumn,
+        converter: Option<(&str, &Converter)>,
+    ) -> Option<BoundColumn> {
+        let twin = if mapped.explicit || self.position(&mapped.column).is_some() {
+            None
+        } else {
+            self.twin(mapped.option, &mapped.column)
+        };
+        let column = self.named(mapped.option, twin.unwrap_or(&mapped.column))?;
+        if let Some(converter) = converter {
+            self.accept(mapped.option, &column.name, converter, column.codec.schema());
+        }
+        Some(column)
+    }
+
+    fn twin(&mut self, option: &'static str, column: &str) -> Option<&'static str> {
+        let (_, twin) = TWINS.iter().find(|(default, _)| *default == column)?;
+        self.position(twin)?;
+        let assumption = Assumption {
+            table: self.table.clone(),
+            option,
+            absent: column.to_owned(),
+            used: (*twin).to_owned(),
+        };
+        if !self.assumptions.contains(&assumption) {
+            self.assumptions.push(assumption);
+        }
+        Some(twin)
+    }
+
+    fn named(&mut self, option: &'static str, name: &str) -> Option<BoundColumn> {
+        let Some(index) = self.position(name) else {
+            let problem =
+                BindProblem::Missing { option, column: name.to_owned(), nearest: self.nearest(name) };
+            self.problems.push(problem);
+            return None;
+        };
+        match ColumnCodec::new(self.columns.get(index)?, &self.router.context.columns) {
+            Ok(codec) => Some(BoundColumn { index, name: name.to_owned(), codec }),
+            Err(unsupported) => {
+                self.unsuitable(option, name, unsupported.to_string());
+                None
+            }
+        }
+    }
+
+    fn accept(
+        &mut self,
+        option: &'static str,
+        column: &str,
+        (key, converter): (&str, &Converter),
+        schema: &Schema,
+    ) {
+        if let Err(refused) = converter.accepts(schema) {
+            self.unsuitable(option, column, format!("{key}: {refused}"));
+        }
+    }
+
+    fn require(&mut self, column: Option<&BoundColumn>, option: &'static str, kinds: &[Kind]) {
+        let Some(column) = column else { return };
+        let kind = &column.codec.schema().kind;
+        if !kinds.contains(kind) {
+            let wanted: Vec<String> = kinds.iter().map(ToString::to_string).collect();
+            let reason =
+                format!("it is a {} ({kind}); {} is needed", column.codec.type_name(), wanted.join(" or "));
+            self.unsuitable(option, &column.name, reason);
+        }
+    }
+
+    fn unsuitable(&mut self, option: &'static str, column: &str, reason: String) {
+        self.problems.push(BindProblem::Unsuitable { option, column: column.to_owned(), reason });
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
+    }
+
+    fn nearest(&self, name: &str) -> Vec<String> {
+        let mut names: Vec<String> = self.columns.iter().map(|column| column.name.clone()).collect();
+        names.sort_by_cached_key(|known| strsim::damerau_levenshtein(known, name));
+        names
+    }
+}

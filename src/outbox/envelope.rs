@@ -1,0 +1,52 @@
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::table::{BoundColumn, NamedColumn};
+use crate::connect::{Field, Kind, Schema, Value};
+
+/// The field that holds the payload; Debezium has no option for its name.
+const PAYLOAD: &str = "payload";
+
+/// A value that is made of the payload and further columns.
+#[derive(Debug)]
+pub(super) struct Envelope {
+    /// The further columns, with their fields' names.
+    pub(super) columns: Vec<NamedColumn>,
+    /// The struct's schema as far as it is the same for every row.
+    plain: Schema,
+}
+
+impl Envelope {
+    pub(super) fn new(payload: &BoundColumn, columns: Vec<NamedColumn>) -> Self {
+        let mut fields = vec![Field::new(PAYLOAD, Arc::clone(payload.codec.schema()))];
+        let further = columns
+            .iter()
+            .map(|further| Field::new(&further.name, Arc::clone(further.column.codec.schema())));
+        fields.extend(further);
+        Self { columns, plain: Schema::new(Kind::Struct(fields)) }
+    }
+
+    /// The schema where neither name nor version is written and the payload is the column's own.
+    pub(super) const fn plain_schema(&self) -> &Schema {
+        &self.plain
+    }
+
+    /// The schema of one row's value. Debezium gives all aggregate types the first one's name, as its cache has it;
+    /// here each has its own.
+    pub(super) fn schema(&self, name: String, version: Option<i32>, payload: &Arc<Schema>) -> Schema {
+        let mut schema = self.plain.clone();
+        if let Kind::Struct(fields) = &mut schema.kind
+            && let Some(first) = fields.first_mut()
+        {
+            first.schema = Arc::clone(payload);
+        }
+        schema.name = Some(Cow::Owned(name));
+        schema.version = version;
+        schema
+    }
+
+    /// The struct: the payload, then the further columns.
+    pub(super) fn value<'a>(payload: Value<'a>, further: impl Iterator<Item = Value<'a>>) -> Value<'a> {
+        Value::Struct(std::iter::once(payload).chain(further).collect())
+    }
+}

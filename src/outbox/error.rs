@@ -1,0 +1,205 @@
+use super::topic::TopicError;
+use crate::connect::column::ColumnError;
+use crate::connect::converter::ConvertError;
+use crate::error::{Class, Diagnose, Exit};
+
+/// A table that cannot be an outbox with these options.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("table {table} {}", list(problems))]
+pub struct BindError {
+    /// The table, with its schema.
+    pub table: String,
+    /// All that is wrong, in the order of the options.
+    pub problems: Vec<BindProblem>,
+}
+
+/// One thing that is wrong with a table.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BindProblem {
+    /// The column is not there.
+    #[error("has no column \"{column}\" ({option})")]
+    Missing {
+        /// The option that names the column.
+        option: &'static str,
+        /// The column.
+        column: String,
+        /// The table's columns, the most similar name first.
+        nearest: Vec<String>,
+    },
+    /// The column is of the wrong type.
+    #[error("has a column \"{column}\" ({option}) that cannot be used: {reason}")]
+    Unsuitable {
+        /// The option that names the column.
+        option: &'static str,
+        /// The column.
+        column: String,
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// A row that has no event. Names what is wrong, never a value of the row.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RouteError {
+    /// The column that decides the topic is NULL.
+    #[error("a row of table {table} has no topic: column \"{column}\" (route.by.field) is NULL")]
+    NullRoute {
+        /// The table, with its schema.
+        table: String,
+        /// The column.
+        column: String,
+    },
+    /// The topic that the row leads to cannot exist.
+    #[error(
+        "a row of table {table} has no topic: what column \"{column}\" (route.by.field) leads to cannot be one"
+    )]
+    Topic {
+        /// The table, with its schema.
+        table: String,
+        /// The column.
+        column: String,
+        /// Why not.
+        #[source]
+        source: TopicProblem,
+    },
+    /// The row has fewer columns than the table.
+    #[error("a row of table {table} came without column \"{column}\"")]
+    ShortRow {
+        /// The table, with its schema.
+        table: String,
+        /// The column.
+        column: String,
+    },
+    /// A value cannot be read.
+    #[error("a row of table {table} cannot be read at column \"{column}\"")]
+    Column {
+        /// The table, with its schema.
+        table: String,
+        /// The column.
+        column: String,
+        /// Why not.
+        #[source]
+        source: ColumnError,
+    },
+    /// A value cannot be converted.
+    #[error("a row of table {table} cannot be converted at column \"{column}\" ({option})")]
+    Convert {
+        /// The table, with its schema.
+        table: String,
+        /// The column.
+        column: String,
+        /// The option that names the converter.
+        option: &'static str,
+        /// Why not.
+        #[source]
+        source: ConvertError,
+    },
+    /// The value of the partition's column is not a partition.
+    #[error("a row of table {table} has no partition: column \"{column}\" is not from 0 to 2147483647")]
+    Partition {
+        /// The table, with its schema.
+        table: String,
+        /// The column.
+        column: String,
+    },
+    /// The value of the timestamp's column is none that Kafka takes.
+    #[error("a row of table {table} has no timestamp: column \"{column}\" is before 1970")]
+    Timestamp {
+        /// The table, with its schema.
+        table: String,
+        /// The column.
+        column: String,
+    },
+}
+
+/// Why a route value leads to no topic.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(transparent)]
+pub struct TopicProblem(TopicError);
+
+impl From<TopicError> for TopicProblem {
+    fn from(error: TopicError) -> Self {
+        Self(error)
+    }
+}
+
+impl RouteError {
+    fn table_and_column(&self) -> (&str, &str) {
+        match self {
+            Self::NullRoute { table, column }
+            | Self::Topic { table, column, .. }
+            | Self::ShortRow { table, column }
+            | Self::Column { table, column, .. }
+            | Self::Convert { table, column, .. }
+            | Self::Partition { table, column }
+            | Self::Timestamp { table, column } => (table, column),
+        }
+    }
+}
+
+impl Diagnose for RouteError {
+    fn class(&self) -> Class {
+        Class::Definite
+    }
+
+    fn exit(&self) -> Exit {
+        Exit::Row
+    }
+
+    fn cure(&self) -> Option<String> {
+        let (table, column) = self.table_and_column();
+        let forbid = match self {
+            Self::NullRoute { .. } => format!("ALTER TABLE {table} ALTER COLUMN \"{column}\" SET NOT NULL"),
+            Self::Topic { .. } => {
+                "write only letters, digits, points, underscores and hyphens to the column, \
+                 or map its values with route.topic.regex and route.topic.replacement"
+                    .to_owned()
+            }
+            Self::Partition { .. } => format!("ALTER TABLE {table} ADD CHECK (\"{column}\" >= 0)"),
+            Self::Timestamp { .. } => format!("ALTER TABLE {table} ADD CHECK (\"{column}\" >= '1970-01-01')"),
+            Self::Convert { option, .. } => format!("name another {option}, or make the column NOT NULL"),
+            Self::ShortRow { .. } | Self::Column { .. } => return Some(TOLERATE.to_owned()),
+        };
+        Some(format!("{forbid}\n{TOLERATE}"))
+    }
+}
+
+const TOLERATE: &str = "errors.tolerance=all lets such rows pass; \
+                        errors.deadletterqueue.topic.name keeps them in a topic of their own";
+
+impl Diagnose for BindError {
+    fn class(&self) -> Class {
+        Class::Definite
+    }
+
+    fn exit(&self) -> Exit {
+        Exit::Precondition
+    }
+
+    fn cure(&self) -> Option<String> {
+        let cures: Vec<String> = self.problems.iter().filter_map(BindProblem::cure).collect();
+        (!cures.is_empty()).then(|| cures.join("\n"))
+    }
+}
+
+impl BindProblem {
+    fn cure(&self) -> Option<String> {
+        match self {
+            Self::Missing { option, nearest, .. } if option.starts_with("table.fields.additional") => {
+                Some(format!(
+                    "name one of {} in {option}, or set table.field.additional.missing=ignore",
+                    nearest.join(", ")
+                ))
+            }
+            Self::Missing { option, nearest, .. } => {
+                Some(format!("{option}={}   (the table has {})", nearest.first()?, nearest.join(", ")))
+            }
+            Self::Unsuitable { .. } => None,
+        }
+    }
+}
+
+fn list(problems: &[BindProblem]) -> String {
+    let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    texts.join("; ")
+}

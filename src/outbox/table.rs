@@ -1,0 +1,287 @@
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::encoder::Encoder;
+use super::envelope::Envelope;
+use super::error::RouteError;
+use super::expand::Expanded;
+use super::options::InvalidOperation;
+use super::record::{INLINE_HEADERS, RoutedRecord};
+use super::router::{Assumption, Router};
+use super::timestamp::EventTimestamp;
+use crate::connect::column::{ColumnCodec, ColumnError};
+use crate::connect::converter::{ConvertError, Encoded};
+use crate::connect::record::Header;
+use crate::connect::{Schema, Value};
+use crate::pgoutput::{ColumnValue, Tuple};
+
+/// An outbox table whose columns are found: rows in, events out.
+#[derive(Debug)]
+pub struct OutboxTable {
+    pub(super) router: Arc<Router>,
+    /// The table, with its schema.
+    pub(super) table: String,
+    /// What the names of value schemas begin with.
+    pub(super) schema_prefix: String,
+    pub(super) id: BoundColumn,
+    pub(super) key: BoundColumn,
+    pub(super) payload: BoundColumn,
+    pub(super) route: BoundColumn,
+    pub(super) timestamp: Option<EventTimestamp>,
+    pub(super) version: Option<BoundColumn>,
+    /// Additional headers.
+    pub(super) headers: Vec<NamedColumn>,
+    pub(super) envelope: Option<Envelope>,
+    pub(super) partition: Option<BoundColumn>,
+    pub(super) assumptions: Vec<Assumption>,
+}
+
+/// A column at its place in the row.
+#[derive(Debug)]
+pub(super) struct BoundColumn {
+    pub(super) index: usize,
+    pub(super) name: String,
+    pub(super) codec: ColumnCodec,
+}
+
+/// A column with the name that it has in the event.
+#[derive(Debug)]
+pub(super) struct NamedColumn {
+    pub(super) name: String,
+    pub(super) column: BoundColumn,
+}
+
+/// What a row does not say itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RouteContext {
+    /// The time, in milliseconds since the Unix epoch: the timestamp of records whose row has none.
+    pub now_ms: i64,
+}
+
+/// The values of a row, in the relation's order.
+type Row<'r, 'a> = &'r [ColumnValue<'a>];
+type Headers<'a> = SmallVec<[(&'a str, Encoded<'a>); INLINE_HEADERS]>;
+
+impl OutboxTable {
+    /// The table, with its schema: `public.outbox`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.table
+    }
+
+    /// The columns that were taken for absent default ones; each is worth a line when the table is first seen.
+    #[must_use]
+    pub fn assumptions(&self) -> &[Assumption] {
+        &self.assumptions
+    }
+
+    /// What an UPDATE of a row does.
+    #[must_use]
+    pub fn on_update(&self) -> InvalidOperation {
+        self.router.options.invalid_operation
+    }
+
+    /// Routes an inserted row.
+    ///
+    /// # Errors
+    /// When the row has no topic, or one of its values cannot be read or converted.
+    pub fn route<'a, 'buffer: 'a>(
+        &'a self,
+        tuple: &Tuple<'buffer>,
+        at: RouteContext,
+        encoder: &'a mut Encoder,
+    ) -> Result<RoutedRecord<'a>, RouteError> {
+        let row: Row<'_, 'a> = tuple.columns();
+        encoder.start_row();
+        let route = self.route_value(row)?;
+        let topic = encoder.topics.learn(&self.router.options.topic, &route);
+        let topic = topic.map_err(|error| RouteError::Topic {
+            table: self.table.clone(),
+            column: self.route.name.clone(),
+            source: error.into(),
+        })?;
+        let scratch = &mut encoder.scratch;
+        let headers = self.headers(row, scratch)?;
+        let key = self.key(row, scratch)?;
+        let value = self.value(row, &route, scratch)?;
+        let partition = self.partition(row)?;
+        let timestamp_ms = self.timestamp_ms(row)?.unwrap_or(at.now_ms);
+
+        let encoder: &'a Encoder = encoder;
+        let resolve = |(name, encoded): (&'a str, Encoded<'a>)| Header {
+            name,
+            value: encoded.resolve(&encoder.scratch),
+        };
+        Ok(RoutedRecord {
+            topic: encoder.topics.name(topic),
+            partition,
+            timestamp_ms,
+            key: key.resolve(&encoder.scratch),
+            value: value.resolve(&encoder.scratch),
+            headers: headers.into_iter().map(resolve).collect(),
+        })
+    }
+
+    fn route_value<'a>(&'a self, row: Row<'_, 'a>) -> Result<Cow<'a, str>, RouteError> {
+        let value = self.route.codec.decode_without_default(self.raw(&self.route, row)?);
+        match value.map_err(|error| self.unreadable(&self.route, error))? {
+            Value::Str(text) => Ok(text),
+            _ => Err(RouteError::NullRoute { table: self.table.clone(), column: self.route.name.clone() }),
+        }
+    }
+
+    /// The context, the id, the additional headers.
+    fn headers<'a>(&'a self, row: Row<'_, 'a>, scratch: &mut Vec<u8>) -> Result<Headers<'a>, RouteError> {
+        let context = self.router.headers.iter();
+        let mut headers: Headers<'a> = context
+            .map(|header| (header.name, header.value.as_deref().map_or(Encoded::Null, Encoded::Borrowed)))
+            .collect();
+        let additional = self.headers.iter().map(|header| (header.name.as_str(), &header.column));
+        for (name, column) in std::iter::once(("id", &self.id)).chain(additional) {
+            let value = self.decode(column, row)?;
+            let converted =
+                self.router.converters.header.convert(Some(column.codec.schema()), &value, scratch);
+            headers.push((
+                name,
+                converted.map_err(|error| self.inconvertible(column, "header.converter", error))?,
+            ));
+        }
+        Ok(headers)
+    }
+
+    fn key<'a>(&'a self, row: Row<'_, 'a>, scratch: &mut Vec<u8>) -> Result<Encoded<'a>, RouteError> {
+        let value = self.decode(&self.key, row)?;
+        let converted = self.router.converters.key.convert(Some(self.key.codec.schema()), &value, scratch);
+        converted.map_err(|error| self.inconvertible(&self.key, "key.converter", error))
+    }
+
+    fn value<'a>(
+        &'a self,
+        row: Row<'_, 'a>,
+        route: &str,
+        scratch: &mut Vec<u8>,
+    ) -> Result<Encoded<'a>, RouteError> {
+        let payload = self.decode(&self.payload, row)?;
+        if self.router.options.tombstone_on_empty_payload && is_empty(&payload) {
+            return Ok(Encoded::Null);
+        }
+        let (schema, payload) = match (&self.router.options.expand_json, payload) {
+            (Some(expansion), Value::Str(text)) => match expansion.expand(&self.payload.name, &text) {
+                Expanded::Structure { schema, value } => (Some(schema), value),
+                // Debezium loses the schema here.
+                Expanded::EmptyArray if self.envelope.is_none() => (None, Value::Str(text)),
+                Expanded::EmptyArray | Expanded::Not => {
+                    (Some(Arc::clone(self.payload.codec.schema())), Value::Str(text))
+                }
+            },
+            (_, payload) => (Some(Arc::clone(self.payload.codec.schema())), payload),
+        };
+        match (&self.envelope, &schema) {
+            (Some(envelope), Some(schema)) => {
+                self.enveloped(envelope, schema, payload, (row, route), scratch)
+            }
+            _ => self.convert_value(schema.as_deref(), &payload, scratch),
+        }
+    }
+
+    fn enveloped<'a>(
+        &'a self,
+        envelope: &'a Envelope,
+        payload_schema: &Arc<Schema>,
+        payload: Value<'a>,
+        (row, route): (Row<'_, 'a>, &str),
+        scratch: &mut Vec<u8>,
+    ) -> Result<Encoded<'a>, RouteError> {
+        let mut further = Vec::with_capacity(envelope.columns.len());
+        for NamedColumn { column, .. } in &envelope.columns {
+            further.push(self.decode(column, row)?);
+        }
+        let value = Envelope::value(payload, further.into_iter());
+        let own_payload = Arc::ptr_eq(payload_schema, self.payload.codec.schema());
+        if own_payload && !self.router.converters.value.writes_schemas() {
+            return self.convert_value(Some(envelope.plain_schema()), &value, scratch);
+        }
+        let name = format!("{}.{route}.Value", self.schema_prefix);
+        let schema = envelope.schema(name, self.schema_version(row)?, payload_schema);
+        self.convert_value(Some(&schema), &value, scratch)
+    }
+
+    fn convert_value<'a>(
+        &self,
+        schema: Option<&Schema>,
+        value: &Value<'a>,
+        scratch: &mut Vec<u8>,
+    ) -> Result<Encoded<'a>, RouteError> {
+        let converted = self.router.converters.value.convert(schema, value, scratch);
+        converted.map_err(|error| self.inconvertible(&self.payload, "value.converter", error))
+    }
+
+    fn schema_version(&self, row: Row<'_, '_>) -> Result<Option<i32>, RouteError> {
+        let version = self.version.as_ref().map_or(Ok(None), |column| self.integer(column, row))?;
+        Ok(version.and_then(|version| i32::try_from(version).ok()))
+    }
+
+    fn partition(&self, row: Row<'_, '_>) -> Result<Option<i32>, RouteError> {
+        let Some(column) = &self.partition else { return Ok(None) };
+        let Some(number) = self.integer(column, row)? else { return Ok(None) };
+        match i32::try_from(number) {
+            Ok(partition @ 0..) => Ok(Some(partition)),
+            _ => Err(RouteError::Partition { table: self.table.clone(), column: column.name.clone() }),
+        }
+    }
+
+    /// An integer column; NULL stays NULL, its default notwithstanding.
+    fn integer(&self, column: &BoundColumn, row: Row<'_, '_>) -> Result<Option<i64>, RouteError> {
+        let value = column.codec.decode_without_default(self.raw(column, row)?);
+        Ok(match value.map_err(|error| self.unreadable(column, error))? {
+            Value::Int16(number) => Some(i64::from(number)),
+            Value::Int32(number) => Some(i64::from(number)),
+            Value::Int64(number) => Some(number),
+            _ => None,
+        })
+    }
+
+    fn timestamp_ms(&self, row: Row<'_, '_>) -> Result<Option<i64>, RouteError> {
+        let Some(EventTimestamp { column, kind }) = &self.timestamp else { return Ok(None) };
+        let text = match self.raw(column, row)? {
+            ColumnValue::Null => return Ok(None),
+            ColumnValue::Text(text) => std::str::from_utf8(text).ok(),
+            ColumnValue::UnchangedToast | ColumnValue::Binary(_) => None,
+        };
+        let millis = text.and_then(|text| kind.millis(text)).ok_or_else(|| {
+            self.unreadable(column, ColumnError::Malformed(column.codec.type_name().to_owned()))
+        })?;
+        if millis < 0 {
+            return Err(RouteError::Timestamp { table: self.table.clone(), column: column.name.clone() });
+        }
+        Ok(Some(millis))
+    }
+
+    fn decode<'a>(&self, column: &'a BoundColumn, row: Row<'_, 'a>) -> Result<Value<'a>, RouteError> {
+        column.codec.decode(self.raw(column, row)?).map_err(|error| self.unreadable(column, error))
+    }
+
+    fn raw<'a>(&self, column: &BoundColumn, row: Row<'_, 'a>) -> Result<ColumnValue<'a>, RouteError> {
+        let short_row = || RouteError::ShortRow { table: self.table.clone(), column: column.name.clone() };
+        row.get(column.index).copied().ok_or_else(short_row)
+    }
+
+    fn unreadable(&self, column: &BoundColumn, source: ColumnError) -> RouteError {
+        RouteError::Column { table: self.table.clone(), column: column.name.clone(), source }
+    }
+
+    fn inconvertible(&self, column: &BoundColumn, option: &'static str, source: ConvertError) -> RouteError {
+        RouteError::Convert { table: self.table.clone(), column: column.name.clone(), option, source }
+    }
+}
+
+/// What `route.tombstone.on.empty.payload` takes for empty: NULL, and text of nothing but blanks and controls.
+fn is_empty(payload: &Value<'_>) -> bool {
+    match payload {
+        Value::Null => true,
+        Value::Str(text) => text.chars().all(|character| character <= ' '),
+        _ => false,
+    }
+}

@@ -1,0 +1,248 @@
+//! The transform against what Debezium was seen to do: `tests/cases/event_router.json`. A case changes the usual table
+//! and row; of the record it says what matters to it.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use serde_json::{Map, Value as Json};
+
+use super::*;
+use crate::connect::column::{ColumnDescription, ColumnOptions, TypeKind};
+use crate::connect::converter::Converters;
+use crate::error::{Diagnose, Exit};
+use crate::pgoutput::{Column, ColumnValue, Relation, ReplicaIdentity, Tuple};
+use crate::wal::Oid;
+
+const CASES: &str = include_str!("../../tests/cases/event_router.json");
+const NOW: RouteContext = RouteContext { now_ms: 1_700_000_000_123 };
+const COLUMNS: [(&str, &str); 5] = [
+    ("id", "uuid"),
+    ("aggregatetype", "varchar"),
+    ("aggregateid", "varchar"),
+    ("type", "varchar"),
+    ("payload", "jsonb?"),
+];
+const ROW: [(&str, &str); 5] = [
+    ("id", "00000000-0000-4000-8000-000000000001"),
+    ("aggregatetype", "order"),
+    ("aggregateid", "o-1"),
+    ("type", "OrderCreated"),
+    ("payload", r#"{"a": 1}"#),
+];
+
+#[test]
+fn rows_become_what_debezium_makes_of_them() {
+    let cases: Vec<Map<String, Json>> = serde_json::from_str::<Json>(CASES)
+        .unwrap()
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|case| case.as_object().unwrap().clone())
+        .collect();
+    for case in &cases {
+        let name = case["name"].as_str().unwrap();
+        let outcome = std::panic::catch_unwind(|| check(case));
+        assert!(outcome.is_ok(), "case {name:?} fails, see above");
+    }
+}
+
+fn check(case: &Map<String, Json>) {
+    let columns = columns(case);
+    let bound = router(case).bind(&relation(&columns), &columns);
+    if let Some(reason) = case.get("refused") {
+        let error = bound.unwrap_err();
+        assert!(error.to_string().contains(reason.as_str().unwrap()), "{error}");
+        assert_eq!(error.exit(), Exit::Precondition);
+        return;
+    }
+    let table = bound.unwrap();
+    let row = row(case, &columns);
+    let tuple = tuple(&row);
+    let mut encoder = router(case).encoder();
+    let routed = table.route(&tuple, NOW, &mut encoder);
+    match case.get("fails") {
+        Some(reason) => {
+            let error = routed.unwrap_err();
+            assert!(error.to_string().contains(reason.as_str().unwrap()), "{error}");
+            assert_eq!(error.exit(), Exit::Row);
+            assert!(error.cure().is_some());
+        }
+        None => compare(&routed.unwrap(), &table, case["record"].as_object().unwrap()),
+    }
+}
+
+fn compare(routed: &RoutedRecord<'_>, table: &OutboxTable, expected: &Map<String, Json>) {
+    let text = |bytes: Option<&[u8]>| bytes.map_or(Json::Null, |bytes| String::from_utf8_lossy(bytes).into());
+    for (member, expected) in expected {
+        let found = match member.as_str() {
+            "topic" => routed.topic.into(),
+            "key" => text(routed.key),
+            "value" => text(routed.value),
+            "partition" => routed.partition.into(),
+            "timestamp" => routed.timestamp_ms.into(),
+            "headers" => {
+                let headers =
+                    routed.headers.iter().map(|header| vec![header.name.into(), text(header.value)]);
+                headers.collect::<Vec<Vec<Json>>>().into()
+            }
+            "assumptions" => table.assumptions().iter().map(ToString::to_string).collect::<Vec<_>>().into(),
+            other => panic!("{other}"),
+        };
+        assert_eq!(found, *expected, "{member}");
+    }
+    assert_eq!(
+        routed.as_record().weight(),
+        routed.key.map_or(0, <[u8]>::len) + routed.value.map_or(0, <[u8]>::len)
+    );
+}
+
+#[test]
+fn an_encoder_is_reused_from_row_to_row() {
+    let case = Map::new();
+    let columns = columns(&case);
+    let table = router(&case).bind(&relation(&columns), &columns).unwrap();
+    let mut encoder = Encoder::default();
+    for (route, topic) in [
+        ("order", "outbox.event.order"),
+        ("invoice", "outbox.event.invoice"),
+        ("order", "outbox.event.order"),
+    ] {
+        let mut row: Vec<Option<String>> = row(&case, &columns);
+        row[1] = Some(route.to_owned());
+        let tuple = tuple(&row);
+        assert_eq!(table.route(&tuple, NOW, &mut encoder).unwrap().topic, topic);
+    }
+}
+
+#[test]
+fn what_a_table_needs_can_be_told_before_it_is_there() {
+    let case =
+        config(&[("route.by.field", "event_type"), ("table.fields.additional.placement", "tenant:header")]);
+    let router = router(&case);
+    let needed: Vec<&str> = router.required_columns().iter().map(|(_, column)| *column).collect();
+    assert_eq!(needed, ["id", "aggregateid", "payload", "event_type", "tenant"]);
+    let error = router.bind(&relation(&[]), &[]).unwrap_err();
+    assert_eq!(error.problems.len(), 5, "{error}");
+}
+
+#[test]
+fn the_nearest_column_is_suggested() {
+    let columns = columns(&Map::new());
+    let router = router(&config(&[("table.field.event.key", "agregateid")]));
+    let error = router.bind(&relation(&columns), &columns).unwrap_err();
+    let cure = error.cure().unwrap();
+    assert!(cure.starts_with("table.field.event.key=aggregateid "), "{cure}");
+}
+
+#[test]
+fn a_row_that_is_too_short_is_refused() {
+    let columns = columns(&Map::new());
+    let table = router(&Map::new()).bind(&relation(&columns), &columns).unwrap();
+    let error = table.route(&Tuple::default(), NOW, &mut Encoder::default()).unwrap_err();
+    assert!(matches!(error, RouteError::ShortRow { .. }));
+}
+
+proptest! {
+    #[test]
+    fn any_row_is_routed_or_refused(values: Vec<Option<Vec<u8>>>, expand: bool) {
+        let mut case = config(&[("table.fields.additional.placement", "tags:envelope,tags:header")]);
+        if expand {
+            case["config"].as_object_mut().unwrap().insert("table.expand.json.payload".to_owned(), "true".into());
+        }
+        case.insert("columns".to_owned(), serde_json::json!({ "tags": "text[]?" }));
+        let columns = columns(&case);
+        let table = router(&case).bind(&relation(&columns), &columns).unwrap();
+        let column = |value: &Option<Vec<u8>>| {
+            value.as_deref().map_or(ColumnValue::Null, |bytes| ColumnValue::Text(Box::leak(bytes.to_vec().into())))
+        };
+        let tuple: Tuple<'_> = values.iter().map(column).collect();
+        let mut encoder = Encoder::default();
+        let _result = table.route(&tuple, NOW, &mut encoder);
+    }
+
+    #[test]
+    fn any_payload_is_expanded_or_kept(text in r#"[\[{]["a-c:,0-9.e\[\]{}nul -]{0,40}"#) {
+        let expansion = JsonExpansion { null: NullBehavior::Ignore, empty_array: EmptyArrayBehavior::Ignore };
+        let _result = expansion.expand("payload", &text);
+    }
+}
+
+fn config(options: &[(&str, &str)]) -> Map<String, Json> {
+    let options: Map<String, Json> =
+        options.iter().map(|(key, value)| ((*key).to_owned(), (*value).into())).collect();
+    Map::from_iter([("config".to_owned(), options.into())])
+}
+
+fn router(case: &Map<String, Json>) -> EventRouter {
+    let option = |key: &str| Some(case.get("config")?.get(key)?.as_str()?.to_owned());
+    let run_id = option("extended.headers.enabled").map(|_| "RUN".to_owned());
+    let context = EventContext { topic_prefix: "srv".to_owned(), run_id, columns: ColumnOptions::default() };
+    EventRouter::new(
+        EventRouterOptions::parse(&option).unwrap(),
+        Converters::parse(&option).unwrap(),
+        context,
+    )
+    .unwrap()
+}
+
+/// The usual columns with the case's changes: `name: "type(modifier)? default expression"`, or null to drop one.
+fn columns(case: &Map<String, Json>) -> Vec<ColumnDescription> {
+    let mut columns: Vec<(String, String)> =
+        COLUMNS.map(|(name, kind)| (name.to_owned(), kind.to_owned())).into();
+    for (name, spec) in case.get("columns").and_then(Json::as_object).into_iter().flatten() {
+        columns.retain(|(known, _)| known != name || spec.is_string());
+        match (columns.iter_mut().find(|(known, _)| known == name), spec.as_str()) {
+            (Some(column), Some(spec)) => column.1 = spec.to_owned(),
+            (None, Some(spec)) => columns.push((name.clone(), spec.to_owned())),
+            (_, None) => {}
+        }
+    }
+    columns.iter().map(|(name, spec)| column(name, spec)).collect()
+}
+
+fn column(name: &str, spec: &str) -> ColumnDescription {
+    let (spec, default) =
+        spec.split_once(" default ").map_or((spec, None), |(spec, text)| (spec, Some(text.to_owned())));
+    let (spec, not_null) = spec.strip_suffix('?').map_or((spec, true), |spec| (spec, false));
+    let (type_name, type_modifier) = match spec {
+        "numeric(10,2)" => ("numeric", (10 << 16 | 2) + 4),
+        "timestamp(3)" => ("timestamp", 3),
+        other => (other, -1),
+    };
+    let kind = match type_name.strip_suffix("[]") {
+        Some(element) => TypeKind::Array { element: Box::new(TypeKind::base(element)) },
+        None => TypeKind::base(type_name),
+    };
+    ColumnDescription { name: name.to_owned(), type_oid: Oid(0), type_modifier, kind, not_null, default }
+}
+
+fn relation(columns: &[ColumnDescription]) -> Relation {
+    let column = |description: &ColumnDescription| Column {
+        name: description.name.clone(),
+        type_oid: description.type_oid,
+        type_modifier: description.type_modifier,
+        in_identity: false,
+    };
+    Relation {
+        oid: Oid(1),
+        schema: "public".to_owned(),
+        table: "outbox".to_owned(),
+        replica_identity: ReplicaIdentity::Default,
+        columns: columns.iter().map(column).collect(),
+    }
+}
+
+fn row(case: &Map<String, Json>, columns: &[ColumnDescription]) -> Vec<Option<String>> {
+    let mut values: BTreeMap<String, Option<String>> =
+        ROW.map(|(name, value)| (name.to_owned(), Some(value.to_owned()))).into();
+    for (name, value) in case.get("row").and_then(Json::as_object).into_iter().flatten() {
+        values.insert(name.clone(), value.as_str().map(str::to_owned));
+    }
+    columns.iter().map(|column| values.get(&column.name).cloned().flatten()).collect()
+}
+
+fn tuple(row: &[Option<String>]) -> Tuple<'_> {
+    row.iter()
+        .map(|value| value.as_ref().map_or(ColumnValue::Null, |text| ColumnValue::Text(text.as_bytes())))
+        .collect()
+}
