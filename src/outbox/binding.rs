@@ -42,7 +42,11 @@ impl Binding {
             let known = descriptions
                 .iter()
                 .find(|known| known.name == column.name && known.type_oid == column.type_oid);
-            known.cloned().unwrap_or_else(|| ColumnDescription::from_pgoutput(column))
+            match known {
+                // The modifier of the row's own time, the rest as the catalog has it now.
+                Some(known) => ColumnDescription { type_modifier: column.type_modifier, ..known.clone() },
+                None => ColumnDescription::from_pgoutput(column),
+            }
         };
         Self {
             router,
@@ -147,7 +151,7 @@ impl Binding {
             TypeKind::Base { name } if name == "int8" => TimestampKind::EpochMillis,
             other => {
                 let reason = format!(
-                    "it is a {}; a timestamp, a timestamptz or a bigint with milliseconds is needed",
+                    "it is of type {}; a timestamp, a timestamptz or a bigint with milliseconds is needed",
                     other.name()
                 );
                 self.unsuitable(TIMESTAMP, &column.name, reason);
@@ -223,8 +227,11 @@ impl Binding {
         let kind = &column.codec.schema().kind;
         if !kinds.contains(kind) {
             let wanted: Vec<String> = kinds.iter().map(ToString::to_string).collect();
-            let reason =
-                format!("it is a {} ({kind}); {} is needed", column.codec.type_name(), wanted.join(" or "));
+            let reason = format!(
+                "it is of type {} ({kind}); {} is needed",
+                column.codec.type_name(),
+                wanted.join(" or ")
+            );
             self.unsuitable(option, &column.name, reason);
         }
     }

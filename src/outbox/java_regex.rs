@@ -16,7 +16,7 @@ fn translate(java: &str) -> String {
     let mut rest = java.chars();
     // How many character classes are open.
     let mut depth = 0usize;
-    let dot_all = java.contains("(?s");
+    let dot_all = sets_dot_all(java);
     while let Some(character) = rest.next() {
         match character {
             '\\' => rest = escape(&mut pattern, rest, depth > 0),
@@ -32,6 +32,13 @@ fn translate(java: &str) -> String {
         }
     }
     pattern
+}
+
+/// Whether an inline flag such as `(?s)` or `(?is:` lets the point match line ends.
+fn sets_dot_all(java: &str) -> bool {
+    java.split("(?")
+        .skip(1)
+        .any(|group| group.chars().take_while(char::is_ascii_alphabetic).any(|flag| flag == 's'))
 }
 
 /// Translates what follows a backslash and hands back what follows that.
@@ -73,7 +80,8 @@ mod tests {
             (r"\w+", "é", false),
             (".*", "a\nb", false),
             (".*", "a\u{2028}b", false),
-            ("(?s).*", "a\nb", true),
+            ("(?is).*", "a\nb", true),
+            ("(?<s>.*)", "a\nb", false),
             (r"\Qa.b\E+", "a.bbb", true),
             (r"\Qa.b\E", "axb", false),
             ("(?!x).*", "y", true),

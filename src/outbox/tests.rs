@@ -115,6 +115,26 @@ fn an_encoder_is_reused_from_row_to_row() {
 }
 
 #[test]
+fn a_plain_row_is_passed_through_without_a_copy() {
+    let case =
+        config(&[("extended.headers.enabled", "true"), ("table.fields.additional.placement", "type:header")]);
+    let columns = columns(&case);
+    let table = router(&case).bind(&relation(&columns), &columns).unwrap();
+    let row = row(&case, &columns);
+    let mut encoder = Encoder::default();
+    let tuple = tuple(&row);
+    let routed = table.route(&tuple, NOW, &mut encoder).unwrap();
+    let in_row = |bytes: Option<&[u8]>| {
+        row.iter().flatten().any(|text| bytes.map(<[u8]>::as_ptr) == Some(text.as_ptr()))
+    };
+    assert!(in_row(routed.key) && in_row(routed.value));
+    assert_eq!(routed.headers.iter().filter(|header| in_row(header.value)).count(), 2);
+    assert!(!routed.headers.spilled());
+    drop(routed);
+    assert_eq!(encoder.scratch.capacity(), 0);
+}
+
+#[test]
 fn what_a_table_needs_can_be_told_before_it_is_there() {
     let case =
         config(&[("route.by.field", "event_type"), ("table.fields.additional.placement", "tenant:header")]);
@@ -152,10 +172,8 @@ proptest! {
         case.insert("columns".to_owned(), serde_json::json!({ "tags": "text[]?" }));
         let columns = columns(&case);
         let table = router(&case).bind(&relation(&columns), &columns).unwrap();
-        let column = |value: &Option<Vec<u8>>| {
-            value.as_deref().map_or(ColumnValue::Null, |bytes| ColumnValue::Text(Box::leak(bytes.to_vec().into())))
-        };
-        let tuple: Tuple<'_> = values.iter().map(column).collect();
+        let column = |value| Option::map_or(value, ColumnValue::Null, ColumnValue::Text);
+        let tuple: Tuple<'_> = values.iter().map(Option::as_deref).map(column).collect();
         let mut encoder = Encoder::default();
         let _result = table.route(&tuple, NOW, &mut encoder);
     }

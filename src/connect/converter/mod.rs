@@ -7,6 +7,8 @@ mod json_schema;
 pub(crate) mod json_text;
 mod options;
 mod string;
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 
