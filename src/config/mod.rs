@@ -1,1 +1,42 @@
 //! Debezium's configuration, read from files, environment and command line.
+//!
+//! ```text
+//! files ─ json, properties ┐                                        ┌ check: unknown, refused, not used
+//! environment ─────────────┼─ placeholder ─ spelling ─ Settings ────┤
+//! -X key=value ────────────┘                (later wins)            └ read: postgres, producer, router ─ Config
+//! ```
+//!
+//! Nothing below imports this module: it makes the options of the others from text. Every mistake is collected, so
+//! that one run shows them all. `keys.tsv` holds every known key and what becomes of it.
+
+mod check;
+mod credentials;
+mod environment;
+mod error;
+mod file;
+mod jaas;
+mod json;
+mod keys;
+mod layers;
+mod load;
+mod lookup;
+mod notice;
+mod placeholder;
+mod postgres;
+mod producer;
+mod properties;
+mod read;
+mod router;
+mod settings;
+mod spelling;
+
+pub use error::{ConfigError, Problem};
+pub use layers::Sources;
+pub use load::{Config, SkippedOperations};
+pub use lookup::ConverterRole;
+pub use notice::{Notice, NoticeKind};
+pub use placeholder::PlaceholderError;
+pub use settings::{Origin, Setting, Settings};
+
+#[cfg(test)]
+mod tests;

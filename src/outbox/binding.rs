@@ -19,6 +19,11 @@ const VERSION: &str = "table.field.event.schema.version";
 const TWINS: &[(&str, &str)] =
     &[("aggregateid", "aggregate_id"), ("aggregatetype", "aggregate_type"), ("type", "event_type")];
 
+/// The snake-case twin of one of Debezium's default columns.
+pub(super) fn twin_of(column: &str) -> Option<&'static str> {
+    TWINS.iter().find(|(default, _)| *default == column).map(|(_, twin)| *twin)
+}
+
 /// Finds a table's columns, collecting what is wrong on the way.
 pub(super) struct Binding {
     router: Arc<Router>,
@@ -180,13 +185,13 @@ impl Binding {
     }
 
     fn twin(&mut self, option: &'static str, column: &str) -> Option<&'static str> {
-        let (_, twin) = TWINS.iter().find(|(default, _)| *default == column)?;
+        let twin = twin_of(column)?;
         self.position(twin)?;
         let assumption = Assumption {
             table: self.table.clone(),
             option,
             absent: column.to_owned(),
-            used: (*twin).to_owned(),
+            used: twin.to_owned(),
         };
         if !self.assumptions.contains(&assumption) {
             self.assumptions.push(assumption);

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::binding::Binding;
+use super::binding::{Binding, twin_of};
 use super::encoder::Encoder;
 use super::error::BindError;
 use super::options::{EventRouterOptions, InvalidOperation};
@@ -95,6 +95,13 @@ impl EventRouter {
         let additional = options.additional.iter().map(|field| field.column.as_str());
         columns.extend(additional.map(|column| ("table.fields.additional.placement", column)));
         columns
+    }
+
+    /// Whether a table with these columns can be an outbox, as far as names tell.
+    #[must_use]
+    pub fn fits(&self, columns: &[String]) -> bool {
+        let has = |wanted: &str| columns.iter().any(|column| column == wanted);
+        self.required_columns().iter().all(|(_, column)| has(column) || twin_of(column).is_some_and(has))
     }
 
     /// What an UPDATE of an outbox row does.

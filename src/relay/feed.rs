@@ -197,7 +197,7 @@ impl<'p> Feed<'p> {
         }
         let now = SystemTime::now();
         let context = RouteContext { now_ms: unix_ms(now) };
-        let routed = table.route(row.columns(), context, &mut self.encoder).map_err(|source| {
+        let routed = table.route(row, context, &mut self.encoder).map_err(|source| {
             self.metrics.event_error("route");
             Error::Row { table: table.name().to_owned(), position, source: Box::new(source) }
         })?;

@@ -1,0 +1,203 @@
+//! Everything that can be wrong with a configuration, told together.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::error::{Class, Diagnose};
+
+use super::placeholder::PlaceholderError;
+use super::settings::{Origin, Setting};
+
+/// A configuration that cannot work: every mistake that was found, never none.
+#[derive(Debug)]
+pub struct ConfigError {
+    first: Problem,
+    others: Vec<Problem>,
+}
+
+impl ConfigError {
+    pub(super) fn new(first: Problem, others: Vec<Problem>) -> Self {
+        Self { first, others }
+    }
+
+    /// Every mistake, in the order they were found.
+    pub fn problems(&self) -> impl Iterator<Item = &Problem> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+}
+
+impl From<Problem> for ConfigError {
+    fn from(first: Problem) -> Self {
+        Self::new(first, Vec::new())
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.others.is_empty() {
+            return self.first.fmt(f);
+        }
+        write!(f, "the configuration has {} mistakes", self.problems().count())?;
+        for problem in self.problems() {
+            write!(f, "\n  - {problem}")?;
+            if let Some(source) = std::error::Error::source(problem) {
+                write!(f, ": {source}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        if self.others.is_empty() { std::error::Error::source(&self.first) } else { None }
+    }
+}
+
+impl Diagnose for ConfigError {
+    fn class(&self) -> Class {
+        Class::Config
+    }
+
+    fn cure(&self) -> Option<String> {
+        let mut cures: Vec<_> = self.problems().filter_map(Problem::cure).collect();
+        cures.dedup();
+        (!cures.is_empty()).then(|| cures.join("\n"))
+    }
+}
+
+/// One mistake.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// A file that cannot be read.
+    #[error("configuration file {} cannot be read", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file that is no connector JSON.
+    #[error("{} is not the JSON of a connector", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        source: serde_json::Error,
+    },
+    /// A file that is no properties file.
+    #[error("{} is not a properties file", path.display())]
+    Properties {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        source: java_properties::PropertiesError,
+    },
+    /// `-X` without a key and a value.
+    #[error("-X takes key=value, not {0:?}")]
+    Override(String),
+    /// A key nobody knows.
+    #[error("{origin}: nobody knows the key {key:?}")]
+    UnknownKey {
+        /// The key, as it was written.
+        key: String,
+        /// Where.
+        origin: Origin,
+        /// The key that was meant, perhaps.
+        nearest: Option<String>,
+    },
+    /// A variable with one of our prefixes that is no key.
+    #[error("environment variable {name} is no key that anybody knows")]
+    UnknownVariable {
+        /// Its name.
+        name: String,
+        /// The variable that was meant, perhaps.
+        nearest: Option<String>,
+    },
+    /// A value that its key does not take.
+    #[error("{origin}: {key}={value} is not allowed: {allowed}")]
+    InvalidValue {
+        /// The key, as it was written.
+        key: String,
+        /// Where.
+        origin: Origin,
+        /// The value, masked if it is a secret.
+        value: String,
+        /// What is allowed.
+        allowed: String,
+    },
+    /// A value that Debezium takes and we must not: records would be lost or changed.
+    #[error("{origin}: {key}={value} cannot be honoured: {reason}")]
+    Refused {
+        /// The key, as it was written.
+        key: String,
+        /// Where.
+        origin: Origin,
+        /// The value, masked if it is a secret.
+        value: String,
+        /// Why.
+        reason: String,
+        /// What to do instead.
+        cure: String,
+    },
+    /// A key that must be said.
+    #[error("{key} is missing: {reason}")]
+    Missing {
+        /// The key.
+        key: String,
+        /// What it is needed for.
+        reason: String,
+        /// The lines to add.
+        lines: String,
+    },
+    /// A placeholder that cannot be resolved.
+    #[error("{origin}: the placeholder in {key} cannot be resolved")]
+    Placeholder {
+        /// The key, as it was written.
+        key: String,
+        /// Where.
+        origin: Origin,
+        /// Why.
+        source: PlaceholderError,
+    },
+}
+
+impl Problem {
+    pub(super) fn invalid(setting: &Setting, allowed: impl Into<String>) -> Self {
+        Self::InvalidValue {
+            key: setting.written.clone(),
+            origin: setting.origin.clone(),
+            value: setting.to_string(),
+            allowed: allowed.into(),
+        }
+    }
+
+    pub(super) fn refused(setting: &Setting, reason: impl Into<String>, cure: impl Into<String>) -> Self {
+        Self::Refused {
+            key: setting.written.clone(),
+            origin: setting.origin.clone(),
+            value: setting.to_string(),
+            reason: reason.into(),
+            cure: cure.into(),
+        }
+    }
+
+    /// What to write instead.
+    #[must_use]
+    pub fn cure(&self) -> Option<String> {
+        match self {
+            Self::UnknownKey { nearest, .. } | Self::UnknownVariable { nearest, .. } => {
+                nearest.as_ref().map(|nearest| format!("did you mean {nearest}?"))
+            }
+            Self::Refused { cure, .. } => Some(cure.clone()),
+            Self::Missing { lines, .. } => Some(format!("add\n  {}", lines.replace('\n', "\n  "))),
+            Self::Override(_) => Some("-X slot.name=outbox".to_owned()),
+            Self::Unreadable { .. }
+            | Self::Json { .. }
+            | Self::Properties { .. }
+            | Self::InvalidValue { .. }
+            | Self::Placeholder { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The table of every key that is known: Debezium's, Connect's, Debezium Server's and ours.
+
+use std::sync::LazyLock;
+
+/// The table. Keys may hold one `<alias>` (any one name between dots) or end in `.*` (anything that follows).
+const TABLE: &str = include_str!("keys.tsv");
+
+/// What is done with a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    /// Acted upon.
+    Used,
+    /// Named once with the reason, unless the value is one of the allowed.
+    Ignored,
+    /// An error unless the value is one of the allowed: ignoring it could lose or change data.
+    Refused,
+}
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Row {
+    pub pattern: &'static str,
+    pub status: Status,
+    allowed: &'static str,
+    pub reason: &'static str,
+}
+
+impl Row {
+    /// The values that ask for nothing that is missing here.
+    pub(super) fn allowed(&self) -> impl Iterator<Item = &'static str> {
+        list(self.allowed)
+    }
+
+    /// Whether a value asks for nothing that is missing here.
+    pub(super) fn allows(&self, value: &str) -> bool {
+        self.allowed().any(|allowed| allowed.eq_ignore_ascii_case(value.trim()))
+    }
+
+    fn matches(&self, key: &str) -> bool {
+        if let Some((before, after)) = self.pattern.split_once("<alias>") {
+            let alias = key.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
+            return alias.is_some_and(|alias| !alias.is_empty() && !alias.contains('.'));
+        }
+        match self.pattern.strip_suffix('*') {
+            Some(prefix) => key.len() > prefix.len() && key.starts_with(prefix),
+            None => self.pattern == key,
+        }
+    }
+}
+
+/// The items of a comma-separated column.
+pub(super) fn list(column: &'static str) -> impl Iterator<Item = &'static str> {
+    column.split(',').map(str::trim).filter(|item| !item.is_empty())
+}
+
+/// Every row, in the order of the keys.
+pub(super) fn rows() -> &'static [Row] {
+    static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| TABLE.lines().skip(1).filter_map(row).collect());
+    &ROWS
+}
+
+fn row(line: &'static str) -> Option<Row> {
+    let mut columns = line.split('\t');
+    let pattern = columns.next()?;
+    let status = match columns.next()? {
+        "used" => Status::Used,
+        "ignored" => Status::Ignored,
+        "refused" => Status::Refused,
+        _ => return None,
+    };
+    let (allowed, reason) = (columns.next().unwrap_or_default(), columns.next().unwrap_or_default());
+    Some(Row { pattern, status, allowed, reason })
+}
+
+/// The row of a canonical key: the most exact one.
+pub(super) fn lookup(key: &str) -> Option<&'static Row> {
+    let exactness = |row: &&Row| (!row.pattern.ends_with('*'), row.pattern.len());
+    rows().iter().filter(|row| row.matches(key)).max_by_key(exactness)
+}
+
+/// The known key that resembles an unknown one most, if any does.
+pub(super) fn nearest(key: &str) -> Option<String> {
+    let alias = key.strip_prefix("transforms.").and_then(|rest| rest.split('.').next()).unwrap_or("outbox");
+    let known = rows().iter().filter(|row| !row.pattern.ends_with('*'));
+    closest(key, known.map(|row| row.pattern.replace("<alias>", alias)))
+}
+
+/// The candidate that resembles a word most, if any resembles it at all.
+pub(super) fn closest(word: &str, candidates: impl Iterator<Item = String>) -> Option<String> {
+    let word = word.to_lowercase();
+    let score = |candidate: &str| strsim::normalized_damerau_levenshtein(&word, &candidate.to_lowercase());
+    let scored = candidates.map(|candidate| (score(&candidate), candidate));
+    let best = scored.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
+    (best.0 >= 0.6).then_some(best.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_whole_and_sorted() {
+        let lines: Vec<_> = TABLE.lines().collect();
+        assert_eq!(lines[0], "key\tstatus\tallowed\treason");
+        assert_eq!(rows().len(), lines.len() - 1, "a row has an unknown status");
+        assert!(
+            lines[1..].is_sorted_by(|a, b| a.split('\t').next() < b.split('\t').next()),
+            "unsorted or double"
+        );
+        for row in rows() {
+            let needs_reason = row.status != Status::Used;
+            assert_eq!(needs_reason, !row.reason.is_empty(), "{}", row.pattern);
+            assert!(needs_reason || row.allowed.is_empty(), "{}", row.pattern);
+            assert!(!row.reason.ends_with('.'), "{}", row.pattern);
+        }
+    }
+
+    #[test]
+    fn the_most_exact_row_wins() {
+        let cases = [
+            ("slot.name", Some("slot.name")),
+            ("transforms.outbox.route.by.field", Some("transforms.<alias>.route.by.field")),
+            ("transforms..type", None),
+            ("topic.creation.default.partitions", Some("topic.creation.*")),
+            ("internal.key.converter", Some("internal.key.converter")),
+            ("internal.slot.seek.to.known.offset.on.start", Some("internal.*")),
+            ("key.converter", Some("key.converter")),
+            ("key.converter.schemas.enable", Some("key.converter.*")),
+            ("producer.", None),
+            ("slot.nam", None),
+        ];
+        for (key, expected) in cases {
+            assert_eq!(lookup(key).map(|row| row.pattern), expected, "{key}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_key_is_found() {
+        let cases = [
+            ("slot.nam", Some("slot.name")),
+            ("database.hostnme", Some("database.hostname")),
+            ("transforms.ob.route.by.fields", Some("transforms.ob.route.by.field")),
+            ("database.tcpkeepalive", Some("database.tcpKeepAlive")),
+            ("qqqqqqqqqqq", None),
+        ];
+        for (key, expected) in cases {
+            assert_eq!(nearest(key).as_deref(), expected, "{key}");
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The sources, laid over each other: files, then the environment, then `-X`.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use super::environment::{self, Variable};
+use super::error::Problem;
+use super::file::{self, Entry};
+use super::placeholder::{Resolved, Resolver};
+use super::settings::{Origin, Setting, Settings, holds_secret};
+use super::spelling;
+
+/// Where a configuration comes from.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    /// Files, in the order they were named; a later one wins.
+    pub files: Vec<PathBuf>,
+    /// The environment, for keys and for `${env:X}`.
+    pub environment: Vec<(String, String)>,
+    /// What `-X` said: `key=value`.
+    pub overrides: Vec<String>,
+}
+
+/// Whose defaults hold on the wire, and whose spelling a cure uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// A connector in Kafka Connect.
+    Connect,
+    /// Debezium Server's `application.properties`.
+    Server,
+}
+
+impl Dialect {
+    /// The key as this dialect's files spell it.
+    pub(super) fn spelled(self, key: &str) -> String {
+        match self {
+            Self::Connect => key.to_owned(),
+            Self::Server if key.starts_with("transforms") => format!("debezium.{key}"),
+            Self::Server if key.starts_with("outboxd.") => key.to_owned(),
+            Self::Server if key.starts_with("producer.") => format!("debezium.sink.kafka.{key}"),
+            Self::Server if key == "bootstrap.servers" => format!("debezium.sink.kafka.producer.{key}"),
+            Self::Server => format!("debezium.source.{key}"),
+        }
+    }
+
+    /// A line that says a key.
+    pub(super) fn line(self, key: &str, value: &str) -> String {
+        let value = if self == Self::Server { value.replace("${", "$${") } else { value.to_owned() };
+        format!("{}={value}", self.spelled(key))
+    }
+
+    /// A key that must be said, with the lines that say it.
+    pub(super) fn missing(self, key: &str, reason: &str, lines: &[(&str, &str)]) -> Problem {
+        let lines: Vec<_> = lines.iter().map(|(key, value)| self.line(key, value)).collect();
+        Problem::Missing { key: self.spelled(key), reason: reason.to_owned(), lines: lines.join("\n") }
+    }
+}
+
+/// What the sources say together.
+#[derive(Debug)]
+pub(super) struct Layers {
+    pub settings: Settings,
+    pub dialect: Dialect,
+    pub problems: Vec<Problem>,
+}
+
+/// Reads every source. A file that cannot be read ends it at once: what it would have said cannot be judged.
+pub(super) fn collect(sources: &Sources) -> Result<Layers, Problem> {
+    let environment = sources.environment.iter().cloned().collect();
+    let mut layers =
+        Layers { settings: Settings::default(), dialect: Dialect::Connect, problems: Vec::new() };
+    for path in &sources.files {
+        layers.add_file(path, &environment)?;
+    }
+    let has_server_variables =
+        sources.environment.iter().any(|(name, _)| name.starts_with("DEBEZIUM_SOURCE_"));
+    if sources.files.is_empty() && has_server_variables {
+        layers.dialect = Dialect::Server;
+    }
+    layers.add_environment(&sources.environment, &environment);
+    for text in &sources.overrides {
+        layers.add_override(text, &environment)?;
+    }
+    layers.add_server_defaults();
+    Ok(layers)
+}
+
+impl Layers {
+    fn add_file(&mut self, path: &Path, environment: &HashMap<String, String>) -> Result<(), Problem> {
+        let entries = file::read(path)?;
+        let expressions = file::is_server(&entries);
+        if expressions {
+            self.dialect = Dialect::Server;
+        }
+        let resolver = Resolver { environment, expressions };
+        // `debezium.format.schemas.enable` is for all three roles and yields to the one that names its role.
+        let (named, all): (Vec<_>, Vec<_>) =
+            entries.into_iter().partition(|e| spelling::canonical(&e.key).len() == 1);
+        for Entry { key, value, line } in all.into_iter().chain(named) {
+            self.say(key, &value, Origin::File { path: path.into(), line }, resolver);
+        }
+        Ok(())
+    }
+
+    fn add_environment(&mut self, variables: &[(String, String)], environment: &HashMap<String, String>) {
+        let names = ["DEBEZIUM_TRANSFORMS", "OUTBOXD_TRANSFORMS", "DEBEZIUM_SOURCE_TRANSFORMS"];
+        let said = names.iter().filter_map(|name| environment.get(*name).map(String::as_str));
+        let lists: Vec<_> = said.chain(self.settings.value("transforms")).collect();
+        let aliases: Vec<_> = lists.join(",").split(',').map(|alias| alias.trim().to_owned()).collect();
+        let resolver = Resolver { environment, expressions: false };
+        // Ours comes after Debezium Server's, and wins.
+        let mut variables: Vec<_> = variables.iter().collect();
+        variables.sort();
+        for (name, value) in variables {
+            match environment::variable(name, value, &aliases) {
+                Variable::Foreign => {}
+                Variable::Key(key) => self.say(key, value, Origin::Environment(name.clone()), resolver),
+                Variable::Unknown { nearest } => {
+                    self.problems.push(Problem::UnknownVariable { name: name.clone(), nearest });
+                }
+            }
+        }
+    }
+
+    fn add_override(&mut self, text: &str, environment: &HashMap<String, String>) -> Result<(), Problem> {
+        let Some((key, value)) = text.split_once('=').filter(|(key, _)| !key.trim().is_empty()) else {
+            // What follows the first word may be a secret.
+            let word = text.split([' ', ':', '=']).next().unwrap_or_default();
+            return Err(Problem::Override(word.to_owned()));
+        };
+        let resolver = Resolver { environment, expressions: false };
+        self.say(key.trim().to_owned(), value, Origin::CommandLine, resolver);
+        Ok(())
+    }
+
+    fn say(&mut self, written: String, value: &str, origin: Origin, resolver: Resolver<'_>) {
+        let Resolved { mut value, provided } = match resolver.resolve(value) {
+            Ok(resolved) => resolved,
+            Err(source) => return self.problems.push(Problem::Placeholder { key: written, origin, source }),
+        };
+        if spelling::is_format(&written) {
+            match spelling::format_class(&value) {
+                Some(class) => class.clone_into(&mut value),
+                None => {
+                    let setting = Setting { written, value, origin, secret: provided };
+                    return self.problems.push(Problem::invalid(
+                        &setting,
+                        "it must be json, simplestring or binary; others are not available yet",
+                    ));
+                }
+            }
+        }
+        for key in spelling::canonical(&written) {
+            let secret = provided || holds_secret(&key);
+            let setting =
+                Setting { written: written.clone(), value: value.clone(), origin: origin.clone(), secret };
+            self.settings.insert(key, setting);
+        }
+    }
+
+    /// Debezium Server sends keys, values and headers as JSON with schemas when nothing else is said.
+    fn add_server_defaults(&mut self) {
+        if self.dialect != Dialect::Server {
+            return;
+        }
+        for role in ["key", "value", "header"] {
+            let key = format!("{role}.converter");
+            if self.settings.get(&key).is_none() {
+                let value = spelling::format_class("json").unwrap_or_default().to_owned();
+                let written = format!("debezium.format.{role}");
+                let setting = Setting { written, value, origin: Origin::ServerDefault, secret: false };
+                self.settings.insert(key, setting);
+            }
+        }
+    }
+}

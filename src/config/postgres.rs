@@ -1,0 +1,188 @@
+//! PostgreSQL's part of the configuration.
+
+use std::time::Duration;
+
+use crate::postgres::{
+    Autocreate, Options, PublicationOptions, PublishedOperations, ServerOptions, SlotName, SlotOptions,
+    SlotRetry, SslMode, TableOptions, TlsOptions,
+};
+
+use super::error::Problem;
+use super::read::Reader;
+
+/// Fills the options. `alias` is the EventRouter's.
+pub(super) fn options(
+    reader: &mut Reader<'_>,
+    alias: &str,
+    connect_timeout: Duration,
+) -> Result<Options, Problem> {
+    check_plugin(reader);
+    check_snapshot(reader);
+    let server = server(reader, connect_timeout);
+    let slot = slot(reader);
+    let publication = publication(reader, alias);
+    let tables = TableOptions {
+        schema_include: reader.regex_list("schema.include.list"),
+        schema_exclude: reader.regex_list("schema.exclude.list"),
+        table_include: reader.regex_list("table.include.list"),
+        table_exclude: reader.regex_list("table.exclude.list"),
+    };
+    let status_interval = reader.millis("status.update.interval.ms", 1, Duration::from_secs(10));
+    let message_bytes_max = reader.integer("outboxd.message.max.bytes", 1024..=i64::from(i32::MAX), 1 << 30);
+    Ok(Options { server, slot: slot?, publication, tables, status_interval, message_bytes_max })
+}
+
+fn server(reader: &mut Reader<'_>, connect_timeout: Duration) -> ServerOptions {
+    ServerOptions {
+        host: reader.required("database.hostname", "the server to read from", "localhost"),
+        port: reader.integer("database.port", 1..=65535, 5432),
+        user: reader.required("database.user", "the role to log in as, with REPLICATION", "outboxd"),
+        password: reader.secret("database.password"),
+        database: reader.required("database.dbname", "the database that holds the outbox", "orders"),
+        tls: tls(reader),
+        tcp_keepalive: reader.boolean("database.tcpKeepAlive", true),
+        initial_statements: statements(reader.text("database.initial.statements").unwrap_or_default()),
+        query_timeout: reader.millis("database.query.timeout.ms", 0, Duration::from_secs(600)),
+        connect_timeout,
+    }
+}
+
+fn tls(reader: &mut Reader<'_>) -> TlsOptions {
+    let modes = [
+        ("disable", SslMode::Disable),
+        ("allow", SslMode::Allow),
+        ("prefer", SslMode::Prefer),
+        ("require", SslMode::Require),
+        ("verify-ca", SslMode::VerifyCa),
+        ("verify-full", SslMode::VerifyFull),
+    ];
+    TlsOptions {
+        mode: reader.choice("database.sslmode", &modes, SslMode::default()),
+        root_cert: reader.path("database.sslrootcert"),
+        cert: reader.path("database.sslcert"),
+        key: reader.path("database.sslkey"),
+        key_password: reader.secret("database.sslpassword"),
+    }
+}
+
+fn slot(reader: &mut Reader<'_>) -> Result<SlotOptions, Problem> {
+    let drop_on_stop = reader.boolean("slot.drop.on.stop", false);
+    let failover = reader.boolean("slot.failover", false);
+    let retry = slot_retry(reader);
+    let stream_params = stream_params(reader);
+    Ok(SlotOptions { name: slot_name(reader)?, drop_on_stop, failover, retry, stream_params })
+}
+
+fn slot_name(reader: &Reader<'_>) -> Result<SlotName, Problem> {
+    let setting = reader.settings.get("slot.name");
+    let name = setting.map_or("debezium", |setting| setting.value.trim());
+    SlotName::new(name).map_err(|error| {
+        let problem =
+            |setting| Problem::invalid(setting, "PostgreSQL takes 1 to 63 of a-z, 0-9 and _ for a slot");
+        setting.map_or_else(|| reader.dialect.missing("slot.name", &error.to_string(), &[]), problem)
+    })
+}
+
+fn slot_retry(reader: &mut Reader<'_>) -> Option<SlotRetry> {
+    let keys = ["slot.max.retries", "slot.retry.delay.ms"];
+    let is_said = keys.iter().any(|key| reader.settings.get(key).is_some());
+    is_said.then(|| SlotRetry {
+        retries_max: reader.integer("slot.max.retries", 0..=i64::from(i32::MAX), 6),
+        delay: reader.millis("slot.retry.delay.ms", 0, Duration::from_secs(10)),
+    })
+}
+
+/// `k=v;k=v`; what the decoder rests on is not for others to say.
+fn stream_params(reader: &mut Reader<'_>) -> Vec<(String, String)> {
+    let Some(setting) = reader.settings.get("slot.stream.params") else { return Vec::new() };
+    let mut params = Vec::new();
+    for item in setting.value.split(';').map(str::trim).filter(|item| !item.is_empty()) {
+        match item.split_once('=').map(|(name, value)| (name.trim(), value.trim())) {
+            Some(("proto_version" | "publication_names" | "streaming" | "binary" | "messages", _)) => reader
+                .invalid(
+                    setting,
+                    "proto_version, publication_names, streaming, binary and messages are set by outboxd",
+                ),
+            Some((name, value)) if !name.is_empty() => params.push((name.to_owned(), value.to_owned())),
+            _ => reader.invalid(setting, "it must be name=value;name=value"),
+        }
+    }
+    params
+}
+
+fn publication(reader: &mut Reader<'_>, alias: &str) -> PublicationOptions {
+    let modes = [
+        ("disabled", Autocreate::Disabled),
+        ("all_tables", Autocreate::AllTables),
+        ("filtered", Autocreate::Filtered),
+        ("no_tables", Autocreate::NoTables),
+    ];
+    let said = reader.settings.get("publication.autocreate.mode").is_some();
+    let updates_matter =
+        reader.settings.get(&format!("transforms.{alias}.table.op.invalid.behavior")).is_some();
+    let autocreate = reader.choice("publication.autocreate.mode", &modes, Autocreate::Filtered);
+    let operations =
+        if said || updates_matter { PublishedOperations::All } else { PublishedOperations::Inserts };
+    if !said {
+        let inserts = if operations == PublishedOperations::Inserts { ", for inserts only" } else { "" };
+        let text = format!("a publication that does not exist is made for the captured tables only{inserts}");
+        reader.assume("publication.autocreate.mode", text);
+    }
+    PublicationOptions {
+        name: reader.filled("publication.name").unwrap_or("dbz_publication").to_owned(),
+        autocreate,
+        operations,
+        via_partition_root: reader.boolean("publish.via.partition.root", false),
+    }
+}
+
+fn check_plugin(reader: &mut Reader<'_>) {
+    match reader.filled("plugin.name") {
+        Some("pgoutput") => {}
+        Some(_) => {
+            let named = reader.settings.get("plugin.name").map(ToString::to_string).unwrap_or_default();
+            reader.assume("plugin.name", format!("pgoutput decodes the WAL, in the place of {named}"));
+        }
+        None => reader.assume("plugin.name", "pgoutput decodes the WAL (Debezium's default is decoderbufs)"),
+    }
+}
+
+/// Debezium's default would send the rows that are there; a mode that asks for it is refused by the table of keys.
+fn check_snapshot(reader: &mut Reader<'_>) {
+    if reader.filled("snapshot.mode").is_none() {
+        let text = "rows already in the table are not sent (Debezium's default is initial, which is not available yet)";
+        reader.assume("snapshot.mode", text);
+    }
+}
+
+/// Statements between semicolons, where two make one.
+fn statements(text: &str) -> Vec<String> {
+    let mut statements = vec![String::new()];
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c == ';' && chars.next_if_eq(&';').is_none() {
+            statements.push(String::new());
+        } else if let Some(statement) = statements.last_mut() {
+            statement.push(c);
+        }
+    }
+    statements.iter().map(|s| s.trim().to_owned()).filter(|s| !s.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::statements;
+
+    #[test]
+    fn statements_are_split_at_single_semicolons() {
+        let cases: [(&str, &[&str]); 4] = [
+            ("", &[]),
+            ("SET a = 1; SET b = 2;", &["SET a = 1", "SET b = 2"]),
+            ("SET a = 'x;;y'", &["SET a = 'x;y'"]),
+            (";", &[]),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(statements(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The transforms: exactly one, and it is the EventRouter.
+
+use super::error::Problem;
+use super::read::Reader;
+
+/// The transform that we are.
+const EVENT_ROUTER: &str = "io.debezium.transforms.outbox.EventRouter";
+
+/// The names in `transforms`.
+pub(super) fn aliases(reader: &Reader<'_>) -> Vec<String> {
+    let list = reader.text("transforms").unwrap_or_default();
+    list.split(',').map(str::trim).filter(|alias| !alias.is_empty()).map(str::to_owned).collect()
+}
+
+/// Whether a key belongs to no transform, or to one that `transforms` names.
+pub(super) fn is_declared(aliases: &[String], key: &str) -> bool {
+    let alias = key.strip_prefix("transforms.").and_then(|rest| rest.split('.').next());
+    alias.is_none_or(|alias| aliases.iter().any(|declared| declared == alias))
+}
+
+/// Whether a key belongs to a transform that is not the EventRouter; that transform is refused as a whole.
+pub(super) fn is_foreign_transform(reader: &Reader<'_>, key: &str) -> bool {
+    let alias = key.strip_prefix("transforms.").and_then(|rest| rest.split('.').next());
+    let class = alias.and_then(|alias| reader.text(&format!("transforms.{alias}.type")));
+    class.is_some_and(|class| !is_event_router(class))
+}
+
+/// Finds the EventRouter's alias, refuses every other transform, and checks that the replacement still routes.
+pub(super) fn find(reader: &mut Reader<'_>) -> String {
+    let mut routers = Vec::new();
+    for alias in aliases(reader) {
+        let key = format!("transforms.{alias}.type");
+        let Some(setting) = reader.settings.get(&key) else {
+            reader.missing(&key, "`transforms` names this transform", &[(&key, EVENT_ROUTER)]);
+            continue;
+        };
+        if is_event_router(&setting.value) && routers.is_empty() {
+            routers.push(alias);
+            continue;
+        }
+        let problem =
+            Problem::refused(setting, reason(&setting.value), format!("take {alias:?} out of `transforms`"));
+        reader.problems.push(problem);
+    }
+    if routers.is_empty() && reader.problems.iter().all(|problem| !is_about_type(problem)) {
+        let lines = [("transforms", "outbox"), ("transforms.outbox.type", EVENT_ROUTER)];
+        reader.missing("transforms", "without the EventRouter no row is an event", &lines);
+    }
+    let alias = routers.pop().unwrap_or_default();
+    check_replacement(reader, &format!("transforms.{alias}.route.topic.replacement"));
+    alias
+}
+
+fn is_event_router(class: &str) -> bool {
+    matches!(class.trim(), EVENT_ROUTER | "EventRouter")
+}
+
+fn is_about_type(problem: &Problem) -> bool {
+    let (Problem::Missing { key, .. } | Problem::Refused { key, .. }) = problem else { return false };
+    key.contains("transforms.") && key.ends_with(".type")
+}
+
+fn reason(class: &str) -> &'static str {
+    if is_event_router(class) {
+        return "one EventRouter is enough, a second one would drop what the first has made";
+    }
+    match class.rsplit('.').next() {
+        Some("DecodeLogicalDecodingMessageContent") => "logical messages are not available yet",
+        _ => "only the EventRouter is available, and leaving a transform out would change the records",
+    }
+}
+
+/// A shell, a compose file or Quarkus may have expanded `${routedByValue}` to nothing.
+fn check_replacement(reader: &mut Reader<'_>, key: &str) {
+    let Some(setting) = reader.settings.get(key) else { return };
+    if setting.value.trim().is_empty() {
+        let cause = "it expanded to nothing before it came here: write $${routedByValue} or \\${routedByValue} \
+                     where a shell, a compose file or Quarkus reads it first";
+        reader.invalid(setting, cause);
+    } else if !setting.value.contains('$') {
+        let text = format!("every event goes to the one topic {setting}, as no ${{routedByValue}} is in it");
+        let written = setting.written.clone();
+        reader.notices.push(super::notice::Notice::assumption(&written, text));
+    }
+}

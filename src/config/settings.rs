@@ -1,0 +1,151 @@
+//! Every key that was said, its value and where it was said.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Where a value was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// A file, and the line of the key when the format tells it.
+    File {
+        /// The file, as it was named.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: Option<usize>,
+    },
+    /// An environment variable, by name.
+    Environment(String),
+    /// `-X key=value`.
+    CommandLine,
+    /// Nobody: Debezium Server's own default.
+    ServerDefault,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { path, line: Some(line) } => write!(f, "{}:{line}", path.display()),
+            Self::File { path, line: None } => write!(f, "{}", path.display()),
+            Self::Environment(name) => write!(f, "environment variable {name}"),
+            Self::CommandLine => f.write_str("-X"),
+            Self::ServerDefault => f.write_str("Debezium Server's default"),
+        }
+    }
+}
+
+/// One value. `Debug` and `Display` mask it when it is a secret.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// The key as the user wrote it (`debezium.source.slot.name` where the canonical key is `slot.name`).
+    pub written: String,
+    /// The value, placeholders resolved.
+    pub value: String,
+    /// Where it was written.
+    pub origin: Origin,
+    /// Whether it must never be shown: its key holds secrets, or it came through a placeholder.
+    pub secret: bool,
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.secret { "********" } else { &self.value })
+    }
+}
+
+impl fmt::Debug for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={self} ({})", self.written, self.origin)
+    }
+}
+
+/// Every key that was said, under its canonical name: the one a connector's JSON uses. Ordered by key.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Settings {
+    entries: BTreeMap<String, Setting>,
+}
+
+impl Settings {
+    /// What was said for a canonical key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Setting> {
+        self.entries.get(key)
+    }
+
+    /// Its value.
+    #[must_use]
+    pub fn value(&self, key: &str) -> Option<&str> {
+        self.get(key).map(|setting| setting.value.as_str())
+    }
+
+    /// Every canonical key with its setting, in key order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Setting)> {
+        self.entries.iter().map(|(key, setting)| (key.as_str(), setting))
+    }
+
+    /// Says a key; a later source wins.
+    pub(super) fn insert(&mut self, key: String, setting: Setting) {
+        self.entries.insert(key, setting);
+    }
+}
+
+impl fmt::Display for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.iter().try_for_each(|(key, setting)| writeln!(f, "{key}={setting}"))
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+/// Whether values of this key are secrets, whoever reads them.
+pub(super) fn holds_secret(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    let ends = ["password", "secret", "token", "keystore.key", "key.pem", "user.info", "credentials.json"];
+    ends.iter().any(|end| key.ends_with(end))
+        || ["jaas.config", "secret", "salt"].iter().any(|part| key.contains(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setting(written: &str, value: &str) -> Setting {
+        Setting {
+            written: written.into(),
+            value: value.into(),
+            origin: Origin::CommandLine,
+            secret: holds_secret(written),
+        }
+    }
+
+    #[test]
+    fn secrets_are_masked_in_every_print() {
+        let keys = [
+            "database.password",
+            "database.sslpassword",
+            "producer.sasl.jaas.config",
+            "producer.ssl.key.password",
+            "producer.ssl.keystore.key",
+            "rdkafka.ssl.key.pem",
+            "rdkafka.sasl.oauthbearer.client.secret",
+        ];
+        let mut settings = Settings::default();
+        for key in keys {
+            settings.insert(key.into(), setting(key, "hunter2"));
+        }
+        assert_eq!(settings.to_string().matches("********").count(), keys.len());
+        assert!(!settings.to_string().contains("hunter2"));
+        assert!(!format!("{settings:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn what_is_no_secret_is_shown() {
+        for key in ["database.sslkey", "topic.prefix", "key.converter", "producer.ssl.keystore.location"] {
+            assert_eq!(setting(key, "shown").to_string(), "shown", "{key}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! One name for each key: Debezium Server's and Connect's prefixes are taken away.
+
+/// The canonical keys that a written key stands for; `debezium.format.schemas.enable` stands for three.
+pub(super) fn canonical(written: &str) -> Vec<String> {
+    if let Some(format) = written.strip_prefix("debezium.format.") {
+        return format_keys(format);
+    }
+    let key = written.strip_prefix("debezium.source.").unwrap_or(written);
+    let key =
+        key.strip_prefix("debezium.sink.kafka.").filter(|rest| rest.starts_with("producer.")).unwrap_or(key);
+    let smt = key
+        .strip_prefix("debezium.")
+        .filter(|rest| rest.starts_with("transforms") || rest.starts_with("predicates"));
+    let key = smt.unwrap_or(key);
+    let key = match key.strip_prefix("producer.override.") {
+        Some(client) => format!("producer.{client}"),
+        None => key.to_owned(),
+    };
+    vec![if key == "producer.bootstrap.servers" { "bootstrap.servers".to_owned() } else { key }]
+}
+
+fn format_keys(format: &str) -> Vec<String> {
+    let (role, option) = match format.split_once('.') {
+        Some((role, option)) => (role, Some(option)),
+        None => (format, None),
+    };
+    match (role, option) {
+        ("key" | "value" | "header", None) => vec![format!("{role}.converter")],
+        ("key" | "value" | "header", Some(option)) => vec![format!("{role}.converter.{option}")],
+        _ => ["key", "value", "header"].iter().map(|role| format!("{role}.converter.{format}")).collect(),
+    }
+}
+
+/// The converter behind one of Debezium Server's format names.
+pub(super) fn format_class(name: &str) -> Option<&'static str> {
+    match name.trim().to_ascii_lowercase().as_str() {
+        "json" | "jsonbytearray" => Some("org.apache.kafka.connect.json.JsonConverter"),
+        "simplestring" => Some("org.apache.kafka.connect.storage.StringConverter"),
+        "binary" => Some("io.debezium.converters.BinaryDataConverter"),
+        _ => None,
+    }
+}
+
+/// Whether a written key holds one of Debezium Server's format names.
+pub(super) fn is_format(written: &str) -> bool {
+    matches!(written, "debezium.format.key" | "debezium.format.value" | "debezium.format.header")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_prefix_leads_to_one_name() {
+        let cases = [
+            ("slot.name", "slot.name"),
+            ("debezium.source.slot.name", "slot.name"),
+            ("debezium.transforms", "transforms"),
+            ("debezium.transforms.outbox.type", "transforms.outbox.type"),
+            ("debezium.source.transforms.outbox.type", "transforms.outbox.type"),
+            ("debezium.predicates.p.type", "predicates.p.type"),
+            ("debezium.sink.kafka.producer.linger.ms", "producer.linger.ms"),
+            ("producer.override.linger.ms", "producer.linger.ms"),
+            ("producer.linger.ms", "producer.linger.ms"),
+            ("debezium.sink.kafka.producer.bootstrap.servers", "bootstrap.servers"),
+            ("debezium.sink.type", "debezium.sink.type"),
+            ("debezium.format.key", "key.converter"),
+            ("debezium.format.header.schemas.enable", "header.converter.schemas.enable"),
+            ("debezium.slot.name", "debezium.slot.name"),
+        ];
+        for (written, expected) in cases {
+            assert_eq!(canonical(written), [expected], "{written}");
+        }
+        let all = ["key", "value", "header"].map(|role| format!("{role}.converter.schemas.enable"));
+        assert_eq!(canonical("debezium.format.schemas.enable"), all);
+    }
+}

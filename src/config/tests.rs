@@ -1,0 +1,245 @@
+//! Whole configurations, from text to options.
+
+use std::path::PathBuf;
+
+use proptest::prelude::*;
+
+use crate::error::{Diagnose, Exit};
+use crate::postgres::{Autocreate, PublishedOperations};
+
+use super::*;
+
+/// A configuration with which nothing is to be told.
+const COMPLETE: [&str; 14] = [
+    "bootstrap.servers=localhost:9092",
+    "topic.prefix=srv",
+    "database.hostname=localhost",
+    "database.user=postgres",
+    "database.password=hunter2",
+    "database.dbname=orders",
+    "plugin.name=pgoutput",
+    "publication.autocreate.mode=filtered",
+    "snapshot.mode=no_data",
+    "table.include.list=public.outbox",
+    "transforms=outbox",
+    "transforms.outbox.type=io.debezium.transforms.outbox.EventRouter",
+    "key.converter=org.apache.kafka.connect.storage.StringConverter",
+    "value.converter=org.apache.kafka.connect.storage.StringConverter",
+];
+
+fn case(name: &str) -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src/config/cases")).join(name)
+}
+
+fn complete_and(lines: &[&str]) -> Result<Config, ConfigError> {
+    let overrides = COMPLETE.iter().chain(lines).map(|line| (*line).to_owned()).collect();
+    Config::load(&Sources { overrides, ..Sources::default() })
+}
+
+fn file_and_bootstrap(name: &str) -> Config {
+    let environment = vec![("OUTBOXD_BOOTSTRAP_SERVERS".into(), "localhost:9092".into())];
+    Config::load(&Sources { files: vec![case(name)], environment, overrides: vec![] }).unwrap()
+}
+
+fn notices(config: &Config) -> Vec<String> {
+    config.notices.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_complete_configuration_has_nothing_to_tell() {
+    let config = complete_and(&[]).unwrap();
+    assert_eq!(notices(&config), Vec::<String>::new());
+    assert_eq!(config.postgres.slot.name.as_str(), "debezium");
+    assert_eq!(config.postgres.slot.retry, None);
+    assert_eq!(config.postgres.server.port, 5432);
+    assert_eq!(config.relay.inflight_records_max, 20_000);
+    assert_eq!(config.relay.retries_max, None);
+    assert_eq!(config.connector_name, "srv");
+    assert!(
+        config.extended_headers && config.skipped_operations.truncate && !config.skipped_operations.create
+    );
+    assert_eq!(config.postgres.publication.operations, PublishedOperations::All);
+}
+
+#[test]
+fn the_article_runs_with_each_assumption_told() {
+    let config = file_and_bootstrap("article.json");
+    let expected = [
+        "topic.prefix: database.server.name (orders_server) stands in for it",
+        "plugin.name: pgoutput decodes the WAL (Debezium's default is decoderbufs)",
+        "snapshot.mode: rows already in the table are not sent (Debezium's default is initial, which is not available yet)",
+        "publication.autocreate.mode: a publication that does not exist is made for the captured tables only, for inserts only",
+        "key.converter: keys are sent as text, as StringConverter makes them",
+        "value.converter: values are the payload's own bytes",
+        "not used: tombstones.on.delete: the router drops deletes together with their tombstones",
+    ];
+    assert_eq!(notices(&config), expected);
+    assert_eq!(config.topic_prefix, "orders_server");
+    assert_eq!(config.connector_name, "outbox-connector");
+    assert_eq!(config.postgres.publication.autocreate, Autocreate::Filtered);
+    assert_eq!(config.postgres.publication.operations, PublishedOperations::Inserts);
+    assert_eq!(config.transform_option("route.topic.replacement").as_deref(), Some("${routedByValue}"));
+    assert!(!format!("{config:?}{}", config.settings()).contains("hunter2"));
+}
+
+#[test]
+fn debezium_server_brings_its_own_converters() {
+    let config =
+        Config::load(&Sources { files: vec![case("server-defaults.properties")], ..Sources::default() })
+            .unwrap();
+    let expected = [
+        "not used: debezium.source.offset.flush.interval.ms: the position is confirmed as acknowledgements arrive",
+        "not used: debezium.source.offset.storage.file.filename: the position is kept in the slot alone",
+        "not used: quarkus.http.port, quarkus.log.level: there is no Quarkus",
+        "not used: debezium.sink.kafka.producer.key.serializer, debezium.sink.kafka.producer.value.serializer: \
+         the converters make the bytes, there are no serializers",
+    ];
+    let mut told = notices(&config);
+    told.sort();
+    let mut expected = expected.map(str::to_owned);
+    expected.sort();
+    assert_eq!(told, expected);
+    for role in [ConverterRole::Key, ConverterRole::Value, ConverterRole::Header] {
+        assert_eq!(config.converter(role).as_deref(), Some("org.apache.kafka.connect.json.JsonConverter"));
+        assert_eq!(config.converter_option(role, "schemas.enable"), None);
+    }
+    assert_eq!(config.kafka.bootstrap_servers, "127.0.0.1:9092");
+    assert_eq!(config.connector_name, "kafka");
+    assert_eq!(
+        config.transform_option("route.topic.replacement").as_deref(),
+        Some("orders.${routedByValue}")
+    );
+}
+
+#[test]
+fn routed_by_value_survives_every_spelling() {
+    let path = std::env::temp_dir().join(format!("outboxd-spelling-{}.properties", std::process::id()));
+    for prefix in ["", "debezium."] {
+        for spelling in
+            ["${routedByValue}", "$${routedByValue}", "\\${routedByValue}", "\\\\${routedByValue}"]
+        {
+            let key = "transforms.outbox.route.topic.replacement";
+            std::fs::write(&path, format!("{prefix}{key}=t.{spelling}\n")).unwrap();
+            let overrides = COMPLETE.map(str::to_owned).to_vec();
+            let sources = Sources { files: vec![path.clone()], environment: vec![], overrides };
+            let config = Config::load(&sources).unwrap();
+            assert_eq!(
+                config.transform_option("route.topic.replacement").as_deref(),
+                Some("t.${routedByValue}")
+            );
+            let config = complete_and(&[&format!("{key}=t.{spelling}")]).unwrap();
+            assert_eq!(
+                config.transform_option("route.topic.replacement").as_deref(),
+                Some("t.${routedByValue}")
+            );
+        }
+    }
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn later_sources_win() {
+    let variables =
+        |list: &[(&str, &str)]| list.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let mut sources = Sources {
+        files: vec![case("article.json"), case("server-defaults.properties")],
+        environment: variables(&[("OUTBOXD_SLOT_NAME", "ours"), ("DEBEZIUM_SOURCE_SLOT_NAME", "theirs")]),
+        overrides: vec![],
+    };
+    let config = Config::load(&sources).unwrap();
+    assert_eq!(config.topic_prefix, "srv");
+    assert_eq!(config.postgres.slot.name.as_str(), "ours");
+    sources.overrides = vec!["slot.name=first".into(), "debezium.source.slot.name=last".into()];
+    assert_eq!(Config::load(&sources).unwrap().postgres.slot.name.as_str(), "last");
+}
+
+#[test]
+fn what_must_not_be_ignored_is_refused() {
+    for line in include_str!("cases/refused.tsv").lines().skip(1) {
+        let (setting, expected) = line.split_once('\t').unwrap();
+        let error = complete_and(&[setting]).map(|_| ()).expect_err(setting);
+        assert!(error.to_string().contains(expected), "{setting}: {error}");
+        assert_eq!(error.exit(), Exit::Usage);
+    }
+}
+
+#[test]
+fn producer_keys_become_librdkafkas() {
+    for line in include_str!("cases/producer.tsv").lines().skip(1) {
+        let (setting, expected) = line.split_once('\t').unwrap_or((line, ""));
+        match complete_and(&[setting]) {
+            Err(error) => {
+                let expected =
+                    expected.strip_prefix("error: ").unwrap_or_else(|| panic!("{setting}: {error}"));
+                assert!(error.to_string().contains(expected), "{setting}: {error}");
+                assert!(!error.to_string().contains("hunter2"), "{setting}");
+            }
+            Ok(config) => match expected.strip_prefix("notice: ") {
+                Some(expected) => {
+                    assert!(config.notices[0].text.contains(expected), "{setting}: {:?}", config.notices)
+                }
+                None => {
+                    let shown = |(name, value): &(String, crate::secret::Secret)| {
+                        format!("{name}={}", value.expose())
+                    };
+                    let found: Vec<_> = config.kafka.properties.iter().map(shown).collect();
+                    assert_eq!(found.join(" "), expected, "{setting}");
+                    assert_eq!(notices(&config), Vec::<String>::new(), "{setting}");
+                }
+            },
+        }
+    }
+}
+
+#[test]
+fn placeholders_are_secrets() {
+    let cases = [
+        format!("database.user=${{file:{}:password}}", case("secrets.properties").display()),
+        format!("database.user=${{dir:{}:password.txt}}", case("").display()),
+    ];
+    for setting in &cases {
+        let config = complete_and(&[setting]).unwrap();
+        assert_eq!(config.postgres.server.user, "hunter2", "{setting}");
+        assert!(!config.settings().to_string().contains("hunter2"));
+    }
+}
+
+#[test]
+fn every_mistake_is_told_at_once_with_its_cure() {
+    let error =
+        complete_and(&["slot.nam=a", "slot.name=B", "database.port=x", "errors.tolerance=all"]).unwrap_err();
+    assert_eq!(error.problems().count(), 4, "{error}");
+    let cure = error.cure().unwrap();
+    assert!(cure.contains("did you mean slot.name?") && cure.contains("set errors.tolerance=none"), "{cure}");
+    let empty = Config::load(&Sources::default()).unwrap_err();
+    assert!(
+        empty.cure().unwrap().contains("transforms.outbox.type=io.debezium.transforms.outbox.EventRouter")
+    );
+}
+
+#[test]
+fn an_option_that_the_router_refuses_is_told_under_its_full_key() {
+    let config = complete_and(&["transforms.outbox.table.op.invalid.behavior=loud"]).unwrap();
+    let error = config.transform_error("table.op.invalid.behavior", "it must be one of warn, error, fatal");
+    let expected = "-X: transforms.outbox.table.op.invalid.behavior=loud is not allowed: it must be one of warn, error, fatal";
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn an_unusable_override_does_not_show_what_it_may_hold() {
+    let error = complete_and(&["database.password hunter2"]).unwrap_err();
+    assert_eq!(error.to_string(), "-X takes key=value, not \"database.password\"");
+}
+
+proptest! {
+    #[test]
+    fn any_override_is_loaded_or_refused(key in "[a-z.]{0,12}", value in ".{0,12}") {
+        let _ = complete_and(&[&format!("{key}={value}")]);
+    }
+
+    #[test]
+    fn any_value_of_a_known_key_is_loaded_or_refused(row in 0..keys::rows().len(), value in ".{0,12}") {
+        let key = keys::rows()[row].pattern.replace("<alias>", "outbox").replace('*', "x");
+        let _ = complete_and(&[&format!("{key}={value}")]);
+    }
+}
