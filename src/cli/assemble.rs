@@ -23,13 +23,19 @@ pub(super) struct Assembly {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AssembleError {
     #[error(transparent)]
-    Config(#[from] ConfigError),
+    Config(Box<ConfigError>),
     #[error(transparent)]
     Option(#[from] OptionError),
     #[error(transparent)]
     Pattern(#[from] InvalidPattern),
     #[error(transparent)]
     Kafka(#[from] kafka::Error),
+}
+
+impl From<ConfigError> for AssembleError {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(Box::new(error))
+    }
 }
 
 impl Diagnose for AssembleError {
