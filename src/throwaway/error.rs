@@ -1,0 +1,79 @@
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Class, Diagnose, Exit};
+
+/// Why there is no throwaway PostgreSQL.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file or folder that could not be made or read.
+    #[error("cannot use {path}", path = path.display())]
+    Folder {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Root, and no account to lend.
+    #[error(
+        "PostgreSQL refuses to run as root, and there is no account \"postgres\" or \"nobody\" to run it as"
+    )]
+    NoAccount,
+    /// Every port that was tried is taken.
+    #[error("cannot find a port on 127.0.0.1")]
+    Port(#[source] io::Error),
+    /// The shell that keeps the server could not be started, or has left.
+    #[error("lost the shell that keeps the throwaway PostgreSQL")]
+    Keeper(#[source] io::Error),
+    /// Not installed, and not fetched either.
+    #[error("PostgreSQL {major} is not installed and cannot be fetched from Maven Central")]
+    Fetch {
+        /// Which major version.
+        major: u16,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The server or its `initdb` gave up.
+    #[error("cannot {doing} the throwaway PostgreSQL; it said:\n{log}")]
+    Server {
+        /// What it was told.
+        doing: &'static str,
+        /// The end of its log.
+        log: String,
+    },
+}
+
+impl Error {
+    pub(super) fn folder(path: &Path, source: io::Error) -> Self {
+        Self::Folder { path: path.to_owned(), source }
+    }
+}
+
+impl Diagnose for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::Port(_) | Self::Keeper(_) | Self::Fetch { .. } => Class::Transient,
+            Self::Folder { .. } | Self::NoAccount | Self::Server { .. } => Class::Definite,
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Self::NoAccount | Self::Fetch { .. } => Exit::Precondition,
+            Self::Folder { .. } | Self::Port(_) | Self::Keeper(_) | Self::Server { .. } => Exit::Failed,
+        }
+    }
+
+    fn cure(&self) -> Option<String> {
+        match self {
+            Self::NoAccount => Some("useradd --system postgres".to_owned()),
+            Self::Fetch { major, .. } => Some(format!(
+                "allow https to repo1.maven.org, or install a server: apt-get install postgresql-{major}"
+            )),
+            Self::Folder { .. } | Self::Port(_) | Self::Keeper(_) | Self::Server { .. } => None,
+        }
+    }
+}

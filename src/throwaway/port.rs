@@ -1,0 +1,36 @@
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::ops::Range;
+
+/// Below what Linux (32768) and macOS (49152) hand to outgoing connections: a client that retries against a stopped
+/// server can otherwise be given that server's port and connect to itself, and the server cannot come back.
+const RANGE: Range<u16> = 20_000..32_000;
+const ATTEMPT_COUNT_MAX: usize = 100;
+
+/// A TCP port of 127.0.0.1 on which nothing listens right now.
+///
+/// # Errors
+/// When a hundred ports in a row were taken.
+pub fn unused_port() -> io::Result<u16> {
+    let mut attempts = (0..ATTEMPT_COUNT_MAX).map(|_| bind(fastrand::u16(RANGE)));
+    let free = attempts.find_map(Result::ok);
+    free.ok_or_else(|| io::Error::new(io::ErrorKind::AddrInUse, "no free port on 127.0.0.1"))
+}
+
+fn bind(port: u16) -> io::Result<u16> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map(|_| port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_in_use_is_refused_and_a_free_one_found() {
+        let port = unused_port().unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
+        bind(port).unwrap_err();
+        drop(listener);
+        bind(port).unwrap();
+    }
+}
