@@ -1,0 +1,238 @@
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use outboxd::throwaway::unused_port;
+use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::{Offset, TopicPartitionList};
+
+use super::kafka_home::{java, kafka_home, properties};
+use super::record::Record;
+use super::wait::{DEADLINE, eventually, eventually_some};
+use super::watcher::{Watcher, signal};
+
+static KAFKA: LazyLock<Kafka> = LazyLock::new(Kafka::start);
+
+/// How long one question to the broker may take before it is asked again.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The broker that the tests of this process share. Its topics are created on first use with three partitions.
+pub(crate) fn kafka() -> &'static Kafka {
+    &KAFKA
+}
+
+/// An Apache Kafka with one broker, gone with its data when this value is dropped or the test process ends.
+#[derive(Debug)]
+pub(crate) struct Kafka {
+    /// `None` while it is stopped.
+    process: Option<Child>,
+    watcher: Watcher,
+    port: u16,
+}
+
+impl Kafka {
+    /// A broker of the test's own, to stop and kill.
+    pub(crate) fn start() -> Self {
+        let watcher = Watcher::new("outboxd-kafka-");
+        let [port, controller_port] = [unused_port().unwrap(), unused_port().unwrap()];
+        let home = kafka_home();
+        let data = watcher.folder().join("data");
+        fs::create_dir(&data).unwrap();
+        for entry in fs::read_dir(home.join("formatted")).unwrap() {
+            let entry = entry.unwrap();
+            fs::copy(entry.path(), data.join(entry.file_name())).unwrap();
+        }
+        let properties = properties(port, controller_port, &data);
+        fs::write(watcher.folder().join("server.properties"), properties).unwrap();
+        let mut kafka = Self { process: None, watcher, port };
+        kafka.start_again();
+        kafka
+    }
+
+    /// For `bootstrap.servers`.
+    pub(crate) fn bootstrap(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// The folder that holds everything of this broker.
+    pub(crate) fn folder(&self) -> &Path {
+        self.watcher.folder()
+    }
+
+    /// SIGKILL.
+    pub(crate) fn kill(&mut self) {
+        self.process().kill().unwrap();
+        self.reap();
+    }
+
+    /// SIGTERM, and waits until it has left.
+    pub(crate) fn stop(&mut self) {
+        signal(self.process(), "TERM");
+        eventually(DEADLINE, "Kafka has stopped", || self.process().try_wait().unwrap().is_some());
+        self.reap();
+    }
+
+    /// Starts it after [`Self::stop`] or [`Self::kill`], on the same port with the same data.
+    pub(crate) fn start_again(&mut self) {
+        assert!(self.process.is_none(), "Kafka is running");
+        let folder = self.watcher.folder();
+        let log = File::options().create(true).append(true).open(folder.join("kafka.log")).unwrap();
+        let mut command = java(&kafka_home());
+        command.arg("kafka.Kafka").arg(folder.join("server.properties")).current_dir(folder);
+        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        let process = command.spawn().unwrap_or_else(|error| panic!("cannot run java: {error}"));
+        self.watcher.watch(&process);
+        self.process = Some(process);
+        self.wait_until_ready();
+    }
+
+    /// SIGSTOP: connections stay, nothing answers.
+    pub(crate) fn pause(&mut self) {
+        signal(self.process(), "STOP");
+    }
+
+    /// SIGCONT.
+    pub(crate) fn resume(&mut self) {
+        signal(self.process(), "CONT");
+    }
+
+    /// What the broker has logged, warnings and above.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.watcher.folder().join("kafka.log")).unwrap()
+    }
+
+    /// Creates a topic, with properties of the topic such as `max.message.bytes`.
+    pub(crate) fn create_topic(&self, name: &str, partition_count: i32, properties: &[(&str, &str)]) {
+        let mut topic = NewTopic::new(name, partition_count, TopicReplication::Fixed(1));
+        topic.config = properties.to_vec();
+        let admin: AdminClient<DefaultClientContext> = self.client().create().unwrap();
+        let options = AdminOptions::new().operation_timeout(Some(DEADLINE));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let results = runtime.block_on(admin.create_topics([&topic], &options)).unwrap();
+        results.into_iter().for_each(|result| drop(result.unwrap()));
+    }
+
+    /// Produces one record and waits for its acknowledgement.
+    pub(crate) fn produce(&self, record: BaseRecord<'_, [u8], [u8]>) {
+        let producer: BaseProducer = self.client().create().unwrap();
+        producer.send(record).map_err(|(error, _)| error).unwrap();
+        producer.flush(DEADLINE).unwrap();
+    }
+
+    /// Waits until the topic has `count` committed records or more; returns all, by partition and offset.
+    #[track_caller]
+    pub(crate) fn read(&self, topic: &str, count: usize) -> Vec<Record> {
+        self.read_within(DEADLINE, topic, count)
+    }
+
+    /// The same with a deadline of its own.
+    #[track_caller]
+    pub(crate) fn read_within(&self, within: Duration, topic: &str, count: usize) -> Vec<Record> {
+        eventually_some(within, &format!("{count} records in topic {topic}"), || {
+            let records = self.records(topic);
+            (records.len() >= count).then_some(records)
+        })
+    }
+
+    /// The committed records that the topic has now, by partition and offset; none when there is no such topic.
+    pub(crate) fn records(&self, topic: &str) -> Vec<Record> {
+        self.records_where(|name| name == topic)
+    }
+
+    /// The committed records of every topic whose name begins so, by topic, partition and offset.
+    pub(crate) fn records_of_prefix(&self, prefix: &str) -> Vec<Record> {
+        self.records_where(|name| name.starts_with(prefix))
+    }
+
+    /// The names of the topics that begin so, in order.
+    pub(crate) fn topics(&self, prefix: &str) -> Vec<String> {
+        let consumer = self.consumer();
+        let metadata = consumer.fetch_metadata(None, DEADLINE).unwrap();
+        let names = metadata.topics().iter().map(|topic| topic.name().to_owned());
+        let mut names: Vec<_> = names.filter(|name| name.starts_with(prefix)).collect();
+        names.sort_unstable();
+        names
+    }
+
+    fn records_where(&self, wanted: impl Fn(&str) -> bool) -> Vec<Record> {
+        let consumer = self.consumer();
+        let metadata = consumer.fetch_metadata(None, DEADLINE).unwrap();
+        let mut assignment = TopicPartitionList::new();
+        for topic in metadata.topics().iter().filter(|topic| wanted(topic.name())) {
+            for partition in topic.partitions() {
+                assignment.add_partition_offset(topic.name(), partition.id(), Offset::Beginning).unwrap();
+            }
+        }
+        consumer.assign(&assignment).unwrap();
+        read_to_end(&consumer, assignment.count())
+    }
+
+    fn consumer(&self) -> BaseConsumer {
+        let mut config = self.client();
+        // The end of a partition comes as an event, since the offsets of aborted records are never read.
+        config
+            .set("group.id", "tests")
+            .set("enable.partition.eof", "true")
+            .set("enable.auto.commit", "false");
+        config.set("fetch.wait.max.ms", "10").create().unwrap()
+    }
+
+    fn client(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", self.bootstrap()).set("reconnect.backoff.max.ms", "500");
+        config
+    }
+
+    fn wait_until_ready(&mut self) {
+        let consumer = self.consumer();
+        eventually(DEADLINE, "Kafka answers", || {
+            let left = self.process().try_wait().unwrap();
+            assert!(left.is_none(), "Kafka has left, {left:?}: {}", self.log());
+            consumer
+                .fetch_metadata(None, REQUEST_TIMEOUT)
+                .is_ok_and(|metadata| !metadata.brokers().is_empty())
+        });
+    }
+
+    fn process(&mut self) -> &mut Child {
+        self.process.as_mut().expect("Kafka is stopped")
+    }
+
+    fn reap(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.wait().unwrap();
+            self.watcher.release();
+        }
+    }
+}
+
+impl Drop for Kafka {
+    fn drop(&mut self) {
+        if let Some(process) = &mut self.process {
+            process.kill().unwrap();
+            self.reap();
+        }
+    }
+}
+
+fn read_to_end(consumer: &BaseConsumer, partition_count: usize) -> Vec<Record> {
+    let mut records = Vec::new();
+    let mut ended_count = 0;
+    while ended_count < partition_count {
+        match consumer.poll(DEADLINE) {
+            Some(Ok(message)) => records.push(Record::from(&message)),
+            Some(Err(KafkaError::PartitionEOF(_))) => ended_count += 1,
+            Some(Err(error)) => panic!("cannot read: {error}"),
+            None => panic!("{} partitions have not come to their end", partition_count - ended_count),
+        }
+    }
+    records.sort_by(|a, b| a.place().cmp(&b.place()));
+    records
+}

@@ -1,0 +1,24 @@
+//! What the tests stand on: real servers, the real binary, and waiting for conditions. Everything blocks; a test is a
+//! plain function.
+//!
+//! ```ignore
+//! let db = Outbox::create(postgres18());
+//! let relay = Relay::start(&db.config(kafka()));
+//! db.insert(&[Event::new("order", "1", "OrderCreated", "{}")]);
+//! let records = kafka().read(&db.topic("order"), 1);
+//! ```
+//!
+//! The shared servers start on first use and end with the test process; a test that stops or kills one starts its own.
+//! A server that cannot be had is a failure, never a skip.
+
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+pub(crate) mod kafka;
+mod kafka_home;
+pub(crate) mod outbox;
+pub(crate) mod postgres;
+pub(crate) mod record;
+pub(crate) mod relay;
+pub(crate) mod session;
+pub(crate) mod wait;
+pub(crate) mod watcher;

@@ -1,0 +1,230 @@
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use outboxd::throwaway::ThrowawayPostgres;
+use outboxd::wal::Lsn;
+use serde_json::{Value, json};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use super::kafka::Kafka;
+use super::relay::Config;
+use super::session::{Address, Session};
+use super::wait::{DEADLINE, eventually, eventually_some};
+
+/// How the outbox table names its columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Columns {
+    /// `aggregatetype`, `aggregateid`, `type`: Debezium's defaults.
+    Debezium,
+    /// `aggregate_type`, `aggregate_id`, `event_type`.
+    SnakeCase,
+}
+
+impl Columns {
+    /// Of the aggregate's type, the aggregate's id and the event's type.
+    const fn names(self) -> [&'static str; 3] {
+        match self {
+            Self::Debezium => ["aggregatetype", "aggregateid", "type"],
+            Self::SnakeCase => ["aggregate_type", "aggregate_id", "event_type"],
+        }
+    }
+}
+
+/// A row of the outbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub(crate) id: Uuid,
+    pub(crate) aggregate_type: String,
+    pub(crate) aggregate_id: String,
+    pub(crate) event_type: String,
+    pub(crate) payload: String,
+}
+
+impl Event {
+    /// An event with a new id.
+    pub(crate) fn new(aggregate_type: &str, aggregate_id: &str, event_type: &str, payload: &str) -> Self {
+        Self {
+            id: Uuid::now_v7(),
+            aggregate_type: aggregate_type.to_owned(),
+            aggregate_id: aggregate_id.to_owned(),
+            event_type: event_type.to_owned(),
+            payload: payload.to_owned(),
+        }
+    }
+}
+
+/// What PostgreSQL says of a replication slot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Slot {
+    pub(crate) active: bool,
+    pub(crate) restart_lsn: Option<Lsn>,
+    pub(crate) confirmed_flush_lsn: Option<Lsn>,
+    pub(crate) wal_status: Option<String>,
+}
+
+/// A database with an outbox table `public.outbox`, and names for its slot, publication and topics that no other test
+/// uses. It knows the server by address only, so that a test may stop and start the server meanwhile.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    name: String,
+    columns: Columns,
+    session: Session,
+}
+
+impl Outbox {
+    /// With Debezium's columns.
+    pub(crate) fn create(server: &ThrowawayPostgres) -> Self {
+        Self::create_with(server, Columns::Debezium)
+    }
+
+    /// With these columns, in a database of its own.
+    pub(crate) fn create_with(server: &ThrowawayPostgres, columns: Columns) -> Self {
+        let name = unique_name();
+        Session::new(Address::of(server, "postgres")).execute(&format!("CREATE DATABASE {name}"));
+        let session = Session::new(Address::of(server, &name));
+        let outbox = Self { name, columns, session };
+        outbox.execute(&outbox.table());
+        outbox
+    }
+
+    /// A configuration that works: topics are `{name}.{aggregate type}`.
+    pub(crate) fn config(&self, kafka: &Kafka) -> Config {
+        let address = self.session.address();
+        let config = json!({
+            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+            "plugin.name": "pgoutput",
+            "database.hostname": address.host,
+            "database.port": address.port.to_string(),
+            "database.user": address.user,
+            "database.password": address.password.as_deref().unwrap_or_default(),
+            "database.dbname": self.name,
+            "topic.prefix": self.name,
+            "slot.name": self.name,
+            "publication.name": self.name,
+            "table.include.list": "public.outbox",
+            "transforms": "outbox",
+            "transforms.outbox.type": "io.debezium.transforms.outbox.EventRouter",
+            "transforms.outbox.route.topic.replacement": self.topic("${routedByValue}"),
+            "bootstrap.servers": kafka.bootstrap(),
+        });
+        match config {
+            Value::Object(config) => config,
+            _ => unreachable!("written as an object"),
+        }
+    }
+
+    /// The topic of this aggregate type.
+    pub(crate) fn topic(&self, aggregate_type: &str) -> String {
+        format!("{}.{aggregate_type}", self.name)
+    }
+
+    /// The name of the database, the slot and the publication; every topic begins with it and a dot.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Inserts the events in one transaction.
+    pub(crate) fn insert(&self, events: &[Event]) {
+        let [kind, key, name] = self.columns.names();
+        let sql = format!(
+            "INSERT INTO outbox (id, {kind}, {key}, {name}, payload)
+             SELECT id::uuid, kind, key, name, payload::jsonb
+             FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[]) WITH ORDINALITY
+                  AS event (id, kind, key, name, payload, position)
+             ORDER BY position"
+        );
+        let column = |value: fn(&Event) -> String| events.iter().map(value).collect::<Vec<_>>();
+        let columns = [
+            column(|event| event.id.to_string()),
+            column(|event| event.aggregate_type.clone()),
+            column(|event| event.aggregate_id.clone()),
+            column(|event| event.event_type.clone()),
+            column(|event| event.payload.clone()),
+        ];
+        let parameters: Vec<&(dyn ToSql + Sync)> = columns.iter().map(|c| c as &(dyn ToSql + Sync)).collect();
+        self.query(&sql, &parameters);
+    }
+
+    /// Runs statements, all in one transaction unless they say otherwise.
+    #[track_caller]
+    pub(crate) fn execute(&self, sql: &str) {
+        self.session.execute(sql);
+    }
+
+    /// Runs one query.
+    #[track_caller]
+    pub(crate) fn query(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Vec<Row> {
+        self.session.query(sql, parameters)
+    }
+
+    /// Ends the SQL session; the next statement opens another.
+    pub(crate) fn disconnect(&self) {
+        self.session.disconnect();
+    }
+
+    /// The slot; `None` when there is none.
+    pub(crate) fn slot(&self) -> Option<Slot> {
+        let sql = "SELECT active, restart_lsn::text, confirmed_flush_lsn::text, wal_status
+                   FROM pg_replication_slots WHERE slot_name = $1";
+        let rows = self.query(sql, &[&self.name]);
+        rows.first().map(|row| Slot {
+            active: row.get(0),
+            restart_lsn: lsn(row.get(1)),
+            confirmed_flush_lsn: lsn(row.get(2)),
+            wal_status: row.get(3),
+        })
+    }
+
+    /// Waits until a relay streams from the slot.
+    #[track_caller]
+    pub(crate) fn wait_until_streaming(&self) {
+        eventually(DEADLINE, "a relay streams from the slot", || self.slot().is_some_and(|slot| slot.active));
+    }
+
+    /// Waits until everything written so far is confirmed; the LSN that was waited for.
+    #[track_caller]
+    pub(crate) fn wait_until_confirmed(&self) -> Lsn {
+        let target = self.current_wal_lsn();
+        self.wait_until_confirmed_to(target, DEADLINE);
+        target
+    }
+
+    /// Waits until the slot is confirmed up to `target`; what is confirmed then.
+    #[track_caller]
+    pub(crate) fn wait_until_confirmed_to(&self, target: Lsn, within: Duration) -> Lsn {
+        eventually_some(within, &format!("the slot is confirmed up to {target}"), || {
+            self.slot()?.confirmed_flush_lsn.filter(|&confirmed| confirmed >= target)
+        })
+    }
+
+    /// How far the server has written.
+    pub(crate) fn current_wal_lsn(&self) -> Lsn {
+        let rows = self.query("SELECT pg_current_wal_lsn()::text", &[]);
+        lsn(rows[0].get(0)).unwrap()
+    }
+
+    fn table(&self) -> String {
+        let [kind, key, name] = self.columns.names();
+        format!(
+            "CREATE TABLE outbox (
+                 id uuid PRIMARY KEY,
+                 {kind} varchar(255) NOT NULL,
+                 {key} varchar(255) NOT NULL,
+                 {name} varchar(255) NOT NULL,
+                 payload jsonb
+             )"
+        )
+    }
+}
+
+fn lsn(text: Option<&str>) -> Option<Lsn> {
+    text.map(|text| text.parse().unwrap())
+}
+
+/// Legal for databases, slots, publications and topics, and no other test process's.
+fn unique_name() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    format!("outbox_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+}

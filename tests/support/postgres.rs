@@ -1,0 +1,41 @@
+use std::sync::LazyLock;
+
+use outboxd::throwaway::{Options, Release, ThrowawayPostgres};
+
+static POSTGRES_15: LazyLock<ThrowawayPostgres> = LazyLock::new(|| start(15));
+static POSTGRES_18: LazyLock<ThrowawayPostgres> = LazyLock::new(|| start(18));
+
+/// The PostgreSQL 15 that the tests of this process share.
+pub(crate) fn postgres15() -> &'static ThrowawayPostgres {
+    &POSTGRES_15
+}
+
+/// The PostgreSQL 18 that the tests of this process share.
+pub(crate) fn postgres18() -> &'static ThrowawayPostgres {
+    &POSTGRES_18
+}
+
+/// A server of the test's own, to stop and kill.
+pub(crate) fn start(major: u16) -> ThrowawayPostgres {
+    start_with(major, &[])
+}
+
+/// The same with more settings.
+pub(crate) fn start_with(major: u16, settings: &[(&str, &str)]) -> ThrowawayPostgres {
+    let options = options(major, settings);
+    ThrowawayPostgres::start(&options).unwrap_or_else(|error| panic!("PostgreSQL {major}: {error:?}"))
+}
+
+/// What `start` starts from, for a test that changes more than settings.
+pub(crate) fn options(major: u16, settings: &[(&str, &str)]) -> Options {
+    let ours = [
+        ("max_connections", "200"),
+        ("max_wal_senders", "60"),
+        ("max_replication_slots", "60"),
+        ("shared_buffers", "32MB"),
+        ("log_replication_commands", "on"),
+    ];
+    let settings =
+        ours.iter().chain(settings).map(|(name, value)| ((*name).into(), (*value).into())).collect();
+    Options { release: Release::Major(major), skip_fsync: true, settings, ..Options::default() }
+}

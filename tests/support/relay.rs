@@ -1,0 +1,194 @@
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::wait::{DEADLINE, eventually, eventually_some};
+use super::watcher::{Watcher, signal};
+
+/// A connector's configuration: Debezium's keys, flat.
+pub(crate) type Config = Map<String, Value>;
+
+/// The real binary as a child process. Killed when this value is dropped or the test process ends; what it said is
+/// shown when the test fails.
+#[derive(Debug)]
+pub(crate) struct Relay {
+    process: Child,
+    watcher: Watcher,
+    stdout: Captured,
+    stderr: Captured,
+    exit: Option<ExitStatus>,
+}
+
+impl Relay {
+    /// `outboxd run -c FILE`, with the configuration in a file of its own.
+    pub(crate) fn start(config: &Config) -> Self {
+        Self::start_with(config, &[], &[])
+    }
+
+    /// The same, with more arguments and environment variables.
+    pub(crate) fn start_with(config: &Config, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        let watcher = Watcher::new("outboxd-relay-");
+        let file = watcher.folder().join("config.json");
+        fs::write(&file, serde_json::to_vec_pretty(config).unwrap()).unwrap();
+        let mut command = outboxd(&["run", "-c"]);
+        command.arg(file).args(arguments).envs(environment.iter().copied());
+        Self::spawn(&mut command, watcher)
+    }
+
+    /// Any other command, such as `check`; see [`Self::wait_for_exit`].
+    pub(crate) fn command(arguments: &[&str]) -> Self {
+        Self::spawn(&mut outboxd(arguments), Watcher::new("outboxd-command-"))
+    }
+
+    /// SIGTERM: drain, confirm, leave.
+    pub(crate) fn terminate(&mut self) {
+        signal(&self.process, "TERM");
+    }
+
+    /// SIGTERM, and the exit code; panics when it does not leave in time.
+    #[track_caller]
+    pub(crate) fn stop(mut self) -> i32 {
+        self.terminate();
+        self.wait_for_exit(DEADLINE)
+    }
+
+    /// SIGKILL, and waits until it is gone.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.reap();
+    }
+
+    /// SIGSTOP.
+    pub(crate) fn pause(&mut self) {
+        signal(&self.process, "STOP");
+    }
+
+    /// SIGCONT.
+    pub(crate) fn resume(&mut self) {
+        signal(&self.process, "CONT");
+    }
+
+    /// The process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Whether it has not left on its own.
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.process.try_wait().unwrap().is_none()
+    }
+
+    /// Waits until it leaves on its own; the exit code. Panics when a signal ended it.
+    #[track_caller]
+    pub(crate) fn wait_for_exit(&mut self, within: Duration) -> i32 {
+        eventually(within, "the relay has left", || !self.is_running());
+        let status = self.reap();
+        status.code().unwrap_or_else(|| panic!("{status}: {}", self.stderr()))
+    }
+
+    /// What it has said on standard error so far.
+    pub(crate) fn stderr(&self) -> String {
+        self.stderr.text()
+    }
+
+    /// What it has written on standard output so far.
+    pub(crate) fn stdout(&self) -> String {
+        self.stdout.text()
+    }
+
+    /// Waits until a line of standard error contains this; the line.
+    #[track_caller]
+    pub(crate) fn wait_for_stderr(&self, text: &str) -> String {
+        eventually_some(DEADLINE, &format!("standard error says {text:?}"), || {
+            self.stderr().lines().find(|line| line.contains(text)).map(str::to_owned)
+        })
+    }
+
+    fn spawn(command: &mut Command, mut watcher: Watcher) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        watcher.watch(&process);
+        let stdout = Captured::start(process.stdout.take().unwrap());
+        let stderr = Captured::start(process.stderr.take().unwrap());
+        Self { process, watcher, stdout, stderr, exit: None }
+    }
+
+    /// After this, everything it said has been captured.
+    fn reap(&mut self) -> ExitStatus {
+        if let Some(status) = self.exit {
+            return status;
+        }
+        let status = self.process.wait().unwrap();
+        self.watcher.release();
+        self.stdout.finish();
+        self.stderr.finish();
+        self.exit = Some(status);
+        status
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        if self.exit.is_none() {
+            self.kill();
+        }
+        if thread::panicking() {
+            eprintln!("the relay said:\n{}", self.stderr());
+        }
+    }
+}
+
+/// `outboxd` with nothing of ours in its environment that it would take as configuration.
+fn outboxd(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_outboxd"));
+    command.args(arguments).env("NO_COLOR", "1");
+    for (name, _) in std::env::vars_os() {
+        let foreign = name.to_string_lossy();
+        if ["OUTBOXD_", "DEBEZIUM_", "PG"].iter().any(|prefix| foreign.starts_with(prefix)) {
+            command.env_remove(&name);
+        }
+    }
+    command
+}
+
+/// What a pipe has brought so far.
+#[derive(Debug)]
+struct Captured {
+    text: Arc<Mutex<String>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Captured {
+    fn start(pipe: impl Read + Send + 'static) -> Self {
+        let text = Arc::new(Mutex::new(String::new()));
+        let shared = Arc::clone(&text);
+        let reader = thread::spawn(move || {
+            let mut pipe = BufReader::new(pipe);
+            let mut line = Vec::new();
+            while pipe.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
+                lock(&shared).push_str(&String::from_utf8_lossy(&line));
+                line.clear();
+            }
+        });
+        Self { text, reader: Some(reader) }
+    }
+
+    fn text(&self) -> String {
+        lock(&self.text).clone()
+    }
+
+    fn finish(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
+    }
+}
+
+fn lock(text: &Mutex<String>) -> std::sync::MutexGuard<'_, String> {
+    text.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,118 @@
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use outboxd::throwaway::ThrowawayPostgres;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Error, NoTls, Row};
+
+/// Where a database is.
+#[derive(Debug, Clone)]
+pub(crate) struct Address {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) user: String,
+    pub(crate) password: Option<String>,
+    pub(crate) database: String,
+}
+
+impl Address {
+    /// A database of this server.
+    pub(crate) fn of(server: &ThrowawayPostgres, database: &str) -> Self {
+        Self {
+            host: server.host().to_string(),
+            port: server.port(),
+            user: server.user().to_owned(),
+            password: server.password().map(|password| password.expose().to_owned()),
+            database: database.to_owned(),
+        }
+    }
+}
+
+/// A blocking SQL session, opened on the first statement and again when the server has closed it.
+#[derive(Debug)]
+pub(crate) struct Session {
+    address: Address,
+    runtime: Runtime,
+    connection: Mutex<Option<Connection>>,
+}
+
+impl Session {
+    pub(crate) fn new(address: Address) -> Self {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        Self { address, runtime, connection: Mutex::new(None) }
+    }
+
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Runs statements, all in one transaction unless they say otherwise.
+    #[track_caller]
+    pub(crate) fn execute(&self, sql: &str) {
+        self.with(async |client| client.batch_execute(sql).await)
+            .unwrap_or_else(|error| panic!("{error:?} in {sql}"));
+    }
+
+    /// Runs one query.
+    #[track_caller]
+    pub(crate) fn query(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Vec<Row> {
+        self.with(async |client| client.query(sql, parameters).await)
+            .unwrap_or_else(|error| panic!("{error:?} in {sql}"))
+    }
+
+    /// Runs statements that may fail.
+    pub(crate) fn try_execute(&self, sql: &str) -> Result<(), Error> {
+        self.with(async |client| client.batch_execute(sql).await)
+    }
+
+    /// Ends the session; the next statement opens another.
+    pub(crate) fn disconnect(&self) {
+        if let Some(Connection { client, driver }) = self.lock().take() {
+            drop(client);
+            drop(self.runtime.block_on(driver).unwrap());
+        }
+    }
+
+    fn with<T>(&self, run: impl AsyncFnOnce(&Client) -> Result<T, Error>) -> Result<T, Error> {
+        let mut current = self.lock();
+        self.runtime.block_on(async {
+            let connection = match current.take() {
+                Some(connection) if connection.is_alive().await => connection,
+                _ => self.connect().await?,
+            };
+            let result = run(&connection.client).await;
+            *current = Some(connection);
+            result
+        })
+    }
+
+    async fn connect(&self) -> Result<Connection, Error> {
+        let mut config = tokio_postgres::Config::new();
+        config.host(&self.address.host).port(self.address.port);
+        config.user(&self.address.user).dbname(&self.address.database);
+        if let Some(password) = &self.address.password {
+            config.password(password);
+        }
+        let (client, connection) = config.connect(NoTls).await?;
+        let driver = self.runtime.spawn(connection);
+        Ok(Connection { client, driver })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Connection>> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug)]
+struct Connection {
+    client: Client,
+    driver: JoinHandle<Result<(), Error>>,
+}
+
+impl Connection {
+    /// A server that went away is noticed by asking it only.
+    async fn is_alive(&self) -> bool {
+        self.client.batch_execute("").await.is_ok()
+    }
+}

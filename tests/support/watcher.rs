@@ -1,0 +1,68 @@
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Each line names the process to kill at the end; an empty one means none. A killed process that nobody reaps still
+/// takes signals, hence the limit on the wait.
+const SCRIPT: &str = r#"
+pid=
+while read -r line; do pid=$line; done
+if [ -n "$pid" ] && kill -s KILL "$pid"; then
+    ticks=100
+    while kill -0 "$pid" && [ "$ticks" -gt 0 ]; do ticks=$((ticks - 1)); sleep 0.05; done
+fi
+rm -rf "$1"
+"#;
+
+/// A folder and at most one process, both gone when this value is dropped or the test process dies, by SIGKILL too.
+#[derive(Debug)]
+pub(crate) struct Watcher {
+    shell: Child,
+    folder: PathBuf,
+}
+
+impl Watcher {
+    /// Makes the folder.
+    pub(crate) fn new(prefix: &str) -> Self {
+        let folder = tempfile::Builder::new().prefix(prefix).tempdir().unwrap();
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", SCRIPT, "watcher"]).arg(folder.path()).current_dir("/").process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let shell = command.spawn().unwrap();
+        Self { shell, folder: folder.keep() }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Kills this process at the end, instead of the one named before.
+    pub(crate) fn watch(&mut self, process: &Child) {
+        self.tell(&process.id().to_string());
+    }
+
+    /// The process has ended and is reaped: its id may be somebody else's from now on.
+    pub(crate) fn release(&mut self) {
+        self.tell("");
+    }
+
+    fn tell(&mut self, line: &str) {
+        writeln!(self.shell.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        drop(self.shell.stdin.take());
+        self.shell.wait().unwrap();
+    }
+}
+
+/// Sends a signal, by its name without SIG. The shell's own `kill`, for a machine without procps.
+pub(crate) fn signal(process: &Child, name: &str) {
+    let script = r#"kill -s "$1" "$2""#;
+    let status =
+        Command::new("/bin/sh").args(["-c", script, "kill", name, &process.id().to_string()]).status();
+    assert!(status.unwrap().success(), "cannot send SIG{name}");
+}
