@@ -13,9 +13,11 @@ use outboxd::throwaway::{Authentication, Options, StopMode, ThrowawayPostgres};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::BaseRecord;
 
+use crate::support::certificate::Authority;
 use crate::support::kafka::{Kafka, kafka};
 use crate::support::outbox::{Columns, Event, Outbox};
 use crate::support::postgres::{self, postgres15, postgres18};
+use crate::support::relay::Relay;
 use crate::support::session::{Address, Session};
 use crate::support::wait::{DEADLINE, eventually};
 
@@ -100,6 +102,21 @@ fn postgres_asks_for_the_password_with_scram() {
 }
 
 #[test]
+fn postgres_speaks_tls_with_the_certificate_it_is_given() {
+    let [authority, stranger] = ["ours", "somebody else's"].map(Authority::new);
+    let certificate = Some(authority.issue("localhost"));
+    let hba = vec!["hostnossl all all all reject".to_owned()];
+    let server =
+        ThrowawayPostgres::start(&Options { certificate, hba, ..postgres::options(18, &[]) }).unwrap();
+    let with = |root_cert| Session::new(Address { root_cert, ..Address::of(&server, "postgres") });
+    let rows =
+        with(Some(authority.pem())).query("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()", &[]);
+    assert!(rows[0].get::<_, bool>(0));
+    assert!(with(Some(stranger.pem())).try_execute("SELECT").is_err(), "an unknown authority");
+    assert!(with(None).try_execute("SELECT").is_err(), "plain text");
+}
+
+#[test]
 fn settings_that_postgres_refuses_are_shown() {
     let options = postgres::options(15, &[("wal_level", "telepathic")]);
     let error = ThrowawayPostgres::start(&options).unwrap_err();
@@ -146,6 +163,13 @@ fn kafka_keeps_its_data_through_a_kill_a_stop_and_a_pause() {
     let mut keys: Vec<_> = kafka.read("durable", 2).iter().map(|record| record.key().to_owned()).collect();
     keys.sort_unstable();
     assert_eq!(keys, ["1", "2"]);
+}
+
+#[test]
+fn the_binary_runs_and_leaves() {
+    let mut help = Relay::command(&["--help"]);
+    assert_eq!(help.wait_for_exit(DEADLINE), 0);
+    assert!(!help.is_running());
 }
 
 #[test]

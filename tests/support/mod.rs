@@ -13,6 +13,7 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub(crate) mod certificate;
 pub(crate) mod kafka;
 mod kafka_home;
 pub(crate) mod outbox;

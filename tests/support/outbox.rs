@@ -39,7 +39,8 @@ pub(crate) struct Event {
     pub(crate) aggregate_type: String,
     pub(crate) aggregate_id: String,
     pub(crate) event_type: String,
-    pub(crate) payload: String,
+    /// `None` is NULL, of which Debezium makes a tombstone.
+    pub(crate) payload: Option<String>,
 }
 
 impl Event {
@@ -50,7 +51,7 @@ impl Event {
             aggregate_type: aggregate_type.to_owned(),
             aggregate_id: aggregate_id.to_owned(),
             event_type: event_type.to_owned(),
-            payload: payload.to_owned(),
+            payload: Some(payload.to_owned()),
         }
     }
 }
@@ -135,12 +136,12 @@ impl Outbox {
                   AS event (id, kind, key, name, payload, position)
              ORDER BY position"
         );
-        let column = |value: fn(&Event) -> String| events.iter().map(value).collect::<Vec<_>>();
+        let column = |value: fn(&Event) -> Option<String>| events.iter().map(value).collect::<Vec<_>>();
         let columns = [
-            column(|event| event.id.to_string()),
-            column(|event| event.aggregate_type.clone()),
-            column(|event| event.aggregate_id.clone()),
-            column(|event| event.event_type.clone()),
+            column(|event| Some(event.id.to_string())),
+            column(|event| Some(event.aggregate_type.clone())),
+            column(|event| Some(event.aggregate_id.clone())),
+            column(|event| Some(event.event_type.clone())),
             column(|event| event.payload.clone()),
         ];
         let parameters: Vec<&(dyn ToSql + Sync)> = columns.iter().map(|c| c as &(dyn ToSql + Sync)).collect();

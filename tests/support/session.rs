@@ -1,8 +1,13 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use openssl::error::ErrorStack;
+use openssl::ssl::{SslConnector, SslMethod};
+use openssl::x509::X509;
 use outboxd::throwaway::ThrowawayPostgres;
+use postgres_openssl::MakeTlsConnector;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
+use tokio_postgres::config::SslMode;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, NoTls, Row};
 
@@ -14,6 +19,8 @@ pub(crate) struct Address {
     pub(crate) user: String,
     pub(crate) password: Option<String>,
     pub(crate) database: String,
+    /// PEM of the authorities; with it, only TLS will do, and the server's certificate must name the host.
+    pub(crate) root_cert: Option<String>,
 }
 
 impl Address {
@@ -25,6 +32,7 @@ impl Address {
             user: server.user().to_owned(),
             password: server.password().map(|password| password.expose().to_owned()),
             database: database.to_owned(),
+            root_cert: None,
         }
     }
 }
@@ -94,9 +102,13 @@ impl Session {
         if let Some(password) = &self.address.password {
             config.password(password);
         }
-        let (client, connection) = config.connect(NoTls).await?;
-        let driver = self.runtime.spawn(connection);
-        Ok(Connection { client, driver })
+        let Some(root_cert) = &self.address.root_cert else {
+            let (client, connection) = config.connect(NoTls).await?;
+            return Ok(Connection { client, driver: self.runtime.spawn(connection) });
+        };
+        let connector = verify_full(root_cert).unwrap();
+        let (client, connection) = config.ssl_mode(SslMode::Require).connect(connector).await?;
+        Ok(Connection { client, driver: self.runtime.spawn(connection) })
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Connection>> {
@@ -115,4 +127,12 @@ impl Connection {
     async fn is_alive(&self) -> bool {
         self.client.batch_execute("").await.is_ok()
     }
+}
+
+fn verify_full(root_cert: &str) -> Result<MakeTlsConnector, ErrorStack> {
+    let mut builder = SslConnector::builder(SslMethod::tls_client())?;
+    for authority in X509::stack_from_pem(root_cert.as_bytes())? {
+        builder.cert_store_mut().add_cert(authority)?;
+    }
+    Ok(MakeTlsConnector::new(builder.build()))
 }

@@ -3,14 +3,14 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Each line names the process to kill at the end; an empty one means none. A killed process that nobody reaps still
-/// takes signals, hence the limit on the wait.
+/// Each line names the process to kill at the end; an empty one means none. A process that is dead but not reaped has no
+/// command line any more.
 const SCRIPT: &str = r#"
 pid=
 while read -r line; do pid=$line; done
-if [ -n "$pid" ] && kill -s KILL "$pid"; then
-    ticks=100
-    while kill -0 "$pid" && [ "$ticks" -gt 0 ]; do ticks=$((ticks - 1)); sleep 0.05; done
+if [ -n "$pid" ]; then
+    kill -s KILL "$pid"
+    while grep -q . "/proc/$pid/cmdline"; do sleep 0.05; done
 fi
 rm -rf "$1"
 "#;
