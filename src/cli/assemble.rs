@@ -105,6 +105,11 @@ fn router(config: &Config) -> Result<EventRouter, AssembleError> {
     let options = EventRouterOptions::parse(&|option| config.transform_option(option))
         .map_err(|error| config.transform_error(&error.key, &error.reason))?;
     let run_id = config.extended_headers.then(|| uuid::Uuid::now_v7().to_string());
-    let context = EventContext { topic_prefix: config.topic_prefix.clone(), run_id, columns };
+    let context = EventContext {
+        option_prefix: config.transform_prefix(),
+        topic_prefix: config.topic_prefix.clone(),
+        run_id,
+        columns,
+    };
     Ok(EventRouter::new(options, converters, context)?)
 }

@@ -65,8 +65,14 @@ impl Config {
         }
     }
 
+    /// What stands before the EventRouter's options: `transforms.<alias>.`.
+    #[must_use]
+    pub fn transform_prefix(&self) -> String {
+        format!("transforms.{}.", self.router)
+    }
+
     fn transform_key(&self, option: &str) -> String {
-        format!("transforms.{}.{option}", self.router)
+        format!("{}{option}", self.transform_prefix())
     }
 
     fn invalid(&self, key: &str, reason: &str) -> ConfigError {

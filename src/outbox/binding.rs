@@ -78,7 +78,8 @@ impl Binding {
         let (Some(id), Some(key), Some(payload), Some(route), true) =
             (id, key, payload, route, self.problems.is_empty())
         else {
-            return Err(BindError { table: self.table, problems: self.problems });
+            let prefix = router.context.option_prefix.clone();
+            return Err(BindError { prefix, table: self.table, problems: self.problems });
         };
         let envelope = (!envelope.is_empty()).then(|| Envelope::new(&payload, envelope));
         let schema_prefix = format!("{}.{}", router.context.topic_prefix, self.table);

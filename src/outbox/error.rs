@@ -5,8 +5,10 @@ use crate::error::{Class, Diagnose, Exit};
 
 /// A table that cannot be an outbox with these options.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("table {table} {}", list(problems))]
+#[error("table {table} {}", list(prefix, problems))]
 pub struct BindError {
+    /// What stands before the options in the user's configuration: `transforms.outbox.`.
+    pub prefix: String,
     /// The table, with its schema.
     pub table: String,
     /// All that is wrong, in the order of the options.
@@ -14,10 +16,9 @@ pub struct BindError {
 }
 
 /// One thing that is wrong with a table.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BindProblem {
     /// The column is not there.
-    #[error("has no column \"{column}\" ({option})")]
     Missing {
         /// The option that names the column.
         option: &'static str,
@@ -27,7 +28,6 @@ pub enum BindProblem {
         nearest: Vec<String>,
     },
     /// The column is of the wrong type.
-    #[error("has a column \"{column}\" ({option}) that cannot be used: {reason}")]
     Unsuitable {
         /// The option that names the column.
         option: &'static str,
@@ -164,8 +164,7 @@ impl Diagnose for RouteError {
     }
 }
 
-const TOLERATE: &str = "errors.tolerance=all lets such rows pass; \
-                        errors.deadletterqueue.topic.name keeps them in a topic of their own";
+const TOLERATE: &str = "errors.tolerance=all passes over such rows, and counts and logs them";
 
 impl Diagnose for BindError {
     fn class(&self) -> Class {
@@ -177,29 +176,41 @@ impl Diagnose for BindError {
     }
 
     fn cure(&self) -> Option<String> {
-        let cures: Vec<String> = self.problems.iter().filter_map(BindProblem::cure).collect();
+        let cures: Vec<String> =
+            self.problems.iter().filter_map(|problem| problem.cure(&self.prefix)).collect();
         (!cures.is_empty()).then(|| cures.join("\n"))
     }
 }
 
 impl BindProblem {
-    fn cure(&self) -> Option<String> {
+    fn text(&self, prefix: &str) -> String {
+        match self {
+            Self::Missing { option, column, .. } => format!("has no column \"{column}\" ({prefix}{option})"),
+            Self::Unsuitable { option, column, reason } => {
+                format!("has a column \"{column}\" ({prefix}{option}) that cannot be used: {reason}")
+            }
+        }
+    }
+
+    fn cure(&self, prefix: &str) -> Option<String> {
         match self {
             Self::Missing { option, nearest, .. } if option.starts_with("table.fields.additional") => {
+                let columns = nearest.join(", ");
                 Some(format!(
-                    "name one of {} in {option}, or set table.field.additional.missing=ignore",
-                    nearest.join(", ")
+                    "name one of {columns} in {prefix}{option}, or set {prefix}table.field.additional.missing=ignore"
                 ))
             }
-            Self::Missing { option, nearest, .. } => {
-                Some(format!("{option}={}   (the table has {})", nearest.first()?, nearest.join(", ")))
-            }
+            Self::Missing { option, nearest, .. } => Some(format!(
+                "{prefix}{option}={}   (the table has {})",
+                nearest.first()?,
+                nearest.join(", ")
+            )),
             Self::Unsuitable { .. } => None,
         }
     }
 }
 
-fn list(problems: &[BindProblem]) -> String {
-    let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
+fn list(prefix: &str, problems: &[BindProblem]) -> String {
+    let texts: Vec<String> = problems.iter().map(|problem| problem.text(prefix)).collect();
     texts.join("; ")
 }

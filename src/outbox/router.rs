@@ -18,6 +18,8 @@ pub struct EventRouter(Arc<Router>);
 /// What the records tell of the connector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventContext {
+    /// What stands before the transform's options in the user's configuration, for errors: `transforms.outbox.`.
+    pub option_prefix: String,
     /// `topic.prefix`: begins the names of value schemas, and is the header `__debezium.context.connectorLogicalName`.
     pub topic_prefix: String,
     /// The id of this run for the `__debezium.context` headers; `None` leaves them out

@@ -194,7 +194,13 @@ fn config(options: &[(&str, &str)]) -> Map<String, Json> {
 fn router(case: &Map<String, Json>) -> EventRouter {
     let option = |key: &str| Some(case.get("config")?.get(key)?.as_str()?.to_owned());
     let run_id = option("extended.headers.enabled").map(|_| "RUN".to_owned());
-    let context = EventContext { topic_prefix: "srv".to_owned(), run_id, columns: ColumnOptions::default() };
+    let option_prefix = String::new();
+    let context = EventContext {
+        option_prefix,
+        topic_prefix: "srv".to_owned(),
+        run_id,
+        columns: ColumnOptions::default(),
+    };
     EventRouter::new(
         EventRouterOptions::parse(&option).unwrap(),
         Converters::parse(&option).unwrap(),
