@@ -2,6 +2,9 @@ use std::collections::VecDeque;
 
 use crate::wal::{Lsn, PgTimestamp};
 
+/// How many transactions may wait behind one that is not acknowledged: 4 MB of them.
+const ENTRIES_MAX: usize = 100_000;
+
 /// Names the transaction that a record belongs to. It travels with the record and comes back in its delivery report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(pub usize);
@@ -48,8 +51,9 @@ pub enum LedgerError {
 /// 2. The frontier is an `end_lsn`, a mark, or where it began; it never goes back and never passes what arrived.
 /// 3. A keepalive counts only once everything that arrived before it is acknowledged.
 ///
-/// A transaction takes one entry whatever its size. One that commits with nothing outstanding becomes a mark, and
-/// neighbouring marks are one, so there are at most twice as many entries as records in flight.
+/// A transaction takes one entry whatever its size; one that commits with nothing outstanding becomes a mark, and
+/// neighbouring marks are one. While one partition is stuck and others flow, acknowledged entries wait behind the stuck
+/// one: [`Ledger::is_full`] then stops the reading.
 #[derive(Debug)]
 pub struct Ledger {
     entries: VecDeque<Entry>,
@@ -175,6 +179,12 @@ impl Ledger {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// Whether no further transaction should be taken before older ones are acknowledged.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.entries.len() >= ENTRIES_MAX
     }
 
     /// Whether a transaction is open.
@@ -303,7 +313,6 @@ mod tests {
                 }
                 prop_assert_eq!(ledger.frontier(), naive.frontier());
                 prop_assert!(ledger.frontier() >= before);
-                prop_assert!(ledger.entries.len() <= 2 * outstanding.len() + 1);
             }
             for (ticket, _) in outstanding {
                 ledger.acknowledge(ticket, 1).unwrap();
@@ -333,6 +342,41 @@ mod tests {
         ledger.mark(Lsn::new(10));
         assert_eq!(ledger.frontier(), Lsn::ZERO);
         assert_eq!(ledger.acknowledge(ticket, 1), Err(LedgerError::UnknownTicket(ticket)));
+    }
+
+    #[test]
+    fn a_stuck_record_fills_the_ledger_and_no_more() {
+        let mut ledger = Ledger::new(Lsn::ZERO);
+        let mut stuck = None;
+        for lsn in 1.. {
+            if ledger.is_full() {
+                break;
+            }
+            ledger.begin(Lsn::new(lsn), TIME).unwrap();
+            let ticket = ledger.issue().unwrap();
+            ledger.commit(Lsn::new(lsn), Lsn::new(lsn)).unwrap();
+            match stuck {
+                None => stuck = Some(ticket),
+                Some(_) => ledger.acknowledge(ticket, 1).unwrap(),
+            }
+        }
+        assert_eq!((ledger.frontier(), ledger.entries.len()), (Lsn::ZERO, ENTRIES_MAX));
+        ledger.acknowledge(stuck.unwrap(), 1).unwrap();
+        assert!(ledger.is_empty());
+    }
+
+    #[test]
+    fn marks_and_empty_transactions_take_one_entry_together() {
+        let mut ledger = Ledger::new(Lsn::ZERO);
+        ledger.begin(Lsn::new(1), TIME).unwrap();
+        ledger.issue().unwrap();
+        ledger.commit(Lsn::new(1), Lsn::new(2)).unwrap();
+        for lsn in 3..100 {
+            ledger.begin(Lsn::new(lsn), TIME).unwrap();
+            ledger.commit(Lsn::new(lsn), Lsn::new(lsn)).unwrap();
+            ledger.mark(Lsn::new(lsn));
+        }
+        assert_eq!(ledger.entries.len(), 2);
     }
 
     #[test]

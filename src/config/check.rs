@@ -50,10 +50,7 @@ pub(super) fn ignore(notices: &mut Vec<Notice>, reason: &str, setting: &Setting)
 
 fn cure(row: &Row, setting: &Setting) -> String {
     match row.allowed().next() {
-        Some(allowed) => format!("set {}={allowed}, or remove it", setting.written).replace(
-            "snapshot.mode=no_data, or remove it",
-            "snapshot.mode=no_data; rows already in the table are then not sent",
-        ),
+        Some(allowed) => format!("set {}={allowed}", setting.written),
         None => format!("remove {}", setting.written),
     }
 }
@@ -68,9 +65,5 @@ fn unknown(key: &str, setting: &Setting, aliases: &[String]) -> Problem {
     };
     // The suggestion keeps the prefix that the key was written with.
     let prefix = setting.written.strip_suffix(key).unwrap_or_default();
-    Problem::UnknownKey {
-        key: setting.written.clone(),
-        origin: setting.origin.clone(),
-        nearest: nearest.map(|nearest| format!("{prefix}{nearest}")),
-    }
+    Problem::unknown(setting, nearest.map(|nearest| format!("{prefix}{nearest}")))
 }

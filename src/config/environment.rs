@@ -5,7 +5,7 @@
 use super::{keys, producer};
 
 /// Variables with our prefixes that configure something else: the program itself, images, launch scripts.
-const FOREIGN: [&str; 9] = [
+const FOREIGN: [&str; 10] = [
     "DEBEZIUM_CONFIG",
     "DEBEZIUM_HOME",
     "DEBEZIUM_OPTS",
@@ -13,6 +13,7 @@ const FOREIGN: [&str; 9] = [
     "DEBEZIUM_SERVER_VERSION",
     "DEBEZIUM_VERSION",
     "OUTBOXD_CONFIG",
+    "OUTBOXD_HTTP",
     "OUTBOXD_LOG",
     "OUTBOXD_LOG_FORMAT",
 ];

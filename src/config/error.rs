@@ -98,12 +98,10 @@ pub enum Problem {
     #[error("-X takes key=value, not {0:?}")]
     Override(String),
     /// A key nobody knows.
-    #[error("{origin}: nobody knows the key {key:?}")]
+    #[error("{}: nobody knows the key {:?}", said.origin, said.key)]
     UnknownKey {
-        /// The key, as it was written.
-        key: String,
-        /// Where.
-        origin: Origin,
+        /// What was said.
+        said: Box<Said>,
         /// The key that was meant, perhaps.
         nearest: Option<String>,
     },
@@ -116,26 +114,18 @@ pub enum Problem {
         nearest: Option<String>,
     },
     /// A value that its key does not take.
-    #[error("{origin}: {key}={value} is not allowed: {allowed}")]
+    #[error("{said} is not allowed: {allowed}")]
     InvalidValue {
-        /// The key, as it was written.
-        key: String,
-        /// Where.
-        origin: Origin,
-        /// The value, masked if it is a secret.
-        value: String,
+        /// What was said.
+        said: Box<Said>,
         /// What is allowed.
         allowed: String,
     },
     /// A value that Debezium takes and we must not: records would be lost or changed.
-    #[error("{origin}: {key}={value} cannot be honoured: {reason}")]
+    #[error("{said} cannot be honoured: {reason}")]
     Refused {
-        /// The key, as it was written.
-        key: String,
-        /// Where.
-        origin: Origin,
-        /// The value, masked if it is a secret.
-        value: String,
+        /// What was said.
+        said: Box<Said>,
         /// Why.
         reason: String,
         /// What to do instead.
@@ -152,35 +142,50 @@ pub enum Problem {
         lines: String,
     },
     /// A placeholder that cannot be resolved.
-    #[error("{origin}: the placeholder in {key} cannot be resolved")]
+    #[error("{}: the placeholder in {} cannot be resolved", said.origin, said.key)]
     Placeholder {
-        /// The key, as it was written.
-        key: String,
-        /// Where.
-        origin: Origin,
+        /// What was said.
+        said: Box<Said>,
         /// Why.
         source: PlaceholderError,
     },
 }
 
+/// What was said, as it may be shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// The key, as it was written.
+    pub key: String,
+    /// Where.
+    pub origin: Origin,
+    /// The value, masked if it is a secret.
+    pub value: String,
+}
+
+impl From<&Setting> for Box<Said> {
+    fn from(setting: &Setting) -> Self {
+        let (key, origin) = (setting.written.clone(), setting.origin.clone());
+        Self::new(Said { key, origin, value: setting.to_string() })
+    }
+}
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}={}", self.origin, self.key, self.value)
+    }
+}
+
 impl Problem {
     pub(super) fn invalid(setting: &Setting, allowed: impl Into<String>) -> Self {
-        Self::InvalidValue {
-            key: setting.written.clone(),
-            origin: setting.origin.clone(),
-            value: setting.to_string(),
-            allowed: allowed.into(),
-        }
+        Self::InvalidValue { said: setting.into(), allowed: allowed.into() }
     }
 
     pub(super) fn refused(setting: &Setting, reason: impl Into<String>, cure: impl Into<String>) -> Self {
-        Self::Refused {
-            key: setting.written.clone(),
-            origin: setting.origin.clone(),
-            value: setting.to_string(),
-            reason: reason.into(),
-            cure: cure.into(),
-        }
+        Self::Refused { said: setting.into(), reason: reason.into(), cure: cure.into() }
+    }
+
+    pub(super) fn unknown(setting: &Setting, nearest: Option<String>) -> Self {
+        Self::UnknownKey { said: setting.into(), nearest }
     }
 
     /// What to write instead.

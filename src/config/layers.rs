@@ -134,27 +134,27 @@ impl Layers {
     }
 
     fn say(&mut self, written: String, value: &str, origin: Origin, resolver: Resolver<'_>) {
-        let Resolved { mut value, provided } = match resolver.resolve(value) {
-            Ok(resolved) => resolved,
-            Err(source) => return self.problems.push(Problem::Placeholder { key: written, origin, source }),
-        };
-        if spelling::is_format(&written) {
-            match spelling::format_class(&value) {
-                Some(class) => class.clone_into(&mut value),
-                None => {
-                    let setting = Setting { written, value, origin, secret: provided };
-                    return self.problems.push(Problem::invalid(
-                        &setting,
-                        "it must be json, simplestring or binary; others are not available yet",
-                    ));
-                }
+        let mut setting =
+            Setting { secret: holds_secret(&written), value: value.to_owned(), written, origin };
+        match resolver.resolve(value) {
+            Ok(Resolved { value, provided }) => {
+                setting.secret |= provided;
+                setting.value = value;
+            }
+            Err(source) => {
+                let said = (&setting).into();
+                return self.problems.push(Problem::Placeholder { said, source });
             }
         }
-        for key in spelling::canonical(&written) {
-            let secret = provided || holds_secret(&key);
-            let setting =
-                Setting { written: written.clone(), value: value.clone(), origin: origin.clone(), secret };
-            self.settings.insert(key, setting);
+        if spelling::is_format(&setting.written) {
+            let Some(class) = spelling::format_class(&setting.value) else {
+                let allowed = "it must be json, simplestring or binary; others are not available yet";
+                return self.problems.push(Problem::invalid(&setting, allowed));
+            };
+            class.clone_into(&mut setting.value);
+        }
+        for key in spelling::canonical(&setting.written) {
+            self.settings.insert(key, setting.clone());
         }
     }
 

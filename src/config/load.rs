@@ -25,27 +25,12 @@ pub struct Config {
     pub connector_name: String,
     /// `extended.headers.enabled` (true): whether records carry `__debezium.context.*` headers.
     pub extended_headers: bool,
-    /// `skipped.operations` (`t`).
-    pub skipped_operations: SkippedOperations,
     /// What is to be told once: assumptions first, then keys that are not acted upon.
     pub notices: Vec<Notice>,
     /// Everything that was said.
     pub(super) settings: Settings,
     /// The EventRouter's alias.
     pub(super) router: String,
-}
-
-/// The operations that `skipped.operations` leaves out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SkippedOperations {
-    /// `c`: inserts; an outbox then sends nothing.
-    pub create: bool,
-    /// `u`.
-    pub update: bool,
-    /// `d`.
-    pub delete: bool,
-    /// `t`: the default.
-    pub truncate: bool,
 }
 
 impl Config {
@@ -75,7 +60,6 @@ impl Config {
             connector_name: connector_name(&settings, dialect, &parts.topic_prefix),
             topic_prefix: parts.topic_prefix,
             extended_headers: parts.extended_headers,
-            skipped_operations: parts.skipped_operations,
             notices,
             router: parts.router,
             settings,
@@ -90,7 +74,6 @@ struct Parts {
     relay: crate::relay::Options,
     topic_prefix: String,
     extended_headers: bool,
-    skipped_operations: SkippedOperations,
     router: String,
 }
 
@@ -109,7 +92,6 @@ impl Parts {
             relay: relay(reader),
             topic_prefix,
             extended_headers: reader.boolean("extended.headers.enabled", true),
-            skipped_operations: skipped_operations(reader),
             router,
         }
     }
@@ -121,7 +103,8 @@ fn connector_name(settings: &Settings, dialect: Dialect, topic_prefix: &str) -> 
 }
 
 fn topic_prefix(reader: &mut Reader<'_>) -> String {
-    let key = match (reader.filled("topic.prefix"), reader.filled("database.server.name")) {
+    let stand_in = reader.settings.get("database.server.name").filter(|name| !name.value.trim().is_empty());
+    let key = match (reader.filled("topic.prefix"), stand_in) {
         (None, Some(name)) => {
             reader.assume("topic.prefix", format!("database.server.name ({name}) stands in for it"));
             "database.server.name"
@@ -144,10 +127,14 @@ fn relay(reader: &mut Reader<'_>) -> crate::relay::Options {
         shutdown_timeout: reader.millis("outboxd.shutdown.timeout.ms", 0, Duration::from_secs(25)),
         startup_timeout: reader.patience("outboxd.startup.timeout.ms", Duration::from_secs(5)),
         retries_max: u32::try_from(retries).ok(),
+        tolerate_rows: reader.choice("errors.tolerance", &[("none", false), ("all", true)], false),
+        skipped: skipped_operations(reader),
     }
 }
 
-fn skipped_operations(reader: &mut Reader<'_>) -> SkippedOperations {
+fn skipped_operations(reader: &mut Reader<'_>) -> crate::relay::SkippedOperations {
+    use crate::relay::SkippedOperations;
+
     let mut skipped = SkippedOperations { create: false, update: false, delete: false, truncate: false };
     let Some(setting) = reader.settings.get("skipped.operations") else {
         return SkippedOperations { truncate: true, ..skipped };

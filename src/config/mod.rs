@@ -30,9 +30,9 @@ mod router;
 mod settings;
 mod spelling;
 
-pub use error::{ConfigError, Problem};
+pub use error::{ConfigError, Problem, Said};
 pub use layers::Sources;
-pub use load::{Config, SkippedOperations};
+pub use load::Config;
 pub use lookup::ConverterRole;
 pub use notice::{Notice, NoticeKind};
 pub use placeholder::PlaceholderError;

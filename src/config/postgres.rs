@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::postgres::{
     Autocreate, Options, PublicationOptions, PublishedOperations, ServerOptions, SlotName, SlotOptions,
-    SlotRetry, SslMode, TableOptions, TlsOptions,
+    SlotRetry, SnapshotMode, SnapshotOptions, SslMode, TableOptions, TlsOptions,
 };
 
 use super::error::Problem;
@@ -17,7 +17,6 @@ pub(super) fn options(
     connect_timeout: Duration,
 ) -> Result<Options, Problem> {
     check_plugin(reader);
-    check_snapshot(reader);
     let server = server(reader, connect_timeout);
     let slot = slot(reader);
     let publication = publication(reader, alias);
@@ -29,7 +28,8 @@ pub(super) fn options(
     };
     let status_interval = reader.millis("status.update.interval.ms", 1, Duration::from_secs(10));
     let message_bytes_max = reader.integer("outboxd.message.max.bytes", 1024..=i64::from(i32::MAX), 1 << 30);
-    Ok(Options { server, slot: slot?, publication, tables, status_interval, message_bytes_max })
+    let snapshot = snapshot(reader);
+    Ok(Options { server, slot: slot?, publication, tables, snapshot, status_interval, message_bytes_max })
 }
 
 fn server(reader: &mut Reader<'_>, connect_timeout: Duration) -> ServerOptions {
@@ -147,12 +147,30 @@ fn check_plugin(reader: &mut Reader<'_>) {
     }
 }
 
-/// Debezium's default would send the rows that are there; a mode that asks for it is refused by the table of keys.
-fn check_snapshot(reader: &mut Reader<'_>) {
-    if reader.filled("snapshot.mode").is_none() {
-        let text = "rows already in the table are not sent (Debezium's default is initial, which is not available yet)";
-        reader.assume("snapshot.mode", text);
+fn snapshot(reader: &mut Reader<'_>) -> SnapshotOptions {
+    let modes = [
+        ("initial", SnapshotMode::Initial),
+        ("always", SnapshotMode::Always),
+        ("initial_only", SnapshotMode::InitialOnly),
+        ("no_data", SnapshotMode::NoData),
+        ("never", SnapshotMode::NoData),
+        ("when_needed", SnapshotMode::WhenNeeded),
+    ];
+    const OVERRIDES: &str = "snapshot.select.statement.overrides";
+    let mut overrides = Vec::new();
+    for table in
+        reader.text(OVERRIDES).unwrap_or_default().split(',').map(str::trim).filter(|t| !t.is_empty())
+    {
+        let key = format!("{OVERRIDES}.{table}");
+        match reader.filled(&key) {
+            Some(statement) => overrides.push((table.to_owned(), statement.to_owned())),
+            None => {
+                let lines = [(key.as_str(), "SELECT * FROM … WHERE …")];
+                reader.missing(&key, "snapshot.select.statement.overrides names this table", &lines);
+            }
+        }
     }
+    SnapshotOptions { mode: reader.choice("snapshot.mode", &modes, SnapshotMode::default()), overrides }
 }
 
 /// Statements between semicolons, where two make one.

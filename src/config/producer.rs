@@ -163,11 +163,7 @@ fn integer(row: &Row, value: &str) -> Option<i64> {
 fn unknown(client: &str, setting: &Setting) -> Problem {
     let prefix = setting.written.strip_suffix(client).unwrap_or("producer.");
     let nearest = keys::closest(client, known().map(str::to_owned));
-    Problem::UnknownKey {
-        key: setting.written.clone(),
-        origin: setting.origin.clone(),
-        nearest: nearest.map(|nearest| format!("{prefix}{nearest}")),
-    }
+    Problem::unknown(setting, nearest.map(|nearest| format!("{prefix}{nearest}")))
 }
 
 #[cfg(test)]

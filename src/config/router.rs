@@ -56,7 +56,11 @@ fn is_event_router(class: &str) -> bool {
 }
 
 fn is_about_type(problem: &Problem) -> bool {
-    let (Problem::Missing { key, .. } | Problem::Refused { key, .. }) = problem else { return false };
+    let key = match problem {
+        Problem::Missing { key, .. } => key,
+        Problem::Refused { said, .. } => &said.key,
+        _ => return false,
+    };
     key.contains("transforms.") && key.ends_with(".type")
 }
 

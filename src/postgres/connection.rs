@@ -4,6 +4,7 @@ use bytes::BytesMut;
 use postgres_protocol::message::frontend;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use super::login::Mode;
 use super::socket::{self, Transport};
 use super::tls::Tls;
 use super::{Error, ServerOptions, SslMode, login};
@@ -23,7 +24,7 @@ pub struct Connection {
 pub type Rows = Vec<Vec<Option<String>>>;
 
 impl Connection {
-    /// Connects and logs in.
+    /// Connects to a walsender and logs in.
     ///
     /// # Errors
     /// When the server cannot be reached, TLS fails, or the login is refused.
@@ -33,37 +34,38 @@ impl Connection {
         application: &str,
         message_bytes_max: usize,
     ) -> Result<Self, Error> {
-        match Self::open_in_mode(options, tls, options.tls.mode, application, message_bytes_max).await {
-            // `allow` is "TLS only when plain text is refused".
-            Err(Error::Login { .. }) if options.tls.mode == SslMode::Allow => {
-                Self::open_in_mode(options, tls, SslMode::Require, application, message_bytes_max).await
-            }
-            outcome => outcome,
-        }
+        Self::open_as(Mode::Replication, options, tls, application, message_bytes_max).await
     }
 
-    async fn open_in_mode(
+    pub(super) async fn open_as(
+        mode: Mode,
         options: &ServerOptions,
         tls: &TlsSetup,
-        mode: SslMode,
         application: &str,
         message_bytes_max: usize,
     ) -> Result<Self, Error> {
-        let socket = socket::connect(options, &tls.0, mode).await?;
-        let mut connection = Self {
-            transport: socket.transport,
-            input: ReceiveBuffer::new(message_bytes_max),
-            output: BytesMut::new(),
-            backend: 0,
-            position: Lsn::ZERO,
+        let attempt = |tls_mode| async move {
+            let socket = socket::connect(options, &tls.0, tls_mode).await?;
+            let mut connection = Self {
+                transport: socket.transport,
+                input: ReceiveBuffer::new(message_bytes_max),
+                output: BytesMut::new(),
+                backend: 0,
+                position: Lsn::ZERO,
+            };
+            let logging_in =
+                login::log_in(&mut connection, options, application, mode, socket.server_end_point);
+            let seconds = options.connect_timeout.as_secs();
+            let overdue = |_| Error::Timeout { doing: "logging in".to_owned(), seconds };
+            connection.backend =
+                tokio::time::timeout(options.connect_timeout, logging_in).await.map_err(overdue)??;
+            Ok(connection)
         };
-        let server_end_point = socket.server_end_point;
-        let logging_in = login::log_in(&mut connection, options, application, server_end_point);
-        connection.backend =
-            tokio::time::timeout(options.connect_timeout, logging_in).await.map_err(|_| {
-                Error::Timeout { doing: "logging in".to_owned(), seconds: options.connect_timeout.as_secs() }
-            })??;
-        Ok(connection)
+        match attempt(options.tls.mode).await {
+            // `allow` is "TLS only when plain text is refused".
+            Err(Error::Login { .. }) if options.tls.mode == SslMode::Allow => attempt(SslMode::Require).await,
+            outcome => outcome,
+        }
     }
 
     /// The process id of our walsender.
@@ -172,9 +174,9 @@ impl Connection {
         self.transport.flush().await.map_err(|source| Error::Broken { doing: DOING, source })
     }
 
-    /// Remembers how far the stream was read, for error messages.
-    pub(super) const fn at(&mut self, position: Lsn) {
-        self.position = position;
+    /// Remembers how far the stream was read, for error messages. Some messages carry `0/0`.
+    pub(super) fn at(&mut self, position: Lsn) {
+        self.position = self.position.max(position);
     }
 
     /// How far the stream was read.

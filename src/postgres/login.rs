@@ -9,8 +9,7 @@ const SCRAM: &str = "SCRAM-SHA-256";
 const SCRAM_PLUS: &str = "SCRAM-SHA-256-PLUS";
 
 /// Session settings that decide the text form of values, and those that would end a long-lived session.
-const SESSION: [(&str, &str); 10] = [
-    ("replication", "database"),
+const SESSION: [(&str, &str); 9] = [
     ("client_encoding", "UTF8"),
     ("DateStyle", "ISO"),
     ("IntervalStyle", "postgres"),
@@ -22,20 +21,31 @@ const SESSION: [(&str, &str); 10] = [
     ("idle_session_timeout", "0"),
 ];
 
-/// Logs in to a walsender: startup message, authentication, and everything up to ReadyForQuery.
+/// Which kind of backend is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// A walsender bound to a database.
+    Replication,
+    /// An ordinary backend.
+    Sql,
+}
+
+/// Logs in: startup message, authentication, and everything up to ReadyForQuery.
 pub(super) async fn log_in(
     connection: &mut Connection,
     options: &ServerOptions,
     application: &str,
+    mode: Mode,
     server_end_point: Option<Vec<u8>>,
 ) -> Result<i32, Error> {
     let login = Login { options, server_end_point };
+    let replication = (mode == Mode::Replication).then_some(("replication", "database"));
     let identity = [
         ("user", options.user.as_str()),
         ("database", options.database.as_str()),
         ("application_name", application),
     ];
-    let parameters = identity.into_iter().chain(SESSION);
+    let parameters = identity.into_iter().chain(replication).chain(SESSION);
     connection.send(|out| frontend::startup_message(parameters, out)).await?;
     login.authenticate(connection).await?;
     login.until_ready(connection).await

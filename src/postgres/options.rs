@@ -14,6 +14,8 @@ pub struct Options {
     pub publication: PublicationOptions,
     /// What is captured.
     pub tables: TableOptions,
+    /// Whether rows that are already there are sent.
+    pub snapshot: SnapshotOptions,
     /// `status.update.interval.ms` (default 10 s): how often the walsender hears from us at least.
     pub status_interval: Duration,
     /// `outboxd.message.max.bytes` (default 1 GiB): a larger protocol message ends the connection.
@@ -228,4 +230,29 @@ pub struct TableOptions {
     pub table_include: Vec<String>,
     /// `table.exclude.list`.
     pub table_exclude: Vec<String>,
+}
+
+/// Whether rows that are already in the table are sent, and which.
+#[derive(Debug, Clone, Default)]
+pub struct SnapshotOptions {
+    /// `snapshot.mode` (initial).
+    pub mode: SnapshotMode,
+    /// `snapshot.select.statement.overrides`: a table (`schema.table`) and the SELECT that reads it.
+    pub overrides: Vec<(String, String)>,
+}
+
+/// `snapshot.mode`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SnapshotMode {
+    /// Once: when there is no slot yet.
+    #[default]
+    Initial,
+    /// At every start of the process.
+    Always,
+    /// Once, and then stop; no slot is made.
+    InitialOnly,
+    /// Never (`never` in older versions).
+    NoData,
+    /// When there is no slot, or the slot has lost WAL.
+    WhenNeeded,
 }

@@ -1,12 +1,13 @@
 use std::time::Duration;
 
+use postgres_protocol::escape::escape_identifier;
 use tokio::time::timeout;
 
 use super::catalog::SlotFacts;
 use super::connection::Connection;
 use super::sql::Sql;
 use super::{Error, SlotHolder, SlotOptions};
-use crate::replication::CreateSlot;
+use crate::replication::{CreateSlot, SlotKind};
 use crate::wal::Lsn;
 
 /// Creating a slot waits for every transaction that is running; Debezium's `internal.create.slot.command.timeout`.
@@ -22,6 +23,16 @@ pub struct Slot {
     pub confirmed_flush_lsn: Lsn,
     /// Whether this start made it.
     pub created: bool,
+}
+
+/// A temporary slot, and the snapshot that shows exactly what was committed before its consistent point.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotSlot {
+    name: String,
+    /// Where the stream will begin.
+    pub consistent_point: Lsn,
+    /// The snapshot's name, for `SET TRANSACTION SNAPSHOT`.
+    pub snapshot: String,
 }
 
 impl SlotOptions {
@@ -81,15 +92,75 @@ impl SlotOptions {
         sql: &Sql,
         version_num: i32,
     ) -> Result<Slot, Error> {
+        self.check_failover(version_num)?;
+        let kind = SlotKind::Permanent { failover: self.failover };
+        let (confirmed_flush_lsn, _) = self.create_slot(self.name.as_str(), kind, connection, sql).await?;
+        Ok(Slot { confirmed_flush_lsn, created: true })
+    }
+
+    /// Makes a temporary slot, and the snapshot that shows exactly what was committed before it.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub async fn create_with_snapshot(
+        &self,
+        connection: &mut Connection,
+        sql: &Sql,
+        version_num: i32,
+    ) -> Result<SnapshotSlot, Error> {
+        self.check_failover(version_num)?;
+        // Several instances may try at once; each has a temporary slot of its own.
+        let name = format!("{:.40}_snapshot_{}", self.name.as_str(), connection.backend());
+        let (consistent_point, snapshot) =
+            self.create_slot(&name, SlotKind::TemporaryWithSnapshot, connection, sql).await?;
+        let snapshot =
+            snapshot.ok_or(Error::Unexpected { message: "answer".to_owned(), doing: "creating the slot" })?;
+        Ok(SnapshotSlot { name, consistent_point, snapshot })
+    }
+
+    /// Turns the temporary slot into the lasting one, at the same position. The lasting slot therefore exists only once
+    /// the snapshot has been sent: a crash before leaves nothing, and the next start takes a new snapshot.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub async fn keep(
+        &self,
+        temporary: &SnapshotSlot,
+        connection: &mut Connection,
+        sql: &Sql,
+    ) -> Result<Slot, Error> {
         let name = self.name.as_str();
+        let copy = "select pg_copy_logical_replication_slot($1, $2, false)";
+        sql.query("keeping the slot of the snapshot", copy, &[&temporary.name, &name]).await?;
+        if self.failover {
+            let alter = format!("ALTER_REPLICATION_SLOT {} (FAILOVER true)", escape_identifier(name));
+            connection.command("making the slot a failover slot", &alter).await?;
+        }
+        let drop = format!("DROP_REPLICATION_SLOT {}", escape_identifier(&temporary.name));
+        connection.command("dropping the temporary slot", &drop).await?;
+        Ok(Slot { confirmed_flush_lsn: temporary.consistent_point, created: true })
+    }
+
+    fn check_failover(&self, version_num: i32) -> Result<(), Error> {
         if self.failover && version_num < FAILOVER_VERSION_NUM {
             return Err(Error::Precondition {
                 problem: "slot.failover=true needs PostgreSQL 17 or later".to_owned(),
                 cure: "remove slot.failover".to_owned(),
             });
         }
-        let command = CreateSlot { slot: name, failover: self.failover }.text();
-        let doing = format!("creating replication slot {name:?}");
+        Ok(())
+    }
+
+    /// The consistent point, and the name of the exported snapshot when there is one.
+    async fn create_slot(
+        &self,
+        name: &str,
+        kind: SlotKind,
+        connection: &mut Connection,
+        sql: &Sql,
+    ) -> Result<(Lsn, Option<String>), Error> {
+        let command = CreateSlot { slot: name, kind }.text();
+        let doing = format!("creating replication slot {:?}", self.name.as_str());
         let backend = connection.backend();
         let Ok(outcome) = timeout(CREATE_TIMEOUT, connection.command(&doing, &command)).await else {
             // Dropping the connection alone would leave the server waiting; cancelled, it leaves no slot behind.
@@ -97,12 +168,11 @@ impl SlotOptions {
                 .await?;
             return Err(Error::Timeout { doing, seconds: CREATE_TIMEOUT.as_secs() });
         };
-        let rows = outcome?;
-        let consistent_point = rows.first().and_then(|row| row.get(1)).and_then(Option::as_deref);
-        let confirmed_flush_lsn = consistent_point
-            .and_then(|text| text.parse().ok())
+        let mut columns = outcome?.into_iter().next().unwrap_or_default().into_iter().skip(1);
+        let consistent_point = columns.next().flatten().and_then(|text| text.parse().ok());
+        let lsn = consistent_point
             .ok_or(Error::Unexpected { message: "answer".to_owned(), doing: "creating the slot" })?;
-        Ok(Slot { confirmed_flush_lsn, created: true })
+        Ok((lsn, columns.next().flatten()))
     }
 
     /// Drops the slot (`slot.drop.on.stop`, or after a later step of this start failed).

@@ -42,7 +42,7 @@ impl ReplicationStream {
     }
 
     /// Remembers how far the stream was read, for error messages.
-    pub const fn passed(&mut self, lsn: Lsn) {
+    pub fn passed(&mut self, lsn: Lsn) {
         self.connection.at(lsn);
     }
 

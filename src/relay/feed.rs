@@ -1,8 +1,9 @@
 use std::collections::HashMap;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use super::Error;
+use super::{Error, Options, SkippedOperations};
 use crate::ack::{Ledger, Window};
+use crate::error::chain;
 use crate::kafka::{self, Delivered, Producer, Rejection, Reports};
 use crate::outbox::{Encoder, InvalidOperation, OutboxTable, RouteContext};
 use crate::pgoutput::{Begin, Commit, Message, Relation, Tuple, UnknownRelation};
@@ -24,6 +25,8 @@ pub(super) enum Table {
 pub(super) struct Feed<'p> {
     producer: &'p Producer,
     metrics: &'p Metrics,
+    tolerate_rows: bool,
+    skipped: SkippedOperations,
     topics: TopicTally,
     assembler: Assembler,
     tables: HashMap<Oid, Table>,
@@ -56,13 +59,16 @@ impl<'p> Feed<'p> {
     pub(super) fn new(
         producer: &'p Producer,
         metrics: &'p Metrics,
-        window: Window,
+        options: &Options,
         confirmed: Lsn,
         acknowledged: Lsn,
     ) -> Self {
+        let window = Window::new(options.inflight_records_max, options.inflight_bytes_max);
         Self {
             producer,
             metrics,
+            tolerate_rows: options.tolerate_rows,
+            skipped: options.skipped,
             topics: metrics.topic_tally(),
             assembler: Assembler::default(),
             tables: HashMap::new(),
@@ -152,8 +158,8 @@ impl<'p> Feed<'p> {
     }
 
     /// Whether a further record may be handed over.
-    pub(super) const fn has_room(&self) -> bool {
-        self.window.has_room()
+    pub(super) fn has_room(&self) -> bool {
+        self.window.has_room() && !self.ledger.is_full()
     }
 
     /// What is in flight.
@@ -191,16 +197,23 @@ impl<'p> Feed<'p> {
             return Ok(());
         };
         self.metrics.changes(Change::Insert, 1);
-        if self.passing {
-            self.metrics.skipped("acknowledged", 1);
+        if let Some(reason) = self.skip_reason() {
+            self.metrics.skipped(reason, 1);
             return Ok(());
         }
         let now = SystemTime::now();
         let context = RouteContext { now_ms: unix_ms(now) };
-        let routed = table.route(row, context, &mut self.encoder).map_err(|source| {
-            self.metrics.event_error("route");
-            Error::Row { table: table.name().to_owned(), position, source: Box::new(source) }
-        })?;
+        let routed = match table.route(row, context, &mut self.encoder) {
+            Ok(routed) => routed,
+            Err(source) => {
+                self.metrics.event_error("route");
+                let table = table.name().to_owned();
+                return tolerate(
+                    self.tolerate_rows,
+                    Error::Row { table, position, source: Box::new(source) },
+                );
+            }
+        };
         let record = routed.as_record();
         let ticket = self.ledger.issue()?;
         if let Err(rejection) = self.producer.send(&record, ticket) {
@@ -214,6 +227,15 @@ impl<'p> Feed<'p> {
         Ok(())
     }
 
+    /// Why inserts make no event just now.
+    const fn skip_reason(&self) -> Option<&'static str> {
+        match (self.passing, self.skipped.create) {
+            (true, _) => Some("acknowledged"),
+            (false, true) => Some("skipped.operations"),
+            (false, false) => None,
+        }
+    }
+
     fn update(&mut self, relation: Oid) -> Result<(), Error> {
         let EventPosition { commit_lsn, .. } = self.assembler.next_position()?;
         let Table::Outbox(table) = self.tables.get(&relation).ok_or(UnknownRelation(relation))? else {
@@ -221,13 +243,16 @@ impl<'p> Feed<'p> {
         };
         self.metrics.changes(Change::Update, 1);
         self.metrics.skipped("update", 1);
+        if self.skipped.update {
+            return Ok(());
+        }
         let name = table.name();
         match table.on_update() {
             InvalidOperation::Warn => {
-                tracing::warn!(table = name, %commit_lsn, "an outbox row was updated: not sent")
+                tracing::warn!(table = name, %commit_lsn, "an outbox row was updated: not sent");
             }
             InvalidOperation::Error => {
-                tracing::error!(table = name, %commit_lsn, "an outbox row was updated: not sent")
+                tracing::error!(table = name, %commit_lsn, "an outbox row was updated: not sent");
             }
             InvalidOperation::Fatal => return Err(Error::Updated { table: name.to_owned(), commit_lsn }),
         }
@@ -255,6 +280,15 @@ impl<'p> Feed<'p> {
         self.events = self.events.saturating_add(records_acknowledged);
         Ok(())
     }
+}
+
+/// `errors.tolerance`: the row is told of and passed over, or it ends the relay.
+fn tolerate(tolerated: bool, error: Error) -> Result<(), Error> {
+    if !tolerated {
+        return Err(error);
+    }
+    tracing::error!(error = chain(&error), "a row is passed over: errors.tolerance=all");
+    Ok(())
 }
 
 fn refused(commit_lsn: Lsn, rejection: Rejection) -> Error {

@@ -2,12 +2,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::Error;
-use super::preflight::{APPLICATION, Capture, Preflight};
+use super::preflight::{APPLICATION, Capture, Preflight, application};
+use super::snapshot::Snapshot;
 use super::supervisor::RelayParts;
 use crate::outbox::EventRouter;
-use crate::postgres::{self, Connection, Publication, ReplicationStream, Slot, SlotHolder, Sql, TlsSetup};
+use crate::postgres::{
+    self, Connection, Publication, ReplicationStream, Slot, SlotHolder, SnapshotMode, SnapshotSlot, Sql,
+    TlsSetup,
+};
 use crate::replication::StartReplication;
-use crate::telemetry::{Component, Status};
+use crate::telemetry::{Component, Metrics, Status};
 use crate::wal::{Lsn, SystemId, TimelineId};
 
 /// A started stream, and what it stands on.
@@ -36,72 +40,131 @@ struct Made {
     slot: bool,
 }
 
-impl Link {
-    /// Connects, checks, makes or adopts publication and slot, and starts the stream. If it fails, what it made is
-    /// undone: a failed start leaves nothing behind.
-    pub(super) async fn open(
-        parts: &RelayParts,
-        tls: &TlsSetup,
-        status: &Status,
-        slot_was_there: bool,
-    ) -> Result<Self, Error> {
-        let preflight = Preflight::reach(&parts.postgres, tls).await?;
-        status.up(Component::Postgres, Instant::now());
-        let capture = preflight.capture(&parts.tables, &parts.router).await?;
+/// What opening a link needs besides the servers.
+#[derive(Clone, Copy)]
+pub(super) struct Opening<'o> {
+    pub(super) parts: &'o RelayParts,
+    pub(super) tls: &'o TlsSetup,
+    pub(super) status: &'o Status,
+    pub(super) metrics: &'o Metrics,
+    /// The slot was there earlier in this process; the start is over.
+    pub(super) again: bool,
+}
+
+/// What an opening has come to.
+pub(super) enum Opened {
+    /// The stream has started.
+    Link(Box<Link>),
+    /// `snapshot.mode=initial_only`: the snapshot is sent and nothing is to follow.
+    SnapshotOnly,
+}
+
+impl Opening<'_> {
+    /// Connects, checks, makes or adopts publication and slot, sends the snapshot if there is to be one, and starts
+    /// the stream. If it fails, what it made is undone: a failed start leaves nothing behind.
+    pub(super) async fn open(self) -> Result<Opened, Error> {
+        let preflight = Preflight::reach(&self.parts.postgres, self.tls).await?;
+        self.status.up(Component::Postgres, Instant::now());
+        let capture = preflight.capture(&self.parts.tables, &self.parts.router).await?;
         let mut made = Made::default();
         let sql = Arc::clone(&preflight.sql);
-        match Self::prepare(parts, preflight, capture, slot_was_there, &mut made).await {
-            Ok(link) => Ok(link),
+        match self.prepare(preflight, capture, &mut made).await {
+            Ok(opened) => Ok(opened),
             Err(error) => {
-                undo(parts, &sql, made).await;
+                undo(self.parts, &sql, made).await;
                 Err(error)
             }
         }
     }
 
     async fn prepare(
-        parts: &RelayParts,
+        self,
         mut preflight: Preflight,
         capture: Capture,
-        slot_was_there: bool,
         made: &mut Made,
-    ) -> Result<Self, Error> {
-        let options = &parts.postgres;
+    ) -> Result<Opened, Error> {
+        let options = &self.parts.postgres;
+        if options.snapshot.mode == SnapshotMode::InitialOnly {
+            self.snapshot(&preflight, &capture, None).await?;
+            return Ok(Opened::SnapshotOnly);
+        }
         let tables: Vec<_> = capture.tables.iter().collect();
         let publication = options.publication.ensure(&preflight.sql, &tables).await?;
         made.publication = publication == Publication::Created;
-        let slot = ensure_slot(options, &mut preflight, slot_was_there).await?;
-        made.slot = slot.created;
+        let slot = self.ensure_slot(&mut preflight, &capture, made).await?;
         tell(options, publication, slot);
         let stream = start(options, preflight.connection, &preflight.sql).await?;
-        Ok(Self {
+        Ok(Opened::Link(Box::new(Link {
             stream,
             sql: preflight.sql,
             confirmed: slot.confirmed_flush_lsn,
             origin: Origin { system_id: preflight.system_id, timeline: preflight.timeline },
             capture,
             wal_sender_timeout_ms: preflight.server.wal_sender_timeout_ms,
-        })
+        })))
+    }
+
+    /// Adopts the slot or makes it; a new one begins with the snapshot, if there is to be one.
+    async fn ensure_slot(
+        self,
+        preflight: &mut Preflight,
+        capture: &Capture,
+        made: &mut Made,
+    ) -> Result<Slot, Error> {
+        let options = &self.parts.postgres;
+        let mode = options.snapshot.mode;
+        if let Some(facts) = preflight.sql.slot(&options.slot.name).await? {
+            match options.slot.adopt(&facts, &options.server.database) {
+                Err(postgres::Error::SlotLost { reason, .. }) if mode == SnapshotMode::WhenNeeded => {
+                    tracing::warn!(slot = %options.slot.name, reason, "the slot is lost: beginning anew with a snapshot");
+                    options.slot.drop_slot(&preflight.sql).await?;
+                }
+                adopted => {
+                    let slot = adopted?;
+                    if mode == SnapshotMode::Always && !self.again {
+                        self.snapshot(preflight, capture, None).await?;
+                    }
+                    return Ok(slot);
+                }
+            }
+        } else if self.again {
+            return Err(options.slot.vanished().into());
+        }
+        let version_num = preflight.server.version_num;
+        if mode == SnapshotMode::NoData {
+            let slot = options.slot.create(&mut preflight.connection, &preflight.sql, version_num).await?;
+            made.slot = true;
+            return Ok(slot);
+        }
+        let temporary =
+            options.slot.create_with_snapshot(&mut preflight.connection, &preflight.sql, version_num).await?;
+        self.snapshot(preflight, capture, Some(&temporary)).await?;
+        let slot = options.slot.keep(&temporary, &mut preflight.connection, &preflight.sql).await?;
+        made.slot = true;
+        Ok(slot)
+    }
+
+    /// Sends what is in the captured tables: as the slot's own snapshot shows it, or as it is now.
+    async fn snapshot(
+        self,
+        preflight: &Preflight,
+        capture: &Capture,
+        slot: Option<&SnapshotSlot>,
+    ) -> Result<(), Error> {
+        let application = application(&self.parts.postgres);
+        let at = slot.map_or(Lsn::ZERO, |slot| slot.consistent_point);
+        let exported = slot.map(|slot| slot.snapshot.as_str());
+        tracing::info!(lsn = %at, "snapshot begins");
+        let snapshot = Snapshot::new(self.parts, self.status, self.metrics, at);
+        let rows = snapshot.send(&capture.tables, &preflight.sql, self.tls, &application, exported).await?;
+        tracing::info!(rows, lsn = %at, "snapshot sent and acknowledged");
+        Ok(())
     }
 }
 
 /// Whether the slot's holder is another instance of ours: then we stand by, and the slot is the lease.
 pub(super) fn is_our_own(holder: &SlotHolder) -> bool {
     holder.application.starts_with(APPLICATION)
-}
-
-async fn ensure_slot(
-    options: &postgres::Options,
-    preflight: &mut Preflight,
-    was_there: bool,
-) -> Result<Slot, postgres::Error> {
-    match preflight.sql.slot(&options.slot.name).await? {
-        Some(facts) => options.slot.adopt(&facts, &options.server.database),
-        None if was_there => Err(options.slot.vanished()),
-        None => {
-            options.slot.create(&mut preflight.connection, &preflight.sql, preflight.server.version_num).await
-        }
-    }
 }
 
 /// Starts the stream. A refusal is read again from the slot's own row, which tells more than the server's words.
@@ -135,7 +198,7 @@ fn tell(options: &postgres::Options, publication: Publication, slot: Slot) {
             tracing::info!(publication = publication_name, undo = "DROP PUBLICATION", "publication created");
         }
         Publication::Altered => {
-            tracing::info!(publication = publication_name, "tables added to the publication")
+            tracing::info!(publication = publication_name, "tables added to the publication");
         }
     }
     if slot.created {

@@ -12,10 +12,11 @@ mod link;
 mod options;
 mod preflight;
 mod session;
+mod snapshot;
 mod supervisor;
 mod watcher;
 
 pub use error::Error;
-pub use options::Options;
+pub use options::{Options, SkippedOperations};
 pub use preflight::{Capture, Preflight};
 pub use supervisor::{Relay, RelayParts};

@@ -13,4 +13,21 @@ pub struct Options {
     pub startup_timeout: Option<Duration>,
     /// `errors.max.retries` (-1, unlimited): how often a broken connection is mended before the process gives up.
     pub retries_max: Option<u32>,
+    /// `errors.tolerance=all`: a row that cannot be routed or converted is logged, counted and passed over.
+    pub tolerate_rows: bool,
+    /// `skipped.operations`.
+    pub skipped: SkippedOperations,
+}
+
+/// The operations that `skipped.operations` leaves out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SkippedOperations {
+    /// `c`: inserts; an outbox then sends nothing.
+    pub create: bool,
+    /// `u`.
+    pub update: bool,
+    /// `d`.
+    pub delete: bool,
+    /// `t`: the default.
+    pub truncate: bool,
 }

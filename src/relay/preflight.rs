@@ -12,6 +12,11 @@ const OLDEST_VERSION_NUM: i32 = 140_000;
 /// What `application_name` our sessions carry begins with; it tells a second instance from a foreign program.
 pub(super) const APPLICATION: &str = "outboxd";
 
+/// The `application_name` of this configuration's sessions.
+pub(super) fn application(options: &Options) -> String {
+    format!("{APPLICATION}/{}", options.slot.name)
+}
+
 /// PostgreSQL, reached and found fit; nothing has been changed in it.
 #[derive(Debug)]
 pub struct Preflight {
@@ -42,7 +47,7 @@ impl Preflight {
     /// # Errors
     /// When it cannot be reached, refuses the login, or cannot decode logically.
     pub async fn reach(options: &Options, tls: &TlsSetup) -> Result<Self, Error> {
-        let application = format!("{APPLICATION}/{}", options.slot.name);
+        let application = application(options);
         // First the connection that tells the finer reasons.
         let mut connection =
             Connection::open(&options.server, tls, &application, options.message_bytes_max).await?;
@@ -66,7 +71,7 @@ impl Preflight {
         let mut assumptions = Vec::new();
         for table in &captured {
             let columns = self.sql.describe(table.oid).await?;
-            let bound = router.bind(&relation(table, &columns), &columns)?;
+            let bound = router.bind(&relation_of(table, &columns), &columns)?;
             assumptions.extend(bound.assumptions().iter().map(ToString::to_string));
         }
         if !filter.names_tables() {
@@ -83,7 +88,7 @@ impl Preflight {
 }
 
 /// The table as the stream would describe it.
-fn relation(table: &TableFacts, columns: &[ColumnDescription]) -> Relation {
+pub(super) fn relation_of(table: &TableFacts, columns: &[ColumnDescription]) -> Relation {
     let columns = columns.iter().map(|column| Column {
         name: column.name.clone(),
         type_oid: column.type_oid,

@@ -122,7 +122,7 @@ impl<'s, 'p> Session<'s, 'p> {
                     Wish::None
                 }
                 Some(ReplicationMessage::XLogData(data)) => {
-                    let lsn = data.wal_start;
+                    let lsn = data.wal_start.max(self.feedback.last_received());
                     let message =
                         pgoutput::decode(data.data).map_err(|source| Error::Decode { lsn, source })?;
                     self.feedback.received(lsn);

@@ -7,11 +7,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::backoff::Backoff;
 use super::feed::Feed;
-use super::link::{Link, Origin, is_our_own};
+use super::link::{Link, Opened, Opening, Origin, is_our_own};
 use super::session::Session;
 use super::watcher::{ServerLsn, watch_kafka, watch_slot};
 use super::{Error, Options};
-use crate::ack::Window;
 use crate::error::{Class, Diagnose, chain};
 use crate::kafka::{self, Producer};
 use crate::outbox::EventRouter;
@@ -74,12 +73,6 @@ impl Memory {
     }
 }
 
-/// How an attempt to open a link ended, if not with a link.
-enum Opened {
-    Link(Box<Link>),
-    Stopped,
-}
-
 impl Relay {
     /// A relay that has not started.
     #[must_use]
@@ -103,7 +96,7 @@ impl Relay {
         let mut memory = Memory::default();
         loop {
             self.status.enter(Phase::Connecting);
-            let Opened::Link(link) = self.open(&tls, &mut memory, stop).await? else { return Ok(()) };
+            let Some(link) = self.open(&tls, &mut memory, stop).await? else { return Ok(()) };
             match self.run_session(*link, &mut memory, stop).await {
                 Ok(()) => return Ok(()),
                 Err(error) => self.endure(error, &mut memory, stop).await?,
@@ -135,26 +128,29 @@ impl Relay {
         }
     }
 
-    /// Opens a link, trying again as long as that can help.
+    /// Opens a link, trying again as long as that can help. `None` when there is nothing to stream: told to stop, or
+    /// only a snapshot was asked for.
     async fn open(
         &self,
         tls: &TlsSetup,
         memory: &mut Memory,
         stop: &CancellationToken,
-    ) -> Result<Opened, Error> {
+    ) -> Result<Option<Box<Link>>, Error> {
         let first_start = memory.acknowledged.is_none();
         let deadline =
             first_start.then_some(self.parts.relay.startup_timeout).flatten().map(|d| Instant::now() + d);
         loop {
-            let opening = Link::open(&self.parts, tls, &self.status, !first_start);
+            let (parts, status, metrics) = (&*self.parts, &self.status, &self.metrics);
+            let opening = Opening { parts, tls, status, metrics, again: !first_start };
             let outcome = tokio::select! {
-                () = stop.cancelled() => return Ok(Opened::Stopped),
-                outcome = opening => outcome,
+                () = stop.cancelled() => return Ok(None),
+                outcome = opening.open() => outcome,
             };
             let pause = match outcome {
-                Ok(link) => {
+                Ok(Opened::SnapshotOnly) => return Ok(None),
+                Ok(Opened::Link(link)) => {
                     self.tell_assumptions(&link, memory);
-                    return Ok(Opened::Link(Box::new(link)));
+                    return Ok(Some(link));
                 }
                 Err(Error::Postgres(postgres::Error::SlotActive(holder))) => {
                     self.wait_for_slot(holder, memory, deadline)?
@@ -173,7 +169,7 @@ impl Relay {
             };
             self.status.tick_idle(Instant::now());
             tokio::select! {
-                () = stop.cancelled() => return Ok(Opened::Stopped),
+                () = stop.cancelled() => return Ok(None),
                 () = time::sleep(pause) => {}
             }
         }
@@ -214,10 +210,9 @@ impl Relay {
     ) -> Result<(), Error> {
         let acknowledged = memory.acknowledged.as_ref().filter(|(origin, _)| *origin == link.origin);
         let acknowledged = acknowledged.map_or(Lsn::ZERO, |(_, lsn)| *lsn);
-        let options = &self.parts.relay;
-        let window = Window::new(options.inflight_records_max, options.inflight_bytes_max);
         let (origin, confirmed) = (link.origin.clone(), link.confirmed);
-        let mut feed = Feed::new(&self.parts.producer, &self.metrics, window, confirmed, acknowledged);
+        let mut feed =
+            Feed::new(&self.parts.producer, &self.metrics, &self.parts.relay, confirmed, acknowledged);
         let (server, ended, mut watchers) = (ServerLsn::default(), stop.child_token(), JoinSet::new());
         watchers.spawn(watch_slot(
             Arc::clone(&link.sql),

@@ -5,8 +5,20 @@ use postgres_protocol::escape::{escape_identifier, escape_literal};
 pub struct CreateSlot<'a> {
     /// `slot.name`.
     pub slot: &'a str,
-    /// `slot.failover`; needs PostgreSQL 17.
-    pub failover: bool,
+    /// What becomes of it when the session ends, and of the snapshot that it starts from.
+    pub kind: SlotKind,
+}
+
+/// What kind of slot is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SlotKind {
+    /// It stays.
+    Permanent {
+        /// `slot.failover`; needs PostgreSQL 17.
+        failover: bool,
+    },
+    /// It goes with the session. The snapshot that it starts from is exported for another session to read by.
+    TemporaryWithSnapshot,
 }
 
 /// `START_REPLICATION SLOT … LOGICAL 0/0`: the slot decides where the stream begins. A position of our own could only
@@ -28,8 +40,12 @@ impl CreateSlot<'_> {
     #[must_use]
     pub fn text(&self) -> String {
         let slot = escape_identifier(self.slot);
-        let options = if self.failover { "(SNAPSHOT 'nothing', FAILOVER)" } else { "NOEXPORT_SNAPSHOT" };
-        format!("CREATE_REPLICATION_SLOT {slot} LOGICAL pgoutput {options}")
+        let (temporary, options) = match self.kind {
+            SlotKind::Permanent { failover: false } => ("", "NOEXPORT_SNAPSHOT"),
+            SlotKind::Permanent { failover: true } => ("", "(SNAPSHOT 'nothing', FAILOVER)"),
+            SlotKind::TemporaryWithSnapshot => (" TEMPORARY", "EXPORT_SNAPSHOT"),
+        };
+        format!("CREATE_REPLICATION_SLOT {slot}{temporary} LOGICAL pgoutput {options}")
     }
 }
 
@@ -73,12 +89,17 @@ mod tests {
 
     #[test]
     fn a_slot_is_made_with_the_oldest_syntax_that_serves() {
-        let slot = CreateSlot { slot: "s", failover: false };
-        assert_eq!(slot.text(), r#"CREATE_REPLICATION_SLOT "s" LOGICAL pgoutput NOEXPORT_SNAPSHOT"#);
-        let failover = CreateSlot { failover: true, ..slot };
-        assert_eq!(
-            failover.text(),
-            r#"CREATE_REPLICATION_SLOT "s" LOGICAL pgoutput (SNAPSHOT 'nothing', FAILOVER)"#
-        );
+        let cases = [
+            (SlotKind::Permanent { failover: false }, r#""s" LOGICAL pgoutput NOEXPORT_SNAPSHOT"#),
+            (
+                SlotKind::Permanent { failover: true },
+                r#""s" LOGICAL pgoutput (SNAPSHOT 'nothing', FAILOVER)"#,
+            ),
+            (SlotKind::TemporaryWithSnapshot, r#""s" TEMPORARY LOGICAL pgoutput EXPORT_SNAPSHOT"#),
+        ];
+        for (kind, expected) in cases {
+            let text = CreateSlot { slot: "s", kind }.text();
+            assert_eq!(text.strip_prefix("CREATE_REPLICATION_SLOT "), Some(expected));
+        }
     }
 }

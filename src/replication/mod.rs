@@ -7,6 +7,6 @@ mod command;
 mod feedback;
 mod message;
 
-pub use command::{CreateSlot, StartReplication};
+pub use command::{CreateSlot, SlotKind, StartReplication};
 pub use feedback::Feedback;
 pub use message::{PrimaryKeepalive, ReplicationMessage, StandbyStatusUpdate, XLogData, decode};

@@ -1,3 +1,5 @@
+//! JSON expansion: payload text becomes a structure, as Debezium's `JsonSchemaData` makes it.
+
 mod schema;
 mod value;
 

@@ -1,0 +1,109 @@
+use postgres_protocol::message::frontend;
+
+use super::connection::Connection;
+use super::login::Mode;
+use super::{Error, Options, SnapshotOptions, TableFacts, TlsSetup};
+use crate::connect::column::ColumnDescription;
+use crate::pgoutput::{ColumnValue, Tuple};
+use crate::wire::BackendMessage;
+
+/// Reads tables as they stood at one moment, row by row: nothing is collected.
+#[derive(Debug)]
+pub struct SnapshotReader {
+    connection: Connection,
+}
+
+/// What the reader has come to.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is matched at once and never kept: a box would be an allocation a row"
+)]
+pub enum SnapshotRow<'a> {
+    /// The table's rows have these columns.
+    Columns(Vec<String>),
+    /// A row.
+    Row(Tuple<'a>),
+    /// The table is read.
+    End,
+}
+
+impl SnapshotReader {
+    /// Opens a session whose transaction sees what `snapshot` shows, or what is committed now.
+    ///
+    /// # Errors
+    /// When no connection can be made or the snapshot is gone.
+    pub async fn open(
+        options: &Options,
+        tls: &TlsSetup,
+        application: &str,
+        snapshot: Option<&str>,
+    ) -> Result<Self, Error> {
+        let limit = options.message_bytes_max;
+        let mut connection = Connection::open_as(Mode::Sql, &options.server, tls, application, limit).await?;
+        let begin = "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY";
+        connection.command("beginning the snapshot", begin).await?;
+        if let Some(name) = snapshot {
+            let literal = postgres_protocol::escape::escape_literal(name);
+            let set = format!("SET TRANSACTION SNAPSHOT {}", literal.trim_start());
+            connection.command("taking the exported snapshot", &set).await?;
+        }
+        Ok(Self { connection })
+    }
+
+    /// Starts reading a table; [`Self::next`] then gives its columns, its rows and its end.
+    ///
+    /// # Errors
+    /// When the connection breaks.
+    pub async fn select(&mut self, statement: &str) -> Result<(), Error> {
+        self.connection.send(|out| frontend::query(statement, out)).await
+    }
+
+    /// The next step of the table that is being read.
+    ///
+    /// # Errors
+    /// When the server refuses the statement or the connection breaks.
+    pub async fn next(&mut self) -> Result<SnapshotRow<'_>, Error> {
+        const DOING: &str = "reading the snapshot";
+        while self.connection.next_tag()?.is_none_or(is_aside) {
+            if self.connection.next_tag()?.is_some() {
+                self.connection.buffered()?;
+            } else {
+                self.connection.fill(DOING).await?;
+            }
+        }
+        match self.connection.receive(DOING).await? {
+            BackendMessage::RowDescription(names) => {
+                Ok(SnapshotRow::Columns(names.into_iter().map(str::to_owned).collect()))
+            }
+            BackendMessage::DataRow(values) => {
+                let column = |value: Option<_>| value.map_or(ColumnValue::Null, ColumnValue::Text);
+                Ok(SnapshotRow::Row(values.into_iter().map(column).collect()))
+            }
+            BackendMessage::ReadyForQuery => Ok(SnapshotRow::End),
+            BackendMessage::ErrorResponse(source) => {
+                Err(Error::Server { doing: DOING.to_owned(), source: Box::new(source) })
+            }
+            other => Err(Error::Unexpected { message: Connection::name(&other), doing: DOING }),
+        }
+    }
+}
+
+/// Notices, parameter changes and the count at the end of a command.
+const fn is_aside(tag: u8) -> bool {
+    matches!(tag, b'N' | b'S' | b'C')
+}
+
+impl SnapshotOptions {
+    /// The statement that reads a table.
+    #[must_use]
+    pub fn statement(&self, table: &TableFacts, columns: &[ColumnDescription]) -> String {
+        let name = format!("{}.{}", table.schema, table.name);
+        if let Some((_, statement)) = self.overrides.iter().find(|(overridden, _)| *overridden == name) {
+            return statement.clone();
+        }
+        let quote = postgres_protocol::escape::escape_identifier;
+        let columns: Vec<_> = columns.iter().map(|column| quote(&column.name)).collect();
+        format!("SELECT {} FROM {}", columns.join(", "), table.quoted())
+    }
+}

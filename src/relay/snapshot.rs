@@ -1,0 +1,108 @@
+use std::time::{Duration, Instant};
+
+use super::Error;
+use super::feed::{Feed, Table, Wish, unix_us};
+use super::preflight::relation_of;
+use super::supervisor::RelayParts;
+use crate::connect::column::ColumnDescription;
+use crate::pgoutput::{Begin, Commit, Message};
+use crate::postgres::{SnapshotReader, SnapshotRow, Sql, TableFacts, TlsSetup};
+use crate::telemetry::{Metrics, Status};
+use crate::wal::{Lsn, Oid, PgTimestamp, Xid};
+
+/// How often a long snapshot says how far it is.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Sends the rows that are in the captured tables, as one transaction that committed at `at`.
+pub(super) struct Snapshot<'s> {
+    parts: &'s RelayParts,
+    status: &'s Status,
+    feed: Feed<'s>,
+    at: Lsn,
+    rows: u64,
+    told: Instant,
+}
+
+impl<'s> Snapshot<'s> {
+    pub(super) fn new(parts: &'s RelayParts, status: &'s Status, metrics: &'s Metrics, at: Lsn) -> Self {
+        let feed = Feed::new(&parts.producer, metrics, &parts.relay, Lsn::ZERO, Lsn::ZERO);
+        Self { parts, status, feed, at, rows: 0, told: Instant::now() }
+    }
+
+    /// Reads every table and returns how many rows were sent, once the last of them is acknowledged.
+    pub(super) async fn send(
+        mut self,
+        tables: &[TableFacts],
+        sql: &Sql,
+        tls: &TlsSetup,
+        application: &str,
+        snapshot: Option<&str>,
+    ) -> Result<u64, Error> {
+        let mut reader = SnapshotReader::open(&self.parts.postgres, tls, application, snapshot).await?;
+        let commit_time = PgTimestamp::from_unix_us(unix_us());
+        self.take(Message::Begin(Begin { final_lsn: self.at, commit_time, xid: Xid(0) }))?;
+        for table in tables {
+            let columns = sql.describe(table.oid).await?;
+            reader.select(&self.parts.postgres.snapshot.statement(table, &columns)).await?;
+            self.read(&mut reader, table, &columns).await?;
+        }
+        self.take(Message::Commit(Commit { commit_lsn: self.at, end_lsn: self.at, commit_time }))?;
+        while self.feed.window().records() > 0 {
+            self.acknowledged().await?;
+        }
+        self.feed.collect()?;
+        Ok(self.rows)
+    }
+
+    async fn read(
+        &mut self,
+        reader: &mut SnapshotReader,
+        table: &TableFacts,
+        columns: &[ColumnDescription],
+    ) -> Result<(), Error> {
+        loop {
+            while !self.feed.has_room() {
+                self.acknowledged().await?;
+            }
+            match reader.next().await? {
+                SnapshotRow::Columns(names) => {
+                    let shown: Vec<_> = names
+                        .iter()
+                        .filter_map(|name| columns.iter().find(|column| column.name == *name))
+                        .cloned()
+                        .collect();
+                    let bound = self.parts.router.bind(&relation_of(table, &shown), &shown)?;
+                    self.feed.describe(table.oid, Table::Outbox(Box::new(bound)));
+                }
+                SnapshotRow::Row(new) => {
+                    self.rows = self.rows.saturating_add(1);
+                    self.take(Message::Insert { relation: table.oid, new })?;
+                    self.feed.collect()?;
+                    self.tell(table.oid);
+                }
+                SnapshotRow::End => return Ok(()),
+            }
+        }
+    }
+
+    fn take(&mut self, message: Message<'_>) -> Result<Wish, Error> {
+        self.feed.take(message)
+    }
+
+    /// Waits for delivery reports.
+    async fn acknowledged(&mut self) -> Result<(), Error> {
+        self.parts.producer.deliveries().arrived().await;
+        self.feed.collect()?;
+        self.status.tick_idle(Instant::now());
+        Ok(())
+    }
+
+    fn tell(&mut self, table: Oid) {
+        let now = Instant::now();
+        if now.saturating_duration_since(self.told) >= PROGRESS_INTERVAL {
+            tracing::info!(rows = self.rows, %table, "snapshot goes on");
+            self.status.tick_idle(now);
+            self.told = now;
+        }
+    }
+}
