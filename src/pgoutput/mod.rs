@@ -5,7 +5,11 @@
 //! # References
 //! PostgreSQL manual, "Logical Replication Message Formats".
 
+#[cfg(test)]
+pub(crate) mod encode;
 mod message;
+#[cfg(test)]
+mod properties;
 mod relation;
 mod tuple;
 
