@@ -1,0 +1,222 @@
+//! The rules of structure that the compiler does not know: who may name what, how long a file may be, what is documented.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Bytes in, values out. They build without the `io` feature; here they are kept from the standard library's io too.
+const SANS_IO: [&str; 10] =
+    ["error", "secret", "wal", "wire", "replication", "pgoutput", "transaction", "outbox", "connect", "ack"];
+const IO: [&str; 10] = [
+    "tokio",
+    "std::net",
+    "std::fs",
+    "std::env",
+    "std::process",
+    "std::thread",
+    "SystemTime",
+    "Instant::now",
+    "rdkafka",
+    "postgres_openssl",
+];
+const POSTGRES: [&str; 2] = ["tokio_postgres", "crate::postgres"];
+const KAFKA: [&str; 2] = ["rdkafka", "crate::kafka"];
+
+/// The only modules that may know both PostgreSQL and Kafka.
+const BOTH: [&str; 3] = ["relay", "cli", "config"];
+
+/// Lines of a source file, tests included.
+const LINES_MAX: usize = 450;
+
+/// Places of the machines this was written on; in pieces, so that this file does not contain them.
+const WORKPLACE: [&str; 4] =
+    [concat!("../", "shared"), concat!("/work", "/"), concat!("/tmp", "/bg"), concat!("/root", "/")];
+
+/// A file of the repository: its path from the root, with `/`, and its text.
+struct File {
+    path: String,
+    text: String,
+}
+
+#[test]
+fn the_rules_hold() {
+    let files = repository();
+    assert!(files.iter().any(|file| file.path == "src/lib.rs"), "the repository was not found");
+    let broken = violations(&files);
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn a_broken_rule_is_found() {
+    let long = "//\n".repeat(LINES_MAX + 1);
+    let cases = [
+        ("src/wal/a.rs", "use tokio::time;", "src/wal/a.rs:1: tokio in a sans-io module"),
+        ("src/error.rs", "\nstd::fs::read()", "src/error.rs:2: std::fs in a sans-io module"),
+        ("src/ack/a.rs", "let now = Instant::now();", "src/ack/a.rs:1: Instant::now in a sans-io module"),
+        ("src/outbox/a.rs", "use std::{fmt, fs};", "src/outbox/a.rs:1: std::fs in a sans-io module"),
+        (
+            "src/postgres/a.rs",
+            "use crate::kafka::P;",
+            "src/postgres/a.rs:1: crate::kafka in the PostgreSQL half",
+        ),
+        (
+            "src/kafka/a.rs",
+            "use crate::{ack, postgres};",
+            "src/kafka/a.rs:1: crate::postgres in the Kafka half",
+        ),
+        ("src/http/a.rs", "rdkafka::A; tokio_postgres::B;", "src/http knows both PostgreSQL and Kafka"),
+        ("src/wal/a.rs", &long, "src/wal/a.rs: 451 lines, more than 450"),
+        ("src/wal/mod.rs", "mod lsn;", "src/wal/mod.rs: no //! doc"),
+        ("docs/a.md", WORKPLACE[0], "docs/a.md:1: names a place of the workshop"),
+        ("docker/a", &format!("COPY {}main", WORKPLACE[1]), "docker/a:1: names a place of the workshop"),
+    ];
+    for (path, text, expected) in cases {
+        assert_eq!(violations(&[file(path, text)]), [expected]);
+    }
+}
+
+#[test]
+fn what_the_rules_allow_is_let_through() {
+    let tests = "fn a() {}\n#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n";
+    let cases = [
+        ("src/wal/a.rs", "// tokio would not do here\nuse std::fmt;"),
+        ("src/wal/a.rs", tests),
+        ("src/postgres/a.rs", "use tokio_postgres::Client;"),
+        ("src/relay/a.rs", "use crate::kafka::A;\nuse crate::postgres::B;"),
+        ("docs/a.md", "a network/stack"),
+    ];
+    for (path, text) in cases {
+        assert_eq!(violations(&[file(path, text)]), [""; 0]);
+    }
+    let parent = file("src/wal/mod.rs", "//! Doc.\n#[cfg(test)]\nmod properties;\nmod lsn;\n");
+    let child = file("src/wal/properties.rs", "use std::fs;");
+    assert_eq!(violations(&[parent, child]), [""; 0]);
+}
+
+fn file(path: &str, text: &str) -> File {
+    File { path: path.to_owned(), text: text.to_owned() }
+}
+
+fn violations(files: &[File]) -> Vec<String> {
+    let sources: Vec<&File> =
+        files.iter().filter(|file| file.path.starts_with("src/") && file.path.ends_with(".rs")).collect();
+    let mut broken = Vec::new();
+    broken.extend(sources.iter().flat_map(|file| names_what_it_may_not(file, files)));
+    broken.extend(modules_that_know_both(&sources));
+    broken.extend(sources.iter().filter_map(|file| {
+        let lines = file.text.lines().count();
+        (lines > LINES_MAX).then(|| format!("{}: {lines} lines, more than {LINES_MAX}", file.path))
+    }));
+    broken.extend(sources.iter().filter_map(|file| {
+        let undocumented = file.path.ends_with("/mod.rs") && !file.text.starts_with("//! ");
+        undocumented.then(|| format!("{}: no //! doc", file.path))
+    }));
+    broken.extend(files.iter().flat_map(|file| {
+        let workplace = |(_, line): &(usize, &str)| WORKPLACE.iter().any(|place| contains(line, place));
+        (1..)
+            .zip(file.text.lines())
+            .filter(workplace)
+            .map(|(number, _)| format!("{}:{number}: names a place of the workshop", file.path))
+    }));
+    broken
+}
+
+/// What the module of a source file must not name in what is compiled into the product.
+fn names_what_it_may_not(file: &File, files: &[File]) -> Vec<String> {
+    let module = module(&file.path);
+    let (forbidden, place): (&[&str], _) = match module {
+        "postgres" => (&KAFKA, "the PostgreSQL half"),
+        "kafka" => (&POSTGRES, "the Kafka half"),
+        _ if SANS_IO.contains(&module) => (&IO, "a sans-io module"),
+        _ => return Vec::new(),
+    };
+    if is_test_module(&file.path, files) {
+        return Vec::new();
+    }
+    let found = product_lines(&file.text).into_iter().flat_map(|(number, line)| {
+        let names = forbidden.iter().filter(move |name| contains(line, name));
+        names.map(move |name| format!("{}:{number}: {name} in {place}", file.path))
+    });
+    found.collect()
+}
+
+fn modules_that_know_both(sources: &[&File]) -> Vec<String> {
+    let mut modules: Vec<&str> = sources.iter().map(|file| module(&file.path)).collect();
+    modules.dedup();
+    modules.retain(|module| !BOTH.contains(module) && !["postgres", "kafka"].contains(module));
+    let knows = |of: &str, names: &[&str]| {
+        let of = sources.iter().filter(|file| module(&file.path) == of);
+        of.flat_map(|file| product_lines(&file.text)).any(|(_, line)| names.iter().any(|n| contains(line, n)))
+    };
+    modules.retain(|module| knows(module, &POSTGRES) && knows(module, &KAFKA));
+    modules.iter().map(|module| format!("src/{module} knows both PostgreSQL and Kafka")).collect()
+}
+
+/// `wal` of `src/wal/lsn.rs`, `error` of `src/error.rs`.
+fn module(path: &str) -> &str {
+    let inside = path.strip_prefix("src/").unwrap_or(path);
+    inside.split('/').next().unwrap_or(inside).trim_end_matches(".rs")
+}
+
+/// Whether the parent declares the file under `#[cfg(test)]`.
+fn is_test_module(path: &str, files: &[File]) -> bool {
+    let Some((folder, name)) = path.trim_end_matches(".rs").rsplit_once('/') else { return false };
+    let parent = files.iter().find(|file| file.path == format!("{folder}/mod.rs"));
+    let declaration = format!("mod {name};");
+    parent.is_some_and(|parent| {
+        let declared = parent.text.lines().any(|line| line.ends_with(&declaration));
+        declared && !product_lines(&parent.text).iter().any(|(_, line)| line.ends_with(&declaration))
+    })
+}
+
+/// The lines without comments and without the items under `#[cfg(test)]`, which rustfmt ends at their own indentation.
+fn product_lines(text: &str) -> Vec<(usize, &str)> {
+    let mut kept = Vec::new();
+    let mut lines = (1..).zip(text.lines());
+    while let Some((number, line)) = lines.next() {
+        if line.trim() == "#[cfg(test)]" {
+            let indentation = line.len() - line.trim_start().len();
+            let ends = |line: &str| {
+                line.trim_end().ends_with([';', '}']) && line.len() - line.trim_start().len() == indentation
+            };
+            lines.by_ref().find(|(_, line)| ends(line));
+        } else if !line.trim_start().starts_with("//") {
+            kept.push((number, line));
+        }
+    }
+    kept
+}
+
+/// Whether a line holds a name, not as the end of a longer word, also when `use a::{b, c}` takes it apart.
+fn contains(line: &str, name: &str) -> bool {
+    let inside_word = |at: usize| line.split_at(at).0.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+    let written_out = line.match_indices(name).any(|(at, _)| !inside_word(at));
+    let grouped = name.split_once("::").is_some_and(|(root, leaf)| {
+        let group = line.split_once(&format!("use {root}::{{")).map(|(_, group)| group);
+        group.is_some_and(|group| group.split([',', '{', '}', ' ', ':']).any(|part| part == leaf))
+    });
+    written_out || grouped
+}
+
+/// Every text file that is, or could be, committed.
+fn repository() -> Vec<File> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    let mut folders = vec![root.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        let mut entries: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
+        entries.sort();
+        for path in entries {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if path.is_dir()
+                && ![".git", "target", "corpus", "artifacts", "coverage"].contains(&name.as_str())
+            {
+                folders.push(path);
+            } else if path.is_file() && name != ".git" {
+                let relative = path.strip_prefix(root).unwrap().to_string_lossy().replace('\\', "/");
+                files.extend(fs::read_to_string(&path).ok().map(|text| File { path: relative, text }));
+            }
+        }
+    }
+    files
+}
