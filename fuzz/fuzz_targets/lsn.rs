@@ -1,0 +1,9 @@
+#![no_main]
+use libfuzzer_sys::fuzz_target;
+use outboxd::wal::Lsn;
+
+fuzz_target!(|text: &str| {
+    if let Ok(lsn) = text.parse::<Lsn>() {
+        assert_eq!(lsn.to_string().parse(), Ok(lsn));
+    }
+});
