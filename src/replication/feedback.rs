@@ -88,11 +88,38 @@ impl Feedback {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const CLOCK: PgTimestamp = PgTimestamp(0);
 
     fn feedback(now: Instant) -> Feedback {
         Feedback::new(Duration::from_secs(10), Lsn::new(100), now)
+    }
+
+    proptest! {
+        /// Whatever is received and acknowledged, and whenever the server is told.
+        #[test]
+        fn what_is_told_never_goes_back_nor_passes_what_was_received(
+            steps in prop::collection::vec((any::<bool>(), 0u64..500, 0u64..30), 0..100),
+        ) {
+            let mut now = Instant::now();
+            let mut feedback = feedback(now);
+            let mut told = Lsn::ZERO;
+            for (receives, lsn, seconds) in steps {
+                now += Duration::from_secs(seconds);
+                match receives {
+                    true => feedback.received(Lsn::new(lsn)),
+                    false => feedback.flushed(Lsn::new(lsn).min(feedback.last_received())),
+                }
+                let (due, behind) = (now >= feedback.due(), feedback.confirmable() > feedback.confirmed());
+                let update = feedback.poll(now, CLOCK);
+                prop_assert_eq!(update.is_some(), due || behind);
+                let Some(update) = update else { continue };
+                prop_assert!(told <= update.flushed && update.flushed <= update.written);
+                prop_assert_eq!((feedback.confirmed(), feedback.last_received()), (update.flushed, update.written));
+                told = update.flushed;
+            }
+        }
     }
 
     #[test]

@@ -113,6 +113,14 @@ mod tests {
         out
     }
 
+    fn keepalive(message: &PrimaryKeepalive) -> Vec<u8> {
+        let mut out = vec![b'k'];
+        out.put_u64(message.wal_end.get());
+        out.put_i64(message.sent_at.0);
+        out.put_u8(u8::from(message.reply_requested));
+        out
+    }
+
     proptest! {
         #[test]
         fn xlogdata_is_read_as_it_was_written(start: u64, end: u64, at: i64, data: Vec<u8>) {
@@ -122,9 +130,26 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_decoded_or_refused(body: Vec<u8>) {
-            if let Ok(ReplicationMessage::XLogData(message)) = decode(&body) {
-                prop_assert_eq!(xlogdata(&message), body);
+        fn a_keepalive_is_read_as_it_was_written(end: u64, at: i64, reply_requested: bool) {
+            let message = PrimaryKeepalive { wal_end: Lsn::new(end), sent_at: PgTimestamp(at), reply_requested };
+            let wire = keepalive(&message);
+            prop_assert_eq!(decode(&wire), Ok(ReplicationMessage::PrimaryKeepalive(message)));
+            for end in 0..wire.len() {
+                prop_assert!(decode(&wire[..end]).is_err());
+            }
+            prop_assert!(decode(&[&wire[..], &[0]].concat()).is_err());
+        }
+
+        #[test]
+        fn any_bytes_are_decoded_or_refused(
+            tag in prop::sample::select(b"wk?".to_vec()),
+            mut body in prop::collection::vec(any::<u8>(), 0..60),
+        ) {
+            body.insert(0, tag);
+            match decode(&body) {
+                Ok(ReplicationMessage::XLogData(message)) => prop_assert_eq!(xlogdata(&message), body),
+                Ok(ReplicationMessage::PrimaryKeepalive(_)) => prop_assert_eq!(body.len(), 18),
+                Err(_) => prop_assert!(tag != b'w' || body.len() < 25),
             }
         }
     }

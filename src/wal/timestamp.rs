@@ -18,3 +18,25 @@ impl PgTimestamp {
         Self(us.saturating_sub(POSTGRES_EPOCH_US))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_moment_survives_the_way_to_unix_and_back(us in i64::MIN..i64::MAX - POSTGRES_EPOCH_US) {
+            prop_assert_eq!(PgTimestamp::from_unix_us(PgTimestamp(us).unix_us()), PgTimestamp(us));
+        }
+    }
+
+    #[test]
+    fn the_clock_starts_in_2000_and_stops_at_its_ends() {
+        assert_eq!(PgTimestamp(0).unix_us(), 946_684_800_000_000);
+        assert_eq!(PgTimestamp::from_unix_us(0), PgTimestamp(-946_684_800_000_000));
+        // PostgreSQL's infinity.
+        assert_eq!(PgTimestamp(i64::MAX).unix_us(), i64::MAX);
+        assert_eq!(PgTimestamp::from_unix_us(i64::MIN), PgTimestamp(i64::MIN));
+    }
+}

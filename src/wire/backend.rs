@@ -194,4 +194,66 @@ mod tests {
         assert_eq!((error.severity.as_str(), error.code.as_str()), ("ERROR", "42704"));
         assert_eq!(error.to_string(), r#"publication "p" does not exist (SQLSTATE 42704); make it"#);
     }
+
+    #[test]
+    fn messages_are_read_as_the_manual_lays_them_out() {
+        let row_description = b"\0\x02id\0\0\0\0\0\0\0\0\0\0\x19\xFF\xFF\xFF\xFF\xFF\xFF\0\0\
+            plan\0\0\0\0\0\0\0\0\0\0\x19\xFF\xFF\xFF\xFF\xFF\xFF\0\0";
+        let cases: [(u8, &[u8], BackendMessage<'_>); 16] = [
+            (b'R', b"\0\0\0\0", BackendMessage::Authentication(Authentication::Ok)),
+            (b'R', b"\0\0\0\x03", BackendMessage::Authentication(Authentication::CleartextPassword)),
+            (
+                b'R',
+                b"\0\0\0\x05\xFF\x02\x03\x04",
+                BackendMessage::Authentication(Authentication::Md5Password([0xFF, 2, 3, 4])),
+            ),
+            (
+                b'R',
+                b"\0\0\0\x0ASCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0",
+                BackendMessage::Authentication(Authentication::Sasl(vec![
+                    "SCRAM-SHA-256-PLUS",
+                    "SCRAM-SHA-256",
+                ])),
+            ),
+            (b'R', b"\0\0\0\x0Br=n", BackendMessage::Authentication(Authentication::SaslContinue(b"r=n"))),
+            (b'R', b"\0\0\0\x0Cv=s", BackendMessage::Authentication(Authentication::SaslFinal(b"v=s"))),
+            (b'R', b"\0\0\0\x07", BackendMessage::Authentication(Authentication::Unsupported("GSSAPI"))),
+            (b'K', b"\0\0\0\x2A\0\0\0\x01", BackendMessage::BackendKeyData { process_id: 42 }),
+            (b'S', b"TimeZone\0UTC\0", BackendMessage::ParameterStatus { name: "TimeZone", value: "UTC" }),
+            (b'Z', b"I", BackendMessage::ReadyForQuery),
+            (b'T', row_description, BackendMessage::RowDescription(vec!["id", "plan"])),
+            (
+                b'D',
+                b"\0\x03\0\0\0\x01a\xFF\xFF\xFF\xFF\0\0\0\0",
+                BackendMessage::DataRow(vec![Some(b"a"), None, Some(b"")]),
+            ),
+            (b'C', b"SELECT 1\0", BackendMessage::CommandComplete),
+            (b'W', b"\0\0\0", BackendMessage::CopyBothResponse),
+            (b'd', b"any", BackendMessage::CopyData(b"any")),
+            (b'c', b"", BackendMessage::CopyDone),
+        ];
+        for (tag, body, expected) in cases {
+            assert_eq!(BackendMessage::decode(Frame { tag, body }), Ok(expected), "{:?}", char::from(tag));
+        }
+    }
+
+    #[test]
+    fn messages_cut_short_are_refused() {
+        let cases: [(u8, &[u8]); 7] = [
+            (b'R', b"\0\0\0\x05\x01\x02\x03\x04"),
+            (b'K', b"\0\0\0\x2A"),
+            (b'S', b"TimeZone\0UTC\0"),
+            (b'T', b"\0\x01id\0\0\0\0\0\0\0\0\0\0\x19\xFF\xFF\xFF\xFF\xFF\xFF\0\0"),
+            (b'D', b"\0\x02\0\0\0\x01a\0\0\0\x01b"),
+            (b'E', b"SERROR\0\0"),
+            (b'N', b"SNOTICE\0\0"),
+        ];
+        for (tag, body) in cases {
+            assert!(BackendMessage::decode(Frame { tag, body }).is_ok(), "{:?}", char::from(tag));
+            for end in 0..body.len() {
+                let cut = BackendMessage::decode(Frame { tag, body: &body[..end] });
+                assert!(cut.is_err(), "{:?} cut at {end}: {cut:?}", char::from(tag));
+            }
+        }
+    }
 }

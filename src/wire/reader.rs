@@ -199,3 +199,77 @@ impl<'a> Reader<'a> {
         Ok(*array)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A read whose value does not matter.
+    type Read = fn(&mut Reader<'_>) -> Result<(), DecodeError>;
+
+    const READS: [Read; 10] = [
+        |reader| reader.u8().map(drop),
+        |reader| reader.u16().map(drop),
+        |reader| reader.u32().map(drop),
+        |reader| reader.i32().map(drop),
+        |reader| reader.u64().map(drop),
+        |reader| reader.i64().map(drop),
+        |reader| reader.length().map(drop),
+        |reader| reader.cstr().map(drop),
+        |reader| reader.cstr_lossy().map(drop),
+        |reader| reader.bytes(7).map(drop),
+    ];
+
+    proptest! {
+        #[test]
+        fn any_reads_of_any_bytes_go_forward_and_stay_inside(
+            body in prop::collection::vec(prop_oneof![Just(0), any::<u8>()], 0..60),
+            reads in prop::collection::vec(prop::sample::select(READS.to_vec()), 0..20),
+        ) {
+            let mut reader = Reader::new("test", &body);
+            for read in reads {
+                let before = reader.left();
+                match read(&mut reader) {
+                    Ok(()) => prop_assert!(reader.left() < before),
+                    Err(error) => prop_assert_eq!(error.offset, body.len() - before),
+                }
+            }
+            prop_assert_eq!(reader.left(), reader.rest().len());
+            prop_assert_eq!(reader.end(), Ok(()));
+        }
+
+        #[test]
+        fn strings_are_read_as_they_were_written(text in "[^\0]*", more: Vec<u8>) {
+            let body = [text.as_bytes(), &[0], &more].concat();
+            let (mut strict, mut lossy) = (Reader::new("test", &body), Reader::new("test", &body));
+            prop_assert_eq!(strict.cstr(), Ok(text.as_str()));
+            prop_assert_eq!(lossy.cstr_lossy(), Ok(text));
+            prop_assert_eq!((strict.rest(), lossy.rest()), (more.as_slice(), more.as_slice()));
+        }
+    }
+
+    #[test]
+    fn an_error_says_where_and_what() {
+        let cases: [(Read, &[u8], Shortage); 6] = [
+            (|r| r.u32().map(drop), b"ab", Shortage::Truncated { wanted: 4, left: 2 }),
+            (|r| r.bytes(usize::MAX).map(drop), b"a", Shortage::Truncated { wanted: usize::MAX, left: 1 }),
+            (|r| r.cstr().map(drop), b"abc", Shortage::Unterminated),
+            (|r| r.cstr().map(drop), b"\xFF\0", Shortage::NotUtf8),
+            (|r| r.length().map(drop), b"\xFF\xFF\xFF\xFE", Shortage::NegativeLength(-2)),
+            (|r| r.end(), b"abc", Shortage::TrailingBytes(3)),
+        ];
+        for (read, rest, kind) in cases {
+            let body = [b"\x01", rest].concat();
+            let mut reader = Reader::new("unnamed", &body);
+            reader.name("Test");
+            assert_eq!(reader.u8(), Ok(1));
+            assert_eq!(read(&mut reader), Err(DecodeError { message: "Test", offset: 1, kind }));
+        }
+        let error = Reader::new("Test", b"").u8().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "message Test cannot be read at byte 0: 1 more bytes were announced, 0 are left"
+        );
+    }
+}
