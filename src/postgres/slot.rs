@@ -1,7 +1,7 @@
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use postgres_protocol::escape::escape_identifier;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::catalog::SlotFacts;
 use super::connection::Connection;
@@ -12,6 +12,13 @@ use crate::wal::Lsn;
 
 /// Creating a slot waits for every transaction that is running; Debezium's `internal.create.slot.command.timeout`.
 const CREATE_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// How long, and how often, a slot that our own walsender still holds is tried again.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
+const RELEASE_INTERVAL: Duration = Duration::from_millis(50);
+
+/// SQLSTATE `object_in_use`.
+const OBJECT_IN_USE: &str = "55006";
 
 /// PostgreSQL 17, the first with failover slots.
 const FAILOVER_VERSION_NUM: i32 = 170_000;
@@ -175,15 +182,23 @@ impl SlotOptions {
         Ok((lsn, columns.next().flatten()))
     }
 
-    /// Drops the slot (`slot.drop.on.stop`, or after a later step of this start failed).
+    /// Drops the slot (`slot.drop.on.stop`, or after a later step of this start failed). Our walsender may need a
+    /// moment to leave it.
     ///
     /// # Errors
-    /// When the server refuses.
+    /// When the server refuses, or the slot stays in use.
     pub async fn drop_slot(&self, sql: &Sql) -> Result<(), Error> {
         let name = self.name.as_str();
-        sql.query("dropping the replication slot", "select pg_drop_replication_slot($1)", &[&name])
-            .await
-            .map(drop)
+        let deadline = Instant::now() + RELEASE_TIMEOUT;
+        loop {
+            let drop_it = "select pg_drop_replication_slot($1)";
+            match sql.query("dropping the replication slot", drop_it, &[&name]).await {
+                Err(error) if error.sqlstate() == Some(OBJECT_IN_USE) && Instant::now() < deadline => {
+                    sleep(RELEASE_INTERVAL).await;
+                }
+                outcome => return outcome.map(drop),
+            }
+        }
     }
 
     /// The error for a slot that was there earlier in this process and is not any more.

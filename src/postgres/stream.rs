@@ -115,7 +115,8 @@ impl ReplicationStream {
             }
             BackendMessage::ParameterStatus { .. } => Ok(()),
             BackendMessage::ErrorResponse(source) => Err(Error::Server { doing: "streaming".to_owned(), source: Box::new(source) }),
-            BackendMessage::CopyDone => {
+            // The server shuts down, or ends the stream for another reason.
+            BackendMessage::CopyDone | BackendMessage::CommandComplete | BackendMessage::ReadyForQuery => {
                 Err(Error::Broken { doing: "streaming", source: std::io::ErrorKind::ConnectionAborted.into() })
             }
             other => Err(Error::Unexpected { message: Connection::name(&other), doing: "streaming" }),

@@ -233,6 +233,9 @@ impl Relay {
             Ok(()) => self.say_goodbye(session).await,
             Err(error) => Err(error),
         };
+        if outcome.is_err() && !stop.is_cancelled() {
+            self.status.enter(Phase::Connecting);
+        }
         // The next session must not start while records of this one are on their way: they would overtake each other.
         self.settle(&mut feed, outcome.is_err(), stop).await;
         memory.remember(origin, confirmed, feed.frontier());
