@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::{BorrowedMessage, Message};
+use rdkafka::message::{BorrowedMessage, Headers, Message};
 use rdkafka::producer::{DeliveryResult, NoCustomPartitioner, ProducerContext};
 use tokio::sync::Notify;
 
@@ -23,7 +23,7 @@ pub struct Delivered {
 
 /// A record that will never be acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("topic {topic:?}{}: {reason}", self.partition.map_or_else(String::new, |p| format!(", partition {p}")))]
+#[error("topic {topic:?}{}{}: {reason}", shown(", partition", self.partition.as_ref()), shown(", event id", self.event_id.as_ref()))]
 pub struct Rejection {
     /// Its transaction.
     pub ticket: Ticket,
@@ -31,6 +31,8 @@ pub struct Rejection {
     pub topic: String,
     /// The partition, when it was known.
     pub partition: Option<i32>,
+    /// The event's id, from the record's `id` header.
+    pub event_id: Option<String>,
     /// librdkafka's code.
     pub code: RDKafkaErrorCode,
     /// librdkafka's words.
@@ -44,6 +46,7 @@ impl Rejection {
             ticket,
             topic: topic.to_owned(),
             partition: None,
+            event_id: None,
             code: code.unwrap_or(RDKafkaErrorCode::Unknown),
             reason: code.map_or_else(|| error.to_string(), |code| code.to_string()),
         }
@@ -191,7 +194,7 @@ impl ClientContext for Deliveries {
     fn error(&self, error: KafkaError, reason: &str) {
         let mut reports = self.lock();
         match error.rdkafka_error_code() {
-            Some(RDKafkaErrorCode::Fatal) => {
+            Some(RDKafkaErrorCode::Fatal | RDKafkaErrorCode::GaplessGuarantee) => {
                 reports.fatal.get_or_insert_with(|| reason.to_owned());
             }
             // It only sums up what the errors before it said better.
@@ -212,10 +215,21 @@ impl ProducerContext<NoCustomPartitioner> for Deliveries {
             Err((error, message)) => {
                 let mut rejection = Rejection::new(Ticket(ticket), message.topic(), error);
                 rejection.partition = Some(message.partition()).filter(|partition| *partition >= 0);
+                rejection.event_id = event_id(message);
                 self.rejected(rejection, weight(message));
             }
         }
     }
+}
+
+fn shown(label: &str, value: Option<&impl std::fmt::Display>) -> String {
+    value.map_or_else(String::new, |value| format!("{label} {value}"))
+}
+
+fn event_id(message: &BorrowedMessage<'_>) -> Option<String> {
+    let headers = message.headers()?;
+    let id = headers.iter().find(|header| header.key == "id")?.value?;
+    Some(String::from_utf8_lossy(id).into_owned())
 }
 
 /// The same as [`crate::connect::record::ProducerRecord::weight`] of the record that was sent.

@@ -3,9 +3,11 @@
 mod delivery;
 mod error;
 mod options;
+mod pace;
 mod producer;
 
 pub use delivery::{Delivered, Deliveries, Rejection, Reports};
 pub use error::Error;
 pub use options::Options;
+pub use pace::Pace;
 pub use producer::Producer;

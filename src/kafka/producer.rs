@@ -5,6 +5,7 @@ use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, Producer as _, PurgeConfig, ThreadedProducer};
 
 use super::delivery::{Deliveries, Rejection};
+use super::pace::Pace;
 use super::{Error, Options};
 use crate::ack::Ticket;
 use crate::connect::record::ProducerRecord;
@@ -26,9 +27,8 @@ const GUARANTEES: [(&str, &str); 8] = [
 ];
 
 /// Where librdkafka's defaults do not suit us; the configuration may say otherwise.
-const DEFAULTS: [(&str, &str); 6] = [
+const DEFAULTS: [(&str, &str); 5] = [
     ("client.id", "outboxd"),
-    ("linger.ms", "0"),
     // The broker's limit decides, not the client's.
     ("message.max.bytes", "104857600"),
     ("reconnect.backoff.max.ms", "5000"),
@@ -36,9 +36,22 @@ const DEFAULTS: [(&str, &str); 6] = [
     ("topic.metadata.propagation.max.ms", "10000"),
 ];
 
+/// `linger.ms` of the two producers, unless the configuration sets one.
+const PROMPT_LINGER_MS: &str = "0";
+const BULK_LINGER_MS: &str = "5";
+
+/// What the configuration may call it.
+const LINGER_NAMES: [&str; 2] = ["linger.ms", "queue.buffering.max.ms"];
+
 /// The idempotent producer. It lives as long as the process; sessions with PostgreSQL come and go.
+///
+/// librdkafka's `linger.ms` is fixed for a producer's life: 0 has the least latency, and many small requests under
+/// load. So there are two producers, and the load decides which one is used. They change only while nothing is in
+/// flight, so that one key's records never overtake each other.
 pub struct Producer {
-    inner: ThreadedProducer<Deliveries>,
+    prompt: ThreadedProducer<Deliveries>,
+    /// Absent when the configuration sets `linger.ms`.
+    bulk: Option<ThreadedProducer<Deliveries>>,
     deliveries: Deliveries,
 }
 
@@ -49,9 +62,12 @@ impl Producer {
     /// When librdkafka refuses a setting.
     pub fn new(options: &Options) -> Result<Self, Error> {
         let deliveries = Deliveries::default();
-        let inner =
-            client_config(options).create_with_context(deliveries.clone()).map_err(Error::Settings)?;
-        Ok(Self { inner, deliveries })
+        let create = |linger_ms| {
+            client_config(options, linger_ms).create_with_context(deliveries.clone()).map_err(Error::Settings)
+        };
+        let own_linger = options.properties.iter().any(|(key, _)| LINGER_NAMES.contains(&key.as_str()));
+        let bulk = if own_linger { None } else { Some(create(BULK_LINGER_MS)?) };
+        Ok(Self { prompt: create(PROMPT_LINGER_MS)?, bulk, deliveries })
     }
 
     /// Waits until a broker has answered.
@@ -59,7 +75,7 @@ impl Producer {
     /// # Errors
     /// When none has within the time-out; the reason is librdkafka's last word.
     pub fn await_broker(&self, options: &Options, patience: Duration) -> Result<String, Error> {
-        self.inner.client().fetch_cluster_id(patience).ok_or_else(|| Error::Unreachable {
+        self.prompt.client().fetch_cluster_id(patience).ok_or_else(|| Error::Unreachable {
             servers: options.bootstrap_servers.clone(),
             seconds: patience.as_secs(),
             reason: self.deliveries.trouble().unwrap_or_else(|| "no broker answers".to_owned()),
@@ -69,9 +85,16 @@ impl Producer {
     /// After connection trouble: asks the brokers whether they are back. Idle, librdkafka would not notice for minutes.
     /// Blocks for `patience` at most.
     pub fn ask_again(&self, patience: Duration) {
-        if self.deliveries.trouble().is_some() && self.inner.client().fetch_metadata(None, patience).is_ok() {
+        if self.deliveries.trouble().is_some() && self.prompt.client().fetch_metadata(None, patience).is_ok()
+        {
             self.deliveries.clear_trouble();
         }
+    }
+
+    /// Whether the load decides between two ways of sending.
+    #[must_use]
+    pub const fn follows_load(&self) -> bool {
+        self.bulk.is_some()
     }
 
     /// The delivery reports of this producer.
@@ -84,7 +107,7 @@ impl Producer {
     ///
     /// # Errors
     /// When the record can never be sent.
-    pub fn send(&self, record: &ProducerRecord<'_>, ticket: Ticket) -> Result<(), Rejection> {
+    pub fn send(&self, record: &ProducerRecord<'_>, ticket: Ticket, pace: Pace) -> Result<(), Rejection> {
         let mut message: BaseRecord<'_, [u8], [u8], usize> =
             BaseRecord::with_opaque_to(record.topic, ticket.0);
         message.key = record.key;
@@ -94,12 +117,18 @@ impl Producer {
         if !record.headers.is_empty() {
             message.headers = Some(headers(record));
         }
-        self.inner.send(message).map_err(|(error, _)| Rejection::new(ticket, record.topic, &error))
+        let producer = match (pace, &self.bulk) {
+            (Pace::Bulk, Some(bulk)) => bulk,
+            _ => &self.prompt,
+        };
+        producer.send(message).map_err(|(error, _)| Rejection::new(ticket, record.topic, &error))
     }
 
     /// Drops everything that is not acknowledged: it will come again from the slot.
     pub fn purge(&self) {
-        self.inner.purge(PurgeConfig::default().queue().inflight());
+        for producer in [Some(&self.prompt), self.bulk.as_ref()].into_iter().flatten() {
+            producer.purge(PurgeConfig::default().queue().inflight());
+        }
     }
 }
 
@@ -109,8 +138,9 @@ impl std::fmt::Debug for Producer {
     }
 }
 
-fn client_config(options: &Options) -> ClientConfig {
+fn client_config(options: &Options, linger_ms: &str) -> ClientConfig {
     let mut config = ClientConfig::new();
+    config.set("linger.ms", linger_ms);
     for (key, value) in DEFAULTS {
         config.set(key, value);
     }

@@ -67,7 +67,8 @@ impl PublicationOptions {
             Autocreate::Disabled | Autocreate::Filtered => format!(" FOR TABLE {}", list(tables)),
         };
         let mut settings = Vec::new();
-        if self.operations == PublishedOperations::Inserts {
+        // Whoever makes it by hand gets the narrow one: that is all an outbox needs.
+        if self.operations == PublishedOperations::Inserts || self.autocreate == Autocreate::Disabled {
             settings.push("publish = 'insert'");
         }
         if self.via_partition_root {

@@ -4,7 +4,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use super::{Error, Options, SkippedOperations};
 use crate::ack::{Ledger, Window};
 use crate::error::chain;
-use crate::kafka::{self, Delivered, Producer, Rejection, Reports};
+use crate::kafka::{self, Delivered, Pace, Producer, Rejection, Reports};
 use crate::outbox::{Encoder, InvalidOperation, OutboxTable, RouteContext};
 use crate::pgoutput::{Begin, Commit, Message, Relation, Tuple, UnknownRelation};
 use crate::telemetry::{Change, Metrics, TopicTally};
@@ -32,12 +32,14 @@ pub(super) struct Feed<'p> {
     tables: HashMap<Oid, Table>,
     ledger: Ledger,
     window: Window,
+    pace: Pace,
     encoder: Encoder,
     /// Transactions that committed before this are acknowledged already, by an earlier session of this process.
     acknowledged: Lsn,
     /// The open transaction is one of those.
     passing: bool,
     spare: Vec<Delivered>,
+    refusal: Option<Rejection>,
     pub(super) events: u64,
     pub(super) last_event: Option<SystemTime>,
     pub(super) oldest_unacknowledged: Option<Instant>,
@@ -74,10 +76,12 @@ impl<'p> Feed<'p> {
             tables: HashMap::new(),
             ledger: Ledger::new(confirmed),
             window,
+            pace: Pace::default(),
             encoder: Encoder::default(),
             acknowledged,
             passing: false,
             spare: Vec::new(),
+            refusal: None,
             events: 0,
             last_event: None,
             oldest_unacknowledged: None,
@@ -119,10 +123,8 @@ impl<'p> Feed<'p> {
     /// When a record was refused, or the producer cannot go on.
     pub(super) fn collect(&mut self) -> Result<Reports, Error> {
         let mut reports = self.absorb()?;
-        if let Some(rejection) = reports.rejection.take() {
-            self.metrics.publish_error(&rejection.code.to_string());
-            let commit_lsn = self.ledger.commit_lsn(rejection.ticket).unwrap_or_default();
-            return Err(refused(commit_lsn, rejection));
+        if let Some(refusal) = self.take_refusal() {
+            return Err(refusal);
         }
         match reports.fatal.take() {
             Some(reason) => Err(kafka::Error::Fatal(reason).into()),
@@ -143,6 +145,9 @@ impl<'p> Feed<'p> {
         }
         self.spare = std::mem::take(&mut reports.delivered);
         self.window.leave(reports.failed_records, reports.failed_bytes);
+        if self.refusal.is_none() {
+            self.refusal = reports.rejection.take();
+        }
         if self.window.records() == 0 {
             self.oldest_unacknowledged = None;
         } else if self.ledger.frontier() > before {
@@ -152,14 +157,25 @@ impl<'p> Feed<'p> {
         Ok(reports)
     }
 
+    /// The record that was refused first, as an error. After the producer's fatal error it tells what the cause was.
+    pub(super) fn take_refusal(&mut self) -> Option<Error> {
+        let rejection = self.refusal.take()?;
+        self.metrics.publish_error(&rejection.code.to_string());
+        let commit_lsn = self.ledger.commit_lsn(rejection.ticket).unwrap_or_default();
+        Some(refused(commit_lsn, rejection))
+    }
+
     /// Everything before this may be confirmed.
     pub(super) const fn frontier(&self) -> Lsn {
         self.ledger.frontier()
     }
 
     /// Whether a further record may be handed over.
-    pub(super) fn has_room(&self) -> bool {
-        self.window.has_room() && !self.ledger.is_full()
+    pub(super) fn has_room(&mut self) -> bool {
+        if self.producer.follows_load() {
+            self.pace = self.pace.with_inflight(self.window.records());
+        }
+        self.pace.allows_sending() && self.window.has_room() && !self.ledger.is_full()
     }
 
     /// What is in flight.
@@ -216,7 +232,7 @@ impl<'p> Feed<'p> {
         };
         let record = routed.as_record();
         let ticket = self.ledger.issue()?;
-        if let Err(rejection) = self.producer.send(&record, ticket) {
+        if let Err(rejection) = self.producer.send(&record, ticket, self.pace) {
             self.metrics.publish_error(&rejection.code.to_string());
             return Err(refused(position.commit_lsn, rejection));
         }

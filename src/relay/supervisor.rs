@@ -260,17 +260,27 @@ impl Relay {
                 return Err(Error::Undrained { records: session.feed.window().records(), within });
             }
         };
-        if let Err(error) = &outcome
-            && error.class() == Class::Definite
-        {
-            if matches!(error, Error::Refused { .. }) {
-                self.parts.producer.purge();
+        match outcome {
+            Err(error) if error.class() == Class::Definite || matches!(error, Error::Kafka(_)) => {
+                Err(self.after_failure(session, error).await)
             }
-            if timeout(within, session.drain()).await.is_err() {
-                tracing::warn!("not everything before the failure was acknowledged in time");
-            }
+            outcome => outcome,
         }
-        outcome
+    }
+
+    /// Confirms what was acknowledged before a failure that ends the relay, so that a restart meets it first. A fatal
+    /// error of the producer gives way to the refused record that caused it.
+    async fn after_failure(&self, session: &mut Session<'_, '_>, error: Error) -> Error {
+        if matches!(error, Error::Refused { .. } | Error::Kafka(_)) {
+            self.parts.producer.purge();
+        }
+        if timeout(self.parts.relay.shutdown_timeout, session.drain()).await.is_err() {
+            tracing::warn!("not everything before the failure was acknowledged in time");
+        }
+        match (&error, session.feed.take_refusal()) {
+            (Error::Kafka(_), Some(refusal)) => refusal,
+            _ => error,
+        }
     }
 
     async fn say_goodbye(&self, session: Session<'_, '_>) -> Result<(), Error> {

@@ -4,7 +4,7 @@ use bytes::{Buf, BytesMut};
 const HEADER_BYTES: usize = 5;
 
 /// Space that a read asks for; one read then takes many small messages.
-const READ_BYTES: usize = 64 * 1024;
+pub const READ_BYTES: usize = 256 * 1024;
 
 /// A buffer larger than this is given back once it is empty, so that one large row does not stay in memory.
 const KEEP_BYTES: usize = 1024 * 1024;
@@ -54,7 +54,7 @@ impl ReceiveBuffer {
     /// A buffer that refuses messages of more than `limit` bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self { bytes: BytesMut::with_capacity(READ_BYTES), taken: 0, limit }
+        Self { bytes: BytesMut::new(), taken: 0, limit }
     }
 
     /// The next whole message, or `None` when more bytes must be read first.

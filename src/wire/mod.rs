@@ -5,5 +5,5 @@ mod frame;
 mod reader;
 
 pub use backend::{Authentication, BackendMessage, ServerError};
-pub use frame::{Frame, FrameError, ReceiveBuffer};
+pub use frame::{Frame, FrameError, READ_BYTES, ReceiveBuffer};
 pub use reader::{DecodeError, Reader, Shortage};

@@ -122,7 +122,11 @@ impl Series {
             "Rows that could not be routed, converted or sent",
             self.event_errors.clone(),
         );
-        registry.register("events_published", "Events acknowledged", self.published.family.clone());
+        registry.register(
+            "events_published",
+            "Events handed to the producer, by topic",
+            self.published.family.clone(),
+        );
         registry.register("publish_errors", "Deliveries that failed", self.publish_errors.clone());
     }
 
