@@ -18,6 +18,10 @@ pub(super) struct Args {
 pub(super) enum Command {
     /// Relay until SIGTERM or SIGINT; drain, confirm, exit 0
     Run(RunArgs),
+    /// Ask PostgreSQL and Kafka whether everything is prepared; change nothing
+    ///
+    /// Exits 0 when all is well, 1 on warnings, 2 on failures.
+    Check(CheckArgs),
     /// Ask a running outboxd whether it is ready (for container health checks)
     #[command(hide = true)]
     Health(HealthArgs),
@@ -45,6 +49,15 @@ pub(super) struct RunArgs {
     /// json or text; text on a terminal, json in a pipe
     #[arg(long, value_name = "FORMAT", env = "OUTBOXD_LOG_FORMAT", value_parser = log_format)]
     pub(super) log: Option<LogFormat>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct CheckArgs {
+    #[command(flatten)]
+    pub(super) config: ConfigArgs,
+    /// Print one JSON object instead of lines
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -2,6 +2,7 @@
 
 mod args;
 mod assemble;
+mod check;
 mod health;
 mod run;
 mod signals;
@@ -16,6 +17,7 @@ use args::{Args, Command};
 pub fn main() -> Exit {
     match Args::parse().command {
         Command::Run(args) => run::run(&args),
+        Command::Check(args) => check::check(&args),
         Command::Health(args) => health::health(&args),
     }
 }

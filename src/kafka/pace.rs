@@ -7,29 +7,29 @@ pub enum Pace {
     /// Caught up: every record is sent at once.
     #[default]
     Prompt,
-    /// Falling behind: nothing is sent until nothing is in flight, then in bulk.
-    Changing,
+    /// Nothing is sent until nothing is in flight, then in bulk.
+    ToBulk,
     /// Behind: records wait a moment for company.
     Bulk,
 }
 
 impl Pace {
-    /// The pace with so many records in flight. It changes the way of sending only when there are none, so that one
-    /// key's records never overtake each other.
+    /// The pace with so many records in flight, when the source has (`behind`) or has not much more to give. It changes
+    /// the way of sending only when nothing is in flight, so that one key's records never overtake each other.
     #[must_use]
-    pub const fn with_inflight(self, inflight: usize) -> Self {
-        match (self, inflight) {
-            (Self::Prompt, PROMPT_RECORDS_MAX..) => Self::Changing,
-            (Self::Changing, 0) => Self::Bulk,
-            (Self::Bulk, 0) => Self::Prompt,
-            (pace, _) => pace,
+    pub const fn next(self, inflight: usize, behind: bool) -> Self {
+        match (self, inflight, behind) {
+            (Self::Prompt | Self::ToBulk, 0, true) | (Self::ToBulk, 0, false) => Self::Bulk,
+            (Self::Prompt, PROMPT_RECORDS_MAX.., _) => Self::ToBulk,
+            (Self::Bulk, 0, false) => Self::Prompt,
+            (pace, _, _) => pace,
         }
     }
 
     /// Whether a record may be sent now.
     #[must_use]
     pub const fn allows_sending(self) -> bool {
-        !matches!(self, Self::Changing)
+        !matches!(self, Self::ToBulk)
     }
 }
 
@@ -40,11 +40,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_way_of_sending_changes_only_while_nothing_is_in_flight(inflight in prop::collection::vec(0usize..200, 0..500)) {
+        fn the_way_of_sending_changes_only_while_nothing_is_in_flight(
+            turns in prop::collection::vec((0usize..200, any::<bool>()), 0..500),
+        ) {
             let mut pace = Pace::default();
             let mut last_sent_in = Pace::Prompt;
-            for inflight in inflight {
-                pace = pace.with_inflight(inflight);
+            for (inflight, behind) in turns {
+                pace = pace.next(inflight, behind);
                 if pace.allows_sending() {
                     prop_assert!(pace == last_sent_in || inflight == 0);
                     last_sent_in = pace;
@@ -55,14 +57,23 @@ mod tests {
 
     #[test]
     fn a_backlog_goes_in_bulk_and_its_end_brings_back_promptness() {
-        let seen: Vec<_> = [1, 63, 64, 10, 0, 5_000, 1, 0, 1]
-            .iter()
-            .scan(Pace::default(), |pace, inflight| {
-                *pace = pace.with_inflight(*inflight);
-                Some(*pace)
-            })
-            .collect();
-        use Pace::{Bulk, Changing, Prompt};
-        assert_eq!(seen, [Prompt, Prompt, Changing, Changing, Bulk, Bulk, Bulk, Prompt, Prompt]);
+        use Pace::{Bulk, Prompt, ToBulk};
+        let turns = [
+            (1, false, Prompt),
+            (63, true, Prompt),
+            (64, true, ToBulk),
+            (10, true, ToBulk),
+            (0, true, Bulk),
+            (5_000, true, Bulk),
+            (0, true, Bulk),
+            (700, false, Bulk),
+            (0, false, Prompt),
+            (0, true, Bulk),
+        ];
+        let mut pace = Pace::default();
+        for (inflight, behind, expected) in turns {
+            pace = pace.next(inflight, behind);
+            assert_eq!(pace, expected, "{inflight} in flight, behind: {behind}");
+        }
     }
 }

@@ -62,12 +62,18 @@ impl Producer {
     /// When librdkafka refuses a setting.
     pub fn new(options: &Options) -> Result<Self, Error> {
         let deliveries = Deliveries::default();
-        let create = |linger_ms| {
-            client_config(options, linger_ms).create_with_context(deliveries.clone()).map_err(Error::Settings)
+        let create =
+            |config: ClientConfig| config.create_with_context(deliveries.clone()).map_err(Error::Settings);
+        let with_linger = |linger_ms: &str| {
+            let mut config = client_config(options);
+            config.set("linger.ms", linger_ms);
+            config
         };
-        let own_linger = options.properties.iter().any(|(key, _)| LINGER_NAMES.contains(&key.as_str()));
-        let bulk = if own_linger { None } else { Some(create(BULK_LINGER_MS)?) };
-        Ok(Self { prompt: create(PROMPT_LINGER_MS)?, bulk, deliveries })
+        if options.properties.iter().any(|(key, _)| LINGER_NAMES.contains(&key.as_str())) {
+            return Ok(Self { prompt: create(client_config(options))?, bulk: None, deliveries });
+        }
+        let bulk = Some(create(with_linger(BULK_LINGER_MS))?);
+        Ok(Self { prompt: create(with_linger(PROMPT_LINGER_MS))?, bulk, deliveries })
     }
 
     /// Waits until a broker has answered.
@@ -138,9 +144,9 @@ impl std::fmt::Debug for Producer {
     }
 }
 
-fn client_config(options: &Options, linger_ms: &str) -> ClientConfig {
+/// How librdkafka is set up.
+pub(super) fn client_config(options: &Options) -> ClientConfig {
     let mut config = ClientConfig::new();
-    config.set("linger.ms", linger_ms);
     for (key, value) in DEFAULTS {
         config.set(key, value);
     }

@@ -3,9 +3,11 @@ use std::sync::Arc;
 
 use super::binding::{Binding, twin_of};
 use super::encoder::Encoder;
-use super::error::BindError;
+use super::error::{BindError, TopicProblem};
 use super::options::{EventRouterOptions, InvalidOperation};
 use super::table::OutboxTable;
+use super::topic::TopicError;
+use super::topic_name::check_topic_name;
 use crate::connect::column::{ColumnDescription, ColumnOptions};
 use crate::connect::converter::{Converter, Converters};
 use crate::connect::{Kind, OptionError, Schema, Value};
@@ -104,6 +106,16 @@ impl EventRouter {
     pub fn fits(&self, columns: &[String]) -> bool {
         let has = |wanted: &str| columns.iter().any(|column| column == wanted);
         self.required_columns().iter().all(|(_, column)| has(column) || twin_of(column).is_some_and(has))
+    }
+
+    /// The topic that a route value leads to.
+    ///
+    /// # Errors
+    /// When it leads to none that Kafka accepts.
+    pub fn topic(&self, route_value: &str) -> Result<String, TopicProblem> {
+        let topic = self.0.options.topic.topic(route_value)?;
+        check_topic_name(&topic).map_err(TopicError::from)?;
+        Ok(topic.into_owned())
     }
 
     /// What an UPDATE of an outbox row does.

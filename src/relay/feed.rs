@@ -33,6 +33,8 @@ pub(super) struct Feed<'p> {
     ledger: Ledger,
     window: Window,
     pace: Pace,
+    /// Whether the source has much more to give.
+    pub(super) behind: bool,
     encoder: Encoder,
     /// Transactions that committed before this are acknowledged already, by an earlier session of this process.
     acknowledged: Lsn,
@@ -77,6 +79,7 @@ impl<'p> Feed<'p> {
             ledger: Ledger::new(confirmed),
             window,
             pace: Pace::default(),
+            behind: false,
             encoder: Encoder::default(),
             acknowledged,
             passing: false,
@@ -173,7 +176,7 @@ impl<'p> Feed<'p> {
     /// Whether a further record may be handed over.
     pub(super) fn has_room(&mut self) -> bool {
         if self.producer.follows_load() {
-            self.pace = self.pace.with_inflight(self.window.records());
+            self.pace = self.pace.next(self.window.records(), self.behind);
         }
         self.pace.allows_sending() && self.window.has_room() && !self.ledger.is_full()
     }

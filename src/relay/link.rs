@@ -163,7 +163,7 @@ impl Opening<'_> {
 }
 
 /// Whether the slot's holder is another instance of ours: then we stand by, and the slot is the lease.
-pub(super) fn is_our_own(holder: &SlotHolder) -> bool {
+pub(crate) fn is_our_own(holder: &SlotHolder) -> bool {
     holder.application.starts_with(APPLICATION)
 }
 

@@ -17,6 +17,8 @@ mod supervisor;
 mod watcher;
 
 pub use error::Error;
+pub(crate) use link::is_our_own;
 pub use options::{Options, SkippedOperations};
 pub use preflight::{Capture, Preflight};
+pub(crate) use preflight::{OLDEST_VERSION_NUM, no_table, relation_of};
 pub use supervisor::{Relay, RelayParts};

@@ -7,7 +7,7 @@ use crate::postgres::{Connection, Error, Options, ServerFacts, Sql, TableFacts, 
 use crate::wal::{SystemId, TimelineId};
 
 /// The oldest PostgreSQL that we support: logical messages came to pgoutput in 14.
-const OLDEST_VERSION_NUM: i32 = 140_000;
+pub(crate) const OLDEST_VERSION_NUM: i32 = 140_000;
 
 /// What `application_name` our sessions carry begins with; it tells a second instance from a foreign program.
 pub(super) const APPLICATION: &str = "outboxd";
@@ -88,7 +88,7 @@ impl Preflight {
 }
 
 /// The table as the stream would describe it.
-pub(super) fn relation_of(table: &TableFacts, columns: &[ColumnDescription]) -> Relation {
+pub(crate) fn relation_of(table: &TableFacts, columns: &[ColumnDescription]) -> Relation {
     let columns = columns.iter().map(|column| Column {
         name: column.name.clone(),
         type_oid: column.type_oid,
@@ -140,7 +140,8 @@ fn check_server(server: &ServerFacts) -> Result<(), Error> {
     Ok(())
 }
 
-fn no_table(filter: &TableFilter, all: &[TableFacts]) -> Error {
+/// Why nothing is captured.
+pub(crate) fn no_table(filter: &TableFilter, all: &[TableFacts]) -> Error {
     let some: Vec<_> = all.iter().take(8).map(|table| format!("{}.{}", table.schema, table.name)).collect();
     let there = if some.is_empty() { "no tables at all".to_owned() } else { some.join(", ") };
     if filter.names_tables() {

@@ -85,7 +85,7 @@ impl<'s, 'p> Session<'s, 'p> {
                 () = self.parts.producer.deliveries().arrived() => {}
                 // 2: a full window stops the reading; updates go on.
                 read = self.link.stream.fill(), if wants_input && !napping => {
-                    self.nap = (BEHIND_BYTES..READ_BYTES).contains(&read?).then(|| Instant::now() + NAP);
+                    self.rest_after(read?);
                 }
                 // 3: a stop.
                 () = stop.cancelled(), if reading == Reading::On => {}
@@ -111,6 +111,12 @@ impl<'s, 'p> Session<'s, 'p> {
                 () = time::sleep_until(self.wake_at().into()) => {}
             }
         }
+    }
+
+    /// A full read is followed by the next at once, a large one by a nap, a small one means that we have caught up.
+    fn rest_after(&mut self, read: usize) {
+        self.feed.behind = read >= BEHIND_BYTES;
+        self.nap = (BEHIND_BYTES..READ_BYTES).contains(&read).then(|| Instant::now() + NAP);
     }
 
     fn reading(&self, reading: Reading, stop: &CancellationToken) -> Reading {

@@ -25,7 +25,8 @@ pub(super) struct Snapshot<'s> {
 
 impl<'s> Snapshot<'s> {
     pub(super) fn new(parts: &'s RelayParts, status: &'s Status, metrics: &'s Metrics, at: Lsn) -> Self {
-        let feed = Feed::new(&parts.producer, metrics, &parts.relay, Lsn::ZERO, Lsn::ZERO);
+        let mut feed = Feed::new(&parts.producer, metrics, &parts.relay, Lsn::ZERO, Lsn::ZERO);
+        feed.behind = true;
         Self { parts, status, feed, at, rows: 0, told: Instant::now() }
     }
 

@@ -1,0 +1,105 @@
+//! What only the preflight reads from PostgreSQL. Every query reads; the session is read-only besides.
+
+use postgres_protocol::escape::escape_identifier;
+
+use crate::postgres::{Error, Sql, TableFacts};
+use crate::wal::Oid;
+
+/// Rows looked at for values of the route, and how many values are taken.
+const ROUTE_ROWS_MAX: u32 = 10_000;
+const ROUTE_VALUES_MAX: u32 = 20;
+
+/// What the role may do about the publication.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Rights {
+    pub(super) superuser: bool,
+    /// CREATE on the database.
+    pub(super) create: bool,
+    /// The captured tables that the role owns.
+    pub(super) owned_tables: Vec<Oid>,
+    /// Whether it owns the publication.
+    pub(super) owns_publication: bool,
+}
+
+/// A table as the publication sends it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PublishedTable {
+    pub(super) schema: String,
+    pub(super) name: String,
+    pub(super) columns: Vec<String>,
+    pub(super) row_filter: Option<String>,
+}
+
+const READ_ONLY: &str =
+    "set default_transaction_read_only = on; set statement_timeout = '2s'; set lock_timeout = '1s'";
+
+const RIGHTS: &str = "
+select r.rolsuper, has_database_privilege(current_database(), 'CREATE'),
+       array(select c.oid from pg_class c where c.oid = any($1) and pg_has_role(c.relowner, 'USAGE')),
+       exists(select from pg_publication p where p.pubname = $2 and pg_has_role(p.pubowner, 'USAGE'))
+from pg_roles r where r.rolname = current_user";
+
+/// PostgreSQL 15 and later have filters and lists.
+const PUBLISHED: &str = "
+select schemaname::text, tablename::text, coalesce(attnames, '{}')::text[], rowfilter
+from pg_publication_tables where pubname = $1 order by 1, 2";
+
+const CLOCK: &str = "select extract(epoch from clock_timestamp())::float8";
+
+/// Nothing that follows on this session can change anything.
+pub(super) async fn make_read_only(sql: &Sql) -> Result<(), Error> {
+    sql.execute("making the session read-only", READ_ONLY).await
+}
+
+pub(super) async fn rights(sql: &Sql, tables: &[TableFacts], publication: &str) -> Result<Rights, Error> {
+    const DOING: &str = "reading the rights of the role";
+    let oids: Vec<u32> = tables.iter().map(|table| table.oid.0).collect();
+    let rows = sql.query(DOING, RIGHTS, &[&oids, &publication]).await?;
+    let Some(row) = rows.first() else { return Ok(Rights::default()) };
+    let get = unexpected(DOING);
+    Ok(Rights {
+        superuser: row.try_get(0).map_err(&get)?,
+        create: row.try_get(1).map_err(&get)?,
+        owned_tables: row.try_get::<_, Vec<u32>>(2).map_err(&get)?.into_iter().map(Oid).collect(),
+        owns_publication: row.try_get(3).map_err(&get)?,
+    })
+}
+
+pub(super) async fn published_tables(sql: &Sql, publication: &str) -> Result<Vec<PublishedTable>, Error> {
+    const DOING: &str = "reading the publication's filters";
+    let get = unexpected(DOING);
+    let rows = sql.query(DOING, PUBLISHED, &[&publication]).await?;
+    rows.iter()
+        .map(|row| {
+            Ok(PublishedTable {
+                schema: row.try_get(0).map_err(&get)?,
+                name: row.try_get(1).map_err(&get)?,
+                columns: row.try_get(2).map_err(&get)?,
+                row_filter: row.try_get(3).map_err(&get)?,
+            })
+        })
+        .collect()
+}
+
+/// The server's clock, in seconds since the Unix epoch.
+pub(super) async fn clock(sql: &Sql) -> Result<f64, Error> {
+    const DOING: &str = "reading the server's clock";
+    let rows = sql.query(DOING, CLOCK, &[]).await?;
+    rows.first().map_or(Ok(0.0), |row| row.try_get(0).map_err(unexpected(DOING)))
+}
+
+/// Some of the values that a column has: of the first rows only, so that a large table costs no more than a small one.
+pub(super) async fn route_values(sql: &Sql, table: &TableFacts, column: &str) -> Result<Vec<String>, Error> {
+    const DOING: &str = "reading values of the route";
+    let (column, table) = (escape_identifier(column), table.quoted());
+    let text = format!(
+        "select distinct route from (select {column}::text as route from {table} limit {ROUTE_ROWS_MAX}) some \
+         where route is not null order by 1 limit {ROUTE_VALUES_MAX}"
+    );
+    let rows = sql.query(DOING, &text, &[]).await?;
+    rows.iter().map(|row| row.try_get(0).map_err(unexpected(DOING))).collect()
+}
+
+fn unexpected(doing: &'static str) -> impl Fn(tokio_postgres::Error) -> Error {
+    move |source| Error::Sql { doing: doing.to_owned(), source }
+}

@@ -1,0 +1,101 @@
+//! Asks Kafka. What the answers mean is decided beside this module.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::codes;
+use super::report::Check;
+use super::topics::{self, Target};
+use crate::kafka::{Admin, Broker, Error, Settings, Topic};
+use crate::relay::RelayParts;
+
+/// How long the first broker may take to answer, and how long any later question.
+const REACH_MAX: Duration = Duration::from_secs(4);
+const QUESTION_MAX: Duration = Duration::from_millis(1_500);
+
+/// A cluster that answers.
+#[derive(Debug)]
+pub(super) struct Cluster {
+    admin: Admin,
+    id: String,
+    brokers: Vec<Broker>,
+    topics: Vec<Topic>,
+}
+
+/// Waits until a broker answers, and asks what there is. The producer asks first: it is what `run` would use, and it
+/// hears why a connection fails.
+pub(super) async fn reach(parts: Arc<RelayParts>) -> Result<Cluster, Error> {
+    let asking = tokio::task::spawn_blocking(move || {
+        let patience = parts.kafka.connect_timeout.min(REACH_MAX);
+        let id = parts.producer.await_broker(&parts.kafka, patience)?;
+        let admin = Admin::new(&parts.kafka)?;
+        let (brokers, topics) = admin.cluster(QUESTION_MAX)?;
+        Ok(Cluster { admin, id, brokers, topics })
+    });
+    asking.await.unwrap_or_else(|_| Err(Error::Fatal("the check was aborted".to_owned())))
+}
+
+/// Checks the cluster and the topics that events will go to.
+pub(super) async fn check(reached: Result<Cluster, Error>, servers: &str, targets: &[Target]) -> Vec<Check> {
+    let cluster = match reached {
+        Ok(cluster) => cluster,
+        Err(error) => {
+            let skipped = Check::skipped(codes::TARGETS, "nothing else of Kafka is checked");
+            return vec![Check::error(codes::KAFKA, &error), skipped];
+        }
+    };
+    let answers = format!("Kafka at {servers} answers: cluster {}", cluster.id);
+    let mut checks = vec![Check::ok(codes::KAFKA, answers), brokers(cluster.brokers.len())];
+    checks.extend(cluster.check_topics(targets).await);
+    checks
+}
+
+fn brokers(count: usize) -> Check {
+    match count {
+        1 => Check::note(codes::BROKERS, "the cluster has 1 broker")
+            .detail("while it is away nothing is sent; PostgreSQL keeps the events meanwhile"),
+        many => Check::ok(codes::BROKERS, format!("the cluster has {many} brokers")),
+    }
+}
+
+impl Cluster {
+    async fn check_topics(&self, targets: &[Target]) -> Vec<Check> {
+        let names: Vec<_> = targets.iter().map(|target| target.topic.as_str()).collect();
+        let there: Vec<_> = names.iter().copied().filter(|name| self.topic(name).is_some()).collect();
+        let (broker, settings) =
+            tokio::join!(self.broker_settings(there.len() < names.len()), self.settings(&there));
+        let mut checks = Vec::new();
+        for target in targets {
+            let Some(topic) = self.topic(&target.topic) else {
+                checks.extend(topics::missing(target, broker.as_ref()));
+                continue;
+            };
+            let known = there.iter().position(|name| *name == target.topic);
+            let known = known.and_then(|index| settings.get(index)?.as_ref());
+            checks.extend(topics::existing(target, topic, known));
+            if known.is_none() {
+                let title = format!("the settings of topic {:?} may not be seen by us", topic.name);
+                checks.push(Check::skipped(codes::TOPIC_SETTINGS, title));
+            }
+        }
+        checks
+    }
+
+    fn topic(&self, name: &str) -> Option<&Topic> {
+        self.topics.iter().find(|topic| topic.name == name)
+    }
+
+    /// Only the making of a topic depends on them.
+    async fn broker_settings(&self, needed: bool) -> Option<Settings> {
+        let broker = *self.brokers.first().filter(|_| needed)?;
+        self.admin.broker_settings(broker, QUESTION_MAX).await.ok()
+    }
+
+    async fn settings(&self, topics: &[&str]) -> Vec<Option<Settings>> {
+        if topics.is_empty() {
+            return Vec::new();
+        }
+        let answers = self.admin.topic_settings(topics, QUESTION_MAX).await.unwrap_or_default();
+        answers.into_iter().map(Result::ok).collect()
+    }
+}

@@ -1,0 +1,74 @@
+//! `outboxd check`: whether PostgreSQL and Kafka are prepared. It changes nothing in either.
+//!
+//! ```text
+//! configuration ─┬─ postgres (asks) ─ server, tables, publication, slot (judge) ─┬─ report
+//!                └─ kafka (asks) ──── topics (judges) ───────────────────────────┘
+//! ```
+
+mod catalog;
+mod codes;
+mod configuration;
+mod kafka;
+mod postgres;
+mod publication;
+mod report;
+mod server;
+mod slot;
+mod tables;
+mod topics;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::args::CheckArgs;
+use super::assemble::{Assembly, assemble};
+use crate::error::Exit;
+use report::{Check, Outcome, print, worst};
+
+/// How long threads that still wait for a server are waited for at the end.
+const FAREWELL: Duration = Duration::from_millis(100);
+
+/// `outboxd check`.
+pub(super) fn check(args: &CheckArgs) -> Exit {
+    let checks = match assemble(&args.config) {
+        Ok(assembly) => check_servers(assembly),
+        Err(error) => configuration::mistakes(&error),
+    };
+    print(&checks, args.json);
+    exit(worst(&checks))
+}
+
+/// The exit codes of `check` are its own: 0 ok, 1 warnings only, 2 failures.
+const fn exit(worst: Outcome) -> Exit {
+    match worst {
+        Outcome::Ok | Outcome::Note | Outcome::Skipped => Exit::Ok,
+        Outcome::Warning => Exit::Failed,
+        Outcome::Failure => Exit::Usage,
+    }
+}
+
+fn check_servers(assembly: Assembly) -> Vec<Check> {
+    let mut checks = configuration::valid(&assembly.notices);
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => {
+            checks.extend(runtime.block_on(ask(Arc::new(assembly.parts))));
+            // A name that is still being looked up must not hold up the answer.
+            runtime.shutdown_timeout(FAREWELL);
+        }
+        Err(error) => {
+            let title = format!("the runtime cannot be started: {error}");
+            checks.push(Check::failure(codes::RUNTIME, title));
+        }
+    }
+    checks
+}
+
+/// Both servers at once; only the topics have to wait for the tables.
+async fn ask(parts: Arc<crate::relay::RelayParts>) -> Vec<Check> {
+    let (found, reached) = tokio::join!(postgres::check(&parts), kafka::reach(Arc::clone(&parts)));
+    let (targets, about_routes) = topics::targets(&parts.router, &found.outboxes);
+    let mut checks = found.checks;
+    checks.extend(about_routes);
+    checks.extend(kafka::check(reached, &parts.kafka.bootstrap_servers, &targets).await);
+    checks
+}

@@ -1,0 +1,220 @@
+//! Asks PostgreSQL. What the answers mean is decided by the modules beside this one.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::catalog::{self, Rights};
+use super::codes::{self, Code};
+use super::report::Check;
+use super::tables::{self, Outbox};
+use super::{publication, server, slot};
+use crate::error::Diagnose as _;
+use crate::postgres::{Connection, Error, Options, ServerFacts, ServerOptions, Sql, TableFacts, TlsSetup};
+use crate::relay::RelayParts;
+
+/// Connecting, one query, and everything together take no longer than this.
+const CONNECT_MAX: Duration = Duration::from_secs(4);
+const QUERY_MAX: Duration = Duration::from_millis(2_500);
+const ALL_MAX: Duration = Duration::from_millis(6_500);
+
+/// How our sessions are named in `pg_stat_activity`.
+const APPLICATION: &str = "outboxd check";
+
+/// PostgreSQL 15, the first with row filters and column lists.
+const FILTERS_VERSION_NUM: i32 = 150_000;
+
+/// What PostgreSQL told.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    pub(super) checks: Vec<Check>,
+    /// The captured tables that can be an outbox, with values that their route has.
+    pub(super) outboxes: Vec<(Outbox, Vec<String>)>,
+}
+
+/// The two connections of a relay, each with what kept it from being made.
+struct Connections {
+    replication: Result<Connection, Error>,
+    sql: Result<Sql, Error>,
+}
+
+/// Runs every check of PostgreSQL.
+pub(super) async fn check(parts: &RelayParts) -> Findings {
+    let mut findings = Findings::default();
+    let finished = tokio::time::timeout(ALL_MAX, findings.gather(parts)).await;
+    if finished.is_err() {
+        let doing = "checking PostgreSQL".to_owned();
+        let error = Error::Timeout { doing, seconds: ALL_MAX.as_secs() };
+        findings
+            .checks
+            .push(Check::error(codes::CATALOG, &error).cure("see what keeps the server busy, and try again"));
+    }
+    findings
+}
+
+impl Findings {
+    async fn gather(&mut self, parts: &RelayParts) {
+        let connections = match connect(&parts.postgres).await {
+            Ok(connections) => connections,
+            Err(error) => return self.checks.push(Check::error(codes::LOGIN, &error)),
+        };
+        self.checks.extend(logins(&parts.postgres.server, &connections));
+        let Connections { replication, sql: Ok(sql) } = connections else {
+            return self.checks.push(Check::skipped(codes::CATALOG, "nothing else of PostgreSQL is checked"));
+        };
+        if let Err(error) = self.ask(parts, &sql, i64::from(replication.is_ok())).await {
+            self.checks.push(Check::error(codes::CATALOG, &error));
+        }
+    }
+
+    /// Ends early only when the server does not answer any more.
+    async fn ask(&mut self, parts: &RelayParts, sql: &Sql, our_wal_senders: i64) -> Result<(), Error> {
+        let options = &parts.postgres;
+        catalog::make_read_only(sql).await?;
+        self.run_initial_statements(sql, &options.server).await;
+        let server = sql.server().await?;
+        self.checks.extend(server::requirements(&server));
+        self.checks.extend(server::patience(&server, options.status_interval));
+        self.checks.push(server::free_wal_senders(server.free_wal_senders, our_wal_senders));
+        self.checks.push(server::clock(clock_ahead(sql).await?));
+        let slot_exists = self.ask_slot(options, sql, &server).await?;
+        let tables = self.ask_tables(parts, sql).await?;
+        if !tables.is_empty() {
+            self.ask_publication(options, sql, &tables, slot_exists, server.version_num).await?;
+        }
+        Ok(())
+    }
+
+    /// They are the user's, and may do anything: here they are run in a session that cannot write.
+    async fn run_initial_statements(&mut self, sql: &Sql, options: &ServerOptions) {
+        for (index, statement) in options.initial_statements.iter().enumerate() {
+            let number = index.saturating_add(1);
+            let doing = format!("statement {number} of database.initial.statements");
+            match sql.execute(&doing, statement).await {
+                Ok(()) => {}
+                Err(error) if error.sqlstate() == Some("25006") => {
+                    let title = format!("{doing} writes, and was not run");
+                    self.checks.push(Check::skipped(codes::INITIAL_STATEMENTS, title));
+                }
+                Err(error) => self.checks.push(Check::error(codes::INITIAL_STATEMENTS, &error)),
+            }
+        }
+    }
+
+    async fn ask_slot(&mut self, options: &Options, sql: &Sql, server: &ServerFacts) -> Result<bool, Error> {
+        let facts = sql.slot(&options.slot.name).await?;
+        if facts.is_none() {
+            self.checks.push(server::free_slots(server.free_slots));
+        }
+        let database = &options.server.database;
+        self.checks.extend(slot::slot(&options.slot, facts.as_ref(), database, server.version_num));
+        Ok(facts.is_some())
+    }
+
+    async fn ask_tables(&mut self, parts: &RelayParts, sql: &Sql) -> Result<Vec<TableFacts>, Error> {
+        let all = sql.tables().await?;
+        let (tables, check) = tables::captured(&parts.tables, &parts.router, &all);
+        self.checks.push(check);
+        for table in &tables {
+            self.checks.extend(tables::unlogged(table));
+            let (outbox, checks) = tables::bind(&parts.router, table, sql.describe(table.oid).await?);
+            self.checks.extend(checks);
+            if let Some(outbox) = outbox {
+                self.checks.extend(tables::nullable(&outbox));
+                let values = self.ask_routes(sql, &outbox).await?;
+                self.outboxes.push((outbox, values));
+            }
+        }
+        Ok(tables)
+    }
+
+    /// The relay itself needs no SELECT on the table, so that it is no failure when we may not.
+    async fn ask_routes(&mut self, sql: &Sql, outbox: &Outbox) -> Result<Vec<String>, Error> {
+        let Some(column) = outbox.route_column() else { return Ok(Vec::new()) };
+        match catalog::route_values(sql, &outbox.table, column).await {
+            Err(error) if error.sqlstate().is_some() => {
+                let title = format!("the topics of rows in {} are not known", outbox.table.quoted());
+                self.checks.push(Check::skipped(codes::ROUTES, title).detail(crate::error::chain(&error)));
+                Ok(Vec::new())
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn ask_publication(
+        &mut self,
+        options: &Options,
+        sql: &Sql,
+        tables: &[TableFacts],
+        slot_exists: bool,
+        version_num: i32,
+    ) -> Result<(), Error> {
+        let (options, name) = (&options.publication, &options.publication.name);
+        let rights: Rights = catalog::rights(sql, tables, name).await?;
+        let captured: Vec<_> = tables.iter().collect();
+        let Some(facts) = sql.publication(name).await? else {
+            self.checks.push(publication::to_be_made(options, &captured, &rights, slot_exists));
+            return Ok(());
+        };
+        self.checks.extend(publication::existing(options, &facts, &captured, &rights));
+        if version_num >= FILTERS_VERSION_NUM {
+            let published = catalog::published_tables(sql, name).await?;
+            let outboxes: Vec<_> = self.outboxes.iter().map(|(outbox, _)| outbox.clone()).collect();
+            self.checks.extend(publication::filters(name, &published, &outboxes));
+        }
+        Ok(())
+    }
+}
+
+/// Both connections at once, with less patience than a relay has.
+async fn connect(options: &Options) -> Result<Connections, Error> {
+    let server = ServerOptions {
+        connect_timeout: options.server.connect_timeout.min(CONNECT_MAX),
+        query_timeout: options.server.query_timeout.min(QUERY_MAX),
+        initial_statements: Vec::new(),
+        ..options.server.clone()
+    };
+    let tls = TlsSetup::new(&server)?;
+    let (replication, sql) = tokio::join!(
+        Connection::open(&server, &tls, APPLICATION, options.message_bytes_max),
+        Sql::open(&server, &tls, APPLICATION)
+    );
+    Ok(Connections { replication, sql })
+}
+
+/// The replication connection is ours and tells the finer reasons, so that it speaks when both failed.
+fn logins(server: &ServerOptions, connections: &Connections) -> Vec<Check> {
+    let (address, user, database) = (server.address(), &server.user, &server.database);
+    let in_words = || format!("PostgreSQL at {address} lets user {user:?} in to database {database:?}");
+    match (&connections.sql, &connections.replication) {
+        (Ok(_), Ok(_)) => vec![
+            Check::ok(codes::LOGIN, in_words()),
+            Check::ok(codes::REPLICATION_LOGIN, "and for replication"),
+        ],
+        (Ok(_), Err(error)) => {
+            vec![Check::ok(codes::LOGIN, in_words()), refused(codes::REPLICATION_LOGIN, error)]
+        }
+        (Err(error), Ok(_)) => {
+            let replication = Check::ok(codes::REPLICATION_LOGIN, "PostgreSQL lets us in for replication");
+            vec![refused(codes::LOGIN, error), replication]
+        }
+        (Err(_), Err(error)) => vec![refused(codes::LOGIN, error)],
+    }
+}
+
+fn refused(code: Code, error: &Error) -> Check {
+    let check = Check::error(code, error);
+    match error.cure() {
+        Some(_) => check,
+        None => check.cure("see the server's log for the reason"),
+    }
+}
+
+/// How far the server's clock is ahead of ours, in seconds; the answer is taken to be half its way old.
+async fn clock_ahead(sql: &Sql) -> Result<f64, Error> {
+    let before = now_s();
+    let theirs = catalog::clock(sql).await?;
+    Ok(theirs - f64::midpoint(before, now_s()))
+}
+
+fn now_s() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}

@@ -1,0 +1,167 @@
+//! What the state of the replication slot means for a relay.
+
+use super::codes;
+use super::report::Check;
+use crate::postgres::{Error, SlotFacts, SlotHolder, SlotOptions};
+use crate::relay::is_our_own;
+
+/// PostgreSQL 17, the first with failover slots.
+const FAILOVER_VERSION_NUM: i32 = 170_000;
+
+/// Below this much room the slot may be lost any moment.
+const SAFE_WAL_MIN_BYTES: i64 = 256 << 20;
+
+/// The slot, in the order in which a start would look at it.
+pub(super) fn slot(
+    options: &SlotOptions,
+    facts: Option<&SlotFacts>,
+    database: &str,
+    version_num: i32,
+) -> Vec<Check> {
+    let Some(facts) = facts else { return vec![to_be_made(options, version_num)] };
+    let name = options.name.as_str();
+    let mut checks = vec![Check::ok(codes::SLOT, format!("replication slot {name:?} exists"))];
+    let idle = SlotFacts { active_pid: None, ..facts.clone() };
+    match options.adopt(&idle, database) {
+        Ok(slot) => {
+            let title = format!("the stream begins at {} (confirmed_flush_lsn)", slot.confirmed_flush_lsn);
+            checks.push(Check::ok(codes::SLOT_USABLE, title));
+            checks.push(wal(name, facts));
+        }
+        Err(error) => checks.push(Check::error(codes::SLOT_USABLE, &error)),
+    }
+    if let Err(Error::SlotActive(holder)) = options.adopt(facts, database) {
+        checks.push(held(holder));
+    }
+    checks
+}
+
+fn to_be_made(options: &SlotOptions, version_num: i32) -> Check {
+    let name = options.name.as_str();
+    if options.failover && version_num < FAILOVER_VERSION_NUM {
+        return Check::failure(codes::SLOT, "slot.failover=true needs PostgreSQL 17 or later")
+            .cure("remove slot.failover");
+    }
+    Check::ok(codes::SLOT, format!("replication slot {name:?} does not exist yet; run makes it"))
+}
+
+/// Another instance of ours is no mistake: the second one stands by.
+fn held(holder: SlotHolder) -> Check {
+    if is_our_own(&holder) {
+        return Check::warning(codes::SLOT_FREE, format!("an outboxd is running: {holder}"))
+            .detail("a second one waits as a standby until the first one leaves");
+    }
+    Check::error(codes::SLOT_FREE, &Error::SlotActive(holder))
+}
+
+fn wal(name: &str, facts: &SlotFacts) -> Check {
+    let kept = megabytes(facts.retained_bytes);
+    let room = facts.safe_wal_bytes.map(|bytes| format!(", {} MB before it is lost", megabytes(bytes)));
+    let room = room.unwrap_or_default();
+    match facts.wal_status.as_deref() {
+        Some(status @ "unreserved") => Check::warning(
+            codes::SLOT_WAL,
+            format!("replication slot {name:?} is about to be lost: wal_status is {status}, {kept} MB are kept"),
+        )
+        .detail("the next checkpoint may remove WAL that the slot still needs")
+        .cure("start outboxd now, or raise the limit: ALTER SYSTEM SET max_slot_wal_keep_size = …; SELECT pg_reload_conf();"),
+        Some(_) if facts.safe_wal_bytes.is_some_and(|bytes| bytes < SAFE_WAL_MIN_BYTES) => Check::warning(
+            codes::SLOT_WAL,
+            format!("replication slot {name:?} has little room: it keeps {kept} MB of WAL{room}"),
+        )
+        .cure("start outboxd, or raise the limit: ALTER SYSTEM SET max_slot_wal_keep_size = …; SELECT pg_reload_conf();"),
+        status => {
+            let status = status.unwrap_or("not told");
+            Check::ok(codes::SLOT_WAL, format!("wal_status is {status}: the slot keeps {kept} MB of WAL{room}"))
+        }
+    }
+}
+
+const fn megabytes(bytes: i64) -> i64 {
+    bytes >> 20
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::Outcome::{self, Failure, Ok, Warning};
+    use super::*;
+    use crate::postgres::SlotName;
+    use crate::wal::Lsn;
+
+    fn options(failover: bool) -> SlotOptions {
+        let name = SlotName::new("outbox").unwrap();
+        SlotOptions { name, drop_on_stop: false, failover, retry: None, stream_params: Vec::new() }
+    }
+
+    fn facts() -> SlotFacts {
+        SlotFacts {
+            plugin: Some("pgoutput".to_owned()),
+            database: Some("orders".to_owned()),
+            active_pid: None,
+            application: None,
+            client: None,
+            confirmed_flush_lsn: Some(Lsn::new(100)),
+            restart_lsn: Some(Lsn::new(90)),
+            wal_status: Some("reserved".to_owned()),
+            safe_wal_bytes: None,
+            retained_bytes: 10,
+            server_lsn: Lsn::new(200),
+        }
+    }
+
+    fn held_by(application: &str) -> SlotFacts {
+        SlotFacts {
+            active_pid: Some(42),
+            application: Some(application.to_owned()),
+            client: Some("127.0.0.1".to_owned()),
+            ..facts()
+        }
+    }
+
+    #[test]
+    fn the_worst_of_a_slot_is_told() {
+        let status = |status: &str, safe| SlotFacts {
+            wal_status: Some(status.to_owned()),
+            safe_wal_bytes: safe,
+            ..facts()
+        };
+        let cases: Vec<(SlotFacts, &str, Outcome, &str)> = vec![
+            (facts(), "PG040", Ok, "exists"),
+            (
+                SlotFacts { plugin: Some("test_decoding".to_owned()), ..facts() },
+                "PG041",
+                Failure,
+                "test_decoding",
+            ),
+            (SlotFacts { plugin: None, database: None, ..facts() }, "PG041", Failure, "physical"),
+            (SlotFacts { database: Some("other".to_owned()), ..facts() }, "PG041", Failure, "\"other\""),
+            (
+                SlotFacts { confirmed_flush_lsn: Some(Lsn::new(300)), ..facts() },
+                "PG041",
+                Failure,
+                "beyond the end",
+            ),
+            (status("lost", None), "PG041", Failure, "lost"),
+            (status("unreserved", None), "PG043", Warning, "about to be lost"),
+            (status("extended", Some(1 << 20)), "PG043", Warning, "little room"),
+            (held_by("pg_recvlogical"), "PG042", Failure, "42 (pg_recvlogical at 127.0.0.1)"),
+            (held_by("outboxd/outbox"), "PG042", Warning, "an outboxd is running"),
+        ];
+        for (facts, code, outcome, words) in cases {
+            let checks = slot(&options(false), Some(&facts), "orders", 180_000);
+            let worst = checks.iter().rev().max_by_key(|check| check.outcome).unwrap();
+            let worst = checks.iter().find(|check| check.outcome == worst.outcome).unwrap();
+            assert_eq!((worst.code.as_str(), worst.outcome), (code, outcome), "{worst:?}");
+            assert!(worst.title.contains(words), "{worst:?}");
+        }
+    }
+
+    #[test]
+    fn a_slot_that_is_not_there_is_made() {
+        for (failover, version_num, outcome) in
+            [(false, 150_000, Ok), (true, 160_000, Failure), (true, 170_000, Ok)]
+        {
+            assert_eq!(slot(&options(failover), None, "orders", version_num)[0].outcome, outcome);
+        }
+    }
+}

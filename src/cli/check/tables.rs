@@ -1,0 +1,227 @@
+//! What the captured tables mean for a relay. Primary keys do not matter: only inserts are sent.
+
+use super::codes;
+use super::report::Check;
+use crate::connect::column::ColumnDescription;
+use crate::outbox::{Assumption, BindError, EventRouter};
+use crate::postgres::{TableFacts, TableFilter};
+use crate::relay::{no_table, relation_of};
+
+const EVENT_ID: &str = "table.field.event.id";
+const EVENT_KEY: &str = "table.field.event.key";
+const ROUTE: &str = "route.by.field";
+
+/// A captured table whose columns fit the router.
+#[derive(Debug, Clone)]
+pub(super) struct Outbox {
+    pub(super) table: TableFacts,
+    pub(super) columns: Vec<ColumnDescription>,
+    /// Each option that names a column, and the column.
+    pub(super) mapped: Vec<(&'static str, String)>,
+}
+
+impl Outbox {
+    /// The column that decides the topic.
+    pub(super) fn route_column(&self) -> Option<&str> {
+        self.column(ROUTE)
+    }
+
+    /// Whether records may come without a key.
+    pub(super) fn key_may_be_null(&self) -> bool {
+        self.column(EVENT_KEY).is_some_and(|key| self.may_be_null(key))
+    }
+
+    fn column(&self, option: &str) -> Option<&str> {
+        self.mapped.iter().find(|(known, _)| *known == option).map(|(_, column)| column.as_str())
+    }
+
+    fn may_be_null(&self, column: &str) -> bool {
+        self.columns.iter().any(|known| known.name == column && !known.not_null)
+    }
+}
+
+/// The captured tables among all, unlogged ones included.
+pub(super) fn captured(
+    filter: &TableFilter,
+    router: &EventRouter,
+    all: &[TableFacts],
+) -> (Vec<TableFacts>, Check) {
+    // Each unlogged table is told by a check of its own, and the rest of it is looked at all the same.
+    let as_logged: Vec<_> = all.iter().map(|table| TableFacts { logged: true, ..table.clone() }).collect();
+    let found = match filter.captured(&as_logged, |table| router.fits(&table.columns)) {
+        Ok(found) => found,
+        Err(error) => return (Vec::new(), Check::error(codes::TABLES, &error)),
+    };
+    let tables: Vec<_> =
+        all.iter().filter(|table| found.iter().any(|other| other.oid == table.oid)).cloned().collect();
+    if tables.is_empty() {
+        return (tables, Check::error(codes::TABLES, &no_table(filter, all)));
+    }
+    let names: Vec<_> = tables.iter().map(TableFacts::quoted).collect();
+    let why = if filter.names_tables() { "" } else { " for its columns: table.include.list is not set" };
+    let check = Check::ok(codes::TABLES, format!("captured{why}: {}", names.join(", ")));
+    (tables, check)
+}
+
+/// Whether inserts reach the WAL; nothing to tell when they do.
+pub(super) fn unlogged(table: &TableFacts) -> Option<Check> {
+    let name = table.quoted();
+    (!table.logged).then(|| {
+        Check::failure(codes::LOGGED, format!("table {name} is unlogged: its rows never reach the WAL"))
+            .cure(format!("ALTER TABLE {name} SET LOGGED;"))
+    })
+}
+
+/// Whether the router finds its columns, and what it had to assume.
+pub(super) fn bind(
+    router: &EventRouter,
+    table: &TableFacts,
+    columns: Vec<ColumnDescription>,
+) -> (Option<Outbox>, Vec<Check>) {
+    let bound = router.bind(&relation_of(table, &columns), &columns);
+    let assumptions = bound.as_ref().map_or(Vec::new(), |bound| bound.assumptions().to_vec());
+    let checks = columns_found(table, &assumptions, bound.as_ref().err());
+    let mapped = router.required_columns().into_iter().map(|(option, column)| {
+        let twin = assumptions.iter().find(|known| known.option == option && known.absent == column);
+        (option, twin.map_or_else(|| column.to_owned(), |twin| twin.used.clone()))
+    });
+    let outbox = Outbox { table: table.clone(), mapped: mapped.collect(), columns };
+    (bound.is_ok().then_some(outbox), checks)
+}
+
+fn columns_found(table: &TableFacts, assumptions: &[Assumption], error: Option<&BindError>) -> Vec<Check> {
+    if let Some(error) = error {
+        return vec![Check::error(codes::COLUMNS, error)];
+    }
+    let fits =
+        Check::ok(codes::COLUMNS, format!("{} has every column that the router needs", table.quoted()));
+    let assumed = assumptions.iter().map(|assumption| Check::note(codes::COLUMNS, assumption.to_string()));
+    std::iter::once(fits).chain(assumed).collect()
+}
+
+/// Columns whose NULL would hurt.
+pub(super) fn nullable(outbox: &Outbox) -> Vec<Check> {
+    let harms = [
+        (EVENT_ID, "an event without an id cannot be told from its repetition"),
+        (
+            EVENT_KEY,
+            "records without a key go to any partition, in no order, and compacted topics refuse them",
+        ),
+        (ROUTE, "a row without it has no topic, and stops the relay (exit 6)"),
+    ];
+    let name = outbox.table.quoted();
+    let told = harms.iter().filter_map(|(option, harm)| {
+        let column = outbox.column(option).filter(|column| outbox.may_be_null(column))?;
+        let title = format!("column \"{column}\" of {name} ({option}) may be NULL");
+        let quoted = postgres_protocol::escape::escape_identifier(column);
+        let cure = format!("ALTER TABLE {name} ALTER COLUMN {quoted} SET NOT NULL;");
+        Some(Check::warning(codes::NULLABLE, title).detail(*harm).cure(cure))
+    });
+    told.collect()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::report::Outcome::{Failure, Note, Ok};
+    use super::*;
+    use crate::connect::column::{ColumnOptions, TypeKind};
+    use crate::connect::converter::Converters;
+    use crate::outbox::{EventContext, EventRouterOptions};
+    use crate::postgres::TableOptions;
+    use crate::wal::Oid;
+
+    const TEXT: u32 = 25;
+
+    pub(in super::super) fn table(oid: u32) -> TableFacts {
+        TableFacts {
+            oid: Oid(oid),
+            schema: "public".to_owned(),
+            name: "outbox".to_owned(),
+            partitioned: false,
+            root: None,
+            logged: true,
+            columns: ["id", "aggregateid", "payload", "aggregatetype"].map(str::to_owned).to_vec(),
+        }
+    }
+
+    pub(in super::super) fn outbox() -> Outbox {
+        let names = ["id", "aggregateid", "payload", "aggregatetype", "more"];
+        let (outbox, _) = bind(&router(), &table(1), names.map(|name| column(name, true)).to_vec());
+        outbox.unwrap()
+    }
+
+    pub(in super::super) fn router() -> EventRouter {
+        let context = EventContext {
+            option_prefix: String::new(),
+            topic_prefix: "t".to_owned(),
+            run_id: None,
+            columns: ColumnOptions::parse(&|_| None).unwrap(),
+        };
+        let options = EventRouterOptions::parse(&|_| None).unwrap();
+        EventRouter::new(options, Converters::parse(&|_| None).unwrap(), context).unwrap()
+    }
+
+    fn column(name: &str, not_null: bool) -> ColumnDescription {
+        ColumnDescription {
+            name: name.to_owned(),
+            type_oid: Oid(TEXT),
+            type_modifier: -1,
+            kind: TypeKind::Base { name: "text".to_owned() },
+            not_null,
+            default: None,
+        }
+    }
+
+    #[test]
+    fn tables_are_found_by_name_or_by_columns() {
+        let named = |include: &[&str]| {
+            let table_include = include.iter().map(|entry| (*entry).to_owned()).collect();
+            TableFilter::new(&TableOptions { table_include, ..TableOptions::default() }).unwrap()
+        };
+        let other = TableFacts { name: "orders".to_owned(), columns: vec!["id".to_owned()], ..table(2) };
+        let all = [table(1), other];
+        let cases = [
+            (named(&["public.outbox"]), 1, Ok),
+            (named(&[]), 1, Ok),
+            (named(&["public.*"]), 2, Ok),
+            (named(&["public.out"]), 0, Failure),
+        ];
+        for (filter, count, outcome) in cases {
+            let (tables, check) = captured(&filter, &router(), &all);
+            assert_eq!((tables.len(), check.outcome), (count, outcome), "{check:?}");
+        }
+    }
+
+    #[test]
+    fn an_unlogged_table_is_captured_and_told() {
+        let unlogged_table = TableFacts { logged: false, ..table(1) };
+        let filter = TableFilter::new(&TableOptions::default()).unwrap();
+        let (tables, check) = captured(&filter, &router(), &[unlogged_table]);
+        assert_eq!(check.outcome, Ok);
+        assert_eq!(unlogged(&tables[0]).map(|check| check.outcome), Some(Failure));
+        assert_eq!(unlogged(&table(1)), None);
+    }
+
+    #[test]
+    fn twins_are_noted_and_missing_columns_named() {
+        let twins = ["id", "aggregate_id", "payload", "aggregate_type"].map(|name| column(name, true));
+        let (outbox, checks) = bind(&router(), &table(1), twins.to_vec());
+        assert_eq!(outbox.unwrap().route_column(), Some("aggregate_type"));
+        let outcomes: Vec<_> = checks.iter().map(|check| check.outcome).collect();
+        assert_eq!(outcomes, [Ok, Note, Note]);
+        let (outbox, checks) = bind(&router(), &table(1), vec![column("id", true)]);
+        assert!(outbox.is_none() && checks[0].outcome == Failure && checks[0].cure.is_some(), "{checks:?}");
+    }
+
+    #[test]
+    fn columns_that_may_be_null_are_told() {
+        let columns = [("id", true), ("aggregateid", false), ("payload", false), ("aggregatetype", false)];
+        let columns = columns.map(|(name, not_null)| column(name, not_null));
+        let outbox = bind(&router(), &table(1), columns.to_vec()).0.unwrap();
+        let checks = nullable(&outbox);
+        assert!(outbox.key_may_be_null());
+        assert_eq!(checks.len(), 2, "the payload may be NULL: {checks:?}");
+        let cure = "ALTER TABLE \"public\".\"outbox\" ALTER COLUMN \"aggregateid\" SET NOT NULL;";
+        assert_eq!(checks[0].cure.as_deref(), Some(cure));
+    }
+}

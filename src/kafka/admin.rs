@@ -1,0 +1,166 @@
+use std::collections::HashMap;
+use std::time::Duration;
+
+use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, ResourceSpecifier};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::metadata::MetadataTopic;
+
+use super::delivery::Deliveries;
+use super::producer::client_config;
+use super::{Error, Options};
+
+/// Asks brokers what they have; changes nothing.
+pub struct Admin {
+    inner: AdminClient<Deliveries>,
+    servers: String,
+}
+
+/// A broker of the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Broker {
+    /// Its `node.id`.
+    pub id: i32,
+}
+
+/// A topic as it lies on the brokers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Topic {
+    /// Its name.
+    pub name: String,
+    /// How many partitions it has.
+    pub partitions: usize,
+    /// The copies of the partition that has the fewest.
+    pub replicas: usize,
+    /// The copies in sync of the partition that has the fewest.
+    pub in_sync: usize,
+    /// Partitions without a leader: nothing can be written to them.
+    pub leaderless: usize,
+}
+
+/// Settings of a topic or a broker, by name; those that are secret are left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Settings(HashMap<String, String>);
+
+impl Admin {
+    /// Sets the client up, with the producer's settings.
+    ///
+    /// # Errors
+    /// When librdkafka refuses a setting.
+    pub fn new(options: &Options) -> Result<Self, Error> {
+        let inner =
+            client_config(options).create_with_context(Deliveries::default()).map_err(Error::Settings)?;
+        Ok(Self { inner, servers: options.bootstrap_servers.clone() })
+    }
+
+    /// The brokers and the topics that we may see. Blocks for `patience` at most. Asks for no topic by name, so that
+    /// none is created by being asked for.
+    ///
+    /// # Errors
+    /// When no broker answers.
+    pub fn cluster(&self, patience: Duration) -> Result<(Vec<Broker>, Vec<Topic>), Error> {
+        let metadata = self
+            .inner
+            .inner()
+            .fetch_metadata(None, patience)
+            .map_err(|error| self.unanswered(&error, patience))?;
+        let brokers = metadata.brokers().iter().map(|broker| Broker { id: broker.id() }).collect();
+        let topics = metadata.topics().iter().filter(|topic| topic.error().is_none());
+        Ok((brokers, topics.map(Topic::from).collect()))
+    }
+
+    /// The settings of a broker.
+    ///
+    /// # Errors
+    /// Why they are not told: most often no right to see them.
+    pub async fn broker_settings(
+        &self,
+        broker: Broker,
+        patience: Duration,
+    ) -> Result<Settings, RDKafkaErrorCode> {
+        let mut settings = self.describe(&[ResourceSpecifier::Broker(broker.id)], patience).await?;
+        settings.pop().unwrap_or(Err(RDKafkaErrorCode::Unknown))
+    }
+
+    /// The settings of each topic, in the same order, or why they are not told.
+    ///
+    /// # Errors
+    /// When there is no answer at all.
+    pub async fn topic_settings(
+        &self,
+        topics: &[&str],
+        patience: Duration,
+    ) -> Result<Vec<Result<Settings, RDKafkaErrorCode>>, RDKafkaErrorCode> {
+        let resources: Vec<_> = topics.iter().map(|topic| ResourceSpecifier::Topic(topic)).collect();
+        self.describe(&resources, patience).await
+    }
+
+    async fn describe(
+        &self,
+        resources: &[ResourceSpecifier<'_>],
+        patience: Duration,
+    ) -> Result<Vec<Result<Settings, RDKafkaErrorCode>>, RDKafkaErrorCode> {
+        let options = AdminOptions::new().request_timeout(Some(patience));
+        let answers = self.inner.describe_configs(resources, &options).await.map_err(|error| code(&error))?;
+        Ok(answers.into_iter().map(|answer| answer.map(Settings::from)).collect())
+    }
+
+    fn unanswered(&self, error: &KafkaError, patience: Duration) -> Error {
+        Error::Unreachable {
+            servers: self.servers.clone(),
+            seconds: patience.as_secs(),
+            reason: code(error).to_string(),
+        }
+    }
+}
+
+impl Settings {
+    /// Settings that are known by name.
+    #[must_use]
+    pub fn new(settings: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self(settings.into_iter().collect())
+    }
+
+    /// The value of a setting, when it was told.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// The value of a setting that is a number.
+    #[must_use]
+    pub fn number(&self, name: &str) -> Option<usize> {
+        self.get(name)?.parse().ok()
+    }
+}
+
+impl From<ConfigResource> for Settings {
+    fn from(resource: ConfigResource) -> Self {
+        Self::new(resource.entries.into_iter().filter_map(|entry| Some((entry.name, entry.value?))))
+    }
+}
+
+impl From<&MetadataTopic> for Topic {
+    fn from(topic: &MetadataTopic) -> Self {
+        let partitions = topic.partitions();
+        let fewest = |copies: fn(&rdkafka::metadata::MetadataPartition) -> usize| {
+            partitions.iter().map(copies).min().unwrap_or_default()
+        };
+        Self {
+            name: topic.name().to_owned(),
+            partitions: partitions.len(),
+            replicas: fewest(|partition| partition.replicas().len()),
+            in_sync: fewest(|partition| partition.isr().len()),
+            leaderless: partitions.iter().filter(|partition| partition.leader() < 0).count(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Admin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Admin")
+    }
+}
+
+fn code(error: &KafkaError) -> RDKafkaErrorCode {
+    error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown)
+}
