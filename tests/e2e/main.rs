@@ -10,6 +10,7 @@
     reason = "a test fails by panicking, and shows what it saw"
 )]
 
+mod check;
 mod servers;
 #[path = "../support/mod.rs"]
 mod support;

@@ -93,7 +93,7 @@ pub(super) async fn route_values(sql: &Sql, table: &TableFacts, column: &str) ->
     const DOING: &str = "reading values of the route";
     let (column, table) = (escape_identifier(column), table.quoted());
     let text = format!(
-        "select distinct route from (select {column}::text as route from {table} limit {ROUTE_ROWS_MAX}) some \
+        "select distinct route from (select {column}::text as route from {table} limit {ROUTE_ROWS_MAX}) seen \
          where route is not null order by 1 limit {ROUTE_VALUES_MAX}"
     );
     let rows = sql.query(DOING, &text, &[]).await?;

@@ -22,6 +22,10 @@ const APPLICATION: &str = "outboxd check";
 /// PostgreSQL 15, the first with row filters and column lists.
 const FILTERS_VERSION_NUM: i32 = 150_000;
 
+/// SQLSTATEs of a table that we may not, or cannot soon enough, read: insufficient_privilege, lock_not_available,
+/// query_canceled.
+const UNREADABLE: [&str; 3] = ["42501", "55P03", "57014"];
+
 /// What PostgreSQL told.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
@@ -130,8 +134,8 @@ impl Findings {
     async fn ask_routes(&mut self, sql: &Sql, outbox: &Outbox) -> Result<Vec<String>, Error> {
         let Some(column) = outbox.route_column() else { return Ok(Vec::new()) };
         match catalog::route_values(sql, &outbox.table, column).await {
-            Err(error) if error.sqlstate().is_some() => {
-                let title = format!("the topics of rows in {} are not known", outbox.table.quoted());
+            Err(error) if error.sqlstate().is_some_and(|code| UNREADABLE.contains(&code)) => {
+                let title = format!("rows of table {} are not looked at", tables::name(&outbox.table));
                 self.checks.push(Check::skipped(codes::ROUTES, title).detail(crate::error::chain(&error)));
                 Ok(Vec::new())
             }

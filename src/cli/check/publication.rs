@@ -5,7 +5,7 @@ use postgres_protocol::escape::escape_identifier;
 use super::catalog::{PublishedTable, Rights};
 use super::codes;
 use super::report::Check;
-use super::tables::Outbox;
+use super::tables::{self, Outbox};
 use crate::postgres::{Autocreate, PublicationFacts, PublicationOptions, TableFacts};
 
 /// The publication that must be made.
@@ -115,20 +115,20 @@ fn membership(
     let (name, code) = (escape_identifier(&options.name), codes::PUBLISHED_TABLES);
     let missing: Vec<_> = tables.iter().copied().filter(|table| !facts.publishes(table)).collect();
     if missing.is_empty() {
-        return Check::ok(code, format!("it publishes {}", list(tables)));
+        return Check::ok(code, format!("it publishes {}", names(tables)));
     }
     let alter = format!("ALTER PUBLICATION {name} ADD TABLE {};", list(&missing));
     let may_alter = rights.superuser || rights.owns_publication && owns_all(&missing, rights);
     if options.autocreate == Autocreate::Filtered && may_alter {
-        return Check::note(code, format!("publication {name} does not publish {} yet", list(&missing)))
+        return Check::note(code, format!("publication {name} does not publish {} yet", names(&missing)))
             .detail(format!("run does: {alter}"));
     }
-    Check::failure(code, format!("publication {name} does not publish {}", list(&missing)))
+    Check::failure(code, format!("publication {name} does not publish {}", names(&missing)))
         .cure(format!("as the owner of the publication and the table: {alter}"))
 }
 
 fn partitions(name: &str, facts: &PublicationFacts, table: &TableFacts) -> Option<Check> {
-    let shown = table.quoted();
+    let shown = tables::name(table);
     match (table.partitioned, table.root.is_some(), facts.via_root) {
         (true, _, true) => {
             Some(Check::ok(codes::PARTITIONS, format!("rows of every partition of {shown} come under its name")))
@@ -161,7 +161,7 @@ pub(super) fn filters(publication: &str, published: &[PublishedTable], outboxes:
             .iter()
             .find(|outbox| outbox.table.name == sent.name && outbox.table.schema == sent.schema);
         let Some(outbox) = found else { continue };
-        let shown = outbox.table.quoted();
+        let (shown, quoted) = (tables::name(&outbox.table), outbox.table.quoted());
         if let Some(filter) = &sent.row_filter {
             let title = format!("publication {name} sends only rows of {shown} WHERE {filter}");
             checks.push(Check::note(codes::ROW_FILTER, title));
@@ -175,8 +175,12 @@ pub(super) fn filters(publication: &str, published: &[PublishedTable], outboxes:
         let whole = outbox.columns.len() == sent.columns.len();
         if !lacking.is_empty() {
             let title = format!("publication {name} does not send column {} of {shown}", lacking.join(", "));
+            let filter =
+                sent.row_filter.as_ref().map_or_else(String::new, |filter| format!(" WHERE {filter}"));
+            // In one transaction: no insert must find the table unpublished.
             let cure = format!(
-                "ALTER PUBLICATION {name} DROP TABLE {shown};\nALTER PUBLICATION {name} ADD TABLE {shown};"
+                "BEGIN;\nALTER PUBLICATION {name} DROP TABLE {quoted};\nALTER PUBLICATION {name} ADD TABLE \
+                 {quoted}{filter};\nCOMMIT;"
             );
             checks.push(Check::failure(codes::COLUMN_LIST, title).cure(cure));
         } else if !whole {
@@ -186,6 +190,10 @@ pub(super) fn filters(publication: &str, published: &[PublishedTable], outboxes:
         }
     }
     checks
+}
+
+fn names(tables: &[&TableFacts]) -> String {
+    tables.iter().map(|table| tables::name(table)).collect::<Vec<_>>().join(", ")
 }
 
 fn list(tables: &[&TableFacts]) -> String {

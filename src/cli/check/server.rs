@@ -106,15 +106,18 @@ pub(super) fn free_wal_senders(free: i64, ours: i64) -> Check {
 fn slot_wal_keep(limit_mb: i64) -> Check {
     if limit_mb < 0 {
         return Check::note(codes::SLOT_WAL_KEEP, "max_slot_wal_keep_size is not set: a slot keeps all WAL").detail(
-            "while outboxd is away, WAL is kept until the disk is full; nothing is lost before that. With a limit \
-             (ALTER SYSTEM SET max_slot_wal_keep_size = '50GB';) the disk is safe, and events are lost beyond it",
+            "while outboxd is away, WAL is kept until the disk is full; nothing is lost before that.\n\
+             With a limit the disk is safe, and events beyond it are lost: ALTER SYSTEM SET max_slot_wal_keep_size = '50GB';",
         );
     }
-    Check::note(codes::SLOT_WAL_KEEP, format!("max_slot_wal_keep_size is {limit_mb} MB: a slot keeps no more WAL"))
-        .detail(
-            "the disk is safe; an outboxd that falls behind further loses its slot and the events in it. Without a \
-             limit (-1) nothing is lost, until the disk is full",
-        )
+    Check::note(
+        codes::SLOT_WAL_KEEP,
+        format!("max_slot_wal_keep_size is {limit_mb} MB: a slot keeps no more WAL"),
+    )
+    .detail(
+        "the disk is safe; an outboxd that falls behind further loses its slot and the events in it.\n\
+             Without a limit (-1) nothing is lost, until the disk is full",
+    )
 }
 
 fn wal_sender_timeout(timeout_ms: i64, status_interval: Duration) -> Check {

@@ -40,6 +40,11 @@ impl Outbox {
     }
 }
 
+/// The table, as messages name it.
+pub(super) fn name(table: &TableFacts) -> String {
+    format!("{}.{}", table.schema, table.name)
+}
+
 /// The captured tables among all, unlogged ones included.
 pub(super) fn captured(
     filter: &TableFilter,
@@ -57,7 +62,7 @@ pub(super) fn captured(
     if tables.is_empty() {
         return (tables, Check::error(codes::TABLES, &no_table(filter, all)));
     }
-    let names: Vec<_> = tables.iter().map(TableFacts::quoted).collect();
+    let names: Vec<_> = tables.iter().map(name).collect();
     let why = if filter.names_tables() { "" } else { " for its columns: table.include.list is not set" };
     let check = Check::ok(codes::TABLES, format!("captured{why}: {}", names.join(", ")));
     (tables, check)
@@ -65,10 +70,10 @@ pub(super) fn captured(
 
 /// Whether inserts reach the WAL; nothing to tell when they do.
 pub(super) fn unlogged(table: &TableFacts) -> Option<Check> {
-    let name = table.quoted();
+    let (shown, quoted) = (name(table), table.quoted());
     (!table.logged).then(|| {
-        Check::failure(codes::LOGGED, format!("table {name} is unlogged: its rows never reach the WAL"))
-            .cure(format!("ALTER TABLE {name} SET LOGGED;"))
+        Check::failure(codes::LOGGED, format!("table {shown} is unlogged: its rows never reach the WAL"))
+            .cure(format!("ALTER TABLE {quoted} SET LOGGED;"))
     })
 }
 
@@ -94,7 +99,7 @@ fn columns_found(table: &TableFacts, assumptions: &[Assumption], error: Option<&
         return vec![Check::error(codes::COLUMNS, error)];
     }
     let fits =
-        Check::ok(codes::COLUMNS, format!("{} has every column that the router needs", table.quoted()));
+        Check::ok(codes::COLUMNS, format!("table {} has every column that the router needs", name(table)));
     let assumed = assumptions.iter().map(|assumption| Check::note(codes::COLUMNS, assumption.to_string()));
     std::iter::once(fits).chain(assumed).collect()
 }
@@ -109,12 +114,12 @@ pub(super) fn nullable(outbox: &Outbox) -> Vec<Check> {
         ),
         (ROUTE, "a row without it has no topic, and stops the relay (exit 6)"),
     ];
-    let name = outbox.table.quoted();
+    let (shown, table) = (name(&outbox.table), outbox.table.quoted());
     let told = harms.iter().filter_map(|(option, harm)| {
         let column = outbox.column(option).filter(|column| outbox.may_be_null(column))?;
-        let title = format!("column \"{column}\" of {name} ({option}) may be NULL");
+        let title = format!("column \"{column}\" of table {shown} ({option}) may be NULL");
         let quoted = postgres_protocol::escape::escape_identifier(column);
-        let cure = format!("ALTER TABLE {name} ALTER COLUMN {quoted} SET NOT NULL;");
+        let cure = format!("ALTER TABLE {table} ALTER COLUMN {quoted} SET NOT NULL;");
         Some(Check::warning(codes::NULLABLE, title).detail(*harm).cure(cure))
     });
     told.collect()

@@ -2,7 +2,7 @@
 
 use super::codes;
 use super::report::{Check, Outcome};
-use super::tables::Outbox;
+use super::tables::{self, Outbox};
 use crate::kafka::{Settings, Topic};
 use crate::outbox::EventRouter;
 
@@ -31,10 +31,6 @@ pub(super) fn targets(router: &EventRouter, outboxes: &[(Outbox, Vec<String>)]) 
         }
     }
     checks.dedup();
-    if targets.is_empty() {
-        let title = "no topic is known before the first row: its name depends on the route";
-        checks.push(Check::skipped(codes::TARGETS, title));
-    }
     (targets, checks)
 }
 
@@ -45,8 +41,9 @@ fn only_topic(router: &EventRouter) -> Option<String> {
 }
 
 fn no_topic(outbox: &Outbox, problem: &str) -> Check {
-    let (table, column) = (outbox.table.quoted(), outbox.route_column().unwrap_or_default());
-    let title = format!("column \"{column}\" of {table} holds a value that leads to no topic: {problem}");
+    let (table, column) = (tables::name(&outbox.table), outbox.route_column().unwrap_or_default());
+    let title =
+        format!("column \"{column}\" of table {table} holds a value that leads to no topic: {problem}");
     Check::warning(codes::ROUTES, title)
         .detail("a new row with such a value stops the relay (exit 6)")
         .cure("write other values, or map them with route.topic.regex and route.topic.replacement")
@@ -69,9 +66,10 @@ pub(super) fn missing(target: &Target, broker: Option<&Settings>) -> Vec<Check> 
                 counted(partitions, "partition"),
                 counted(copies, "copy")
             );
-            let mut checks = vec![Check::note(codes::TOPIC, title).cure(create)];
-            checks.extend(broker.map(|broker| durability(topic, copies, broker)));
-            checks
+            let durability = broker.map(|broker| durability(topic, copies, broker));
+            // Before there is a topic, making it well is the simpler cure.
+            let durability = durability.map(|check| Check { cure: check.cure.and(Some(create)), ..check });
+            std::iter::once(Check::note(codes::TOPIC, title)).chain(durability).collect()
         }
         Some(_) => {
             let title = format!("topic {topic:?} does not exist, and auto.create.topics.enable=false");
@@ -203,7 +201,7 @@ fn counted(count: usize, what: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::Outcome::{Failure, Note, Ok, Skipped, Warning};
+    use super::super::report::Outcome::{Failure, Note, Ok, Warning};
     use super::super::tables::tests::{outbox, router};
     use super::*;
 
@@ -230,8 +228,7 @@ mod tests {
         assert_eq!(found, [Target { topic: "outbox.event.order".to_owned(), key_may_be_null: false }]);
         assert_eq!(outcome(&checks, codes::ROUTES), Some(Warning));
         assert!(!checks[0].title.contains("no topic\""), "the value is told: {checks:?}");
-        let (found, checks) = targets(&router(), &[]);
-        assert!(found.is_empty() && outcome(&checks, codes::TARGETS) == Some(Skipped));
+        assert_eq!(targets(&router(), &[]), (Vec::new(), Vec::new()));
     }
 
     #[test]
@@ -275,7 +272,8 @@ mod tests {
         for (broker, expected) in cases {
             let checks = missing(&target(false), broker);
             assert_eq!(outcome(&checks, codes::TOPIC), Some(expected));
-            assert!(checks[0].cure.is_some());
+            let cure = checks.iter().find_map(|check| check.cure.as_deref());
+            assert!(cure.is_some_and(|cure| cure.contains("--create --topic orders")), "{checks:?}");
         }
         assert_eq!(outcome(&missing(&target(false), Some(&makes)), codes::DURABILITY), Some(Warning));
     }

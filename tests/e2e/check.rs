@@ -1,0 +1,157 @@
+//! `outboxd check`: what it finds, what it says to do, and how it ends.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::support::kafka::kafka;
+use crate::support::outbox::{Columns, Event, Outbox};
+use crate::support::postgres::{postgres15, postgres18};
+use crate::support::relay::{Config, Relay};
+use crate::support::wait::DEADLINE;
+use crate::support::watcher::Watcher;
+
+const READY: i32 = 0;
+const WARNINGS: i32 = 1;
+const FAILURES: i32 = 2;
+
+/// Nothing listens there.
+const DEAD_PORT: &str = "1";
+
+/// What `outboxd check --json` said.
+struct Report {
+    exit: i32,
+    json: Value,
+}
+
+impl Report {
+    fn of(config: &Config) -> Self {
+        let (exit, stdout) = check(config, &["--json"]);
+        Self { exit, json: serde_json::from_str(&stdout).unwrap() }
+    }
+
+    /// The first check of this code that ended so.
+    #[track_caller]
+    fn find(&self, code: &str, outcome: &str) -> &Value {
+        let mut checks = self.json["checks"].as_array().unwrap().iter();
+        let found = checks.find(|check| check["code"] == code && check["outcome"] == outcome);
+        found.unwrap_or_else(|| panic!("no {outcome} of {code} in {:#}", self.json))
+    }
+}
+
+fn check(config: &Config, arguments: &[&str]) -> (i32, String) {
+    let watcher = Watcher::new("outboxd-check-");
+    let file = watcher.folder().join("config.json");
+    fs::write(&file, serde_json::to_vec(config).unwrap()).unwrap();
+    let all = [&["check", "-c", file.to_str().unwrap()], arguments].concat();
+    let mut command = Relay::command(&all);
+    (command.wait_for_exit(DEADLINE), command.stdout())
+}
+
+fn with(mut config: Config, changes: &[(&str, &str)]) -> Config {
+    config.extend(changes.iter().map(|(key, value)| ((*key).to_owned(), json!(value))));
+    config
+}
+
+#[test]
+fn a_prepared_system_is_ready_and_stays_as_it_was() {
+    for server in [postgres15(), postgres18()] {
+        let db = Outbox::create(server);
+        let (exit, stdout) = check(&db.config(kafka()), &[]);
+        assert_eq!(exit, READY, "{stdout}");
+        assert!(stdout.contains("✓ wal_level is logical  [PG003]\n"), "{stdout}");
+        assert!(stdout.ends_with("ready to run\n") && !stdout.contains('\u{1b}'), "{stdout}");
+        assert_eq!(db.slot(), None);
+        assert!(db.query("SELECT FROM pg_publication", &[]).is_empty());
+        assert!(kafka().topics(db.name()).is_empty());
+    }
+}
+
+#[test]
+fn topics_are_known_from_the_rows_and_not_created() {
+    let db = Outbox::create(postgres18());
+    let [there, missing] = ["there", "missing"].map(|kind| (db.topic(kind), kind));
+    kafka().create_topic(&there.0, 2, &[("max.message.bytes", "20000")]);
+    db.insert(&[Event::new(there.1, "1", "E", "{}"), Event::new(missing.1, "1", "E", "{}")]);
+    let report = Report::of(&db.config(kafka()));
+    assert_eq!((report.exit, &report.json["outcome"]), (WARNINGS, &json!("warning")));
+    report.find("KA011", "ok");
+    report.find("KA011", "note");
+    assert!(report.find("KA015", "ok")["title"].as_str().unwrap().contains("20000"));
+    report.find("KA012", "warning");
+    assert_eq!(kafka().topics(db.name()), [there.0]);
+}
+
+#[test]
+fn a_dead_postgres_leaves_kafka_to_be_checked_and_the_other_way_round() {
+    let db = Outbox::create(postgres18());
+    let no_postgres = Report::of(&with(db.config(kafka()), &[("database.port", DEAD_PORT)]));
+    assert_eq!(no_postgres.exit, FAILURES);
+    assert!(no_postgres.find("PG001", "failure")["cure"].is_string());
+    no_postgres.find("KA001", "ok");
+    let no_kafka = Report::of(&with(db.config(kafka()), &[("bootstrap.servers", "127.0.0.1:1")]));
+    assert_eq!(no_kafka.exit, FAILURES);
+    no_kafka.find("KA001", "failure");
+    no_kafka.find("PG022", "ok");
+}
+
+#[test]
+fn a_role_without_rights_is_told_what_it_lacks() {
+    let db = Outbox::create(postgres15());
+    let role = format!("{}_plain", db.name());
+    db.execute(&format!("CREATE ROLE {role} LOGIN"));
+    let config = with(db.config(kafka()), &[("database.user", &role)]);
+    let report = Report::of(&config);
+    assert_eq!(report.exit, FAILURES);
+    let cure = report.find("PG002", "failure")["cure"].as_str().unwrap().to_owned();
+    assert_eq!(cure, format!("as a superuser: ALTER ROLE \"{role}\" REPLICATION;"));
+    report.find("PG030", "failure");
+    report.find("PG025", "skipped");
+
+    db.execute(cure.strip_prefix("as a superuser: ").unwrap());
+    let publication = report.find("PG030", "failure")["cure"].as_str().unwrap();
+    db.execute(publication.strip_prefix("as a role that may: ").unwrap());
+    assert_eq!(Report::of(&config).exit, READY, "the cures have cured it");
+}
+
+#[test]
+fn columns_publication_and_slot_that_do_not_fit_are_all_told_at_once() {
+    let db = Outbox::create_with(postgres18(), Columns::SnakeCase);
+    let name = db.name();
+    db.execute("ALTER TABLE outbox ALTER COLUMN aggregate_id DROP NOT NULL");
+    db.execute(&format!("CREATE PUBLICATION {name} FOR TABLE outbox WITH (publish = 'update')"));
+    db.query("SELECT pg_create_logical_replication_slot($1, 'test_decoding')", &[&name]);
+    let report = Report::of(&db.config(kafka()));
+    db.query("SELECT pg_drop_replication_slot($1)", &[&name]);
+    assert_eq!(report.exit, FAILURES);
+    report.find("PG022", "note");
+    report.find("PG023", "warning");
+    report.find("PG041", "failure");
+    let cure = report.find("PG031", "failure")["cure"].as_str().unwrap();
+    db.execute(cure);
+    let missing = with(db.config(kafka()), &[("transforms.outbox.route.by.field", "aggregat_type")]);
+    let report = Report::of(&missing);
+    let cure = report.find("PG022", "failure")["cure"].as_str().unwrap();
+    assert!(cure.starts_with("route.by.field=aggregate_type"), "{cure}");
+}
+
+#[test]
+fn a_running_outboxd_is_a_warning() {
+    let db = Outbox::create(postgres18());
+    let config = db.config(kafka());
+    let relay = Relay::start(&config);
+    db.wait_until_streaming();
+    let report = Report::of(&config);
+    assert_eq!(report.exit, WARNINGS);
+    assert!(report.find("PG042", "warning")["title"].as_str().unwrap().contains("an outboxd is running"));
+    assert_eq!(relay.stop(), 0);
+}
+
+#[test]
+fn every_mistake_of_the_configuration_is_told() {
+    let db = Outbox::create(postgres18());
+    let config = with(db.config(kafka()), &[("slot.nam", "x"), ("database.port", "many")]);
+    let report = Report::of(&config);
+    assert_eq!((report.exit, report.json["failures"].as_u64()), (FAILURES, Some(2)));
+    assert!(report.find("CF001", "failure")["title"].is_string());
+}
