@@ -11,6 +11,7 @@
 )]
 
 mod check;
+mod conformance;
 mod servers;
 #[path = "../support/mod.rs"]
 mod support;

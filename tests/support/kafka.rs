@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use outboxd::throwaway::unused_port;
 use rdkafka::ClientConfig;
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{Offset, TopicPartitionList};
+use tokio::runtime::Runtime;
 
 use super::kafka_home::{java, kafka_home, properties};
 use super::record::Record;
@@ -112,11 +113,61 @@ impl Kafka {
     pub(crate) fn create_topic(&self, name: &str, partition_count: i32, properties: &[(&str, &str)]) {
         let mut topic = NewTopic::new(name, partition_count, TopicReplication::Fixed(1));
         topic.config = properties.to_vec();
-        let admin: AdminClient<DefaultClientContext> = self.client().create().unwrap();
         let options = AdminOptions::new().operation_timeout(Some(DEADLINE));
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let results = runtime.block_on(admin.create_topics([&topic], &options)).unwrap();
+        let results = runtime().block_on(self.admin().create_topics([&topic], &options)).unwrap();
         results.into_iter().for_each(|result| drop(result.unwrap()));
+    }
+
+    /// Sets a property of a topic.
+    pub(crate) fn alter_topic(&self, name: &str, property: (&str, &str)) {
+        let mut config = AlterConfig::new(ResourceSpecifier::Topic(name));
+        config = config.set(property.0, property.1);
+        let options = AdminOptions::new().operation_timeout(Some(DEADLINE));
+        let results = runtime().block_on(self.admin().alter_configs([&config], &options)).unwrap();
+        results.into_iter().for_each(|result| drop(result.unwrap()));
+    }
+
+    /// Deletes every topic that is not Kafka's own, and waits until they are gone.
+    pub(crate) fn delete_topics(&self) {
+        let names = self.own_topics();
+        if names.is_empty() {
+            return;
+        }
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let options = AdminOptions::new().operation_timeout(Some(DEADLINE));
+        let results = runtime().block_on(self.admin().delete_topics(&names, &options)).unwrap();
+        results.into_iter().for_each(|result| drop(result.unwrap()));
+        eventually(DEADLINE, "the topics are deleted", || self.own_topics().is_empty());
+    }
+
+    /// The committed records of every topic that is not Kafka's own.
+    pub(crate) fn all_records(&self) -> Vec<Record> {
+        self.records_where(|name| !name.starts_with("__"))
+    }
+
+    fn own_topics(&self) -> Vec<String> {
+        self.topics("").into_iter().filter(|name| !name.starts_with("__")).collect()
+    }
+
+    /// How many offsets the topic has given out; cheaper than reading its records.
+    pub(crate) fn record_count(&self, topic: &str) -> i64 {
+        let consumer = self.consumer();
+        let metadata = consumer.fetch_metadata(None, DEADLINE).unwrap();
+        let topic = metadata.topics().iter().find(|other| other.name() == topic);
+        let partitions =
+            topic.into_iter().flat_map(|topic| topic.partitions().iter().map(|p| (topic.name(), p.id())));
+        // A topic just made has partitions without a leader.
+        let ends =
+            partitions.map(|(topic, partition)| consumer.fetch_watermarks(topic, partition, REQUEST_TIMEOUT));
+        ends.filter_map(Result::ok).map(|(_, high)| high).sum()
+    }
+
+    /// Waits until the topic has given out this many offsets.
+    #[track_caller]
+    pub(crate) fn wait_for_count(&self, topic: &str, count: i64) {
+        eventually(DEADLINE, &format!("{count} records in topic {topic}"), || {
+            self.record_count(topic) >= count
+        });
     }
 
     /// Produces one record and waits for its acknowledgement.
@@ -174,6 +225,10 @@ impl Kafka {
         read_to_end(&consumer, assignment.count())
     }
 
+    fn admin(&self) -> AdminClient<DefaultClientContext> {
+        self.client().create().unwrap()
+    }
+
     fn consumer(&self) -> BaseConsumer {
         let mut config = self.client();
         // The end of a partition comes as an event, since the offsets of aborted records are never read.
@@ -220,6 +275,10 @@ impl Drop for Kafka {
             self.reap();
         }
     }
+}
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().build().unwrap()
 }
 
 fn read_to_end(consumer: &BaseConsumer, partition_count: usize) -> Vec<Record> {

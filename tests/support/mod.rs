@@ -13,7 +13,10 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub(crate) mod backlog;
 pub(crate) mod certificate;
+pub(crate) mod foreign;
+pub(crate) mod http;
 pub(crate) mod kafka;
 mod kafka_home;
 pub(crate) mod outbox;

@@ -82,12 +82,23 @@ impl Outbox {
 
     /// With these columns, in a database of its own.
     pub(crate) fn create_with(server: &ThrowawayPostgres, columns: Columns) -> Self {
+        let outbox = Self::create_empty(server, columns);
+        outbox.execute(&outbox.table());
+        outbox
+    }
+
+    /// With tables of the test's own.
+    pub(crate) fn create_bare(server: &ThrowawayPostgres, schema: &str) -> Self {
+        let outbox = Self::create_empty(server, Columns::Debezium);
+        outbox.execute(schema);
+        outbox
+    }
+
+    fn create_empty(server: &ThrowawayPostgres, columns: Columns) -> Self {
         let name = unique_name();
         Session::new(Address::of(server, "postgres")).execute(&format!("CREATE DATABASE {name}"));
         let session = Session::new(Address::of(server, &name));
-        let outbox = Self { name, columns, session };
-        outbox.execute(&outbox.table());
-        outbox
+        Self { name, columns, session }
     }
 
     /// A configuration that works: topics are `{name}.{aggregate type}`.
@@ -160,6 +171,18 @@ impl Outbox {
         self.session.query(sql, parameters)
     }
 
+    /// Where the database is.
+    pub(crate) fn address(&self) -> &Address {
+        self.session.address()
+    }
+
+    /// The publication's name when there is one in the database, and the slot's.
+    pub(crate) fn leftovers(&self) -> Vec<String> {
+        let sql = "SELECT 'publication ' || pubname FROM pg_publication UNION ALL
+                   SELECT 'slot ' || slot_name FROM pg_replication_slots WHERE database = current_database()";
+        self.query(sql, &[]).iter().map(|row| row.get(0)).collect()
+    }
+
     /// Ends the SQL session; the next statement opens another.
     pub(crate) fn disconnect(&self) {
         self.session.disconnect();
@@ -217,6 +240,16 @@ impl Outbox {
                  payload jsonb
              )"
         )
+    }
+}
+
+/// A server has room for so many slots only, and an abandoned one holds back WAL.
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        let sql = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
+                   WHERE database = current_database() AND NOT active";
+        // The server may be gone already, together with the slot.
+        drop(self.session.try_execute(sql));
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn options(major: u16, settings: &[(&str, &str)]) -> Options {
     let ours = [
         ("max_connections", "200"),
         ("max_wal_senders", "60"),
-        ("max_replication_slots", "60"),
+        ("max_replication_slots", "100"),
         ("shared_buffers", "32MB"),
         ("log_replication_commands", "on"),
     ];

@@ -40,6 +40,23 @@ impl Relay {
         Self::spawn(&mut command, watcher)
     }
 
+    /// `outboxd run -c FILE…`, with files of any format, given as name and text.
+    pub(crate) fn start_from(
+        files: &[(&str, &str)],
+        arguments: &[&str],
+        environment: &[(String, String)],
+    ) -> Self {
+        let watcher = Watcher::new("outboxd-relay-");
+        let mut command = outboxd(&["run"]);
+        for (name, text) in files {
+            let file = watcher.folder().join(name);
+            fs::write(&file, text).unwrap();
+            command.arg("-c").arg(file);
+        }
+        command.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
+        Self::spawn(&mut command, watcher)
+    }
+
     /// Any other command, such as `check`; see [`Self::wait_for_exit`].
     pub(crate) fn command(arguments: &[&str]) -> Self {
         Self::spawn(&mut outboxd(arguments), Watcher::new("outboxd-command-"))
@@ -76,6 +93,13 @@ impl Relay {
     /// The process id.
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
+    }
+
+    /// The most memory that it has had in use, in bytes (`VmHWM`).
+    pub(crate) fn peak_memory_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() * 1024
     }
 
     /// Whether it has not left on its own.

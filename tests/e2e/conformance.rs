@@ -1,0 +1,126 @@
+//! The cases of `tests/cases/relay`, against a broker of their own: many name the same topics, so that they run one after
+//! another and each begins with an empty broker.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde_json::json;
+
+use crate::support::kafka::Kafka;
+use crate::support::outbox::Outbox;
+use crate::support::postgres::postgres18;
+use crate::support::relay::{Config, Relay};
+use crate::support::wait::{DEADLINE, eventually};
+use case::{Case, Expected};
+
+mod case;
+
+/// How far the clocks of a test and of a record may be apart for the record's time to be "now".
+const NOW_TOLERANCE_MS: i64 = 60_000;
+
+#[test]
+fn records_are_those_of_debezium() {
+    let kafka = Kafka::start();
+    let mut failures = Vec::new();
+    for path in paths() {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let case = Case::read(&path);
+        if let Err(difference) = run(&case, &kafka) {
+            failures.push(format!("{name} ({})\n{difference}", case.source));
+        }
+    }
+    assert!(failures.is_empty(), "{} cases failed:\n\n{}", failures.len(), failures.join("\n\n"));
+}
+
+fn paths() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/relay");
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut paths: Vec<_> = entries.filter(|path| path.extension().is_some_and(|e| e == "yaml")).collect();
+    paths.sort_unstable();
+    assert!(!paths.is_empty());
+    paths
+}
+
+fn run(case: &Case, kafka: &Kafka) -> Result<(), String> {
+    kafka.delete_topics();
+    let db = Outbox::create_bare(postgres18(), &case.schema);
+    db.execute(case.before.as_deref().unwrap_or_default());
+    for topic in &case.topics {
+        kafka.create_topic(topic, case.partitions, &[]);
+    }
+    let started_ms = now_ms();
+    let mut relay = Relay::start(&config(case, &db, kafka));
+    eventually(DEADLINE, "the relay streams or has left", || !relay.is_running() || is_streaming(&db));
+    if relay.is_running() {
+        case.tx.iter().for_each(|sql| db.execute(sql));
+    }
+    let exit = match case.fails {
+        Some(_) => relay.wait_for_exit(DEADLINE),
+        None => {
+            wait_until_confirmed(&db, &mut relay);
+            relay.terminate();
+            relay.wait_for_exit(DEADLINE)
+        }
+    };
+    let records = kafka.all_records();
+    let records = records.iter().map(|record| Expected::of(record, started_ms - NOW_TOLERANCE_MS)).collect();
+    compare(case, exit, &records).map_err(|difference| format!("{difference}\n{}", relay.stderr()))
+}
+
+/// The configuration with which the records were recorded, and the case's own.
+fn config(case: &Case, db: &Outbox, kafka: &Kafka) -> Config {
+    let mut config = db.config(kafka);
+    config.remove("transforms.outbox.route.topic.replacement");
+    let recorded = [
+        ("topic.prefix", "srv"),
+        ("publication.autocreate.mode", "filtered"),
+        ("snapshot.mode", "no_data"),
+        ("tombstones.on.delete", "false"),
+        ("key.converter", "org.apache.kafka.connect.storage.StringConverter"),
+        ("value.converter", "org.apache.kafka.connect.storage.StringConverter"),
+        ("poll.interval.ms", "50"),
+    ];
+    config.extend(recorded.map(|(key, value)| (key.to_owned(), json!(value))));
+    for (key, value) in &case.config {
+        match value {
+            Some(value) => drop(config.insert(key.clone(), json!(value))),
+            None => drop(config.remove(key)),
+        }
+    }
+    config
+}
+
+fn compare(case: &Case, exit: i32, records: &Vec<Expected>) -> Result<(), String> {
+    let expected_exit = case.fails.unwrap_or(0);
+    if exit != expected_exit {
+        return Err(format!("exit code {exit}, expected {expected_exit}"));
+    }
+    if let Some((expected, actual)) = case.records.iter().zip(records).find(|(a, b)| a != b) {
+        return Err(format!("expected {expected:?}\ngot      {actual:?}"));
+    }
+    match case.records.len() == records.len() {
+        true => Ok(()),
+        false => Err(format!("{} records expected, {} came", case.records.len(), records.len())),
+    }
+}
+
+/// The slot's name may be the default one, so it is found by its database.
+fn is_streaming(db: &Outbox) -> bool {
+    let sql = "SELECT FROM pg_replication_slots WHERE database = current_database() AND active";
+    !db.query(sql, &[]).is_empty()
+}
+
+fn wait_until_confirmed(db: &Outbox, relay: &mut Relay) {
+    let target = db.current_wal_lsn().to_string();
+    let sql = "SELECT FROM pg_replication_slots
+               WHERE database = current_database() AND confirmed_flush_lsn >= $1::text::pg_lsn";
+    eventually(DEADLINE, "everything is confirmed", || {
+        !relay.is_running() || !db.query(sql, &[&target]).is_empty()
+    });
+}
+
+fn now_ms() -> i64 {
+    let elapsed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    i64::try_from(elapsed.as_millis()).unwrap()
+}

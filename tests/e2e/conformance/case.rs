@@ -1,0 +1,148 @@
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use openssl::base64;
+use serde::Deserialize;
+
+use crate::support::record::Record;
+
+/// The headers that `extended.headers.enabled` adds, in a case with topic prefix `srv`.
+const CONTEXT: [(&str, &str); 4] = [
+    ("__debezium.context.connectorLogicalName", "srv"),
+    ("__debezium.context.taskId", "0"),
+    ("__debezium.context.connectorName", "postgresql"),
+    (RUN_ID, RUN),
+];
+const RUN_ID: &str = "__debezium.context.runId";
+/// Stands for the id of a run, a UUID of version 7.
+const RUN: &str = "RUN";
+
+/// One file of `tests/cases/relay`; its README tells what each field means.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Case {
+    #[expect(dead_code, reason = "for whoever reads the file")]
+    about: String,
+    pub(super) source: String,
+    pub(super) schema: String,
+    pub(super) before: Option<String>,
+    #[serde(default)]
+    pub(super) topics: Vec<String>,
+    #[serde(default = "three")]
+    pub(super) partitions: i32,
+    #[serde(default)]
+    pub(super) config: BTreeMap<String, Option<String>>,
+    pub(super) tx: Vec<String>,
+    pub(super) fails: Option<i32>,
+    pub(super) records: Vec<Expected>,
+}
+
+/// A record as a case writes it.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Expected {
+    topic: String,
+    partition: i32,
+    key: Option<Bytes>,
+    value: Option<Bytes>,
+    #[serde(deserialize_with = "headers")]
+    headers: Vec<(String, Option<Bytes>)>,
+    timestamp: Time,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+enum Bytes {
+    Text(String),
+    Binary { base64: String },
+}
+
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+enum Time {
+    Exact(i64),
+    Word(Now),
+}
+
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Now {
+    Now,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Header {
+    Named(String, Option<Bytes>),
+    Group(Group),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Group {
+    Context,
+}
+
+impl Case {
+    pub(super) fn read(path: &Path) -> Self {
+        let text = fs::read_to_string(path).unwrap();
+        serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+}
+
+impl Expected {
+    /// What a case would say of this record. A time from `now_ms` on is "now".
+    pub(super) fn of(record: &Record, now_ms: i64) -> Self {
+        let header = |(name, value): &(String, Option<Vec<u8>>)| {
+            let value = value.as_deref().map(Bytes::of);
+            (name.clone(), if name == RUN_ID { value.map(run_id) } else { value })
+        };
+        let timestamp = match record.timestamp_ms {
+            ms if ms >= now_ms => Time::Word(Now::Now),
+            ms => Time::Exact(ms),
+        };
+        Self {
+            topic: record.topic.clone(),
+            partition: record.partition,
+            key: record.key.as_deref().map(Bytes::of),
+            value: record.value.as_deref().map(Bytes::of),
+            headers: record.headers.iter().map(header).collect(),
+            timestamp,
+        }
+    }
+}
+
+impl Bytes {
+    fn of(bytes: &[u8]) -> Self {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Self::Text(text.to_owned()),
+            Err(_) => Self::Binary { base64: base64::encode_block(bytes) },
+        }
+    }
+}
+
+fn run_id(value: Bytes) -> Bytes {
+    let is_version_7 = |text: &str| text.parse::<uuid::Uuid>().is_ok_and(|id| id.get_version_num() == 7);
+    match value {
+        Bytes::Text(text) if is_version_7(&text) => Bytes::Text(RUN.to_owned()),
+        other => other,
+    }
+}
+
+fn headers<'de, D>(deserializer: D) -> Result<Vec<(String, Option<Bytes>)>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+{
+    let written = Vec::<Header>::deserialize(deserializer)?;
+    let context = || CONTEXT.map(|(name, value)| (name.to_owned(), Some(Bytes::Text(value.to_owned()))));
+    let headers = written.into_iter().flat_map(|header| match header {
+        Header::Named(name, value) => vec![(name, value)],
+        Header::Group(Group::Context) => context().into(),
+    });
+    Ok(headers.collect())
+}
+
+fn three() -> i32 {
+    3
+}

@@ -1,0 +1,73 @@
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::outbox::Outbox;
+use super::record::Record;
+
+/// Numbered events over a number of keys: event `n` has key `k{n % key_count}` and payload `{"n": n}`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Backlog {
+    pub(crate) key_count: u64,
+}
+
+impl Backlog {
+    /// The aggregate type of its events.
+    pub(crate) const TYPE: &'static str = "backlog";
+
+    /// Commits the events of these numbers, `per_transaction` at a time.
+    pub(crate) fn insert(self, db: &Outbox, numbers: Range<u64>, per_transaction: u64) {
+        let (key_count, Range { start, end }) = (self.key_count, numbers);
+        db.execute(&format!(
+            "DO $$ BEGIN
+               FOR first IN {start}..{end} - 1 BY {per_transaction} LOOP
+                 INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload)
+                 SELECT gen_random_uuid(), '{}', 'k' || n % {key_count}, 'Numbered', jsonb_build_object('n', n)
+                 FROM generate_series(first, least(first + {per_transaction}, {end}) - 1) AS n;
+                 COMMIT;
+               END LOOP;
+             END $$",
+            Self::TYPE
+        ));
+    }
+
+    /// Checks that every event is there, that no key's events overtake each other, and that what comes twice is a replay
+    /// from an earlier point on; how many records were repeats.
+    #[track_caller]
+    pub(crate) fn check(self, records: &[Record], numbers: Range<u64>) -> usize {
+        let mut seen: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+        for record in records {
+            seen.entry(record.key()).or_default().push(number(record));
+        }
+        let mut expected: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        for n in numbers.clone() {
+            expected.entry(format!("k{}", n % self.key_count)).or_default().push(n);
+        }
+        for (key, numbers) in &expected {
+            let seen = seen.get(key.as_str()).unwrap_or_else(|| panic!("nothing came for key {key}"));
+            check_key(key, seen, numbers);
+        }
+        assert_eq!(seen.len(), expected.len(), "keys");
+        records.len() - usize::try_from(numbers.end - numbers.start).unwrap()
+    }
+}
+
+/// Each event is the successor of the one before it, or one that came already.
+#[track_caller]
+fn check_key(key: &str, seen: &[u64], expected: &[u64]) {
+    let place = |n: &u64| expected.binary_search(n).unwrap_or_else(|_| panic!("{key}: a strange {n}"));
+    let mut next = 0;
+    let mut furthest = 0;
+    for n in seen {
+        let place = place(n);
+        assert!(place <= next, "{key}: {n} has overtaken {}", expected[next]);
+        next = place + 1;
+        furthest = furthest.max(next);
+    }
+    assert_eq!(furthest, expected.len(), "{key}: events are missing");
+    assert_eq!(next, expected.len(), "{key}: a replay ends before the end");
+}
+
+fn number(record: &Record) -> u64 {
+    let value: serde_json::Value = serde_json::from_str(record.value()).unwrap();
+    value["n"].as_u64().unwrap()
+}

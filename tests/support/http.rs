@@ -1,0 +1,48 @@
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+
+use serde_json::Value;
+
+use super::wait::{DEADLINE, eventually_some};
+
+/// A page of a status port on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Page {
+    pub(crate) code: u16,
+    pub(crate) body: String,
+}
+
+impl Page {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+
+    /// The sample of this series in a page of metrics, as it is written there.
+    pub(crate) fn sample(&self, series: &str) -> Option<f64> {
+        let value = self.body.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        value.map(|value| value.split(' ').next().unwrap_or_default().parse().unwrap())
+    }
+}
+
+/// `None` while nobody listens.
+pub(crate) fn try_get(port: u16, path: &str) -> Option<Page> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()?;
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let code = head.split(' ').nth(1)?.parse().ok()?;
+    Some(Page { code, body: body.to_owned() })
+}
+
+/// Waits until the page is as wanted.
+#[track_caller]
+pub(crate) fn get_until(port: u16, path: &str, what: &str, wanted: impl Fn(&Page) -> bool) -> Page {
+    let mut last = None;
+    let look = || {
+        last = try_get(port, path);
+        last.clone().filter(|page| wanted(page))
+    };
+    eventually_some(DEADLINE, &format!("{path} {what}"), look)
+}
