@@ -12,6 +12,9 @@
 
 mod check;
 mod conformance;
+mod payloads;
 mod servers;
 #[path = "../support/mod.rs"]
 mod support;
+mod tables;
+mod transactions;

@@ -19,10 +19,10 @@ impl Backlog {
         let (key_count, Range { start, end }) = (self.key_count, numbers);
         db.execute(&format!(
             "DO $$ BEGIN
-               FOR first IN {start}..{end} - 1 BY {per_transaction} LOOP
+               FOR low IN {start}..{end} - 1 BY {per_transaction} LOOP
                  INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload)
                  SELECT gen_random_uuid(), '{}', 'k' || n % {key_count}, 'Numbered', jsonb_build_object('n', n)
-                 FROM generate_series(first, least(first + {per_transaction}, {end}) - 1) AS n;
+                 FROM generate_series(low, least(low + {per_transaction}, {end}) - 1) AS n;
                  COMMIT;
                END LOOP;
              END $$",

@@ -13,6 +13,12 @@ use super::watcher::{Watcher, signal};
 /// A connector's configuration: Debezium's keys, flat.
 pub(crate) type Config = Map<String, Value>;
 
+/// The configuration with these keys added or replaced.
+pub(crate) fn with(mut config: Config, settings: &[(&str, &str)]) -> Config {
+    config.extend(settings.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value))));
+    config
+}
+
 /// The real binary as a child process. Killed when this value is dropped or the test process ends; what it said is
 /// shown when the test fails.
 #[derive(Debug)]
