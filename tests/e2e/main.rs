@@ -12,6 +12,7 @@
 
 mod check;
 mod conformance;
+mod crashes;
 mod payloads;
 mod servers;
 #[path = "../support/mod.rs"]

@@ -1,0 +1,126 @@
+//! The relay dies or is told to stop, at any moment.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use outboxd::throwaway::unused_port;
+
+use crate::support::backlog::Backlog;
+use crate::support::http::get_until;
+use crate::support::kafka::{Kafka, kafka};
+use crate::support::outbox::{Event, Outbox};
+use crate::support::postgres::{postgres15, postgres18};
+use crate::support::relay::{Config, Relay, with};
+use crate::support::wait::DEADLINE;
+
+const BACKLOG: Backlog = Backlog { key_count: 200 };
+
+#[test]
+fn a_relay_killed_in_the_middle_of_a_backlog_loses_nothing() {
+    for server in [postgres15(), postgres18()] {
+        let db = Outbox::create(server);
+        let topic = db.topic(Backlog::TYPE);
+        let mut relay = start_with_backlog(&db, 20_000);
+        kafka().wait_for_count(&topic, 2000);
+        relay.kill();
+        let count = kafka().record_count(&topic);
+        assert!(count < 20_000, "all {count} rows were sent before the kill");
+        let _relay = Relay::start(&db.config(kafka()));
+        db.wait_until_confirmed();
+        BACKLOG.check(&kafka().records(&topic), 0..20_000);
+    }
+}
+
+#[test]
+fn a_stop_in_the_middle_of_a_backlog_repeats_nothing() {
+    let db = Outbox::create(postgres18());
+    let topic = db.topic(Backlog::TYPE);
+    let relay = start_with_backlog(&db, 20_000);
+    kafka().wait_for_count(&topic, 2000);
+    assert_eq!(relay.stop(), 0);
+    let count = kafka().record_count(&topic);
+    assert!(count < 20_000, "all {count} rows were sent before the stop");
+    let _relay = Relay::start(&db.config(kafka()));
+    db.wait_until_confirmed();
+    assert_eq!(BACKLOG.check(&kafka().records(&topic), 0..20_000), 0, "repeats");
+}
+
+#[test]
+fn ten_stops_under_load_repeat_nothing() {
+    let db = Outbox::create(postgres18());
+    let topic = db.topic(Backlog::TYPE);
+    let config = db.config(kafka());
+    let mut relay = Relay::start(&config);
+    db.wait_until_streaming();
+    let over = AtomicBool::new(false);
+    let (relay, written) = thread::scope(|scope| {
+        let load = scope.spawn(|| write_until(&over, &db));
+        for _ in 0..10 {
+            let more = fastrand::i64(1..500);
+            kafka().wait_for_count(&topic, kafka().record_count(&topic) + more);
+            relay.terminate();
+            assert_eq!(relay.wait_for_exit(DEADLINE), 0);
+            relay = Relay::start(&config);
+        }
+        over.store(true, Ordering::Relaxed);
+        (relay, load.join().unwrap())
+    });
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    assert_eq!(BACKLOG.check(&kafka().records(&topic), 0..written), 0, "repeats");
+}
+
+#[test]
+fn a_stop_while_kafka_is_down_ends_in_time_and_a_second_signal_at_once() {
+    let mut kafka = Kafka::start();
+    let db = Outbox::create(postgres18());
+    let settings = [("outboxd.shutdown.timeout.ms", "2000")];
+    let mut relay = start_with_stuck_record(&db, &with(db.config(&kafka), &settings), &mut kafka);
+    let began = Instant::now();
+    relay.terminate();
+    assert_eq!(relay.wait_for_exit(Duration::from_secs(10)), 1);
+    assert!(began.elapsed() >= Duration::from_secs(2), "it waited {:?} for Kafka", began.elapsed());
+    assert!(relay.stderr().contains("outboxd.shutdown.timeout.ms"), "{}", relay.stderr());
+
+    kafka.resume();
+    let mut relay = start_with_stuck_record(&db, &db.config(&kafka), &mut kafka);
+    relay.terminate();
+    relay.wait_for_stderr("a second signal aborts");
+    relay.terminate();
+    assert_eq!(relay.wait_for_exit(Duration::from_secs(5)), 130);
+    kafka.resume();
+}
+
+/// A relay with a small window that has so many rows before it.
+fn start_with_backlog(db: &Outbox, count: u64) -> Relay {
+    let config = with(db.config(kafka()), &[("outboxd.inflight.records.max", "100")]);
+    let relay = Relay::start(&config);
+    db.wait_until_streaming();
+    assert_eq!(relay.stop(), 0);
+    BACKLOG.insert(db, 0..count, 100);
+    Relay::start(&config)
+}
+
+/// Writes small transactions; how many events were written.
+fn write_until(over: &AtomicBool, db: &Outbox) -> u64 {
+    let mut written = 0;
+    while !over.load(Ordering::Relaxed) {
+        BACKLOG.insert(db, written..written + 50, 10);
+        written += 50;
+    }
+    written
+}
+
+/// Pauses Kafka, and returns once the relay waits for an acknowledgement.
+fn start_with_stuck_record(db: &Outbox, config: &Config, kafka: &mut Kafka) -> Relay {
+    let port = unused_port().unwrap();
+    let relay = Relay::start_with(config, &["--http", &port.to_string()], &[]);
+    get_until(port, "/readyz", "is ready", |page| page.code == 200);
+    kafka.pause();
+    db.insert(&[Event::new("order", "o-1", "OrderCreated", "{}")]);
+    get_until(port, "/metrics", "shows the record in flight", |page| {
+        page.sample("relay_inflight_events").is_some_and(|count| count > 0.0)
+    });
+    relay
+}
