@@ -11,10 +11,14 @@
 )]
 
 mod check;
+mod broker_faults;
 mod conformance;
 mod crashes;
 mod payloads;
+mod postgres_faults;
+mod refused_rows;
 mod servers;
+mod slot_holders;
 #[path = "../support/mod.rs"]
 mod support;
 mod tables;

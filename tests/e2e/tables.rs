@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::support::kafka::kafka;
-use crate::support::outbox::{Event, Outbox};
+use crate::support::outbox::{Columns, Event, Outbox};
 use crate::support::postgres::{postgres15, postgres18};
 use crate::support::relay::{Relay, with};
 
@@ -98,7 +98,6 @@ fn a_partitioned_outbox_is_one_outbox() {
 
 #[test]
 fn the_snake_case_twins_of_the_default_columns_serve() {
-    use crate::support::outbox::Columns;
     let db = Outbox::create_with(postgres15(), Columns::SnakeCase);
     let relay = Relay::start(&db.config(kafka()));
     db.wait_until_streaming();

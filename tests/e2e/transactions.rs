@@ -7,6 +7,7 @@ use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{postgres15, postgres18};
 use crate::support::relay::{Relay, with};
+use crate::support::session::Session;
 
 const MIB: u64 = 1 << 20;
 
@@ -100,6 +101,20 @@ fn memory_does_not_grow_with_the_size_of_a_transaction() {
     );
 }
 
+#[test]
+fn transactions_come_in_commit_order() {
+    let db = Outbox::create(postgres18());
+    let _relay = start(&db);
+    let other = Session::new(db.address().clone());
+    other.execute(&format!("BEGIN; {}", insert("10000000-0000-4000-8000-000000000000")));
+    db.insert(&[Event::new("order", "o-1", "OrderPaid", "{}")]);
+    other.execute("COMMIT");
+    db.wait_until_confirmed();
+    let records = kafka().records(&db.topic("order"));
+    let kinds: Vec<_> = records.iter().map(|record| record.header("id").starts_with("1000")).collect();
+    assert_eq!(kinds, [false, true], "the one that began first has committed last");
+}
+
 fn start(db: &Outbox) -> Relay {
     let relay = Relay::start(&db.config(kafka()));
     db.wait_until_streaming();
@@ -126,18 +141,4 @@ fn copy(db: &Outbox, server: &ThrowawayPostgres, backlog: Backlog, count: u64) {
         backlog.key_count
     ));
     db.execute(&format!("COPY outbox FROM '{file}'"));
-}
-
-#[test]
-fn transactions_come_in_commit_order() {
-    let db = Outbox::create(postgres18());
-    let _relay = start(&db);
-    let other = crate::support::session::Session::new(db.address().clone());
-    other.execute(&format!("BEGIN; {}", insert("10000000-0000-4000-8000-000000000000")));
-    db.insert(&[Event::new("order", "o-1", "OrderPaid", "{}")]);
-    other.execute("COMMIT");
-    db.wait_until_confirmed();
-    let records = kafka().records(&db.topic("order"));
-    let kinds: Vec<_> = records.iter().map(|record| record.header("id").starts_with("1000")).collect();
-    assert_eq!(kinds, [false, true], "the one that began first has committed last");
 }

@@ -1,0 +1,102 @@
+//! A row that cannot be sent stops the relay: everything before it is delivered, nothing behind it.
+
+use outboxd::wal::Lsn;
+
+use crate::support::backlog::Backlog;
+use crate::support::kafka::kafka;
+use crate::support::outbox::{Event, Outbox};
+use crate::support::postgres::{postgres15, postgres18};
+use crate::support::record::Record;
+use crate::support::relay::Relay;
+use crate::support::wait::DEADLINE;
+
+#[test]
+fn nothing_is_written_behind_a_record_that_is_too_large() {
+    let db = Outbox::create(postgres18());
+    let topic = db.topic("order");
+    kafka().create_topic(&topic, 1, &[("max.message.bytes", "20000")]);
+    prepare_slot(&db);
+    let events: Vec<_> = (0..20).map(|n| Event::new("order", "o-1", "Numbered", &payload(n))).collect();
+    for event in &events {
+        db.insert(std::slice::from_ref(event));
+    }
+    stop_at_row(&db, &[&topic, "max.message.bytes"]);
+    let before = ids(&kafka().records(&topic));
+    let expected: Vec<_> = events.iter().map(|event| event.id.to_string()).collect();
+    assert!(before.len() <= 10 && expected.starts_with(&before), "{before:?}");
+
+    kafka().alter_topic(&topic, ("max.message.bytes", "1000000"));
+    let _relay = Relay::start(&db.config(kafka()));
+    db.wait_until_confirmed();
+    assert_eq!(ids(&kafka().records(&topic)), expected, "no gap and no repeat");
+}
+
+#[test]
+fn a_record_that_is_too_large_alone_spares_those_before_it() {
+    let db = Outbox::create(postgres15());
+    let topic = db.topic("order");
+    kafka().create_topic(&topic, 1, &[("max.message.bytes", "20000")]);
+    let mut relay = Relay::start(&db.config(kafka()));
+    db.wait_until_streaming();
+    db.insert(&[Event::new("order", "o-1", "Small", "{}")]);
+    kafka().read(&topic, 1);
+    db.insert(&[
+        Event::new("order", "o-1", "Large", &payload(10)),
+        Event::new("order", "o-1", "Small", "{}"),
+    ]);
+    db.insert(&[Event::new("order", "o-1", "Small", "{}")]);
+    assert_eq!(relay.wait_for_exit(DEADLINE), 6);
+    assert_eq!(kafka().records(&topic).len(), 1);
+}
+
+#[test]
+fn a_row_without_a_route_stops_the_relay_behind_what_came_before() {
+    for server in [postgres15(), postgres18()] {
+        let db = Outbox::create(server);
+        db.execute("ALTER TABLE outbox ALTER COLUMN aggregatetype DROP NOT NULL");
+        prepare_slot(&db);
+        let backlog = Backlog { key_count: 3 };
+        backlog.insert(&db, 0..300, 10);
+        let before = db.current_wal_lsn();
+        db.execute("INSERT INTO outbox VALUES (gen_random_uuid(), NULL, 'o-1', 'Lost', '{}')");
+        backlog.insert(&db, 300..310, 1);
+        // Once more: what was delivered the first time is confirmed, so that it does not come again.
+        for start in ["first", "second"] {
+            let said = stop_at_row(&db, &["public.outbox", "aggregatetype", "route.by.field"]);
+            assert!(commit_lsn(&said) > before, "{said}");
+            let records = kafka().records(&db.topic(Backlog::TYPE));
+            assert_eq!(backlog.check(&records, 0..300), 0, "repeats after the {start} start");
+        }
+    }
+}
+
+/// The tenth is larger than the topic allows.
+fn payload(n: u32) -> String {
+    format!("{{\"n\": \"{}\"}}", "x".repeat(if n == 10 { 100_000 } else { 10 }))
+}
+
+/// Makes the slot, so that what is inserted from now on is streamed by the next relay.
+fn prepare_slot(db: &Outbox) {
+    let relay = Relay::start(&db.config(kafka()));
+    db.wait_until_streaming();
+    assert_eq!(relay.stop(), 0);
+}
+
+#[track_caller]
+fn stop_at_row(db: &Outbox, names: &[&str]) -> String {
+    let mut relay = Relay::start(&db.config(kafka()));
+    let exit = relay.wait_for_exit(DEADLINE);
+    let said = relay.stderr();
+    assert_eq!(exit, 6, "{said}");
+    names.iter().for_each(|name| assert!(said.contains(name), "{name}: {said}"));
+    said
+}
+
+fn commit_lsn(said: &str) -> Lsn {
+    let (_, after) = said.split_once("committed at ").expect("names the transaction");
+    after.split(' ').next().unwrap().parse().unwrap()
+}
+
+fn ids(records: &[Record]) -> Vec<String> {
+    records.iter().map(|record| record.header("id").to_owned()).collect()
+}

@@ -1,0 +1,58 @@
+//! Somebody else streams from the slot.
+
+use std::time::Duration;
+
+use outboxd::throwaway::unused_port;
+
+use crate::support::backlog::Backlog;
+use crate::support::foreign::ForeignConsumer;
+use crate::support::http::get_until;
+use crate::support::kafka::kafka;
+use crate::support::outbox::Outbox;
+use crate::support::postgres::{postgres15, postgres18};
+use crate::support::relay::{Relay, with};
+
+#[test]
+fn a_slot_that_another_program_holds_is_refused_with_its_pid() {
+    for server in [postgres15(), postgres18()] {
+        let db = Outbox::create(server);
+        let config = db.config(kafka());
+        let relay = Relay::start(&config);
+        db.wait_until_streaming();
+        assert_eq!(relay.stop(), 0);
+        let _foreign = ForeignConsumer::occupy(&db, "pg_recvlogical");
+        let rows =
+            db.query("SELECT active_pid FROM pg_replication_slots WHERE slot_name = $1", &[&db.name()]);
+        let pid: i32 = rows[0].get(0);
+        let mut relay = Relay::start(&config);
+        assert_eq!(relay.wait_for_exit(Duration::from_secs(10)), 3);
+        let said = relay.stderr();
+        for name in [db.name(), &pid.to_string(), "pg_recvlogical", "pg_terminate_backend"] {
+            assert!(said.contains(name), "{name}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_second_relay_stands_by_and_takes_over() {
+    let (db, backlog) = (Outbox::create(postgres18()), Backlog { key_count: 50 });
+    let topic = db.topic(Backlog::TYPE);
+    let config = with(db.config(kafka()), &[("outboxd.inflight.records.max", "50")]);
+    let mut first = Relay::start(&config);
+    db.wait_until_streaming();
+    let port = unused_port().unwrap();
+    let mut second = Relay::start_with(&config, &["--http", &port.to_string()], &[]);
+    let page = get_until(port, "/readyz", "stands by", |page| page.body.contains("\"standby\""));
+    assert_eq!(page.code, 200, "{}", page.body);
+    assert!(page.body.contains("outboxd"), "names the holder: {}", page.body);
+
+    backlog.insert(&db, 0..5000, 50);
+    kafka().wait_for_count(&topic, 500);
+    first.kill();
+    let count = kafka().record_count(&topic);
+    assert!(count < 5000, "all {count} rows were sent before the kill");
+    get_until(port, "/readyz", "has taken over", |page| page.code == 200 && page.body.contains("\"active\""));
+    db.wait_until_confirmed();
+    assert!(second.is_running());
+    backlog.check(&kafka().records(&topic), 0..5000);
+}
