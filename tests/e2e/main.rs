@@ -14,6 +14,7 @@ mod check;
 mod broker_faults;
 mod conformance;
 mod crashes;
+mod logins;
 mod mistakes;
 mod payloads;
 mod postgres_faults;
