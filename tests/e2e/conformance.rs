@@ -19,6 +19,17 @@ mod case;
 /// How far the clocks of a test and of a record may be apart for the record's time to be "now".
 const NOW_TOLERANCE_MS: i64 = 60_000;
 
+/// What a case with a file of its own cannot know.
+const ADDRESSES: [&str; 7] = [
+    "bootstrap.servers",
+    "database.hostname",
+    "database.port",
+    "database.user",
+    "database.dbname",
+    "slot.name",
+    "publication.name",
+];
+
 #[test]
 fn records_are_those_of_debezium() {
     let kafka = Kafka::start();
@@ -50,7 +61,7 @@ fn run(case: &Case, kafka: &Kafka) -> Result<(), String> {
         kafka.create_topic(topic, case.partitions, &[]);
     }
     let started_ms = now_ms();
-    let mut relay = Relay::start(&config(case, &db, kafka));
+    let mut relay = start(case, &db, kafka);
     eventually(DEADLINE, "the relay streams or has left", || !relay.is_running() || is_streaming(&db));
     if relay.is_running() {
         case.tx.iter().for_each(|sql| db.execute(sql));
@@ -66,6 +77,14 @@ fn run(case: &Case, kafka: &Kafka) -> Result<(), String> {
     let records = kafka.all_records();
     let records = records.iter().map(|record| Expected::of(record, started_ms - NOW_TOLERANCE_MS)).collect();
     compare(case, exit, &records).map_err(|difference| format!("{difference}\n{}", relay.stderr()))
+}
+
+fn start(case: &Case, db: &Outbox, kafka: &Kafka) -> Relay {
+    let Some(properties) = &case.properties else { return Relay::start(&config(case, db, kafka)) };
+    let ours = db.config(kafka);
+    let ours = ADDRESSES.map(|key| format!("{key}={}", ours[key].as_str().unwrap()));
+    let arguments: Vec<&str> = ours.iter().flat_map(|setting| ["-X", setting]).collect();
+    Relay::start_from(&[("application.properties", properties)], &arguments, &[])
 }
 
 /// The configuration with which the records were recorded, and the case's own.

@@ -21,6 +21,8 @@ mod postgres_faults;
 mod refused_rows;
 mod servers;
 mod slot_holders;
+mod sources;
+mod status_port;
 #[path = "../support/mod.rs"]
 mod support;
 mod tables;

@@ -31,6 +31,7 @@ pub(super) struct Case {
     pub(super) topics: Vec<String>,
     #[serde(default = "three")]
     pub(super) partitions: i32,
+    pub(super) properties: Option<String>,
     #[serde(default)]
     pub(super) config: BTreeMap<String, Option<String>>,
     pub(super) tx: Vec<String>,
@@ -122,11 +123,16 @@ impl Bytes {
     }
 }
 
+/// Alone or in a JSON text.
 fn run_id(value: Bytes) -> Bytes {
     let is_version_7 = |text: &str| text.parse::<uuid::Uuid>().is_ok_and(|id| id.get_version_num() == 7);
     match value {
-        Bytes::Text(text) if is_version_7(&text) => Bytes::Text(RUN.to_owned()),
-        other => other,
+        Bytes::Text(text) => {
+            let parts: Vec<_> =
+                text.split('"').map(|part| if is_version_7(part) { RUN } else { part }).collect();
+            Bytes::Text(parts.join("\""))
+        }
+        binary @ Bytes::Binary { .. } => binary,
     }
 }
 

@@ -1,0 +1,77 @@
+//! What `--http` says of the relay.
+
+use outboxd::throwaway::unused_port;
+
+use crate::support::http::{get_until, try_get};
+use crate::support::kafka::{Kafka, kafka};
+use crate::support::outbox::{Event, Outbox};
+use crate::support::postgres::{postgres15, postgres18};
+use crate::support::relay::{Relay, with};
+
+#[test]
+fn a_relay_that_streams_is_alive_and_ready_and_counts() {
+    let db = Outbox::create(postgres18());
+    let port = unused_port().unwrap();
+    let relay = Relay::start_with(&db.config(kafka()), &["--http", &port.to_string()], &[]);
+    let ready = get_until(port, "/readyz", "is ready", |page| page.code == 200);
+    assert_eq!(ready.json()["status"], "UP", "{}", ready.body);
+    assert_eq!(try_get(port, "/livez").unwrap().code, 200);
+    assert_eq!(try_get(port, "/nowhere").unwrap().code, 404);
+
+    let event = |n: u32| Event::new("order", &n.to_string(), "OrderCreated", "{}");
+    db.insert(&[event(1), event(2), event(3)]);
+    db.insert(&[event(4)]);
+    let published = format!("relay_events_published_total{{topic=\"{}\"}}", db.topic("order"));
+    let page = get_until(port, "/metrics", "counts the events", |page| page.sample(&published) == Some(4.0));
+    assert!(page.body.ends_with("# EOF\n"));
+    for (series, expected) in [
+        ("relay_transactions_total", 2.0),
+        ("relay_wal_changes_total{op=\"insert\"}", 4.0),
+        ("relay_postgres_connected", 1.0),
+        ("relay_kafka_connected", 1.0),
+        ("relay_inflight_events", 0.0),
+    ] {
+        get_until(port, "/metrics", &format!("{series} {expected}"), |page| {
+            page.sample(series) == Some(expected)
+        });
+    }
+    let others = [
+        "source_lag_seconds",
+        "lag_bytes",
+        "commit_to_ack_seconds",
+        "lsn",
+        "slot_retained_bytes",
+        "slot_status",
+        "config",
+        "build",
+        "reconnects",
+    ];
+    for name in others {
+        assert!(page.body.contains(&format!("# HELP relay_{name} ")), "{name}: {}", page.body);
+    }
+    assert_eq!(relay.stop(), 0);
+    assert_eq!(try_get(port, "/livez"), None, "the port is closed");
+}
+
+#[test]
+fn a_broker_that_does_not_answer_is_a_reason_not_to_be_ready() {
+    let mut kafka = Kafka::start();
+    let db = Outbox::create(postgres15());
+    let port = unused_port().unwrap();
+    // librdkafka notices a silent broker when a request times out.
+    let config = with(db.config(&kafka), &[("rdkafka.socket.timeout.ms", "1000")]);
+    let _relay = Relay::start_with(&config, &["--http", &port.to_string()], &[]);
+    db.wait_until_streaming();
+    let insert = || db.insert(&[Event::new("order", "o-1", "OrderCreated", "{}")]);
+    insert();
+    kafka.read(&db.topic("order"), 1);
+    get_until(port, "/readyz", "is ready", |page| page.code == 200);
+    kafka.pause();
+    insert();
+    let page = get_until(port, "/readyz", "is not ready", |page| page.code == 503);
+    assert!(page.body.contains("kafka has been down"), "{}", page.body);
+    assert_eq!(try_get(port, "/livez").unwrap().code, 200);
+    kafka.resume();
+    get_until(port, "/readyz", "is ready again", |page| page.code == 200);
+    kafka.read(&db.topic("order"), 2);
+}
