@@ -206,7 +206,6 @@ impl<'p> Feed<'p> {
     fn commit(&mut self, commit: &Commit) -> Result<Lsn, Error> {
         self.assembler.commit(commit)?;
         self.ledger.commit(commit.commit_lsn, commit.end_lsn)?;
-        self.metrics.transactions(1);
         Ok(commit.end_lsn)
     }
 

@@ -10,7 +10,7 @@ use super::supervisor::RelayParts;
 use super::watcher::ServerLsn;
 use crate::pgoutput;
 use crate::replication::{Feedback, ReplicationMessage};
-use crate::telemetry::{Component, Progress, Status};
+use crate::telemetry::{Component, Metrics, Progress, Status};
 use crate::wal::PgTimestamp;
 use crate::wire::READ_BYTES;
 
@@ -32,6 +32,7 @@ pub(super) struct Session<'s, 'p> {
     pub(super) feedback: Feedback,
     pub(super) server: ServerLsn,
     pub(super) status: &'s Status,
+    metrics: &'s Metrics,
     last_tick: Instant,
     /// Until when the socket is left alone.
     nap: Option<Instant>,
@@ -54,12 +55,13 @@ impl<'s, 'p> Session<'s, 'p> {
         link: Link,
         feed: &'s mut Feed<'p>,
         status: &'s Status,
+        metrics: &'s Metrics,
         server: ServerLsn,
     ) -> Self {
         let now = Instant::now();
         let interval = status_interval(parts.postgres.status_interval, link.wal_sender_timeout_ms);
         let feedback = Feedback::new(interval, link.confirmed, now);
-        Self { parts, link, feed, feedback, server, status, last_tick: now, nap: None }
+        Self { parts, link, feed, feedback, server, status, metrics, last_tick: now, nap: None }
     }
 
     /// Streams until told to stop, then until everything is acknowledged and confirmed.
@@ -154,6 +156,7 @@ impl<'s, 'p> Session<'s, 'p> {
                 Wish::None => {}
                 Wish::Committed(end_lsn) => {
                     self.feedback.received(end_lsn);
+                    self.metrics.transactions(1);
                     if reading == Reading::ToCommit {
                         return Ok(());
                     }

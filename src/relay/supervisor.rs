@@ -225,7 +225,7 @@ impl Relay {
         watchers.spawn(watch_kafka(Arc::clone(&self.parts), ended.clone()));
         self.status.up(Component::Slot, Instant::now());
         self.status.enter(Phase::Streaming);
-        let mut session = Session::new(&self.parts, link, &mut feed, &self.status, server);
+        let mut session = Session::new(&self.parts, link, &mut feed, &self.status, &self.metrics, server);
         let outcome = self.stream_and_stop(&mut session, stop).await;
         ended.cancel();
         watchers.shutdown().await;

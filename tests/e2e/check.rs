@@ -132,7 +132,7 @@ fn columns_publication_and_slot_that_do_not_fit_are_all_told_at_once() {
     let missing = with(db.config(kafka()), &[("transforms.outbox.route.by.field", "aggregat_type")]);
     let report = Report::of(&missing);
     let cure = report.find("PG022", "failure")["cure"].as_str().unwrap();
-    assert!(cure.starts_with("route.by.field=aggregate_type"), "{cure}");
+    assert!(cure.starts_with("transforms.outbox.route.by.field=aggregate_type"), "{cure}");
 }
 
 #[test]

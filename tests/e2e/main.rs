@@ -10,8 +10,8 @@
     reason = "a test fails by panicking, and shows what it saw"
 )]
 
-mod check;
 mod broker_faults;
+mod check;
 mod conformance;
 mod crashes;
 mod logins;
