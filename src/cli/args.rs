@@ -22,6 +22,9 @@ pub(super) enum Command {
     ///
     /// Exits 0 when all is well, 1 on warnings, 2 on failures.
     Check(CheckArgs),
+    /// A whole system on this machine, nothing to install: PostgreSQL, a broker, the relay, and orders to watch
+    #[cfg(feature = "demo")]
+    Demo(DemoArgs),
     /// Ask a running outboxd whether it is ready (for container health checks)
     #[command(hide = true)]
     Health(HealthArgs),
@@ -49,6 +52,29 @@ pub(super) struct RunArgs {
     /// json or text; text on a terminal, json in a pipe
     #[arg(long, value_name = "FORMAT", env = "OUTBOXD_LOG_FORMAT", value_parser = log_format)]
     pub(super) log: Option<LogFormat>,
+}
+
+#[cfg(feature = "demo")]
+#[derive(Debug, clap::Args)]
+pub(super) struct DemoArgs {
+    /// End after this time: 20s, 2m; until Ctrl-C when not given
+    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(super) time: Option<std::time::Duration>,
+    /// Use this server (wal_level=logical) instead of a throwaway one; what the demo makes there is dropped at the end
+    #[arg(long, value_name = "URL")]
+    pub(super) postgres: Option<String>,
+    /// Use these brokers instead of the one in this process; the demo's topic is deleted at the end
+    #[arg(long, value_name = "SERVERS")]
+    pub(super) kafka: Option<String>,
+    /// How many transactions a second the shop makes
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) rate: u32,
+    /// Serve the status page here: PORT or HOST:PORT; a free port of loopback when not given
+    #[arg(long, value_name = "ADDR", value_parser = addr)]
+    pub(super) http: Option<SocketAddr>,
+    /// No colours, as with NO_COLOR
+    #[arg(long)]
+    pub(super) no_color: bool,
 }
 
 #[derive(Debug, clap::Args)]

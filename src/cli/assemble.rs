@@ -74,7 +74,15 @@ pub(super) fn assemble(args: &ConfigArgs) -> Result<Assembly, AssembleError> {
             .collect(),
         overrides: args.set.clone(),
     };
-    let config = Config::load(&sources)?;
+    assemble_sources(&sources)
+}
+
+/// The same from a configuration that need not be in a file.
+///
+/// # Errors
+/// When the configuration cannot work.
+pub(super) fn assemble_sources(sources: &Sources) -> Result<Assembly, AssembleError> {
+    let config = Config::load(sources)?;
     let router = router(&config)?;
     let tables = TableFilter::new(&config.postgres.tables)?;
     let producer = Producer::new(&config.kafka)?;

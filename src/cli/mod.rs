@@ -3,6 +3,8 @@
 mod args;
 mod assemble;
 mod check;
+#[cfg(feature = "demo")]
+mod demo;
 mod health;
 mod run;
 mod signals;
@@ -18,6 +20,8 @@ pub fn main() -> Exit {
     match Args::parse().command {
         Command::Run(args) => run::run(&args),
         Command::Check(args) => check::check(&args),
+        #[cfg(feature = "demo")]
+        Command::Demo(args) => demo::demo(&args),
         Command::Health(args) => health::health(&args),
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::account::Account;
-use super::{Error, Release, download};
+use super::{Error, Release, cluster, download};
 
 /// The oldest major version with what we ask of pgoutput.
 const MAJOR_MIN: u16 = 14;
@@ -18,6 +18,20 @@ const PACKAGE_FOLDERS: [(&str, &str); 4] = [
     ("/usr/local/opt", "postgresql@"),
 ];
 
+/// Sees to it that the programs are on this machine, so that [`super::ThrowawayPostgres::start`] is quick. When they
+/// have to be fetched, `fetching` is told the major version first.
+///
+/// # Errors
+/// When they are not installed and cannot be fetched.
+pub fn provide(release: Release, fetching: impl FnOnce(u16)) -> Result<(), Error> {
+    let account = Account::for_owner_of(cluster::folder()?.path())?;
+    let major = major_fetched(release);
+    if Binaries::installed(release).is_none() && !download::is_fetched(major, account) {
+        fetching(major);
+    }
+    Binaries::locate(release, account).map(drop)
+}
+
 /// The programs of one PostgreSQL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Binaries {
@@ -30,20 +44,21 @@ pub(super) struct Binaries {
 impl Binaries {
     /// Finds the programs on this machine, or fetches them.
     pub(super) fn locate(release: Release, account: Account) -> Result<Self, Error> {
+        if let Some(installed) = Self::installed(release) {
+            return Ok(installed);
+        }
+        let major = major_fetched(release);
+        let folder = download::fetched(major, account)?.join("bin");
+        Ok(Self { folder, major })
+    }
+
+    fn installed(release: Release) -> Option<Self> {
         let wanted = |found: &Self| match release {
             Release::Newest => found.major >= MAJOR_MIN,
             Release::Major(major) => found.major == major,
         };
         let installed = candidates().into_iter().filter_map(Self::in_folder).filter(wanted);
-        if let Some(newest) = installed.max_by_key(|found| found.major) {
-            return Ok(newest);
-        }
-        let major = match release {
-            Release::Newest => MAJOR_FETCHED,
-            Release::Major(major) => major,
-        };
-        let folder = download::fetched(major, account)?.join("bin");
-        Ok(Self { folder, major })
+        installed.max_by_key(|found| found.major)
     }
 
     fn in_folder(folder: PathBuf) -> Option<Self> {
@@ -53,6 +68,13 @@ impl Binaries {
         }
         let major = major_version(&output(&folder.join("postgres"), "--version")?)?;
         Some(Self { folder, major })
+    }
+}
+
+const fn major_fetched(release: Release) -> u16 {
+    match release {
+        Release::Newest => MAJOR_FETCHED,
+        Release::Major(major) => major,
     }
 }
 

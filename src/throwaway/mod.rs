@@ -21,6 +21,7 @@ mod options;
 mod port;
 mod server;
 
+pub use binaries::provide;
 pub use error::Error;
 pub use options::{Authentication, Certificate, Options, Release, StopMode};
 pub use port::unused_port;

@@ -19,6 +19,7 @@ mod mistakes;
 mod payloads;
 mod postgres_faults;
 mod refused_rows;
+mod demo;
 mod servers;
 mod slot_holders;
 mod sources;

@@ -73,6 +73,11 @@ impl Relay {
         signal(&self.process, "TERM");
     }
 
+    /// SIGINT, as Ctrl-C sends it.
+    pub(crate) fn interrupt(&mut self) {
+        signal(&self.process, "INT");
+    }
+
     /// SIGTERM, and the exit code; panics when it does not leave in time.
     #[track_caller]
     pub(crate) fn stop(mut self) -> i32 {

@@ -1,0 +1,101 @@
+//! Where PostgreSQL is.
+
+use tokio_postgres::config::{Host, SslMode};
+
+use super::error::Error;
+use crate::secret::Secret;
+
+const PORT: u16 = 5432;
+
+/// One database of one server, and who we are there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Address {
+    /// A name, an address, or the folder of a socket.
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) user: String,
+    pub(super) password: Option<Secret>,
+    pub(super) database: String,
+    /// In the words of `database.sslmode`.
+    pub(super) sslmode: &'static str,
+}
+
+impl Address {
+    /// Reads `--postgres`: a URL or `key=value` pairs, as libpq takes them.
+    pub(super) fn parse(text: &str) -> Result<Self, Error> {
+        let config: tokio_postgres::Config = text.parse().map_err(Error::Url)?;
+        let host = match config.get_hosts().first() {
+            Some(Host::Tcp(name)) => name.clone(),
+            #[cfg(unix)]
+            Some(Host::Unix(folder)) => folder.display().to_string(),
+            None => return Err(Error::UrlLacks("host")),
+        };
+        let user = config.get_user().ok_or(Error::UrlLacks("user"))?.to_owned();
+        let password = config.get_password().map(|password| Secret::new(String::from_utf8_lossy(password)));
+        Ok(Self {
+            host,
+            port: config.get_ports().first().copied().unwrap_or(PORT),
+            database: config.get_dbname().unwrap_or(&user).to_owned(),
+            user,
+            password,
+            sslmode: match config.get_ssl_mode() {
+                SslMode::Disable => "disable",
+                SslMode::Require => "require",
+                _ => "prefer",
+            },
+        })
+    }
+
+    /// What psql takes, without the password.
+    pub(super) fn url(&self) -> String {
+        let Self { host, port, user, database, .. } = self;
+        match host.starts_with('/') {
+            true => format!("postgresql:///{database}?host={host}&port={port}&user={user}"),
+            false if host.contains(':') => format!("postgresql://{user}@[{host}]:{port}/{database}"),
+            false => format!("postgresql://{user}@{host}:{port}/{database}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Diagnose;
+    use proptest::prelude::*;
+
+    #[test]
+    fn urls_are_shown_without_the_password() {
+        let cases = [
+            ("postgres://ada:secret@db:6432/shop?sslmode=require", "postgresql://ada@db:6432/shop"),
+            ("host=db user=ada password=secret", "postgresql://ada@db:5432/ada"),
+            ("postgresql://ada@[::1]/shop", "postgresql://ada@[::1]:5432/shop"),
+            (
+                "host=/run/postgresql user=ada dbname=shop",
+                "postgresql:///shop?host=/run/postgresql&port=5432&user=ada",
+            ),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(Address::parse(text).unwrap().url(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        for (text, expected) in [
+            ("postgres://db/shop", "--postgres names no user"),
+            ("user=ada", "--postgres names no host"),
+            ("shop", "--postgres is no connection URL"),
+        ] {
+            let error = Address::parse(text).unwrap_err();
+            assert_eq!(error.to_string(), expected, "{text}");
+            assert!(error.cure().is_some());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text: String) {
+            drop(Address::parse(&text));
+        }
+    }
+}

@@ -1,0 +1,87 @@
+use std::io;
+
+use rdkafka::error::KafkaError;
+
+use super::super::assemble::AssembleError;
+use crate::error::{Class, Diagnose, Exit};
+use crate::{postgres, relay, throwaway};
+
+/// Why the demo ended before its time.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    #[error(transparent)]
+    Throwaway(#[from] throwaway::Error),
+    #[error(transparent)]
+    Postgres(#[from] postgres::Error),
+    #[error(transparent)]
+    Configuration(#[from] AssembleError),
+    #[error(transparent)]
+    Relay(#[from] relay::Error),
+    /// `--postgres` cannot be read.
+    #[error("--postgres is no connection URL")]
+    Url(#[source] tokio_postgres::Error),
+    /// `--postgres` leaves out what cannot be guessed.
+    #[error("--postgres names no {0}")]
+    UrlLacks(&'static str),
+    /// Something of our names is there already, and may be somebody's.
+    #[error("{server} already has {objects}")]
+    Occupied { server: &'static str, objects: String, cure: String },
+    #[error("{doing} failed")]
+    Kafka { doing: String, source: KafkaError },
+    #[error("{doing} failed")]
+    Io { doing: &'static str, source: io::Error },
+}
+
+impl Error {
+    pub(super) fn io(doing: &'static str, source: impl Into<io::Error>) -> Self {
+        Self::Io { doing, source: source.into() }
+    }
+
+    pub(super) fn kafka(doing: impl Into<String>, source: KafkaError) -> Self {
+        Self::Kafka { doing: doing.into(), source }
+    }
+
+    fn inner(&self) -> Option<&dyn Diagnose> {
+        match self {
+            Self::Throwaway(error) => Some(error),
+            Self::Postgres(error) => Some(error),
+            Self::Configuration(error) => Some(error),
+            Self::Relay(error) => Some(error),
+            Self::Url(_)
+            | Self::UrlLacks(_)
+            | Self::Occupied { .. }
+            | Self::Kafka { .. }
+            | Self::Io { .. } => None,
+        }
+    }
+}
+
+impl Diagnose for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::Url(_) | Self::UrlLacks(_) => Class::Config,
+            Self::Kafka { .. } => Class::Transient,
+            _ => self.inner().map_or(Class::Definite, Diagnose::class),
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Url(_) | Self::UrlLacks(_) => Exit::Usage,
+            Self::Occupied { .. } => Exit::Precondition,
+            Self::Kafka { .. } => Exit::KafkaUnreachable,
+            _ => self.inner().map_or(Exit::Failed, Diagnose::exit),
+        }
+    }
+
+    fn cure(&self) -> Option<String> {
+        match self {
+            Self::Url(_) | Self::UrlLacks(_) => {
+                Some("write it as postgresql://user:password@host:5432/database".to_owned())
+            }
+            Self::Occupied { cure, .. } => Some(cure.clone()),
+            Self::Kafka { .. } => Some("check --kafka, and that the brokers run".to_owned()),
+            _ => self.inner().and_then(Diagnose::cure),
+        }
+    }
+}
