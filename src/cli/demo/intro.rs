@@ -55,18 +55,21 @@ impl Intro<'_> {
         ]
     }
 
-    fn commands(&self) -> [String; 4] {
+    /// kcat is built on librdkafka, whose broker Java's client does not understand.
+    fn commands(&self) -> [String; 3] {
         let (url, outbox) = (self.database.address.url(), self.names.outbox());
         let (servers, topic) = (&self.broker.bootstrap_servers, self.names.topic());
+        let consumer = if self.broker.is_mock() {
+            format!("kcat -b {servers} -C -t {topic}")
+        } else {
+            format!("kafka-console-consumer.sh --bootstrap-server {servers} --topic {topic} --from-beginning")
+        };
         [
+            consumer,
             format!("psql '{url}' -c 'TABLE {outbox}'"),
             format!(
                 "psql '{url}' -c \"INSERT INTO {outbox} (aggregate_type, aggregate_id, event_type, payload) \
                  VALUES ('order', '7', 'OrderPraised', '{{}}')\""
-            ),
-            format!("kcat -b {servers} -C -t {topic}"),
-            format!(
-                "kafka-console-consumer.sh --bootstrap-server {servers} --topic {topic} --from-beginning"
             ),
         ]
     }
