@@ -124,9 +124,10 @@ fn compare(case: &Case, exit: i32, records: &Vec<Expected>) -> Result<(), String
     }
 }
 
-/// The slot's name may be the default one, so it is found by its database.
+/// As [`Outbox::wait_until_streaming`] says; but the slot's name may be the default one, so it is found by its database.
 fn is_streaming(db: &Outbox) -> bool {
-    let sql = "SELECT FROM pg_replication_slots WHERE database = current_database() AND active";
+    let sql = "SELECT FROM pg_replication_slots
+               WHERE database = current_database() AND active AND confirmed_flush_lsn IS NOT NULL";
     !db.query(sql, &[]).is_empty()
 }
 

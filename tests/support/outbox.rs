@@ -201,10 +201,13 @@ impl Outbox {
         })
     }
 
-    /// Waits until a relay streams from the slot.
+    /// Waits until a relay streams from the slot. While a slot is being made it is active too, but has no position yet,
+    /// and what is committed then is not streamed.
     #[track_caller]
     pub(crate) fn wait_until_streaming(&self) {
-        eventually(DEADLINE, "a relay streams from the slot", || self.slot().is_some_and(|slot| slot.active));
+        eventually(DEADLINE, "a relay streams from the slot", || {
+            self.slot().is_some_and(|slot| slot.active && slot.confirmed_flush_lsn.is_some())
+        });
     }
 
     /// Waits until everything written so far is confirmed; the LSN that was waited for.
