@@ -7,7 +7,7 @@ use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{postgres15, postgres18};
 use crate::support::record::Record;
-use crate::support::relay::Relay;
+use crate::support::relay::{Config, Relay, with};
 use crate::support::wait::DEADLINE;
 
 #[test]
@@ -16,14 +16,13 @@ fn nothing_is_written_behind_a_record_that_is_too_large() {
     let topic = db.topic("order");
     kafka().create_topic(&topic, 1, &[("max.message.bytes", "20000")]);
     prepare_slot(&db);
-    let events: Vec<_> = (0..20).map(|n| Event::new("order", "o-1", "Numbered", &payload(n))).collect();
-    for event in &events {
-        db.insert(std::slice::from_ref(event));
-    }
-    stop_at_row(&db, &[&topic, "max.message.bytes"]);
-    let before = ids(&kafka().records(&topic));
+    let events: Vec<_> = (0..500).map(|n| Event::new("order", "o-1", "Numbered", &payload(n))).collect();
+    events.chunks(5).for_each(|events| db.insert(events));
+    // Batches below the limit: the large record travels alone, with others behind it on the way.
+    let config = with(db.config(kafka()), &[("producer.batch.size", "5000")]);
+    stop_at_row(&config, &[&topic, "max.message.bytes"]);
     let expected: Vec<_> = events.iter().map(|event| event.id.to_string()).collect();
-    assert!(before.len() <= 10 && expected.starts_with(&before), "{before:?}");
+    assert_eq!(ids(&kafka().records(&topic)), expected[..10]);
 
     kafka().alter_topic(&topic, ("max.message.bytes", "1000000"));
     let _relay = Relay::start(&db.config(kafka()));
@@ -62,7 +61,8 @@ fn a_row_without_a_route_stops_the_relay_behind_what_came_before() {
         backlog.insert(&db, 300..310, 1);
         // Once more: what was delivered the first time is confirmed, so that it does not come again.
         for start in ["first", "second"] {
-            let said = stop_at_row(&db, &["public.outbox", "aggregatetype", "route.by.field"]);
+            let said =
+                stop_at_row(&db.config(kafka()), &["public.outbox", "aggregatetype", "route.by.field"]);
             assert!(commit_lsn(&said) > before, "{said}");
             let records = kafka().records(&db.topic(Backlog::TYPE));
             assert_eq!(backlog.check(&records, 0..300), 0, "repeats after the {start} start");
@@ -83,8 +83,8 @@ fn prepare_slot(db: &Outbox) {
 }
 
 #[track_caller]
-fn stop_at_row(db: &Outbox, names: &[&str]) -> String {
-    let mut relay = Relay::start(&db.config(kafka()));
+fn stop_at_row(config: &Config, names: &[&str]) -> String {
+    let mut relay = Relay::start(config);
     let exit = relay.wait_for_exit(DEADLINE);
     let said = relay.stderr();
     assert_eq!(exit, 6, "{said}");
