@@ -27,12 +27,16 @@ fn survive_restarts(major: u16) {
     db.wait_until_streaming();
     let mut written = 0;
     for mode in [StopMode::Fast, StopMode::Immediate] {
-        backlog.insert(&db, written..written + 5000, 50);
+        relay.pause();
+        backlog.insert(&db, written..written + 20_000, 100);
+        let end = db.current_wal_lsn();
+        relay.resume();
         kafka().wait_for_count(&topic, i64::try_from(written).unwrap() + 300);
+        assert!(db.slot().unwrap().confirmed_flush_lsn < Some(end), "everything was sent before the stop");
         db.disconnect();
         server.stop(mode, DEADLINE).unwrap();
         server.start_again().unwrap();
-        written += 5000;
+        written += 20_000;
         db.wait_until_streaming();
         db.wait_until_confirmed();
         assert!(relay.is_running(), "after {mode:?}");

@@ -46,13 +46,15 @@ fn a_second_relay_stands_by_and_takes_over() {
     assert_eq!(page.code, 200, "{}", page.body);
     assert!(page.body.contains("outboxd"), "names the holder: {}", page.body);
 
-    backlog.insert(&db, 0..5000, 50);
+    first.pause();
+    backlog.insert(&db, 0..20_000, 100);
+    first.resume();
     kafka().wait_for_count(&topic, 500);
     first.kill();
     let count = kafka().record_count(&topic);
-    assert!(count < 5000, "all {count} rows were sent before the kill");
+    assert!(count < 20_000, "all {count} rows were sent before the kill");
     get_until(port, "/readyz", "has taken over", |page| page.code == 200 && page.body.contains("\"active\""));
     db.wait_until_confirmed();
     assert!(second.is_running());
-    backlog.check(&kafka().records(&topic), 0..5000);
+    backlog.check(&kafka().records(&topic), 0..20_000);
 }
