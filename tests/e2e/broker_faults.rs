@@ -39,6 +39,19 @@ fn a_patient_start_waits_for_the_first_broker() {
 }
 
 #[test]
+fn a_stop_while_the_first_broker_is_awaited_ends_at_once() {
+    let db = Outbox::create(postgres18());
+    let servers = format!("127.0.0.1:{}", unused_port().unwrap());
+    let settings = [("bootstrap.servers", servers.as_str()), ("outboxd.startup.timeout.ms", "300000")];
+    let port = unused_port().unwrap();
+    let config = with(db.config(kafka()), &settings);
+    let mut relay = Relay::start_with(&config, &["--http", &port.to_string()], &[]);
+    get_until(port, "/readyz", "waits for Kafka", |page| page.code == 503);
+    relay.terminate();
+    assert_eq!(relay.wait_for_exit(Duration::from_secs(10)), 0);
+}
+
+#[test]
 fn a_broker_that_dies_in_the_middle_makes_no_gap() {
     let (mut kafka, backlog) = (Kafka::start(), Backlog { key_count: 100 });
     let db = Outbox::create(postgres18());
