@@ -21,6 +21,9 @@ use crate::wal::Lsn;
 /// How often a standby looks whether the slot is free.
 const STANDBY_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long one question to the brokers may take while the first of them is awaited.
+const KAFKA_QUESTION: Duration = Duration::from_millis(500);
+
 /// A stream that cannot be understood is asked for again this often: a flipped bit on the way does not come twice.
 const GARBLED_RETRIES_MAX: u32 = 3;
 
@@ -93,6 +96,9 @@ impl Relay {
     async fn run_sessions(&self, stop: &CancellationToken) -> Result<(), Error> {
         let tls = TlsSetup::new(&self.parts.postgres.server)?;
         self.reach_kafka(stop).await?;
+        if stop.is_cancelled() {
+            return Ok(());
+        }
         let mut memory = Memory::default();
         loop {
             self.status.enter(Phase::Connecting);
@@ -106,26 +112,34 @@ impl Relay {
 
     /// Kafka before PostgreSQL: a slot that is held while nothing can be sent only keeps others from it.
     async fn reach_kafka(&self, stop: &CancellationToken) -> Result<(), Error> {
-        let patience = self.parts.relay.startup_timeout;
-        loop {
+        let start = Instant::now();
+        while !stop.is_cancelled() {
             let parts = Arc::clone(&self.parts);
-            let attempt = patience.unwrap_or(parts.kafka.connect_timeout);
-            let asking =
-                tokio::task::spawn_blocking(move || parts.producer.await_broker(&parts.kafka, attempt));
-            let answer = tokio::select! {
-                () = stop.cancelled() => return Ok(()),
-                answer = asking => answer.unwrap_or_else(|_| Err(kafka::Error::Fatal("the check was aborted".to_owned()))),
-            };
-            match answer {
+            // Asking blocks a thread that nothing can wake: short questions, so that a stop is heeded.
+            let asking = tokio::task::spawn_blocking(move || {
+                parts.producer.await_broker(&parts.kafka, KAFKA_QUESTION)
+            });
+            let answer = asking.await;
+            let mut error = match answer
+                .unwrap_or_else(|_| Err(kafka::Error::Fatal("the check was aborted".to_owned())))
+            {
                 Ok(cluster_id) => {
                     tracing::info!(cluster_id, servers = self.parts.kafka.bootstrap_servers, "Kafka answers");
                     self.status.up(Component::Kafka, Instant::now());
                     return Ok(());
                 }
-                Err(error) if patience.is_some() => return Err(error.into()),
-                Err(error) => self.status.down(Component::Kafka, error.to_string(), Instant::now()),
+                Err(error) => error,
+            };
+            if let kafka::Error::Unreachable { seconds, .. } = &mut error {
+                *seconds = start.elapsed().as_secs();
             }
+            if self.parts.relay.startup_timeout.is_some_and(|patience| start.elapsed() >= patience) {
+                return Err(error.into());
+            }
+            self.status.down(Component::Kafka, error.to_string(), Instant::now());
+            self.status.tick_idle(Instant::now());
         }
+        Ok(())
     }
 
     /// Opens a link, trying again as long as that can help. `None` when there is nothing to stream: told to stop, or
