@@ -32,7 +32,12 @@ pub(super) fn run(args: &RunArgs) -> Exit {
     }
     let status = Status::new(Limits::default(), Instant::now());
     let exit = match line.show(status.clone(), assembly.route()).and_then(|()| runtime()) {
-        Ok(runtime) => runtime.block_on(relay(assembly, args.http, log.format, status)),
+        Ok(runtime) => {
+            let exit = runtime.block_on(relay(assembly, args.http, log.format, status));
+            // A broker that is being asked on a blocking thread may not answer for seconds.
+            runtime.shutdown_background();
+            exit
+        }
         Err(error) => broken("the relay cannot be started", &error),
     };
     drop(line);
@@ -81,9 +86,9 @@ fn stopped(error: &Error, format: LogFormat) -> Exit {
     match format {
         LogFormat::Text => return fail(error),
         LogFormat::Json => {
-            let because = causes(error).map(ToString::to_string).collect::<Vec<_>>().join(": ");
-            let to_fix = error.cure().unwrap_or_default();
-            tracing::error!(because, to_fix, exit_code = exit.code(), "{error}");
+            let because =
+                causes(error).map(ToString::to_string).reduce(|all, cause| format!("{all}: {cause}"));
+            tracing::error!(because, to_fix = error.cure(), exit_code = exit.code(), "{error}");
         }
     }
     exit
