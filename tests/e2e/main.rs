@@ -22,6 +22,8 @@ mod postgres_faults;
 mod refused_rows;
 mod servers;
 mod slot_holders;
+mod slots;
+mod snapshots;
 mod sources;
 mod status_port;
 #[path = "../support/mod.rs"]

@@ -1,0 +1,140 @@
+//! The slot and the publication: made, adopted, retried, dropped.
+
+use std::time::{Duration, Instant};
+
+use crate::support::foreign::ForeignConsumer;
+use crate::support::kafka::kafka;
+use crate::support::outbox::{Event, Outbox};
+use crate::support::postgres::{postgres15, postgres18, start};
+use crate::support::relay::{Relay, with};
+
+fn event(number: u32) -> Event {
+    Event::new("order", "o-1", "OrderCreated", &format!("{{\"n\": {number}}}"))
+}
+
+fn flag(db: &Outbox, column: &str) -> bool {
+    let query = format!("SELECT {column} FROM pg_replication_slots WHERE slot_name = $1");
+    db.query(&query, &[&db.name()])[0].get(0)
+}
+
+#[test]
+fn the_majors_between_the_oldest_and_the_newest_stream() {
+    for major in [14, 16, 17] {
+        let server = start(major);
+        let db = Outbox::create(&server);
+        db.insert(&[event(1)]);
+        let relay = Relay::start(&db.config(kafka()));
+        db.wait_until_streaming();
+        db.insert(&[event(2), event(3)]);
+        let values: Vec<_> =
+            kafka().read(&db.topic("order"), 3).iter().map(|record| record.value().to_owned()).collect();
+        assert_eq!(values, [r#"{"n": 1}"#, r#"{"n": 2}"#, r#"{"n": 3}"#], "PostgreSQL {major}");
+        assert_eq!(relay.stop(), 0);
+    }
+}
+
+#[test]
+fn a_slot_is_dropped_on_stop_when_that_is_wanted() {
+    for server in [postgres15(), postgres18()] {
+        let db = Outbox::create(server);
+        let relay = Relay::start(&with(db.config(kafka()), &[("slot.drop.on.stop", "true")]));
+        db.wait_until_streaming();
+        db.insert(&[event(1)]);
+        kafka().read(&db.topic("order"), 1);
+        assert_eq!(relay.stop(), 0);
+        assert!(db.slot().is_none());
+    }
+}
+
+#[test]
+fn a_failover_slot_is_made_where_the_server_knows_them() {
+    let db = Outbox::create(postgres18());
+    for mode in ["no_data", "initial"] {
+        let config = with(
+            db.config(kafka()),
+            &[("slot.failover", "true"), ("snapshot.mode", mode), ("slot.drop.on.stop", "true")],
+        );
+        let relay = Relay::start(&config);
+        db.wait_until_streaming();
+        assert!(flag(&db, "failover"), "{mode}");
+        assert!(!flag(&db, "temporary"), "{mode}");
+        assert_eq!(relay.stop(), 0);
+    }
+    let old = Outbox::create(postgres15());
+    let mut relay = Relay::start(&with(old.config(kafka()), &[("slot.failover", "true")]));
+    assert_eq!(relay.wait_for_exit(Duration::from_secs(10)), 3);
+    assert!(relay.stderr().contains("needs PostgreSQL 17"), "{}", relay.stderr());
+    assert!(old.slot().is_none());
+}
+
+#[test]
+fn a_foreign_holder_is_awaited_as_often_as_slot_max_retries_says() {
+    let db = Outbox::create(postgres18());
+    let config = db.config(kafka());
+    assert_eq!(
+        {
+            let relay = Relay::start(&config);
+            db.wait_until_streaming();
+            relay.stop()
+        },
+        0
+    );
+    let foreign = ForeignConsumer::occupy(&db, "pg_recvlogical");
+    let few = with(config.clone(), &[("slot.max.retries", "3"), ("slot.retry.delay.ms", "200")]);
+    let started = Instant::now();
+    assert_eq!(Relay::start(&few).wait_for_exit(Duration::from_secs(10)), 3);
+    assert!(started.elapsed() >= Duration::from_millis(600));
+
+    let many = with(config, &[("slot.max.retries", "1000"), ("slot.retry.delay.ms", "100")]);
+    let relay = Relay::start(&many);
+    relay.wait_for_stderr("is held by process");
+    drop(foreign);
+    db.wait_until_streaming();
+    assert_eq!(relay.stop(), 0);
+}
+
+#[test]
+fn a_slot_that_vanishes_under_a_relay_is_not_made_again() {
+    let db = Outbox::create(postgres18());
+    let mut relay = Relay::start(&db.config(kafka()));
+    db.wait_until_streaming();
+    db.execute(&format!(
+        "DO $$ BEGIN
+            PERFORM pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '{name}';
+            LOOP
+                BEGIN PERFORM pg_drop_replication_slot('{name}'); EXIT;
+                EXCEPTION WHEN object_in_use THEN PERFORM pg_sleep(0.001); END;
+            END LOOP;
+         END $$",
+        name = db.name()
+    ));
+    assert_eq!(relay.wait_for_exit(Duration::from_secs(20)), 7);
+    assert!(relay.stderr().contains("is lost"), "{}", relay.stderr());
+    assert!(db.slot().is_none());
+}
+
+#[test]
+fn the_role_of_sql_role_sql_is_enough() {
+    let db = Outbox::create(postgres18());
+    let role = format!("{}_role", db.name());
+    db.execute(&format!(
+        "CREATE ROLE {role} LOGIN REPLICATION; GRANT SELECT ON outbox TO {role};
+         CREATE PUBLICATION {name} FOR TABLE outbox WITH (publish = 'insert')",
+        name = db.name()
+    ));
+    db.insert(&[event(1)]);
+    let config = with(
+        db.config(kafka()),
+        &[
+            ("database.user", &role),
+            ("publication.autocreate.mode", "disabled"),
+            ("snapshot.mode", "initial"),
+        ],
+    );
+    let relay = Relay::start(&config);
+    db.wait_until_streaming();
+    db.insert(&[event(2)]);
+    assert_eq!(kafka().read(&db.topic("order"), 2).len(), 2);
+    assert_eq!(relay.stop(), 0);
+    db.execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
+}
