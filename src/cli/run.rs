@@ -66,7 +66,7 @@ async fn relay(assembly: Assembly, http: Option<SocketAddr>, log: LogFormat, sta
     let relay = Relay::new(Arc::new(assembly.parts), status, metrics);
     let exit = tokio::select! {
         outcome = relay.run(&stop) => outcome.map_or_else(|error| stopped(&error, log), |()| {
-            tracing::info!("stopped: everything sent is acknowledged and confirmed");
+            tracing::info!("stopped");
             Exit::Ok
         }),
         () = signals.second(&stop) => {

@@ -52,6 +52,19 @@ impl Rejection {
         }
     }
 
+    /// Whether the record failed only because another one had failed before.
+    pub(crate) const fn is_consequence(&self) -> bool {
+        use RDKafkaErrorCode as Code;
+        matches!(
+            self.code,
+            Code::Fatal
+                | Code::GaplessGuarantee
+                | Code::PurgeQueue
+                | Code::PurgeInflight
+                | Code::OutOfOrderSequenceNumber
+        )
+    }
+
     /// What helps against it.
     #[must_use]
     pub fn cure(&self) -> Option<String> {
@@ -158,20 +171,31 @@ impl Deliveries {
             Some(last) if last.ticket == ticket => {
                 last.records = last.records.saturating_add(1);
                 last.bytes = last.bytes.saturating_add(bytes);
-                return;
             }
-            _ => reports.delivered.push(Delivered { ticket, records: 1, bytes }),
+            last => {
+                let was_empty = last.is_none();
+                reports.delivered.push(Delivered { ticket, records: 1, bytes });
+                drop(reports);
+                // Whoever has been told once takes all that is there.
+                if was_empty {
+                    self.0.arrived.notify_one();
+                }
+            }
         }
-        drop(reports);
-        self.0.arrived.notify_one();
     }
 
     fn rejected(&self, rejection: Rejection, bytes: usize) {
         let mut reports = self.lock();
         reports.failed_records = reports.failed_records.saturating_add(1);
         reports.failed_bytes = reports.failed_bytes.saturating_add(bytes);
-        // Only the first says why: what was behind it fails because of it.
-        reports.rejection.get_or_insert(rejection);
+        // The first that is no mere consequence says why: what was behind it fails because of it.
+        if reports
+            .rejection
+            .as_ref()
+            .is_none_or(|first| first.is_consequence() && !rejection.is_consequence())
+        {
+            reports.rejection = Some(rejection);
+        }
         drop(reports);
         self.0.arrived.notify_one();
     }

@@ -126,10 +126,9 @@ impl<'p> Feed<'p> {
     /// When a record was refused, or the producer cannot go on.
     pub(super) fn collect(&mut self) -> Result<Reports, Error> {
         let mut reports = self.absorb()?;
-        if let Some(refusal) = self.take_refusal() {
-            return Err(refusal);
-        }
-        match reports.fatal.take() {
+        let failure =
+            self.refusal.as_ref().map(|refusal| refusal.reason.clone()).or_else(|| reports.fatal.take());
+        match failure {
             Some(reason) => Err(kafka::Error::Fatal(reason).into()),
             None => Ok(reports),
         }
@@ -148,8 +147,8 @@ impl<'p> Feed<'p> {
         }
         self.spare = std::mem::take(&mut reports.delivered);
         self.window.leave(reports.failed_records, reports.failed_bytes);
-        if self.refusal.is_none() {
-            self.refusal = reports.rejection.take();
+        if self.refusal.as_ref().is_none_or(Rejection::is_consequence) {
+            self.refusal = reports.rejection.take().or(self.refusal.take());
         }
         if self.window.records() == 0 {
             self.oldest_unacknowledged = None;
@@ -160,7 +159,8 @@ impl<'p> Feed<'p> {
         Ok(reports)
     }
 
-    /// The record that was refused first, as an error. After the producer's fatal error it tells what the cause was.
+    /// The record that was refused, as an error: the cause of what [`Self::collect`] reported. It is known for certain once
+    /// everything that was on its way has come back.
     pub(super) fn take_refusal(&mut self) -> Option<Error> {
         let rejection = self.refusal.take()?;
         self.metrics.publish_error(&rejection.code.to_string());
@@ -235,8 +235,9 @@ impl<'p> Feed<'p> {
         let record = routed.as_record();
         let ticket = self.ledger.issue()?;
         if let Err(rejection) = self.producer.send(&record, ticket, self.pace) {
-            self.metrics.publish_error(&rejection.code.to_string());
-            return Err(refused(position.commit_lsn, rejection));
+            let fatal = kafka::Error::Fatal(rejection.reason.clone());
+            self.refusal = Some(rejection);
+            return Err(fatal.into());
         }
         self.window.enter(record.weight());
         self.topics.add(record.topic, 1);

@@ -83,8 +83,8 @@ impl<'s, 'p> Session<'s, 'p> {
             let wake_at = self.wake_at().into();
             tokio::select! {
                 biased;
-                // 1: acknowledgements make room and let the server throw WAL away.
-                () = self.parts.producer.deliveries().arrived() => {}
+                // 1: acknowledgements make room and let the server throw WAL away. They can wait for the end of a nap.
+                () = self.parts.producer.deliveries().arrived(), if !(wants_input && napping) => {}
                 // 2: a full window stops the reading; updates go on.
                 read = self.link.stream.fill(), if wants_input && !napping => {
                     self.rest_after(read?);

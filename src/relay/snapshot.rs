@@ -1,9 +1,11 @@
 use std::time::{Duration, Instant};
 
+use tokio::time::timeout;
+
 use super::Error;
 use super::feed::{Feed, Table, Wish, unix_us};
 use super::preflight::relation_of;
-use super::supervisor::RelayParts;
+use super::supervisor::{CAUSE_TIMEOUT, RelayParts};
 use crate::connect::column::ColumnDescription;
 use crate::pgoutput::{Begin, Commit, Message};
 use crate::postgres::{SnapshotReader, SnapshotRow, Sql, TableFacts, TlsSetup};
@@ -30,7 +32,8 @@ impl<'s> Snapshot<'s> {
         Self { parts, status, feed, at, rows: 0, told: Instant::now() }
     }
 
-    /// Reads every table and returns how many rows were sent, once the last of them is acknowledged.
+    /// Reads every table and returns how many rows were sent, once the last of them is acknowledged. After a failure it
+    /// waits until what is on its way has come back: the next attempt must not take these reports for its own.
     pub(super) async fn send(
         mut self,
         tables: &[TableFacts],
@@ -39,6 +42,26 @@ impl<'s> Snapshot<'s> {
         application: &str,
         snapshot: Option<&str>,
     ) -> Result<u64, Error> {
+        let outcome = self.send_rows(tables, sql, tls, application, snapshot).await;
+        let refused = matches!(outcome, Err(Error::Kafka(_)));
+        if refused && timeout(CAUSE_TIMEOUT, self.returned()).await.is_err() {
+            self.parts.producer.purge();
+        }
+        self.returned().await?;
+        match self.feed.take_refusal() {
+            Some(refusal) => Err(refusal),
+            None => outcome.map(|()| self.rows),
+        }
+    }
+
+    async fn send_rows(
+        &mut self,
+        tables: &[TableFacts],
+        sql: &Sql,
+        tls: &TlsSetup,
+        application: &str,
+        snapshot: Option<&str>,
+    ) -> Result<(), Error> {
         let mut reader = SnapshotReader::open(&self.parts.postgres, tls, application, snapshot).await?;
         let commit_time = PgTimestamp::from_unix_us(unix_us());
         self.take(Message::Begin(Begin { final_lsn: self.at, commit_time, xid: Xid(0) }))?;
@@ -47,12 +70,7 @@ impl<'s> Snapshot<'s> {
             reader.select(&self.parts.postgres.snapshot.statement(table, &columns)).await?;
             self.read(&mut reader, table, &columns).await?;
         }
-        self.take(Message::Commit(Commit { commit_lsn: self.at, end_lsn: self.at, commit_time }))?;
-        while self.feed.window().records() > 0 {
-            self.acknowledged().await?;
-        }
-        self.feed.collect()?;
-        Ok(self.rows)
+        self.take(Message::Commit(Commit { commit_lsn: self.at, end_lsn: self.at, commit_time })).map(drop)
     }
 
     async fn read(
@@ -83,6 +101,18 @@ impl<'s> Snapshot<'s> {
                 }
                 SnapshotRow::End => return Ok(()),
             }
+        }
+    }
+
+    /// Waits until nothing is on its way.
+    async fn returned(&mut self) -> Result<(), Error> {
+        loop {
+            self.feed.absorb()?;
+            if self.feed.window().records() == 0 {
+                return Ok(());
+            }
+            self.parts.producer.deliveries().arrived().await;
+            self.status.tick_idle(Instant::now());
         }
     }
 

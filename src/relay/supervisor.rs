@@ -24,6 +24,9 @@ const STANDBY_INTERVAL: Duration = Duration::from_secs(1);
 /// How long one question to the brokers may take while the first of them is awaited.
 const KAFKA_QUESTION: Duration = Duration::from_millis(500);
 
+/// How long the delivery report that tells the cause of a fatal producer error is awaited.
+pub(super) const CAUSE_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// A stream that cannot be understood is asked for again this often: a flipped bit on the way does not come twice.
 const GARBLED_RETRIES_MAX: u32 = 3;
 
@@ -285,16 +288,14 @@ impl Relay {
     /// Confirms what was acknowledged before a failure that ends the relay, so that a restart meets it first. A fatal
     /// error of the producer gives way to the refused record that caused it.
     async fn after_failure(&self, session: &mut Session<'_, '_>, error: Error) -> Error {
-        if matches!(error, Error::Refused { .. } | Error::Kafka(_)) {
+        let refused = matches!(error, Error::Kafka(_));
+        if refused && timeout(CAUSE_TIMEOUT, session.drain()).await.is_err() {
             self.parts.producer.purge();
         }
         if timeout(self.parts.relay.shutdown_timeout, session.drain()).await.is_err() {
             tracing::warn!("not everything before the failure was acknowledged in time");
         }
-        match (&error, session.feed.take_refusal()) {
-            (Error::Kafka(_), Some(refusal)) => refusal,
-            _ => error,
-        }
+        session.feed.take_refusal().unwrap_or(error)
     }
 
     async fn say_goodbye(&self, session: Session<'_, '_>) -> Result<(), Error> {
@@ -308,6 +309,7 @@ impl Relay {
             .into());
         };
         finished?;
+        tracing::info!("drained: everything sent is acknowledged and confirmed");
         if self.parts.postgres.slot.drop_on_stop {
             self.parts.postgres.slot.drop_slot(&sql).await?;
         }

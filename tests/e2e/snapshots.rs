@@ -78,6 +78,27 @@ fn a_snapshot_that_was_killed_is_taken_again_and_loses_nothing() {
 }
 
 #[test]
+fn a_snapshot_whose_session_is_ended_is_taken_again_and_loses_nothing() {
+    let db = Outbox::create(postgres18());
+    fill(&db, ROWS);
+    let settings = [("outboxd.startup.timeout.ms", "-1")];
+    let relay = Relay::start(&with(mode(&db, "initial"), &settings));
+    kafka().wait_for_count(&db.topic("order"), 1_000);
+    // With the reader gone, records are still on their way: the next attempt must not take their reports for its own.
+    db.query(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+         WHERE application_name = 'outboxd/' || $1 AND query LIKE 'SELECT \"id\"%'",
+        &[&db.name()],
+    );
+    db.wait_until_streaming();
+    db.insert(&[event(ROWS)]);
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    let distinct: BTreeSet<_> = values(&db).into_iter().collect();
+    assert_eq!(distinct.len(), ROWS as usize + 1);
+}
+
+#[test]
 fn initial_only_sends_what_is_there_and_leaves_nothing() {
     let db = Outbox::create(postgres18());
     fill(&db, 10);
