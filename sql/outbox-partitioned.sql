@@ -3,7 +3,8 @@
 --
 -- Run it every day (cron, pg_cron): it makes the partitions of today and of the seven days to come. To forget a day:
 --     DROP TABLE public.outbox_20260131;
--- The relay never reads the table, so a day may go once every consumer that could ask for a replay is done with it.
+-- The relay reads the table for a snapshot only, so a day may go once every consumer that could ask for a replay is
+-- done with it.
 --
 -- The publication must publish through the root, as sql/publication.sql does.
 --

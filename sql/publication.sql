@@ -7,7 +7,8 @@
 -- publish_via_partition_root matters when the outbox is partitioned: rows come under the name of public.outbox,
 -- whichever partition they are in.
 --
--- The publication has to be there before the slot is made: rows that were written before are not sent.
+-- The publication has to be there before the slot is made: the stream cannot be read otherwise. Rows that were written
+-- before the slot are sent by a snapshot (snapshot.mode=initial) or not at all (no_data).
 --
 -- Undo: DROP PUBLICATION dbz_publication;
 

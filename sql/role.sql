@@ -21,7 +21,7 @@ END
 $$;
 
 -- Streaming reads the log, not the table, and the catalogs are open to all. SELECT is for what looks at rows: a
--- snapshot, replay, explain. Leave it out if you use none of these.
+-- snapshot, and outboxd check, which learns the topics from them. Leave it out if you need neither.
 GRANT USAGE ON SCHEMA public TO outboxd;
 GRANT SELECT ON public.outbox TO outboxd;
 
