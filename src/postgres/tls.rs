@@ -29,10 +29,11 @@ impl Tls {
             source: source.into(),
         })?;
         builder.set_verify(if verifies(options) { SslVerifyMode::PEER } else { SslVerifyMode::NONE });
-        if let Some(path) = &options.root_cert {
+        let system = || openssl_probe::probe().cert_file.filter(|_| verifies(options));
+        if let Some(path) = options.root_cert.clone().or_else(system) {
             builder
-                .set_ca_file(path)
-                .map_err(|source| unusable("database.sslrootcert", path, source.into()))?;
+                .set_ca_file(&path)
+                .map_err(|source| unusable("database.sslrootcert", &path, source.into()))?;
         }
         if let Some(path) = &options.cert {
             builder
