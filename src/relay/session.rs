@@ -9,6 +9,7 @@ use super::link::{Link, resolve};
 use super::supervisor::RelayParts;
 use super::watcher::ServerLsn;
 use crate::pgoutput;
+use crate::postgres;
 use crate::replication::{Feedback, ReplicationMessage};
 use crate::telemetry::{Component, Metrics, Progress, Status};
 use crate::wal::PgTimestamp;
@@ -24,6 +25,10 @@ const BEHIND_BYTES: usize = 16 * 1024;
 /// a reader that wakes for each of them slows it down; one that lets them gather gets more in less time.
 const NAP: Duration = Duration::from_millis(4);
 
+/// How long the stream may outlive the SQL connection. A fast shutdown ends the SQL connection at once and then waits
+/// for walsenders until all is confirmed, which never happens while Kafka is down: we must let the server stop.
+const SQL_LOSS_GRACE: Duration = Duration::from_secs(3);
+
 /// One stream, from START_REPLICATION to its end: the loop.
 pub(super) struct Session<'s, 'p> {
     pub(super) parts: &'s RelayParts,
@@ -36,6 +41,8 @@ pub(super) struct Session<'s, 'p> {
     last_tick: Instant,
     /// Until when the socket is left alone.
     nap: Option<Instant>,
+    /// Since when the SQL connection is gone.
+    sql_lost: Option<Instant>,
 }
 
 /// Where the stream stands with a stop.
@@ -61,7 +68,18 @@ impl<'s, 'p> Session<'s, 'p> {
         let now = Instant::now();
         let interval = status_interval(parts.postgres.status_interval, link.wal_sender_timeout_ms);
         let feedback = Feedback::new(interval, link.confirmed, now);
-        Self { parts, link, feed, feedback, server, status, metrics, last_tick: now, nap: None }
+        Self {
+            parts,
+            link,
+            feed,
+            feedback,
+            server,
+            status,
+            metrics,
+            last_tick: now,
+            nap: None,
+            sql_lost: None,
+        }
     }
 
     /// Streams until told to stop, then until everything is acknowledged and confirmed.
@@ -181,8 +199,23 @@ impl<'s, 'p> Session<'s, 'p> {
         }
         if self.last_tick + TICK <= now {
             self.tick(now);
+            self.check_sql(now)?;
         }
         Ok(())
+    }
+
+    /// Ends a stream that the server may only be keeping because it waits for us.
+    fn check_sql(&mut self, now: Instant) -> Result<(), Error> {
+        if !self.link.sql.is_closed() {
+            return Ok(());
+        }
+        let lost = *self.sql_lost.get_or_insert(now);
+        if now.saturating_duration_since(lost) < SQL_LOSS_GRACE {
+            return Ok(());
+        }
+        let source = std::io::ErrorKind::ConnectionAborted.into();
+        Err(postgres::Error::Broken { doing: "streaming: the SQL connection beside it was ended", source }
+            .into())
     }
 
     async fn confirm(&mut self) -> Result<(), Error> {

@@ -248,7 +248,11 @@ impl Relay {
         watchers.shutdown().await;
         let outcome = match outcome {
             Ok(()) => self.say_goodbye(session).await,
-            Err(error) => Err(error),
+            Err(error) => {
+                // The connection goes before the wait for Kafka: the server may be waiting for us to leave.
+                drop(session);
+                Err(error)
+            }
         };
         if outcome.is_err() && !stop.is_cancelled() {
             self.status.enter(Phase::Connecting);

@@ -1,9 +1,11 @@
 //! PostgreSQL restarts under the relay.
 
+use std::time::Duration;
+
 use outboxd::throwaway::StopMode;
 
 use crate::support::backlog::Backlog;
-use crate::support::kafka::kafka;
+use crate::support::kafka::{Kafka, kafka};
 use crate::support::outbox::Outbox;
 use crate::support::postgres;
 use crate::support::relay::{Relay, with};
@@ -17,6 +19,27 @@ fn a_restart_of_postgres_15_loses_nothing() {
 #[test]
 fn a_restart_of_postgres_18_loses_nothing() {
     survive_restarts(18);
+}
+
+/// The server waits for its walsenders until everything is confirmed; without Kafka nothing ever is.
+#[test]
+fn postgres_can_stop_while_kafka_is_down() {
+    let (mut server, mut kafka) = (postgres::start(18), Kafka::start());
+    let (db, backlog) = (Outbox::create(&server), Backlog { key_count: 10 });
+    let relay = Relay::start(&db.config(&kafka));
+    db.wait_until_streaming();
+    backlog.insert(&db, 0..100, 10);
+    kafka.wait_for_count(&db.topic(Backlog::TYPE), 100);
+    kafka.pause();
+    backlog.insert(&db, 100..200, 10);
+    db.disconnect();
+    server.stop(StopMode::Fast, Duration::from_secs(20)).unwrap();
+    server.start_again().unwrap();
+    kafka.resume();
+    db.wait_until_streaming();
+    db.wait_until_confirmed();
+    backlog.check(&kafka.records(&db.topic(Backlog::TYPE)), 0..200);
+    assert_eq!(relay.stop(), 0);
 }
 
 fn survive_restarts(major: u16) {
