@@ -40,6 +40,8 @@ pub(super) struct Feed<'p> {
     acknowledged: Lsn,
     /// The open transaction is one of those.
     passing: bool,
+    /// The event that was handed over last.
+    last_sent: Option<EventPosition>,
     spare: Vec<Delivered>,
     refusal: Option<Rejection>,
     pub(super) events: u64,
@@ -83,6 +85,7 @@ impl<'p> Feed<'p> {
             encoder: Encoder::default(),
             acknowledged,
             passing: false,
+            last_sent: None,
             spare: Vec::new(),
             refusal: None,
             events: 0,
@@ -233,6 +236,12 @@ impl<'p> Feed<'p> {
             }
         };
         let record = routed.as_record();
+        debug_assert!(
+            self.last_sent < Some(position),
+            "{position:?} is handed over after {:?}",
+            self.last_sent
+        );
+        self.last_sent = Some(position);
         let ticket = self.ledger.issue()?;
         if let Err(rejection) = self.producer.send(&record, ticket, self.pace) {
             let fatal = kafka::Error::Fatal(rejection.reason.clone());
