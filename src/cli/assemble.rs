@@ -25,8 +25,6 @@ pub(super) enum AssembleError {
     #[error(transparent)]
     Config(Box<ConfigError>),
     #[error(transparent)]
-    Option(#[from] OptionError),
-    #[error(transparent)]
     Pattern(#[from] InvalidPattern),
     #[error(transparent)]
     Kafka(#[from] kafka::Error),
@@ -46,7 +44,6 @@ impl Diagnose for AssembleError {
     fn cure(&self) -> Option<String> {
         match self {
             Self::Config(error) => error.cure(),
-            Self::Option(error) => error.cure(),
             Self::Kafka(error) => error.cure(),
             Self::Pattern(_) => Some("correct the regular expression".to_owned()),
         }
@@ -107,9 +104,10 @@ pub(super) fn assemble_sources(sources: &Sources) -> Result<Assembly, AssembleEr
 }
 
 fn router(config: &Config) -> Result<EventRouter, AssembleError> {
-    let said = |key: &str| config.settings().value(key).map(str::to_owned);
-    let columns = ColumnOptions::parse(&said)?;
-    let converters = Converters::parse(&said)?;
+    let said = |key: &str| config.option(key);
+    let refused = |error: OptionError| config.option_error(&error.key, &error.reason);
+    let columns = ColumnOptions::parse(&said).map_err(refused)?;
+    let converters = Converters::parse(&said).map_err(refused)?;
     let options = EventRouterOptions::parse(&|option| config.transform_option(option))
         .map_err(|error| config.transform_error(&error.key, &error.reason))?;
     let run_id = config.extended_headers.then(|| uuid::Uuid::now_v7().to_string());
@@ -119,5 +117,5 @@ fn router(config: &Config) -> Result<EventRouter, AssembleError> {
         run_id,
         columns,
     };
-    Ok(EventRouter::new(options, converters, context)?)
+    Ok(EventRouter::new(options, converters, context).map_err(refused)?)
 }

@@ -4,27 +4,6 @@ use super::error::{ConfigError, Problem};
 use super::load::Config;
 use super::settings::Settings;
 
-/// Which of a record's parts a converter makes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ConverterRole {
-    /// `key.converter`.
-    Key,
-    /// `value.converter`.
-    Value,
-    /// `header.converter`.
-    Header,
-}
-
-impl ConverterRole {
-    fn key(self) -> &'static str {
-        match self {
-            Self::Key => "key.converter",
-            Self::Value => "value.converter",
-            Self::Header => "header.converter",
-        }
-    }
-}
-
 impl Config {
     /// Everything that was said, for `config show`; secrets are masked when it is printed.
     #[must_use]
@@ -38,31 +17,16 @@ impl Config {
         self.settings.value(&self.transform_key(option)).map(str::to_owned)
     }
 
-    /// The class of a converter; `None` when nothing was said.
+    /// An option by its whole key, such as `value.converter.schemas.enable`.
     #[must_use]
-    pub fn converter(&self, role: ConverterRole) -> Option<String> {
-        self.settings.value(role.key()).map(str::to_owned)
-    }
-
-    /// An option of a converter, named without its prefix: `schemas.enable`.
-    #[must_use]
-    pub fn converter_option(&self, role: ConverterRole, option: &str) -> Option<String> {
-        self.settings.value(&format!("{}.{option}", role.key())).map(str::to_owned)
+    pub fn option(&self, key: &str) -> Option<String> {
+        self.settings.value(key).map(str::to_owned)
     }
 
     /// The error of an EventRouter option that the router cannot take.
     #[must_use]
     pub fn transform_error(&self, option: &str, reason: &str) -> ConfigError {
-        self.invalid(&self.transform_key(option), reason)
-    }
-
-    /// The error of a converter's class (`option` is `None`) or option that the converter cannot take.
-    #[must_use]
-    pub fn converter_error(&self, role: ConverterRole, option: Option<&str>, reason: &str) -> ConfigError {
-        match option {
-            Some(option) => self.invalid(&format!("{}.{option}", role.key()), reason),
-            None => self.invalid(role.key(), reason),
-        }
+        self.option_error(&self.transform_key(option), reason)
     }
 
     /// What stands before the EventRouter's options: `transforms.<alias>.`.
@@ -75,7 +39,9 @@ impl Config {
         format!("{}{option}", self.transform_prefix())
     }
 
-    fn invalid(&self, key: &str, reason: &str) -> ConfigError {
+    /// The error of an option, by its whole key, that its module cannot take; it tells where the option was set.
+    #[must_use]
+    pub fn option_error(&self, key: &str, reason: &str) -> ConfigError {
         match self.settings.get(key) {
             Some(setting) => Problem::invalid(setting, reason).into(),
             None => {

@@ -33,7 +33,6 @@ mod spelling;
 pub use error::{ConfigError, Problem, Said};
 pub use layers::Sources;
 pub use load::Config;
-pub use lookup::ConverterRole;
 pub use notice::{Notice, NoticeKind};
 pub use placeholder::PlaceholderError;
 pub use settings::{Origin, Setting, Settings};

@@ -32,9 +32,7 @@ pub use crate::connect::OptionError;
 pub use encoder::Encoder;
 pub use error::{BindError, BindProblem, RouteError, TopicProblem};
 pub use expand::{EmptyArrayBehavior, JsonExpansion, NullBehavior};
-pub use options::{
-    AdditionalMissing, EventRouterOptions, IGNORED_OPTION_NAMES, InvalidOperation, MappedColumn, OPTION_NAMES,
-};
+pub use options::{AdditionalMissing, EventRouterOptions, InvalidOperation, MappedColumn, OPTION_NAMES};
 pub use placement::{AdditionalField, Placement};
 pub use record::RoutedRecord;
 pub use router::{Assumption, EventContext, EventRouter};

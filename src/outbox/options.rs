@@ -26,13 +26,6 @@ pub const OPTION_NAMES: &[&str] = &[
     "field.name.adjustment.mode",
 ];
 
-/// Options that Debezium has and that change nothing here, each with the reason.
-pub const IGNORED_OPTION_NAMES: &[(&str, &str)] = &[
-    ("tracing.operation.name", "no tracing spans are made"),
-    ("tracing.span.context.field", "no tracing spans are made"),
-    ("tracing.with.context.field.only", "no tracing spans are made"),
-];
-
 /// The EventRouter's options. The defaults are Debezium's.
 #[derive(Debug, Clone)]
 pub struct EventRouterOptions {

@@ -2,9 +2,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::binding::{Binding, twin_of};
-use super::encoder::Encoder;
 use super::error::{BindError, TopicProblem};
-use super::options::{EventRouterOptions, InvalidOperation};
+use super::options::EventRouterOptions;
 use super::table::OutboxTable;
 use super::topic::TopicError;
 use super::topic_name::check_topic_name;
@@ -116,18 +115,6 @@ impl EventRouter {
         let topic = self.0.options.topic.topic(route_value)?;
         check_topic_name(&topic).map_err(TopicError::from)?;
         Ok(topic.into_owned())
-    }
-
-    /// What an UPDATE of an outbox row does.
-    #[must_use]
-    pub fn on_update(&self) -> InvalidOperation {
-        self.0.options.invalid_operation
-    }
-
-    /// Space to convert rows in. It belongs to this router's tables: it remembers their topics.
-    #[must_use]
-    pub fn encoder(&self) -> Encoder {
-        Encoder::default()
     }
 }
 

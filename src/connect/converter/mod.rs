@@ -13,7 +13,7 @@ mod tests;
 use std::ops::Range;
 
 pub use json::{DecimalFormat, JsonConverter};
-pub use options::{Converters, OPTION_PREFIXES, class_of_format};
+pub use options::Converters;
 
 use super::{Kind, Schema, Value};
 

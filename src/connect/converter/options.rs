@@ -3,9 +3,6 @@ use super::json::{DecimalFormat, JsonConverter};
 use crate::connect::OptionError;
 use crate::connect::option::{Lookup, boolean, one_of};
 
-/// The options of this module: each of these names, and all names that begin with one of them and a point.
-pub const OPTION_PREFIXES: &[&str] = &["key.converter", "value.converter", "header.converter"];
-
 const ENCODING: &str = "converter.encoding";
 const BINARY_DELEGATE: &str = "delegate.converter.type";
 
@@ -40,18 +37,6 @@ impl Converters {
             header: converter(lookup, "header.converter")?.unwrap_or(default.header),
         })
     }
-}
-
-/// The converter class behind a short name of Debezium Server's `debezium.format.key`, `.value` and `.header`.
-#[must_use]
-pub fn class_of_format(name: &str) -> Option<&'static str> {
-    Some(match name.trim().to_ascii_lowercase().as_str() {
-        "json" => "org.apache.kafka.connect.json.JsonConverter",
-        "string" | "simplestring" => "org.apache.kafka.connect.storage.StringConverter",
-        "binary" => "io.debezium.converters.BinaryDataConverter",
-        "bytearray" => "org.apache.kafka.connect.converters.ByteArrayConverter",
-        _ => return None,
-    })
 }
 
 /// The converter that `key` names, with the options below `key`.
