@@ -61,6 +61,20 @@ impl Decimal {
         Some(self)
     }
 
+    /// The nearest number at another scale; half away from zero (Java's `RoundingMode.HALF_UP`). `None` when the scale is
+    /// out of reach.
+    #[must_use]
+    pub fn rounded(self, scale: i32) -> Option<Self> {
+        let surplus = usize::try_from(self.scale.saturating_sub(scale)).unwrap_or_default();
+        if surplus == 0 {
+            return self.with_scale(scale);
+        }
+        let (kept, dropped) = self.digits.split_at_checked(self.digits.len().saturating_sub(surplus))?;
+        let is_up = dropped.len() == surplus && dropped.starts_with(|first| first >= '5');
+        let digits = if is_up { incremented(kept) } else { kept.to_owned() };
+        Some(Self::new(self.negative, &digits, scale))
+    }
+
     /// The same number with as few digits behind the point as it takes, never fewer than none.
     #[must_use]
     pub fn without_trailing_zeros(mut self) -> Self {
@@ -110,6 +124,19 @@ impl Decimal {
 }
 
 /// `BigDecimal.toString`: with an exponent when there would be more than five zeros after the point.
+/// The decimal digits of the next number.
+fn incremented(digits: &str) -> String {
+    let kept = digits.trim_end_matches('9');
+    let nines = digits.len().saturating_sub(kept.len());
+    let mut next = String::with_capacity(digits.len().saturating_add(1));
+    let mut rest = kept.chars();
+    let last = rest.next_back().and_then(|last| last.to_digit(10)).unwrap_or_default();
+    next.push_str(rest.as_str());
+    next.extend(char::from_digit(last.saturating_add(1), 10));
+    next.extend(std::iter::repeat_n('0', nines));
+    next
+}
+
 impl fmt::Display for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let length = i64::try_from(self.digits.len()).unwrap_or(i64::MAX);
@@ -172,6 +199,26 @@ fn negate(bytes: &mut [u8]) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn halves_are_rounded_away_from_zero() {
+        let cases = [
+            ("0.5", 0, "1"),
+            ("-0.5", 0, "-1"),
+            ("0.49", 0, "0"),
+            ("2.445", 2, "2.45"),
+            ("9.99", 1, "10.0"),
+            ("99.95", 0, "100"),
+            ("0.04", 0, "0"),
+            ("0.05", 1, "0.1"),
+            ("7", 2, "7.00"),
+            ("0.00", 1, "0.0"),
+        ];
+        for (text, scale, rounded) in cases {
+            let number = Decimal::parse(text).unwrap().rounded(scale).unwrap();
+            assert_eq!(number.to_plain_string(), rounded, "{text} at {scale}");
+        }
+    }
 
     #[test]
     fn numbers_become_the_bytes_java_makes_of_them() {

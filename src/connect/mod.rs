@@ -12,12 +12,20 @@ pub mod converter;
 pub mod record;
 
 mod decimal;
+mod heartbeat;
+mod java_date;
 mod java_float;
+pub(crate) mod java_regex;
+mod name;
+mod name_patterns;
 pub(crate) mod option;
 mod schema;
 mod value;
 
 pub use decimal::Decimal;
+pub use heartbeat::Heartbeat;
+pub use name::NameAdjustment;
+pub use name_patterns::NamePatterns;
 pub use option::OptionError;
 pub use schema::{Field, Kind, Schema};
 pub use value::Value;

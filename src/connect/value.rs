@@ -19,10 +19,13 @@ pub enum Value<'a> {
     Float32(f32),
     /// `FLOAT64`
     Float64(f64),
-    /// A JSON number that no Connect type holds, as its digits; its schema says `FLOAT64`.
-    Digits(Cow<'a, str>),
+    /// JSON text that is written as it is: a number that no Connect type holds (its schema says `FLOAT64`), or a whole
+    /// document (its schema says `STRING`).
+    Json(Cow<'a, str>),
     /// `BYTES` with the logical name `org.apache.kafka.connect.data.Decimal`.
     Decimal(Decimal),
+    /// What Connect's `Date`, `Time` and `Timestamp` hold: `java.util.Date`, in milliseconds since the Unix epoch.
+    Date(i64),
     /// `STRING`
     Str(Cow<'a, str>),
     /// `BYTES`
@@ -59,8 +62,9 @@ impl<'a> Value<'a> {
             Self::Int64(value) => Value::Int64(value),
             Self::Float32(value) => Value::Float32(value),
             Self::Float64(value) => Value::Float64(value),
-            Self::Digits(digits) => Value::Digits(Cow::Owned(digits.into_owned())),
+            Self::Json(text) => Value::Json(Cow::Owned(text.into_owned())),
             Self::Decimal(value) => Value::Decimal(value),
+            Self::Date(millis) => Value::Date(millis),
             Self::Str(text) => Value::Str(Cow::Owned(text.into_owned())),
             Self::Bytes(bytes) => Value::Bytes(Cow::Owned(bytes.into_owned())),
             Self::Array(items) => Value::Array(items.into_iter().map(Value::into_owned).collect()),

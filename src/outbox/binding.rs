@@ -7,6 +7,7 @@ use super::placement::{AdditionalField, Placement};
 use super::router::{Assumption, Router};
 use super::table::{BoundColumn, NamedColumn, OutboxTable};
 use super::timestamp::{EventTimestamp, TimestampKind};
+use super::unmasked::Unmasked;
 use crate::connect::column::{ColumnCodec, ColumnDescription, TypeKind};
 use crate::connect::converter::Converter;
 use crate::connect::{Kind, Schema};
@@ -28,9 +29,22 @@ pub(super) fn twin_of(column: &str) -> Option<&'static str> {
 pub(super) struct Binding {
     router: Arc<Router>,
     table: String,
+    /// What [`OutboxTable`] names value schemas after.
+    source_topic: String,
+    /// Every column of the table, in its order.
     columns: Vec<ColumnDescription>,
+    /// Their fields' names; none for a column that is left out.
+    fields: Vec<Result<String, LeftOut>>,
     problems: Vec<BindProblem>,
     assumptions: Vec<Assumption>,
+    unmasked: Vec<Unmasked>,
+}
+
+/// A column that the user's lists leave out.
+struct LeftOut {
+    column: String,
+    /// The list.
+    by: &'static str,
 }
 
 /// The columns of `table.fields.additional.placement`, by where they go.
@@ -53,12 +67,24 @@ impl Binding {
                 None => ColumnDescription::from_pgoutput(column),
             }
         };
+        let table = format!("{}.{}", relation.schema, relation.table);
+        let source_topic = router.source_topic(&relation.schema, &relation.table);
+        let field = |column: &crate::pgoutput::Column| {
+            let name = router.context.field_names.field_name(&column.name).into_owned();
+            match router.context.rules.filter.leaves_out(&table, &column.name) {
+                Some(by) => Err(LeftOut { column: name, by }),
+                None => Ok(name),
+            }
+        };
         Self {
-            router,
-            table: format!("{}.{}", relation.schema, relation.table),
+            fields: relation.columns.iter().map(field).collect(),
+            source_topic,
             columns: relation.columns.iter().map(describe).collect(),
+            router,
+            table,
             problems: Vec::new(),
             assumptions: Vec::new(),
+            unmasked: Vec::new(),
         }
     }
 
@@ -81,8 +107,9 @@ impl Binding {
             let prefix = router.context.option_prefix.clone();
             return Err(BindError { prefix, table: self.table, problems: self.problems });
         };
-        let envelope = (!envelope.is_empty()).then(|| Envelope::new(&payload, envelope));
-        let schema_prefix = format!("{}.{}", router.context.topic_prefix, self.table);
+        // The payload alone is in the envelope when its other columns are missing.
+        let envelope = router.options.is_enveloped().then(|| Envelope::new(&payload, envelope));
+        let schema_prefix = router.context.schema_names.schema_name(&self.source_topic).into_owned();
         Ok(OutboxTable {
             router,
             table: self.table,
@@ -97,13 +124,14 @@ impl Binding {
             envelope,
             partition,
             assumptions: self.assumptions,
+            unmasked: self.unmasked,
         })
     }
 
     /// The payload's converter must take the payload itself, unless the value is made of more.
     fn payload(&mut self) -> Option<BoundColumn> {
         let router = Arc::clone(&self.router);
-        let enveloped = router.options.additional.iter().any(|field| field.placement == Placement::Envelope);
+        let enveloped = router.options.is_enveloped();
         let value = ("value.converter", &router.converters.value);
         let payload = self.mapped(&router.options.payload, (!enveloped).then_some(value))?;
         if enveloped {
@@ -202,17 +230,32 @@ impl Binding {
 
     fn named(&mut self, option: &'static str, name: &str) -> Option<BoundColumn> {
         let Some(index) = self.position(name) else {
-            let problem =
-                BindProblem::Missing { option, column: name.to_owned(), nearest: self.nearest(name) };
-            self.problems.push(problem);
+            self.problems.push(self.missing(option, name));
             return None;
         };
-        match ColumnCodec::new(self.columns.get(index)?, &self.router.context.columns) {
-            Ok(codec) => Some(BoundColumn { index, name: name.to_owned(), codec }),
+        let column = self.columns.get(index)?;
+        let context = &self.router.context;
+        let mapper = context.rules.mapper(&self.table, column);
+        match ColumnCodec::new(column, &context.columns, mapper) {
+            Ok(codec) => {
+                let table = &self.table;
+                let unmasked =
+                    Unmasked::of(table, name, &codec, mapper).filter(|it| !self.unmasked.contains(it));
+                self.unmasked.extend(unmasked);
+                Some(BoundColumn { index, name: name.to_owned(), codec })
+            }
             Err(unsupported) => {
                 self.unsuitable(option, name, unsupported.to_string());
                 None
             }
+        }
+    }
+
+    fn missing(&self, option: &'static str, name: &str) -> BindProblem {
+        let column = name.to_owned();
+        match self.fields.iter().filter_map(|field| field.as_ref().err()).find(|left| left.column == name) {
+            Some(LeftOut { by, .. }) => BindProblem::LeftOut { option, column, by },
+            None => BindProblem::Missing { option, column, nearest: self.nearest(name) },
         }
     }
 
@@ -246,12 +289,14 @@ impl Binding {
         self.problems.push(BindProblem::Unsuitable { option, column: column.to_owned(), reason });
     }
 
+    /// Where the column of a field is in the row.
     fn position(&self, name: &str) -> Option<usize> {
-        self.columns.iter().position(|column| column.name == name)
+        self.fields.iter().position(|field| field.as_ref().is_ok_and(|field| field == name))
     }
 
     fn nearest(&self, name: &str) -> Vec<String> {
-        let mut names: Vec<String> = self.columns.iter().map(|column| column.name.clone()).collect();
+        let mut names: Vec<String> =
+            self.fields.iter().filter_map(|field| field.as_ref().ok().cloned()).collect();
         names.sort_by_cached_key(|known| strsim::damerau_levenshtein(known, name));
         names
     }

@@ -5,7 +5,7 @@ use super::table::{BoundColumn, NamedColumn};
 use crate::connect::{Field, Kind, Schema, Value};
 
 /// The field that holds the payload; Debezium has no option for its name.
-const PAYLOAD: &str = "payload";
+pub(super) const PAYLOAD: &str = "payload";
 
 /// A value that is made of the payload and further columns.
 #[derive(Debug)]

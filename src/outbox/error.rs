@@ -27,6 +27,15 @@ pub enum BindProblem {
         /// The table's columns, the most similar name first.
         nearest: Vec<String>,
     },
+    /// The user's own lists leave the column out.
+    LeftOut {
+        /// The option that names the column.
+        option: &'static str,
+        /// The column.
+        column: String,
+        /// The list.
+        by: &'static str,
+    },
     /// The column is of the wrong type.
     Unsuitable {
         /// The option that names the column.
@@ -124,6 +133,12 @@ impl From<TopicError> for TopicProblem {
 }
 
 impl RouteError {
+    /// Whether the row itself could not be read, before it came to routing and converters.
+    #[must_use]
+    pub const fn is_unreadable(&self) -> bool {
+        matches!(self, Self::Column { .. } | Self::ShortRow { .. })
+    }
+
     fn table_and_column(&self) -> (&str, &str) {
         match self {
             Self::NullRoute { table, column }
@@ -158,6 +173,10 @@ impl Diagnose for RouteError {
             Self::Partition { .. } => format!("ALTER TABLE {table} ADD CHECK (\"{column}\" >= 0)"),
             Self::Timestamp { .. } => format!("ALTER TABLE {table} ADD CHECK (\"{column}\" >= '1970-01-01')"),
             Self::Convert { option, .. } => format!("name another {option}, or make the column NOT NULL"),
+            Self::Column { source: ColumnError::Malformed(_), .. } => {
+                "event.converting.failure.handling.mode=warn sends the column's default or NULL in its place"
+                    .to_owned()
+            }
             Self::ShortRow { .. } | Self::Column { .. } => return Some(TOLERATE.to_owned()),
         };
         Some(format!("{forbid}\n{TOLERATE}"))
@@ -186,6 +205,9 @@ impl BindProblem {
     fn text(&self, prefix: &str) -> String {
         match self {
             Self::Missing { option, column, .. } => format!("has no column \"{column}\" ({prefix}{option})"),
+            Self::LeftOut { option, column, by } => {
+                format!("has its column \"{column}\" ({prefix}{option}) left out by {by}")
+            }
             Self::Unsuitable { option, column, reason } => {
                 format!("has a column \"{column}\" ({prefix}{option}) that cannot be used: {reason}")
             }
@@ -205,6 +227,10 @@ impl BindProblem {
                 nearest.first()?,
                 nearest.join(", ")
             )),
+            Self::LeftOut { by, column, .. } if *by == "column.include.list" => {
+                Some(format!("add the column \"{column}\" to column.include.list"))
+            }
+            Self::LeftOut { by, column, .. } => Some(format!("take the column \"{column}\" out of {by}")),
             Self::Unsuitable { .. } => None,
         }
     }

@@ -1,5 +1,5 @@
 use super::expand::JsonExpansion;
-use super::placement::{self, AdditionalField};
+use super::placement::{self, AdditionalField, Placement};
 use super::topic::TopicRouting;
 use crate::connect::OptionError;
 use crate::connect::option::{Lookup, boolean, one_of};
@@ -10,6 +10,7 @@ pub const OPTION_NAMES: &[&str] = &[
     "route.tombstone.on.empty.payload",
     "route.topic.regex",
     "route.topic.replacement",
+    "table.expand.json.lossless",
     "table.expand.json.payload",
     "table.field.additional.missing",
     "table.field.event.id",
@@ -97,7 +98,6 @@ impl EventRouterOptions {
     /// On everything that Debezium refuses, and on what it notices at the first row only: an unknown placement, a
     /// group that the expression does not have, a name twice in the envelope.
     pub fn parse(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Self, OptionError> {
-        no_adjustment_of_names(lookup)?;
         let operations = [
             ("warn", InvalidOperation::Warn),
             ("error", InvalidOperation::Error),
@@ -126,6 +126,13 @@ impl EventRouterOptions {
     }
 }
 
+impl EventRouterOptions {
+    /// Whether the value is made of more than the payload.
+    pub(super) fn is_enveloped(&self) -> bool {
+        self.additional.iter().any(|field| field.placement == Placement::Envelope)
+    }
+}
+
 fn mapped(lookup: Lookup<'_>, option: &'static str, default: &str) -> Result<MappedColumn, OptionError> {
     let given = column(lookup, option)?;
     let explicit = given.is_some();
@@ -150,17 +157,6 @@ fn additional_missing(lookup: Lookup<'_>) -> Result<AdditionalMissing, OptionErr
         false => AdditionalMissing::Ignore,
     };
     one_of(lookup, "table.field.additional.missing", &behaviors, before_3_6)
-}
-
-/// Debezium's expansion loses the values of renamed fields; renaming is therefore not offered.
-fn no_adjustment_of_names(lookup: Lookup<'_>) -> Result<(), OptionError> {
-    const KEY: &str = "field.name.adjustment.mode";
-    match lookup(KEY) {
-        Some(mode) if !mode.trim().eq_ignore_ascii_case("none") => {
-            Err(OptionError::new(KEY, mode, "only none is available"))
-        }
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]
@@ -195,16 +191,22 @@ mod tests {
         assert_eq!(missing(&[(old, "false"), (new, "error")]), AdditionalMissing::Error);
     }
 
+    /// With what `EventRouterTest.shouldFailOnInvalidConfigurationForTopicRegex`,
+    /// `EventRouterTest.shouldFailOnInvalidConfigurationForAdditionalFields`,
+    /// `EventRouterTest.shouldFailOnInvalidConfigurationForAdditionalFieldsEmpty` and
+    /// `EventRouterTest.shouldFailOnInvalidConfigurationForOperationBehavior` refuse.
     #[test]
     fn what_debezium_refuses_is_refused() {
         let cases = [
             ("table.op.invalid.behavior", "invalidOption", "must be one of warn, error, fatal"),
             ("table.fields.additional.placement", "", "is not column:placement"),
+            ("table.fields.additional.placement", "type", "is not column:placement"),
             ("route.tombstone.on.empty.payload", "yes", "must be true or false"),
             ("table.json.payload.null.behavior", "zzz", "must be one of ignore, optional_bytes"),
             ("route.topic.regex", " [[a-z]", "not a regular expression"),
+            ("table.expand.json.lossless", "true", "table.expand.json.payload=true must be set"),
             ("route.by.field", " ", "must name a column"),
-            ("field.name.adjustment.mode", "avro", "only none"),
+            ("field.name.adjustment.mode", "latin", "one of none, avro, avro_unicode"),
         ];
         for (key, value, reason) in cases {
             let error = parse(&[(key, value)]).unwrap_err();

@@ -1,11 +1,43 @@
 use smallvec::SmallVec;
 
+use super::encoder::Encoder;
+use super::topic::TopicId;
+use crate::connect::converter::Encoded;
 use crate::connect::record::{Header, ProducerRecord};
 
 /// Headers that fit without an allocation: four of Debezium's context, the id, and some of the user's.
 pub(super) const INLINE_HEADERS: usize = 12;
 
-/// A routed row. It borrows from the receive buffer, the table and the encoder.
+/// An event whose parts are converted; they lie in the encoder's scratch space, or where they came from.
+pub(super) struct Converted<'a> {
+    pub(super) topic: TopicId,
+    pub(super) partition: Option<i32>,
+    pub(super) timestamp_ms: i64,
+    pub(super) key: Encoded<'a>,
+    pub(super) value: Encoded<'a>,
+    pub(super) headers: Headers<'a>,
+}
+
+/// Converted headers, in wire order.
+pub(super) type Headers<'a> = SmallVec<[(&'a str, Encoded<'a>); INLINE_HEADERS]>;
+
+impl<'a> Converted<'a> {
+    /// The record, once nothing more is written to the encoder.
+    pub(super) fn resolve(self, encoder: &'a Encoder) -> RoutedRecord<'a> {
+        let scratch = &encoder.scratch;
+        let header = |(name, value): (&'a str, Encoded<'a>)| Header { name, value: value.resolve(scratch) };
+        RoutedRecord {
+            topic: encoder.topics.name(self.topic),
+            partition: self.partition,
+            timestamp_ms: self.timestamp_ms,
+            key: self.key.resolve(scratch),
+            value: self.value.resolve(scratch),
+            headers: self.headers.into_iter().map(header).collect(),
+        }
+    }
+}
+
+/// A routed event. It borrows from the receive buffer, the table and the encoder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoutedRecord<'a> {
     /// The topic.

@@ -3,13 +3,17 @@ use std::sync::Arc;
 
 use super::binding::{Binding, twin_of};
 use super::error::{BindError, TopicProblem};
+use super::expand::LOSSLESS;
+use super::message::{MessageOutbox, MessagePrefixes};
 use super::options::EventRouterOptions;
+use super::predicate::Condition;
 use super::table::OutboxTable;
 use super::topic::TopicError;
 use super::topic_name::check_topic_name;
-use crate::connect::column::{ColumnDescription, ColumnOptions};
-use crate::connect::converter::{Converter, Converters};
-use crate::connect::{Kind, OptionError, Schema, Value};
+use crate::connect::column::{ColumnDescription, ColumnOptions, ColumnRules};
+use crate::connect::converter::avro::SchemaIds;
+use crate::connect::converter::{Converter, Converters, Destination};
+use crate::connect::{Heartbeat, Kind, NameAdjustment, OptionError, Schema, Value};
 use crate::pgoutput::Relation;
 
 /// The EventRouter (`io.debezium.transforms.outbox.EventRouter`), with the converters behind it.
@@ -17,17 +21,27 @@ use crate::pgoutput::Relation;
 pub struct EventRouter(Arc<Router>);
 
 /// What the records tell of the connector.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct EventContext {
     /// What stands before the transform's options in the user's configuration, for errors: `transforms.outbox.`.
     pub option_prefix: String,
     /// `topic.prefix`: begins the names of value schemas, and is the header `__debezium.context.connectorLogicalName`.
     pub topic_prefix: String,
+    /// `topic.delimiter` (`.`): stands between the parts of the connector's own topics, and so in schema names.
+    pub topic_delimiter: String,
     /// The id of this run for the `__debezium.context` headers; `None` leaves them out
     /// (`extended.headers.enabled=false`).
     pub run_id: Option<String>,
     /// How columns are shown.
     pub columns: ColumnOptions,
+    /// `transforms.<alias>.predicate`: on which events the router acts; without one on all.
+    pub condition: Option<Condition>,
+    /// Which are, and which otherwise.
+    pub rules: ColumnRules,
+    /// `schema.name.adjustment.mode`, for the names of value schemas.
+    pub schema_names: NameAdjustment,
+    /// `field.name.adjustment.mode`: the options name columns as it leaves them.
+    pub field_names: NameAdjustment,
 }
 
 /// A column that was taken because the default one is not there.
@@ -64,14 +78,69 @@ impl EventRouter {
     /// Puts the transform together.
     ///
     /// # Errors
-    /// When the header converter does not take text, which the context headers are.
+    /// When the header converter does not take text, which the context headers are, or lossless JSON would need a schema.
     pub fn new(
         options: EventRouterOptions,
         converters: Converters,
         context: EventContext,
     ) -> Result<Self, OptionError> {
+        if options.expand_json.is_some_and(|expansion| expansion.lossless)
+            && converters.value.writes_schemas()
+        {
+            let reason = format!(
+                "a schema cannot describe it: set value.converter.schemas.enable=false, or take {LOSSLESS} out"
+            );
+            return Err(OptionError::new("value.converter", converters.value.name(), reason));
+        }
         let headers = context_headers(&context, &converters.header)?;
         Ok(Self(Arc::new(Router { options, converters, context, headers })))
+    }
+
+    /// The outbox that logical messages are, once `DecodeLogicalDecodingMessageContent` has decoded them. `lookup` gives
+    /// that transform's own options.
+    ///
+    /// # Errors
+    /// When an option cannot be used.
+    pub fn messages(
+        &self,
+        prefixes: MessagePrefixes,
+        lookup: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<MessageOutbox, OptionError> {
+        MessageOutbox::new(Arc::clone(&self.0), prefixes, lookup)
+    }
+
+    /// The connector's heartbeat to `topic`, which the router lets pass.
+    #[must_use]
+    pub fn heartbeat(&self, topic: String) -> Heartbeat {
+        Heartbeat::new(topic, &self.0.context.topic_prefix, &self.0.converters)
+    }
+
+    /// Whether the router's predicate lets it act on the rows of a table. Those of other tables Debezium sends as plain
+    /// change events.
+    #[must_use]
+    pub fn acts_on(&self, schema: &str, table: &str) -> bool {
+        let Some(condition) = &self.0.context.condition else { return true };
+        let topic = self.0.source_topic(schema, table);
+        condition.holds(&topic, self.0.headers.iter().map(|header| header.name))
+    }
+
+    /// Whether the router's predicate lets it act on logical messages.
+    #[must_use]
+    pub fn acts_on_messages(&self) -> bool {
+        let condition = self.0.context.condition.as_ref();
+        condition.is_none_or(|condition| condition.holds(&self.message_topic(), std::iter::empty()))
+    }
+
+    /// The topic on which Debezium's connector has logical messages, before they are routed.
+    #[must_use]
+    pub fn message_topic(&self) -> String {
+        format!("{}.message", self.0.context.topic_prefix)
+    }
+
+    /// The converters of key, value and headers.
+    #[must_use]
+    pub fn converters(&self) -> &Converters {
+        &self.0.converters
     }
 
     /// Finds the columns of a table. A column without description is taken as pgoutput alone describes it.
@@ -103,7 +172,8 @@ impl EventRouter {
     /// Whether a table with these columns can be an outbox, as far as names tell.
     #[must_use]
     pub fn fits(&self, columns: &[String]) -> bool {
-        let has = |wanted: &str| columns.iter().any(|column| column == wanted);
+        let names = self.0.context.field_names;
+        let has = |wanted: &str| columns.iter().any(|column| names.field_name(column) == wanted);
         self.required_columns().iter().all(|(_, column)| has(column) || twin_of(column).is_some_and(has))
     }
 
@@ -115,6 +185,16 @@ impl EventRouter {
         let topic = self.0.options.topic.topic(route_value)?;
         check_topic_name(&topic).map_err(TopicError::from)?;
         Ok(topic.into_owned())
+    }
+}
+
+impl Router {
+    /// The topic that Debezium's connector has for a table's rows before they are routed. An underscore stands for what
+    /// Kafka does not take.
+    pub(super) fn source_topic(&self, schema: &str, table: &str) -> String {
+        let kept = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        let topic = [&self.context.topic_prefix, schema, table].join(&self.context.topic_delimiter);
+        topic.chars().map(|c| if kept(c) { c } else { '_' }).collect()
     }
 }
 
@@ -137,7 +217,8 @@ fn context_headers(context: &EventContext, converter: &Converter) -> Result<Vec<
     let schema = Schema::new(Kind::String);
     let convert = |(name, text)| {
         let mut scratch = Vec::new();
-        let encoded = converter.convert(Some(&schema), &Value::str(text), &mut scratch);
+        let mut into = Destination { scratch: &mut scratch, topic: "", schemas: &mut SchemaIds::default() };
+        let encoded = converter.convert(Some(&schema), &Value::str(text), &mut into);
         let refuse = |error| OptionError::new("header.converter", converter.name(), format!("{error}"));
         Ok(ContextHeader { name, value: encoded.map_err(refuse)?.resolve(&scratch).map(<[u8]>::to_vec) })
     };

@@ -1,19 +1,17 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use super::encoder::Encoder;
 use super::envelope::Envelope;
 use super::error::RouteError;
-use super::expand::Expanded;
+use super::expand::Shaped;
 use super::options::InvalidOperation;
-use super::record::{INLINE_HEADERS, RoutedRecord};
+use super::record::{Converted, Headers, RoutedRecord};
 use super::router::{Assumption, Router};
 use super::timestamp::EventTimestamp;
-use crate::connect::column::{ColumnCodec, ColumnError};
-use crate::connect::converter::{ConvertError, Encoded};
-use crate::connect::record::Header;
+use super::unmasked::Unmasked;
+use crate::connect::column::{ColumnCodec, ColumnError, FailureHandling};
+use crate::connect::converter::{ConvertError, Converter, Destination, Encoded};
 use crate::connect::{Schema, Value};
 use crate::pgoutput::{ColumnValue, Tuple};
 
@@ -36,6 +34,7 @@ pub struct OutboxTable {
     pub(super) envelope: Option<Envelope>,
     pub(super) partition: Option<BoundColumn>,
     pub(super) assumptions: Vec<Assumption>,
+    pub(super) unmasked: Vec<Unmasked>,
 }
 
 /// A column at its place in the row.
@@ -62,8 +61,6 @@ pub struct RouteContext {
 
 /// The values of a row, in the relation's order.
 type Row<'r, 'a> = &'r [ColumnValue<'a>];
-type Headers<'a> = SmallVec<[(&'a str, Encoded<'a>); INLINE_HEADERS]>;
-
 impl OutboxTable {
     /// The table, with its schema: `public.outbox`.
     #[must_use]
@@ -75,6 +72,12 @@ impl OutboxTable {
     #[must_use]
     pub fn assumptions(&self) -> &[Assumption] {
         &self.assumptions
+    }
+
+    /// The columns that were to be masked and are not; each is worth a line when the table is first seen.
+    #[must_use]
+    pub fn unmasked(&self) -> &[Unmasked] {
+        &self.unmasked
     }
 
     /// What an UPDATE of a row does.
@@ -102,26 +105,33 @@ impl OutboxTable {
             column: self.route.name.clone(),
             source: error.into(),
         })?;
-        let scratch = &mut encoder.scratch;
-        let headers = self.headers(row, scratch)?;
-        let key = self.key(row, scratch)?;
-        let value = self.value(row, &route, scratch)?;
+        let Encoder { scratch, topics, schemas } = encoder;
+        let mut into = Destination { scratch, topic: topics.name(topic), schemas };
+        let headers = self.headers(row, &mut into)?;
+        let key = self.key(row, &mut into)?;
+        let value = self.value(row, &route, &mut into)?;
         let partition = self.partition(row)?;
         let timestamp_ms = self.timestamp_ms(row)?.unwrap_or(at.now_ms);
+        Ok(Converted { topic, partition, timestamp_ms, key, value, headers }.resolve(encoder))
+    }
 
-        let encoder: &'a Encoder = encoder;
-        let resolve = |(name, encoded): (&'a str, Encoded<'a>)| Header {
-            name,
-            value: encoded.resolve(&encoder.scratch),
-        };
-        Ok(RoutedRecord {
-            topic: encoder.topics.name(topic),
-            partition,
-            timestamp_ms,
-            key: key.resolve(&encoder.scratch),
-            value: value.resolve(&encoder.scratch),
-            headers: headers.into_iter().map(resolve).collect(),
+    /// The columns whose value has no form, where a warning about it was asked for
+    /// (`event.converting.failure.handling.mode=warn`): their default or null was routed instead.
+    pub fn replaced_columns(&self, tuple: &Tuple<'_>) -> impl Iterator<Item = &str> {
+        let warns = self.router.context.columns.failure == FailureHandling::Warn;
+        let columns = warns.then(|| self.columns()).into_iter().flatten();
+        columns.filter_map(|column| {
+            let value = tuple.columns().get(column.index)?;
+            column.codec.is_replaced(*value).then_some(column.name.as_str())
         })
+    }
+
+    /// Every column that an event is made of.
+    fn columns(&self) -> impl Iterator<Item = &BoundColumn> {
+        let further = self.envelope.iter().flat_map(|envelope| &envelope.columns);
+        let named = self.headers.iter().chain(further).map(|named| &named.column);
+        let optional = [&self.version, &self.partition].into_iter().flatten();
+        [&self.id, &self.key, &self.payload, &self.route].into_iter().chain(optional).chain(named)
     }
 
     fn route_value<'a>(&'a self, row: Row<'_, 'a>) -> Result<Cow<'a, str>, RouteError> {
@@ -133,7 +143,11 @@ impl OutboxTable {
     }
 
     /// The context, the id, the additional headers.
-    fn headers<'a>(&'a self, row: Row<'_, 'a>, scratch: &mut Vec<u8>) -> Result<Headers<'a>, RouteError> {
+    fn headers<'a>(
+        &'a self,
+        row: Row<'_, 'a>,
+        into: &mut Destination<'_>,
+    ) -> Result<Headers<'a>, RouteError> {
         let context = self.router.headers.iter();
         let mut headers: Headers<'a> = context
             .map(|header| (header.name, header.value.as_deref().map_or(Encoded::Null, Encoded::Borrowed)))
@@ -141,8 +155,7 @@ impl OutboxTable {
         let additional = self.headers.iter().map(|header| (header.name.as_str(), &header.column));
         for (name, column) in std::iter::once(("id", &self.id)).chain(additional) {
             let value = self.decode(column, row)?;
-            let converted =
-                self.router.converters.header.convert(Some(column.codec.schema()), &value, scratch);
+            let converted = self.router.converters.header.convert(Some(column.codec.schema()), &value, into);
             headers.push((
                 name,
                 converted.map_err(|error| self.inconvertible(column, "header.converter", error))?,
@@ -151,9 +164,9 @@ impl OutboxTable {
         Ok(headers)
     }
 
-    fn key<'a>(&'a self, row: Row<'_, 'a>, scratch: &mut Vec<u8>) -> Result<Encoded<'a>, RouteError> {
+    fn key<'a>(&'a self, row: Row<'_, 'a>, into: &mut Destination<'_>) -> Result<Encoded<'a>, RouteError> {
         let value = self.decode(&self.key, row)?;
-        let converted = self.router.converters.key.convert(Some(self.key.codec.schema()), &value, scratch);
+        let converted = self.router.converters.key.convert(Some(self.key.codec.schema()), &value, into);
         converted.map_err(|error| self.inconvertible(&self.key, "key.converter", error))
     }
 
@@ -161,28 +174,23 @@ impl OutboxTable {
         &'a self,
         row: Row<'_, 'a>,
         route: &str,
-        scratch: &mut Vec<u8>,
+        into: &mut Destination<'_>,
     ) -> Result<Encoded<'a>, RouteError> {
         let payload = self.decode(&self.payload, row)?;
         if self.router.options.tombstone_on_empty_payload && is_empty(&payload) {
             return Ok(Encoded::Null);
         }
-        let (schema, payload) = match (&self.router.options.expand_json, payload) {
-            (Some(expansion), Value::Str(text)) => match expansion.expand(&self.payload.name, &text) {
-                Expanded::Structure { schema, value } => (Some(schema), value),
-                // Debezium loses the schema here.
-                Expanded::EmptyArray if self.envelope.is_none() => (None, Value::Str(text)),
-                Expanded::EmptyArray | Expanded::Not => {
-                    (Some(Arc::clone(self.payload.codec.schema())), Value::Str(text))
-                }
-            },
-            (_, payload) => (Some(Arc::clone(self.payload.codec.schema())), payload),
-        };
+        let Shaped { schema, value: payload } = Shaped::new(
+            self.router.options.expand_json,
+            &self.payload.name,
+            self.payload.codec.schema(),
+            payload,
+            self.envelope.is_some(),
+            self.router.converters.value == Converter::String,
+        );
         match (&self.envelope, &schema) {
-            (Some(envelope), Some(schema)) => {
-                self.enveloped(envelope, schema, payload, (row, route), scratch)
-            }
-            _ => self.convert_value(schema.as_deref(), &payload, scratch),
+            (Some(envelope), Some(schema)) => self.enveloped(envelope, schema, payload, (row, route), into),
+            _ => self.convert_value(schema.as_deref(), &payload, into),
         }
     }
 
@@ -192,7 +200,7 @@ impl OutboxTable {
         payload_schema: &Arc<Schema>,
         payload: Value<'a>,
         (row, route): (Row<'_, 'a>, &str),
-        scratch: &mut Vec<u8>,
+        into: &mut Destination<'_>,
     ) -> Result<Encoded<'a>, RouteError> {
         let mut further = Vec::with_capacity(envelope.columns.len());
         for NamedColumn { column, .. } in &envelope.columns {
@@ -201,20 +209,20 @@ impl OutboxTable {
         let value = Envelope::value(payload, further.into_iter());
         let own_payload = Arc::ptr_eq(payload_schema, self.payload.codec.schema());
         if own_payload && !self.router.converters.value.writes_schemas() {
-            return self.convert_value(Some(envelope.plain_schema()), &value, scratch);
+            return self.convert_value(Some(envelope.plain_schema()), &value, into);
         }
         let name = format!("{}.{route}.Value", self.schema_prefix);
         let schema = envelope.schema(name, self.schema_version(row)?, payload_schema);
-        self.convert_value(Some(&schema), &value, scratch)
+        self.convert_value(Some(&schema), &value, into)
     }
 
     fn convert_value<'a>(
         &self,
         schema: Option<&Schema>,
         value: &Value<'a>,
-        scratch: &mut Vec<u8>,
+        into: &mut Destination<'_>,
     ) -> Result<Encoded<'a>, RouteError> {
-        let converted = self.router.converters.value.convert(schema, value, scratch);
+        let converted = self.router.converters.value.convert(schema, value, into);
         converted.map_err(|error| self.inconvertible(&self.payload, "value.converter", error))
     }
 
@@ -278,7 +286,7 @@ impl OutboxTable {
 }
 
 /// What `route.tombstone.on.empty.payload` takes for empty: NULL, and text of nothing but blanks and controls.
-fn is_empty(payload: &Value<'_>) -> bool {
+pub(super) fn is_empty(payload: &Value<'_>) -> bool {
     match payload {
         Value::Null => true,
         Value::Str(text) => text.chars().all(|character| character <= ' '),

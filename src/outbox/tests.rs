@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use serde_json::{Map, Value as Json};
 
 use super::*;
-use crate::connect::column::{ColumnDescription, ColumnOptions, TypeKind};
+use crate::connect::NameAdjustment;
+use crate::connect::column::{ColumnCodec, ColumnDescription, ColumnOptions, ColumnRules, Mapper, TypeKind};
 use crate::connect::converter::Converters;
 use crate::error::{Diagnose, Exit};
 use crate::pgoutput::{Column, ColumnValue, Relation, ReplicaIdentity, Tuple};
@@ -146,6 +147,20 @@ fn what_a_table_needs_can_be_told_before_it_is_there() {
 }
 
 #[test]
+fn a_column_that_cannot_be_masked_is_told() {
+    let columns = columns(&Map::new());
+    let mapper = Mapper::Mask(3);
+    let codec =
+        |index: usize| ColumnCodec::new(&columns[index], &ColumnOptions::default(), Some(&mapper)).unwrap();
+    assert_eq!(Unmasked::of("public.outbox", "aggregateid", &codec(2), Some(&mapper)), None);
+    let told = Unmasked::of("public.outbox", "payload", &codec(4), Some(&mapper)).unwrap().to_string();
+    assert!(
+        told.starts_with("column \"payload\" of table public.outbox is not masked: its type is jsonb"),
+        "{told}"
+    );
+}
+
+#[test]
 fn the_nearest_column_is_suggested() {
     let columns = columns(&Map::new());
     let router = router(&config(&[("table.field.event.key", "agregateid")]));
@@ -180,7 +195,8 @@ proptest! {
 
     #[test]
     fn any_payload_is_expanded_or_kept(text in r#"[\[{]["a-c:,0-9.e\[\]{}nul -]{0,40}"#) {
-        let expansion = JsonExpansion { null: NullBehavior::Ignore, empty_array: EmptyArrayBehavior::Ignore };
+        let (null, empty_array) = (NullBehavior::Ignore, EmptyArrayBehavior::Ignore);
+        let expansion = JsonExpansion { null, empty_array, lossless: false, names: NameAdjustment::None };
         let _result = expansion.expand("payload", &text);
     }
 }
@@ -198,8 +214,13 @@ fn router(case: &Map<String, Json>) -> EventRouter {
     let context = EventContext {
         option_prefix,
         topic_prefix: "srv".to_owned(),
+        topic_delimiter: ".".to_owned(),
         run_id,
         columns: ColumnOptions::default(),
+        condition: None,
+        rules: ColumnRules::default(),
+        schema_names: NameAdjustment::None,
+        field_names: NameAdjustment::None,
     };
     EventRouter::new(
         EventRouterOptions::parse(&option).unwrap(),

@@ -3,11 +3,10 @@ use std::collections::HashMap;
 
 use fancy_regex::Regex;
 
-use super::java_regex;
 use super::replacement::Replacement;
 use super::topic_name::{IllegalTopicName, check_topic_name};
-use crate::connect::OptionError;
 use crate::connect::option::Lookup;
+use crate::connect::{OptionError, java_regex};
 
 const REGEX_KEY: &str = "route.topic.regex";
 const REGEX_DEFAULT: &str = "(?<routedByValue>.*)";

@@ -12,7 +12,13 @@ enum Element<'a> {
 }
 
 /// Reads an array. An array in the array becomes null: Connect has no arrays of several dimensions, Debezium neither.
-pub(super) fn decode<'a>(text: &'a str, element: &Format) -> Option<Value<'a>> {
+/// There is none to read when an element is null and must not be.
+pub(super) fn decode<'a>(
+    text: &'a str,
+    element: &Format,
+    nullable: bool,
+    delimiter: char,
+) -> Option<Value<'a>> {
     let body = match text.split_once('=') {
         // `[0:2]={1,2,3}`: bounds that are not the usual ones.
         Some((bounds, body)) if bounds.starts_with('[') => body,
@@ -21,13 +27,14 @@ pub(super) fn decode<'a>(text: &'a str, element: &Format) -> Option<Value<'a>> {
     let mut rest = body.strip_prefix('{')?.strip_suffix('}')?;
     let mut values = Vec::new();
     while !rest.is_empty() {
-        let (found, behind) = next(rest)?;
+        let (found, behind) = next(rest, delimiter)?;
         values.push(match found {
+            Element::Null | Element::Nested if !nullable => return None,
             Element::Null | Element::Nested => Value::Null,
             Element::Text(Cow::Borrowed(text)) => element.decode(text)?,
             Element::Text(Cow::Owned(text)) => element.decode(&text)?.into_owned(),
         });
-        rest = match behind.strip_prefix(',') {
+        rest = match behind.strip_prefix(delimiter) {
             Some("") => return None,
             Some(behind) => behind,
             None if behind.is_empty() => behind,
@@ -38,7 +45,7 @@ pub(super) fn decode<'a>(text: &'a str, element: &Format) -> Option<Value<'a>> {
 }
 
 /// The first element, and the text behind it.
-fn next(text: &str) -> Option<(Element<'_>, &str)> {
+fn next(text: &str, delimiter: char) -> Option<(Element<'_>, &str)> {
     if let Some(quoted) = text.strip_prefix('"') {
         let (element, behind) = quoted_text(quoted)?;
         return Some((Element::Text(element), behind));
@@ -47,7 +54,7 @@ fn next(text: &str) -> Option<(Element<'_>, &str)> {
         let end = end_of_nested(text)?;
         return Some((Element::Nested, text.get(end..)?));
     }
-    let end = text.find(',').unwrap_or(text.len());
+    let end = text.find(delimiter).unwrap_or(text.len());
     let (element, behind) = text.split_at_checked(end)?;
     let element = match element {
         "NULL" => Element::Null,
@@ -123,7 +130,8 @@ mod tests {
             ("{{a}", None),
         ];
         for (text, value) in cases {
-            assert_eq!(decode(text, &Format::Text), *value, "{text}");
+            assert_eq!(decode(text, &Format::Text, true, ','), *value, "{text}");
         }
+        assert_eq!(decode("{a,NULL}", &Format::Text, false, ','), None);
     }
 }

@@ -28,14 +28,19 @@ pub(super) fn decode(text: &str, handling: BinaryHandling) -> Option<Value<'_>> 
         Some(hex) => decode_hex(hex.as_bytes())?,
         None => decode_escape(text.as_bytes())?,
     };
-    Some(match handling {
-        BinaryHandling::Bytes => Value::Bytes(Cow::Owned(bytes)),
+    Some(encode(bytes.into(), handling))
+}
+
+/// What bytes become.
+pub(super) fn encode(bytes: Cow<'_, [u8]>, handling: BinaryHandling) -> Value<'_> {
+    match handling {
+        BinaryHandling::Bytes => Value::Bytes(bytes),
         BinaryHandling::Base64 => Value::Str(Cow::Owned(STANDARD.encode(bytes))),
         BinaryHandling::Base64UrlSafe => Value::Str(Cow::Owned(URL_SAFE.encode(bytes))),
         BinaryHandling::Hex => {
             Value::Str(Cow::Owned(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
         }
-    })
+    }
 }
 
 /// How a `bit(n)` or `varbit(n)` is read: one bit is a boolean.

@@ -71,7 +71,7 @@ pub(super) fn micros_of_clock(text: &str) -> Option<i64> {
 
 /// `2024-01-02`
 pub(super) fn write_date(out: &mut String, days: i64) {
-    let (year, month, day) = civil(days);
+    let (year, month, day) = civil_date(days);
     let _infallible = match year {
         10_000.. => write!(out, "+{year}-{month:02}-{day:02}"),
         0.. => write!(out, "{year:04}-{month:02}-{day:02}"),
@@ -104,7 +104,7 @@ fn days_of_date(date: &str, before_christ: bool) -> Option<i64> {
     let year: i64 = number(parts.next()?).filter(|year| *year <= 9_999_999)?;
     let month = number(parts.next()?).filter(|month| (1..=12).contains(month))?;
     let day = number(parts.next()?).filter(|day| (1..=31).contains(day))?;
-    Some(days_from_civil(if before_christ { 1 - year } else { year }, month, day))
+    Some(civil_days(if before_christ { 1 - year } else { year }, month, day))
 }
 
 /// A time of day and its offset from UTC: `+02`, `-03:30`, `+00:09:21`.
@@ -137,7 +137,7 @@ fn micros_of_fraction(digits: &str) -> Option<i64> {
 }
 
 /// Howard Hinnant's `days_from_civil`: years begin in March, eras are 400 years.
-const fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+pub(crate) const fn civil_days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
     let year_of_era = year.rem_euclid(400);
@@ -145,8 +145,8 @@ const fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
-/// The inverse of [`days_from_civil`].
-const fn civil(days: i64) -> (i64, i64, i64) {
+/// The inverse of [`civil_days`].
+pub(crate) const fn civil_date(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
     let day_of_era = days.rem_euclid(146_097);

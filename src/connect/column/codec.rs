@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use super::format::Format;
-use super::{ColumnDescription, ColumnOptions, default};
+use super::mapper::Mapping;
+use super::{ColumnDescription, ColumnOptions, FailureHandling, Mapper, default};
 use crate::connect::{Schema, Value};
 use crate::pgoutput::ColumnValue;
 
@@ -11,6 +12,8 @@ pub struct ColumnCodec {
     schema: Arc<Schema>,
     format: Format,
     type_name: String,
+    failure: FailureHandling,
+    mapping: Option<Mapping>,
 }
 
 /// A type that Debezium does not show either.
@@ -21,8 +24,9 @@ pub struct UnsupportedType(pub String);
 /// A column's value that cannot be decoded. The value itself is not told.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ColumnError {
-    /// The text is not what the type's output function writes, or beyond what the Connect type holds.
-    #[error("the value is not a {0} as the server writes it, or out of range")]
+    /// The text is not what the type's output function writes, or has no form in the Connect type: `NaN` in a decimal,
+    /// null in an array of required elements, what is out of its range.
+    #[error("the value has no form in what a {0} becomes, or is not as the server writes it")]
     Malformed(String),
     /// The text is not UTF-8.
     #[error("the value is not UTF-8")]
@@ -36,18 +40,23 @@ pub enum ColumnError {
 }
 
 impl ColumnCodec {
-    /// The codec for a column.
+    /// The codec for a column, with what the rules for columns make of it.
     ///
     /// # Errors
     /// When the column's type has no Connect form.
-    pub fn new(column: &ColumnDescription, options: &ColumnOptions) -> Result<Self, UnsupportedType> {
+    pub fn new(
+        column: &ColumnDescription,
+        options: &ColumnOptions,
+        mapper: Option<&Mapper>,
+    ) -> Result<Self, UnsupportedType> {
         let unsupported = || UnsupportedType(column.kind.name());
         let (format, schema) =
             Format::of(&column.kind, column.type_modifier, options).ok_or_else(unsupported)?;
         let mut schema = schema.optional(!column.not_null);
-        schema.default =
-            column.default.as_deref().and_then(|text| default::value(&column.kind, &format, text));
-        Ok(Self { schema: Arc::new(schema), format, type_name: column.kind.name() })
+        schema.default = default::value(column, &format);
+        let mapping = mapper.and_then(|mapper| mapper.bind(column, &mut schema));
+        let type_name = column.kind.name();
+        Ok(Self { schema: Arc::new(schema), format, type_name, failure: options.failure, mapping })
     }
 
     /// The schema of the values.
@@ -62,27 +71,48 @@ impl ColumnCodec {
         &self.type_name
     }
 
-    /// Decodes a value. NULL becomes the column's default when it has one, as Connect's `Struct.get` does.
+    /// Whether a rule for columns changes the values.
+    #[must_use]
+    pub const fn changes_values(&self) -> bool {
+        self.mapping.is_some()
+    }
+
+    /// Decodes a value. NULL becomes the column's default when it has one, as Connect's `Struct.get` does; so does a
+    /// value without a form, unless that is an error.
     ///
     /// # Errors
-    /// When the value is not text of the column's type.
+    /// When the value is not text of the column's type, or has no form.
     pub fn decode<'a>(&'a self, value: ColumnValue<'a>) -> Result<Value<'a>, ColumnError> {
-        match text(value)? {
-            Some(text) => self.decode_text(text),
-            None => Ok(self.schema.default.as_ref().map_or(Value::Null, Value::reborrow)),
-        }
+        Ok(match self.decode_without_default(value)? {
+            Value::Null => self.schema.default.as_ref().map_or(Value::Null, Value::reborrow),
+            value => value,
+        })
     }
 
     /// Decodes a value. NULL stays NULL, as Connect's typed getters have it (`Struct.getInt32`).
     ///
     /// # Errors
-    /// When the value is not text of the column's type.
+    /// When the value is not text of the column's type, or has no form.
     pub fn decode_without_default<'a>(&self, value: ColumnValue<'a>) -> Result<Value<'a>, ColumnError> {
-        text(value)?.map_or(Ok(Value::Null), |text| self.decode_text(text))
+        let decoded = match text(value)?.map(|text| self.format.decode(text)) {
+            None => Value::Null,
+            Some(Some(value)) => value,
+            Some(None) if self.failure == FailureHandling::Fail => {
+                return Err(ColumnError::Malformed(self.type_name.clone()));
+            }
+            Some(None) => Value::Null,
+        };
+        Ok(match &self.mapping {
+            Some(mapping) => mapping.apply(decoded, &self.schema),
+            None => decoded,
+        })
     }
 
-    fn decode_text<'a>(&self, text: &'a str) -> Result<Value<'a>, ColumnError> {
-        self.format.decode(text).ok_or_else(|| ColumnError::Malformed(self.type_name.clone()))
+    /// Whether a value has no form: the one case in which [`Self::decode`] gives what the row does not hold.
+    #[must_use]
+    pub fn is_replaced(&self, value: ColumnValue<'_>) -> bool {
+        self.format.may_lack_a_form()
+            && matches!(text(value), Ok(Some(text)) if self.format.decode(text).is_none())
     }
 }
 

@@ -1,7 +1,8 @@
-use super::TypeKind;
 use super::bytes::decode_bits;
 use super::format::Format;
-use crate::connect::Value;
+use super::numeric::precision_and_scale;
+use super::{ColumnDescription, TypeKind};
+use crate::connect::{Decimal, Value};
 
 /// Words that stand for a function call.
 const CURRENT_TIMES: [&str; 5] =
@@ -9,16 +10,18 @@ const CURRENT_TIMES: [&str; 5] =
 
 /// The default that Debezium puts into a column's schema (`PostgresDefaultValueConverter`): a literal's value, a zero
 /// value for a function call, nothing for other expressions and for types it does not parse.
-pub(super) fn value(kind: &TypeKind, format: &Format, expression: &str) -> Option<Value<'static>> {
+pub(super) fn value(column: &ColumnDescription, format: &Format) -> Option<Value<'static>> {
+    let (kind, expression) = (&column.kind, column.default.as_deref()?);
     let expression = expression.trim();
     if expression.starts_with("NULL::") {
         return None;
     }
     let text = match kind {
-        TypeKind::Enum { .. } => quoted_literal(expression)?,
+        TypeKind::Enum { .. } => enum_literal(expression)?,
         TypeKind::Base { name } => {
             let zero = zero(name)?;
-            if is_generated(expression) { zero.to_owned() } else { literal(expression) }
+            let text = if is_generated(expression) { zero.to_owned() } else { literal(expression)? };
+            parsed(name, text, column.type_modifier)?
         }
         TypeKind::Domain { .. } | TypeKind::Array { .. } | TypeKind::Other { .. } => return None,
     };
@@ -48,6 +51,19 @@ fn zero(type_name: &str) -> Option<&'static str> {
     })
 }
 
+/// What Java parses a literal to: anything but `true` is false, and a number takes its column's scale.
+fn parsed(type_name: &str, text: String, modifier: i32) -> Option<String> {
+    match type_name {
+        "bool" => Some(text.eq_ignore_ascii_case("true").to_string()),
+        "numeric" => {
+            let number = Decimal::parse(&text)?;
+            let scale = precision_and_scale(modifier).map_or(number.scale(), |(_, scale)| scale);
+            Some(number.with_scale(scale)?.to_string())
+        }
+        _ => Some(text),
+    }
+}
+
 /// `now()`, `(nextval('s'::regclass))`, `CURRENT_TIMESTAMP`
 fn is_generated(expression: &str) -> bool {
     if CURRENT_TIMES.iter().any(|word| word.eq_ignore_ascii_case(expression)) {
@@ -59,19 +75,26 @@ fn is_generated(expression: &str) -> bool {
 }
 
 /// `'{}'::jsonb` and `B'101'::"bit"` are what stands in the quotes, `1.5` is itself.
-fn literal(expression: &str) -> String {
-    quoted_literal(expression).unwrap_or_else(|| expression.to_owned())
+fn literal(expression: &str) -> Option<String> {
+    if expression.contains('\'') { quoted_literal(expression) } else { Some(expression.to_owned()) }
 }
 
+/// `'ok'::mood`, and nothing that is calculated.
+fn enum_literal(expression: &str) -> Option<String> {
+    let (literal, _) = expression.rsplit_once("::")?;
+    literal.starts_with('\'').then(|| quoted_literal(literal)).flatten()
+}
+
+/// What stands between the first two quotes with no line end between them; a doubled quote counts as two, as in
+/// Debezium's `'(.*?)'`.
 fn quoted_literal(expression: &str) -> Option<String> {
-    let (_, quoted) = expression.split_once('\'')?;
-    let mut text = String::with_capacity(quoted.len());
-    let mut characters = quoted.chars().peekable();
-    while let Some(character) = characters.next() {
-        if character == '\'' && characters.next_if_eq(&'\'').is_none() {
-            return Some(text);
+    let mut pieces = expression.split('\'').skip(1).peekable();
+    while let Some(piece) = pieces.next() {
+        // Behind the last quote nothing is closed.
+        pieces.peek()?;
+        if !piece.contains(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']) {
+            return Some(piece.to_owned());
         }
-        text.push(character);
     }
     None
 }

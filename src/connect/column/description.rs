@@ -86,6 +86,15 @@ impl TypeKind {
         }
     }
 
+    /// The type's name as the catalog has it, an array's with an underscore before it.
+    #[must_use]
+    pub fn pg_name(&self) -> String {
+        match self {
+            Self::Array { element } => format!("_{}", element.pg_name()),
+            other => other.name(),
+        }
+    }
+
     /// The type's name, an array's with brackets.
     #[must_use]
     pub fn name(&self) -> String {

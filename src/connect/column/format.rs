@@ -2,7 +2,7 @@ use super::options::{ColumnOptions, HstoreHandling, IntervalHandling};
 use super::temporal::{
     TemporalFormat, date_format, time_format, timestamp_format, timestamptz_format, timetz_format,
 };
-use super::{TypeKind, array, bytes, hstore, interval, numeric, point};
+use super::{TypeKind, array, bytes, hstore, interval, numeric, point, unknown};
 use crate::connect::{Field, Kind, Schema, Value};
 
 /// How the text of a type is read.
@@ -26,7 +26,17 @@ pub(super) enum Format {
     Interval(IntervalHandling),
     Hstore(HstoreHandling),
     Point,
-    Array(Box<Self>),
+    /// A type that is shown with `include.unknown.datatypes` only.
+    Unknown(super::BinaryHandling),
+    /// A geometric type, which is unknown too.
+    Geometric(super::BinaryHandling),
+    Array {
+        element: Box<Self>,
+        /// Whether an element may be null.
+        nullable: bool,
+        /// What stands between the elements (`pg_type.typdelim`).
+        delimiter: char,
+    },
 }
 
 impl Format {
@@ -39,7 +49,17 @@ impl Format {
             }
             TypeKind::Enum { labels, .. } => Some((Self::Text, enumeration(labels))),
             TypeKind::Array { element } => array_of(element, modifier, options),
-            TypeKind::Other { .. } => None,
+            TypeKind::Other { .. } => unknown::column(options),
+        }
+    }
+
+    /// Whether there are values of the type that [`Self::decode`] has no form for.
+    pub(super) const fn may_lack_a_form(&self) -> bool {
+        match self {
+            Self::Numeric(_) | Self::Money(_) | Self::Temporal(_) | Self::Interval(_) => true,
+            Self::Hstore(_) | Self::Point | Self::Geometric(_) | Self::Array { .. } => true,
+            Self::Bool | Self::Int16 | Self::Int32 | Self::Int64 | Self::Float32 | Self::Float64 => false,
+            Self::Text | Self::Bytea(_) | Self::Bit | Self::Bits | Self::Unknown(_) => false,
         }
     }
 
@@ -62,7 +82,11 @@ impl Format {
             Self::Interval(handling) => return interval::decode(text, *handling),
             Self::Hstore(handling) => return hstore::decode(text, *handling),
             Self::Point => return point::decode(text),
-            Self::Array(element) => return array::decode(text, element),
+            Self::Unknown(handling) => unknown::decode(text, *handling),
+            Self::Geometric(handling) => return unknown::decode_geometric(text, *handling),
+            Self::Array { element, nullable, delimiter } => {
+                return array::decode(text, element, *nullable, *delimiter);
+            }
         })
     }
 }
@@ -98,7 +122,8 @@ fn base(name: &str, modifier: i32, options: &ColumnOptions) -> Option<(Format, S
         | "macaddr8" | "int4range" | "int8range" | "numrange" | "tsrange" | "tstzrange" | "daterange" => {
             text(Schema::new(Kind::String))
         }
-        _ => None,
+        "line" | "lseg" | "box" | "path" | "polygon" | "circle" => unknown::geometric(options),
+        _ => unknown::column(options),
     }
 }
 
@@ -111,26 +136,40 @@ fn enumeration(labels: &[String]) -> Schema {
 }
 
 fn array_of(element: &TypeKind, modifier: i32, options: &ColumnOptions) -> Option<(Format, Schema)> {
-    if is_left_out(element) {
-        return None;
-    }
-    let (format, schema) = Format::of(element, modifier, options)?;
+    let (format, schema) = match element {
+        TypeKind::Base { name } if is_left_out(name) => return None,
+        TypeKind::Base { .. } | TypeKind::Enum { .. } => Format::of(element, modifier, options)?,
+        // Debezium knows no arrays of domains.
+        TypeKind::Domain { .. } | TypeKind::Array { .. } | TypeKind::Other { .. } => {
+            unknown::column(options)?
+        }
+    };
     let format = match format {
         Format::Temporal(format) => Format::Temporal(format.of_array_elements()),
         other => other,
     };
-    // Debezium forgets to make the elements of an enum array optional.
-    let schema = schema.optional(!matches!(element, TypeKind::Enum { .. }));
-    Some((Format::Array(Box::new(format)), Schema::new(Kind::Array(schema.into()))))
+    let nullable =
+        !has_required_elements(element) && !matches!(format, Format::Unknown(_) | Format::Geometric(_));
+    let schema = Schema::new(Kind::Array(schema.optional(nullable).into()));
+    Some((Format::Array { element: Box::new(format), nullable, delimiter: delimiter(element) }, schema))
 }
 
 /// Arrays that Debezium leaves out of the event.
-fn is_left_out(element: &TypeKind) -> bool {
-    let left_out = ["money", "name", "interval", "varbit", "xml", "point"];
+fn is_left_out(element: &str) -> bool {
+    ["money", "name", "interval", "varbit", "xml", "point", "refcursor"].contains(&element)
+}
+
+/// Of the server's own types one alone is not delimited by commas.
+fn delimiter(element: &TypeKind) -> char {
+    if *element == TypeKind::base("box") { ';' } else { ',' }
+}
+
+/// Debezium forgets to make the elements of some arrays optional.
+fn has_required_elements(element: &TypeKind) -> bool {
     match element {
-        TypeKind::Base { name } => left_out.contains(&name.as_str()),
-        TypeKind::Enum { .. } => false,
-        TypeKind::Domain { .. } | TypeKind::Array { .. } | TypeKind::Other { .. } => true,
+        TypeKind::Enum { .. } => true,
+        TypeKind::Base { name } => ["tsvector", "isbn"].contains(&name.as_str()),
+        TypeKind::Domain { .. } | TypeKind::Array { .. } | TypeKind::Other { .. } => false,
     }
 }
 

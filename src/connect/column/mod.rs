@@ -10,20 +10,28 @@ mod calendar;
 mod codec;
 mod default;
 mod description;
+mod dimensions;
 mod format;
 mod hstore;
 mod interval;
+mod mapper;
+mod mask_hash;
 mod numeric;
 mod options;
 mod point;
+mod rules;
 mod temporal;
 #[cfg(test)]
 mod tests;
+mod unknown;
 
-pub(crate) use calendar::{Moment, parse_timestamp, parse_timestamptz};
+pub(crate) use calendar::{Moment, civil_date, civil_days, parse_timestamp, parse_timestamptz};
 pub use codec::{ColumnCodec, ColumnError, UnsupportedType};
 pub use description::{ColumnDescription, TypeKind};
+pub use mapper::Mapper;
+pub use mask_hash::{HashForm, MaskHash};
 pub use options::{
-    BinaryHandling, ColumnOptions, DecimalHandling, HstoreHandling, IntervalHandling, OPTION_NAMES,
-    TimePrecision,
+    BinaryHandling, ColumnOptions, DecimalHandling, FailureHandling, HstoreHandling, IntervalHandling,
+    OPTION_NAMES, TimePrecision,
 };
+pub use rules::{ColumnFilter, ColumnRule, ColumnRules, RuleSubject};

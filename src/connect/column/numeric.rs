@@ -45,7 +45,7 @@ pub(super) fn money(options: &ColumnOptions) -> (Format, Schema) {
 }
 
 /// `numeric(p, s)` from its modifier: the precision in the upper half, the scale in eleven bits with a sign.
-fn precision_and_scale(modifier: i32) -> Option<(i32, i32)> {
+pub(super) fn precision_and_scale(modifier: i32) -> Option<(i32, i32)> {
     let bits = modifier.checked_sub(MODIFIER_OFFSET).filter(|bits| *bits >= 0)?;
     Some((bits >> 16 & 0xFFFF, (bits & 0x7FF ^ 1024) - 1024))
 }
@@ -62,13 +62,17 @@ fn variable_scale() -> Schema {
 }
 
 impl NumericFormat {
-    /// Reads a `numeric`. What has no exact form (`NaN`, `Infinity`) becomes null, as Debezium's converter has it.
+    /// Reads a `numeric`. `NaN` and the infinities have no exact form.
     pub(super) fn decode<'a>(self, text: &'a str) -> Option<Value<'a>> {
-        let special = matches!(text, "NaN" | "Infinity" | "-Infinity");
         Some(match self {
-            Self::Text => Value::str(text),
+            Self::Text => Value::str(match text {
+                // The names of Debezium's constants.
+                "NaN" => "NAN",
+                "Infinity" => "POSITIVE_INFINITY",
+                "-Infinity" => "NEGATIVE_INFINITY",
+                number => number,
+            }),
             Self::Double => Value::Float64(text.parse().ok()?),
-            Self::Fixed(_) | Self::Variable if special => Value::Null,
             Self::Fixed(scale) => Value::Decimal(Decimal::parse(text)?.with_scale(scale)?),
             Self::Variable => {
                 let decimal = Decimal::parse(text)?.without_trailing_zeros();
@@ -81,7 +85,10 @@ impl NumericFormat {
     /// Reads a `money`: a currency sign, grouped digits, and a sign or parentheses as the server's locale has them.
     pub(super) fn decode_money(self, text: &str) -> Option<Value<'static>> {
         let plain = plain_money(text);
-        self.decode(&plain).map(Value::into_owned)
+        match self {
+            Self::Fixed(scale) => Some(Value::Decimal(Decimal::parse(&plain)?.rounded(scale)?)),
+            _ => self.decode(&plain).map(Value::into_owned),
+        }
     }
 }
 

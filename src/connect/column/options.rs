@@ -1,11 +1,13 @@
 use crate::connect::OptionError;
-use crate::connect::option::{Lookup, one_of};
+use crate::connect::option::{Lookup, boolean, one_of};
 
 /// The options of this module, by their names in the connector's configuration.
 pub const OPTION_NAMES: &[&str] = &[
     "binary.handling.mode",
     "decimal.handling.mode",
+    "event.converting.failure.handling.mode",
     "hstore.handling.mode",
+    "include.unknown.datatypes",
     "interval.handling.mode",
     "money.fraction.digits",
     "time.precision.mode",
@@ -26,6 +28,22 @@ pub struct ColumnOptions {
     pub hstore: HstoreHandling,
     /// `money.fraction.digits` (2): digits behind the point of `money`.
     pub money_fraction_digits: u8,
+    /// `include.unknown.datatypes` (false): whether types that Debezium does not know are shown, as the bytes of their
+    /// text.
+    pub include_unknown: bool,
+    /// `event.converting.failure.handling.mode` (warn): what a value becomes that has no form.
+    pub failure: FailureHandling,
+}
+
+/// `event.converting.failure.handling.mode`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureHandling {
+    /// The row is refused.
+    Fail,
+    /// The column's default or null, and a warning.
+    Warn,
+    /// The column's default or null, silently.
+    Skip,
 }
 
 /// `decimal.handling.mode`
@@ -52,6 +70,8 @@ pub enum TimePrecision {
     Nanoseconds,
     /// ISO 8601 text in UTC.
     IsoString,
+    /// Connect's own logical types: days and milliseconds.
+    Connect,
 }
 
 /// `binary.handling.mode`
@@ -94,6 +114,8 @@ impl Default for ColumnOptions {
             interval: IntervalHandling::Numeric,
             hstore: HstoreHandling::Json,
             money_fraction_digits: 2,
+            include_unknown: false,
+            failure: FailureHandling::Warn,
         }
     }
 }
@@ -102,7 +124,7 @@ impl ColumnOptions {
     /// Reads the options; `lookup` gives the text for a key of [`OPTION_NAMES`].
     ///
     /// # Errors
-    /// When a mode is not one of Debezium's, or one that is not supported (`connect` and `structured` times).
+    /// When a mode is not one of Debezium's.
     pub fn parse(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Self, OptionError> {
         use DecimalHandling::{Double, Precise};
         let decimals = [("precise", Precise), ("double", Double), ("string", DecimalHandling::String)];
@@ -114,6 +136,11 @@ impl ColumnOptions {
         ];
         let intervals = [("numeric", IntervalHandling::Numeric), ("string", IntervalHandling::String)];
         let hstores = [("json", HstoreHandling::Json), ("map", HstoreHandling::Map)];
+        let failures = [
+            ("fail", FailureHandling::Fail),
+            ("warn", FailureHandling::Warn),
+            ("skip", FailureHandling::Skip),
+        ];
         Ok(Self {
             decimal: one_of(lookup, "decimal.handling.mode", &decimals, Precise)?,
             time: time_precision(lookup)?,
@@ -121,29 +148,27 @@ impl ColumnOptions {
             interval: one_of(lookup, "interval.handling.mode", &intervals, IntervalHandling::Numeric)?,
             hstore: one_of(lookup, "hstore.handling.mode", &hstores, HstoreHandling::Json)?,
             money_fraction_digits: money_fraction_digits(lookup)?,
+            include_unknown: boolean(lookup, "include.unknown.datatypes", false)?,
+            failure: one_of(
+                lookup,
+                "event.converting.failure.handling.mode",
+                &failures,
+                FailureHandling::Warn,
+            )?,
         })
     }
 }
 
 fn time_precision(lookup: Lookup<'_>) -> Result<TimePrecision, OptionError> {
-    const KEY: &str = "time.precision.mode";
     let names = [
         ("adaptive", TimePrecision::Adaptive),
         ("adaptive_time_microseconds", TimePrecision::AdaptiveTimeMicroseconds),
+        ("connect", TimePrecision::Connect),
+        ("isostring", TimePrecision::IsoString),
         ("microseconds", TimePrecision::Microseconds),
         ("nanoseconds", TimePrecision::Nanoseconds),
-        ("isostring", TimePrecision::IsoString),
     ];
-    if let Some(text) = lookup(KEY)
-        && ["connect", "structured"].iter().any(|mode| mode.eq_ignore_ascii_case(text.trim()))
-    {
-        return Err(OptionError::new(
-            KEY,
-            text,
-            "not available here; it may be left out when no date or time is placed",
-        ));
-    }
-    one_of(lookup, KEY, &names, TimePrecision::Adaptive)
+    one_of(lookup, "time.precision.mode", &names, TimePrecision::Adaptive)
 }
 
 fn money_fraction_digits(lookup: Lookup<'_>) -> Result<u8, OptionError> {
@@ -167,7 +192,6 @@ mod tests {
     #[test]
     fn what_cannot_be_done_is_refused() {
         let cases = [
-            ("time.precision.mode", "connect", "not available here"),
             ("time.precision.mode", "hourly", "must be one of adaptive, "),
             ("decimal.handling.mode", "exact", "must be one of precise, double, string"),
             ("money.fraction.digits", "-1", "0 to 18"),

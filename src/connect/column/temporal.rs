@@ -16,6 +16,7 @@ const NEGATIVE_INFINITY_DAYS: i32 = -2_147_472_691;
 /// Digits of a second's fraction that `timestamptz` has when its precision is not given.
 const FULL_PRECISION: u8 = 6;
 const MICROS_PER_MILLI: i64 = 1000;
+const MILLIS_PER_DAY: i64 = MICROS_PER_DAY / MICROS_PER_MILLI;
 
 /// How a date or time is read, and what it becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,12 +24,16 @@ pub(super) enum TemporalFormat {
     /// Days since the epoch.
     Days,
     IsoDate,
+    ConnectDate,
     Time {
         unit: Unit,
         /// Elements of arrays lose their microseconds on Debezium's way through `java.sql.Time`.
         whole_millis: bool,
     },
-    TimeTz,
+    TimeTz {
+        /// Elements of arrays lose their fractions on Debezium's way through `java.sql.Time`.
+        whole_seconds: bool,
+    },
     Timestamp(Unit),
     TimestampTz {
         digits: u8,
@@ -42,11 +47,16 @@ pub(super) enum Unit {
     Micros,
     Nanos,
     Iso,
+    /// Milliseconds, in a `java.util.Date`.
+    Connect,
 }
 
 /// `date`
 pub(super) const fn date_format(precision: TimePrecision) -> (TemporalFormat, Schema) {
     match precision {
+        TimePrecision::Connect => {
+            (TemporalFormat::ConnectDate, Schema::named(Kind::Int32, "org.apache.kafka.connect.data.Date"))
+        }
         TimePrecision::IsoString => {
             (TemporalFormat::IsoDate, Schema::named(Kind::String, "io.debezium.time.IsoDate"))
         }
@@ -65,13 +75,17 @@ pub(super) const fn time_format(modifier: i32, precision: TimePrecision) -> (Tem
         Unit::Micros => Schema::named(Kind::Int64, "io.debezium.time.MicroTime"),
         Unit::Nanos => Schema::named(Kind::Int64, "io.debezium.time.NanoTime"),
         Unit::Iso => Schema::named(Kind::String, "io.debezium.time.IsoTime"),
+        Unit::Connect => Schema::named(Kind::Int32, "org.apache.kafka.connect.data.Time"),
     };
     (TemporalFormat::Time { unit, whole_millis: false }, schema)
 }
 
 /// `timetz`
 pub(super) const fn timetz_format() -> (TemporalFormat, Schema) {
-    (TemporalFormat::TimeTz, Schema::named(Kind::String, "io.debezium.time.ZonedTime"))
+    (
+        TemporalFormat::TimeTz { whole_seconds: false },
+        Schema::named(Kind::String, "io.debezium.time.ZonedTime"),
+    )
 }
 
 /// `timestamp(p)`
@@ -82,6 +96,7 @@ pub(super) const fn timestamp_format(modifier: i32, precision: TimePrecision) ->
         Unit::Micros => Schema::named(Kind::Int64, "io.debezium.time.MicroTimestamp"),
         Unit::Nanos => Schema::named(Kind::Int64, "io.debezium.time.NanoTimestamp"),
         Unit::Iso => Schema::named(Kind::String, "io.debezium.time.IsoTimestamp"),
+        Unit::Connect => Schema::named(Kind::Int64, "org.apache.kafka.connect.data.Timestamp"),
     };
     (TemporalFormat::Timestamp(unit), schema)
 }
@@ -102,6 +117,7 @@ const fn unit(modifier: i32, precision: TimePrecision) -> Unit {
         TimePrecision::Microseconds => Unit::Micros,
         TimePrecision::Nanoseconds => Unit::Nanos,
         TimePrecision::IsoString => Unit::Iso,
+        TimePrecision::Connect => Unit::Connect,
     }
 }
 
@@ -110,6 +126,7 @@ impl TemporalFormat {
     pub(super) const fn of_array_elements(self) -> Self {
         match self {
             Self::Time { unit, .. } => Self::Time { unit, whole_millis: true },
+            Self::TimeTz { .. } => Self::TimeTz { whole_seconds: true },
             other => other,
         }
     }
@@ -118,6 +135,7 @@ impl TemporalFormat {
     pub(super) fn decode(self, text: &str) -> Option<Value<'static>> {
         match self {
             Self::Days => days(text).map(Value::Int32),
+            Self::ConnectDate => days(text).map(|days| Value::Date(i64::from(days) * MILLIS_PER_DAY)),
             Self::IsoDate => {
                 let mut iso = String::new();
                 write_date(&mut iso, i64::from(days(text)?));
@@ -128,7 +146,11 @@ impl TemporalFormat {
                 let micros = micros_of_clock(text).filter(|micros| *micros <= MICROS_PER_DAY)?;
                 time(if whole_millis { micros - micros % MICROS_PER_MILLI } else { micros }, unit)
             }
-            Self::TimeTz => parse_timetz(text).map(|micros| owned(iso_time(micros))),
+            Self::TimeTz { whole_seconds } => {
+                let micros = parse_timetz(text)?;
+                let fraction = if whole_seconds { micros % MICROS_PER_SECOND } else { 0 };
+                Some(owned(iso_time(micros - fraction)))
+            }
             Self::Timestamp(unit) => timestamp(parse_timestamp(text)?, unit),
             Self::TimestampTz { digits } => Some(match parse_timestamptz(text)? {
                 Moment::Infinity => Value::str("infinity"),
@@ -157,6 +179,7 @@ fn time(micros: i64, unit: Unit) -> Option<Value<'static>> {
         Unit::Micros => Value::Int64(micros),
         Unit::Nanos => Value::Int64(micros * 1000),
         Unit::Iso => owned(iso_time(micros % MICROS_PER_DAY)),
+        Unit::Connect => Value::Date(micros / MICROS_PER_MILLI),
     })
 }
 
@@ -170,9 +193,10 @@ fn timestamp(moment: Moment, unit: Unit) -> Option<Value<'static>> {
     };
     Some(match unit {
         Unit::Millis => Value::Int64(micros.div_euclid(MICROS_PER_MILLI)),
+        Unit::Connect => Value::Date(micros.div_euclid(MICROS_PER_MILLI)),
         Unit::Micros => Value::Int64(micros),
-        // Debezium's converter fails beyond the year 2262 and leaves null.
-        Unit::Nanos => micros.checked_mul(1000).map_or(Value::Null, Value::Int64),
+        // 64 bits of nanoseconds end in the year 2262.
+        Unit::Nanos => Value::Int64(micros.checked_mul(1000)?),
         Unit::Iso => {
             let mut iso = iso_date_and_clock(micros);
             write_micros(&mut iso, micros.rem_euclid(MICROS_PER_SECOND).unsigned_abs());

@@ -1,10 +1,14 @@
 //! Every type against what Debezium was seen to make of it: `tests/cases/columns.tsv`.
 
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
 use proptest::prelude::*;
 
 use super::*;
 use crate::connect::Value;
-use crate::connect::converter::{Converter, JsonConverter};
+use crate::connect::converter::avro::SchemaIds;
+use crate::connect::converter::{Converter, Destination, JsonConverter};
 use crate::pgoutput::ColumnValue;
 use crate::wal::Oid;
 
@@ -27,9 +31,12 @@ fn columns_become_what_debezium_makes_of_them() {
 fn defaults_stand_for_null_and_travel_with_the_schema() {
     let cases = [
         ("jsonb", "'{}'::jsonb", r#""{}""#),
-        ("text", "'it''s'::text", r#""it's""#),
+        ("text", "'it''s'::text", r#""it""#),
+        ("text", "'a\nb''cd'::text", r#""""#),
         ("varchar", "gen_name()", r#""""#),
         ("bool", "true", "true"),
+        ("bool", "(NOT true)", "false"),
+        ("text", "'a\nb'::text", "null"),
         ("int4", "nextval('outbox_id_seq'::regclass)", "0"),
         ("int8", "'-5'::bigint", "-5"),
         ("float8", "1.5", "1.5"),
@@ -37,6 +44,7 @@ fn defaults_stand_for_null_and_travel_with_the_schema() {
         ("timestamptz", "now()", r#""1970-01-01T00:00:00.000000Z""#),
         ("timestamp", "CURRENT_TIMESTAMP", "0"),
         ("mood", "'ok'::mood", r#""ok""#),
+        ("mood", "mood_of('x'::text)", "null"),
         ("bit", "B'1'::\"bit\"", "true"),
         ("numeric", "NULL::numeric", "null"),
         ("text", "NULL::text", "null"),
@@ -45,7 +53,7 @@ fn defaults_stand_for_null_and_travel_with_the_schema() {
     ];
     for (type_name, default, shown) in cases {
         let column = ColumnDescription { default: Some(default.to_owned()), ..column(type_name, -1) };
-        let codec = ColumnCodec::new(&column, &ColumnOptions::default()).unwrap();
+        let codec = ColumnCodec::new(&column, &ColumnOptions::default(), None).unwrap();
         let value = codec.decode(ColumnValue::Null).unwrap();
         let written = json(&codec, &value);
         assert!(written.ends_with(&format!("\"payload\":{shown}}}")), "{default}: {written}");
@@ -56,22 +64,51 @@ fn defaults_stand_for_null_and_travel_with_the_schema() {
 }
 
 #[test]
-fn what_debezium_leaves_out_has_no_codec() {
-    for type_name in ["line", "tsquery", "int4multirange", "interval[]", "money[]", "xml[]", "point[]"] {
-        assert!(ColumnCodec::new(&column(type_name, -1), &ColumnOptions::default()).is_err(), "{type_name}");
+fn a_default_number_takes_its_columns_scale() {
+    let options = parse_options("decimal.handling.mode=string");
+    for (default, shown) in
+        [("1.5", "\"1.50\""), ("'2'::numeric", "\"2.00\""), ("1.5::numeric(10,2)", "null")]
+    {
+        let column = ColumnDescription { default: Some(default.to_owned()), ..column("numeric", 655_366) };
+        let codec = ColumnCodec::new(&column, &options, None).unwrap();
+        let written = json(&codec, &codec.decode(ColumnValue::Null).unwrap());
+        assert!(written.ends_with(&format!("\"payload\":{shown}}}")), "{default}: {written}");
     }
 }
+
+#[test]
+fn what_debezium_leaves_out_has_no_codec() {
+    for type_name in ["line", "tsquery", "int4multirange", "interval[]", "money[]", "xml[]", "point[]"] {
+        assert!(
+            ColumnCodec::new(&column(type_name, -1), &ColumnOptions::default(), None).is_err(),
+            "{type_name}"
+        );
+    }
+}
+
+/// A codec for each type, modifier and set of options of the cases.
+static CODECS: LazyLock<Vec<ColumnCodec>> = LazyLock::new(|| {
+    let columns: BTreeSet<_> = CASES
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| {
+            let mut fields = line.split('\t');
+            (fields.next().unwrap(), fields.next().unwrap(), fields.nth(1).unwrap())
+        })
+        .collect();
+    let codec = |(name, modifier, options): (&str, &str, &str)| {
+        codec(name, modifier.parse().unwrap(), &parse_options(options))
+    };
+    columns.into_iter().map(codec).collect()
+});
 
 proptest! {
     #[test]
     fn any_bytes_are_decoded_or_refused(bytes: Vec<u8>, text in "[-0-9a-f:.,{}()\"\\\\ =>NULBCx]{0,24}") {
-        let types = CASES.lines().filter(|line| !line.starts_with('#')).map(|line| line.split('\t'));
-        for mut fields in types {
-            let (name, modifier) = (fields.next().unwrap(), fields.next().unwrap().parse().unwrap());
-            let codec = codec(name, modifier, &parse_options(fields.nth(1).unwrap()));
+        for codec in CODECS.iter() {
             for bytes in [bytes.as_slice(), text.as_bytes()] {
                 if let Ok(value) = codec.decode(ColumnValue::Text(bytes)) {
-                    let _written = json(&codec, &value);
+                    let _written = json(codec, &value);
                 }
             }
         }
@@ -79,7 +116,7 @@ proptest! {
 }
 
 fn codec(type_name: &str, modifier: i32, options: &ColumnOptions) -> ColumnCodec {
-    ColumnCodec::new(&column(type_name, modifier), options).expect(type_name)
+    ColumnCodec::new(&column(type_name, modifier), options, None).expect(type_name)
 }
 
 fn column(type_name: &str, modifier: i32) -> ColumnDescription {
@@ -124,7 +161,9 @@ fn parse_options(options: &str) -> ColumnOptions {
 fn json(codec: &ColumnCodec, value: &Value<'_>) -> String {
     let mut scratch = Vec::new();
     let converter = Converter::Json(JsonConverter::default());
-    let encoded = converter.convert(Some(codec.schema()), value, &mut scratch).unwrap();
+    let schemas = &mut SchemaIds::default();
+    let mut into = Destination { scratch: &mut scratch, topic: "", schemas };
+    let encoded = converter.convert(Some(codec.schema()), value, &mut into).unwrap();
     String::from_utf8(encoded.resolve(&scratch).unwrap().to_vec()).unwrap()
 }
 

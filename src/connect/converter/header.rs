@@ -4,6 +4,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::binary::text_as_it_is;
 use super::string::{joined, write_scalar};
 use super::{Encoded, appended};
+use crate::connect::java_date;
 use crate::connect::{Kind, Schema, Value};
 
 /// `SimpleHeaderConverter`: `Values.convertToString`.
@@ -21,6 +22,7 @@ fn write(out: &mut Vec<u8>, schema: Option<&Schema>, value: &Value<'_>) {
     let kind = schema.map(|schema| &schema.kind);
     match value {
         Value::Str(text) => write_quoted(out, text),
+        Value::Date(millis) => java_date::write_header(out, *millis),
         Value::Bytes(bytes) => write_quoted(out, &STANDARD.encode(bytes)),
         Value::Array(items) => {
             let element = match kind {

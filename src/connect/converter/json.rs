@@ -9,6 +9,9 @@ use super::string::write_scalar;
 use super::{ConvertError, Encoded};
 use crate::connect::{Field, Kind, Schema, Value};
 
+const CONNECT_DATE: &str = "org.apache.kafka.connect.data.Date";
+const MILLIS_PER_DAY: i64 = 86_400_000;
+
 /// `JsonConverter`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JsonConverter {
@@ -79,6 +82,7 @@ impl JsonConverter {
                 DecimalFormat::Base64 => write_quoted(out, &STANDARD.encode(decimal.unscaled_bytes())),
                 DecimalFormat::Numeric => write_scalar(out, value),
             },
+            Value::Date(millis) => write_date(out, schema, *millis),
             Value::Float32(number) if !number.is_finite() => quoted_scalar(out, value),
             Value::Float64(number) if !number.is_finite() => quoted_scalar(out, value),
             Value::Array(items) => return self.write_array(out, schema, items),
@@ -170,6 +174,12 @@ pub(super) fn write_default(out: &mut Vec<u8>, schema: &Schema, default: &Value<
         out.truncate(start);
         out.extend(b"null");
     }
+}
+
+/// Connect's `Date` counts days, its `Time` and `Timestamp` milliseconds.
+fn write_date(out: &mut Vec<u8>, schema: Option<&Schema>, millis: i64) {
+    let is_date = schema.and_then(Schema::name) == Some(CONNECT_DATE);
+    let _infallible = write!(out, "{}", if is_date { millis.div_euclid(MILLIS_PER_DAY) } else { millis });
 }
 
 fn comma(out: &mut Vec<u8>, index: usize) {

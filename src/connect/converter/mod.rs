@@ -1,5 +1,6 @@
 //! Kafka's converters: Connect values into bytes, as the class of that name writes them.
 
+pub mod avro;
 mod binary;
 mod header;
 mod json;
@@ -16,6 +17,7 @@ pub use json::{DecimalFormat, JsonConverter};
 pub use options::Converters;
 
 use super::{Kind, Schema, Value};
+use avro::{AvroConverter, AvroSchemaError, Registration, SchemaIds};
 
 /// A converter, with its configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +33,8 @@ pub enum Converter {
     Json(JsonConverter),
     /// `org.apache.kafka.connect.converters.ByteArrayConverter`
     ByteArray,
+    /// `io.confluent.connect.avro.AvroConverter` or Apicurio's
+    Avro(AvroConverter),
     /// `io.debezium.converters.BinaryDataConverter`, with the converter for what is not binary.
     BinaryData(Option<Box<Self>>),
 }
@@ -44,6 +48,17 @@ pub enum Encoded<'a> {
     Borrowed(&'a [u8]),
     /// In the scratch space.
     Scratch(Range<usize>),
+}
+
+/// What a conversion writes to, and where the record goes.
+#[derive(Debug)]
+pub struct Destination<'d> {
+    /// The scratch space; what is written is appended.
+    pub scratch: &'d mut Vec<u8>,
+    /// The record's topic: schemas are registered for it.
+    pub topic: &'d str,
+    /// The ids of the schemas that are registered.
+    pub schemas: &'d mut SchemaIds,
 }
 
 /// A schema that a converter cannot write.
@@ -65,6 +80,12 @@ pub enum ConvertError {
     /// Null where the schema requires a value.
     #[error("a required value is null and has no default")]
     RequiredNull,
+    /// Avro cannot have the value's schema.
+    #[error(transparent)]
+    Schema(#[from] AvroSchemaError),
+    /// The id of the value's schema is not known yet. It is to be asked for; then the row is converted again.
+    #[error("the schema of subject {} is not registered yet", .0.subject)]
+    Unregistered(Box<Registration>),
 }
 
 impl Converter {
@@ -78,30 +99,34 @@ impl Converter {
             Self::ByteArray | Self::BinaryData(None) if schema.kind != Kind::Bytes => {
                 Err(UnsupportedSchema { converter: self.name(), schema: schema.kind.to_string() })
             }
+            Self::Avro(converter) => converter.accepts(schema),
             Self::BinaryData(Some(delegate)) if schema.kind != Kind::Bytes => delegate.accepts(schema),
             Self::ByteArray | Self::BinaryData(_) => Ok(()),
         }
     }
 
-    /// Converts a value. Text and bytes that are written as they are stay where they are; all else is appended to
-    /// `scratch`. Without a schema the value is text or null.
+    /// Converts a value. Text and bytes that are written as they are stay where they are; all else is appended to the
+    /// scratch space. Without a schema the value is text or null.
     ///
     /// # Errors
-    /// When the converter does not take the value.
+    /// When the converter does not take the value, or first needs the id of its schema.
     pub fn convert<'a>(
         &self,
         schema: Option<&Schema>,
         value: &Value<'a>,
-        scratch: &mut Vec<u8>,
+        into: &mut Destination<'_>,
     ) -> Result<Encoded<'a>, ConvertError> {
         match self {
-            Self::PayloadBytes => binary::payload_bytes(schema, value, scratch),
-            Self::String => Ok(string::convert(schema, value, scratch)),
-            Self::SimpleHeader => Ok(header::convert(schema, value, scratch)),
-            Self::Json(converter) => converter.convert(schema, value, scratch),
-            Self::ByteArray => Ok(binary::bytes(self.name(), schema, value, scratch)?),
-            Self::BinaryData(Some(delegate)) if !is_bytes(schema) => delegate.convert(schema, value, scratch),
-            Self::BinaryData(_) => Ok(binary::bytes(self.name(), schema, value, scratch)?),
+            Self::PayloadBytes => binary::payload_bytes(schema, value, into.scratch),
+            Self::String => Ok(string::convert(schema, value, into.scratch)),
+            Self::SimpleHeader => Ok(header::convert(schema, value, into.scratch)),
+            Self::Json(converter) => converter.convert(schema, value, into.scratch),
+            Self::Avro(converter) => converter.convert(schema, value, into),
+            Self::ByteArray => Ok(binary::bytes(self.name(), schema, value, into.scratch)?),
+            Self::BinaryData(Some(delegate)) if !is_binary(schema, value) => {
+                delegate.convert(schema, value, into)
+            }
+            Self::BinaryData(_) => Ok(binary::bytes(self.name(), schema, value, into.scratch)?),
         }
     }
 
@@ -110,8 +135,19 @@ impl Converter {
     pub fn writes_schemas(&self) -> bool {
         match self {
             Self::Json(converter) => converter.schemas,
+            Self::Avro(_) => true,
             Self::BinaryData(Some(delegate)) => delegate.writes_schemas(),
             _ => false,
+        }
+    }
+
+    /// The converter that needs a schema registry, when this is one or delegates to one.
+    #[must_use]
+    pub fn avro(&self) -> Option<&AvroConverter> {
+        match self {
+            Self::Avro(converter) => Some(converter),
+            Self::BinaryData(Some(delegate)) => delegate.avro(),
+            _ => None,
         }
     }
 
@@ -123,14 +159,18 @@ impl Converter {
             Self::String => "StringConverter",
             Self::SimpleHeader => "SimpleHeaderConverter",
             Self::Json(_) => "JsonConverter",
+            Self::Avro(_) => "AvroConverter",
             Self::ByteArray => "ByteArrayConverter",
             Self::BinaryData(_) => "BinaryDataConverter",
         }
     }
 }
 
-fn is_bytes(schema: Option<&Schema>) -> bool {
-    schema.is_none_or(|schema| schema.kind == Kind::Bytes)
+fn is_binary(schema: Option<&Schema>, value: &Value<'_>) -> bool {
+    match schema {
+        Some(schema) => schema.kind == Kind::Bytes,
+        None => matches!(value, Value::Bytes(_) | Value::Null),
+    }
 }
 
 impl<'a> Encoded<'a> {

@@ -1,4 +1,5 @@
 use super::Converter;
+use super::avro::AvroConverter;
 use super::json::{DecimalFormat, JsonConverter};
 use crate::connect::OptionError;
 use crate::connect::option::{Lookup, boolean, one_of};
@@ -47,6 +48,7 @@ fn converter(lookup: Lookup<'_>, key: &str) -> Result<Option<Converter>, OptionE
         "StringConverter" => string(lookup, key)?,
         "SimpleHeaderConverter" => Converter::SimpleHeader,
         "JsonConverter" => Converter::Json(json(lookup, key)?),
+        "AvroConverter" => Converter::Avro(AvroConverter::parse(lookup, key, &class)?),
         "ByteArrayConverter" => Converter::ByteArray,
         "BinaryDataConverter" | "ByteBufferConverter" => {
             Converter::BinaryData(converter(lookup, &format!("{key}.{BINARY_DELEGATE}"))?.map(Box::new))
@@ -78,8 +80,8 @@ fn json(lookup: Lookup<'_>, key: &str) -> Result<JsonConverter, OptionError> {
 }
 
 fn unknown_class(key: &str, class: &str) -> OptionError {
-    let reason = "no such converter here; there are StringConverter, JsonConverter, ByteArrayConverter, \
-                  BinaryDataConverter and SimpleHeaderConverter";
+    let reason = "no such converter here; there are StringConverter, JsonConverter, AvroConverter, \
+                  ByteArrayConverter, BinaryDataConverter and SimpleHeaderConverter";
     OptionError::new(key, class, reason)
 }
 
@@ -137,7 +139,10 @@ mod tests {
     #[test]
     fn what_is_not_known_is_refused() {
         let cases: &[(&[(&str, &str)], &str)] = &[
-            (&[("key.converter", "io.confluent.connect.avro.AvroConverter")], "no such converter here"),
+            (
+                &[("key.converter", "io.confluent.connect.protobuf.ProtobufConverter")],
+                "no such converter here",
+            ),
             (
                 &[
                     ("key.converter", "org.apache.kafka.connect.storage.StringConverter"),
@@ -145,6 +150,7 @@ mod tests {
                 ],
                 "only UTF-8",
             ),
+            (&[("header.converter", "io.confluent.connect.avro.AvroConverter")], "keys and values only"),
             (
                 &[("value.converter", "JsonConverter"), ("value.converter.schemas.enable", "no")],
                 "true or false",

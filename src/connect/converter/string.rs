@@ -2,6 +2,7 @@ use std::io::Write as _;
 
 use super::binary::text_as_it_is;
 use super::{Encoded, appended};
+use crate::connect::java_date;
 use crate::connect::java_float::{write_f32, write_f64};
 use crate::connect::{Kind, Schema, Value};
 
@@ -18,6 +19,7 @@ fn write(out: &mut Vec<u8>, schema: Option<&Schema>, value: &Value<'_>) {
     let kind = schema.map(|schema| &schema.kind);
     match value {
         Value::Str(text) => out.extend_from_slice(text.as_bytes()),
+        Value::Date(millis) => java_date::write_string(out, *millis),
         // A `ByteBuffer` prints its position and size only; this is what Debezium's users get.
         Value::Bytes(bytes) => {
             let length = bytes.len();
@@ -60,7 +62,7 @@ pub(super) fn write_scalar(out: &mut Vec<u8>, value: &Value<'_>) {
         Value::Int16(value) => write!(out, "{value}"),
         Value::Int32(value) => write!(out, "{value}"),
         Value::Int64(value) => write!(out, "{value}"),
-        Value::Digits(digits) => out.write_all(digits.as_bytes()),
+        Value::Json(text) => out.write_all(text.as_bytes()),
         Value::Decimal(value) => write!(out, "{value}"),
         Value::Float32(value) => {
             let mut text = String::new();
@@ -72,7 +74,12 @@ pub(super) fn write_scalar(out: &mut Vec<u8>, value: &Value<'_>) {
             write_f64(&mut text, *value);
             out.write_all(text.as_bytes())
         }
-        Value::Str(_) | Value::Bytes(_) | Value::Array(_) | Value::Map(_) | Value::Struct(_) => Ok(()),
+        Value::Str(_)
+        | Value::Date(_)
+        | Value::Bytes(_)
+        | Value::Array(_)
+        | Value::Map(_)
+        | Value::Struct(_) => Ok(()),
     };
 }
 

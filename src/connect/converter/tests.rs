@@ -11,7 +11,8 @@ fn written(
     value: &Value<'_>,
 ) -> Result<Option<String>, ConvertError> {
     let mut scratch = b"before".to_vec();
-    let encoded = converter.convert(Some(schema), value, &mut scratch)?;
+    let mut into = Destination { scratch: &mut scratch, topic: "orders", schemas: &mut SchemaIds::default() };
+    let encoded = converter.convert(Some(schema), value, &mut into)?;
     Ok(encoded.resolve(&scratch).map(|bytes| String::from_utf8(bytes.to_vec()).unwrap()))
 }
 

@@ -3,21 +3,29 @@
 mod schema;
 mod value;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::connect::option::{Lookup, boolean, one_of};
-use crate::connect::{OptionError, Schema, Value};
+use crate::connect::{NameAdjustment, OptionError, Schema, Value};
+
+pub(super) const LOSSLESS: &str = "table.expand.json.lossless";
 
 /// `table.expand.json.payload=true`: JSON text becomes a Connect structure (Debezium's `JsonSchemaData`).
 ///
 /// Where Debezium's structure would lose data or would not fit its own schema (numbers beyond 64 bits, arrays at the
-/// top, objects of an array that differ inside), the data is kept here.
+/// top, objects of an array that differ inside, members whose field has another name), the data is kept here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JsonExpansion {
     /// `table.json.payload.null.behavior` (ignore)
     pub null: NullBehavior,
     /// `table.json.payload.empty.array.behavior` (ignore)
     pub empty_array: EmptyArrayBehavior,
+    /// `table.expand.json.lossless` (false), ours: the JSON is written as it stands in the row, with every digit, null and
+    /// empty array. It has no structure then, and so no schema.
+    pub lossless: bool,
+    /// The transform's own `field.name.adjustment.mode` (none): how members become fields.
+    pub names: NameAdjustment,
 }
 
 /// `table.json.payload.null.behavior`
@@ -38,11 +46,21 @@ pub enum EmptyArrayBehavior {
     OptionalString,
 }
 
+/// A payload as it is converted.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Shaped<'a> {
+    /// `None` where Debezium loses it.
+    pub(super) schema: Option<Arc<Schema>>,
+    pub(super) value: Value<'a>,
+}
+
 /// What became of a payload's text.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Expanded {
     /// A structure.
     Structure { schema: Arc<Schema>, value: Value<'static> },
+    /// The JSON itself, without what follows it.
+    Verbatim { length: usize },
     /// `[]`, of which no schema can be told; the text stays.
     EmptyArray,
     /// Nothing: it is not an object or an array, or one that no schema describes. The text stays.
@@ -59,16 +77,28 @@ impl JsonExpansion {
         let key = "table.json.payload.empty.array.behavior";
         let empty_array = one_of(lookup, key, &arrays, EmptyArrayBehavior::Ignore)?;
         let on = boolean(lookup, "table.expand.json.payload", false)?;
-        Ok(on.then_some(Self { null, empty_array }))
+        let lossless = boolean(lookup, LOSSLESS, false)?;
+        if lossless && !on {
+            return Err(OptionError::new(
+                LOSSLESS,
+                "true",
+                "table.expand.json.payload=true must be set with it",
+            ));
+        }
+        let names = NameAdjustment::parse(lookup, "field.name.adjustment.mode")?;
+        Ok(on.then_some(Self { null, empty_array, lossless, names }))
     }
 
-    /// Expands the text of a column. What follows the first JSON value is ignored, as Jackson ignores it.
+    /// Expands the text of a column or field. What follows the first JSON value is ignored, as Jackson ignores it.
     pub(super) fn expand(self, column: &str, text: &str) -> Expanded {
         if !text.starts_with(['{', '[']) {
             return Expanded::Not;
         }
         let mut documents = serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>();
         let Some(Ok(document)) = documents.next() else { return Expanded::Not };
+        if self.lossless {
+            return Expanded::Verbatim { length: documents.byte_offset() };
+        }
         let Ok(schema) = schema::infer(self, Some(column), &document) else { return Expanded::Not };
         let Some(schema) = schema else { return Expanded::EmptyArray };
         match value::fit(self, &document, &schema) {
@@ -76,4 +106,59 @@ impl JsonExpansion {
             Err(value::Misfit) => Expanded::Not,
         }
     }
+}
+
+impl<'a> Shaped<'a> {
+    /// Expands a payload that is text, where expansion is on; all else stays. Where Debezium's structure does not fit its
+    /// own schema, converters that look at the schema fail there; those that `ignore_schemas` get the text.
+    pub(super) fn new(
+        expansion: Option<JsonExpansion>,
+        name: &str,
+        schema: &Arc<Schema>,
+        payload: Value<'a>,
+        enveloped: bool,
+        ignore_schemas: bool,
+    ) -> Self {
+        let (Some(expansion), Value::Str(text)) = (expansion, &payload) else {
+            return Self { schema: Some(Arc::clone(schema)), value: payload };
+        };
+        match expansion.expand(name, text) {
+            Expanded::Structure { value, .. }
+                if ignore_schemas && !enveloped && is_beyond_debezium(&value) =>
+            {
+                Self { schema: Some(Arc::clone(schema)), value: payload }
+            }
+            Expanded::Structure { schema, value } => Self { schema: Some(schema), value },
+            Expanded::Verbatim { length } => {
+                let json = Cow::Owned(text.get(..length).unwrap_or(text).to_owned());
+                Self { schema: Some(Arc::clone(schema)), value: Value::Json(json) }
+            }
+            // Debezium loses the schema here.
+            Expanded::EmptyArray if !enveloped => Self { schema: None, value: payload },
+            Expanded::EmptyArray | Expanded::Not => Self { schema: Some(Arc::clone(schema)), value: payload },
+        }
+    }
+}
+
+/// Whether Debezium's expansion loses its way: a list at the top, a number that no Connect type holds.
+fn is_beyond_debezium(value: &Value<'_>) -> bool {
+    matches!(value, Value::Array(_)) || holds_digits(value)
+}
+
+fn holds_digits(value: &Value<'_>) -> bool {
+    match value {
+        Value::Json(_) => true,
+        Value::Array(items) | Value::Struct(items) => items.iter().any(holds_digits),
+        _ => false,
+    }
+}
+
+/// The structure of a JSON document that is no column's: its outermost struct has no name.
+pub(super) fn structure(
+    expansion: JsonExpansion,
+    document: &serde_json::Value,
+) -> Option<(Schema, Value<'static>)> {
+    let schema = schema::infer(expansion, None, document).ok().flatten()?;
+    let value = value::fit(expansion, document, &schema).ok()?;
+    Some((schema, value))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use super::{EmptyArrayBehavior, JsonExpansion, NullBehavior};
-use crate::connect::{Field, Kind, Schema};
+use crate::connect::{Field, Kind, NameAdjustment, Schema};
 
 /// JSON that no schema describes: an array of different things, an empty field name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +27,14 @@ pub(super) fn infer(
                 if name.is_empty() {
                     return Err(Undescribable);
                 }
-                let path = key.map_or_else(|| name.clone(), |key| format!("{key}.{name}"));
+                let name = expansion.names.field_name(name);
+                let path = key.map_or_else(|| name.to_string(), |key| format!("{key}.{name}"));
                 if let Some(schema) = infer(expansion, Some(&path), member)? {
+                    let renames = expansion.names != NameAdjustment::None;
+                    // Two members may have come to one name.
+                    if renames && fields.iter().any(|field: &Field| field.name == name) {
+                        return Err(Undescribable);
+                    }
                     fields.push(Field::new(name, Arc::new(schema)));
                 }
             }

@@ -4,7 +4,7 @@ use serde_json::{Map, Number, Value as Json};
 
 use super::JsonExpansion;
 use super::schema::{infer, number_kind};
-use crate::connect::{Field, Kind, Schema, Value};
+use crate::connect::{Field, Kind, NameAdjustment, Schema, Value};
 
 /// Data that its schema does not hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,14 +31,23 @@ fn fit_struct(
     members: &Map<String, Json>,
     fields: &[Field],
 ) -> Result<Value<'static>, Misfit> {
-    let has_field = |name: &str| fields.iter().any(|field| field.name == name);
+    let has_field = |name: &str| {
+        let name = expansion.names.field_name(name);
+        fields.iter().any(|field| field.name == name)
+    };
     for (name, member) in members.iter().filter(|(name, _)| !has_field(name)) {
         // Left out on purpose, or lost because another element's schema stands for all?
         if !matches!(infer(expansion, Some(name), member), Ok(None)) {
             return Err(Misfit);
         }
     }
-    let fitted = fields.iter().map(|field| match members.get(&field.name) {
+    let member_of = |field: &Field| match expansion.names {
+        NameAdjustment::None => members.get(&field.name),
+        names => {
+            members.iter().find(|(name, _)| names.field_name(name) == field.name).map(|(_, member)| member)
+        }
+    };
+    let fitted = fields.iter().map(|field| match member_of(field) {
         Some(member) => fit(expansion, member, &field.schema),
         None => Ok(Value::Null),
     });
@@ -47,7 +56,7 @@ fn fit_struct(
 
 /// Integers beyond 64 bits and numbers beyond a double keep their digits, all others become what Java has for them.
 fn fit_number(number: &Number) -> Result<Value<'static>, Misfit> {
-    let digits = || Value::Digits(Cow::Owned(number.to_string()));
+    let digits = || Value::Json(Cow::Owned(number.to_string()));
     match number.as_i64() {
         Some(integer) => Ok(i32::try_from(integer).map_or(Value::Int64(integer), Value::Int32)),
         None if !number.to_string().contains(['.', 'e', 'E']) => Ok(digits()),

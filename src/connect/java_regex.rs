@@ -3,11 +3,16 @@
 use fancy_regex::{Error, Regex};
 
 /// Compiles an expression twice: as it is, and so that it must match a whole text.
-pub(super) fn compile(java: &str) -> Result<(Regex, Regex), Box<Error>> {
+pub(crate) fn compile(java: &str) -> Result<(Regex, Regex), Box<Error>> {
     let pattern = translate(java);
     let find = Regex::new(&pattern)?;
     let whole = Regex::new(&format!("\\A(?:{pattern})\\z"))?;
     Ok((find, whole))
+}
+
+/// Compiles an expression that must match a whole text, in any case.
+pub(super) fn compile_ignoring_case(java: &str) -> Result<Regex, Box<Error>> {
+    Ok(Regex::new(&format!("(?i)\\A(?:{})\\z", translate(java)))?)
 }
 
 /// Java's `\d`, `\w` and `\s` are ASCII, its `.` leaves more line ends out, and it quotes with `\Q…\E`.

@@ -1,0 +1,121 @@
+//! Avro's binary encoding of Connect values: <https://avro.apache.org/docs/1.12.0/specification/#binary-encoding>.
+
+use super::{ConvertError, UnsupportedSchema};
+use crate::connect::{Kind, Schema, Value};
+
+/// The fields of `Anything` before and behind the one for text, each of them null.
+const ANYTHING_BEFORE_TEXT: [u8; 6] = [0; 6];
+const ANYTHING_AFTER_TEXT: [u8; 2] = [0; 2];
+
+/// Appends a value of this schema.
+pub(super) fn write(out: &mut Vec<u8>, schema: &Schema, value: &Value<'_>) -> Result<(), ConvertError> {
+    if schema.optional {
+        // Which branch of the union it is.
+        write_long(out, i64::from(value.is_null() != null_is_first(schema)));
+    }
+    write_branch(out, schema, value)
+}
+
+/// Appends a value without telling which branch of a union it is.
+pub(super) fn write_branch(
+    out: &mut Vec<u8>,
+    schema: &Schema,
+    value: &Value<'_>,
+) -> Result<(), ConvertError> {
+    match (&schema.kind, value) {
+        (_, Value::Null) if schema.optional => {}
+        (_, Value::Null) => return Err(ConvertError::RequiredNull),
+        (Kind::Boolean, Value::Bool(flag)) => out.push(u8::from(*flag)),
+        (Kind::Int16, Value::Int16(number)) => write_long(out, i64::from(*number)),
+        (Kind::Int32, Value::Int32(number)) => write_long(out, i64::from(*number)),
+        (Kind::Int64, Value::Int64(number)) => write_long(out, *number),
+        (Kind::Float32, Value::Float32(number)) => out.extend(number.to_le_bytes()),
+        (Kind::Float64, Value::Float64(number)) => out.extend(number.to_le_bytes()),
+        (Kind::Float64, Value::Json(digits)) => {
+            let nearest: f64 = digits.parse().map_err(|_| unsupported(&schema.kind))?;
+            out.extend(nearest.to_le_bytes());
+        }
+        (Kind::String, Value::Str(text)) => write_bytes(out, text.as_bytes()),
+        (Kind::Bytes, Value::Bytes(bytes)) => write_bytes(out, bytes),
+        (Kind::Bytes, Value::Decimal(number)) => write_bytes(out, &number.unscaled_bytes()),
+        (Kind::Array(element), Value::Array(items)) => {
+            write_block(out, items, |out, item| write(out, element, item))?;
+        }
+        (Kind::Map(_, values), Value::Map(entries)) => write_block(out, entries, |out, (key, value)| {
+            let Value::Str(key) = key else { return Err(unsupported(&schema.kind)) };
+            write_bytes(out, key.as_bytes());
+            write(out, values, value)
+        })?,
+        (Kind::Struct(fields), Value::Struct(values)) if fields.len() == values.len() => {
+            for (field, value) in fields.iter().zip(values) {
+                // `Struct.get` gives the default for null.
+                let default = field.schema.default.as_ref().filter(|_| value.is_null());
+                write(out, &field.schema, default.unwrap_or(value))?;
+            }
+        }
+        (kind, _) => return Err(unsupported(kind)),
+    }
+    Ok(())
+}
+
+/// Appends bytes without their length.
+pub(super) fn write_bare(out: &mut Vec<u8>, value: &Value<'_>) -> Result<(), ConvertError> {
+    match value {
+        Value::Bytes(bytes) => out.extend_from_slice(bytes),
+        Value::Decimal(number) => out.extend(number.unscaled_bytes()),
+        _ => return Err(unsupported(&Kind::Bytes)),
+    }
+    Ok(())
+}
+
+/// Appends text that has no schema, as a record of `Anything`.
+pub(super) fn write_without_schema(out: &mut Vec<u8>, value: &Value<'_>) -> Result<(), ConvertError> {
+    let Value::Str(text) = value else { return Err(unsupported(&Kind::String)) };
+    out.extend(ANYTHING_BEFORE_TEXT);
+    write_long(out, 1);
+    write_bytes(out, text.as_bytes());
+    out.extend(ANYTHING_AFTER_TEXT);
+    Ok(())
+}
+
+/// The union of an optional schema begins with the type of the default, if there is one; a struct's begins with null.
+pub(super) const fn null_is_first(schema: &Schema) -> bool {
+    schema.default.is_none() || matches!(schema.kind, Kind::Struct(_))
+}
+
+/// One block with everything, then the empty one that ends it.
+fn write_block<T>(
+    out: &mut Vec<u8>,
+    items: &[T],
+    write_item: impl Fn(&mut Vec<u8>, &T) -> Result<(), ConvertError>,
+) -> Result<(), ConvertError> {
+    if !items.is_empty() {
+        write_length(out, items.len());
+        items.iter().try_for_each(|item| write_item(out, item))?;
+    }
+    write_long(out, 0);
+    Ok(())
+}
+
+fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    write_length(out, bytes.len());
+    out.extend_from_slice(bytes);
+}
+
+fn write_length(out: &mut Vec<u8>, length: usize) {
+    write_long(out, i64::try_from(length).unwrap_or(i64::MAX));
+}
+
+/// Zigzag, then seven bits a byte, the lowest first.
+fn write_long(out: &mut Vec<u8>, number: i64) {
+    let mut rest = ((number << 1) ^ (number >> 63)).cast_unsigned();
+    while rest > 0x7F {
+        out.push(u8::try_from(rest & 0x7F).unwrap_or_default() | 0x80);
+        rest >>= 7;
+    }
+    out.push(u8::try_from(rest).unwrap_or_default());
+}
+
+fn unsupported(kind: &Kind) -> ConvertError {
+    UnsupportedSchema { converter: "AvroConverter", schema: kind.to_string() }.into()
+}

@@ -1,0 +1,164 @@
+use std::collections::HashMap;
+
+use crate::connect::Schema;
+
+/// The number that the registry gave a schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SchemaId(pub u32);
+
+/// The part of a record that a schema is of. Each has a converter, and so a registry, of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The key.
+    Key,
+    /// The value.
+    Value,
+}
+
+impl Side {
+    /// The option that names the converter of this part.
+    #[must_use]
+    pub const fn option(self) -> &'static str {
+        match self {
+            Self::Key => "key.converter",
+            Self::Value => "value.converter",
+        }
+    }
+}
+
+/// A schema whose id must be asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Registration {
+    /// Key or value.
+    pub side: Side,
+    /// The record's topic.
+    pub topic: String,
+    /// The subject under which the registry keeps the schema.
+    pub subject: String,
+    /// The Avro schema, as Java's `Schema.toString()` writes it: registries compare texts.
+    pub text: String,
+    /// The Connect schema that it was made of; `None` is a value without one.
+    pub schema: Option<Schema>,
+    /// `schemas.cache.config`: how many ids are remembered.
+    pub ids_max: usize,
+}
+
+// Never compared where it matters: only tests look whether two errors are the same.
+impl Eq for Registration {}
+
+/// The ids that are known.
+#[derive(Debug, Default)]
+pub struct SchemaIds {
+    keys: Known,
+    values: Known,
+}
+
+/// By topic, the schema that was used last first: a topic has few schemas, and most rows have the last row's.
+#[derive(Debug, Default)]
+struct Known {
+    topics: HashMap<String, Vec<Entry>>,
+    count: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    schema: Option<Schema>,
+    text: String,
+    id: SchemaId,
+}
+
+impl SchemaIds {
+    /// Remembers an id. When there are too many, all are forgotten and asked for again.
+    pub fn learn(&mut self, registration: Registration, id: SchemaId) {
+        let Registration { side, topic, text, schema, ids_max, .. } = registration;
+        let known = self.side(side);
+        if known.count >= ids_max {
+            *known = Known::default();
+        }
+        known.count = known.count.saturating_add(1);
+        known.topics.entry(topic).or_default().insert(0, Entry { schema, text, id });
+    }
+
+    /// The id of a schema.
+    pub(super) fn find(&mut self, side: Side, topic: &str, schema: Option<&Schema>) -> Option<SchemaId> {
+        self.side(side).find(topic, |entry| entry.schema.as_ref() == schema)
+    }
+
+    /// The id of a schema, by its text.
+    pub(super) fn find_text(&mut self, side: Side, topic: &str, text: &str) -> Option<SchemaId> {
+        self.side(side).find(topic, |entry| entry.text == text)
+    }
+
+    const fn side(&mut self, side: Side) -> &mut Known {
+        match side {
+            Side::Key => &mut self.keys,
+            Side::Value => &mut self.values,
+        }
+    }
+}
+
+impl Known {
+    fn find(&mut self, topic: &str, is_meant: impl Fn(&Entry) -> bool) -> Option<SchemaId> {
+        let entries = self.topics.get_mut(topic)?;
+        let at = entries.iter().position(is_meant)?;
+        entries.get_mut(..=at)?.rotate_right(1);
+        entries.first().map(|entry| entry.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connect::{Kind, Value};
+
+    fn registration(side: Side, topic: &str, schema: Schema, ids_max: usize) -> Registration {
+        let text = format!("{schema:?}");
+        Registration {
+            side,
+            topic: topic.into(),
+            subject: format!("{topic}-x"),
+            text,
+            schema: Some(schema),
+            ids_max,
+        }
+    }
+
+    #[test]
+    fn ids_are_found_by_side_topic_and_schema() {
+        let (string, int) = (Schema::new(Kind::String), Schema::new(Kind::Int32));
+        let mut ids = SchemaIds::default();
+        let cases =
+            [(Side::Key, "a", &string, 1), (Side::Value, "a", &string, 2), (Side::Value, "a", &int, 3)];
+        for (side, topic, schema, id) in cases {
+            assert_eq!(ids.find(side, topic, Some(schema)), None);
+            ids.learn(registration(side, topic, schema.clone(), 10), SchemaId(id));
+        }
+        for (side, topic, schema, id) in cases {
+            assert_eq!(ids.find(side, topic, Some(schema)), Some(SchemaId(id)));
+        }
+        assert_eq!(ids.find(Side::Value, "b", Some(&string)), None);
+    }
+
+    #[test]
+    fn a_schema_that_equals_none_is_found_by_its_text() {
+        let mut schema = Schema::new(Kind::Float64);
+        schema.default = Some(Value::Float64(f64::NAN));
+        let registration = registration(Side::Value, "a", schema.clone(), 10);
+        let text = registration.text.clone();
+        let mut ids = SchemaIds::default();
+        ids.learn(registration, SchemaId(7));
+        assert_eq!(ids.find(Side::Value, "a", Some(&schema)), None);
+        assert_eq!(ids.find_text(Side::Value, "a", &text), Some(SchemaId(7)));
+    }
+
+    #[test]
+    fn no_more_is_remembered_than_allowed() {
+        let mut ids = SchemaIds::default();
+        for version in 0..100 {
+            let mut schema = Schema::new(Kind::String);
+            schema.version = Some(version);
+            ids.learn(registration(Side::Value, "a", schema, 3), SchemaId(1));
+            assert!(ids.values.topics.values().map(Vec::len).sum::<usize>() <= 3);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+use fancy_regex::Regex;
+
+use super::{OptionError, java_regex};
+
+/// One of Debezium's lists of regular expressions for names: of tables, columns, message prefixes. Each must match the
+/// whole of a name, and ignores case.
+#[derive(Debug, Clone, Default)]
+pub struct NamePatterns(Vec<Regex>);
+
+impl NamePatterns {
+    /// Compiles the expressions of an option.
+    ///
+    /// # Errors
+    /// When one is no regular expression.
+    pub fn new(key: &str, patterns: &[String]) -> Result<Self, OptionError> {
+        let compile = |pattern: &String| {
+            java_regex::compile_ignoring_case(pattern).map_err(|error| {
+                OptionError::new(key, pattern, format!("{pattern:?} is no regular expression: {error}"))
+            })
+        };
+        patterns.iter().map(compile).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether one of them matches. One that gives up (too much backtracking) does not.
+    #[must_use]
+    pub fn matches(&self, name: &str) -> bool {
+        self.0.iter().any(|pattern| pattern.is_match(name).unwrap_or(false))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_javas_match_the_whole_name_and_ignore_case() {
+        let cases = [
+            ("public.outbox", "public.outbox", true),
+            ("public.outbox", "public.outbox_old", false),
+            ("public.outbox", "xpublic.outbox", false),
+            (r"public\.outbox.*", "public.outbox_old", true),
+            ("PUBLIC.OutBox", "public.outbox", true),
+            ("public.Out Box", "public.Out Box", true),
+            ("public.(?!audit).*", "public.outbox", true),
+            ("public.(?!audit).*", "public.audit", false),
+            ("a|ab", "ab", true),
+            (r"\Qpublic.out(box\E", "public.out(box", true),
+            (r"\Qpublic.outbox\E", "public_outbox", false),
+            (r"s\d", "s٣", false),
+        ];
+        for (pattern, name, expected) in cases {
+            let patterns = NamePatterns::new("k", &[pattern.to_owned()]).unwrap();
+            assert_eq!(patterns.matches(name), expected, "{pattern} {name}");
+        }
+        assert!(!NamePatterns::default().matches(""));
+        let error = NamePatterns::new("k", &["(".to_owned()]).unwrap_err();
+        assert!(error.key == "k" && error.reason.contains("no regular expression"), "{error}");
+    }
+}

@@ -1,0 +1,84 @@
+use crate::connect::converter::ConvertError;
+use crate::error::{Class, Diagnose, Exit};
+use crate::outbox::TopicProblem;
+
+/// A logical message that has no event. Names what is wrong, never the content.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MessageError {
+    /// The content is not JSON.
+    #[error("its content is not JSON")]
+    NotJson,
+    /// The content is JSON, but no object.
+    #[error("its content is not a JSON object")]
+    NotObject,
+    /// No Connect schema describes the content.
+    #[error("its content has no schema: an array of different things, or a field without a name")]
+    Undescribable,
+    /// A field is not there.
+    #[error("its content has no field \"{field}\" ({option})")]
+    Missing {
+        /// The option that names the field.
+        option: &'static str,
+        /// The field.
+        field: String,
+    },
+    /// A field's value is of the wrong kind.
+    #[error("field \"{field}\" ({option}) of its content is not {wanted}")]
+    Kind {
+        /// The option that names the field.
+        option: &'static str,
+        /// The field.
+        field: String,
+        /// What is needed.
+        wanted: &'static str,
+    },
+    /// The topic that the message leads to cannot exist.
+    #[error("field \"{field}\" (route.by.field) of its content leads to no topic")]
+    Topic {
+        /// The field.
+        field: String,
+        /// Why not.
+        #[source]
+        source: TopicProblem,
+    },
+    /// A value cannot be converted.
+    #[error("field \"{field}\" of its content cannot be converted ({option})")]
+    Convert {
+        /// The field.
+        field: String,
+        /// The option that names the converter.
+        option: &'static str,
+        /// Why not.
+        #[source]
+        source: ConvertError,
+    },
+}
+
+impl Diagnose for MessageError {
+    fn class(&self) -> Class {
+        Class::Definite
+    }
+
+    fn exit(&self) -> Exit {
+        Exit::Row
+    }
+
+    fn cure(&self) -> Option<String> {
+        let cure = match self {
+            Self::Missing { .. } => {
+                "write the field to every message of this prefix, or set fields.null.include=true on the decoding \
+                 transform if its value may be null"
+            }
+            Self::Topic { .. } => {
+                "write only letters, digits, points, underscores and hyphens to the field, or map its values with \
+                 route.topic.regex and route.topic.replacement"
+            }
+            Self::Convert { .. } => "name another converter, or write another kind of value",
+            Self::NotJson | Self::NotObject | Self::Undescribable | Self::Kind { .. } => {
+                "write events as JSON objects; messages of other programs are left out with \
+                 message.prefix.include.list"
+            }
+        };
+        Some(format!("{cure}\nerrors.tolerance=all passes over such messages, and counts and logs them"))
+    }
+}
