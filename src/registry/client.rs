@@ -1,0 +1,104 @@
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::error::Error;
+use super::http;
+use super::options::Options;
+use super::protocol::{Answer, Request};
+use super::tls::Tls;
+use crate::connect::converter::avro::{Registration, SchemaId};
+use crate::error::{Class, Diagnose as _};
+
+/// How long one address may take for its answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A schema registry that can be asked.
+pub struct Client {
+    options: Options,
+    tls: Tls,
+}
+
+impl Client {
+    /// Reads the certificates. Nothing is asked yet.
+    ///
+    /// # Errors
+    /// When certificates cannot be read.
+    pub fn new(options: Options) -> Result<Self, Error> {
+        let tls = Tls::new(&options.tls, &options.converter)?;
+        Ok(Self { options, tls })
+    }
+
+    /// Where it is, with commas between several addresses and without credentials.
+    #[must_use]
+    pub fn addresses(&self) -> String {
+        let addresses: Vec<String> = self.options.addresses.iter().map(ToString::to_string).collect();
+        addresses.join(",")
+    }
+
+    /// Whether it is the same registry, reached in the same way.
+    #[must_use]
+    pub fn is_alike(&self, other: &Self) -> bool {
+        let reached = |client: &Self| {
+            let Options { addresses, credentials, tls, .. } = client.options.clone();
+            (addresses, credentials, tls)
+        };
+        reached(self) == reached(other)
+    }
+
+    /// The id of a schema, which is registered when the options say so. Asks once; whoever wants to try again does so.
+    ///
+    /// # Errors
+    /// When no address answers, or the registry has no id for it.
+    pub async fn id(&self, registration: &Registration) -> Result<SchemaId, Error> {
+        let request = Request::id(&self.options, registration);
+        self.ask(&request, |answer, address| answer.id(&self.options, registration, address)).await
+    }
+
+    /// Whether it answers at all.
+    ///
+    /// # Errors
+    /// When no address answers, or not as a registry does.
+    pub async fn probe(&self) -> Result<(), Error> {
+        self.ask(&Request::types(), |answer, address| answer.check(&self.options, address, None)).await
+    }
+
+    /// Asks one address after the other, until one answers for good.
+    async fn ask<T>(
+        &self,
+        request: &Request,
+        read: impl Fn(&Answer, &str) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut last = None;
+        for address in &self.options.addresses {
+            let credentials = self.options.credentials.as_ref();
+            let asking = http::ask(address, credentials, &self.tls, request);
+            let answer = timeout(ANSWER_TIMEOUT, asking).await.unwrap_or_else(|_| Err(too_late()));
+            let shown = address.to_string();
+            let outcome = match answer {
+                Ok(answer) => read(&answer, &shown),
+                Err(source) => Err(Error::Unreachable { address: shown, source }),
+            };
+            match outcome {
+                Err(error) if error.class() == Class::Transient => last = Some(error),
+                settled => return settled,
+            }
+        }
+        Err(last.unwrap_or_else(|| Error::Unreachable {
+            address: self.options.converter.clone(),
+            source: io::ErrorKind::AddrNotAvailable.into(),
+        }))
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+fn too_late() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {} s", ANSWER_TIMEOUT.as_secs()))
+}

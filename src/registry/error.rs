@@ -1,0 +1,154 @@
+use std::io;
+
+use crate::error::{Class, Diagnose, Exit};
+
+/// What can go wrong between us and the schema registry.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No connection, or none that lasted for an answer.
+    #[error("the schema registry at {address} cannot be reached")]
+    Unreachable {
+        /// Scheme, host and port.
+        address: String,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// It answers that it cannot answer just now.
+    #[error("the schema registry at {address} is not able to answer: {status} {reason}")]
+    Unavailable {
+        /// Scheme, host and port.
+        address: String,
+        /// The HTTP status.
+        status: u16,
+        /// Its own words.
+        reason: String,
+    },
+    /// The certificates that were named cannot be used.
+    #[error("{option} cannot be used")]
+    Certificates {
+        /// The option.
+        option: String,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// We may not ask.
+    #[error("the schema registry at {address} does not let us in: {status} {reason}")]
+    Denied {
+        /// Scheme, host and port.
+        address: String,
+        /// 401 or 403.
+        status: u16,
+        /// Its own words.
+        reason: String,
+        /// The converter's option, under which the credentials are set.
+        converter: String,
+    },
+    /// The schema is not there, and we must not register it.
+    #[error("the schema registry has no such schema under subject {subject}: {reason}")]
+    NotRegistered {
+        /// The subject.
+        subject: String,
+        /// Its own words.
+        reason: String,
+        /// What to set or to run.
+        cure: String,
+    },
+    /// The schema contradicts the subject's compatibility rule.
+    #[error("the schema registry refuses the schema of subject {subject} as incompatible: {reason}")]
+    Incompatible {
+        /// The subject.
+        subject: String,
+        /// Its own words.
+        reason: String,
+    },
+    /// The schema, or the subject, is none that it takes.
+    #[error("the schema registry refuses the schema of subject {subject} as invalid: {reason}")]
+    Invalid {
+        /// The subject.
+        subject: String,
+        /// Its own words.
+        reason: String,
+    },
+    /// `use.latest.version`: the latest version is not what the rows are.
+    #[error("the latest schema of subject {subject} is of another form than the rows'")]
+    OtherForm {
+        /// The subject.
+        subject: String,
+    },
+    /// Something that is no schema registry, or that a proxy has changed.
+    #[error(
+        "the schema registry at {address} answers {status} with something else than was asked for: {reason}"
+    )]
+    Unexpected {
+        /// Scheme, host and port.
+        address: String,
+        /// The HTTP status.
+        status: u16,
+        /// What came.
+        reason: String,
+    },
+}
+
+impl Diagnose for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::Unreachable { .. } | Self::Unavailable { .. } => Class::Transient,
+            Self::Certificates { .. } => Class::Config,
+            Self::Denied { .. }
+            | Self::NotRegistered { .. }
+            | Self::Incompatible { .. }
+            | Self::Invalid { .. }
+            | Self::OtherForm { .. }
+            | Self::Unexpected { .. } => Class::Definite,
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Unreachable { .. } | Self::Unavailable { .. } => Exit::Failed,
+            Self::Certificates { .. } => Exit::Usage,
+            Self::Denied { .. } | Self::Unexpected { .. } => Exit::Precondition,
+            Self::NotRegistered { .. }
+            | Self::Incompatible { .. }
+            | Self::Invalid { .. }
+            | Self::OtherForm { .. } => Exit::Row,
+        }
+    }
+
+    fn cure(&self) -> Option<String> {
+        Some(match self {
+            Self::Unreachable { .. } => "start it, or correct schema.registry.url".to_owned(),
+            Self::Unavailable { .. } => return None,
+            Self::Certificates { .. } => {
+                "name a PEM file: schema.registry.ssl.truststore.type=PEM, and its path as \
+                 schema.registry.ssl.truststore.location"
+                    .to_owned()
+            }
+            Self::Denied { converter, .. } => format!(
+                "set {converter}.basic.auth.credentials.source=USER_INFO and {converter}.basic.auth.user.info, and let \
+                 that user read and write subjects"
+            ),
+            Self::NotRegistered { cure, .. } => cure.clone(),
+            Self::Incompatible { subject, .. } => format!(
+                "make the change of the outbox compatible, or loosen the subject's rule: PUT /config/{subject} with \
+                 {{\"compatibility\":\"NONE\"}}"
+            ),
+            Self::Invalid { .. } => {
+                "names that Avro does not take are changed with scrub.invalid.names=true, or by \
+                 schema.name.adjustment.mode=avro"
+                    .to_owned()
+            }
+            Self::OtherForm { subject } => format!(
+                "register the form of the rows as the latest version of {subject}, or leave use.latest.version out"
+            ),
+            Self::Unexpected { .. } => {
+                "correct schema.registry.url: it may need a path, such as /apis/ccompat/v7 for \
+                                        Apicurio"
+                    .to_owned()
+            }
+        })
+    }
+}

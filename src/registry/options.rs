@@ -1,0 +1,391 @@
+use std::path::PathBuf;
+
+use super::address::{Address, Credentials};
+use crate::connect::OptionError;
+use crate::connect::converter::avro::{AvroConverter, Flavor};
+use crate::connect::option::boolean;
+use crate::secret::Secret;
+
+/// How the registry is reached, and how it is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The option that names the converter, which every option here begins with.
+    pub converter: String,
+    /// `schema.registry.url`, or what `apicurio.registry.url` stands for: the addresses, tried in this order.
+    pub addresses: Vec<Address>,
+    /// `basic.auth.*`, `bearer.auth.*`, or what stands in the addresses.
+    pub credentials: Option<Credentials>,
+    /// How the id of a schema is found.
+    pub lookup: Lookup,
+    /// `normalize.schemas` (false): schemas that differ only in spelling are one.
+    pub normalize: bool,
+    /// `schema.registry.ssl.*`
+    pub tls: TlsOptions,
+}
+
+/// How the id of a schema is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lookup {
+    /// `auto.register.schemas=true`, the default; Apicurio's `apicurio.registry.auto-register`.
+    Register,
+    /// `use.latest.version=true`, `apicurio.registry.find-latest=true`: the subject's latest version, which must be of
+    /// the rows' form.
+    Latest,
+    /// Neither: it must be registered already.
+    Find,
+}
+
+/// `schema.registry.ssl.*`
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TlsOptions {
+    /// `truststore.location`: PEM certificates; the system's when it is absent.
+    pub truststore: Option<PathBuf>,
+    /// `truststore.certificates`: the same as text.
+    pub certificates: Option<String>,
+    /// `endpoint.identification.algorithm`: empty to trust a certificate of another host.
+    pub any_host: bool,
+}
+
+/// Everything that is read here for Confluent's converter.
+const CONFLUENT: [&str; 17] = [
+    "schema.registry.url",
+    "auto.register.schemas",
+    "use.latest.version",
+    "latest.compatibility.strict",
+    "normalize.schemas",
+    "discard.type.doc.default",
+    "basic.auth.credentials.source",
+    "basic.auth.user.info",
+    "schema.registry.basic.auth.user.info",
+    "bearer.auth.credentials.source",
+    "bearer.auth.token",
+    "max.schemas.per.subject",
+    "schema.registry.ssl.truststore.type",
+    "schema.registry.ssl.truststore.location",
+    "schema.registry.ssl.truststore.certificates",
+    "schema.registry.ssl.endpoint.identification.algorithm",
+    "schemas.enable",
+];
+
+/// Everything that is read here for Apicurio's.
+const APICURIO: [&str; 10] = [
+    "apicurio.registry.url",
+    "apicurio.registry.auto-register",
+    "apicurio.registry.auto-register.if-exists",
+    "apicurio.registry.find-latest",
+    "apicurio.auth.username",
+    "apicurio.auth.password",
+    "apicurio.registry.request.ssl.truststore.type",
+    "apicurio.registry.request.ssl.truststore.location",
+    "discard.type.doc.default",
+    "schemas.enable",
+];
+
+/// The path of Apicurio's own interface, and of the one that is compatible with Confluent's.
+const APICURIO_PATH: &str = "/apis/registry/";
+const CONFLUENT_PATH: &str = "/apis/ccompat/v7";
+
+impl Options {
+    /// Reads the options of a converter; `get` gives the text for a whole key.
+    ///
+    /// # Errors
+    /// When no registry is named, or something is asked for that is not available.
+    pub fn parse(avro: &AvroConverter, get: &dyn Fn(&str) -> Option<String>) -> Result<Self, OptionError> {
+        let reader = Reader { key: &avro.key, get };
+        reader.must_be("discard.type.doc.default", "false", "it would change the schemas")?;
+        match avro.flavor {
+            Flavor::Confluent => reader.confluent(),
+            Flavor::Apicurio => reader.apicurio(),
+        }
+    }
+
+    /// Refuses an option below the converter's key that nobody here reads: to ignore it could change the records.
+    ///
+    /// # Errors
+    /// When it is such an option.
+    pub fn check_known(avro: &AvroConverter, key: &str, value: &str) -> Result<(), OptionError> {
+        let Some(option) = key.strip_prefix(&avro.key).and_then(|rest| rest.strip_prefix('.')) else {
+            return Ok(());
+        };
+        let known = match avro.flavor {
+            Flavor::Confluent => CONFLUENT.contains(&option),
+            Flavor::Apicurio => APICURIO.contains(&option),
+        };
+        if known || avro.reads(option) {
+            return Ok(());
+        }
+        let reason =
+            "AvroConverter has no such option here, and to ignore it could change the records; remove it";
+        Err(OptionError::new(key, value, reason))
+    }
+}
+
+struct Reader<'r> {
+    key: &'r str,
+    get: &'r dyn Fn(&str) -> Option<String>,
+}
+
+impl Reader<'_> {
+    fn confluent(&self) -> Result<Options, OptionError> {
+        let addresses = self.addresses("schema.registry.url", Address::parse)?;
+        let credentials = self.basic("basic.auth.credentials.source", &addresses)?.or(self.bearer()?);
+        let lookup = if self.boolean("auto.register.schemas", true)? {
+            Lookup::Register
+        } else if self.boolean("use.latest.version", false)? {
+            Lookup::Latest
+        } else {
+            Lookup::Find
+        };
+        Ok(Options {
+            converter: self.key.to_owned(),
+            addresses,
+            credentials,
+            lookup,
+            normalize: self.boolean("normalize.schemas", false)?,
+            tls: self.tls("schema.registry.ssl")?,
+        })
+    }
+
+    fn apicurio(&self) -> Result<Options, OptionError> {
+        let addresses = self.addresses("apicurio.registry.url", apicurio_address)?;
+        let lookup = if self.boolean("apicurio.registry.auto-register", false)? {
+            Lookup::Register
+        } else if self.boolean("apicurio.registry.find-latest", false)? {
+            Lookup::Latest
+        } else {
+            Lookup::Find
+        };
+        self.must_be_one(
+            "apicurio.registry.auto-register.if-exists",
+            &["RETURN_OR_UPDATE", "FIND_OR_CREATE_VERSION"],
+        )?;
+        let user = self.text("apicurio.auth.username");
+        let password = self.text("apicurio.auth.password").unwrap_or_default();
+        let said = user.map(|user| Credentials::Basic(Secret::new(format!("{user}:{password}"))));
+        Ok(Options {
+            converter: self.key.to_owned(),
+            credentials: said.or_else(|| addresses.iter().find_map(|address| address.user.clone())),
+            addresses,
+            lookup,
+            normalize: false,
+            tls: self.tls("apicurio.registry.request.ssl")?,
+        })
+    }
+
+    fn addresses(
+        &self,
+        option: &str,
+        read: fn(&str) -> Option<Address>,
+    ) -> Result<Vec<Address>, OptionError> {
+        let key = format!("{}.{option}", self.key);
+        let Some(text) = self.text(option) else {
+            return Err(OptionError::new(
+                key,
+                "",
+                "without a schema registry nothing can be written as Avro",
+            ));
+        };
+        let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+        let addresses: Option<Vec<Address>> = items.map(read).collect();
+        addresses.filter(|addresses| !addresses.is_empty()).ok_or_else(|| {
+            OptionError::new(
+                key,
+                "(a URL)",
+                "it must be http://host:port or https://host:port, with commas between several",
+            )
+        })
+    }
+
+    fn basic(&self, source: &str, addresses: &[Address]) -> Result<Option<Credentials>, OptionError> {
+        match self.text(source).as_deref().map(str::trim) {
+            None | Some("URL" | "") => Ok(addresses.iter().find_map(|address| address.user.clone())),
+            Some("USER_INFO") => {
+                let deprecated = || self.text("schema.registry.basic.auth.user.info");
+                match self.text("basic.auth.user.info").or_else(deprecated) {
+                    Some(user) => Ok(Some(Credentials::Basic(Secret::new(user.trim())))),
+                    None => Err(self.error("basic.auth.user.info", "", "USER_INFO needs it: user:password")),
+                }
+            }
+            Some(other) => Err(self.error(
+                source,
+                other,
+                "it must be URL or USER_INFO; with SASL_INHERIT, say USER_INFO",
+            )),
+        }
+    }
+
+    fn bearer(&self) -> Result<Option<Credentials>, OptionError> {
+        const SOURCE: &str = "bearer.auth.credentials.source";
+        match self.text(SOURCE).as_deref().map(str::trim) {
+            None | Some("") => Ok(None),
+            Some("STATIC_TOKEN") => match self.text("bearer.auth.token") {
+                Some(token) => Ok(Some(Credentials::Bearer(Secret::new(token.trim())))),
+                None => Err(self.error("bearer.auth.token", "", "STATIC_TOKEN needs it")),
+            },
+            Some(other) => {
+                Err(self.error(SOURCE, other, "only STATIC_TOKEN is available, with bearer.auth.token"))
+            }
+        }
+    }
+
+    fn tls(&self, prefix: &str) -> Result<TlsOptions, OptionError> {
+        let option = |name: &str| format!("{prefix}.{name}");
+        let truststore = self.text(&option("truststore.location"));
+        let certificates = self.text(&option("truststore.certificates"));
+        if truststore.is_some() || certificates.is_some() {
+            let (name, reason) =
+                (option("truststore.type"), "keystores of Java cannot be read: name a PEM file");
+            if !self.text(&name).is_some_and(|kind| kind.trim().eq_ignore_ascii_case("PEM")) {
+                let said = self.text(&name).unwrap_or_default();
+                return Err(self.error(&name, &said, &format!("{reason}, and say {}.{name}=PEM", self.key)));
+            }
+        }
+        let algorithm = (self.get)(&format!("{}.{}", self.key, option("endpoint.identification.algorithm")));
+        Ok(TlsOptions {
+            truststore: truststore.map(PathBuf::from),
+            certificates,
+            any_host: algorithm.is_some_and(|algorithm| algorithm.trim().is_empty()),
+        })
+    }
+
+    fn must_be(&self, option: &str, only: &str, reason: &str) -> Result<(), OptionError> {
+        match self.text(option) {
+            Some(said) if !said.trim().eq_ignore_ascii_case(only) => {
+                Err(self.error(option, &said, &format!("{reason}, and is not available: say {only}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn must_be_one(&self, option: &str, allowed: &[&str]) -> Result<(), OptionError> {
+        match self.text(option) {
+            Some(said) if !allowed.contains(&said.trim()) => {
+                Err(self.error(option, &said, &format!("it must be one of {}", allowed.join(", "))))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn boolean(&self, option: &str, default: bool) -> Result<bool, OptionError> {
+        boolean(self.get, &format!("{}.{option}", self.key), default)
+    }
+
+    /// The value, unless it is blank.
+    fn text(&self, option: &str) -> Option<String> {
+        (self.get)(&format!("{}.{option}", self.key)).filter(|text| !text.trim().is_empty())
+    }
+
+    fn error(&self, option: &str, value: &str, reason: &str) -> OptionError {
+        OptionError::new(format!("{}.{option}", self.key), value, reason)
+    }
+}
+
+/// The Confluent interface beside Apicurio's own one.
+fn apicurio_address(text: &str) -> Option<Address> {
+    let address = Address::parse(text)?;
+    let root = address.path.split(APICURIO_PATH).next().unwrap_or_default();
+    let path = if address.path.contains("/apis/ccompat/") {
+        address.path.clone()
+    } else {
+        format!("{}{CONFLUENT_PATH}", root.trim_end_matches("/apis/registry"))
+    };
+    Some(Address { path, ..address })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connect::converter::Converters;
+
+    type Said<'s> = &'s [(&'s str, &'s str)];
+    /// The converter's class, its options, a part of the error.
+    type Case<'c> = (&'c str, Vec<(&'c str, &'c str)>, &'c str);
+
+    /// What the options of a value converter come to; they are written without `value.converter.`.
+    fn parse(class: &str, said: Said<'_>) -> Result<Options, OptionError> {
+        let get = |key: &str| match key.strip_prefix("value.converter") {
+            Some("") => Some(class.to_owned()),
+            Some(option) => {
+                let option = option.strip_prefix('.')?;
+                said.iter().find(|(name, _)| *name == option).map(|(_, value)| (*value).to_owned())
+            }
+            None => None,
+        };
+        let converters = Converters::parse(&get)?;
+        let avro = converters.value.avro().unwrap();
+        for (option, value) in said {
+            Options::check_known(avro, &format!("value.converter.{option}"), value)?;
+        }
+        Options::parse(avro, &get)
+    }
+
+    const URL: (&str, &str) = ("schema.registry.url", "http://a:1,https://b/x");
+    const CONFLUENT_CLASS: &str = "io.confluent.connect.avro.AvroConverter";
+    const APICURIO_CLASS: &str = "io.apicurio.registry.utils.converter.AvroConverter";
+    const COMPATIBLE: [(&str, &str); 4] = [
+        ("apicurio.registry.url", "http://a:1/apis/registry/v2"),
+        ("apicurio.registry.as-confluent", "true"),
+        ("apicurio.registry.use-id", "contentId"),
+        ("apicurio.registry.headers.enabled", "false"),
+    ];
+
+    #[test]
+    fn confluents_options_are_read() {
+        let said = [
+            URL,
+            ("auto.register.schemas", "false"),
+            ("use.latest.version", "true"),
+            ("basic.auth.credentials.source", "USER_INFO"),
+            ("basic.auth.user.info", "me:secret"),
+            ("value.subject.name.strategy", "io.confluent.kafka.serializers.subject.RecordNameStrategy"),
+        ];
+        let options = parse(CONFLUENT_CLASS, &said).unwrap();
+        let addresses: Vec<_> = options.addresses.iter().map(ToString::to_string).collect();
+        assert_eq!(addresses, ["http://a:1", "https://b:443/x"]);
+        assert_eq!(options.lookup, Lookup::Latest);
+        assert_eq!(options.credentials, Some(Credentials::Basic(Secret::new("me:secret"))));
+        assert!(!format!("{options:?}").contains("secret"), "{options:?}");
+        assert_eq!(parse(CONFLUENT_CLASS, &[URL]).unwrap().lookup, Lookup::Register);
+    }
+
+    #[test]
+    fn apicurios_options_lead_to_its_compatible_interface() {
+        let options = parse(APICURIO_CLASS, &COMPATIBLE).unwrap();
+        assert_eq!(options.addresses.first().unwrap().to_string(), "http://a:1/apis/ccompat/v7");
+        assert_eq!(options.lookup, Lookup::Find);
+        let registering = [&COMPATIBLE[..], &[("apicurio.registry.auto-register", "true")]].concat();
+        assert_eq!(parse(APICURIO_CLASS, &registering).unwrap().lookup, Lookup::Register);
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_refused_with_what_can() {
+        let without = |option: &str| -> Vec<_> {
+            COMPATIBLE.into_iter().filter(|(name, _)| !name.ends_with(option)).collect()
+        };
+        let cases: Vec<Case<'_>> = vec![
+            (CONFLUENT_CLASS, vec![], "without a schema registry"),
+            (CONFLUENT_CLASS, vec![("schema.registry.url", "mock://x")], "http://host:port"),
+            (CONFLUENT_CLASS, vec![URL, ("use.schema.id", "7")], "no such option"),
+            (CONFLUENT_CLASS, vec![URL, ("apicurio.registry.url", "http://a")], "no such option"),
+            (CONFLUENT_CLASS, vec![URL, ("basic.auth.credentials.source", "SASL_INHERIT")], "USER_INFO"),
+            (CONFLUENT_CLASS, vec![URL, ("basic.auth.credentials.source", "USER_INFO")], "user:password"),
+            (CONFLUENT_CLASS, vec![URL, ("bearer.auth.credentials.source", "OAUTHBEARER")], "STATIC_TOKEN"),
+            (CONFLUENT_CLASS, vec![URL, ("value.subject.name.strategy", "x.My")], "RecordNameStrategy"),
+            (CONFLUENT_CLASS, vec![URL, ("schemas.cache.config", "0")], "above 0"),
+            (CONFLUENT_CLASS, vec![URL, ("discard.type.doc.default", "true")], "say false"),
+            (
+                CONFLUENT_CLASS,
+                vec![URL, ("schema.registry.ssl.truststore.location", "a.jks")],
+                "truststore.type=PEM",
+            ),
+            (APICURIO_CLASS, without("as-confluent"), "as-confluent=true"),
+            (APICURIO_CLASS, without("use-id"), "use-id=contentId"),
+            (APICURIO_CLASS, without("headers.enabled"), "headers.enabled=false"),
+            (APICURIO_CLASS, without("url"), "without a schema registry"),
+        ];
+        for (class, said, expected) in cases {
+            let error = parse(class, &said).unwrap_err().to_string();
+            assert!(error.contains(expected), "{said:?}: {error}");
+        }
+    }
+}

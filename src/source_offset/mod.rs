@@ -1,0 +1,19 @@
+//! Connect's source offset: how far a connector had sent its source, as Debezium's PostgreSQL connector stores it.
+//!
+//! ```text
+//!   ["orders-outbox",{"server":"orders"}] ──▶ {"lsn_proc":…,"messageType":"INSERT","lsn_commit":…,"lsn":…,"txId":…,"ts_usec":…}
+//!            OffsetKey                               SourceOffset ──▶ SentBefore: which rows of the stream were sent
+//! ```
+//!
+//! The bytes of both are the same in Connect's offset topic and in the file of Debezium Server, which is a Java `HashMap`
+//! ([`OffsetMap`]).
+
+mod key;
+mod map;
+mod sent;
+mod value;
+
+pub use key::OffsetKey;
+pub use map::OffsetMap;
+pub use sent::SentBefore;
+pub use value::{MessageType, OffsetError, SnapshotProgress, SourceOffset};
