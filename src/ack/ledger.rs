@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 
-use crate::wal::{Lsn, PgTimestamp};
+use crate::wal::{Lsn, PgTimestamp, Xid};
 
 /// How many transactions may wait behind one that is not acknowledged: 4 MB of them.
 const ENTRIES_MAX: usize = 100_000;
@@ -8,6 +8,11 @@ const ENTRIES_MAX: usize = 100_000;
 /// Names the transaction that a record belongs to. It travels with the record and comes back in its delivery report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(pub usize);
+
+impl Ticket {
+    /// Of a record that belongs to no transaction: a heartbeat. The ledger issues no such ticket.
+    pub const NONE: Self = Self(usize::MAX);
+}
 
 /// A sequence of events that cannot happen while the protocol and the producer keep their word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -62,12 +67,20 @@ pub struct Ledger {
     frontier: Lsn,
     /// The commit LSN of the latest transaction.
     latest_commit: Lsn,
+    /// The last transaction that was acknowledged, and had something to send.
+    acknowledged: Option<(Xid, PgTimestamp)>,
     open: bool,
 }
 
 #[derive(Debug)]
 enum Entry {
-    Transaction { commit_lsn: Lsn, end_lsn: Option<Lsn>, commit_time: PgTimestamp, outstanding: u64 },
+    Transaction {
+        commit_lsn: Lsn,
+        end_lsn: Option<Lsn>,
+        xid: Xid,
+        commit_time: PgTimestamp,
+        outstanding: u64,
+    },
     Mark(Lsn),
 }
 
@@ -80,6 +93,7 @@ impl Ledger {
             first: 0,
             frontier: confirmed,
             latest_commit: Lsn::ZERO,
+            acknowledged: None,
             open: false,
         }
     }
@@ -88,7 +102,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When one is open already, or it does not follow in commit order.
-    pub fn begin(&mut self, commit_lsn: Lsn, commit_time: PgTimestamp) -> Result<(), LedgerError> {
+    pub fn begin(&mut self, commit_lsn: Lsn, commit_time: PgTimestamp, xid: Xid) -> Result<(), LedgerError> {
         if self.open {
             return Err(LedgerError::BeginInsideTransaction { commit_lsn });
         }
@@ -97,7 +111,13 @@ impl Ledger {
         }
         self.latest_commit = commit_lsn;
         self.open = true;
-        self.entries.push_back(Entry::Transaction { commit_lsn, end_lsn: None, commit_time, outstanding: 0 });
+        self.entries.push_back(Entry::Transaction {
+            commit_lsn,
+            end_lsn: None,
+            xid,
+            commit_time,
+            outstanding: 0,
+        });
         Ok(())
     }
 
@@ -175,6 +195,12 @@ impl Ledger {
         self.frontier
     }
 
+    /// Id and commit time of the last transaction before the frontier that had something to send.
+    #[must_use]
+    pub const fn last_acknowledged(&self) -> Option<(Xid, PgTimestamp)> {
+        self.acknowledged
+    }
+
     /// Whether nothing is outstanding; an open transaction counts as outstanding.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -228,10 +254,16 @@ impl Ledger {
     }
 
     fn advance(&mut self) {
-        while let Some(Entry::Mark(lsn) | Entry::Transaction { end_lsn: Some(lsn), outstanding: 0, .. }) =
-            self.entries.front()
-        {
-            self.frontier = self.frontier.max(*lsn);
+        while let Some(entry) = self.entries.front() {
+            let lsn = match entry {
+                Entry::Mark(lsn) => *lsn,
+                Entry::Transaction { end_lsn: Some(lsn), outstanding: 0, xid, commit_time, .. } => {
+                    self.acknowledged = Some((*xid, *commit_time));
+                    *lsn
+                }
+                Entry::Transaction { .. } => return,
+            };
+            self.frontier = self.frontier.max(lsn);
             self.entries.pop_front();
             self.first = self.first.wrapping_add(1);
         }
@@ -244,6 +276,7 @@ mod tests {
     use proptest::prelude::*;
 
     const TIME: PgTimestamp = PgTimestamp(0);
+    const XID: Xid = Xid(7);
 
     /// What may happen next; numbers choose among what is possible.
     #[derive(Debug, Clone)]
@@ -290,7 +323,7 @@ mod tests {
                     Step::Transaction { gap, records, marks_inside } => {
                         let commit = Lsn::new(wal + u64::from(gap));
                         wal = commit.get() + 1;
-                        ledger.begin(commit, TIME).unwrap();
+                        ledger.begin(commit, TIME, XID).unwrap();
                         for _ in 0..records {
                             outstanding.push((ledger.issue().unwrap(), naive.arrivals.len()));
                             if marks_inside { ledger.mark(commit); }
@@ -324,19 +357,21 @@ mod tests {
     #[test]
     fn a_keepalive_behind_an_unacknowledged_transaction_waits_for_it() {
         let mut ledger = Ledger::new(Lsn::new(5));
-        ledger.begin(Lsn::new(10), TIME).unwrap();
+        ledger.begin(Lsn::new(10), TIME, XID).unwrap();
         let ticket = ledger.issue().unwrap();
         ledger.commit(Lsn::new(10), Lsn::new(11)).unwrap();
         ledger.mark(Lsn::new(50));
         assert_eq!(ledger.frontier(), Lsn::new(5));
+        assert_eq!(ledger.last_acknowledged(), None);
         ledger.acknowledge(ticket, 1).unwrap();
         assert_eq!(ledger.frontier(), Lsn::new(50));
+        assert_eq!(ledger.last_acknowledged(), Some((XID, TIME)));
     }
 
     #[test]
     fn an_acknowledged_row_of_an_open_transaction_confirms_nothing() {
         let mut ledger = Ledger::new(Lsn::ZERO);
-        ledger.begin(Lsn::new(10), TIME).unwrap();
+        ledger.begin(Lsn::new(10), TIME, XID).unwrap();
         let ticket = ledger.issue().unwrap();
         ledger.acknowledge(ticket, 1).unwrap();
         ledger.mark(Lsn::new(10));
@@ -352,7 +387,7 @@ mod tests {
             if ledger.is_full() {
                 break;
             }
-            ledger.begin(Lsn::new(lsn), TIME).unwrap();
+            ledger.begin(Lsn::new(lsn), TIME, XID).unwrap();
             let ticket = ledger.issue().unwrap();
             ledger.commit(Lsn::new(lsn), Lsn::new(lsn)).unwrap();
             match stuck {
@@ -368,11 +403,11 @@ mod tests {
     #[test]
     fn marks_and_empty_transactions_take_one_entry_together() {
         let mut ledger = Ledger::new(Lsn::ZERO);
-        ledger.begin(Lsn::new(1), TIME).unwrap();
+        ledger.begin(Lsn::new(1), TIME, XID).unwrap();
         ledger.issue().unwrap();
         ledger.commit(Lsn::new(1), Lsn::new(2)).unwrap();
         for lsn in 3..100 {
-            ledger.begin(Lsn::new(lsn), TIME).unwrap();
+            ledger.begin(Lsn::new(lsn), TIME, XID).unwrap();
             ledger.commit(Lsn::new(lsn), Lsn::new(lsn)).unwrap();
             ledger.mark(Lsn::new(lsn));
         }
@@ -384,10 +419,13 @@ mod tests {
         let mut ledger = Ledger::new(Lsn::ZERO);
         assert_eq!(ledger.issue(), Err(LedgerError::OutsideTransaction));
         assert_eq!(ledger.commit(Lsn::new(1), Lsn::new(2)), Err(LedgerError::OutsideTransaction));
-        ledger.begin(Lsn::new(10), TIME).unwrap();
-        assert!(matches!(ledger.begin(Lsn::new(11), TIME), Err(LedgerError::BeginInsideTransaction { .. })));
+        ledger.begin(Lsn::new(10), TIME, XID).unwrap();
+        assert!(matches!(
+            ledger.begin(Lsn::new(11), TIME, XID),
+            Err(LedgerError::BeginInsideTransaction { .. })
+        ));
         assert!(matches!(ledger.commit(Lsn::new(9), Lsn::new(12)), Err(LedgerError::CommitMismatch { .. })));
         ledger.commit(Lsn::new(10), Lsn::new(12)).unwrap();
-        assert!(matches!(ledger.begin(Lsn::new(9), TIME), Err(LedgerError::CommitOrder { .. })));
+        assert!(matches!(ledger.begin(Lsn::new(9), TIME, XID), Err(LedgerError::CommitOrder { .. })));
     }
 }

@@ -8,6 +8,7 @@ use rdkafka::message::{BorrowedMessage, Headers, Message};
 use rdkafka::producer::{DeliveryResult, NoCustomPartitioner, ProducerContext};
 use tokio::sync::Notify;
 
+use super::log_ends::{Doubt, LogEnds};
 use crate::ack::Ticket;
 
 /// Records of one transaction that the broker has acknowledged.
@@ -33,10 +34,19 @@ pub struct Rejection {
     pub partition: Option<i32>,
     /// The event's id, from the record's `id` header.
     pub event_id: Option<String>,
-    /// librdkafka's code.
-    pub code: RDKafkaErrorCode,
-    /// librdkafka's words.
+    /// What stands against it.
+    pub cause: Cause,
+    /// The same in words: librdkafka's, or those of the doubt.
     pub reason: String,
+}
+
+/// What stands against a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// librdkafka's code.
+    Code(RDKafkaErrorCode),
+    /// It was acknowledged, and is perhaps not in the log.
+    Doubt(Doubt),
 }
 
 impl Rejection {
@@ -47,8 +57,34 @@ impl Rejection {
             topic: topic.to_owned(),
             partition: None,
             event_id: None,
-            code: code.unwrap_or(RDKafkaErrorCode::Unknown),
+            cause: Cause::Code(code.unwrap_or(RDKafkaErrorCode::Unknown)),
             reason: code.map_or_else(|| error.to_string(), |code| code.to_string()),
+        }
+    }
+
+    fn doubted(ticket: Ticket, message: &BorrowedMessage<'_>, doubt: Doubt) -> Self {
+        Self {
+            ticket,
+            topic: message.topic().to_owned(),
+            partition: Some(message.partition()),
+            event_id: event_id(message),
+            cause: Cause::Doubt(doubt),
+            reason: doubt.to_string(),
+        }
+    }
+
+    /// Whether the record was acknowledged, and is perhaps not in the log. A new producer can send it again.
+    #[must_use]
+    pub const fn is_doubtful(&self) -> bool {
+        matches!(self.cause, Cause::Doubt(_))
+    }
+
+    /// What it is counted as in `relay_publish_errors_total`.
+    #[must_use]
+    pub fn kind(&self) -> String {
+        match self.cause {
+            Cause::Code(code) => code.to_string(),
+            Cause::Doubt(_) => "not written".to_owned(),
         }
     }
 
@@ -56,12 +92,14 @@ impl Rejection {
     pub(crate) const fn is_consequence(&self) -> bool {
         use RDKafkaErrorCode as Code;
         matches!(
-            self.code,
-            Code::Fatal
-                | Code::GaplessGuarantee
-                | Code::PurgeQueue
-                | Code::PurgeInflight
-                | Code::OutOfOrderSequenceNumber
+            self.cause,
+            Cause::Code(
+                Code::Fatal
+                    | Code::GaplessGuarantee
+                    | Code::PurgeQueue
+                    | Code::PurgeInflight
+                    | Code::OutOfOrderSequenceNumber
+            )
         )
     }
 
@@ -69,7 +107,8 @@ impl Rejection {
     #[must_use]
     pub fn cure(&self) -> Option<String> {
         let topic = &self.topic;
-        Some(match self.code {
+        let Cause::Code(code) = self.cause else { return None };
+        Some(match code {
             RDKafkaErrorCode::MessageSizeTooLarge => format!(
                 "raise the topic's limit: kafka-configs.sh --alter --topic {topic} --add-config max.message.bytes=…; if \
                  single records are far below it, lower producer.batch.size instead"
@@ -125,6 +164,8 @@ pub struct Deliveries(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     reports: Mutex<Reports>,
+    /// librdkafka's polling threads alone take this, one of them at a time.
+    log_ends: Mutex<LogEnds>,
     arrived: Notify,
 }
 
@@ -154,6 +195,12 @@ impl Deliveries {
         self.lock().trouble.clone()
     }
 
+    /// A new producer begins: what the last one left behind says nothing about it.
+    pub(super) fn begin_anew(&self) {
+        *self.lock() = Reports::default();
+        *self.0.log_ends.lock().unwrap_or_else(PoisonError::into_inner) = LogEnds::default();
+    }
+
     /// A broker has answered.
     pub(super) fn clear_trouble(&self) {
         self.lock().trouble = None;
@@ -162,6 +209,11 @@ impl Deliveries {
 
     fn lock(&self) -> MutexGuard<'_, Reports> {
         self.0.reports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn verify(&self, message: &BorrowedMessage<'_>) -> Result<(), Doubt> {
+        let mut log_ends = self.0.log_ends.lock().unwrap_or_else(PoisonError::into_inner);
+        log_ends.advance(message.topic(), message.partition(), message.offset())
     }
 
     fn delivered(&self, ticket: Ticket, bytes: usize) {
@@ -235,7 +287,12 @@ impl ProducerContext<NoCustomPartitioner> for Deliveries {
 
     fn delivery(&self, result: &DeliveryResult<'_>, ticket: usize) {
         match result {
-            Ok(message) => self.delivered(Ticket(ticket), weight(message)),
+            Ok(message) => match self.verify(message) {
+                Ok(()) => self.delivered(Ticket(ticket), weight(message)),
+                Err(doubt) => {
+                    self.rejected(Rejection::doubted(Ticket(ticket), message, doubt), weight(message));
+                }
+            },
             Err((error, message)) => {
                 let mut rejection = Rejection::new(Ticket(ticket), message.topic(), error);
                 rejection.partition = Some(message.partition()).filter(|partition| *partition >= 0);

@@ -23,26 +23,48 @@ pub enum Error {
     /// A record was refused for good.
     #[error("Kafka refused a record of {0}")]
     Rejected(#[source] Box<Rejection>),
+    /// A record was acknowledged, and is perhaps not in the log.
+    #[error("Kafka acknowledged a record that it may not have written")]
+    Unwritten(#[source] Box<Rejection>),
     /// The producer is in a state from which it cannot go on.
     #[error("the Kafka producer cannot go on: {0}")]
     Fatal(String),
+    /// `offset.storage.topic` names a topic that is not there.
+    #[error("offset.storage.topic: there is no topic {topic:?}")]
+    NoOffsetTopic {
+        /// Its name.
+        topic: String,
+    },
+    /// The topic of the stored offsets cannot be read or written.
+    #[error("offset.storage.topic: topic {topic:?} cannot be {doing}: {reason}")]
+    OffsetTopic {
+        /// `read` or `written`.
+        doing: &'static str,
+        /// Its name.
+        topic: String,
+        /// librdkafka's words.
+        reason: String,
+    },
 }
 
 impl Diagnose for Error {
     fn class(&self) -> Class {
         match self {
             Self::Settings(_) => Class::Config,
-            Self::Unreachable { .. } | Self::Fatal(_) => Class::Transient,
-            Self::Rejected(_) => Class::Definite,
+            Self::Unreachable { .. } | Self::Unwritten(_) | Self::Fatal(_) | Self::OffsetTopic { .. } => {
+                Class::Transient
+            }
+            Self::Rejected(_) | Self::NoOffsetTopic { .. } => Class::Definite,
         }
     }
 
     fn exit(&self) -> Exit {
         match self {
             Self::Settings(_) => Exit::Usage,
-            Self::Unreachable { .. } => Exit::KafkaUnreachable,
+            Self::Unreachable { .. } | Self::OffsetTopic { .. } => Exit::KafkaUnreachable,
+            Self::NoOffsetTopic { .. } => Exit::Precondition,
             Self::Rejected(_) => Exit::Row,
-            Self::Fatal(_) => Exit::Failed,
+            Self::Unwritten(_) | Self::Fatal(_) => Exit::Failed,
         }
     }
 
@@ -53,6 +75,19 @@ impl Diagnose for Error {
             }
             Self::Unreachable { reason, .. } => Some(unreachable_cure(reason).to_owned()),
             Self::Rejected(rejection) => rejection.cure(),
+            Self::Unwritten(_) => Some(
+                "nothing is lost: start it again, and what was not written is sent again from the slot. If it comes again, look \
+                 whether a topic is being deleted, and at the brokers' logs"
+                    .to_owned(),
+            ),
+            Self::NoOffsetTopic { topic } => Some(format!(
+                "name the topic of the Connect worker that is replaced, or leave the key out; to make one: kafka-topics.sh \
+                 --create --topic {topic} --partitions 25 --config cleanup.policy=compact"
+            )),
+            Self::OffsetTopic { topic, .. } => Some(format!(
+                "kafka-acls.sh --add --allow-principal User:… --operation Read --operation Write --operation Describe \
+                 --topic {topic}, if the brokers ask for permissions"
+            )),
             Self::Fatal(_) => None,
         }
     }

@@ -1,15 +1,21 @@
-//! Kafka: the producer and its delivery reports.
+//! Kafka: the producer and its delivery reports; the topic of Connect's source offsets.
 
 mod admin;
 mod delivery;
 mod error;
+mod log_ends;
+mod offset_topic;
 mod options;
 mod pace;
 mod producer;
+mod topic_probe;
 
 pub use admin::{Admin, Broker, Settings, Topic};
-pub use delivery::{Delivered, Deliveries, Rejection, Reports};
+pub use delivery::{Cause, Delivered, Deliveries, Rejection, Reports};
 pub use error::Error;
+pub use log_ends::Doubt;
+pub use offset_topic::{OffsetTopic, StoredValue};
 pub use options::Options;
 pub use pace::Pace;
 pub use producer::Producer;
+pub use topic_probe::{TopicAnswer, TopicProbe};

@@ -1,3 +1,4 @@
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
@@ -6,6 +7,7 @@ use rdkafka::producer::{BaseRecord, Producer as _, PurgeConfig, ThreadedProducer
 
 use super::delivery::{Deliveries, Rejection};
 use super::pace::Pace;
+use super::topic_probe::TopicProbe;
 use super::{Error, Options};
 use crate::ack::Ticket;
 use crate::connect::record::ProducerRecord;
@@ -44,15 +46,21 @@ const BULK_LINGER_MS: &str = "5";
 const LINGER_NAMES: [&str; 2] = ["linger.ms", "queue.buffering.max.ms"];
 
 /// The idempotent producer. It lives as long as the process; sessions with PostgreSQL come and go.
-///
+pub struct Producer {
+    options: Options,
+    follows_load: bool,
+    /// Replaced by [`Self::renew`] only.
+    clients: RwLock<Arc<Clients>>,
+    deliveries: Deliveries,
+}
+
 /// librdkafka's `linger.ms` is fixed for a producer's life: 0 has the least latency, and many small requests under
 /// load. So there are two producers, and the load decides which one is used. They change only while nothing is in
 /// flight, so that one key's records never overtake each other.
-pub struct Producer {
+pub(super) struct Clients {
     prompt: ThreadedProducer<Deliveries>,
     /// Absent when the configuration sets `linger.ms`.
     bulk: Option<ThreadedProducer<Deliveries>>,
-    deliveries: Deliveries,
 }
 
 impl Producer {
@@ -62,18 +70,23 @@ impl Producer {
     /// When librdkafka refuses a setting.
     pub fn new(options: &Options) -> Result<Self, Error> {
         let deliveries = Deliveries::default();
-        let create =
-            |config: ClientConfig| config.create_with_context(deliveries.clone()).map_err(Error::Settings);
-        let with_linger = |linger_ms: &str| {
-            let mut config = client_config(options);
-            config.set("linger.ms", linger_ms);
-            config
-        };
-        if options.properties.iter().any(|(key, _)| LINGER_NAMES.contains(&key.as_str())) {
-            return Ok(Self { prompt: create(client_config(options))?, bulk: None, deliveries });
-        }
-        let bulk = Some(create(with_linger(BULK_LINGER_MS))?);
-        Ok(Self { prompt: create(with_linger(PROMPT_LINGER_MS))?, bulk, deliveries })
+        let clients = Clients::new(options, &deliveries)?;
+        let follows_load = clients.bulk.is_some();
+        let clients = RwLock::new(Arc::new(clients));
+        Ok(Self { options: options.clone(), follows_load, clients, deliveries })
+    }
+
+    /// Begins anew, with another producer id: for one whose word can no longer be relied on. Nothing may be on its way.
+    /// Blocks until the old one is gone.
+    ///
+    /// # Errors
+    /// When librdkafka cannot make another.
+    pub fn renew(&self) -> Result<(), Error> {
+        let clients = Arc::new(Clients::new(&self.options, &self.deliveries)?);
+        let mut current = self.clients.write().unwrap_or_else(PoisonError::into_inner);
+        drop(std::mem::replace(&mut *current, clients));
+        self.deliveries.begin_anew();
+        Ok(())
     }
 
     /// Waits until a broker has answered.
@@ -81,7 +94,7 @@ impl Producer {
     /// # Errors
     /// When none has within the time-out; the reason is librdkafka's last word.
     pub fn await_broker(&self, options: &Options, patience: Duration) -> Result<String, Error> {
-        self.prompt.client().fetch_cluster_id(patience).ok_or_else(|| Error::Unreachable {
+        self.clients().prompt.client().fetch_cluster_id(patience).ok_or_else(|| Error::Unreachable {
             servers: options.bootstrap_servers.clone(),
             seconds: patience.as_secs(),
             reason: self.deliveries.trouble().unwrap_or_else(|| "no broker answers".to_owned()),
@@ -91,16 +104,23 @@ impl Producer {
     /// After connection trouble: asks the brokers whether they are back. Idle, librdkafka would not notice for minutes.
     /// Blocks for `patience` at most.
     pub fn ask_again(&self, patience: Duration) {
-        if self.deliveries.trouble().is_some() && self.prompt.client().fetch_metadata(None, patience).is_ok()
+        if self.deliveries.trouble().is_some()
+            && self.clients().prompt.client().fetch_metadata(None, patience).is_ok()
         {
             self.deliveries.clear_trouble();
         }
     }
 
+    /// To ask about a topic, as the producer sees it.
+    #[must_use]
+    pub fn topic_probe(&self, topic: &str) -> TopicProbe {
+        TopicProbe::new(self.clients(), topic)
+    }
+
     /// Whether the load decides between two ways of sending.
     #[must_use]
     pub const fn follows_load(&self) -> bool {
-        self.bulk.is_some()
+        self.follows_load
     }
 
     /// The delivery reports of this producer.
@@ -123,18 +143,46 @@ impl Producer {
         if !record.headers.is_empty() {
             message.headers = Some(headers(record));
         }
-        let producer = match (pace, &self.bulk) {
+        let clients = self.clients();
+        let producer = match (pace, &clients.bulk) {
             (Pace::Bulk, Some(bulk)) => bulk,
-            _ => &self.prompt,
+            _ => &clients.prompt,
         };
         producer.send(message).map_err(|(error, _)| Rejection::new(ticket, record.topic, &error))
     }
 
     /// Drops everything that is not acknowledged: it will come again from the slot.
     pub fn purge(&self) {
-        for producer in [Some(&self.prompt), self.bulk.as_ref()].into_iter().flatten() {
+        let clients = self.clients();
+        for producer in [Some(&clients.prompt), clients.bulk.as_ref()].into_iter().flatten() {
             producer.purge(PurgeConfig::default().queue().inflight());
         }
+    }
+
+    fn clients(&self) -> Arc<Clients> {
+        Arc::clone(&self.clients.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Clients {
+    /// The one that is there with every configuration.
+    pub(super) const fn prompt(&self) -> &ThreadedProducer<Deliveries> {
+        &self.prompt
+    }
+
+    fn new(options: &Options, deliveries: &Deliveries) -> Result<Self, Error> {
+        let create =
+            |config: ClientConfig| config.create_with_context(deliveries.clone()).map_err(Error::Settings);
+        let with_linger = |linger_ms: &str| {
+            let mut config = client_config(options);
+            config.set("linger.ms", linger_ms);
+            config
+        };
+        if options.properties.iter().any(|(key, _)| LINGER_NAMES.contains(&key.as_str())) {
+            return Ok(Self { prompt: create(client_config(options))?, bulk: None });
+        }
+        let bulk = Some(create(with_linger(BULK_LINGER_MS))?);
+        Ok(Self { prompt: create(with_linger(PROMPT_LINGER_MS))?, bulk })
     }
 }
 

@@ -1,0 +1,117 @@
+use std::collections::HashMap;
+
+/// How many topics are remembered. With more, all are forgotten: then only reports without an offset are doubted at first.
+const REMEMBERED_MAX: usize = 10_000;
+
+/// Why an acknowledgement does not prove that the record is in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Doubt {
+    /// librdkafka saw a later record acknowledged and took this one for written too; or the broker knew its sequence number,
+    /// but not where the record is.
+    #[error("it was reported as written without an offset, so Kafka may not have it")]
+    NoOffset,
+    /// The broker took it for the repeat of an earlier record.
+    #[error(
+        "Kafka acknowledged it with offset {offset}, and an earlier record with offset {last}: so it was not written, or the \
+         topic was deleted and made anew"
+    )]
+    NotBeyond {
+        /// The offset that it was given.
+        offset: i64,
+        /// That of the record before it.
+        last: i64,
+    },
+}
+
+/// The offset of the last acknowledged record of each partition.
+///
+/// One producer's records of one partition come back in the order in which they were sent, so their offsets must grow.
+#[derive(Debug, Default)]
+pub(super) struct LogEnds {
+    topics: HashMap<String, HashMap<i32, i64>>,
+}
+
+impl LogEnds {
+    /// Takes an acknowledgement.
+    ///
+    /// # Errors
+    /// When it does not prove that the record is in the log.
+    pub(super) fn advance(&mut self, topic: &str, partition: i32, offset: i64) -> Result<(), Doubt> {
+        if offset < 0 {
+            return Err(Doubt::NoOffset);
+        }
+        let end = match self.topics.get_mut(topic) {
+            Some(partitions) => partitions.entry(partition).or_insert(-1),
+            None => self.begin(topic).entry(partition).or_insert(-1),
+        };
+        if offset <= *end {
+            return Err(Doubt::NotBeyond { offset, last: *end });
+        }
+        *end = offset;
+        Ok(())
+    }
+
+    fn begin(&mut self, topic: &str) -> &mut HashMap<i32, i64> {
+        if self.topics.len() >= REMEMBERED_MAX {
+            self.topics.clear();
+        }
+        self.topics.entry(topic.to_owned()).or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn offsets_of_a_partition_must_grow() {
+        let mut ends = LogEnds::default();
+        let not_beyond = |offset, last| Err(Doubt::NotBeyond { offset, last });
+        let cases = [
+            ("a", 0, 0, Ok(())),
+            ("a", 0, 1, Ok(())),
+            // Compaction and transactions leave gaps.
+            ("a", 0, 7, Ok(())),
+            ("a", 1, 0, Ok(())),
+            ("b", 0, 3, Ok(())),
+            ("a", 0, 7, not_beyond(7, 7)),
+            ("a", 0, 0, not_beyond(0, 7)),
+            ("a", 0, -1001, Err(Doubt::NoOffset)),
+            ("a", 0, -1, Err(Doubt::NoOffset)),
+            ("b", 0, 3, not_beyond(3, 3)),
+            // A doubtful report changes nothing.
+            ("a", 0, 8, Ok(())),
+            ("b", 0, 4, Ok(())),
+            ("", 0, 0, Ok(())),
+            ("", 0, 0, not_beyond(0, 0)),
+        ];
+        for (topic, partition, offset, expected) in cases {
+            assert_eq!(ends.advance(topic, partition, offset), expected, "{topic}-{partition}@{offset}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_judges_as_a_plain_map_does(
+            reports in prop::collection::vec(("[ab]?c?", -1..3i32, prop_oneof![-2..20i64, any::<i64>()]), 0..200),
+        ) {
+            let (mut ends, mut naive) = (LogEnds::default(), BTreeMap::<(String, i32), i64>::new());
+            for (topic, partition, offset) in reports {
+                let last = naive.get(&(topic.clone(), partition)).copied();
+                let expected = match last {
+                    _ if offset < 0 => Err(Doubt::NoOffset),
+                    Some(last) if offset <= last => Err(Doubt::NotBeyond { offset, last }),
+                    _ => Ok(()),
+                };
+                prop_assert_eq!(ends.advance(&topic, partition, offset), expected);
+                if expected.is_ok() {
+                    naive.insert((topic, partition), offset);
+                }
+            }
+        }
+    }
+}
