@@ -27,6 +27,7 @@ pub mod connect;
 pub mod outbox;
 pub mod pgoutput;
 pub mod replication;
+pub mod source_offset;
 pub mod transaction;
 
 #[cfg(feature = "io")]
@@ -39,6 +40,8 @@ pub mod http;
 pub mod kafka;
 #[cfg(feature = "io")]
 pub mod postgres;
+#[cfg(feature = "io")]
+pub mod registry;
 #[cfg(feature = "io")]
 pub mod relay;
 #[cfg(feature = "io")]

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
-use crate::telemetry::{Component, NotReady, Phase, Readiness, Snapshot};
+use crate::telemetry::{Component, Condition, NotReady, Phase, Readiness, Snapshot};
 
 /// A probe's answer: whether it is good, and its body.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,7 +30,12 @@ pub(super) fn started(state: &Snapshot) -> Health {
 pub(super) fn ready(state: &Snapshot, now: Instant) -> Health {
     let readiness = state.readiness(now);
     let mut checks = vec![relay_check(state, &readiness)];
-    checks.extend(Component::ALL.into_iter().map(|component| component_check(component, state, &readiness)));
+    // Who needs no schema registry hears nothing of it.
+    let needed = |component: &Component| {
+        *component != Component::Registry || *state.condition(*component) != Condition::Unknown
+    };
+    let components = Component::ALL.into_iter().filter(needed);
+    checks.extend(components.map(|component| component_check(component, state, &readiness)));
     health(readiness.ready, checks)
 }
 
@@ -104,7 +109,8 @@ mod tests {
 
     fn streaming(now: Instant) -> Status {
         let status = Status::new(Limits::default(), now);
-        Component::ALL.into_iter().for_each(|component| status.up(component, now));
+        let needed = [Component::Postgres, Component::Slot, Component::Kafka];
+        needed.into_iter().for_each(|component| status.up(component, now));
         status.enter(Phase::Streaming);
         status
     }
@@ -143,6 +149,21 @@ mod tests {
             ],
         });
         assert_eq!(body, expected);
+    }
+
+    #[test]
+    fn the_schema_registry_is_told_of_once_it_was_asked() {
+        let now = Instant::now();
+        let status = streaming(now);
+        status.down(Component::Registry, "refused", now);
+        let Health { up, body } = ready(&status.snapshot(), now);
+        assert!(!up);
+        let expected = json!({
+            "name": "registry",
+            "status": "DOWN",
+            "data": { "reason": "registry has been down for 0 s: refused" },
+        });
+        assert_eq!(body["checks"][4], expected);
     }
 
     #[test]

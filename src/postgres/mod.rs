@@ -24,4 +24,4 @@ pub use slot::{Slot, SnapshotSlot};
 pub use snapshot::{SnapshotReader, SnapshotRow};
 pub use sql::Sql;
 pub use stream::ReplicationStream;
-pub use tables::{InvalidPattern, TableFilter};
+pub use tables::TableFilter;

@@ -64,6 +64,8 @@ impl PublicationOptions {
         let target = match self.autocreate {
             Autocreate::AllTables => " FOR ALL TABLES".to_owned(),
             Autocreate::NoTables => String::new(),
+            // Logical messages need none.
+            Autocreate::Disabled | Autocreate::Filtered if tables.is_empty() => String::new(),
             Autocreate::Disabled | Autocreate::Filtered => format!(" FOR TABLE {}", list(tables)),
         };
         let mut settings = Vec::new();

@@ -1,28 +1,14 @@
-use fancy_regex::Regex;
-
 use super::catalog::TableFacts;
 use super::{Error, TableOptions};
+use crate::connect::{NamePatterns, OptionError};
 
 /// Which tables are captured: Debezium's include and exclude lists.
 #[derive(Debug)]
 pub struct TableFilter {
-    schema_include: Vec<Regex>,
-    schema_exclude: Vec<Regex>,
-    table_include: Vec<Regex>,
-    table_exclude: Vec<Regex>,
-}
-
-/// A list entry that is no regular expression.
-#[derive(Debug, thiserror::Error)]
-#[error("{option}: {pattern:?} is not a regular expression")]
-pub struct InvalidPattern {
-    /// The option.
-    pub option: &'static str,
-    /// The entry.
-    pub pattern: String,
-    /// Why.
-    #[source]
-    pub source: Box<fancy_regex::Error>,
+    schema_include: NamePatterns,
+    schema_exclude: NamePatterns,
+    table_include: NamePatterns,
+    table_exclude: NamePatterns,
 }
 
 impl TableFilter {
@@ -30,12 +16,12 @@ impl TableFilter {
     ///
     /// # Errors
     /// When an entry is no regular expression.
-    pub fn new(options: &TableOptions) -> Result<Self, InvalidPattern> {
+    pub fn new(options: &TableOptions) -> Result<Self, OptionError> {
         Ok(Self {
-            schema_include: compile("schema.include.list", &options.schema_include)?,
-            schema_exclude: compile("schema.exclude.list", &options.schema_exclude)?,
-            table_include: compile("table.include.list", &options.table_include)?,
-            table_exclude: compile("table.exclude.list", &options.table_exclude)?,
+            schema_include: NamePatterns::new("schema.include.list", &options.schema_include)?,
+            schema_exclude: NamePatterns::new("schema.exclude.list", &options.schema_exclude)?,
+            table_include: NamePatterns::new("table.include.list", &options.table_include)?,
+            table_exclude: NamePatterns::new("table.exclude.list", &options.table_exclude)?,
         })
     }
 
@@ -49,10 +35,10 @@ impl TableFilter {
     #[must_use]
     pub fn matches(&self, schema: &str, table: &str) -> bool {
         let full = format!("{schema}.{table}");
-        (self.schema_include.is_empty() || any(&self.schema_include, schema))
-            && !any(&self.schema_exclude, schema)
-            && (self.table_include.is_empty() || any(&self.table_include, &full))
-            && !any(&self.table_exclude, &full)
+        (self.schema_include.is_empty() || self.schema_include.matches(schema))
+            && !self.schema_exclude.matches(schema)
+            && (self.table_include.is_empty() || self.table_include.matches(&full))
+            && !self.table_exclude.matches(&full)
     }
 
     /// The captured ones among `tables`. A partition is captured with its root and not named itself, unless it is
@@ -94,22 +80,6 @@ impl TableFacts {
     }
 }
 
-fn compile(option: &'static str, patterns: &[String]) -> Result<Vec<Regex>, InvalidPattern> {
-    let compiled = patterns.iter().map(|pattern| {
-        Regex::new(&format!("(?i)^(?:{pattern})$")).map_err(|source| InvalidPattern {
-            option,
-            pattern: pattern.clone(),
-            source: Box::new(source),
-        })
-    });
-    compiled.collect()
-}
-
-/// A pattern that gives up (too much backtracking) does not match.
-fn any(patterns: &[Regex], text: &str) -> bool {
-    patterns.iter().any(|pattern| pattern.is_match(text).unwrap_or(false))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,21 +108,10 @@ mod tests {
     }
 
     #[test]
-    fn patterns_are_anchored_and_ignore_case() {
-        let cases = [
-            ("public.outbox", "public", "outbox", true),
-            ("public.outbox", "public", "outbox_old", false),
-            ("public.outbox", "xpublic", "outbox", false),
-            ("public\\.outbox.*", "public", "outbox_old", true),
-            ("PUBLIC.OutBox", "public", "outbox", true),
-            ("public.Out Box", "public", "Out Box", true),
-            ("public.(?!audit).*", "public", "outbox", true),
-            ("public.(?!audit).*", "public", "audit", false),
-        ];
-        for (pattern, schema, name, expected) in cases {
-            assert_eq!(filter(&[pattern], &[]).matches(schema, name), expected, "{pattern} {schema}.{name}");
-        }
+    fn a_table_that_is_included_may_be_excluded() {
+        assert!(filter(&["public.*"], &[]).matches("public", "outbox"));
         assert!(!filter(&["public.*"], &["public.outbox"]).matches("public", "outbox"));
+        assert!(!filter(&["public.outbox"], &[]).matches("other", "outbox"));
     }
 
     #[test]

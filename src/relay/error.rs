@@ -2,12 +2,13 @@ use std::time::Duration;
 
 use crate::ack::LedgerError;
 use crate::error::{Class, Diagnose, Exit};
-use crate::outbox::{BindError, RouteError};
+use crate::outbox::{BindError, MessageError, RouteError};
 use crate::pgoutput::UnknownRelation;
+use crate::source_offset::OffsetError;
 use crate::transaction::{EventPosition, SequenceError};
 use crate::wal::Lsn;
 use crate::wire::DecodeError;
-use crate::{kafka, postgres};
+use crate::{kafka, postgres, registry};
 
 /// Why the relay stopped.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +20,9 @@ pub enum Error {
     /// Kafka.
     #[error(transparent)]
     Kafka(#[from] kafka::Error),
+    /// The schema registry.
+    #[error(transparent)]
+    Registry(#[from] registry::Error),
     /// A table cannot be an outbox under this configuration.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -33,6 +37,17 @@ pub enum Error {
         #[source]
         source: Box<RouteError>,
     },
+    /// A logical message cannot be routed, converted or sent.
+    #[error("logical message {} of the transaction that committed at {}, with prefix {prefix:?}, cannot be sent", .position.ordinal, .position.commit_lsn)]
+    Message {
+        /// What `pg_logical_emit_message` was given.
+        prefix: String,
+        /// Which message; one outside a transaction is the first of its own.
+        position: EventPosition,
+        /// Why.
+        #[source]
+        source: Box<MessageError>,
+    },
     /// Kafka refused a row's record.
     #[error("a row of the transaction that committed at {commit_lsn} was refused by Kafka")]
     Refused {
@@ -42,6 +57,9 @@ pub enum Error {
         #[source]
         source: Box<kafka::Rejection>,
     },
+    /// Kafka refused a heartbeat.
+    #[error("a heartbeat was refused by Kafka")]
+    Heartbeat(#[source] Box<kafka::Rejection>),
     /// A row was updated and `table.op.invalid.behavior=fatal`.
     #[error(
         "a row of table {table} was updated in the transaction that committed at {commit_lsn}, and transforms.outbox.table.op.invalid.behavior=fatal"
@@ -70,6 +88,57 @@ pub enum Error {
     /// The ledger was told something impossible: a bug of ours.
     #[error("the acknowledgement ledger is inconsistent")]
     Ledger(#[from] LedgerError),
+    /// The file of the stored offsets cannot be read or written.
+    #[error("offset.storage.file.filename: {path} cannot be {doing}")]
+    OffsetFile {
+        /// The file.
+        path: String,
+        /// `read` or `written`.
+        doing: &'static str,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file is not one of a `FileOffsetBackingStore`.
+    #[error("offset.storage.file.filename: {path} is not a file of stored offsets")]
+    NoOffsetMap {
+        /// The file.
+        path: String,
+        /// Where, and what is there instead.
+        #[source]
+        source: DecodeError,
+    },
+    /// What is stored is no offset of Debezium's PostgreSQL connector.
+    #[error("what {store} holds under {key} is no offset of Debezium's PostgreSQL connector")]
+    NoOffset {
+        /// The topic or the file.
+        store: String,
+        /// Connector name and topic prefix.
+        key: String,
+        /// What is wrong with it.
+        #[source]
+        source: OffsetError,
+    },
+    /// The stored offset belongs to another history: passing over what it says was sent would lose rows.
+    #[error("the offset in {store} is at {offset}, beyond the end of the server's WAL at {wal_end}")]
+    OffsetAhead {
+        /// The topic or the file.
+        store: String,
+        /// The offset's furthest position.
+        offset: Lsn,
+        /// The end of the WAL.
+        wal_end: Lsn,
+    },
+    /// A new slot would begin behind a gap.
+    #[error(
+        "{store} has an offset, but there is no replication slot {slot:?}: what was written behind the offset is not in a new one"
+    )]
+    OffsetWithoutSlot {
+        /// The topic or the file.
+        store: String,
+        /// `slot.name`.
+        slot: String,
+    },
     /// A stop did not drain in time.
     #[error("{records} records were not acknowledged within {} s of the stop; they will be sent again", .within.as_secs())]
     Undrained {
@@ -81,6 +150,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether Kafka acknowledged a record that it may not have written.
+    pub(super) const fn is_unwritten(&self) -> bool {
+        matches!(self, Self::Kafka(kafka::Error::Unwritten(_)))
+    }
+
     /// Whether the stream could not be understood.
     pub(super) const fn is_garbled(&self) -> bool {
         use postgres::Error as Pg;
@@ -99,10 +173,19 @@ impl Diagnose for Error {
         match self {
             Self::Postgres(error) => error.class(),
             Self::Kafka(error) => error.class(),
+            Self::Registry(error) => error.class(),
             Self::Bind(error) => error.class(),
-            Self::Row { .. } | Self::Refused { .. } | Self::Updated { .. } | Self::Undrained { .. } => {
-                Class::Definite
-            }
+            Self::Row { .. }
+            | Self::Message { .. }
+            | Self::Refused { .. }
+            | Self::Heartbeat(_)
+            | Self::Updated { .. }
+            | Self::Undrained { .. }
+            | Self::OffsetFile { .. }
+            | Self::NoOffsetMap { .. }
+            | Self::NoOffset { .. }
+            | Self::OffsetAhead { .. }
+            | Self::OffsetWithoutSlot { .. } => Class::Definite,
             // A fresh connection tells whether the fault was on the way.
             Self::Decode { .. } | Self::Relation(_) | Self::Sequence(_) => Class::Transient,
             Self::Ledger(_) => Class::Definite,
@@ -113,12 +196,21 @@ impl Diagnose for Error {
         match self {
             Self::Postgres(error) => error.exit(),
             Self::Kafka(error) => error.exit(),
+            Self::Registry(error) => error.exit(),
             Self::Bind(error) => error.exit(),
-            Self::Row { .. } | Self::Refused { .. } | Self::Updated { .. } => Exit::Row,
+            Self::Row { .. } | Self::Message { .. } | Self::Refused { .. } | Self::Updated { .. } => {
+                Exit::Row
+            }
+            Self::OffsetFile { .. }
+            | Self::NoOffsetMap { .. }
+            | Self::NoOffset { .. }
+            | Self::OffsetAhead { .. } => Exit::Precondition,
+            Self::OffsetWithoutSlot { .. } => Exit::SlotLost,
             Self::Decode { .. }
             | Self::Relation(_)
             | Self::Sequence(_)
             | Self::Ledger(_)
+            | Self::Heartbeat(_)
             | Self::Undrained { .. } => Exit::Failed,
         }
     }
@@ -127,11 +219,31 @@ impl Diagnose for Error {
         match self {
             Self::Postgres(error) => error.cure(),
             Self::Kafka(error) => error.cure(),
+            Self::Registry(error) => error.cure(),
             Self::Bind(error) => error.cure(),
             Self::Row { source, .. } => source.cure(),
-            Self::Refused { source, .. } => source.cure(),
+            Self::Message { source, .. } => source.cure(),
+            Self::Refused { source, .. } | Self::Heartbeat(source) => source.cure(),
             Self::Updated { .. } => Some(
                 "outbox rows are written once: insert a new row instead, or set the option to warn"
+                    .to_owned(),
+            ),
+            Self::OffsetFile { .. } => Some("let outboxd's user read and write it, or leave the key out".to_owned()),
+            Self::NoOffsetMap { .. } | Self::NoOffset { .. } => Some(
+                "see that name, topic.prefix and the offset.storage keys are those of the connector that is replaced; without \
+                 the offset.storage keys outboxd begins where the slot stands, and repeats some events"
+                    .to_owned(),
+            ),
+            Self::OffsetAhead { .. } => Some(
+                "it is of another server, or of a time that a restored backup does not know. See that database.hostname is the \
+                 server of the connector that is replaced. If it is, remove the stored offset (of a stopped connector: curl -X \
+                 DELETE http://…/connectors/NAME/offsets), or leave the offset.storage keys out: outboxd then begins where \
+                 the slot stands"
+                    .to_owned(),
+            ),
+            Self::OffsetWithoutSlot { .. } => Some(
+                "if slot.name is wrong, correct it. To send all rows that are in the table: -X snapshot.mode=when_needed. To \
+                 begin with what is written from now on: leave the offset.storage keys out, with -X snapshot.mode=no_data"
                     .to_owned(),
             ),
             Self::Undrained { .. } => Some("raise outboxd.shutdown.timeout.ms, or look at Kafka".to_owned()),

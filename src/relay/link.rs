@@ -2,15 +2,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::Error;
-use super::preflight::{APPLICATION, Capture, Preflight, application};
+use super::offsets::Offsets;
+use super::preflight::{APPLICATION, Capture, Preflight, application, left_out};
 use super::snapshot::Snapshot;
 use super::supervisor::RelayParts;
-use crate::outbox::EventRouter;
 use crate::postgres::{
-    self, Connection, Publication, ReplicationStream, Slot, SlotHolder, SnapshotMode, SnapshotSlot, Sql,
-    TlsSetup,
+    self, Connection, Publication, ReplicationStream, Slot, SlotFacts, SlotHolder, SnapshotMode,
+    SnapshotSlot, Sql, TlsSetup,
 };
 use crate::replication::StartReplication;
+use crate::source_offset::{SnapshotProgress, SourceOffset};
 use crate::telemetry::{Component, Metrics, Status};
 use crate::wal::{Lsn, SystemId, TimelineId};
 
@@ -21,6 +22,8 @@ pub(super) struct Link {
     pub(super) sql: Arc<Sql>,
     pub(super) confirmed: Lsn,
     pub(super) origin: Origin,
+    /// The offset that was stored when this process began.
+    pub(super) stored: Option<SourceOffset>,
     pub(super) capture: Capture,
     /// `wal_sender_timeout` in milliseconds; 0 is never.
     pub(super) wal_sender_timeout_ms: i64,
@@ -47,6 +50,8 @@ pub(super) struct Opening<'o> {
     pub(super) tls: &'o TlsSetup,
     pub(super) status: &'o Status,
     pub(super) metrics: &'o Metrics,
+    /// Where Debezium keeps its offset.
+    pub(super) offsets: Option<&'o Offsets>,
     /// The slot was there earlier in this process; the start is over.
     pub(super) again: bool,
 }
@@ -65,7 +70,7 @@ impl Opening<'_> {
     pub(super) async fn open(self) -> Result<Opened, Error> {
         let preflight = Preflight::reach(&self.parts.postgres, self.tls).await?;
         self.status.up(Component::Postgres, Instant::now());
-        let capture = preflight.capture(&self.parts.tables, &self.parts.router).await?;
+        let capture = preflight.capture(self.parts).await?;
         let mut made = Made::default();
         let sql = Arc::clone(&preflight.sql);
         match self.prepare(preflight, capture, &mut made).await {
@@ -91,26 +96,29 @@ impl Opening<'_> {
         let tables: Vec<_> = capture.tables.iter().collect();
         let publication = options.publication.ensure(&preflight.sql, &tables).await?;
         made.publication = publication == Publication::Created;
-        let slot = self.ensure_slot(&mut preflight, &capture, made).await?;
+        let (slot, stored) = self.ensure_slot(&mut preflight, &capture, made).await?;
         tell(options, publication, slot);
-        let stream = start(options, preflight.connection, &preflight.sql).await?;
+        let stream =
+            start(options, self.parts.messages.is_some(), preflight.connection, &preflight.sql).await?;
         Ok(Opened::Link(Box::new(Link {
             stream,
             sql: preflight.sql,
             confirmed: slot.confirmed_flush_lsn,
             origin: Origin { system_id: preflight.system_id, timeline: preflight.timeline },
+            stored,
             capture,
             wal_sender_timeout_ms: preflight.server.wal_sender_timeout_ms,
         })))
     }
 
-    /// Adopts the slot or makes it; a new one begins with the snapshot, if there is to be one.
+    /// Adopts the slot, with the offset that is stored for it, or makes one; a new one begins with the snapshot, if there
+    /// is to be one.
     async fn ensure_slot(
         self,
         preflight: &mut Preflight,
         capture: &Capture,
         made: &mut Made,
-    ) -> Result<Slot, Error> {
+    ) -> Result<(Slot, Option<SourceOffset>), Error> {
         let options = &self.parts.postgres;
         let mode = options.snapshot.mode;
         if let Some(facts) = preflight.sql.slot(&options.slot.name).await? {
@@ -121,27 +129,56 @@ impl Opening<'_> {
                 }
                 adopted => {
                     let slot = adopted?;
-                    if mode == SnapshotMode::Always && !self.again {
+                    let stored = self.stored_offset(&facts).await?;
+                    if !self.again && mode.takes_again(stored.as_ref()) {
                         self.snapshot(preflight, capture, None).await?;
                     }
-                    return Ok(slot);
+                    return Ok((slot, stored));
                 }
             }
         } else if self.again {
             return Err(options.slot.vanished().into());
+        } else {
+            self.refuse_gap(mode).await?;
         }
         let version_num = preflight.server.version_num;
         if mode == SnapshotMode::NoData {
             let slot = options.slot.create(&mut preflight.connection, &preflight.sql, version_num).await?;
             made.slot = true;
-            return Ok(slot);
+            return Ok((slot, None));
         }
         let temporary =
             options.slot.create_with_snapshot(&mut preflight.connection, &preflight.sql, version_num).await?;
         self.snapshot(preflight, capture, Some(&temporary)).await?;
         let slot = options.slot.keep(&temporary, &mut preflight.connection, &preflight.sql).await?;
         made.slot = true;
-        Ok(slot)
+        Ok((slot, None))
+    }
+
+    /// The offset of a connector that has used the slot before us. Read once the slot is free: until then its owner may
+    /// store a newer one.
+    async fn stored_offset(self, slot: &SlotFacts) -> Result<Option<SourceOffset>, Error> {
+        let Some(offsets) = self.offsets.filter(|_| !self.again) else { return Ok(None) };
+        let stored = offsets.read().await?;
+        match stored.as_ref().map(SourceOffset::furthest) {
+            Some(offset) if offset > slot.server_lsn => {
+                Err(Error::OffsetAhead { store: offsets.store(), offset, wal_end: slot.server_lsn })
+            }
+            _ => Ok(stored),
+        }
+    }
+
+    /// A slot that is made now begins behind what an offset was stored for. Only a snapshot sends what lies between.
+    async fn refuse_gap(self, mode: SnapshotMode) -> Result<(), Error> {
+        let slot = &self.parts.postgres.slot;
+        let closes = matches!(mode, SnapshotMode::Always | SnapshotMode::WhenNeeded);
+        let Some(offsets) = self.offsets.filter(|_| !closes && !slot.drop_on_stop) else { return Ok(()) };
+        match offsets.read().await? {
+            Some(stored) if stored.snapshot != SnapshotProgress::Unfinished => {
+                Err(Error::OffsetWithoutSlot { store: offsets.store(), slot: slot.name.to_string() })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Sends what is in the captured tables: as the slot's own snapshot shows it, or as it is now.
@@ -162,6 +199,18 @@ impl Opening<'_> {
     }
 }
 
+impl SnapshotMode {
+    /// Whether a snapshot is sent although there is a slot: at every start, or because Debezium has not finished its own.
+    fn takes_again(self, stored: Option<&SourceOffset>) -> bool {
+        let unfinished = stored.is_some_and(|stored| stored.snapshot == SnapshotProgress::Unfinished);
+        match self {
+            Self::Always => true,
+            Self::Initial | Self::WhenNeeded => unfinished,
+            Self::NoData | Self::InitialOnly => false,
+        }
+    }
+}
+
 /// Whether the slot's holder is another instance of ours: then we stand by, and the slot is the lease.
 pub(crate) fn is_our_own(holder: &SlotHolder) -> bool {
     holder.application.starts_with(APPLICATION)
@@ -170,13 +219,14 @@ pub(crate) fn is_our_own(holder: &SlotHolder) -> bool {
 /// Starts the stream. A refusal is read again from the slot's own row, which tells more than the server's words.
 async fn start(
     options: &postgres::Options,
+    messages: bool,
     connection: Connection,
     sql: &Sql,
 ) -> Result<ReplicationStream, postgres::Error> {
     let command = StartReplication {
         slot: options.slot.name.as_str(),
         publication: &options.publication.name,
-        messages: false,
+        messages,
         more: &options.slot.stream_params,
     };
     match ReplicationStream::start(connection, &command).await {
@@ -225,23 +275,25 @@ pub(super) async fn resolve(
     parts: &RelayParts,
     sql: &Sql,
     relation: &crate::pgoutput::Relation,
-    router: &EventRouter,
 ) -> Result<super::feed::Table, Error> {
     use super::feed::Table;
-    let named = parts.tables.matches(&relation.schema, &relation.table);
-    let fits = || {
-        let names: Vec<_> = relation.columns.iter().map(|column| column.name.clone()).collect();
-        router.fits(&names)
-    };
-    let captured = (named && (parts.tables.names_tables() || fits())) || {
-        let root = sql.partition_root(relation.oid).await?;
-        root.is_some_and(|(schema, table)| {
-            parts.tables.matches(&schema, &table) && (parts.tables.names_tables() || fits())
-        })
-    };
-    if !captured {
-        return Ok(Table::Other);
+    let names: Vec<_> = relation.columns.iter().map(|column| column.name.clone()).collect();
+    if !is_captured(parts, &relation.schema, &relation.table, &names)? {
+        match sql.partition_root(relation.oid).await? {
+            Some((schema, table)) if is_captured(parts, &schema, &table, &names)? => {}
+            _ => return Ok(Table::Other),
+        }
     }
     let columns = sql.describe(relation.oid).await?;
-    Ok(Table::Outbox(Box::new(router.bind(relation, &columns)?)))
+    Ok(Table::Outbox(Box::new(parts.router.bind(relation, &columns)?)))
+}
+
+fn is_captured(parts: &RelayParts, schema: &str, table: &str, columns: &[String]) -> Result<bool, Error> {
+    let (named, acted_on) = (parts.tables.matches(schema, table), parts.router.acts_on(schema, table));
+    match (named, parts.tables.names_tables()) {
+        (false, _) => Ok(false),
+        (true, false) => Ok(acted_on && parts.router.fits(columns)),
+        (true, true) if acted_on => Ok(true),
+        (true, true) => Err(left_out(schema, table).into()),
+    }
 }

@@ -2,23 +2,33 @@
 //!
 //! ```text
 //! supervisor ── open ──▶ link (connections, slot, stream)     again after every failure that a retry can mend
-//!     └──────── run ──▶ session (the loop) ── feed (rows → records, deliveries → ledger)
+//!     └──────── run ──▶ session (the loop) ── feed (rows → records) ── flight (delivery reports → ledger)
 //! ```
 
 mod backoff;
 mod error;
 mod feed;
+mod flight;
+mod heartbeat;
 mod link;
+mod memory;
+mod needs;
+mod offset_file;
+mod offsets;
 mod options;
 mod preflight;
 mod session;
+mod settled_topics;
 mod snapshot;
 mod supervisor;
+mod tolerance;
 mod watcher;
 
 pub use error::Error;
 pub(crate) use link::is_our_own;
-pub use options::{Options, SkippedOperations};
+pub use options::{
+    HeartbeatOptions, OffsetOptions, OffsetStore, Options, ProcessingFailure, SkippedOperations,
+};
 pub use preflight::{Capture, Preflight};
-pub(crate) use preflight::{OLDEST_VERSION_NUM, no_table, relation_of};
+pub(crate) use preflight::{OLDEST_VERSION_NUM, left_out, no_table, relation_of};
 pub use supervisor::{Relay, RelayParts};

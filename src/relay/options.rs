@@ -1,4 +1,7 @@
+use std::path::PathBuf;
 use std::time::Duration;
+
+use crate::source_offset::OffsetKey;
 
 /// The limits and the patience of the relay itself.
 #[derive(Debug, Clone)]
@@ -15,8 +18,58 @@ pub struct Options {
     pub retries_max: Option<u32>,
     /// `errors.tolerance=all`: a row that cannot be routed or converted is logged, counted and passed over.
     pub tolerate_rows: bool,
+    /// `event.processing.failure.handling.mode` (fail): what a row does that cannot be read.
+    pub unreadable_rows: ProcessingFailure,
     /// `skipped.operations`.
     pub skipped: SkippedOperations,
+    /// Heartbeats, when `heartbeat.interval.ms` asks for them.
+    pub heartbeat: Option<HeartbeatOptions>,
+    /// Where Debezium keeps its source offset; `None` when the configuration does not say.
+    pub offsets: Option<OffsetOptions>,
+}
+
+/// Records for those who watch them. The slot moves on without.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeartbeatOptions {
+    /// `heartbeat.interval.ms`, above 0.
+    pub interval: Duration,
+    /// `topic.heartbeat.name`, or `<topic.heartbeat.prefix>.<topic.prefix>`.
+    pub topic: String,
+    /// `heartbeat.action.query`: run in the database at each heartbeat.
+    pub query: Option<String>,
+}
+
+/// `event.processing.failure.handling.mode`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProcessingFailure {
+    /// It stops the relay.
+    Fail,
+    /// It is passed over, with a warning.
+    Warn,
+    /// It is passed over; the log tells it at its level debug.
+    Skip,
+}
+
+/// The source offset that is taken over, and handed back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OffsetOptions {
+    /// Where it is kept.
+    pub store: OffsetStore,
+    /// Under `name` and `topic.prefix`.
+    pub key: OffsetKey,
+    /// `offset.flush.interval.ms` (60 s): how often ours is stored.
+    pub flush_interval: Duration,
+    /// `offset.flush.timeout.ms` (5 s): how long that may take.
+    pub flush_timeout: Duration,
+}
+
+/// `offset.storage`: one of Connect's backing stores.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OffsetStore {
+    /// `offset.storage.topic`: `KafkaOffsetBackingStore`.
+    Topic(String),
+    /// `offset.storage.file.filename`: `FileOffsetBackingStore`.
+    File(PathBuf),
 }
 
 /// The operations that `skipped.operations` leaves out.

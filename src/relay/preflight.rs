@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
+use super::supervisor::RelayParts;
 use crate::connect::column::ColumnDescription;
-use crate::outbox::EventRouter;
 use crate::pgoutput::{Column, Relation, ReplicaIdentity};
 use crate::postgres::{Connection, Error, Options, ServerFacts, Sql, TableFacts, TableFilter, TlsSetup};
 use crate::wal::{SystemId, TimelineId};
@@ -58,23 +58,30 @@ impl Preflight {
         Ok(Self { connection, sql: Arc::new(sql), server, system_id, timeline })
     }
 
-    /// Finds the captured tables and tries the router on each.
+    /// Finds the captured tables and tries the router on each. Where logical messages are events there need be none.
     ///
     /// # Errors
-    /// When none is captured, or one has not the columns that the router needs.
-    pub async fn capture(&self, filter: &TableFilter, router: &EventRouter) -> Result<Capture, super::Error> {
+    /// When none is captured, one has not the columns that the router needs, or the router's predicate leaves one out.
+    pub async fn capture(&self, parts: &RelayParts) -> Result<Capture, super::Error> {
+        let (filter, router) = (&parts.tables, &parts.router);
         let all = self.sql.tables().await?;
-        let captured = filter.captured(&all, |table| router.fits(&table.columns))?;
-        if captured.is_empty() {
+        let is_outbox =
+            |table: &TableFacts| router.acts_on(&table.schema, &table.name) && router.fits(&table.columns);
+        let captured = filter.captured(&all, is_outbox)?;
+        if captured.is_empty() && parts.messages.is_none() {
             return Err(no_table(filter, &all).into());
+        }
+        if let Some(table) = captured.iter().find(|table| !router.acts_on(&table.schema, &table.name)) {
+            return Err(left_out(&table.schema, &table.name).into());
         }
         let mut assumptions = Vec::new();
         for table in &captured {
             let columns = self.sql.describe(table.oid).await?;
             let bound = router.bind(&relation_of(table, &columns), &columns)?;
             assumptions.extend(bound.assumptions().iter().map(ToString::to_string));
+            assumptions.extend(bound.unmasked().iter().map(ToString::to_string));
         }
-        if !filter.names_tables() {
+        if !filter.names_tables() && !captured.is_empty() {
             let names: Vec<_> =
                 captured.iter().map(|table| format!("{}.{}", table.schema, table.name)).collect();
             assumptions.push(format!(
@@ -138,6 +145,17 @@ fn check_server(server: &ServerFacts) -> Result<(), Error> {
         );
     }
     Ok(())
+}
+
+/// A captured table whose rows the router's predicate leaves as they are.
+pub(crate) fn left_out(schema: &str, table: &str) -> Error {
+    Error::Precondition {
+        problem: format!(
+            "the router's predicate leaves out table {schema}.{table}, which table.include.list captures: its rows would be \
+             plain change events, and outboxd sends only what is routed"
+        ),
+        cure: "take the table out of table.include.list, or correct the predicate".to_owned(),
+    }
 }
 
 /// Why nothing is captured.

@@ -1,22 +1,27 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use tokio::sync::watch;
 use tokio::time;
 use tokio_util::sync::CancellationToken;
 
 use super::Error;
 use super::feed::{Feed, Wish, unix_us};
+use super::heartbeat::Pulse;
 use super::link::{Link, resolve};
+use super::needs::{Awaiting, Met, Waiting, meet, met};
 use super::supervisor::RelayParts;
 use super::watcher::ServerLsn;
 use crate::pgoutput;
 use crate::postgres;
+use crate::registry;
 use crate::replication::{Feedback, ReplicationMessage};
+use crate::source_offset::SourceOffset;
 use crate::telemetry::{Component, Metrics, Progress, Status};
-use crate::wal::PgTimestamp;
+use crate::wal::{Lsn, PgTimestamp};
 use crate::wire::READ_BYTES;
 
 /// How often the status is told while nothing happens, and at most while much does.
-const TICK: Duration = Duration::from_millis(500);
+pub(super) const TICK: Duration = Duration::from_millis(500);
 
 /// A read of this many bytes means that the server has more: we are behind.
 const BEHIND_BYTES: usize = 16 * 1024;
@@ -38,11 +43,16 @@ pub(super) struct Session<'s, 'p> {
     pub(super) server: ServerLsn,
     pub(super) status: &'s Status,
     metrics: &'s Metrics,
+    /// Who stores the offset from time to time.
+    pub(super) offset: watch::Sender<Option<SourceOffset>>,
     last_tick: Instant,
+    pulse: Option<Pulse>,
     /// Until when the socket is left alone.
     nap: Option<Instant>,
     /// Since when the SQL connection is gone.
     sql_lost: Option<Instant>,
+    /// The row that waits for what it needs.
+    awaiting: Option<Awaiting<'s>>,
 }
 
 /// Where the stream stands with a stop.
@@ -76,9 +86,12 @@ impl<'s, 'p> Session<'s, 'p> {
             server,
             status,
             metrics,
+            offset: watch::Sender::new(None),
             last_tick: now,
+            pulse: Pulse::new(parts, now),
             nap: None,
             sql_lost: None,
+            awaiting: None,
         }
     }
 
@@ -91,12 +104,14 @@ impl<'s, 'p> Session<'s, 'p> {
         loop {
             reading = self.reading(reading, stop);
             self.pump(reading).await?;
+            self.beat(reading)?;
             self.collect()?;
             self.confirm().await?;
-            if reading == Reading::Off && self.feed.window().records() == 0 {
+            if reading == Reading::Off && self.feed.flight.window().records() == 0 {
                 return Ok(());
             }
-            let wants_input = reading != Reading::Off && self.feed.has_room();
+            let waits = reading != Reading::Off && self.awaiting.is_some();
+            let wants_input = reading != Reading::Off && !waits && self.feed.has_room();
             let napping = self.nap.is_some_and(|until| Instant::now() < until);
             let wake_at = self.wake_at().into();
             tokio::select! {
@@ -107,9 +122,14 @@ impl<'s, 'p> Session<'s, 'p> {
                 read = self.link.stream.fill(), if wants_input && !napping => {
                     self.rest_after(read?);
                 }
-                // 3: a stop.
+                // 3: a schema has its id or a topic is there, and the row that waited for it goes on.
+                answer = met(&mut self.awaiting), if waits => {
+                    let wish = self.resume(answer)?;
+                    self.grant(wish).await?;
+                }
+                // 4: a stop.
                 () = stop.cancelled(), if reading == Reading::On => {}
-                // 4: the walsender must hear from us, and the status must be told.
+                // 5: the walsender must hear from us, and the status must be told.
                 () = time::sleep_until(wake_at) => {}
             }
         }
@@ -119,10 +139,10 @@ impl<'s, 'p> Session<'s, 'p> {
     /// restart repeats as little as possible.
     pub(super) async fn drain(&mut self) -> Result<(), Error> {
         loop {
-            self.feed.absorb()?;
-            self.feedback.flushed(self.feed.frontier());
+            self.feed.flight.absorb()?;
+            self.feedback.flushed(self.feed.flight.frontier());
             self.confirm().await?;
-            if self.feed.window().records() == 0 {
+            if self.feed.flight.window().records() == 0 {
                 return Ok(());
             }
             tokio::select! {
@@ -142,19 +162,24 @@ impl<'s, 'p> Session<'s, 'p> {
     fn reading(&self, reading: Reading, stop: &CancellationToken) -> Reading {
         match reading {
             Reading::On if !stop.is_cancelled() => Reading::On,
-            Reading::On | Reading::ToCommit if self.feed.in_transaction() => Reading::ToCommit,
+            // A registry or a broker that does not answer must not hold up a stop.
+            Reading::On | Reading::ToCommit
+                if self.feed.flight.in_transaction() && self.awaiting.is_none() =>
+            {
+                Reading::ToCommit
+            }
             Reading::On | Reading::ToCommit | Reading::Off => Reading::Off,
         }
     }
 
     /// Takes every whole message that is in the buffer, while the window has room.
     async fn pump(&mut self, reading: Reading) -> Result<(), Error> {
-        while reading != Reading::Off && self.feed.has_room() {
+        while reading != Reading::Off && self.awaiting.is_none() && self.feed.has_room() {
             let wish = match self.link.stream.buffered()? {
                 None => return Ok(()),
                 Some(ReplicationMessage::PrimaryKeepalive(keepalive)) => {
                     self.feedback.received(keepalive.wal_end);
-                    self.feed.mark(keepalive.wal_end);
+                    self.feed.flight.mark(keepalive.wal_end);
                     if keepalive.reply_requested {
                         self.feedback.asked();
                     }
@@ -162,35 +187,81 @@ impl<'s, 'p> Session<'s, 'p> {
                 }
                 Some(ReplicationMessage::XLogData(data)) => {
                     let lsn = data.wal_start.max(self.feedback.last_received());
-                    let message =
-                        pgoutput::decode(data.data).map_err(|source| Error::Decode { lsn, source })?;
+                    let message = decode(data.data, lsn)?;
                     self.feedback.received(lsn);
-                    let wish = self.feed.take(message)?;
+                    let wish = self.feed.take(data.wal_start, message)?;
+                    if let Wish::Await(need) = wish {
+                        let waiting = Waiting::Message { data: data.data.to_vec(), lsn };
+                        let answer = meet(self.parts, self.status, need);
+                        self.awaiting = Some(Awaiting { waiting, answer });
+                        self.link.stream.passed(lsn);
+                        return Ok(());
+                    }
                     self.link.stream.passed(lsn);
                     wish
                 }
             };
-            match wish {
-                Wish::None => {}
-                Wish::Committed(end_lsn) => {
-                    self.feedback.received(end_lsn);
-                    self.metrics.transactions(1);
-                    if reading == Reading::ToCommit {
-                        return Ok(());
-                    }
-                }
-                Wish::Describe(relation) => {
-                    let table = resolve(self.parts, &self.link.sql, &relation, &self.parts.router).await?;
-                    self.feed.describe(relation.oid, table);
-                }
+            let committed = matches!(wish, Wish::Committed(_));
+            self.grant(wish).await?;
+            if committed && reading == Reading::ToCommit {
+                return Ok(());
             }
         }
         Ok(())
     }
 
+    async fn grant(&mut self, wish: Wish) -> Result<(), Error> {
+        match wish {
+            Wish::None | Wish::Await(_) => {}
+            Wish::Committed(end_lsn) => {
+                self.feedback.received(end_lsn);
+                self.metrics.transactions(1);
+            }
+            Wish::Describe(relation) => {
+                let table = resolve(self.parts, &self.link.sql, &relation).await?;
+                self.feed.describe(relation.oid, table);
+            }
+        }
+        Ok(())
+    }
+
+    fn beat(&mut self, reading: Reading) -> Result<(), Error> {
+        let Some(pulse) = self.pulse.as_mut().filter(|_| reading == Reading::On && self.awaiting.is_none())
+        else {
+            return Ok(());
+        };
+        let wish = pulse.poll(self.feed, Instant::now(), unix_us() / 1000)?;
+        self.wait_if_needed(wish, || Waiting::Heartbeat);
+        Ok(())
+    }
+
+    /// Takes what waited again; it may need something more.
+    fn resume(&mut self, answer: Result<Met, registry::Error>) -> Result<Wish, Error> {
+        let Some(Awaiting { waiting, .. }) = self.awaiting.take() else { return Ok(Wish::None) };
+        match (answer, waiting) {
+            (Ok(met), Waiting::Heartbeat) => self.feed.learn(met),
+            (Ok(met), Waiting::Message { data, lsn }) => {
+                self.feed.learn(met);
+                let wish = self.feed.take(lsn, decode(&data, lsn)?)?;
+                return Ok(self.wait_if_needed(wish, || Waiting::Message { data, lsn }));
+            }
+            (Err(error), Waiting::Heartbeat) => return Err(error.into()),
+            (Err(error), Waiting::Message { .. }) => return self.feed.refuse(error),
+        }
+        Ok(Wish::None)
+    }
+
+    /// Asks for what is needed, if that is the wish.
+    fn wait_if_needed(&mut self, wish: Wish, waiting: impl FnOnce() -> Waiting) -> Wish {
+        let Wish::Await(need) = wish else { return wish };
+        let answer = meet(self.parts, self.status, need);
+        self.awaiting = Some(Awaiting { waiting: waiting(), answer });
+        Wish::None
+    }
+
     fn collect(&mut self) -> Result<(), Error> {
-        let reports = self.feed.collect()?;
-        self.feedback.flushed(self.feed.frontier());
+        let reports = self.feed.flight.collect()?;
+        self.feedback.flushed(self.feed.flight.frontier());
         let now = Instant::now();
         match reports.trouble {
             Some(reason) => self.status.down(Component::Kafka, reason, now),
@@ -231,23 +302,38 @@ impl<'s, 'p> Session<'s, 'p> {
         let received = self.feedback.last_received();
         let progress = Progress {
             received,
-            flushed: self.feed.frontier(),
+            flushed: self.feed.flight.frontier(),
             confirmed: self.feedback.confirmed(),
             server: self.server.get().max(received),
-            oldest_commit: self.feed.oldest_commit().and_then(system_time),
-            oldest_unacknowledged: self.feed.oldest_unacknowledged,
-            last_event: self.feed.last_event,
-            inflight_events: self.feed.window().records(),
-            inflight_bytes: self.feed.window().bytes(),
-            events: self.feed.events,
+            oldest_commit: self.feed.flight.oldest_commit().and_then(system_time),
+            oldest_unacknowledged: self.feed.flight.oldest_unacknowledged,
+            last_event: self.feed.flight.last_event,
+            inflight_events: self.feed.flight.window().records(),
+            inflight_bytes: self.feed.flight.window().bytes(),
+            events: self.feed.flight.events,
         };
         self.status.tick(progress, now);
+        self.tell_offset();
+    }
+
+    fn tell_offset(&self) {
+        let offset = self.feed.offset();
+        self.offset.send_if_modified(|told| {
+            let changed = *told != offset;
+            *told = offset;
+            changed
+        });
     }
 
     fn wake_at(&self) -> Instant {
         let regular = self.feedback.due().min(self.last_tick + TICK);
+        let regular = self.pulse.as_ref().map_or(regular, |pulse| regular.min(pulse.due()));
         self.nap.filter(|until| *until > Instant::now()).map_or(regular, |until| regular.min(until))
     }
+}
+
+fn decode(data: &[u8], lsn: Lsn) -> Result<pgoutput::Message<'_>, Error> {
+    pgoutput::decode(data).map_err(|source| Error::Decode { lsn, source })
 }
 
 /// The server gives up on a client that is silent for `wal_sender_timeout`; a third of it leaves room for delays.

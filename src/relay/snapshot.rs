@@ -1,10 +1,12 @@
 use std::time::{Duration, Instant};
 
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::Error;
 use super::feed::{Feed, Table, Wish, unix_us};
+use super::needs::{Need, meet};
 use super::preflight::relation_of;
+use super::session::TICK;
 use super::supervisor::{CAUSE_TIMEOUT, RelayParts};
 use crate::connect::column::ColumnDescription;
 use crate::pgoutput::{Begin, Commit, Message};
@@ -27,7 +29,7 @@ pub(super) struct Snapshot<'s> {
 
 impl<'s> Snapshot<'s> {
     pub(super) fn new(parts: &'s RelayParts, status: &'s Status, metrics: &'s Metrics, at: Lsn) -> Self {
-        let mut feed = Feed::new(&parts.producer, metrics, &parts.relay, Lsn::ZERO, Lsn::ZERO);
+        let mut feed = Feed::new(parts, metrics, Lsn::ZERO, Lsn::ZERO, None);
         feed.behind = true;
         Self { parts, status, feed, at, rows: 0, told: Instant::now() }
     }
@@ -43,12 +45,12 @@ impl<'s> Snapshot<'s> {
         snapshot: Option<&str>,
     ) -> Result<u64, Error> {
         let outcome = self.send_rows(tables, sql, tls, application, snapshot).await;
-        let refused = matches!(outcome, Err(Error::Kafka(_)));
+        let refused = matches!(outcome, Err(Error::Kafka(_))) && !self.feed.flight.is_doubtful();
         if refused && timeout(CAUSE_TIMEOUT, self.returned()).await.is_err() {
             self.parts.producer.purge();
         }
         self.returned().await?;
-        match self.feed.take_refusal() {
+        match self.feed.flight.take_refusal() {
             Some(refusal) => Err(refusal),
             None => outcome.map(|()| self.rows),
         }
@@ -95,8 +97,12 @@ impl<'s> Snapshot<'s> {
                 }
                 SnapshotRow::Row(new) => {
                     self.rows = self.rows.saturating_add(1);
-                    self.take(Message::Insert { relation: table.oid, new })?;
-                    self.feed.collect()?;
+                    while let Wish::Await(need) = self.feed.insert(self.at, table.oid, &new)? {
+                        if !self.meet(need).await? {
+                            break;
+                        }
+                    }
+                    self.feed.flight.collect()?;
                     self.tell(table.oid);
                 }
                 SnapshotRow::End => return Ok(()),
@@ -104,11 +110,34 @@ impl<'s> Snapshot<'s> {
         }
     }
 
+    /// Asks for what a row needs. False when there is none and the row is passed over.
+    async fn meet(&mut self, need: Need) -> Result<bool, Error> {
+        let mut answer = meet(self.parts, self.status, need);
+        loop {
+            tokio::select! {
+                biased;
+                // Once it is there, nothing else matters.
+                answer = answer.as_mut() => match answer {
+                    Ok(met) => {
+                        self.feed.learn(met);
+                        return Ok(true);
+                    }
+                    Err(error) => return self.feed.refuse(error).map(|_| false),
+                },
+                // The status must be told, however long it takes.
+                () = sleep(TICK) => {
+                    self.feed.flight.collect()?;
+                    self.status.tick_idle(Instant::now());
+                }
+            }
+        }
+    }
+
     /// Waits until nothing is on its way.
     async fn returned(&mut self) -> Result<(), Error> {
         loop {
-            self.feed.absorb()?;
-            if self.feed.window().records() == 0 {
+            self.feed.flight.absorb()?;
+            if self.feed.flight.window().records() == 0 {
                 return Ok(());
             }
             self.parts.producer.deliveries().arrived().await;
@@ -117,13 +146,13 @@ impl<'s> Snapshot<'s> {
     }
 
     fn take(&mut self, message: Message<'_>) -> Result<Wish, Error> {
-        self.feed.take(message)
+        self.feed.take(self.at, message)
     }
 
     /// Waits for delivery reports.
     async fn acknowledged(&mut self) -> Result<(), Error> {
         self.parts.producer.deliveries().arrived().await;
-        self.feed.collect()?;
+        self.feed.flight.collect()?;
         self.status.tick_idle(Instant::now());
         Ok(())
     }

@@ -5,18 +5,19 @@ use tokio::task::JoinSet;
 use tokio::time::{self, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::backoff::Backoff;
 use super::feed::Feed;
-use super::link::{Link, Opened, Opening, Origin, is_our_own};
+use super::link::{Link, Opened, Opening, is_our_own};
+use super::memory::Memory;
+use super::offsets::Offsets;
 use super::session::Session;
 use super::watcher::{ServerLsn, watch_kafka, watch_slot};
-use super::{Error, Options};
+use super::{Error, Options, heartbeat};
 use crate::error::{Class, Diagnose, chain};
 use crate::kafka::{self, Producer};
-use crate::outbox::EventRouter;
+use crate::outbox::{EventRouter, MessageOutbox};
 use crate::postgres::{self, SlotHolder, SlotRetry, TableFilter, TlsSetup};
+use crate::registry::Registries;
 use crate::telemetry::{Component, Holder, Metrics, Peer, Phase, Status};
-use crate::wal::Lsn;
 
 /// How often a standby looks whether the slot is free.
 const STANDBY_INTERVAL: Duration = Duration::from_secs(1);
@@ -29,6 +30,9 @@ pub(super) const CAUSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A stream that cannot be understood is asked for again this often: a flipped bit on the way does not come twice.
 const GARBLED_RETRIES_MAX: u32 = 3;
+
+/// After a record that Kafka acknowledged and may not have written, this many sessions in a row may bring nothing forward.
+const UNWRITTEN_RETRIES_MAX: u32 = 5;
 
 /// Everything the relay is made of, once the configuration is understood.
 #[derive(Debug)]
@@ -43,8 +47,12 @@ pub struct RelayParts {
     pub tables: TableFilter,
     /// The transform.
     pub router: EventRouter,
+    /// Logical messages as an outbox, when they are one.
+    pub messages: Option<MessageOutbox>,
     /// The producer.
     pub producer: Producer,
+    /// The schema registries of the converters that need one.
+    pub registries: Registries,
 }
 
 /// The relay: opens sessions, mends what a retry can mend, stops when told.
@@ -53,30 +61,6 @@ pub struct Relay {
     parts: Arc<RelayParts>,
     status: Status,
     metrics: Metrics,
-}
-
-/// What this process remembers from one session to the next.
-#[derive(Debug, Default)]
-struct Memory {
-    /// The last session's history and how far it was acknowledged.
-    acknowledged: Option<(Origin, Lsn)>,
-    backoff: Backoff,
-    told_assumptions: bool,
-    /// Tries at a slot that a foreign program holds.
-    slot_retries: u32,
-    /// Sessions in a row that brought nothing forward.
-    fruitless: u32,
-}
-
-impl Memory {
-    fn remember(&mut self, origin: Origin, confirmed: Lsn, frontier: Lsn) {
-        self.acknowledged = Some((origin, frontier));
-        if frontier > confirmed {
-            (self.backoff, self.fruitless, self.slot_retries) = (Backoff::default(), 0, 0);
-        } else {
-            self.fruitless = self.fruitless.saturating_add(1);
-        }
-    }
 }
 
 impl Relay {
@@ -102,13 +86,29 @@ impl Relay {
         if stop.is_cancelled() {
             return Ok(());
         }
-        let mut memory = Memory::default();
+        let (offsets, mut memory) = (Offsets::new(&self.parts)?, Memory::default());
+        let outcome = self.run_until_stopped(&tls, offsets.as_ref(), &mut memory, stop).await;
+        let drained = !matches!(outcome, Err(Error::Undrained { .. }));
+        let lasts = memory.offset_is_ours && !self.parts.postgres.slot.drop_on_stop;
+        if let Some(offsets) = offsets.filter(|_| drained && lasts) {
+            offsets.write(memory.offset).await;
+        }
+        outcome
+    }
+
+    async fn run_until_stopped(
+        &self,
+        tls: &TlsSetup,
+        offsets: Option<&Offsets>,
+        memory: &mut Memory,
+        stop: &CancellationToken,
+    ) -> Result<(), Error> {
         loop {
             self.status.enter(Phase::Connecting);
-            let Some(link) = self.open(&tls, &mut memory, stop).await? else { return Ok(()) };
-            match self.run_session(*link, &mut memory, stop).await {
+            let Some(link) = self.open(tls, offsets, memory, stop).await? else { return Ok(()) };
+            match self.run_session(*link, tls, offsets, memory, stop).await {
                 Ok(()) => return Ok(()),
-                Err(error) => self.endure(error, &mut memory, stop).await?,
+                Err(error) => self.endure(error, memory, stop).await?,
             }
         }
     }
@@ -150,6 +150,7 @@ impl Relay {
     async fn open(
         &self,
         tls: &TlsSetup,
+        offsets: Option<&Offsets>,
         memory: &mut Memory,
         stop: &CancellationToken,
     ) -> Result<Option<Box<Link>>, Error> {
@@ -158,7 +159,7 @@ impl Relay {
             first_start.then_some(self.parts.relay.startup_timeout).flatten().map(|d| Instant::now() + d);
         loop {
             let (parts, status, metrics) = (&*self.parts, &self.status, &self.metrics);
-            let opening = Opening { parts, tls, status, metrics, again: !first_start };
+            let opening = Opening { parts, tls, status, metrics, offsets, again: !first_start };
             let outcome = tokio::select! {
                 () = stop.cancelled() => return Ok(None),
                 outcome = opening.open() => outcome,
@@ -180,7 +181,7 @@ impl Relay {
                     {
                         return Err(error);
                     }
-                    self.status.down(Component::Postgres, chain(&error), Instant::now());
+                    self.mend(&error).await?;
                     pause
                 }
             };
@@ -222,14 +223,14 @@ impl Relay {
     async fn run_session(
         &self,
         link: Link,
+        tls: &TlsSetup,
+        offsets: Option<&Offsets>,
         memory: &mut Memory,
         stop: &CancellationToken,
     ) -> Result<(), Error> {
-        let acknowledged = memory.acknowledged.as_ref().filter(|(origin, _)| *origin == link.origin);
-        let acknowledged = acknowledged.map_or(Lsn::ZERO, |(_, lsn)| *lsn);
+        let (acknowledged, stored) = memory.of(&link);
         let (origin, confirmed) = (link.origin.clone(), link.confirmed);
-        let mut feed =
-            Feed::new(&self.parts.producer, &self.metrics, &self.parts.relay, confirmed, acknowledged);
+        let mut feed = Feed::new(&self.parts, &self.metrics, confirmed, acknowledged, stored);
         let (server, ended, mut watchers) = (ServerLsn::default(), stop.child_token(), JoinSet::new());
         watchers.spawn(watch_slot(
             Arc::clone(&link.sql),
@@ -240,9 +241,13 @@ impl Relay {
             ended.clone(),
         ));
         watchers.spawn(watch_kafka(Arc::clone(&self.parts), ended.clone()));
+        watchers.spawn(heartbeat::act(Arc::clone(&self.parts), tls.clone(), ended.clone()));
         self.status.up(Component::Slot, Instant::now());
         self.status.enter(Phase::Streaming);
         let mut session = Session::new(&self.parts, link, &mut feed, &self.status, &self.metrics, server);
+        if let Some(offsets) = offsets {
+            watchers.spawn(offsets.clone().keep(session.offset.subscribe(), ended.clone()));
+        }
         let outcome = self.stream_and_stop(&mut session, stop).await;
         ended.cancel();
         watchers.shutdown().await;
@@ -259,7 +264,7 @@ impl Relay {
         }
         // The next session must not start while records of this one are on their way: they would overtake each other.
         self.settle(&mut feed, outcome.is_err(), stop).await;
-        memory.remember(origin, confirmed, feed.frontier());
+        memory.remember(origin, confirmed, &feed);
         outcome
     }
 
@@ -278,7 +283,7 @@ impl Relay {
             biased;
             outcome = session.stream(stop) => outcome,
             () = overdue => {
-                return Err(Error::Undrained { records: session.feed.window().records(), within });
+                return Err(Error::Undrained { records: session.feed.flight.window().records(), within });
             }
         };
         match outcome {
@@ -292,14 +297,14 @@ impl Relay {
     /// Confirms what was acknowledged before a failure that ends the relay, so that a restart meets it first. A fatal
     /// error of the producer gives way to the refused record that caused it.
     async fn after_failure(&self, session: &mut Session<'_, '_>, error: Error) -> Error {
-        let refused = matches!(error, Error::Kafka(_));
+        let refused = matches!(error, Error::Kafka(_)) && !session.feed.flight.is_doubtful();
         if refused && timeout(CAUSE_TIMEOUT, session.drain()).await.is_err() {
             self.parts.producer.purge();
         }
         if timeout(self.parts.relay.shutdown_timeout, session.drain()).await.is_err() {
             tracing::warn!("not everything before the failure was acknowledged in time");
         }
-        session.feed.take_refusal().unwrap_or(error)
+        session.feed.flight.take_refusal().unwrap_or(error)
     }
 
     async fn say_goodbye(&self, session: Session<'_, '_>) -> Result<(), Error> {
@@ -322,8 +327,8 @@ impl Relay {
 
     /// Waits until every record of a broken session has come back, or a stop says that it may be repeated.
     async fn settle(&self, feed: &mut Feed<'_>, broken: bool, stop: &CancellationToken) {
-        while broken && feed.window().records() > 0 {
-            if feed.absorb().is_err() {
+        while broken && feed.flight.window().records() > 0 {
+            if feed.flight.absorb().is_err() {
                 return;
             }
             self.status.tick_idle(Instant::now());
@@ -338,20 +343,36 @@ impl Relay {
 
     /// Decides whether a failed session is followed by another.
     async fn endure(&self, error: Error, memory: &mut Memory, stop: &CancellationToken) -> Result<(), Error> {
-        let beyond_mending = error.class() != Class::Transient || matches!(error, Error::Kafka(_));
-        if beyond_mending
-            || self.exhausted(memory)
-            || error.is_garbled() && memory.fruitless > GARBLED_RETRIES_MAX
-        {
+        let unwritten = error.is_unwritten();
+        let beyond_mending =
+            error.class() != Class::Transient || matches!(error, Error::Kafka(_)) && !unwritten;
+        let in_vain = error.is_garbled() && memory.fruitless > GARBLED_RETRIES_MAX
+            || unwritten && memory.fruitless > UNWRITTEN_RETRIES_MAX;
+        // A stop does not wait for what is on its way, and a new producer must.
+        if beyond_mending || in_vain || self.exhausted(memory) || unwritten && stop.is_cancelled() {
             return Err(error);
         }
-        self.metrics.reconnect(Peer::Postgres);
-        self.status.down(Component::Postgres, chain(&error), Instant::now());
+        self.metrics.reconnect(if unwritten { Peer::Kafka } else { Peer::Postgres });
+        self.mend(&error).await?;
         let pause = memory.backoff.next(fastrand::f64());
         tokio::select! {
             () = stop.cancelled() => {}
             () = time::sleep(pause) => {}
         }
+        Ok(())
+    }
+
+    /// Tells what has failed. A producer that said what may not be so is replaced; nothing of it is on its way any more.
+    async fn mend(&self, error: &Error) -> Result<(), Error> {
+        if !error.is_unwritten() {
+            self.status.down(Component::Postgres, chain(error), Instant::now());
+            return Ok(());
+        }
+        tracing::warn!(error = chain(error), "a new producer sends it again, and what came behind it");
+        let parts = Arc::clone(&self.parts);
+        // Ending the old one waits for its threads.
+        let renewed = tokio::task::spawn_blocking(move || parts.producer.renew()).await;
+        renewed.unwrap_or_else(|_| Err(kafka::Error::Fatal("it cannot be replaced".to_owned())))?;
         Ok(())
     }
 

@@ -13,11 +13,13 @@ pub enum Component {
     Slot,
     /// The brokers.
     Kafka,
+    /// The schema registry. It is asked when a schema is first seen, and not at all without a converter that needs it.
+    Registry,
 }
 
 impl Component {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Self; 3] = [Self::Postgres, Self::Slot, Self::Kafka];
+    pub const ALL: [Self; 4] = [Self::Postgres, Self::Slot, Self::Kafka, Self::Registry];
 
     /// The name in probes and logs.
     #[must_use]
@@ -26,6 +28,7 @@ impl Component {
             Self::Postgres => "postgres",
             Self::Slot => "slot",
             Self::Kafka => "kafka",
+            Self::Registry => "registry",
         }
     }
 }

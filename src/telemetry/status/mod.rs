@@ -69,6 +69,8 @@ pub struct Snapshot {
     pub slot: Condition,
     /// The brokers.
     pub kafka: Condition,
+    /// The schema registry; `Unknown` until it is needed.
+    pub registry: Condition,
     /// How far the relay has got.
     pub progress: Progress,
     /// The last turn of the loop.
@@ -87,6 +89,7 @@ impl Status {
             postgres: Condition::Unknown,
             slot: Condition::Unknown,
             kafka: Condition::Unknown,
+            registry: Condition::Unknown,
             progress: Progress::default(),
             ticked: now,
             limits,
@@ -149,6 +152,7 @@ impl Snapshot {
             Component::Postgres => &self.postgres,
             Component::Slot => &self.slot,
             Component::Kafka => &self.kafka,
+            Component::Registry => &self.registry,
         }
     }
 
@@ -157,6 +161,7 @@ impl Snapshot {
             Component::Postgres => &mut self.postgres,
             Component::Slot => &mut self.slot,
             Component::Kafka => &mut self.kafka,
+            Component::Registry => &mut self.registry,
         }
     }
 }

@@ -84,12 +84,12 @@ impl Snapshot {
         (age > self.limits.unacknowledged_age_max).then_some(NotReady::Unacknowledged(age))
     }
 
-    /// A standby does not touch the slot, and need not have tried Kafka.
+    /// A standby does not touch the slot, and need not have tried Kafka. The registry is tried when it is needed.
     fn failures(&self, now: Instant) -> impl Iterator<Item = NotReady> {
         let standby = matches!(self.phase, Phase::StandingBy(_));
         Component::ALL.into_iter().filter_map(move |component| match self.condition(component) {
             Condition::Up => None,
-            Condition::Unknown if standby => None,
+            Condition::Unknown if standby || component == Component::Registry => None,
             Condition::Down { .. } if standby && component == Component::Slot => None,
             Condition::Unknown => Some(NotReady::Untried(component)),
             Condition::Down { reason, since, .. } => Some(NotReady::Down {

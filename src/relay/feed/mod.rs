@@ -1,0 +1,303 @@
+//! From pgoutput messages to records in flight.
+
+mod logical_message;
+
+use std::collections::HashMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::flight::Flight;
+use super::needs::{Met, Need};
+use super::supervisor::RelayParts;
+use super::tolerance::Tolerance;
+use super::{Error, SkippedOperations};
+use crate::connect::converter::ConvertError;
+use crate::connect::converter::avro::SchemaIds;
+use crate::error::{Diagnose as _, Exit};
+use crate::outbox::{Encoder, InvalidOperation, MessageOutbox, OutboxTable, RouteContext, RouteError};
+use crate::pgoutput::{Begin, Commit, Message, Relation, Tuple, UnknownRelation};
+use crate::registry;
+use crate::source_offset::{SentBefore, SourceOffset};
+use crate::telemetry::{Change, Metrics};
+use crate::transaction::{Assembler, EventPosition};
+use crate::wal::{Lsn, Oid, PgTimestamp};
+
+/// What the rows of a relation are to us.
+#[derive(Debug)]
+pub(super) enum Table {
+    /// An outbox: inserts become events.
+    Outbox(Box<OutboxTable>),
+    /// Not captured: its rows pass by.
+    Other,
+}
+
+/// Rows and messages in, records out. One per session; it does no I/O but hand records to the producer, which never
+/// blocks.
+pub(super) struct Feed<'p> {
+    metrics: &'p Metrics,
+    messages: Option<&'p MessageOutbox>,
+    tolerance: Tolerance,
+    skipped: SkippedOperations,
+    assembler: Assembler,
+    tables: HashMap<Oid, Table>,
+    /// Whether the source has much more to give.
+    pub(super) behind: bool,
+    encoder: Encoder,
+    /// Transactions that committed before this are acknowledged already, by an earlier session of this process.
+    acknowledged: Lsn,
+    /// The open transaction is one of those.
+    passing: bool,
+    /// The offset that is stored.
+    stored: Option<SourceOffset>,
+    /// What that offset says was sent, until the stream is past it.
+    sent_before: Option<SentBefore>,
+    /// The event that waits for what it needs.
+    held: Option<EventPosition>,
+    /// The open transaction is a message's own, and this is its end.
+    lone: Option<Commit>,
+    /// What was made of them.
+    pub(super) flight: Flight<'p>,
+}
+
+/// What a message asks of the session.
+#[derive(Debug)]
+pub(super) enum Wish {
+    /// Nothing.
+    None,
+    /// The catalog's word on a relation that was described anew.
+    Describe(Relation),
+    /// All before this position is complete.
+    Committed(Lsn),
+    /// What its record needs; then the same message is to be taken again.
+    Await(Need),
+}
+
+impl<'p> Feed<'p> {
+    /// A feed that starts at the slot's `confirmed_flush_lsn` and sends nothing that committed before `acknowledged`, nor
+    /// what the stored offset says was sent.
+    pub(super) fn new(
+        parts: &'p RelayParts,
+        metrics: &'p Metrics,
+        confirmed: Lsn,
+        acknowledged: Lsn,
+        stored: Option<SourceOffset>,
+    ) -> Self {
+        Self {
+            metrics,
+            messages: parts.messages.as_ref(),
+            tolerance: Tolerance::new(&parts.relay),
+            skipped: parts.relay.skipped,
+            assembler: Assembler::default(),
+            tables: HashMap::new(),
+            behind: false,
+            encoder: Encoder::default(),
+            acknowledged,
+            passing: false,
+            sent_before: stored.as_ref().and_then(SentBefore::new),
+            stored,
+            held: None,
+            lone: None,
+            flight: Flight::new(&parts.producer, metrics, &parts.relay, confirmed),
+        }
+    }
+
+    /// Takes one pgoutput message; `lsn` is that of its WAL record.
+    ///
+    /// # Errors
+    /// When the message is impossible here, or a row cannot be routed or sent.
+    pub(super) fn take(&mut self, lsn: Lsn, message: Message<'_>) -> Result<Wish, Error> {
+        match message {
+            Message::Insert { relation, new } => return self.insert(lsn, relation, &new),
+            Message::Begin(begin) => self.begin(begin)?,
+            Message::Commit(commit) => return self.commit(&commit).map(Wish::Committed),
+            Message::Relation(relation) => return Ok(Wish::Describe(relation)),
+            Message::Update { relation, .. } => self.update(relation)?,
+            Message::Delete { relation, .. } => self.pass(relation, Change::Delete, "delete")?,
+            Message::Truncate { .. } => self.metrics.changes(Change::Truncate, 1),
+            Message::LogicalMessage(message) => return self.logical_message(lsn, &message),
+            Message::Origin { .. } | Message::Type { .. } => {}
+        }
+        Ok(Wish::None)
+    }
+
+    /// What the rows of a relation are from here on.
+    pub(super) fn describe(&mut self, relation: Oid, table: Table) {
+        self.tables.insert(relation, table);
+    }
+
+    /// What [`Wish::Await`] asked for.
+    pub(super) fn learn(&mut self, met: Met) {
+        match met {
+            Met::Schema(schema) => self.encoder.learn(schema.0, schema.1),
+            Met::Topic(topic) => self.flight.settle(topic),
+        }
+    }
+
+    /// The ids that were learnt.
+    pub(super) const fn schemas(&mut self) -> &mut SchemaIds {
+        self.encoder.schemas()
+    }
+
+    /// The registry has no id for the schema of the event that waits.
+    ///
+    /// # Errors
+    /// The same, unless rows may be passed over and this is about the row.
+    pub(super) fn refuse(&mut self, error: registry::Error) -> Result<Wish, Error> {
+        self.held = None;
+        self.metrics.event_error("route");
+        if error.exit() != Exit::Row {
+            return Err(error.into());
+        }
+        self.tolerance.pass_over(error.into())?;
+        self.end_lone()
+    }
+
+    /// The offset of what is acknowledged, for Debezium to go on from; none while the stored one is as far.
+    pub(super) fn offset(&self) -> Option<SourceOffset> {
+        let stored = self.stored.as_ref();
+        let frontier = self.flight.frontier();
+        if stored.is_some_and(|stored| frontier <= stored.furthest()) {
+            return None;
+        }
+        let (tx_id, committed_at) = match self.flight.last_acknowledged() {
+            Some((xid, commit_time)) => (Some(u64::from(xid.0)), Some(commit_time)),
+            None => (stored.and_then(|stored| stored.tx_id), stored.and_then(|stored| stored.committed_at)),
+        };
+        let committed_at = committed_at.unwrap_or_else(|| PgTimestamp::from_unix_us(unix_us()));
+        Some(SourceOffset::up_to(frontier, tx_id, committed_at))
+    }
+
+    /// Whether a further record may be handed over.
+    pub(super) fn has_room(&mut self) -> bool {
+        self.flight.has_room(self.behind)
+    }
+
+    fn begin(&mut self, begin: Begin) -> Result<(), Error> {
+        if let Some(sent_before) = &mut self.sent_before {
+            sent_before.begin(&begin);
+        }
+        self.open(begin)
+    }
+
+    fn open(&mut self, begin: Begin) -> Result<(), Error> {
+        self.assembler.begin(begin)?;
+        self.flight.begin(&begin)?;
+        self.passing = begin.final_lsn < self.acknowledged;
+        Ok(())
+    }
+
+    fn commit(&mut self, commit: &Commit) -> Result<Lsn, Error> {
+        self.assembler.commit(commit)?;
+        self.flight.commit(commit.commit_lsn, commit.end_lsn)?;
+        if let Some(sent_before) = &mut self.sent_before {
+            sent_before.commit();
+        }
+        self.sent_before.take_if(|sent_before| sent_before.is_over());
+        Ok(commit.end_lsn)
+    }
+
+    /// Takes an inserted row.
+    ///
+    /// # Errors
+    /// When it cannot be routed or sent.
+    pub(super) fn insert(&mut self, lsn: Lsn, relation: Oid, row: &Tuple<'_>) -> Result<Wish, Error> {
+        let again = self.held.take();
+        let position = again.map_or_else(|| self.assembler.next_position(), Ok)?;
+        let sent_before = again.is_none() && self.was_sent_before(lsn);
+        let Table::Outbox(table) = self.tables.get(&relation).ok_or(UnknownRelation(relation))? else {
+            return Ok(Wish::None);
+        };
+        if again.is_none() {
+            self.metrics.changes(Change::Insert, 1);
+        }
+        if let Some(reason) = self.skip_reason(sent_before) {
+            self.metrics.skipped(reason, 1);
+            return Ok(Wish::None);
+        }
+        let now = SystemTime::now();
+        let context = RouteContext { now_ms: unix_ms(now) };
+        let need = match table.route(row, context, &mut self.encoder) {
+            Ok(routed) => self.flight.send(&routed.as_record(), position, now)?,
+            Err(RouteError::Convert { source: ConvertError::Unregistered(registration), .. }) => {
+                Some(Need::Schema(registration))
+            }
+            Err(source) => {
+                self.metrics.event_error("route");
+                let table = table.name().to_owned();
+                self.tolerance.pass_over(Error::Row { table, position, source: Box::new(source) })?;
+                return Ok(Wish::None);
+            }
+        };
+        if need.is_none() {
+            for column in table.replaced_columns(row) {
+                self.metrics.event_error("value");
+                let (table, commit_lsn) = (table.name(), position.commit_lsn);
+                tracing::warn!(table, column, %commit_lsn, "a value has no form: its default or NULL is sent");
+            }
+        }
+        Ok(self.hold(position, need))
+    }
+
+    /// Keeps the place of an event that needs something first.
+    fn hold(&mut self, position: EventPosition, need: Option<Need>) -> Wish {
+        self.held = need.is_some().then_some(position);
+        need.map_or(Wish::None, Wish::Await)
+    }
+
+    /// Whether Debezium has sent the event at this LSN.
+    fn was_sent_before(&mut self, lsn: Lsn) -> bool {
+        self.sent_before.as_mut().is_some_and(|sent_before| sent_before.take_row(lsn))
+    }
+
+    /// Why inserts make no event just now.
+    const fn skip_reason(&self, sent_before: bool) -> Option<&'static str> {
+        match (self.passing || sent_before, self.skipped.create) {
+            (true, _) => Some("acknowledged"),
+            (false, true) => Some("skipped.operations"),
+            (false, false) => None,
+        }
+    }
+
+    fn update(&mut self, relation: Oid) -> Result<(), Error> {
+        let EventPosition { commit_lsn, .. } = self.assembler.next_position()?;
+        let Table::Outbox(table) = self.tables.get(&relation).ok_or(UnknownRelation(relation))? else {
+            return Ok(());
+        };
+        self.metrics.changes(Change::Update, 1);
+        self.metrics.skipped("update", 1);
+        if self.skipped.update {
+            return Ok(());
+        }
+        let name = table.name();
+        match table.on_update() {
+            InvalidOperation::Warn => {
+                tracing::warn!(table = name, %commit_lsn, "an outbox row was updated: not sent");
+            }
+            InvalidOperation::Error => {
+                tracing::error!(table = name, %commit_lsn, "an outbox row was updated: not sent");
+            }
+            InvalidOperation::Fatal => return Err(Error::Updated { table: name.to_owned(), commit_lsn }),
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self, relation: Oid, change: Change, reason: &'static str) -> Result<(), Error> {
+        self.assembler.current()?;
+        if let Table::Outbox(_) = self.tables.get(&relation).ok_or(UnknownRelation(relation))? {
+            self.metrics.changes(change, 1);
+            self.metrics.skipped(reason, 1);
+        }
+        Ok(())
+    }
+}
+
+fn unix_ms(time: SystemTime) -> i64 {
+    time.duration_since(UNIX_EPOCH)
+        .ok()
+        .and_then(|since| i64::try_from(since.as_millis()).ok())
+        .unwrap_or_default()
+}
+
+pub(super) fn unix_us() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.ok().and_then(|since| i64::try_from(since.as_micros()).ok()).unwrap_or_default()
+}

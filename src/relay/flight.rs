@@ -1,0 +1,249 @@
+use std::time::{Duration, Instant, SystemTime};
+
+use super::feed::unix_us;
+use super::needs::Need;
+use super::settled_topics::SettledTopics;
+use super::{Error, Options};
+use crate::ack::{Ledger, Ticket, Window};
+use crate::connect::record::ProducerRecord;
+use crate::kafka::{self, Delivered, Pace, Producer, Rejection, Reports};
+use crate::pgoutput::Begin;
+use crate::telemetry::{Metrics, TopicTally};
+use crate::transaction::EventPosition;
+use crate::wal::{Lsn, PgTimestamp, Xid};
+
+/// The records that are on their way, and what their delivery reports allow to be confirmed.
+pub(super) struct Flight<'p> {
+    producer: &'p Producer,
+    metrics: &'p Metrics,
+    topics: TopicTally,
+    ledger: Ledger,
+    window: Window,
+    pace: Pace,
+    /// The event that was handed over last.
+    last_sent: Option<EventPosition>,
+    /// A heartbeat is on its way.
+    heartbeat_sent: bool,
+    spare: Vec<Delivered>,
+    refusal: Option<Rejection>,
+    settled_topics: SettledTopics,
+    /// Records that the broker has acknowledged.
+    pub(super) events: u64,
+    /// When a record was last handed over.
+    pub(super) last_event: Option<SystemTime>,
+    /// Since when the oldest record on its way has been the oldest.
+    pub(super) oldest_unacknowledged: Option<Instant>,
+}
+
+impl<'p> Flight<'p> {
+    /// Nothing on its way yet; all before `confirmed` is.
+    pub(super) fn new(
+        producer: &'p Producer,
+        metrics: &'p Metrics,
+        options: &Options,
+        confirmed: Lsn,
+    ) -> Self {
+        Self {
+            producer,
+            metrics,
+            topics: metrics.topic_tally(),
+            ledger: Ledger::new(confirmed),
+            window: Window::new(options.inflight_records_max, options.inflight_bytes_max),
+            pace: Pace::default(),
+            last_sent: None,
+            heartbeat_sent: false,
+            spare: Vec::new(),
+            refusal: None,
+            settled_topics: SettledTopics::default(),
+            events: 0,
+            last_event: None,
+            oldest_unacknowledged: None,
+        }
+    }
+
+    /// A transaction begins.
+    pub(super) fn begin(&mut self, begin: &Begin) -> Result<(), Error> {
+        Ok(self.ledger.begin(begin.final_lsn, begin.commit_time, begin.xid)?)
+    }
+
+    /// The open transaction is complete.
+    pub(super) fn commit(&mut self, commit_lsn: Lsn, end_lsn: Lsn) -> Result<(), Error> {
+        Ok(self.ledger.commit(commit_lsn, end_lsn)?)
+    }
+
+    /// A keepalive said that all WAL before this was sent.
+    pub(super) fn mark(&mut self, wal_end: Lsn) {
+        self.ledger.mark(wal_end);
+    }
+
+    /// A topic that [`Need::Topic`] asked for is there, or will not come.
+    pub(super) fn settle(&mut self, topic: String) {
+        self.settled_topics.insert(topic);
+    }
+
+    /// Hands a record of the open transaction to the producer, unless it needs its topic first.
+    ///
+    /// # Errors
+    /// When the producer refuses it.
+    pub(super) fn send(
+        &mut self,
+        record: &ProducerRecord<'_>,
+        position: EventPosition,
+        now: SystemTime,
+    ) -> Result<Option<Need>, Error> {
+        if let Some(need) = self.need(record) {
+            return Ok(Some(need));
+        }
+        debug_assert!(
+            self.last_sent < Some(position),
+            "{position:?} is handed over after {:?}",
+            self.last_sent
+        );
+        self.last_sent = Some(position);
+        let ticket = self.ledger.issue()?;
+        self.hand_over(record, ticket)?;
+        self.topics.add(record.topic, 1);
+        self.last_event = Some(now);
+        self.oldest_unacknowledged.get_or_insert_with(Instant::now);
+        Ok(None)
+    }
+
+    /// Hands a heartbeat to the producer, unless the last one is still on its way, or it needs its topic first.
+    ///
+    /// # Errors
+    /// When the producer refuses it.
+    pub(super) fn send_heartbeat(&mut self, record: &ProducerRecord<'_>) -> Result<Option<Need>, Error> {
+        if let Some(need) = self.need(record) {
+            return Ok(Some(need));
+        }
+        if !std::mem::replace(&mut self.heartbeat_sent, true) {
+            self.hand_over(record, Ticket::NONE)?;
+        }
+        Ok(None)
+    }
+
+    fn need(&self, record: &ProducerRecord<'_>) -> Option<Need> {
+        (!self.settled_topics.contains(record.topic)).then(|| Need::Topic(record.topic.to_owned()))
+    }
+
+    fn hand_over(&mut self, record: &ProducerRecord<'_>, ticket: Ticket) -> Result<(), Error> {
+        if let Err(rejection) = self.producer.send(record, ticket, self.pace) {
+            let fatal = kafka::Error::Fatal(rejection.reason.clone());
+            self.refusal = Some(rejection);
+            return Err(fatal.into());
+        }
+        self.window.enter(record.weight());
+        Ok(())
+    }
+
+    /// Takes the delivery reports that have come back.
+    ///
+    /// # Errors
+    /// When a record was refused, or the producer cannot go on.
+    pub(super) fn collect(&mut self) -> Result<Reports, Error> {
+        let mut reports = self.absorb()?;
+        let failure =
+            self.refusal.as_ref().map(|refusal| refusal.reason.clone()).or_else(|| reports.fatal.take());
+        match failure {
+            Some(reason) => Err(kafka::Error::Fatal(reason).into()),
+            None => Ok(reports),
+        }
+    }
+
+    /// As [`Self::collect`], with failures only counted: a failed record leaves the window and stays in the ledger,
+    /// so that nothing behind it is ever confirmed.
+    ///
+    /// # Errors
+    /// When a report names a record that was never handed over.
+    pub(super) fn absorb(&mut self) -> Result<Reports, Error> {
+        let mut reports = self.producer.deliveries().take(std::mem::take(&mut self.spare));
+        let (now, before) = (unix_us(), self.ledger.frontier());
+        for delivered in &reports.delivered {
+            self.acknowledge(*delivered, now)?;
+        }
+        self.spare = std::mem::take(&mut reports.delivered);
+        self.window.leave(reports.failed_records, reports.failed_bytes);
+        if self.refusal.as_ref().is_none_or(Rejection::is_consequence) {
+            self.refusal = reports.rejection.take().or(self.refusal.take());
+        }
+        if self.window.records() == 0 {
+            self.oldest_unacknowledged = None;
+        } else if self.ledger.frontier() > before {
+            // What is oldest now was not before: its age counts from here.
+            self.oldest_unacknowledged = Some(Instant::now());
+        }
+        Ok(reports)
+    }
+
+    /// The record that was refused, as an error: the cause of what [`Self::collect`] reported. It is known for certain once
+    /// everything that was on its way has come back.
+    pub(super) fn take_refusal(&mut self) -> Option<Error> {
+        let rejection = self.refusal.take()?;
+        self.metrics.publish_error(&rejection.kind());
+        if rejection.is_doubtful() {
+            return Some(kafka::Error::Unwritten(Box::new(rejection)).into());
+        }
+        if rejection.ticket == Ticket::NONE {
+            return Some(Error::Heartbeat(Box::new(rejection)));
+        }
+        let commit_lsn = self.ledger.commit_lsn(rejection.ticket).unwrap_or_default();
+        Some(Error::Refused { commit_lsn, source: Box::new(rejection) })
+    }
+
+    /// Whether what failed is a record that was acknowledged and is perhaps not in the log: others on their way are not
+    /// concerned.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.refusal.as_ref().is_some_and(Rejection::is_doubtful)
+    }
+
+    /// Everything before this may be confirmed.
+    pub(super) const fn frontier(&self) -> Lsn {
+        self.ledger.frontier()
+    }
+
+    /// Id and commit time of the last transaction before the frontier that had something to send.
+    pub(super) const fn last_acknowledged(&self) -> Option<(Xid, PgTimestamp)> {
+        self.ledger.last_acknowledged()
+    }
+
+    /// Whether a further record may be handed over; `behind` tells that the source has much more to give.
+    pub(super) fn has_room(&mut self, behind: bool) -> bool {
+        if self.producer.follows_load() {
+            self.pace = self.pace.next(self.window.records(), behind);
+        }
+        self.pace.allows_sending() && self.window.has_room() && !self.ledger.is_full()
+    }
+
+    /// What is in flight.
+    pub(super) const fn window(&self) -> &Window {
+        &self.window
+    }
+
+    /// Whether a transaction is open.
+    pub(super) const fn in_transaction(&self) -> bool {
+        self.ledger.in_transaction()
+    }
+
+    /// When the oldest transaction that is not wholly acknowledged committed.
+    pub(super) fn oldest_commit(&self) -> Option<PgTimestamp> {
+        self.ledger.oldest_unacknowledged()
+    }
+
+    fn acknowledge(&mut self, delivered: Delivered, now_us: i64) -> Result<(), Error> {
+        let Delivered { ticket, records, bytes } = delivered;
+        if ticket == Ticket::NONE {
+            self.heartbeat_sent = false;
+            self.window.leave(records, bytes);
+            return Ok(());
+        }
+        if let Some(committed) = self.ledger.commit_time(ticket) {
+            let latency = u64::try_from(now_us.saturating_sub(committed.unix_us())).unwrap_or_default();
+            self.metrics.commit_to_ack(Duration::from_micros(latency));
+        }
+        let records_acknowledged = u64::try_from(records).unwrap_or(u64::MAX);
+        self.ledger.acknowledge(ticket, records_acknowledged)?;
+        self.window.leave(records, bytes);
+        self.events = self.events.saturating_add(records_acknowledged);
+        Ok(())
+    }
+}

@@ -1,0 +1,48 @@
+use super::backoff::Backoff;
+use super::feed::Feed;
+use super::link::{Link, Origin};
+use crate::source_offset::SourceOffset;
+use crate::wal::Lsn;
+
+/// What this process remembers from one session to the next.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    /// The last session's history and how far it was acknowledged.
+    pub(super) acknowledged: Option<(Origin, Lsn)>,
+    /// The newest offset of that history: ours, or the one that was stored when this process began.
+    pub(super) offset: Option<SourceOffset>,
+    /// Whether it is ours: what Debezium has stored is left as it is.
+    pub(super) offset_is_ours: bool,
+    pub(super) backoff: Backoff,
+    pub(super) told_assumptions: bool,
+    /// Tries at a slot that a foreign program holds.
+    pub(super) slot_retries: u32,
+    /// Sessions in a row that brought nothing forward.
+    pub(super) fruitless: u32,
+}
+
+impl Memory {
+    /// What a session has to know of those before: how far they were acknowledged, and the stored offset. Positions of
+    /// another history mean nothing.
+    pub(super) fn of(&mut self, link: &Link) -> (Lsn, Option<SourceOffset>) {
+        match &self.acknowledged {
+            None => self.offset.clone_from(&link.stored),
+            Some((origin, _)) if *origin != link.origin => self.offset = None,
+            Some((_, acknowledged)) => return (*acknowledged, self.offset.clone()),
+        }
+        (Lsn::ZERO, self.offset.clone())
+    }
+
+    pub(super) fn remember(&mut self, origin: Origin, confirmed: Lsn, feed: &Feed<'_>) {
+        let frontier = feed.flight.frontier();
+        self.acknowledged = Some((origin, frontier));
+        if let Some(offset) = feed.offset() {
+            (self.offset, self.offset_is_ours) = (Some(offset), true);
+        }
+        if frontier > confirmed {
+            (self.backoff, self.fruitless, self.slot_retries) = (Backoff::default(), 0, 0);
+        } else {
+            self.fruitless = self.fruitless.saturating_add(1);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::supervisor::RelayParts;
+use super::{Error, OffsetOptions, OffsetStore, offset_file};
+use crate::error::chain;
+use crate::kafka::{self, OffsetTopic, StoredValue};
+use crate::source_offset::{OffsetKey, SourceOffset};
+use crate::wal::PgTimestamp;
+
+/// How long the offset topic may take to be read to its end. Connect's has 25 partitions and is compacted.
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Where Debezium keeps the source offset of this connector: read at the first start, written while we run.
+#[derive(Debug, Clone)]
+pub(super) struct Offsets(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    store: Store,
+    key: OffsetKey,
+    flush_interval: Duration,
+    flush_timeout: Duration,
+}
+
+#[derive(Debug)]
+enum Store {
+    Topic(OffsetTopic),
+    File(PathBuf),
+}
+
+impl Offsets {
+    /// The store that the configuration names, if any.
+    pub(super) fn new(parts: &RelayParts) -> Result<Option<Self>, Error> {
+        let Some(OffsetOptions { store, key, flush_interval, flush_timeout }) = parts.relay.offsets.clone()
+        else {
+            return Ok(None);
+        };
+        let store = match store {
+            OffsetStore::Topic(name) => Store::Topic(OffsetTopic::new(&parts.kafka, &name, flush_timeout)?),
+            OffsetStore::File(path) => Store::File(path),
+        };
+        Ok(Some(Self(Arc::new(Inner { store, key, flush_interval, flush_timeout }))))
+    }
+
+    /// The offset that is stored for this connector, unless there is none.
+    pub(super) async fn read(&self) -> Result<Option<SourceOffset>, Error> {
+        let inner = Arc::clone(&self.0);
+        let value = spawn_blocking(move || inner.read()).await;
+        let value = value
+            .unwrap_or_else(|_| Err(kafka::Error::Fatal("the reading was aborted".to_owned()).into()))?;
+        let Some(StoredValue { bytes, stored_at_ms }) = value else {
+            tracing::info!(store = self.0.store.name(), key = %self.0.key, "no offset is stored");
+            return Ok(None);
+        };
+        let mut offset = SourceOffset::parse(&bytes).map_err(|source| Error::NoOffset {
+            store: self.0.store.name(),
+            key: self.0.key.to_string(),
+            source,
+        })?;
+        tracing::info!(store = self.0.store.name(), key = %self.0.key, %offset, "the stored offset is taken over");
+        // A logical message outside a transaction has no commit time. What was sent before it was stored had committed.
+        let stored_at = stored_at_ms.map(|ms| PgTimestamp::from_unix_us(ms.saturating_mul(1_000)));
+        offset.committed_at = offset.committed_at.or(stored_at);
+        Ok(Some(offset))
+    }
+
+    /// Stores the newest offset at each `offset.flush.interval.ms`, when it has changed.
+    pub(super) async fn keep(
+        self,
+        mut offset: watch::Receiver<Option<SourceOffset>>,
+        stop: CancellationToken,
+    ) {
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = sleep(self.0.flush_interval) => {}
+            }
+            if offset.has_changed().unwrap_or(false) {
+                let newest = offset.borrow_and_update().clone();
+                self.write(newest).await;
+            }
+        }
+    }
+
+    /// Stores an offset. It is only for the way back to Debezium, so a failure is told and no more.
+    pub(super) async fn write(&self, offset: Option<SourceOffset>) {
+        let Some(offset) = offset else { return };
+        match self.try_write(&offset).await {
+            Ok(()) => tracing::debug!(store = self.0.store.name(), %offset, "offset stored"),
+            Err(error) => tracing::warn!(
+                error = chain(&error),
+                "the offset that Debezium would go on from cannot be stored: if you go back to it now, it repeats more"
+            ),
+        }
+    }
+
+    /// Where it is kept, in the user's words.
+    pub(super) fn store(&self) -> String {
+        self.0.store.name()
+    }
+
+    async fn try_write(&self, offset: &SourceOffset) -> Result<(), Error> {
+        let Inner { store, key, flush_timeout, .. } = &*self.0;
+        match store {
+            Store::Topic(topic) => {
+                Ok(topic.write(key.as_bytes(), &offset.to_string(), *flush_timeout).await?)
+            }
+            Store::File(path) => {
+                let (path, key, value) = (path.clone(), key.clone(), offset.to_string());
+                let writing = spawn_blocking(move || offset_file::write(&path, &key, value)).await;
+                writing
+                    .unwrap_or_else(|_| Err(kafka::Error::Fatal("the writing was aborted".to_owned()).into()))
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn read(&self) -> Result<Option<StoredValue>, Error> {
+        match &self.store {
+            Store::Topic(topic) => Ok(topic.read(self.key.as_bytes(), READ_TIMEOUT)?),
+            Store::File(path) => offset_file::read(path, &self.key),
+        }
+    }
+}
+
+impl Store {
+    fn name(&self) -> String {
+        match self {
+            Self::Topic(topic) => format!("topic {}", topic.name()),
+            Self::File(path) => format!("file {}", path.display()),
+        }
+    }
+}
