@@ -1,11 +1,16 @@
 use crate::config::{Config, ConfigError, Notice, Sources};
-use crate::connect::OptionError;
 use crate::connect::column::ColumnOptions;
-use crate::connect::converter::Converters;
+use crate::connect::converter::avro::SchemaIds;
+use crate::connect::converter::{ConvertError, Converter, Converters};
+use crate::connect::{NameAdjustment, OptionError};
 use crate::error::{Class, Diagnose};
 use crate::kafka::{self, Producer};
-use crate::outbox::{EventContext, EventRouter, EventRouterOptions};
-use crate::postgres::{InvalidPattern, TableFilter};
+use crate::outbox::{
+    Condition, EventContext, EventRouter, EventRouterOptions, MessageOutbox, MessagePrefixes,
+    check_topic_name,
+};
+use crate::postgres::TableFilter;
+use crate::registry::{self, Registries, SetupError};
 use crate::relay::RelayParts;
 use crate::telemetry::ConfigInfo;
 
@@ -25,9 +30,9 @@ pub(super) enum AssembleError {
     #[error(transparent)]
     Config(Box<ConfigError>),
     #[error(transparent)]
-    Pattern(#[from] InvalidPattern),
-    #[error(transparent)]
     Kafka(#[from] kafka::Error),
+    #[error(transparent)]
+    Registry(#[from] registry::Error),
 }
 
 impl From<ConfigError> for AssembleError {
@@ -45,7 +50,7 @@ impl Diagnose for AssembleError {
         match self {
             Self::Config(error) => error.cure(),
             Self::Kafka(error) => error.cure(),
-            Self::Pattern(_) => Some("correct the regular expression".to_owned()),
+            Self::Registry(error) => error.cure(),
         }
     }
 }
@@ -81,7 +86,10 @@ pub(super) fn assemble(args: &ConfigArgs) -> Result<Assembly, AssembleError> {
 pub(super) fn assemble_sources(sources: &Sources) -> Result<Assembly, AssembleError> {
     let config = Config::load(sources)?;
     let router = router(&config)?;
-    let tables = TableFilter::new(&config.postgres.tables)?;
+    let messages = messages(&config, &router)?;
+    check_heartbeat(&config, &router)?;
+    let registries = registries(&config, router.converters())?;
+    let tables = TableFilter::new(&config.postgres.tables).map_err(|error| config.refuse(&error))?;
     let producer = Producer::new(&config.kafka)?;
     let info = ConfigInfo {
         topic_prefix: config.topic_prefix.clone(),
@@ -98,14 +106,16 @@ pub(super) fn assemble_sources(sources: &Sources) -> Result<Assembly, AssembleEr
         relay: config.relay,
         tables,
         router,
+        messages,
         producer,
+        registries,
     };
     Ok(Assembly { parts, notices: config.notices, info })
 }
 
 fn router(config: &Config) -> Result<EventRouter, AssembleError> {
     let said = |key: &str| config.option(key);
-    let refused = |error: OptionError| config.option_error(&error.key, &error.reason);
+    let refused = |error: OptionError| config.refuse(&error);
     let columns = ColumnOptions::parse(&said).map_err(refused)?;
     let converters = Converters::parse(&said).map_err(refused)?;
     let options = EventRouterOptions::parse(&|option| config.transform_option(option))
@@ -114,8 +124,72 @@ fn router(config: &Config) -> Result<EventRouter, AssembleError> {
     let context = EventContext {
         option_prefix: config.transform_prefix(),
         topic_prefix: config.topic_prefix.clone(),
+        topic_delimiter: config.topic_delimiter.clone(),
         run_id,
         columns,
+        condition: Condition::parse(&said, &config.transform_prefix()).map_err(refused)?,
+        rules: config.columns.clone(),
+        schema_names: NameAdjustment::parse(&said, "schema.name.adjustment.mode").map_err(refused)?,
+        field_names: NameAdjustment::parse(&said, "field.name.adjustment.mode").map_err(refused)?,
     };
     Ok(EventRouter::new(options, converters, context).map_err(refused)?)
+}
+
+const HEARTBEAT_NAME: &str = "topic.heartbeat.name";
+
+/// Refuses heartbeats that the converters could never write.
+fn check_heartbeat(config: &Config, router: &EventRouter) -> Result<(), AssembleError> {
+    let Some(options) = &config.relay.heartbeat else { return Ok(()) };
+    if let Err(reason) = check_topic_name(&options.topic) {
+        let key =
+            if config.option(HEARTBEAT_NAME).is_some() { HEARTBEAT_NAME } else { "topic.heartbeat.prefix" };
+        return Err(config.option_error(key, &reason.to_string()).into());
+    }
+    match router.heartbeat(options.topic.clone()).beat(0, &mut SchemaIds::default()) {
+        // A schema is registered when it is needed.
+        Ok(_) | Err(ConvertError::Unregistered(_)) => Ok(()),
+        Err(error) => {
+            let reason = format!(
+                "key.converter or value.converter cannot write heartbeats, which are structs: {error}"
+            );
+            Err(config.option_error("heartbeat.interval.ms", &reason).into())
+        }
+    }
+}
+
+/// The outbox of logical messages, when the configuration decodes them.
+fn messages(config: &Config, router: &EventRouter) -> Result<Option<MessageOutbox>, AssembleError> {
+    let Some(prefix) = config.decoder_prefix() else { return Ok(None) };
+    let said = |key: &str| config.option(key);
+    let refused = |error: OptionError| config.refuse(&error);
+    let condition = Condition::parse(&said, &prefix).map_err(refused)?;
+    let topic = router.message_topic();
+    let unapplied = [
+        (&prefix, condition.is_none_or(|condition| condition.holds(&topic, std::iter::empty()))),
+        (&config.transform_prefix(), router.acts_on_messages()),
+    ];
+    if let Some((prefix, _)) = unapplied.iter().find(|(_, holds)| !holds) {
+        let reason = format!(
+            "it leaves out logical messages (topic {topic}), which Debezium would send as they are and outboxd does not"
+        );
+        return Err(config.option_error(&format!("{prefix}predicate"), &reason).into());
+    }
+    let [include, exclude] = &config.message_prefixes;
+    let prefixes = MessagePrefixes::new(include, exclude).map_err(refused)?;
+    let outbox = router.messages(prefixes, &|option| config.option(&format!("{prefix}{option}")));
+    let refused = |error: OptionError| config.option_error(&format!("{prefix}{}", error.key), &error.reason);
+    Ok(Some(outbox.map_err(refused)?))
+}
+
+fn registries(config: &Config, converters: &Converters) -> Result<Registries, AssembleError> {
+    let refused = |error: OptionError| config.refuse(&error);
+    for avro in [&converters.key, &converters.value].into_iter().filter_map(Converter::avro) {
+        for (key, setting) in config.settings().iter() {
+            registry::Options::check_known(avro, key, &setting.value).map_err(refused)?;
+        }
+    }
+    Registries::new(converters, &|key| config.option(key)).map_err(|error| match error {
+        SetupError::Option(error) => refused(error).into(),
+        SetupError::Registry(error) => error.into(),
+    })
 }

@@ -31,7 +31,7 @@ fn check_row(reader: &mut Reader<'_>, row: &Row, setting: &Setting) {
         Status::Refused if !is_unsaid => {
             reader.problems.push(Problem::refused(setting, row.reason, cure(row, setting)));
         }
-        Status::Used | Status::Ignored | Status::Refused => {}
+        Status::Used | Status::Better | Status::Ignored | Status::Refused => {}
     }
 }
 

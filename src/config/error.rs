@@ -164,7 +164,7 @@ pub struct Said {
 
 impl From<&Setting> for Box<Said> {
     fn from(setting: &Setting) -> Self {
-        let (key, origin) = (setting.written.clone(), setting.origin.clone());
+        let (key, origin) = (setting.shown_key(), setting.origin.clone());
         Self::new(Said { key, origin, value: setting.to_string() })
     }
 }

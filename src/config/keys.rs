@@ -8,8 +8,10 @@ const TABLE: &str = include_str!("keys.tsv");
 /// What is done with a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
-    /// Acted upon.
+    /// Acted upon, as Debezium acts upon it.
     Used,
+    /// Acted upon, and where Debezium loses, corrupts or ends, not so; or its default cannot work for an outbox.
+    Better,
     /// Named once with the reason, unless the value is one of the allowed.
     Ignored,
     /// An error unless the value is one of the allowed: ignoring it could lose or change data.
@@ -64,6 +66,7 @@ fn row(line: &'static str) -> Option<Row> {
     let pattern = columns.next()?;
     let status = match columns.next()? {
         "used" => Status::Used,
+        "better" => Status::Better,
         "ignored" => Status::Ignored,
         "refused" => Status::Refused,
         _ => return None,
@@ -110,7 +113,8 @@ mod tests {
         for row in rows() {
             let needs_reason = row.status != Status::Used;
             assert_eq!(needs_reason, !row.reason.is_empty(), "{}", row.pattern);
-            assert!(needs_reason || row.allowed.is_empty(), "{}", row.pattern);
+            let is_used = matches!(row.status, Status::Used | Status::Better);
+            assert!(!is_used || row.allowed.is_empty(), "{}", row.pattern);
             assert!(!row.reason.ends_with('.'), "{}", row.pattern);
         }
     }

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use super::environment::{self, Variable};
 use super::error::Problem;
 use super::file::{self, Entry};
+use super::notice::Notice;
 use super::placeholder::{Resolved, Resolver};
-use super::settings::{Origin, Setting, Settings, holds_secret};
-use super::spelling;
+use super::settings::{Origin, Setting, Settings, holds_secret, holds_user};
+use super::{converters, spelling};
 
 /// Where a configuration comes from.
 #[derive(Debug, Clone, Default)]
@@ -62,13 +63,21 @@ pub(super) struct Layers {
     pub settings: Settings,
     pub dialect: Dialect,
     pub problems: Vec<Problem>,
+    pub notices: Vec<Notice>,
+    /// Whether a file before was a Connect worker's.
+    behind_worker: bool,
 }
 
 /// Reads every source. A file that cannot be read ends it at once: what it would have said cannot be judged.
 pub(super) fn collect(sources: &Sources) -> Result<Layers, Problem> {
     let environment = sources.environment.iter().cloned().collect();
-    let mut layers =
-        Layers { settings: Settings::default(), dialect: Dialect::Connect, problems: Vec::new() };
+    let mut layers = Layers {
+        settings: Settings::default(),
+        dialect: Dialect::Connect,
+        problems: Vec::new(),
+        notices: Vec::new(),
+        behind_worker: false,
+    };
     for path in &sources.files {
         layers.add_file(path, &environment)?;
     }
@@ -92,6 +101,10 @@ impl Layers {
         if expressions {
             self.dialect = Dialect::Server;
         }
+        let is_worker = converters::is_worker(&entries);
+        let (entries, notices) = converters::lay(&mut self.settings, entries, self.behind_worker);
+        self.notices.extend(notices);
+        self.behind_worker |= is_worker;
         let resolver = Resolver { environment, expressions };
         // `debezium.format.schemas.enable` is for all three roles and yields to the one that names its role.
         let (named, all): (Vec<_>, Vec<_>) =
@@ -134,8 +147,12 @@ impl Layers {
     }
 
     fn say(&mut self, written: String, value: &str, origin: Origin, resolver: Resolver<'_>) {
-        let mut setting =
-            Setting { secret: holds_secret(&written), value: value.to_owned(), written, origin };
+        let mut setting = Setting {
+            secret: holds_secret(&written) || holds_user(value),
+            value: value.to_owned(),
+            written,
+            origin,
+        };
         match resolver.resolve(value) {
             Ok(Resolved { value, provided }) => {
                 setting.secret |= provided;
@@ -148,7 +165,7 @@ impl Layers {
         }
         if spelling::is_format(&setting.written) {
             let Some(class) = spelling::format_class(&setting.value) else {
-                let allowed = "it must be json, simplestring or binary; others are not available yet";
+                let allowed = "it must be json, simplestring, binary or avro; others are not available yet";
                 return self.problems.push(Problem::invalid(&setting, allowed));
             };
             class.clone_into(&mut setting.value);

@@ -7,8 +7,9 @@ use super::error::{ConfigError, Problem};
 use super::layers::{self, Dialect, Layers, Sources};
 use super::notice::{Notice, NoticeKind};
 use super::read::Reader;
+use super::router::Transforms;
 use super::settings::Settings;
-use super::{postgres, producer, router};
+use super::{offset, postgres, producer, router};
 
 /// A configuration that can work, as far as it can be told without a server.
 #[derive(Debug, Clone)]
@@ -21,16 +22,22 @@ pub struct Config {
     pub relay: crate::relay::Options,
     /// `topic.prefix`: the logical name, 1 or more of `A-Za-z0-9._-`.
     pub topic_prefix: String,
+    /// `topic.delimiter` (`.`): stands between the parts of the connector's own topics.
+    pub topic_delimiter: String,
     /// `name`: the connector's; Debezium Server calls its own `kafka`, and the topic prefix stands in elsewhere.
     pub connector_name: String,
     /// `extended.headers.enabled` (true): whether records carry `__debezium.context.*` headers.
     pub extended_headers: bool,
+    /// `message.prefix.include.list` and `message.prefix.exclude.list`: regular expressions.
+    pub message_prefixes: [Vec<String>; 2],
+    /// Which columns are shown, and how.
+    pub columns: crate::connect::column::ColumnRules,
     /// What is to be told once: assumptions first, then keys that are not acted upon.
     pub notices: Vec<Notice>,
     /// Everything that was said.
     pub(super) settings: Settings,
-    /// The EventRouter's alias.
-    pub(super) router: String,
+    /// The transforms' aliases.
+    pub(super) transforms: Transforms,
 }
 
 impl Config {
@@ -39,9 +46,9 @@ impl Config {
     /// # Errors
     /// Every mistake that was found, together.
     pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
-        let Layers { settings, dialect, problems } = layers::collect(sources)?;
+        let Layers { settings, dialect, problems, notices, .. } = layers::collect(sources)?;
         let mut reader = Reader::new(&settings, dialect);
-        reader.problems = problems;
+        (reader.problems, reader.notices) = (problems, notices);
         let parts = Parts::read(&mut reader);
         let Reader { problems, mut notices, .. } = reader;
         let postgres = match parts.postgres {
@@ -57,11 +64,14 @@ impl Config {
             postgres,
             kafka: parts.kafka,
             relay: parts.relay,
-            connector_name: connector_name(&settings, dialect, &parts.topic_prefix),
+            connector_name: parts.connector_name,
             topic_prefix: parts.topic_prefix,
+            topic_delimiter: parts.topic_delimiter,
             extended_headers: parts.extended_headers,
+            message_prefixes: parts.message_prefixes,
+            columns: parts.columns,
             notices,
-            router: parts.router,
+            transforms: parts.transforms,
             settings,
         })
     }
@@ -73,26 +83,43 @@ struct Parts {
     kafka: crate::kafka::Options,
     relay: crate::relay::Options,
     topic_prefix: String,
+    topic_delimiter: String,
+    connector_name: String,
     extended_headers: bool,
-    router: String,
+    message_prefixes: [Vec<String>; 2],
+    transforms: Transforms,
+    columns: crate::connect::column::ColumnRules,
 }
 
 impl Parts {
     fn read(reader: &mut Reader<'_>) -> Self {
         let topic_prefix = topic_prefix(reader);
-        let router = router::find(reader);
+        let topic_delimiter = reader.filled("topic.delimiter").unwrap_or(".").to_owned();
+        let transforms = router::find(reader);
+        let connector_name = connector_name(reader.settings, reader.dialect, &topic_prefix);
+        let offsets = offset::options(reader, &connector_name, &topic_prefix);
         let connect_timeout = reader.millis("outboxd.connect.timeout.ms", 1, Duration::from_secs(5));
-        let postgres = postgres::options(reader, &router, connect_timeout);
+        let postgres = postgres::options(reader, &transforms.router, connect_timeout);
         note_converters(reader);
         let kafka = producer::options(reader, connect_timeout);
         check(reader);
         Self {
             postgres,
             kafka,
-            relay: relay(reader),
+            relay: crate::relay::Options {
+                offsets,
+                ..relay(reader, &[&topic_delimiter, &topic_prefix].map(String::as_str).concat())
+            },
             topic_prefix,
+            topic_delimiter,
+            connector_name,
             extended_headers: reader.boolean("extended.headers.enabled", true),
-            router,
+            message_prefixes: [
+                reader.regex_list("message.prefix.include.list"),
+                reader.regex_list("message.prefix.exclude.list"),
+            ],
+            transforms,
+            columns: super::columns::rules(reader),
         }
     }
 }
@@ -119,7 +146,8 @@ fn topic_prefix(reader: &mut Reader<'_>) -> String {
     prefix
 }
 
-fn relay(reader: &mut Reader<'_>) -> crate::relay::Options {
+/// `topic_suffix` is what follows the prefix in the names of the connector's own topics.
+fn relay(reader: &mut Reader<'_>, topic_suffix: &str) -> crate::relay::Options {
     let retries: i64 = reader.integer("errors.max.retries", -1..=i64::from(i32::MAX), -1);
     crate::relay::Options {
         inflight_records_max: reader.integer("outboxd.inflight.records.max", 1..=10_000_000, 20_000),
@@ -128,8 +156,28 @@ fn relay(reader: &mut Reader<'_>) -> crate::relay::Options {
         startup_timeout: reader.patience("outboxd.startup.timeout.ms", Duration::from_secs(5)),
         retries_max: u32::try_from(retries).ok(),
         tolerate_rows: reader.choice("errors.tolerance", &[("none", false), ("all", true)], false),
+        unreadable_rows: unreadable_rows(reader),
         skipped: skipped_operations(reader),
+        heartbeat: heartbeat(reader, topic_suffix),
+        offsets: None,
     }
+}
+
+fn heartbeat(reader: &mut Reader<'_>, topic_suffix: &str) -> Option<crate::relay::HeartbeatOptions> {
+    let interval = reader.millis("heartbeat.interval.ms", 0, Duration::ZERO);
+    let prefix = reader.filled("topic.heartbeat.prefix").unwrap_or("__debezium-heartbeat");
+    let topic = match reader.filled("topic.heartbeat.name") {
+        Some(name) => name.to_owned(),
+        None => format!("{prefix}{topic_suffix}"),
+    };
+    let query = reader.filled("heartbeat.action.query").map(str::to_owned);
+    (!interval.is_zero()).then_some(crate::relay::HeartbeatOptions { interval, topic, query })
+}
+
+fn unreadable_rows(reader: &mut Reader<'_>) -> crate::relay::ProcessingFailure {
+    use crate::relay::ProcessingFailure::{Fail, Skip, Warn};
+    let modes = [("fail", Fail), ("warn", Warn), ("skip", Skip), ("ignore", Skip)];
+    reader.choice("event.processing.failure.handling.mode", &modes, Fail)
 }
 
 fn skipped_operations(reader: &mut Reader<'_>) -> crate::relay::SkippedOperations {

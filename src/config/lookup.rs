@@ -3,6 +3,7 @@
 use super::error::{ConfigError, Problem};
 use super::load::Config;
 use super::settings::Settings;
+use crate::connect::OptionError;
 
 impl Config {
     /// Everything that was said, for `config show`; secrets are masked when it is printed.
@@ -32,11 +33,23 @@ impl Config {
     /// What stands before the EventRouter's options: `transforms.<alias>.`.
     #[must_use]
     pub fn transform_prefix(&self) -> String {
-        format!("transforms.{}.", self.router)
+        format!("transforms.{}.", self.transforms.router)
+    }
+
+    /// What stands before the options of `DecodeLogicalDecodingMessageContent`, when it is among the transforms.
+    #[must_use]
+    pub fn decoder_prefix(&self) -> Option<String> {
+        self.transforms.decoder.as_ref().map(|alias| format!("transforms.{alias}."))
     }
 
     fn transform_key(&self, option: &str) -> String {
         format!("{}{option}", self.transform_prefix())
+    }
+
+    /// The error of an option that its module cannot take; it tells where the option was set.
+    #[must_use]
+    pub fn refuse(&self, error: &OptionError) -> ConfigError {
+        self.option_error(&error.key, &error.reason)
     }
 
     /// The error of an option, by its whole key, that its module cannot take; it tells where the option was set.

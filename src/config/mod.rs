@@ -10,6 +10,10 @@
 //! that one run shows them all. `keys.tsv` holds every known key and what becomes of it.
 
 mod check;
+mod columns;
+#[cfg(test)]
+mod compatibility;
+mod converters;
 mod credentials;
 mod environment;
 mod error;
@@ -21,6 +25,7 @@ mod layers;
 mod load;
 mod lookup;
 mod notice;
+mod offset;
 mod placeholder;
 mod postgres;
 mod producer;

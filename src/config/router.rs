@@ -1,10 +1,22 @@
-//! The transforms: exactly one, and it is the EventRouter.
+//! The transforms: the EventRouter, and before it what decodes logical messages.
 
 use super::error::Problem;
 use super::read::Reader;
 
 /// The transform that we are.
 const EVENT_ROUTER: &str = "io.debezium.transforms.outbox.EventRouter";
+
+/// The transform that makes logical messages an outbox.
+const DECODER: &str = "io.debezium.connector.postgresql.transforms.DecodeLogicalDecodingMessageContent";
+
+/// The aliases of the transforms that are there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Transforms {
+    /// The EventRouter's.
+    pub(super) router: String,
+    /// That of `DecodeLogicalDecodingMessageContent`.
+    pub(super) decoder: Option<String>,
+}
 
 /// The names in `transforms`.
 pub(super) fn aliases(reader: &Reader<'_>) -> Vec<String> {
@@ -18,41 +30,46 @@ pub(super) fn is_declared(aliases: &[String], key: &str) -> bool {
     alias.is_none_or(|alias| aliases.iter().any(|declared| declared == alias))
 }
 
-/// Whether a key belongs to a transform that is not the EventRouter; that transform is refused as a whole.
+/// Whether a key belongs to a transform that is not available; that transform is refused as a whole.
 pub(super) fn is_foreign_transform(reader: &Reader<'_>, key: &str) -> bool {
     let alias = key.strip_prefix("transforms.").and_then(|rest| rest.split('.').next());
     let class = alias.and_then(|alias| reader.text(&format!("transforms.{alias}.type")));
-    class.is_some_and(|class| !is_event_router(class))
+    class.is_some_and(|class| !is_event_router(class) && !is_decoder(class))
 }
 
-/// Finds the EventRouter's alias, refuses every other transform, and checks that the replacement still routes.
-pub(super) fn find(reader: &mut Reader<'_>) -> String {
-    let mut routers = Vec::new();
+/// Finds the transforms' aliases, refuses every other transform, and checks that the replacement still routes.
+pub(super) fn find(reader: &mut Reader<'_>) -> Transforms {
+    let (mut router, mut decoder) = (None, None);
     for alias in aliases(reader) {
         let key = format!("transforms.{alias}.type");
         let Some(setting) = reader.settings.get(&key) else {
             reader.missing(&key, "`transforms` names this transform", &[(&key, EVENT_ROUTER)]);
             continue;
         };
-        if is_event_router(&setting.value) && routers.is_empty() {
-            routers.push(alias);
-            continue;
+        if is_event_router(&setting.value) && router.is_none() {
+            router = Some(alias);
+        } else if is_decoder(&setting.value) && decoder.is_none() && router.is_none() {
+            decoder = Some(alias);
+        } else {
+            let cure = format!("take {alias:?} out of `transforms`");
+            reader.problems.push(Problem::refused(setting, reason(&setting.value), cure));
         }
-        let problem =
-            Problem::refused(setting, reason(&setting.value), format!("take {alias:?} out of `transforms`"));
-        reader.problems.push(problem);
     }
-    if routers.is_empty() && reader.problems.iter().all(|problem| !is_about_type(problem)) {
+    if router.is_none() && reader.problems.iter().all(|problem| !is_about_type(problem)) {
         let lines = [("transforms", "outbox"), ("transforms.outbox.type", EVENT_ROUTER)];
         reader.missing("transforms", "without the EventRouter no row is an event", &lines);
     }
-    let alias = routers.pop().unwrap_or_default();
-    check_replacement(reader, &format!("transforms.{alias}.route.topic.replacement"));
-    alias
+    let router = router.unwrap_or_default();
+    check_replacement(reader, &format!("transforms.{router}.route.topic.replacement"));
+    Transforms { router, decoder }
 }
 
 fn is_event_router(class: &str) -> bool {
     matches!(class.trim(), EVENT_ROUTER | "EventRouter")
+}
+
+fn is_decoder(class: &str) -> bool {
+    matches!(class.trim(), DECODER | "DecodeLogicalDecodingMessageContent")
 }
 
 fn is_about_type(problem: &Problem) -> bool {
@@ -68,10 +85,11 @@ fn reason(class: &str) -> &'static str {
     if is_event_router(class) {
         return "one EventRouter is enough, a second one would drop what the first has made";
     }
-    match class.rsplit('.').next() {
-        Some("DecodeLogicalDecodingMessageContent") => "logical messages are not available yet",
-        _ => "only the EventRouter is available, and leaving a transform out would change the records",
+    if is_decoder(class) {
+        return "one is enough, and it must stand before the EventRouter, which routes what it decodes";
     }
+    "only the EventRouter and DecodeLogicalDecodingMessageContent are available, and leaving a transform out would \
+     change the records"
 }
 
 /// A shell, a compose file or Quarkus may have expanded `${routedByValue}` to nothing.

@@ -53,9 +53,17 @@ impl fmt::Display for Setting {
     }
 }
 
+impl Setting {
+    /// The key as the user wrote it, as it may be shown: some keys hold a salt.
+    #[must_use]
+    pub fn shown_key(&self) -> String {
+        shown_key(&self.written)
+    }
+}
+
 impl fmt::Debug for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}={self} ({})", self.written, self.origin)
+        write!(f, "{}={self} ({})", self.shown_key(), self.origin)
     }
 }
 
@@ -83,6 +91,11 @@ impl Settings {
         self.entries.iter().map(|(key, setting)| (key.as_str(), setting))
     }
 
+    /// Forgets what was said for the keys that begin so.
+    pub(super) fn forget(&mut self, prefix: &str) {
+        self.entries.retain(|key, _| !key.starts_with(prefix));
+    }
+
     /// Says a key; a later source wins.
     pub(super) fn insert(&mut self, key: String, setting: Setting) {
         self.entries.insert(key, setting);
@@ -91,13 +104,22 @@ impl Settings {
 
 impl fmt::Display for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.iter().try_for_each(|(key, setting)| writeln!(f, "{key}={setting}"))
+        self.iter().try_for_each(|(key, setting)| writeln!(f, "{}={setting}", shown_key(key)))
     }
 }
 
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.iter()).finish()
+        f.debug_map().entries(self.iter().map(|(key, setting)| (shown_key(key), setting))).finish()
+    }
+}
+
+/// A key without the salt that `column.mask.hash.*` holds.
+fn shown_key(key: &str) -> String {
+    const SALT: &str = ".with.salt.";
+    match key.split_once(SALT) {
+        Some((before, _)) => format!("{before}{SALT}********"),
+        None => key.to_owned(),
     }
 }
 
@@ -107,6 +129,12 @@ pub(super) fn holds_secret(key: &str) -> bool {
     let ends = ["password", "secret", "token", "keystore.key", "key.pem", "user.info", "credentials.json"];
     ends.iter().any(|end| key.ends_with(end))
         || ["jaas.config", "secret", "salt"].iter().any(|part| key.contains(part))
+}
+
+/// Whether a value is a URL with a user and perhaps a password in it.
+pub(super) fn holds_user(value: &str) -> bool {
+    let authorities = value.split("://").skip(1).filter_map(|rest| rest.split(['/', ',']).next());
+    authorities.into_iter().any(|authority| authority.contains('@'))
 }
 
 #[cfg(test)]
@@ -140,6 +168,25 @@ mod tests {
         assert_eq!(settings.to_string().matches("********").count(), keys.len());
         assert!(!settings.to_string().contains("hunter2"));
         assert!(!format!("{settings:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn salts_are_masked_in_their_keys() {
+        let key = "column.mask.hash.v2.SHA-256.with.salt.hunter2";
+        let mut settings = Settings::default();
+        settings.insert(key.into(), setting(key, "public.outbox.payload"));
+        let shown = format!("{settings} {settings:?}");
+        assert!(shown.contains("v2.SHA-256.with.salt.********") && !shown.contains("hunter2"), "{shown}");
+    }
+
+    #[test]
+    fn urls_with_a_user_are_secrets() {
+        for url in ["http://me:hunter2@registry:8081", "http://a:1,https://me@b/x"] {
+            assert!(holds_user(url), "{url}");
+        }
+        for url in ["http://registry:8081/a@b", "me@example.com", "http://a:1,http://b:2"] {
+            assert!(!holds_user(url), "{url}");
+        }
     }
 
     #[test]

@@ -36,6 +36,7 @@ pub(super) fn format_class(name: &str) -> Option<&'static str> {
     match name.trim().to_ascii_lowercase().as_str() {
         "json" | "jsonbytearray" => Some("org.apache.kafka.connect.json.JsonConverter"),
         "simplestring" => Some("org.apache.kafka.connect.storage.StringConverter"),
+        "avro" => Some("io.confluent.connect.avro.AvroConverter"),
         "binary" => Some("io.debezium.converters.BinaryDataConverter"),
         _ => None,
     }

@@ -85,8 +85,6 @@ fn debezium_server_brings_its_own_converters() {
         Config::load(&Sources { files: vec![case("server-defaults.properties")], ..Sources::default() })
             .unwrap();
     let expected = [
-        "not used: debezium.source.offset.flush.interval.ms: the position is confirmed as acknowledgements arrive",
-        "not used: debezium.source.offset.storage.file.filename: the position is kept in the slot alone",
         "not used: quarkus.http.port, quarkus.log.level: there is no Quarkus",
         "not used: debezium.sink.kafka.producer.key.serializer, debezium.sink.kafka.producer.value.serializer: \
          the converters make the bytes, there are no serializers",
@@ -102,6 +100,10 @@ fn debezium_server_brings_its_own_converters() {
     }
     assert_eq!(config.kafka.bootstrap_servers, "127.0.0.1:9092");
     assert_eq!(config.connector_name, "kafka");
+    let offsets = config.relay.offsets.as_ref().unwrap();
+    assert_eq!(offsets.store, crate::relay::OffsetStore::File("data/offsets.dat".into()));
+    assert_eq!(offsets.key.to_string(), r#"["kafka",{"server":"srv"}]"#);
+    assert_eq!(offsets.flush_interval, std::time::Duration::from_secs(1));
     assert_eq!(
         config.transform_option("route.topic.replacement").as_deref(),
         Some("orders.${routedByValue}")
@@ -148,6 +150,36 @@ fn later_sources_win() {
     assert_eq!(config.postgres.slot.name.as_str(), "ours");
     sources.overrides = vec!["slot.name=first".into(), "debezium.source.slot.name=last".into()];
     assert_eq!(Config::load(&sources).unwrap().postgres.slot.name.as_str(), "last");
+}
+
+#[test]
+fn a_converter_has_only_the_options_beside_it() {
+    let worker = "bootstrap.servers=k:9092\ngroup.id=g\nkey.converter=W\nkey.converter.schemas.enable=false\n\
+                  value.converter=W\nvalue.converter.schemas.enable=false\n";
+    // What the connector's file says of its value's converter, and what holds then.
+    let cases = [
+        ("", Some("W"), Some("false"), 0),
+        ("value.converter=C", Some("C"), None, 0),
+        ("value.converter=C\nvalue.converter.schemas.enable=true", Some("C"), Some("true"), 0),
+        ("value.converter.schemas.enable=true", Some("W"), Some("false"), 1),
+    ];
+    let folder = std::env::temp_dir().join(format!("outboxd-worker-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let files = vec![folder.join("worker.properties"), folder.join("connector.properties")];
+    std::fs::write(&files[0], worker).unwrap();
+    for (connector, class, schemas, ignored) in cases {
+        std::fs::write(&files[1], connector).unwrap();
+        let overrides = COMPLETE.iter().filter(|line| !line.contains(".converter=")).copied();
+        let overrides = overrides.map(str::to_owned).collect();
+        let sources = Sources { files: files.clone(), environment: vec![], overrides };
+        let config = Config::load(&sources).unwrap();
+        assert_eq!(config.option("value.converter").as_deref(), class, "{connector}");
+        assert_eq!(config.option("value.converter.schemas.enable").as_deref(), schemas, "{connector}");
+        assert_eq!(config.option("key.converter.schemas.enable").as_deref(), Some("false"), "{connector}");
+        let told = notices(&config).into_iter().filter(|notice| notice.contains("is the worker's"));
+        assert_eq!(told.count(), ignored, "{connector}");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
@@ -210,6 +242,26 @@ fn every_mistake_is_told_at_once_with_its_cure() {
     assert!(
         empty.cure().unwrap().contains("transforms.outbox.type=io.debezium.transforms.outbox.EventRouter")
     );
+}
+
+#[test]
+fn what_decodes_messages_stands_before_the_router() {
+    let decoder = "io.debezium.connector.postgresql.transforms.DecodeLogicalDecodingMessageContent";
+    let of = |transforms: &str, more: &[&str]| {
+        let mut settings =
+            vec![format!("transforms={transforms}"), format!("transforms.decode.type={decoder}")];
+        settings.extend(more.iter().map(|more| (*more).to_owned()));
+        complete_and(&settings.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let config = of("decode,outbox", &["transforms.decode.fields.null.include=true"]).unwrap();
+    assert_eq!(config.decoder_prefix().as_deref(), Some("transforms.decode."));
+    assert_eq!(config.transform_prefix(), "transforms.outbox.");
+    assert_eq!(complete_and(&[]).unwrap().decoder_prefix(), None);
+
+    let behind = of("outbox,decode", &[]).unwrap_err();
+    assert!(behind.to_string().contains("must stand before the EventRouter"), "{behind}");
+    let twice = of("decode,again,outbox", &[&format!("transforms.again.type={decoder}")]).unwrap_err();
+    assert!(twice.to_string().contains("one is enough"), "{twice}");
 }
 
 #[test]

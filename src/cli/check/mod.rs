@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! configuration ─┬─ postgres (asks) ─ server, tables, publication, slot (judge) ─┬─ report
-//!                └─ kafka (asks) ──── topics (judges) ───────────────────────────┘
+//!                ├─ kafka (asks) ──── topics (judges) ───────────────────────────┤
+//!                └─ registry (asks) ─────────────────────────────────────────────┘
 //! ```
 
 mod catalog;
@@ -11,6 +12,7 @@ mod configuration;
 mod kafka;
 mod postgres;
 mod publication;
+mod registry;
 mod report;
 mod server;
 mod slot;
@@ -63,12 +65,17 @@ fn check_servers(assembly: Assembly) -> Vec<Check> {
     checks
 }
 
-/// Both servers at once; only the topics have to wait for the tables.
+/// All servers at once; only the topics have to wait for the tables.
 async fn ask(parts: Arc<crate::relay::RelayParts>) -> Vec<Check> {
-    let (found, reached) = tokio::join!(postgres::check(&parts), kafka::reach(Arc::clone(&parts)));
+    let (found, reached, registries) = tokio::join!(
+        postgres::check(&parts),
+        kafka::reach(Arc::clone(&parts)),
+        registry::check(&parts.registries)
+    );
     let (targets, about_routes) = topics::targets(&parts.router, &found.outboxes);
     let mut checks = found.checks;
     checks.extend(about_routes);
     checks.extend(kafka::check(reached, &parts.kafka.bootstrap_servers, &targets).await);
+    checks.extend(registries);
     checks
 }

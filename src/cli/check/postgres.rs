@@ -115,7 +115,7 @@ impl Findings {
 
     async fn ask_tables(&mut self, parts: &RelayParts, sql: &Sql) -> Result<Vec<TableFacts>, Error> {
         let all = sql.tables().await?;
-        let (tables, check) = tables::captured(&parts.tables, &parts.router, &all);
+        let (tables, check) = tables::captured(&parts.tables, &parts.router, parts.messages.is_some(), &all);
         self.checks.push(check);
         for table in &tables {
             self.checks.extend(tables::unlogged(table));

@@ -5,7 +5,7 @@ use super::report::Check;
 use crate::connect::column::ColumnDescription;
 use crate::outbox::{Assumption, BindError, EventRouter};
 use crate::postgres::{TableFacts, TableFilter};
-use crate::relay::{no_table, relation_of};
+use crate::relay::{left_out, no_table, relation_of};
 
 const EVENT_ID: &str = "table.field.event.id";
 const EVENT_KEY: &str = "table.field.event.key";
@@ -49,16 +49,25 @@ pub(super) fn name(table: &TableFacts) -> String {
 pub(super) fn captured(
     filter: &TableFilter,
     router: &EventRouter,
+    has_messages: bool,
     all: &[TableFacts],
 ) -> (Vec<TableFacts>, Check) {
     // Each unlogged table is told by a check of its own, and the rest of it is looked at all the same.
     let as_logged: Vec<_> = all.iter().map(|table| TableFacts { logged: true, ..table.clone() }).collect();
-    let found = match filter.captured(&as_logged, |table| router.fits(&table.columns)) {
+    let acts_on = |table: &TableFacts| router.acts_on(&table.schema, &table.name);
+    let found = match filter.captured(&as_logged, |table| acts_on(table) && router.fits(&table.columns)) {
         Ok(found) => found,
         Err(error) => return (Vec::new(), Check::error(codes::TABLES, &error)),
     };
     let tables: Vec<_> =
         all.iter().filter(|table| found.iter().any(|other| other.oid == table.oid)).cloned().collect();
+    if tables.is_empty() && has_messages {
+        return (tables, Check::ok(codes::TABLES, "captured: no table, only logical messages"));
+    }
+    if let Some(table) = tables.iter().find(|table| !acts_on(table)) {
+        let error = left_out(&table.schema, &table.name);
+        return (tables, Check::error(codes::TABLES, &error));
+    }
     if tables.is_empty() {
         return (tables, Check::error(codes::TABLES, &no_table(filter, all)));
     }
@@ -129,7 +138,8 @@ pub(super) fn nullable(outbox: &Outbox) -> Vec<Check> {
 pub(super) mod tests {
     use super::super::report::Outcome::{Failure, Note, Ok};
     use super::*;
-    use crate::connect::column::{ColumnOptions, TypeKind};
+    use crate::connect::NameAdjustment;
+    use crate::connect::column::{ColumnOptions, ColumnRules, TypeKind};
     use crate::connect::converter::Converters;
     use crate::outbox::{EventContext, EventRouterOptions};
     use crate::postgres::TableOptions;
@@ -159,8 +169,13 @@ pub(super) mod tests {
         let context = EventContext {
             option_prefix: String::new(),
             topic_prefix: "t".to_owned(),
+            topic_delimiter: ".".to_owned(),
             run_id: None,
             columns: ColumnOptions::parse(&|_| None).unwrap(),
+            condition: None,
+            rules: ColumnRules::default(),
+            schema_names: NameAdjustment::None,
+            field_names: NameAdjustment::None,
         };
         let options = EventRouterOptions::parse(&|_| None).unwrap();
         EventRouter::new(options, Converters::parse(&|_| None).unwrap(), context).unwrap()
@@ -192,7 +207,7 @@ pub(super) mod tests {
             (named(&["public.out"]), 0, Failure),
         ];
         for (filter, count, outcome) in cases {
-            let (tables, check) = captured(&filter, &router(), &all);
+            let (tables, check) = captured(&filter, &router(), false, &all);
             assert_eq!((tables.len(), check.outcome), (count, outcome), "{check:?}");
         }
     }
@@ -201,7 +216,7 @@ pub(super) mod tests {
     fn an_unlogged_table_is_captured_and_told() {
         let unlogged_table = TableFacts { logged: false, ..table(1) };
         let filter = TableFilter::new(&TableOptions::default()).unwrap();
-        let (tables, check) = captured(&filter, &router(), &[unlogged_table]);
+        let (tables, check) = captured(&filter, &router(), false, &[unlogged_table]);
         assert_eq!(check.outcome, Ok);
         assert_eq!(unlogged(&tables[0]).map(|check| check.outcome), Some(Failure));
         assert_eq!(unlogged(&table(1)), None);
