@@ -5,8 +5,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Bytes in, values out. They build without the `io` feature; here they are kept from the standard library's io too.
-const SANS_IO: [&str; 10] =
-    ["error", "secret", "wal", "wire", "replication", "pgoutput", "transaction", "outbox", "connect", "ack"];
+const SANS_IO: [&str; 11] = [
+    "error",
+    "secret",
+    "wal",
+    "wire",
+    "replication",
+    "pgoutput",
+    "transaction",
+    "outbox",
+    "connect",
+    "ack",
+    "source_offset",
+];
 const IO: [&str; 10] = [
     "tokio",
     "std::net",

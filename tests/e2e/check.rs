@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Columns, Event, Outbox};
 use crate::support::postgres::{postgres15, postgres18};
+use crate::support::registry::{registry, url};
 use crate::support::relay::{Config, Relay};
 use crate::support::wait::DEADLINE;
 use crate::support::watcher::Watcher;
@@ -154,4 +155,19 @@ fn every_mistake_of_the_configuration_is_told() {
     let report = Report::of(&config);
     assert_eq!((report.exit, report.json["failures"].as_u64()), (FAILURES, Some(2)));
     assert!(report.find("CF001", "failure")["title"].is_string());
+}
+
+#[test]
+fn a_schema_registry_is_asked_when_a_converter_needs_one() {
+    let db = Outbox::create(postgres18());
+    let avro = |url: &str| {
+        let class = ("value.converter", "io.confluent.connect.avro.AvroConverter");
+        with(db.config(kafka()), &[class, ("value.converter.schema.registry.url", url)])
+    };
+    let report = Report::of(&avro(&registry().url()));
+    report.find("SR001", "ok");
+    let report = Report::of(&avro(&url(DEAD_PORT.parse().unwrap())));
+    assert_eq!(report.exit, FAILURES);
+    let title = report.find("SR001", "failure")["title"].as_str().unwrap();
+    assert!(title.contains("http://127.0.0.1:1/apis/ccompat/v7 cannot be reached"), "{title}");
 }

@@ -1,5 +1,5 @@
-//! The cases of `tests/cases/relay`, against a broker of their own: many name the same topics, so that they run one after
-//! another and each begins with an empty broker.
+//! The cases of `tests/cases`, each folder against a broker of its own: many name the same topics, so that they run one
+//! after another and each begins with an empty broker.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,9 +32,23 @@ const ADDRESSES: [&str; 7] = [
 
 #[test]
 fn records_are_those_of_debezium() {
+    run_all("relay");
+}
+
+#[test]
+fn what_debeziums_own_tests_write_is_written_alike() {
+    run_all("inventory");
+}
+
+#[test]
+fn records_of_random_tables_are_those_of_debezium() {
+    run_all("generated");
+}
+
+fn run_all(folder: &str) {
     let kafka = Kafka::start();
     let mut failures = Vec::new();
-    for path in paths() {
+    for path in paths(folder) {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         let case = Case::read(&path);
         if let Err(difference) = run(&case, &kafka) {
@@ -44,8 +58,8 @@ fn records_are_those_of_debezium() {
     assert!(failures.is_empty(), "{} cases failed:\n\n{}", failures.len(), failures.join("\n\n"));
 }
 
-fn paths() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/relay");
+fn paths(folder: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(folder);
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut paths: Vec<_> = entries.filter(|path| path.extension().is_some_and(|e| e == "yaml")).collect();
     paths.sort_unstable();

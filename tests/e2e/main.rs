@@ -10,13 +10,17 @@
     reason = "a test fails by panicking, and shows what it saw"
 )]
 
+mod avro;
 mod broker_faults;
 mod check;
 mod conformance;
 mod crashes;
 mod demo;
+mod heartbeats;
 mod logins;
+mod messages;
 mod mistakes;
+mod offsets;
 mod payloads;
 mod postgres_faults;
 mod refused_rows;
@@ -30,3 +34,4 @@ mod status_port;
 mod support;
 mod tables;
 mod transactions;
+mod unwritten;

@@ -16,7 +16,14 @@ type Mistake<'a> = (&'a [(&'a str, &'a str)], i32, &'a [&'a str]);
 #[test]
 fn mistakes_that_postgres_shows() {
     let port = unused_port().unwrap().to_string();
-    let mistakes: [Mistake<'_>; 5] = [
+    let predicate = [
+        ("predicates", "audit"),
+        ("predicates.audit.type", "org.apache.kafka.connect.transforms.predicates.TopicNameMatches"),
+        ("predicates.audit.pattern", r".*\.audit"),
+        ("transforms.outbox.predicate", "audit"),
+    ];
+    let mistakes: [Mistake<'_>; 6] = [
+        (&predicate, 3, &["predicate", "public.outbox", "table.include.list"]),
         (&[("database.port", &port)], 4, &["database.port", &port]),
         (&[("database.dbname", "no_such_base")], 4, &["database.dbname", "no_such_base"]),
         (&[("database.user", "nobody_here")], 4, &["nobody_here"]),

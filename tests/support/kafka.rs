@@ -41,8 +41,14 @@ pub(crate) struct Kafka {
 impl Kafka {
     /// A broker of the test's own, to stop and kill.
     pub(crate) fn start() -> Self {
+        let port = unused_port().unwrap();
+        Self::start_at(port, port)
+    }
+
+    /// A broker that listens at one port of this machine and tells its clients to connect to another.
+    pub(crate) fn start_at(port: u16, advertised_port: u16) -> Self {
         let watcher = Watcher::new("outboxd-kafka-");
-        let [port, controller_port] = [unused_port().unwrap(), unused_port().unwrap()];
+        let controller_port = unused_port().unwrap();
         let home = kafka_home();
         let data = watcher.folder().join("data");
         fs::create_dir(&data).unwrap();
@@ -50,7 +56,7 @@ impl Kafka {
             let entry = entry.unwrap();
             fs::copy(entry.path(), data.join(entry.file_name())).unwrap();
         }
-        let properties = properties(port, controller_port, &data);
+        let properties = properties(port, advertised_port, controller_port, &data);
         fs::write(watcher.folder().join("server.properties"), properties).unwrap();
         let mut kafka = Self { process: None, watcher, port };
         kafka.start_again();
@@ -170,9 +176,9 @@ impl Kafka {
         });
     }
 
-    /// Produces one record and waits for its acknowledgement.
+    /// Produces one record, into the partition that the Java client would choose, and waits for its acknowledgement.
     pub(crate) fn produce(&self, record: BaseRecord<'_, [u8], [u8]>) {
-        let producer: BaseProducer = self.client().create().unwrap();
+        let producer: BaseProducer = self.client().set("partitioner", "murmur2_random").create().unwrap();
         producer.send(record).map_err(|(error, _)| error).unwrap();
         producer.flush(DEADLINE).unwrap();
     }

@@ -1,7 +1,8 @@
-use std::env;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use super::cache::{cached, run};
 
 const VERSION: &str = "4.3.1";
 const POM: &str = include_str!("kafka-pom.xml");
@@ -13,25 +14,10 @@ const CLUSTER_ID: &str = "b3V0Ym94ZC1vdXRib3gxMA";
 ///
 /// Fetched from Maven Central by the first process that asks, and kept for all.
 pub(super) fn kafka_home() -> PathBuf {
-    let cache = cache_folder();
-    let home = cache.join(format!("kafka-{VERSION}"));
-    if home.exists() {
-        return home;
-    }
-    fs::create_dir_all(&cache).unwrap();
-    let lock = File::create(cache.join("kafka.lock")).unwrap();
-    lock.lock().unwrap();
-    if !home.exists() {
-        let partial = home.with_extension("partial");
-        if partial.exists() {
-            fs::remove_dir_all(&partial).unwrap();
-        }
-        fs::create_dir_all(&partial).unwrap();
-        fetch(&partial);
-        format_storage(&partial);
-        fs::rename(&partial, &home).unwrap();
-    }
-    home
+    cached(&format!("kafka-{VERSION}"), |folder| {
+        fetch(folder);
+        format_storage(folder);
+    })
 }
 
 /// The Java virtual machine with Kafka's jars: quick to start, small.
@@ -43,15 +29,16 @@ pub(super) fn java(home: &Path) -> Command {
     command
 }
 
-/// `server.properties` of a single broker that is its own controller.
-pub(super) fn properties(port: u16, controller_port: u16, log_folder: &Path) -> String {
+/// `server.properties` of a single broker that is its own controller. It keeps records however old their timestamps are,
+/// which are those of rows.
+pub(super) fn properties(port: u16, advertised_port: u16, controller_port: u16, log_folder: &Path) -> String {
     format!(
         "process.roles=broker,controller\n\
          node.id=1\n\
          controller.quorum.voters=1@127.0.0.1:{controller_port}\n\
          controller.listener.names=CONTROLLER\n\
          listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}\n\
-         advertised.listeners=PLAINTEXT://127.0.0.1:{port}\n\
+         advertised.listeners=PLAINTEXT://127.0.0.1:{advertised_port}\n\
          log.dirs={}\n\
          num.partitions=3\n\
          offsets.topic.num.partitions=1\n\
@@ -63,7 +50,8 @@ pub(super) fn properties(port: u16, controller_port: u16, log_folder: &Path) -> 
          share.coordinator.state.topic.replication.factor=1\n\
          share.coordinator.state.topic.min.isr=1\n\
          group.initial.rebalance.delay.ms=0\n\
-         log.cleaner.dedupe.buffer.size=4194304\n",
+         log.cleaner.dedupe.buffer.size=4194304\n\
+         log.retention.ms=-1\n",
         log_folder.display()
     )
 }
@@ -80,19 +68,8 @@ fn fetch(home: &Path) {
 /// Formatting costs the start of a virtual machine, so it is done once: the result holds no path and no port.
 fn format_storage(home: &Path) {
     let file = home.join("format.properties");
-    fs::write(&file, properties(9092, 9093, &home.join("formatted"))).unwrap();
+    fs::write(&file, properties(9092, 9092, 9093, &home.join("formatted"))).unwrap();
     let mut format = java(home);
     format.args(["kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER_ID, "--config"]).arg(&file);
     run("kafka.tools.StorageTool", &mut format);
-}
-
-fn run(what: &str, command: &mut Command) {
-    let output = command.output().unwrap_or_else(|error| panic!("cannot run {what}: {error}"));
-    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
-    assert!(output.status.success(), "{what} failed\n{stdout}\n{stderr}");
-}
-
-fn cache_folder() -> PathBuf {
-    let xdg = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    xdg.unwrap_or_else(|| env::home_dir().unwrap().join(".cache")).join("outboxd")
 }

@@ -14,6 +14,8 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 pub(crate) mod backlog;
+pub(crate) mod broker_proxy;
+mod cache;
 pub(crate) mod certificate;
 pub(crate) mod foreign;
 pub(crate) mod http;
@@ -22,6 +24,8 @@ mod kafka_home;
 pub(crate) mod outbox;
 pub(crate) mod postgres;
 pub(crate) mod record;
+pub(crate) mod registry;
+mod registry_home;
 pub(crate) mod relay;
 pub(crate) mod session;
 pub(crate) mod wait;

@@ -18,13 +18,16 @@ const RUN_ID: &str = "__debezium.context.runId";
 /// Stands for the id of a run, a UUID of version 7.
 const RUN: &str = "RUN";
 
-/// One file of `tests/cases/relay`; its README tells what each field means.
+/// One file of `tests/cases/relay` and its neighbours; the README there tells what each field means.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Case {
     #[expect(dead_code, reason = "for whoever reads the file")]
     about: String,
     pub(super) source: String,
+    #[expect(dead_code, reason = "tests/inventory.rs looks for it")]
+    #[serde(default)]
+    shows: Vec<String>,
     pub(super) schema: String,
     pub(super) before: Option<String>,
     #[serde(default)]

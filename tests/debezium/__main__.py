@@ -1,0 +1,52 @@
+"""python3 tests/debezium COMMAND: see README.md beside this file."""
+
+import argparse
+import signal
+import sys
+
+sys.dont_write_bytecode = True
+
+import servers
+from corpus import corpus
+from fuzz import fuzz
+from record import record
+from trial import Trials
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="tests/debezium", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("servers", help="start the servers, print their addresses, wait for Ctrl-C")
+    recording = commands.add_parser("record", help="record anew every case that says it was recorded")
+    recording.add_argument("--check", action="store_true", help="write nothing, tell the differences")
+    recording.add_argument("case", nargs="*", help="file names without .yaml; all when none is given")
+    fuzzing = commands.add_parser("fuzz", help="random cases through Debezium and outboxd, side by side")
+    fuzzing.add_argument("--seeds", default="1-20", help="FIRST-LAST, default 1-20")
+    fuzzing.add_argument("--known", metavar="FILE", help="more entries like those of deliberate.yaml: differences already found")
+    fuzzing.add_argument("--minimise", action="store_true", help="look for the smallest case of each difference, which takes long")
+    fuzzing.add_argument("--verbose", action="store_true", help="tell also where Debezium failed and outboxd did not")
+    collecting = commands.add_parser("corpus", help="write tests/cases/generated anew")
+    collecting.add_argument("--seeds", default="1000-1099", help="FIRST-LAST, default 1000-1099")
+    collecting.add_argument("--rows", type=int, default=600, help="how many records are enough, default 600")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    with servers.running() as addresses:
+        if arguments.command == "servers":
+            print(addresses.exports(), flush=True)
+            signal.pause()
+        elif arguments.command == "record":
+            differing = record(Trials(addresses), arguments.case, arguments.check)
+            sys.exit(1 if arguments.check and differing else 0)
+        elif arguments.command == "fuzz":
+            options = (arguments.known, arguments.verbose, arguments.minimise)
+            sys.exit(1 if fuzz(Trials(addresses), seeds(arguments.seeds), *options) else 0)
+        elif arguments.command == "corpus":
+            sys.exit(0 if corpus(Trials(addresses), seeds(arguments.seeds), arguments.rows) >= arguments.rows else 1)
+
+
+def seeds(text):
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+main()

@@ -1,0 +1,43 @@
+"""Records every case that says so anew."""
+
+import pathlib
+
+import case_file
+
+UNRECORDED = "recorded from Debezium"
+"""What a new case says."""
+CASES = pathlib.Path(__file__).parent.parent / "cases"
+FOLDERS = ("relay", "inventory", "generated")
+
+
+def record(trials, names, check_only):
+    """Rewrites the cases, or with `check_only` tells what would change; how many cases differ."""
+    versions, differing = trials.versions(), 0
+    for path in (path for folder in FOLDERS for path in sorted((CASES / folder).glob("*.yaml"))):
+        case = case_file.read(path)
+        if names and path.stem not in names or not is_recorded(case):
+            continue
+        run = trials.record(case)
+        differences = compare(case, run)
+        differing += bool(differences)
+        print(f"{'differs' if differences else 'same   '} {path.stem}", *differences, sep="\n    ", flush=True)
+        if (differences or case.source == UNRECORDED) and not check_only:
+            path.write_text(case_file.with_records(path.read_text(), versions, run.records))
+    print(f"{differing} cases {'differ' if check_only else 'rewritten'}")
+    return differing
+
+
+def is_recorded(case):
+    """Debezium Server's own sink cannot be recorded through Connect, nor what Debezium fails to do."""
+    return case.source.startswith(UNRECORDED) and not case.properties
+
+
+def compare(case, run):
+    differences = []
+    if bool(run.failure) != (case.fails is not None):
+        differences.append(f"Debezium: {run.failure or 'runs on'}")
+    if len(case.records) != len(run.records):
+        differences.append(f"{len(case.records)} records in the file, {len(run.records)} came")
+    pairs = zip(case.records, run.records)
+    differences += [f"file {case_file.flow(old)}\n    came {case_file.flow(new)}" for old, new in pairs if old != new]
+    return differences
