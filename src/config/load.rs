@@ -159,7 +159,18 @@ fn relay(reader: &mut Reader<'_>, topic_suffix: &str) -> crate::relay::Options {
         unreadable_rows: unreadable_rows(reader),
         skipped: skipped_operations(reader),
         heartbeat: heartbeat(reader, topic_suffix),
+        guard: guard(reader),
         offsets: None,
+    }
+}
+
+fn guard(reader: &mut Reader<'_>) -> crate::relay::GuardOptions {
+    let bytes: u64 = reader.integer("outboxd.slot.warn.bytes", 0..=1 << 60, 10 << 30);
+    crate::relay::GuardOptions {
+        warn_bytes: (bytes > 0).then_some(bytes),
+        warn_percent: reader.integer("outboxd.slot.warn.percent", 1..=100, 50),
+        alarm_percent: reader.integer("outboxd.slot.alarm.percent", 1..=100, 80),
+        unacknowledged_max: reader.millis("outboxd.unacknowledged.age.max.ms", 1, Duration::from_secs(60)),
     }
 }
 

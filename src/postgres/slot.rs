@@ -71,8 +71,8 @@ impl SlotOptions {
                 return Err(Error::Precondition { problem, cure: another });
             }
         }
-        if slot.wal_status.as_deref() == Some("lost") {
-            return Err(self.lost("the server removed WAL that it still needed (wal_status = lost)"));
+        if let Some(reason) = slot.invalidation() {
+            return Err(self.lost(&reason));
         }
         if let Some(pid) = slot.active_pid {
             return Err(Error::SlotActive(slot.holder(name, pid)));
@@ -207,7 +207,9 @@ impl SlotOptions {
         self.lost("it was dropped while outboxd used it; a new one would begin behind a gap")
     }
 
-    fn lost(&self, reason: &str) -> Error {
+    /// The error for a slot that is of no use any more.
+    #[must_use]
+    pub fn lost(&self, reason: &str) -> Error {
         let slot = self.name.to_string();
         let cure = format!(
             "what was written since is not in the stream any more. Drop the slot and start anew, then send what is \
@@ -218,6 +220,23 @@ impl SlotOptions {
 }
 
 impl SlotFacts {
+    /// Why the slot is of no use any more; `None` while it is.
+    #[must_use]
+    pub fn invalidation(&self) -> Option<String> {
+        match self.invalidation_reason.as_deref() {
+            None if self.wal_status.as_deref() != Some("lost") => None,
+            None | Some("wal_removed") => Some(
+                "the server removed WAL that it still needed (wal_status = lost); max_slot_wal_keep_size limits how much a \
+                 slot may hold back"
+                    .to_owned(),
+            ),
+            Some("idle_timeout") => Some(
+                "nobody read it for idle_replication_slot_timeout (invalidation_reason = idle_timeout)".to_owned(),
+            ),
+            Some(other) => Some(format!("the server has invalidated it (invalidation_reason = {other})")),
+        }
+    }
+
     fn holder(&self, slot: &str, pid: i32) -> SlotHolder {
         SlotHolder {
             slot: slot.to_owned(),

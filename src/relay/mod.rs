@@ -19,6 +19,7 @@ mod options;
 mod preflight;
 mod session;
 mod settled_topics;
+mod slot_guard;
 mod snapshot;
 mod supervisor;
 mod tolerance;
@@ -27,7 +28,7 @@ mod watcher;
 pub use error::Error;
 pub(crate) use link::is_our_own;
 pub use options::{
-    HeartbeatOptions, OffsetOptions, OffsetStore, Options, ProcessingFailure, SkippedOperations,
+    GuardOptions, HeartbeatOptions, OffsetOptions, OffsetStore, Options, ProcessingFailure, SkippedOperations,
 };
 pub use preflight::{Capture, Preflight};
 pub(crate) use preflight::{OLDEST_VERSION_NUM, left_out, no_table, relation_of};

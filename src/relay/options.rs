@@ -24,8 +24,23 @@ pub struct Options {
     pub skipped: SkippedOperations,
     /// Heartbeats, when `heartbeat.interval.ms` asks for them.
     pub heartbeat: Option<HeartbeatOptions>,
+    /// When the slot and the age of what is in flight are warned of.
+    pub guard: GuardOptions,
     /// Where Debezium keeps its source offset; `None` when the configuration does not say.
     pub offsets: Option<OffsetOptions>,
+}
+
+/// When the slot and the age of what is in flight are warned of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GuardOptions {
+    /// `outboxd.slot.warn.bytes` (10 GiB): WAL that the slot holds back, and each doubling; 0 is never.
+    pub warn_bytes: Option<u64>,
+    /// `outboxd.slot.warn.percent` (50): how much of what the slot may hold back it holds back, when it is limited.
+    pub warn_percent: u64,
+    /// `outboxd.slot.alarm.percent` (80): the same, as an error.
+    pub alarm_percent: u64,
+    /// `outboxd.unacknowledged.age.max.ms` (60 s): how long an event may wait for its acknowledgement.
+    pub unacknowledged_max: Duration,
 }
 
 /// Records for those who watch them. The slot moves on without.

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{self, timeout};
 use tokio_util::sync::CancellationToken;
@@ -10,7 +11,7 @@ use super::link::{Link, Opened, Opening, is_our_own};
 use super::memory::Memory;
 use super::offsets::Offsets;
 use super::session::Session;
-use super::watcher::{ServerLsn, watch_kafka, watch_slot};
+use super::watcher::{ServerLsn, SlotWatch, watch_kafka};
 use super::{Error, Options, heartbeat};
 use crate::error::{Class, Diagnose, chain};
 use crate::kafka::{self, Producer};
@@ -33,6 +34,9 @@ const GARBLED_RETRIES_MAX: u32 = 3;
 
 /// After a record that Kafka acknowledged and may not have written, this many sessions in a row may bring nothing forward.
 const UNWRITTEN_RETRIES_MAX: u32 = 5;
+
+/// Says once why the slot is lost.
+type Lost = mpsc::Receiver<postgres::Error>;
 
 /// Everything the relay is made of, once the configuration is understood.
 #[derive(Debug)]
@@ -232,14 +236,7 @@ impl Relay {
         let (origin, confirmed) = (link.origin.clone(), link.confirmed);
         let mut feed = Feed::new(&self.parts, &self.metrics, confirmed, acknowledged, stored);
         let (server, ended, mut watchers) = (ServerLsn::default(), stop.child_token(), JoinSet::new());
-        watchers.spawn(watch_slot(
-            Arc::clone(&link.sql),
-            self.parts.postgres.slot.name.clone(),
-            self.metrics.clone(),
-            self.status.clone(),
-            server.clone(),
-            ended.clone(),
-        ));
+        let (mut slot_watcher, lost) = self.watch_slot(&link, server.clone(), stop.child_token());
         watchers.spawn(watch_kafka(Arc::clone(&self.parts), ended.clone()));
         watchers.spawn(heartbeat::act(Arc::clone(&self.parts), tls.clone(), ended.clone()));
         self.status.up(Component::Slot, Instant::now());
@@ -263,9 +260,26 @@ impl Relay {
             self.status.enter(Phase::Connecting);
         }
         // The next session must not start while records of this one are on their way: they would overtake each other.
-        self.settle(&mut feed, outcome.is_err(), stop).await;
+        let gone = self.settle(&mut feed, outcome.is_err(), lost, stop).await;
+        slot_watcher.shutdown().await;
         memory.remember(origin, confirmed, &feed);
-        outcome
+        gone.map_or(outcome, |error| Err(error.into()))
+    }
+
+    /// The task that watches the slot, until the next session may begin, and where it says that the slot is lost.
+    fn watch_slot(&self, link: &Link, server: ServerLsn, stop: CancellationToken) -> (JoinSet<()>, Lost) {
+        let (sender, lost) = mpsc::channel(1);
+        let watch = SlotWatch {
+            sql: Arc::clone(&link.sql),
+            parts: Arc::clone(&self.parts),
+            metrics: self.metrics.clone(),
+            status: self.status.clone(),
+            server,
+            lost: sender,
+        };
+        let mut watcher = JoinSet::new();
+        watcher.spawn(watch.watch(stop));
+        (watcher, lost)
     }
 
     async fn stream_and_stop(
@@ -325,20 +339,29 @@ impl Relay {
         Ok(())
     }
 
-    /// Waits until every record of a broken session has come back, or a stop says that it may be repeated.
-    async fn settle(&self, feed: &mut Feed<'_>, broken: bool, stop: &CancellationToken) {
+    /// Waits until every record of a broken session has come back, or a stop says that it may be repeated. Without its
+    /// slot no session can follow, so the wait ends with that error.
+    async fn settle(
+        &self,
+        feed: &mut Feed<'_>,
+        broken: bool,
+        mut lost: Lost,
+        stop: &CancellationToken,
+    ) -> Option<postgres::Error> {
         while broken && feed.flight.window().records() > 0 {
             if feed.flight.absorb().is_err() {
-                return;
+                return None;
             }
             self.status.tick_idle(Instant::now());
             tokio::select! {
                 biased;
                 () = self.parts.producer.deliveries().arrived() => {}
-                () = stop.cancelled() => return,
+                () = stop.cancelled() => return None,
+                Some(error) = lost.recv() => return Some(error),
                 () = time::sleep(STANDBY_INTERVAL) => {}
             }
         }
+        None
     }
 
     /// Decides whether a failed session is followed by another.

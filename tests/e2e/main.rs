@@ -25,6 +25,7 @@ mod payloads;
 mod postgres_faults;
 mod refused_rows;
 mod servers;
+mod slot_guard;
 mod slot_holders;
 mod slots;
 mod snapshots;

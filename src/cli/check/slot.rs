@@ -72,7 +72,9 @@ fn wal(name: &str, facts: &SlotFacts) -> Check {
         .cure("start outboxd, or raise the limit: ALTER SYSTEM SET max_slot_wal_keep_size = …; SELECT pg_reload_conf();"),
         status => {
             let status = status.unwrap_or("not told");
-            Check::ok(codes::SLOT_WAL, format!("wal_status is {status}: the slot keeps {kept} MB of WAL{room}"))
+            let idle = facts.inactive_since.as_ref().map(|since| format!("; nobody has read it since {since}"));
+            let idle = idle.unwrap_or_default();
+            Check::ok(codes::SLOT_WAL, format!("wal_status is {status}: the slot keeps {kept} MB of WAL{room}{idle}"))
         }
     }
 }
@@ -106,6 +108,8 @@ mod tests {
             safe_wal_bytes: None,
             retained_bytes: 10,
             server_lsn: Lsn::new(200),
+            invalidation_reason: None,
+            inactive_since: None,
         }
     }
 

@@ -101,6 +101,48 @@ impl WalStatus {
     }
 }
 
+/// How near the slot is to being lost, or the disk to being full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum SlotDanger {
+    /// Not near.
+    #[default]
+    None,
+    /// More WAL is held back than is usual.
+    Watch,
+    /// Most of what it may hold back is held back.
+    Alarm,
+    /// It may be lost at the next checkpoint.
+    Unreserved,
+    /// It is lost.
+    Lost,
+}
+
+impl SlotDanger {
+    /// The danger in probes and logs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Watch => "watch",
+            Self::Alarm => "alarm",
+            Self::Unreserved => "unreserved",
+            Self::Lost => "lost",
+        }
+    }
+
+    /// The value of `relay_slot_danger`.
+    #[must_use]
+    pub const fn rank(self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Watch => 1,
+            Self::Alarm => 2,
+            Self::Unreserved => 3,
+            Self::Lost => 4,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 
-pub use labels::{Change, Peer, WalStatus};
+pub use labels::{Change, Peer, SlotDanger, WalStatus};
 pub use topics::{TOPIC_LABELS_MAX, TopicTally};
 
 use super::status::Snapshot;
@@ -49,6 +49,8 @@ pub struct SlotReport {
     pub safe_wal_bytes: Option<i64>,
     /// `wal_status`; `None` when the slot reserves no WAL.
     pub wal_status: Option<WalStatus>,
+    /// What that means.
+    pub danger: SlotDanger,
 }
 
 /// The counters and gauges. Clones are handles on the same series.
@@ -252,6 +254,7 @@ mod tests {
             retained_bytes: 77,
             safe_wal_bytes: Some(-5),
             wal_status: Some(WalStatus::Unreserved),
+            danger: SlotDanger::Unreserved,
         };
         metrics.slot(report);
         let page = metrics.encode().unwrap();
@@ -259,6 +262,7 @@ mod tests {
         assert!(page.contains("relay_slot_safe_wal_bytes -5\n"));
         assert!(page.contains("relay_slot_status{status=\"unreserved\"} 1\n"));
         assert!(page.contains("relay_slot_status{status=\"reserved\"} 0\n"));
+        assert!(page.contains("relay_slot_danger 3\n"));
 
         metrics.slot(SlotReport { safe_wal_bytes: None, wal_status: Some(WalStatus::Reserved), ..report });
         let page = metrics.encode().unwrap();

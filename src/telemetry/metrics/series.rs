@@ -45,6 +45,8 @@ pub(super) struct Series {
     slot_retained_bytes: Known<u64>,
     slot_safe_wal_bytes: Known<i64>,
     slot_status: Family<Label, Integer>,
+    slot_danger: Integer,
+    oldest_unacknowledged: Seconds,
 }
 
 impl Series {
@@ -79,6 +81,8 @@ impl Series {
             slot_retained_bytes: Known::default(),
             slot_safe_wal_bytes: Known::default(),
             slot_status: Family::default(),
+            slot_danger: Integer::default(),
+            oldest_unacknowledged: Seconds::default(),
         };
         // A rate needs a first sample, so what can be counted is there before it happens.
         Change::ALL.iter().for_each(|change| drop(series.changes.get_or_create(&fixed("op", change.name()))));
@@ -92,6 +96,11 @@ impl Series {
             "source_lag_seconds",
             "Age of the oldest commit whose events are not all acknowledged",
             self.source_lag.clone(),
+        );
+        registry.register(
+            "oldest_unacknowledged_seconds",
+            "How long the oldest event in flight has waited for its acknowledgement",
+            self.oldest_unacknowledged.clone(),
         );
         registry.register(
             "commit_to_ack_seconds",
@@ -149,6 +158,11 @@ impl Series {
             self.slot_safe_wal_bytes.clone(),
         );
         registry.register("slot_status", "The slot's wal_status", self.slot_status.clone());
+        registry.register(
+            "slot_danger",
+            "How near the slot is to being lost: 0 not, 1 watch, 2 alarm, 3 unreserved, 4 lost",
+            self.slot_danger.clone(),
+        );
     }
 
     pub(super) fn show_state(&self, state: &Snapshot, now: SystemTime) {
@@ -159,6 +173,8 @@ impl Series {
 
     fn show_progress(&self, progress: &Progress, now: SystemTime) {
         self.source_lag.set(progress.lag(now).as_secs_f64());
+        let waited = progress.oldest_unacknowledged.map(|since| since.elapsed().as_secs_f64());
+        self.oldest_unacknowledged.set(waited.unwrap_or_default());
         let positions = [
             ("received", progress.received),
             ("flushed", progress.flushed),
@@ -178,6 +194,7 @@ impl Series {
     pub(super) fn show_slot(&self, report: SlotReport) {
         self.slot_retained_bytes.set(Some(report.retained_bytes));
         self.slot_safe_wal_bytes.set(report.safe_wal_bytes);
+        self.slot_danger.set(report.danger.rank());
         self.show_wal_status(report.wal_status);
     }
 
