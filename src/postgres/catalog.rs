@@ -130,6 +130,10 @@ from pg_replication_slots s
      left join pg_stat_activity a on a.pid = s.active_pid
 where s.slot_name = $1";
 
+const SNAPSHOT_TAKER: &str = "
+select s.active_pid from pg_replication_slots s join pg_stat_activity a on a.pid = s.active_pid
+where s.temporary and s.database = current_database() and a.application_name = $1";
+
 impl Sql {
     /// The server's settings.
     ///
@@ -223,6 +227,16 @@ impl Sql {
             invalidation_reason: row.try_get(11).map_err(get)?,
             inactive_since: row.try_get(12).map_err(get)?,
         }))
+    }
+
+    /// The walsender of another session of this `application_name` that is taking a snapshot for a slot to be.
+    ///
+    /// # Errors
+    /// When the query fails.
+    pub async fn snapshot_taker(&self, application: &str) -> Result<Option<i32>, Error> {
+        const DOING: &str = "looking for another snapshot";
+        let rows = self.query(DOING, SNAPSHOT_TAKER, &[&application]).await?;
+        rows.first().map(|row| row.try_get(0).map_err(|error| Error::sql(DOING, error))).transpose()
     }
 }
 

@@ -201,6 +201,16 @@ impl SlotOptions {
         }
     }
 
+    /// The error for a slot that stands beyond `acknowledged`, which was as far as this process ever confirmed.
+    #[must_use]
+    pub fn moved_ahead(&self, confirmed: Lsn, acknowledged: Lsn) -> Error {
+        self.lost(&format!(
+            "somebody has moved it ahead, from {acknowledged} to {confirmed} ({} bytes), with pg_replication_slot_advance or by \
+             reading from it: what was written in between would not be sent",
+            confirmed.bytes_since(acknowledged)
+        ))
+    }
+
     /// The error for a slot that was there earlier in this process and is not any more.
     #[must_use]
     pub fn vanished(&self) -> Error {
@@ -212,8 +222,9 @@ impl SlotOptions {
     pub fn lost(&self, reason: &str) -> Error {
         let slot = self.name.to_string();
         let cure = format!(
-            "what was written since is not in the stream any more. Drop the slot and start anew, then send what is \
-             missing from the table: SELECT pg_drop_replication_slot('{slot}');"
+            "what was written since is not in the stream any more. To send all rows that are still in the table (those that \
+             were sent come again) and go on from there: start with -X slot.recovery=snapshot. To do without them: SELECT \
+             pg_drop_replication_slot('{slot}'); and start with -X snapshot.mode=no_data"
         );
         Error::SlotLost { slot, reason: reason.to_owned(), cure }
     }

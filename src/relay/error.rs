@@ -139,6 +139,12 @@ pub enum Error {
         /// `slot.name`.
         slot: String,
     },
+    /// The server that answers is not the one that this process has streamed from.
+    #[error("this is not the server that outboxd has streamed from: {difference}")]
+    OtherHistory {
+        /// What differs.
+        difference: String,
+    },
     /// A stop did not drain in time.
     #[error("{records} records were not acknowledged within {} s of the stop; they will be sent again", .within.as_secs())]
     Undrained {
@@ -153,6 +159,11 @@ impl Error {
     /// Whether Kafka acknowledged a record that it may not have written.
     pub(super) const fn is_unwritten(&self) -> bool {
         matches!(self, Self::Kafka(kafka::Error::Unwritten(_)))
+    }
+
+    /// Whether there is no slot to go on from, though there was one.
+    pub(super) const fn is_lost_slot(&self) -> bool {
+        matches!(self, Self::Postgres(postgres::Error::SlotLost { .. }) | Self::OffsetWithoutSlot { .. })
     }
 
     /// Whether the stream could not be understood.
@@ -185,7 +196,8 @@ impl Diagnose for Error {
             | Self::NoOffsetMap { .. }
             | Self::NoOffset { .. }
             | Self::OffsetAhead { .. }
-            | Self::OffsetWithoutSlot { .. } => Class::Definite,
+            | Self::OffsetWithoutSlot { .. }
+            | Self::OtherHistory { .. } => Class::Definite,
             // A fresh connection tells whether the fault was on the way.
             Self::Decode { .. } | Self::Relation(_) | Self::Sequence(_) => Class::Transient,
             Self::Ledger(_) => Class::Definite,
@@ -205,7 +217,7 @@ impl Diagnose for Error {
             | Self::NoOffsetMap { .. }
             | Self::NoOffset { .. }
             | Self::OffsetAhead { .. } => Exit::Precondition,
-            Self::OffsetWithoutSlot { .. } => Exit::SlotLost,
+            Self::OffsetWithoutSlot { .. } | Self::OtherHistory { .. } => Exit::SlotLost,
             Self::Decode { .. }
             | Self::Relation(_)
             | Self::Sequence(_)
@@ -241,8 +253,14 @@ impl Diagnose for Error {
                  the slot stands"
                     .to_owned(),
             ),
+            Self::OtherHistory { .. } => Some(
+                "if database.hostname leads to a copy or to an old primary, correct that: its rows must not be sent as if they \
+                 were this source's. If this server is meant to go on from here, start outboxd again: it then relies on the \
+                 slot that it finds there"
+                    .to_owned(),
+            ),
             Self::OffsetWithoutSlot { .. } => Some(
-                "if slot.name is wrong, correct it. To send all rows that are in the table: -X snapshot.mode=when_needed. To \
+                "if slot.name is wrong, correct it. To send all rows that are in the table: -X slot.recovery=snapshot. To \
                  begin with what is written from now on: leave the offset.storage keys out, with -X snapshot.mode=no_data"
                     .to_owned(),
             ),

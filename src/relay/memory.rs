@@ -15,6 +15,8 @@ pub(super) struct Memory {
     pub(super) offset_is_ours: bool,
     pub(super) backoff: Backoff,
     pub(super) told_assumptions: bool,
+    /// Another outboxd has had the slot since, and may have moved it on.
+    pub(super) stood_by: bool,
     /// Tries at a slot that a foreign program holds.
     pub(super) slot_retries: u32,
     /// Sessions in a row that brought nothing forward.
@@ -36,6 +38,7 @@ impl Memory {
     pub(super) fn remember(&mut self, origin: Origin, confirmed: Lsn, feed: &Feed<'_>) {
         let frontier = feed.flight.frontier();
         self.acknowledged = Some((origin, frontier));
+        self.stood_by = false;
         if let Some(offset) = feed.offset() {
             (self.offset, self.offset_is_ours) = (Some(offset), true);
         }

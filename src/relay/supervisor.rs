@@ -7,7 +7,7 @@ use tokio::time::{self, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::feed::Feed;
-use super::link::{Link, Opened, Opening, is_our_own};
+use super::link::{Known, Link, Opened, Opening, is_our_own};
 use super::memory::Memory;
 use super::offsets::Offsets;
 use super::session::Session;
@@ -163,7 +163,9 @@ impl Relay {
             first_start.then_some(self.parts.relay.startup_timeout).flatten().map(|d| Instant::now() + d);
         loop {
             let (parts, status, metrics) = (&*self.parts, &self.status, &self.metrics);
-            let opening = Opening { parts, tls, status, metrics, offsets, again: !first_start };
+            let known = memory.acknowledged.clone();
+            let known = known.map(|(origin, to)| Known { origin, to, shared: memory.stood_by });
+            let opening = Opening { parts, tls, status, metrics, offsets, known: known.as_ref() };
             let outcome = tokio::select! {
                 () = stop.cancelled() => return Ok(None),
                 outcome = opening.open() => outcome,
@@ -205,6 +207,7 @@ impl Relay {
         deadline: Option<Instant>,
     ) -> Result<Duration, Error> {
         if is_our_own(&holder) {
+            memory.stood_by = true;
             self.status.up(Component::Slot, Instant::now());
             self.status.enter(Phase::StandingBy(Holder { pid: holder.pid, application: holder.application }));
             return Ok(STANDBY_INTERVAL.mul_f64(0.75 + fastrand::f64() / 2.0));
@@ -339,8 +342,8 @@ impl Relay {
         Ok(())
     }
 
-    /// Waits until every record of a broken session has come back, or a stop says that it may be repeated. Without its
-    /// slot no session can follow, so the wait ends with that error.
+    /// Waits until every record of a broken session has come back, or a stop says that it may be repeated. When the slot is
+    /// lost and not made anew, no session can follow: the wait ends with that error.
     async fn settle(
         &self,
         feed: &mut Feed<'_>,
@@ -357,7 +360,7 @@ impl Relay {
                 biased;
                 () = self.parts.producer.deliveries().arrived() => {}
                 () = stop.cancelled() => return None,
-                Some(error) = lost.recv() => return Some(error),
+                Some(error) = lost.recv(), if !self.parts.postgres.recovers() => return Some(error),
                 () = time::sleep(STANDBY_INTERVAL) => {}
             }
         }

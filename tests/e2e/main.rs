@@ -27,6 +27,7 @@ mod refused_rows;
 mod servers;
 mod slot_guard;
 mod slot_holders;
+mod slot_recovery;
 mod slots;
 mod snapshots;
 mod sources;

@@ -87,12 +87,13 @@ const fn megabytes(bytes: i64) -> i64 {
 mod tests {
     use super::super::report::Outcome::{self, Failure, Ok, Warning};
     use super::*;
-    use crate::postgres::SlotName;
+    use crate::postgres::{SlotName, SlotRecovery};
     use crate::wal::Lsn;
 
     fn options(failover: bool) -> SlotOptions {
         let name = SlotName::new("outbox").unwrap();
-        SlotOptions { name, drop_on_stop: false, failover, retry: None, stream_params: Vec::new() }
+        let recovery = SlotRecovery::default();
+        SlotOptions { name, drop_on_stop: false, failover, recovery, retry: None, stream_params: Vec::new() }
     }
 
     fn facts() -> SlotFacts {

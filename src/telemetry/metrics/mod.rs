@@ -112,6 +112,11 @@ impl Metrics {
         TopicTally::new(self.clone())
     }
 
+    /// Counts a slot that was lost and made anew.
+    pub fn slot_recovered(&self) {
+        self.series().slot_recoveries.inc();
+    }
+
     /// Shows what the server says about the slot.
     pub fn slot(&self, report: SlotReport) {
         self.series().show_slot(report);

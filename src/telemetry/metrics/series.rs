@@ -34,6 +34,7 @@ pub(super) struct Series {
     pub(super) publish_errors: Family<Label, Counter>,
     pub(super) reconnects: Family<Label, Counter>,
     pub(super) commit_to_ack: Histogram,
+    pub(super) slot_recoveries: Counter,
     source_lag: Seconds,
     last_event: Known<f64>,
     lsn: Family<Label, Integer>,
@@ -70,6 +71,7 @@ impl Series {
             publish_errors: Family::default(),
             reconnects: Family::default(),
             commit_to_ack: Histogram::new(LATENCY_BUCKETS_SECONDS),
+            slot_recoveries: Counter::default(),
             source_lag: Seconds::default(),
             last_event: Known::default(),
             lsn: Family::default(),
@@ -158,6 +160,11 @@ impl Series {
             self.slot_safe_wal_bytes.clone(),
         );
         registry.register("slot_status", "The slot's wal_status", self.slot_status.clone());
+        registry.register(
+            "slot_recoveries",
+            "Slots that were lost and made anew, with a snapshot",
+            self.slot_recoveries.clone(),
+        );
         registry.register(
             "slot_danger",
             "How near the slot is to being lost: 0 not, 1 watch, 2 alarm, 3 unreserved, 4 lost",
