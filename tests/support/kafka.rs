@@ -47,6 +47,16 @@ impl Kafka {
 
     /// A broker that listens at one port of this machine and tells its clients to connect to another.
     pub(crate) fn start_at(port: u16, advertised_port: u16) -> Self {
+        Self::start_with(port, advertised_port, |_, _| String::new())
+    }
+
+    /// A broker with more lines of `server.properties`, of which the last one of a name wins. They are made from its folder
+    /// and its controller's port.
+    pub(super) fn start_with(
+        port: u16,
+        advertised_port: u16,
+        more: impl FnOnce(&Path, u16) -> String,
+    ) -> Self {
         let watcher = Watcher::new("outboxd-kafka-");
         let controller_port = unused_port().unwrap();
         let home = kafka_home();
@@ -56,7 +66,8 @@ impl Kafka {
             let entry = entry.unwrap();
             fs::copy(entry.path(), data.join(entry.file_name())).unwrap();
         }
-        let properties = properties(port, advertised_port, controller_port, &data);
+        let more = more(watcher.folder(), controller_port);
+        let properties = properties(port, advertised_port, controller_port, &data) + &more;
         fs::write(watcher.folder().join("server.properties"), properties).unwrap();
         let mut kafka = Self { process: None, watcher, port };
         kafka.start_again();

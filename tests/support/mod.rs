@@ -27,6 +27,7 @@ pub(crate) mod record;
 pub(crate) mod registry;
 mod registry_home;
 pub(crate) mod relay;
+pub(crate) mod secure_kafka;
 pub(crate) mod session;
 pub(crate) mod wait;
 pub(crate) mod watcher;
