@@ -19,6 +19,7 @@ mod demo;
 mod heartbeats;
 mod injection;
 mod kafka_logins;
+mod least_privilege;
 mod logins;
 mod messages;
 mod mistakes;

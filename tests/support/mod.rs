@@ -13,6 +13,7 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub(crate) mod acl;
 pub(crate) mod backlog;
 pub(crate) mod broker_proxy;
 mod cache;

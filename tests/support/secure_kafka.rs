@@ -3,6 +3,7 @@ use std::path::Path;
 
 use outboxd::throwaway::unused_port;
 
+use super::acl::{self, Operation};
 use super::cache::run;
 use super::certificate::Authority;
 use super::kafka::Kafka;
@@ -42,15 +43,31 @@ pub(crate) enum Door {
 impl SecureKafka {
     /// The certificate names 127.0.0.1 and kafka.test; the user has this password for each mechanism.
     pub(crate) fn start(authority: &Authority, password: &str) -> Self {
+        let secure = Self::start_with(authority, password, "");
+        secure.add_scram(password);
+        secure
+    }
+
+    /// The same, without SCRAM, and nobody who logs in has any right yet.
+    pub(crate) fn start_strict(authority: &Authority, password: &str) -> Self {
+        let authorizer = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n\
+                          super.users=User:ANONYMOUS\n";
+        Self::start_with(authority, password, authorizer)
+    }
+
+    /// Gives the user rights on topics that begin so.
+    pub(crate) fn allow(&self, prefix: &str, operations: &[Operation]) {
+        acl::allow(&self.kafka.bootstrap(), USER, prefix, operations);
+    }
+
+    fn start_with(authority: &Authority, password: &str, more: &str) -> Self {
         let [plain, tls, mutual_tls, sasl, sasl_tls] = std::array::from_fn(|_| unused_port().unwrap());
         let ports = Ports { tls, mutual_tls, sasl, sasl_tls };
         let kafka = Kafka::start_with(plain, plain, |folder, controller| {
             write_stores(folder, authority);
-            properties(folder, plain, controller, ports, password)
+            properties(folder, plain, controller, ports, password) + more
         });
-        let secure = Self { kafka, ports };
-        secure.add_scram(password);
-        secure
+        Self { kafka, ports }
     }
 
     /// For `bootstrap.servers`.
