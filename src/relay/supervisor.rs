@@ -11,7 +11,7 @@ use super::link::{Known, Link, Opened, Opening, is_our_own};
 use super::memory::Memory;
 use super::offsets::Offsets;
 use super::session::Session;
-use super::watcher::{ServerLsn, SlotWatch, watch_kafka};
+use super::watcher::{ServerLsn, SlotWatch, Told, watch_kafka};
 use super::{Error, Options, heartbeat};
 use crate::error::{Class, Diagnose, chain};
 use crate::kafka::{self, Producer};
@@ -65,13 +65,15 @@ pub struct Relay {
     parts: Arc<RelayParts>,
     status: Status,
     metrics: Metrics,
+    told: Told,
 }
 
 impl Relay {
     /// A relay that has not started.
     #[must_use]
-    pub const fn new(parts: Arc<RelayParts>, status: Status, metrics: Metrics) -> Self {
-        Self { parts, status, metrics }
+    pub fn new(parts: Arc<RelayParts>, status: Status, metrics: Metrics) -> Self {
+        let told = Told::nothing(parts.relay.guard);
+        Self { parts, status, metrics, told }
     }
 
     /// Relays until `stop`, then drains.
@@ -278,6 +280,7 @@ impl Relay {
             metrics: self.metrics.clone(),
             status: self.status.clone(),
             server,
+            told: self.told.clone(),
             lost: sender,
         };
         let mut watcher = JoinSet::new();

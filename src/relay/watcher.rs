@@ -1,11 +1,12 @@
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tokio::time;
 use tokio_util::sync::CancellationToken;
 
+use super::GuardOptions;
 use super::slot_guard::{Change, SlotGuard, cure, unconfirmed_bytes};
 use super::supervisor::RelayParts;
 use crate::postgres::{self, SlotFacts, SlotOptions, Sql};
@@ -40,25 +41,39 @@ pub(super) struct SlotWatch {
     pub(super) metrics: Metrics,
     pub(super) status: Status,
     pub(super) server: ServerLsn,
+    pub(super) told: Told,
     /// Told once when the slot is lost or gone.
     pub(super) lost: mpsc::Sender<postgres::Error>,
+}
+
+/// What was told of the slot. It outlives the sessions: a broken connection is no reason to tell it again.
+#[derive(Debug, Clone)]
+pub(super) struct Told(Arc<Mutex<(SlotGuard, Patience)>>);
+
+impl Told {
+    pub(super) fn nothing(options: GuardOptions) -> Self {
+        Self(Arc::new(Mutex::new((SlotGuard::new(options), Patience::default()))))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (SlotGuard, Patience)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl SlotWatch {
     /// Watches the slot beside the data path, so that a slow catalog query never holds up a row.
     pub(super) async fn watch(self, stop: CancellationToken) {
-        let mut guard = SlotGuard::new(self.parts.relay.guard);
-        let mut patience = Patience::default();
         loop {
             match self.sql.slot(&self.options().name).await {
-                Ok(Some(facts)) => self.take(&facts, &mut guard),
+                Ok(Some(facts)) => self.take(&facts),
                 Ok(None) => self.tell_lost("it was dropped"),
                 // The stream tells when PostgreSQL is gone; this connection alone says nothing new.
                 Err(error) => {
                     tracing::debug!(slot = %self.options().name, %error, "the slot's state cannot be read");
                 }
             }
-            patience.look(self.oldest_unacknowledged(), self.parts.relay.guard.unacknowledged_max);
+            let most = self.parts.relay.guard.unacknowledged_max;
+            self.told.lock().1.look(self.oldest_unacknowledged(), most);
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = time::sleep(INTERVAL) => {}
@@ -66,9 +81,9 @@ impl SlotWatch {
         }
     }
 
-    fn take(&self, facts: &SlotFacts, guard: &mut SlotGuard) {
+    fn take(&self, facts: &SlotFacts) {
         self.server.set(facts.server_lsn);
-        let (report, change) = guard.look(facts);
+        let (report, change) = self.told.lock().0.look(facts);
         self.metrics.slot(report);
         self.status.slot(report);
         match change {

@@ -118,3 +118,26 @@ fn a_slot_about_to_be_lost_is_an_error_and_a_lost_one_ends_the_relay() {
         assert_eq!(again.wait_for_exit(Duration::from_secs(30)), 7, "{major}");
     }
 }
+
+#[test]
+fn a_slot_that_is_lost_under_the_relay_is_made_anew_when_that_is_wanted() {
+    let mut stuck = Stuck::new(18, &[("slot.recovery", "snapshot"), ("snapshot.mode", "no_data")]);
+    stuck.fill_until("unreserved");
+    stuck.db.execute("CHECKPOINT");
+    stuck.relay.wait_for_stderr("the slot is lost");
+    stuck.ready_until("is not ready", |page| page.code == 503 && danger(page) == "\"lost\"");
+    assert!(stuck.relay.is_running(), "{}", stuck.relay.stderr());
+    // What is on its way comes back first: it must not overtake the snapshot, nor be overtaken.
+    stuck.kafka.resume();
+    stuck.relay.wait_for_stderr("the slot is made anew");
+    stuck.db.wait_until_streaming();
+    stuck.db.insert(&[event()]);
+    // Two that were sent, the two again, and the new one.
+    stuck.kafka.read(&stuck.db.topic("order"), 5);
+    stuck.db.wait_until_confirmed();
+    stuck.ready_until("is ready again", |page| page.code == 200 && danger(page) == "\"none\"");
+    let recoveries = get_until(stuck.http, "/metrics", "answers", |page| page.code == 200);
+    assert_eq!(recoveries.sample("relay_slot_recoveries_total"), Some(1.0));
+    assert_eq!(stuck.relay.stop(), 0);
+    assert_eq!(stuck.kafka.records(&stuck.db.topic("order")).len(), 5);
+}
