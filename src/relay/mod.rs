@@ -18,10 +18,10 @@ mod offsets;
 mod options;
 mod preflight;
 mod session;
-mod settled_topics;
 mod snapshot;
 mod supervisor;
 mod tolerance;
+mod topics;
 mod watcher;
 
 pub use error::Error;
