@@ -7,6 +7,7 @@ mod log_ends;
 mod offset_topic;
 mod options;
 mod pace;
+mod partitioner;
 mod producer;
 mod topic_probe;
 
@@ -17,5 +18,6 @@ pub use log_ends::Doubt;
 pub use offset_topic::{OffsetTopic, StoredValue};
 pub use options::Options;
 pub use pace::Pace;
+pub use partitioner::partition_of;
 pub use producer::Producer;
 pub use topic_probe::{TopicAnswer, TopicProbe};

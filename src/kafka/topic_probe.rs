@@ -16,8 +16,11 @@ pub struct TopicProbe {
 /// What the brokers say of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TopicAnswer {
-    /// It is there, or there is something about it that the producer will tell better.
-    There,
+    /// It is there. Or there is something about it that the producer will tell better: then with no partitions.
+    There {
+        /// How many it has.
+        partitions: usize,
+    },
     /// They do not know it, or do not lead its partitions yet. Where topics are made by their first use, asking makes it.
     Absent,
     /// No answer in time.
@@ -38,7 +41,8 @@ impl TopicProbe {
     /// Whether a broker knows it. Blocks for `patience` at most.
     #[must_use]
     pub fn ask(&self, patience: Duration) -> TopicAnswer {
-        self.partitions(patience).map_or_else(|answer| answer, |_| TopicAnswer::There)
+        self.partitions(patience)
+            .map_or_else(|answer| answer, |ids| TopicAnswer::There { partitions: ids.len() })
     }
 
     /// Whether also the leader of each partition answers for it: a topic is known before its logs are made. Blocks for
@@ -51,7 +55,8 @@ impl TopicProbe {
         };
         let client = self.clients.prompt().client();
         let leads = |partition: &i32| client.fetch_watermarks(&self.topic, *partition, patience).is_ok();
-        if partitions.iter().all(leads) { TopicAnswer::There } else { TopicAnswer::Absent }
+        let led = partitions.iter().all(leads);
+        if led { TopicAnswer::There { partitions: partitions.len() } } else { TopicAnswer::Absent }
     }
 
     fn partitions(&self, patience: Duration) -> Result<Vec<i32>, TopicAnswer> {
@@ -64,7 +69,7 @@ impl TopicProbe {
             Some(Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::LeaderNotAvailable) => {
                 Err(TopicAnswer::Absent)
             }
-            Some(_) => Err(TopicAnswer::There),
+            Some(_) => Err(TopicAnswer::There { partitions: 0 }),
         }
     }
 }

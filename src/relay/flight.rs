@@ -1,8 +1,11 @@
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
+
+use tokio::sync::Notify;
 
 use super::feed::unix_us;
 use super::needs::Need;
-use super::settled_topics::SettledTopics;
+use super::topics::{Admission, Topics};
 use super::{Error, Options};
 use crate::ack::{Ledger, Ticket, Window};
 use crate::connect::record::ProducerRecord;
@@ -26,7 +29,8 @@ pub(super) struct Flight<'p> {
     heartbeat_sent: bool,
     spare: Vec<Delivered>,
     refusal: Option<Rejection>,
-    settled_topics: SettledTopics,
+    outlets: Topics,
+    lull: Arc<Notify>,
     /// Records that the broker has acknowledged.
     pub(super) events: u64,
     /// When a record was last handed over.
@@ -54,7 +58,8 @@ impl<'p> Flight<'p> {
             heartbeat_sent: false,
             spare: Vec::new(),
             refusal: None,
-            settled_topics: SettledTopics::default(),
+            outlets: Topics::default(),
+            lull: Arc::default(),
             events: 0,
             last_event: None,
             oldest_unacknowledged: None,
@@ -76,9 +81,14 @@ impl<'p> Flight<'p> {
         self.ledger.mark(wal_end);
     }
 
-    /// A topic that [`Need::Topic`] asked for is there, or will not come.
-    pub(super) fn settle(&mut self, topic: String) {
-        self.settled_topics.insert(topic);
+    /// A topic that [`Need::Topic`] asked for is there with so many partitions, or will not come.
+    pub(super) fn settle(&mut self, topic: String, partitions: usize) {
+        self.outlets.insert(topic, partitions, Instant::now());
+    }
+
+    /// Asks for topics again whose answer is old.
+    pub(super) fn forget_old(&mut self, now: Instant) {
+        self.outlets.forget_old(now);
     }
 
     /// Hands a record of the open transaction to the producer, unless it needs its topic first.
@@ -91,9 +101,10 @@ impl<'p> Flight<'p> {
         position: EventPosition,
         now: SystemTime,
     ) -> Result<Option<Need>, Error> {
-        if let Some(need) = self.need(record) {
-            return Ok(Some(need));
-        }
+        let partition = match self.admit(record) {
+            Ok(partition) => partition,
+            Err(need) => return Ok(Some(need)),
+        };
         debug_assert!(
             self.last_sent < Some(position),
             "{position:?} is handed over after {:?}",
@@ -101,7 +112,7 @@ impl<'p> Flight<'p> {
         );
         self.last_sent = Some(position);
         let ticket = self.ledger.issue()?;
-        self.hand_over(record, ticket)?;
+        self.hand_over(ProducerRecord { partition, ..*record }, ticket)?;
         self.topics.add(record.topic, 1);
         self.last_event = Some(now);
         self.oldest_unacknowledged.get_or_insert_with(Instant::now);
@@ -113,21 +124,28 @@ impl<'p> Flight<'p> {
     /// # Errors
     /// When the producer refuses it.
     pub(super) fn send_heartbeat(&mut self, record: &ProducerRecord<'_>) -> Result<Option<Need>, Error> {
-        if let Some(need) = self.need(record) {
-            return Ok(Some(need));
+        if self.heartbeat_sent {
+            return Ok(None);
         }
-        if !std::mem::replace(&mut self.heartbeat_sent, true) {
-            self.hand_over(record, Ticket::NONE)?;
+        match self.admit(record) {
+            Ok(partition) => self.hand_over(ProducerRecord { partition, ..*record }, Ticket::NONE)?,
+            Err(need) => return Ok(Some(need)),
         }
+        self.heartbeat_sent = true;
         Ok(None)
     }
 
-    fn need(&self, record: &ProducerRecord<'_>) -> Option<Need> {
-        (!self.settled_topics.contains(record.topic)).then(|| Need::Topic(record.topic.to_owned()))
+    /// The record's partition, if it is decided, or what it needs first.
+    fn admit(&mut self, record: &ProducerRecord<'_>) -> Result<Option<i32>, Need> {
+        match self.outlets.admit(record, self.pace) {
+            Admission::To(partition) => Ok(partition),
+            Admission::AfterLull => Err(Need::Lull(Arc::clone(&self.lull))),
+            Admission::Unknown => Err(Need::Topic(record.topic.to_owned())),
+        }
     }
 
-    fn hand_over(&mut self, record: &ProducerRecord<'_>, ticket: Ticket) -> Result<(), Error> {
-        if let Err(rejection) = self.producer.send(record, ticket, self.pace) {
+    fn hand_over(&mut self, record: ProducerRecord<'_>, ticket: Ticket) -> Result<(), Error> {
+        if let Err(rejection) = self.producer.send(&record, ticket, self.pace) {
             let fatal = kafka::Error::Fatal(rejection.reason.clone());
             self.refusal = Some(rejection);
             return Err(fatal.into());
@@ -168,6 +186,8 @@ impl<'p> Flight<'p> {
         }
         if self.window.records() == 0 {
             self.oldest_unacknowledged = None;
+            self.outlets.lull();
+            self.lull.notify_one();
         } else if self.ledger.frontier() > before {
             // What is oldest now was not before: its age counts from here.
             self.oldest_unacknowledged = Some(Instant::now());

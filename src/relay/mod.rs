@@ -18,11 +18,11 @@ mod offsets;
 mod options;
 mod preflight;
 mod session;
-mod settled_topics;
 mod slot_guard;
 mod snapshot;
 mod supervisor;
 mod tolerance;
+mod topics;
 mod watcher;
 
 pub use error::Error;

@@ -1,12 +1,14 @@
 use std::future::pending;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Instant;
 
+use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::backoff::Backoff;
-use super::settled_topics::settled;
 use super::supervisor::RelayParts;
+use super::topics::settled;
 use crate::connect::converter::avro::{Registration, SchemaId};
 use crate::error::{Class, Diagnose as _, chain};
 use crate::registry::Error;
@@ -18,8 +20,10 @@ use crate::wal::Lsn;
 pub(super) enum Need {
     /// The id of a schema.
     Schema(Box<Registration>),
-    /// This topic, which is written to for the first time.
+    /// This topic, which is written to for the first time, or the first time in a while.
     Topic(String),
+    /// That everything in flight comes back; this tells of it.
+    Lull(Arc<Notify>),
 }
 
 /// A need that is met.
@@ -27,8 +31,10 @@ pub(super) enum Need {
 pub(super) enum Met {
     /// The schema has this id.
     Schema(Box<(Registration, SchemaId)>),
-    /// The topic is there, or will not come.
-    Topic(String),
+    /// The topic is there with so many partitions, or will not come.
+    Topic { name: String, partitions: usize },
+    /// Everything in flight has come back.
+    Lull,
 }
 
 /// A record that waits for what it needs. Nothing behind it is taken meanwhile; at most one is held so.
@@ -37,6 +43,15 @@ pub(super) struct Awaiting<'s> {
     pub(super) waiting: Waiting,
     /// The question. Dropping it withdraws the question.
     pub(super) answer: Answer<'s>,
+    /// Nothing but what is in flight is waited for, so that a stop can wait for it too.
+    pub(super) brief: bool,
+}
+
+impl<'s> Awaiting<'s> {
+    pub(super) fn new(waiting: Waiting, need: Need, parts: &'s RelayParts, status: &'s Status) -> Self {
+        let brief = matches!(need, Need::Lull(_));
+        Self { waiting, answer: meet(parts, status, need), brief }
+    }
 }
 
 /// What waits.
@@ -57,10 +72,14 @@ pub(super) fn meet<'s>(parts: &'s RelayParts, status: &'s Status, need: Need) ->
         Need::Topic(topic) => {
             let probe = parts.producer.topic_probe(&topic);
             Box::pin(async move {
-                settled(&probe).await;
-                Ok(Met::Topic(topic))
+                let partitions = settled(&probe).await;
+                Ok(Met::Topic { name: topic, partitions })
             })
         }
+        Need::Lull(lull) => Box::pin(async move {
+            lull.notified().await;
+            Ok(Met::Lull)
+        }),
     }
 }
 

@@ -8,7 +8,7 @@ use super::Error;
 use super::feed::{Feed, Wish, unix_us};
 use super::heartbeat::Pulse;
 use super::link::{Link, resolve};
-use super::needs::{Awaiting, Met, Waiting, meet, met};
+use super::needs::{Awaiting, Met, Waiting, met};
 use super::supervisor::RelayParts;
 use super::watcher::ServerLsn;
 use crate::pgoutput;
@@ -122,7 +122,7 @@ impl<'s, 'p> Session<'s, 'p> {
                 read = self.link.stream.fill(), if wants_input && !napping => {
                     self.rest_after(read?);
                 }
-                // 3: a schema has its id or a topic is there, and the row that waited for it goes on.
+                // 3: what a row waited for is there, and the row goes on.
                 answer = met(&mut self.awaiting), if waits => {
                     let wish = self.resume(answer)?;
                     self.grant(wish).await?;
@@ -164,7 +164,8 @@ impl<'s, 'p> Session<'s, 'p> {
             Reading::On if !stop.is_cancelled() => Reading::On,
             // A registry or a broker that does not answer must not hold up a stop.
             Reading::On | Reading::ToCommit
-                if self.feed.flight.in_transaction() && self.awaiting.is_none() =>
+                if self.feed.flight.in_transaction()
+                    && self.awaiting.as_ref().is_none_or(|awaiting| awaiting.brief) =>
             {
                 Reading::ToCommit
             }
@@ -192,8 +193,7 @@ impl<'s, 'p> Session<'s, 'p> {
                     let wish = self.feed.take(data.wal_start, message)?;
                     if let Wish::Await(need) = wish {
                         let waiting = Waiting::Message { data: data.data.to_vec(), lsn };
-                        let answer = meet(self.parts, self.status, need);
-                        self.awaiting = Some(Awaiting { waiting, answer });
+                        self.awaiting = Some(Awaiting::new(waiting, need, self.parts, self.status));
                         self.link.stream.passed(lsn);
                         return Ok(());
                     }
@@ -254,8 +254,7 @@ impl<'s, 'p> Session<'s, 'p> {
     /// Asks for what is needed, if that is the wish.
     fn wait_if_needed(&mut self, wish: Wish, waiting: impl FnOnce() -> Waiting) -> Wish {
         let Wish::Await(need) = wish else { return wish };
-        let answer = meet(self.parts, self.status, need);
-        self.awaiting = Some(Awaiting { waiting: waiting(), answer });
+        self.awaiting = Some(Awaiting::new(waiting(), need, self.parts, self.status));
         Wish::None
     }
 
@@ -313,6 +312,7 @@ impl<'s, 'p> Session<'s, 'p> {
             events: self.feed.flight.events,
         };
         self.status.tick(progress, now);
+        self.feed.flight.forget_old(now);
         self.tell_offset();
     }
 

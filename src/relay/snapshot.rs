@@ -124,6 +124,9 @@ impl<'s> Snapshot<'s> {
                     }
                     Err(error) => return self.feed.refuse(error).map(|_| false),
                 },
+                () = self.parts.producer.deliveries().arrived() => {
+                    self.feed.flight.collect()?;
+                }
                 // The status must be told, however long it takes.
                 () = sleep(TICK) => {
                     self.feed.flight.collect()?;

@@ -13,18 +13,28 @@ use crate::support::relay::{Relay, with};
 use crate::support::wait::{DEADLINE, eventually};
 
 #[test]
-fn a_record_that_librdkafka_takes_for_written_is_sent_again() {
-    // The broker takes the second record without the first, and librdkafka concludes from it that the first is there too.
-    let (relay, said) = lose_one(Fault::FirstRefused, |proxy| proxy.wait_until_held());
-    assert!(said.contains("without an offset"), "{said}");
-    assert_eq!(relay.stop(), 0);
+fn nothing_follows_the_first_record_of_a_partition_before_it_is_acknowledged() {
+    let faulty = Faulty::start(Fault::FirstHeld);
+    let Faulty { db, proxy, kafka, topic, port, .. } = &faulty;
+    let events = ["1", "2"].map(|key| Event::new("order", key, "OrderCreated", "{}"));
+    db.insert(&events[..1]);
+    proxy.wait_until_held();
+    db.insert(&events[1..]);
+    let samples = ["relay_wal_changes_total{op=\"insert\"}", "relay_inflight_events"];
+    get_until(*port, "/metrics", "shows one record on its way and one that waits", |page| {
+        samples.map(|name| page.sample(name)) == [Some(2.0), Some(1.0)]
+    });
+    proxy.release();
+    db.wait_until_confirmed();
+    let ids: Vec<_> = kafka.records(topic).iter().map(|record| record.header("id").to_owned()).collect();
+    assert_eq!(ids, events.map(|event| event.id.to_string()));
+    assert_eq!(faulty.relay.stop(), 0);
 }
 
 #[test]
 fn a_record_that_the_broker_takes_for_another_is_sent_again() {
-    let (relay, said) = lose_one(Fault::SecondTakenForFirst, |_| {});
-    assert!(said.contains("with offset 0"), "{said}");
-    assert_eq!(relay.stop(), 0);
+    lose_one(Fault::SecondTakenForFirst, "with offset 0");
+    lose_one(Fault::SecondTakenForOld, "without an offset");
 }
 
 #[test]
@@ -55,25 +65,14 @@ fn a_record_that_waits_for_its_topic_holds_up_neither_status_updates_nor_a_stop(
     assert_eq!(records.len(), 2, "{records:?}");
 }
 
-/// Sends two records, of which one is lost; the relay, and what it has said of it.
-fn lose_one(fault: Fault, first_sent: impl FnOnce(&BrokerProxy)) -> (Relay, String) {
-    let db = Outbox::create(postgres18());
-    let (topic, broker_port) = (db.topic("order"), unused_port().unwrap());
-    let proxy = BrokerProxy::start(broker_port, &topic, fault);
-    let kafka = Kafka::start_at(broker_port, proxy.port());
-    kafka.create_topic(&topic, 1, &[]);
-    let port = unused_port().unwrap();
-    let config = with(db.config(&kafka), &[("bootstrap.servers", &proxy.bootstrap())]);
-    let relay = Relay::start_with(&config, &["--http", &port.to_string()], &[]);
-    db.wait_until_streaming();
+/// Sends two records, of which the second is lost, and finds both.
+fn lose_one(fault: Fault, doubt: &str) {
+    let Faulty { db, proxy, kafka, topic, port, relay } = Faulty::start(fault);
     let events = ["1", "2"].map(|key| Event::new("order", key, "OrderCreated", "{}"));
-    db.insert(&events[..1]);
-    if fault == Fault::SecondTakenForFirst {
+    for event in &events {
+        db.insert(std::slice::from_ref(event));
         db.wait_until_confirmed();
     }
-    first_sent(&proxy);
-    db.insert(&events[1..]);
-    db.wait_until_confirmed();
     assert!(proxy.is_over());
     let records = kafka.records(&topic);
     for event in &events {
@@ -81,9 +80,37 @@ fn lose_one(fault: Fault, first_sent: impl FnOnce(&BrokerProxy)) -> (Relay, Stri
         assert!(records.iter().any(|record| record.header("id") == id), "{id} is not among {records:?}");
     }
     let said = relay.wait_for_stderr("Kafka acknowledged a record that it may not have written");
-    let lost = if fault == Fault::FirstRefused { &events[0] } else { &events[1] };
-    assert!(said.contains(&lost.id.to_string()) && said.contains(&topic), "{said}");
+    assert!(
+        said.contains(&events[1].id.to_string()) && said.contains(&topic) && said.contains(doubt),
+        "{said}"
+    );
     let reconnects = "relay_reconnects_total{side=\"kafka\"}";
     get_until(port, "/metrics", "counts a new producer", |page| page.sample(reconnects) == Some(1.0));
-    (relay, said)
+    assert_eq!(relay.stop(), 0);
+}
+
+/// A relay whose broker is behind a proxy.
+struct Faulty {
+    db: Outbox,
+    proxy: BrokerProxy,
+    kafka: Kafka,
+    topic: String,
+    /// Of its status.
+    port: u16,
+    relay: Relay,
+}
+
+impl Faulty {
+    fn start(fault: Fault) -> Self {
+        let db = Outbox::create(postgres18());
+        let (topic, broker_port) = (db.topic("order"), unused_port().unwrap());
+        let proxy = BrokerProxy::start(broker_port, &topic, fault);
+        let kafka = Kafka::start_at(broker_port, proxy.port());
+        kafka.create_topic(&topic, 1, &[]);
+        let port = unused_port().unwrap();
+        let config = with(db.config(&kafka), &[("bootstrap.servers", &proxy.bootstrap())]);
+        let relay = Relay::start_with(&config, &["--http", &port.to_string()], &[]);
+        db.wait_until_streaming();
+        Self { db, proxy, kafka, topic, port, relay }
+    }
 }

@@ -8,12 +8,13 @@ use super::wait::{DEADLINE, eventually};
 /// What goes wrong between the producer and its broker, once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The first Produce request for the topic is answered with `NOT_LEADER_OR_FOLLOWER`, as by a broker whose log is not
-    /// there yet; the second is on its way meanwhile, and is taken.
-    FirstRefused,
+    /// The first Produce request for the topic goes no further, and nothing behind it, until it is released.
+    FirstHeld,
     /// The second Produce request does not reach the broker; it is answered as the first was, as a broker does that takes
     /// it for a repeat.
     SecondTakenForFirst,
+    /// Likewise, and the answer is `DUPLICATE_SEQUENCE_NUMBER`: a repeat that the broker does not find any more.
+    SecondTakenForOld,
 }
 
 /// Stands between a broker that advertises this address and its clients, and forwards what they say.
@@ -27,15 +28,14 @@ pub(crate) struct BrokerProxy {
 #[derive(Debug)]
 enum Stage {
     Armed(Fault),
-    Held { first: [u8; 4] },
-    Passed { first: [u8; 4], second: [u8; 4] },
-    Asked { first: [u8; 4] },
+    Held,
+    Asked { first: [u8; 4], fault: Fault },
     Answered { answer: Vec<u8> },
     Over,
 }
 
 const PRODUCE: [u8; 2] = [0, 0];
-const NOT_LEADER_OR_FOLLOWER: i16 = 6;
+const DUPLICATE_SEQUENCE_NUMBER: i16 = 46;
 
 impl BrokerProxy {
     /// In front of the broker that listens, or will listen, at this port of this machine.
@@ -68,8 +68,12 @@ impl BrokerProxy {
     /// Waits until the first Produce request has come, which is not answered yet.
     #[track_caller]
     pub(crate) fn wait_until_held(&self) {
-        let held = || matches!(*lock(&self.stage), Stage::Held { .. });
-        eventually(DEADLINE, "a Produce request is held", held);
+        eventually(DEADLINE, "a Produce request is held", || matches!(*lock(&self.stage), Stage::Held));
+    }
+
+    /// Lets it go on.
+    pub(crate) fn release(&self) {
+        *lock(&self.stage) = Stage::Over;
     }
 
     /// Whether it has gone wrong.
@@ -85,6 +89,7 @@ fn forward(client: &TcpStream, broker: &TcpStream, stage: &Arc<Mutex<Stage>>, to
     thread::spawn(move || {
         pump(from, &to, |frame| {
             let (forwarded, answer) = request(&mut lock(&shared), frame, &name);
+            eventually(DEADLINE, "the request is released", || !matches!(*lock(&shared), Stage::Held));
             if let Some(answer) = answer {
                 (&back).write_all(&answer).unwrap();
             }
@@ -124,12 +129,8 @@ fn request(stage: &mut Stage, frame: Vec<u8>, topic: &str) -> (Vec<u8>, Option<V
     }
     let id: [u8; 4] = frame[8..12].try_into().unwrap();
     match std::mem::replace(stage, Stage::Over) {
-        Stage::Armed(Fault::FirstRefused) => {
-            *stage = Stage::Held { first: id };
-            return (Vec::new(), None);
-        }
-        Stage::Held { first } => *stage = Stage::Passed { first, second: id },
-        Stage::Armed(Fault::SecondTakenForFirst) => *stage = Stage::Asked { first: id },
+        Stage::Armed(Fault::FirstHeld) => *stage = Stage::Held,
+        Stage::Armed(fault) => *stage = Stage::Asked { first: id, fault },
         Stage::Answered { mut answer } => {
             answer[4..8].copy_from_slice(&id);
             return (Vec::new(), Some(answer));
@@ -142,30 +143,24 @@ fn request(stage: &mut Stage, frame: Vec<u8>, topic: &str) -> (Vec<u8>, Option<V
 /// What a client is given when the broker answers with this.
 fn response(stage: &mut Stage, frame: Vec<u8>, topic: &str) -> Vec<u8> {
     let id = &frame[4..8];
-    match stage {
-        Stage::Passed { first, second } if id == second => {
-            let refusal = refused(&frame, *first, topic);
-            *stage = Stage::Over;
-            [refusal, frame].concat()
-        }
-        Stage::Asked { first } if id == first => {
-            *stage = Stage::Answered { answer: frame.clone() };
-            frame
-        }
-        _ => frame,
+    if let Stage::Asked { first, fault } = stage
+        && id == first
+    {
+        let old = *fault == Fault::SecondTakenForOld;
+        *stage = Stage::Answered { answer: if old { without_offset(&frame, topic) } else { frame.clone() } };
     }
+    frame
 }
 
-/// The answer to another Produce request for the same partition, as a refusal of this one. Behind the topic's name come the
+/// The answer of a broker that knows the sequence number and not where the record is. Behind the topic's name come the
 /// number of partitions (one byte), the partition's index, its error code and the offset.
-fn refused(answer: &[u8], id: [u8; 4], topic: &str) -> Vec<u8> {
-    let mut refusal = answer.to_vec();
+fn without_offset(answer: &[u8], topic: &str) -> Vec<u8> {
+    let mut answer = answer.to_vec();
     let name = answer.windows(topic.len()).position(|part| part == topic.as_bytes()).unwrap();
     let code = name + topic.len() + 1 + 4;
-    refusal[4..8].copy_from_slice(&id);
-    refusal[code..code + 2].copy_from_slice(&NOT_LEADER_OR_FOLLOWER.to_be_bytes());
-    refusal[code + 2..code + 10].copy_from_slice(&(-1_i64).to_be_bytes());
-    refusal
+    answer[code..code + 2].copy_from_slice(&DUPLICATE_SEQUENCE_NUMBER.to_be_bytes());
+    answer[code + 2..code + 10].copy_from_slice(&(-1_i64).to_be_bytes());
+    answer
 }
 
 fn lock(stage: &Mutex<Stage>) -> MutexGuard<'_, Stage> {

@@ -128,7 +128,8 @@ impl<'p> Feed<'p> {
     pub(super) fn learn(&mut self, met: Met) {
         match met {
             Met::Schema(schema) => self.encoder.learn(schema.0, schema.1),
-            Met::Topic(topic) => self.flight.settle(topic),
+            Met::Topic { name, partitions } => self.flight.settle(name, partitions),
+            Met::Lull => {}
         }
     }
 

@@ -1,0 +1,216 @@
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+use crate::connect::record::ProducerRecord;
+use crate::kafka::{Pace, TopicAnswer, TopicProbe, partition_of};
+
+/// How long one question about a topic may take.
+const QUESTION: Duration = Duration::from_millis(500);
+
+/// How long to wait until a topic that was absent is asked for again.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// How long a topic may take to be made. Then its record is handed over, and librdkafka tells what is wrong.
+const CREATION_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How many topics are remembered. With more, which a column of many values can name, each is asked for again.
+const REMEMBERED_MAX: usize = 10_000;
+
+/// For how long an answer counts: partitions may be added, and a leader may forget a producer that is idle.
+const ANSWER_AGE_MAX: Duration = Duration::from_secs(300);
+
+/// The topics that records may be handed over for, and how far their partitions are open.
+///
+/// A leader that knows nothing of a producer takes any sequence number from it: were the producer's first batch refused,
+/// the next ones on their way would be written all the same. So the first record of a partition travels alone.
+#[derive(Debug, Default)]
+pub(super) struct Topics {
+    known: HashMap<String, Topic>,
+    /// How often everything in flight has come back.
+    lulls: u64,
+}
+
+#[derive(Debug)]
+struct Topic {
+    asked: Instant,
+    /// For each partition, and each way of sending, which has a producer of its own.
+    partitions: Vec<[Opening; 2]>,
+}
+
+/// The lull in which a partition had its first record. It is open from the next one on.
+type Opening = Option<u64>;
+
+/// Whether a record may be handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// Yes, to this partition; librdkafka chooses one for a record without a key.
+    To(Option<i32>),
+    /// Once everything in flight has come back, with it the first record of its partition.
+    AfterLull,
+    /// Once its topic was asked for.
+    Unknown,
+}
+
+impl Topics {
+    /// Decides about a record.
+    pub(super) fn admit(&mut self, record: &ProducerRecord<'_>, pace: Pace) -> Admission {
+        let Some(topic) = self.known.get_mut(record.topic) else { return Admission::Unknown };
+        let partition = match (record.partition, record.key) {
+            (None, Some(key)) => partition_of(key, topic.partitions.len()),
+            (given, _) => given,
+        };
+        match partition.and_then(|partition| topic.opening(partition, pace)) {
+            Some(opening @ None) => *opening = Some(self.lulls),
+            Some(Some(first)) if *first == self.lulls => return Admission::AfterLull,
+            Some(Some(_)) | None => {}
+        }
+        Admission::To(partition)
+    }
+
+    /// Everything in flight has come back.
+    pub(super) const fn lull(&mut self) {
+        self.lulls = self.lulls.saturating_add(1);
+    }
+
+    /// The topic was asked for, and has so many partitions; none when that is not known.
+    pub(super) fn insert(&mut self, topic: String, partitions: usize, asked: Instant) {
+        if self.known.len() >= REMEMBERED_MAX {
+            self.known.clear();
+        }
+        self.known.insert(topic, Topic { asked, partitions: vec![[None; 2]; partitions] });
+    }
+
+    /// Forgets the answers that are too old.
+    pub(super) fn forget_old(&mut self, now: Instant) {
+        self.known.retain(|_, topic| now.saturating_duration_since(topic.asked) < ANSWER_AGE_MAX);
+    }
+}
+
+impl Topic {
+    fn opening(&mut self, partition: i32, pace: Pace) -> Option<&mut Opening> {
+        let ways = self.partitions.get_mut(usize::try_from(partition).ok()?)?;
+        ways.get_mut(usize::from(pace == Pace::Bulk))
+    }
+}
+
+/// Waits until a topic is there. One that is there at the first question is taken as it is; of one that is just being
+/// made each partition's leader must answer: librdkafka loses records for a partition that has none.
+/// Brokers that are down are waited for. Returns the number of partitions, 0 when it is not known.
+pub(super) async fn settled(probe: &TopicProbe) -> usize {
+    let mut absent_since = None;
+    let partitions = loop {
+        match ask(probe.clone(), absent_since.is_some()).await {
+            TopicAnswer::There { partitions } => break partitions,
+            TopicAnswer::Silent => {}
+            TopicAnswer::Absent => {
+                let since = *absent_since.get_or_insert_with(Instant::now);
+                if since.elapsed() >= CREATION_PATIENCE {
+                    return 0;
+                }
+            }
+        }
+        sleep(INTERVAL).await;
+    };
+    if absent_since.is_some() {
+        tracing::info!(topic = probe.topic(), "topic was made");
+    }
+    partitions
+}
+
+async fn ask(probe: TopicProbe, leaders: bool) -> TopicAnswer {
+    let asking =
+        spawn_blocking(move || if leaders { probe.ask_leaders(QUESTION) } else { probe.ask(QUESTION) });
+    asking.await.unwrap_or(TopicAnswer::Silent)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TOPIC: &str = "a";
+
+    fn record<'t>(topic: &'t str, partition: Option<i32>, key: Option<&'static [u8]>) -> ProducerRecord<'t> {
+        ProducerRecord { topic, partition, timestamp_ms: 0, key, value: None, headers: &[] }
+    }
+
+    fn one_topic(partitions: usize) -> Topics {
+        let mut topics = Topics::default();
+        topics.insert(TOPIC.to_owned(), partitions, Instant::now());
+        topics
+    }
+
+    #[test]
+    fn a_topic_is_asked_for_first_and_again_after_a_while() {
+        let mut topics = Topics::default();
+        let (a, b) = (record(TOPIC, None, Some(b"key")), record("b", None, None));
+        assert_eq!(topics.admit(&a, Pace::Prompt), Admission::Unknown);
+        let asked = Instant::now();
+        topics.insert(TOPIC.to_owned(), 1, asked);
+        assert_eq!(topics.admit(&a, Pace::Prompt), Admission::To(Some(0)));
+        assert_eq!(topics.admit(&b, Pace::Prompt), Admission::Unknown);
+        topics.forget_old(asked + ANSWER_AGE_MAX / 2);
+        assert_eq!(topics.admit(&a, Pace::Prompt), Admission::AfterLull);
+        topics.forget_old(asked + ANSWER_AGE_MAX);
+        assert_eq!(topics.admit(&a, Pace::Prompt), Admission::Unknown);
+    }
+
+    #[test]
+    fn a_row_may_decide_and_without_a_key_or_a_count_librdkafka_does() {
+        let key: Option<&[u8]> = Some(b"key");
+        // Known partitions, the row's partition, its key; where it goes.
+        let cases = [
+            (5, Some(3), key, Some(3)),
+            (5, Some(5), key, Some(5)),
+            (5, Some(-1), key, Some(-1)),
+            (5, None, None, None),
+            (0, None, key, None),
+            (0, Some(2), None, Some(2)),
+        ];
+        for (partitions, partition, key, expected) in cases {
+            let mut topics = one_topic(partitions);
+            let admission = topics.admit(&record(TOPIC, partition, key), Pace::Prompt);
+            assert_eq!(admission, Admission::To(expected), "{partition:?} of {partitions}");
+        }
+    }
+
+    #[test]
+    fn topics_without_end_are_not_remembered() {
+        let mut topics = Topics::default();
+        for number in 0..=REMEMBERED_MAX {
+            topics.insert(number.to_string(), 1, Instant::now());
+            assert_ne!(
+                topics.admit(&record(&number.to_string(), None, None), Pace::Bulk),
+                Admission::Unknown
+            );
+            assert!(topics.known.len() <= REMEMBERED_MAX);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_follows_the_first_record_of_a_partition_before_a_lull(
+            turns in prop::collection::vec((0..4i32, any::<bool>(), prop::bool::weighted(0.2)), 0..300),
+        ) {
+            let mut topics = one_topic(4);
+            let (mut open, mut first) = (HashSet::new(), HashSet::new());
+            for (partition, bulk, lull) in turns {
+                let pace = if bulk { Pace::Bulk } else { Pace::Prompt };
+                let place = (partition, bulk);
+                let admission = topics.admit(&record(TOPIC, Some(partition), None), pace);
+                let waits = !open.contains(&place) && !first.insert(place);
+                prop_assert_eq!(admission == Admission::AfterLull, waits);
+                if lull {
+                    topics.lull();
+                    open.extend(first.drain());
+                }
+            }
+        }
+    }
+}
