@@ -24,6 +24,7 @@ mod offsets;
 mod payloads;
 mod postgres_faults;
 mod refused_rows;
+mod scale_out;
 mod servers;
 mod slot_holders;
 mod slots;
