@@ -14,7 +14,7 @@ use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{Offset, TopicPartitionList};
 use tokio::runtime::Runtime;
 
-use super::kafka_home::{java, kafka_home, properties};
+use super::kafka_home::{VERSION, java, kafka_home, properties};
 use super::record::Record;
 use super::wait::{DEADLINE, eventually, eventually_some};
 use super::watcher::{Watcher, signal};
@@ -36,17 +36,31 @@ pub(crate) struct Kafka {
     process: Option<Child>,
     watcher: Watcher,
     port: u16,
+    /// More options for the virtual machine; the last of a kind wins.
+    jvm: &'static [&'static str],
 }
 
 impl Kafka {
+    pub(crate) const VERSION: &'static str = VERSION;
+
     /// A broker of the test's own, to stop and kill.
     pub(crate) fn start() -> Self {
         let port = unused_port().unwrap();
         Self::start_at(port, port)
     }
 
+    /// The same with more options for its virtual machine.
+    pub(crate) fn start_with(jvm: &'static [&'static str]) -> Self {
+        let port = unused_port().unwrap();
+        Self::launch(port, port, jvm)
+    }
+
     /// A broker that listens at one port of this machine and tells its clients to connect to another.
     pub(crate) fn start_at(port: u16, advertised_port: u16) -> Self {
+        Self::launch(port, advertised_port, &[])
+    }
+
+    fn launch(port: u16, advertised_port: u16, jvm: &'static [&'static str]) -> Self {
         let watcher = Watcher::new("outboxd-kafka-");
         let controller_port = unused_port().unwrap();
         let home = kafka_home();
@@ -58,7 +72,7 @@ impl Kafka {
         }
         let properties = properties(port, advertised_port, controller_port, &data);
         fs::write(watcher.folder().join("server.properties"), properties).unwrap();
-        let mut kafka = Self { process: None, watcher, port };
+        let mut kafka = Self { process: None, watcher, port, jvm };
         kafka.start_again();
         kafka
     }
@@ -92,7 +106,7 @@ impl Kafka {
         let folder = self.watcher.folder();
         let log = File::options().create(true).append(true).open(folder.join("kafka.log")).unwrap();
         let mut command = java(&kafka_home());
-        command.arg("kafka.Kafka").arg(folder.join("server.properties")).current_dir(folder);
+        command.args(self.jvm).arg("kafka.Kafka").arg(folder.join("server.properties")).current_dir(folder);
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         let process = command.spawn().unwrap_or_else(|error| panic!("cannot run java: {error}"));
         self.watcher.watch(&process);
