@@ -2,6 +2,12 @@
 
 use std::process::ExitCode;
 
+use tikv_jemallocator::Jemalloc;
+
+/// For the C libraries as well.
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
+
 fn main() -> ExitCode {
     ExitCode::from(outboxd::cli::main().code())
 }

@@ -155,6 +155,26 @@ pub struct Reports {
     pub trouble: Option<String>,
 }
 
+impl Reports {
+    /// Counts an acknowledged record. True when it is the first since the last look: whoever has been told once takes all
+    /// that is there.
+    fn deliver(&mut self, ticket: Ticket, bytes: usize) -> bool {
+        self.trouble = None;
+        match self.delivered.last_mut() {
+            Some(last) if last.ticket == ticket => {
+                last.records = last.records.saturating_add(1);
+                last.bytes = last.bytes.saturating_add(bytes);
+                false
+            }
+            last => {
+                let is_first = last.is_none();
+                self.delivered.push(Delivered { ticket, records: 1, bytes });
+                is_first
+            }
+        }
+    }
+}
+
 /// Collects delivery reports on librdkafka's thread and hands them over in batches.
 ///
 /// The number of waiting reports is bounded by the in-flight window.
@@ -163,10 +183,14 @@ pub struct Deliveries(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    reports: Mutex<Reports>,
-    /// librdkafka's polling threads alone take this, one of them at a time.
-    log_ends: Mutex<LogEnds>,
+    state: Mutex<State>,
     arrived: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    reports: Reports,
+    log_ends: LogEnds,
 }
 
 impl Deliveries {
@@ -178,7 +202,7 @@ impl Deliveries {
     /// Takes what has come back. `spare` is kept for the next batch, so that steady state allocates nothing.
     pub fn take(&self, mut spare: Vec<Delivered>) -> Reports {
         spare.clear();
-        let mut reports = self.lock();
+        let reports = &mut self.lock().reports;
         Reports {
             delivered: mem::replace(&mut reports.delivered, spare),
             failed_records: mem::take(&mut reports.failed_records),
@@ -192,52 +216,42 @@ impl Deliveries {
     /// The last connection trouble, if no broker has answered since.
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
-        self.lock().trouble.clone()
+        self.lock().reports.trouble.clone()
     }
 
     /// A new producer begins: what the last one left behind says nothing about it.
     pub(super) fn begin_anew(&self) {
-        *self.lock() = Reports::default();
-        *self.0.log_ends.lock().unwrap_or_else(PoisonError::into_inner) = LogEnds::default();
+        *self.lock() = State::default();
     }
 
     /// A broker has answered.
     pub(super) fn clear_trouble(&self) {
-        self.lock().trouble = None;
+        self.lock().reports.trouble = None;
         self.0.arrived.notify_one();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Reports> {
-        self.0.reports.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn verify(&self, message: &BorrowedMessage<'_>) -> Result<(), Doubt> {
-        let mut log_ends = self.0.log_ends.lock().unwrap_or_else(PoisonError::into_inner);
-        log_ends.advance(message.topic(), message.partition(), message.offset())
-    }
-
-    fn delivered(&self, ticket: Ticket, bytes: usize) {
-        let mut reports = self.lock();
-        reports.trouble = None;
-        match reports.delivered.last_mut() {
-            Some(last) if last.ticket == ticket => {
-                last.records = last.records.saturating_add(1);
-                last.bytes = last.bytes.saturating_add(bytes);
-            }
-            last => {
-                let was_empty = last.is_none();
-                reports.delivered.push(Delivered { ticket, records: 1, bytes });
-                drop(reports);
-                // Whoever has been told once takes all that is there.
-                if was_empty {
-                    self.0.arrived.notify_one();
-                }
-            }
+    fn acknowledged(&self, ticket: Ticket, message: &BorrowedMessage<'_>) {
+        let (mut state, bytes) = (self.lock(), weight(message));
+        let outcome = state.log_ends.advance(message.topic(), message.partition(), message.offset());
+        if let Err(doubt) = outcome {
+            drop(state);
+            self.rejected(Rejection::doubted(ticket, message, doubt), bytes);
+            return;
+        }
+        let is_news = state.reports.deliver(ticket, bytes);
+        drop(state);
+        if is_news {
+            self.0.arrived.notify_one();
         }
     }
 
     fn rejected(&self, rejection: Rejection, bytes: usize) {
-        let mut reports = self.lock();
+        let mut state = self.lock();
+        let reports = &mut state.reports;
         reports.failed_records = reports.failed_records.saturating_add(1);
         reports.failed_bytes = reports.failed_bytes.saturating_add(bytes);
         // The first that is no mere consequence says why: what was behind it fails because of it.
@@ -248,7 +262,7 @@ impl Deliveries {
         {
             reports.rejection = Some(rejection);
         }
-        drop(reports);
+        drop(state);
         self.0.arrived.notify_one();
     }
 }
@@ -268,7 +282,8 @@ impl ClientContext for Deliveries {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        let mut reports = self.lock();
+        let mut state = self.lock();
+        let reports = &mut state.reports;
         match error.rdkafka_error_code() {
             Some(RDKafkaErrorCode::Fatal | RDKafkaErrorCode::GaplessGuarantee) => {
                 reports.fatal.get_or_insert_with(|| reason.to_owned());
@@ -277,7 +292,7 @@ impl ClientContext for Deliveries {
             Some(RDKafkaErrorCode::AllBrokersDown) if reports.trouble.is_some() => {}
             _ => reports.trouble = Some(reason.to_owned()),
         }
-        drop(reports);
+        drop(state);
         self.0.arrived.notify_one();
     }
 }
@@ -287,12 +302,7 @@ impl ProducerContext<NoCustomPartitioner> for Deliveries {
 
     fn delivery(&self, result: &DeliveryResult<'_>, ticket: usize) {
         match result {
-            Ok(message) => match self.verify(message) {
-                Ok(()) => self.delivered(Ticket(ticket), weight(message)),
-                Err(doubt) => {
-                    self.rejected(Rejection::doubted(Ticket(ticket), message, doubt), weight(message));
-                }
-            },
+            Ok(message) => self.acknowledged(Ticket(ticket), message),
             Err((error, message)) => {
                 let mut rejection = Rejection::new(Ticket(ticket), message.topic(), error);
                 rejection.partition = Some(message.partition()).filter(|partition| *partition >= 0);

@@ -29,6 +29,15 @@ pub enum Doubt {
 #[derive(Debug, Default)]
 pub(super) struct LogEnds {
     topics: HashMap<String, HashMap<i32, i64>>,
+    /// The partition of the last report, which is not in the map: reports come in batches of one partition.
+    current: Option<LogEnd>,
+}
+
+#[derive(Debug)]
+struct LogEnd {
+    topic: String,
+    partition: i32,
+    offset: i64,
 }
 
 impl LogEnds {
@@ -40,22 +49,27 @@ impl LogEnds {
         if offset < 0 {
             return Err(Doubt::NoOffset);
         }
-        let end = match self.topics.get_mut(topic) {
-            Some(partitions) => partitions.entry(partition).or_insert(-1),
-            None => self.begin(topic).entry(partition).or_insert(-1),
+        let end = match &mut self.current {
+            Some(current) if current.partition == partition && current.topic == topic => current,
+            _ => self.turn_to(topic, partition),
         };
-        if offset <= *end {
-            return Err(Doubt::NotBeyond { offset, last: *end });
+        if offset <= end.offset {
+            return Err(Doubt::NotBeyond { offset, last: end.offset });
         }
-        *end = offset;
+        end.offset = offset;
         Ok(())
     }
 
-    fn begin(&mut self, topic: &str) -> &mut HashMap<i32, i64> {
-        if self.topics.len() >= REMEMBERED_MAX {
-            self.topics.clear();
+    fn turn_to(&mut self, topic: &str, partition: i32) -> &mut LogEnd {
+        if let Some(LogEnd { topic, partition, offset }) = self.current.take() {
+            if self.topics.len() >= REMEMBERED_MAX && !self.topics.contains_key(&topic) {
+                self.topics.clear();
+            }
+            self.topics.entry(topic).or_default().insert(partition, offset);
         }
-        self.topics.entry(topic.to_owned()).or_default()
+        let known = self.topics.get(topic).and_then(|partitions| partitions.get(&partition));
+        let offset = known.copied().unwrap_or(-1);
+        self.current.insert(LogEnd { topic: topic.to_owned(), partition, offset })
     }
 }
 

@@ -19,5 +19,5 @@ pub use offset_topic::{OffsetTopic, StoredValue};
 pub use options::Options;
 pub use pace::Pace;
 pub use partitioner::partition_of;
-pub use producer::Producer;
+pub use producer::{Inlet, Producer};
 pub use topic_probe::{TopicAnswer, TopicProbe};

@@ -129,6 +129,29 @@ impl Producer {
         &self.deliveries
     }
 
+    /// Where records go in, until [`Self::renew`].
+    #[must_use]
+    pub fn inlet(&self) -> Inlet {
+        Inlet(self.clients())
+    }
+
+    /// Drops everything that is not acknowledged: it will come again from the slot.
+    pub fn purge(&self) {
+        let clients = self.clients();
+        for producer in [Some(&clients.prompt), clients.bulk.as_ref()].into_iter().flatten() {
+            producer.purge(PurgeConfig::default().queue().inflight());
+        }
+    }
+
+    fn clients(&self) -> Arc<Clients> {
+        Arc::clone(&self.clients.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Where records go in.
+pub struct Inlet(Arc<Clients>);
+
+impl Inlet {
     /// Hands a record over; librdkafka copies it.
     ///
     /// # Errors
@@ -143,24 +166,17 @@ impl Producer {
         if !record.headers.is_empty() {
             message.headers = Some(headers(record));
         }
-        let clients = self.clients();
-        let producer = match (pace, &clients.bulk) {
+        let producer = match (pace, &self.0.bulk) {
             (Pace::Bulk, Some(bulk)) => bulk,
-            _ => &clients.prompt,
+            _ => &self.0.prompt,
         };
         producer.send(message).map_err(|(error, _)| Rejection::new(ticket, record.topic, &error))
     }
+}
 
-    /// Drops everything that is not acknowledged: it will come again from the slot.
-    pub fn purge(&self) {
-        let clients = self.clients();
-        for producer in [Some(&clients.prompt), clients.bulk.as_ref()].into_iter().flatten() {
-            producer.purge(PurgeConfig::default().queue().inflight());
-        }
-    }
-
-    fn clients(&self) -> Arc<Clients> {
-        Arc::clone(&self.clients.read().unwrap_or_else(PoisonError::into_inner))
+impl std::fmt::Debug for Inlet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Inlet")
     }
 }
 

@@ -9,7 +9,7 @@ use super::topics::{Admission, Topics};
 use super::{Error, Options};
 use crate::ack::{Ledger, Ticket, Window};
 use crate::connect::record::ProducerRecord;
-use crate::kafka::{self, Delivered, Pace, Producer, Rejection, Reports};
+use crate::kafka::{self, Delivered, Inlet, Pace, Producer, Rejection, Reports};
 use crate::pgoutput::Begin;
 use crate::telemetry::{Metrics, TopicTally};
 use crate::transaction::EventPosition;
@@ -18,6 +18,7 @@ use crate::wal::{Lsn, PgTimestamp, Xid};
 /// The records that are on their way, and what their delivery reports allow to be confirmed.
 pub(super) struct Flight<'p> {
     producer: &'p Producer,
+    inlet: Inlet,
     metrics: &'p Metrics,
     topics: TopicTally,
     ledger: Ledger,
@@ -49,6 +50,7 @@ impl<'p> Flight<'p> {
     ) -> Self {
         Self {
             producer,
+            inlet: producer.inlet(),
             metrics,
             topics: metrics.topic_tally(),
             ledger: Ledger::new(confirmed),
@@ -145,7 +147,7 @@ impl<'p> Flight<'p> {
     }
 
     fn hand_over(&mut self, record: ProducerRecord<'_>, ticket: Ticket) -> Result<(), Error> {
-        if let Err(rejection) = self.producer.send(&record, ticket, self.pace) {
+        if let Err(rejection) = self.inlet.send(&record, ticket, self.pace) {
             let fatal = kafka::Error::Fatal(rejection.reason.clone());
             self.refusal = Some(rejection);
             return Err(fatal.into());

@@ -27,6 +27,7 @@ mod offsets;
 mod payloads;
 mod postgres_faults;
 mod refused_rows;
+mod scale_out;
 mod secrets;
 mod servers;
 mod slot_guard;

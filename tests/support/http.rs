@@ -26,9 +26,24 @@ impl Page {
 
 /// `None` while nobody listens.
 pub(crate) fn try_get(port: u16, path: &str) -> Option<Page> {
+    ask(port, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
+}
+
+/// Any other request, with a body of JSON.
+#[track_caller]
+pub(crate) fn send(port: u16, method: &str, path: &str, body: &str) -> Page {
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    ask(port, &request).unwrap_or_else(|| panic!("{method} {path}: no answer"))
+}
+
+fn ask(port: u16, request: &str) -> Option<Page> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()?;
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
+    stream.write_all(request.as_bytes()).ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
     let (head, body) = answer.split_once("\r\n\r\n")?;

@@ -14,7 +14,7 @@ use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{Offset, TopicPartitionList};
 use tokio::runtime::Runtime;
 
-use super::kafka_home::{java, kafka_home, properties};
+use super::kafka_home::{VERSION, java, kafka_home, properties};
 use super::record::Record;
 use super::wait::{DEADLINE, eventually, eventually_some};
 use super::watcher::{Watcher, signal};
@@ -36,25 +36,44 @@ pub(crate) struct Kafka {
     process: Option<Child>,
     watcher: Watcher,
     port: u16,
+    /// More options for the virtual machine; the last of a kind wins.
+    jvm: &'static [&'static str],
 }
 
 impl Kafka {
+    pub(crate) const VERSION: &'static str = VERSION;
+
     /// A broker of the test's own, to stop and kill.
     pub(crate) fn start() -> Self {
         let port = unused_port().unwrap();
         Self::start_at(port, port)
     }
 
+    /// The same with more options for its virtual machine.
+    pub(crate) fn start_with(jvm: &'static [&'static str]) -> Self {
+        let port = unused_port().unwrap();
+        Self::launch(port, port, jvm, |_, _| String::new())
+    }
+
     /// A broker that listens at one port of this machine and tells its clients to connect to another.
     pub(crate) fn start_at(port: u16, advertised_port: u16) -> Self {
-        Self::start_with(port, advertised_port, |_, _| String::new())
+        Self::launch(port, advertised_port, &[], |_, _| String::new())
     }
 
     /// A broker with more lines of `server.properties`, of which the last one of a name wins. They are made from its folder
     /// and its controller's port.
-    pub(super) fn start_with(
+    pub(super) fn start_configured(
         port: u16,
         advertised_port: u16,
+        more: impl FnOnce(&Path, u16) -> String,
+    ) -> Self {
+        Self::launch(port, advertised_port, &[], more)
+    }
+
+    fn launch(
+        port: u16,
+        advertised_port: u16,
+        jvm: &'static [&'static str],
         more: impl FnOnce(&Path, u16) -> String,
     ) -> Self {
         let watcher = Watcher::new("outboxd-kafka-");
@@ -69,7 +88,7 @@ impl Kafka {
         let more = more(watcher.folder(), controller_port);
         let properties = properties(port, advertised_port, controller_port, &data) + &more;
         fs::write(watcher.folder().join("server.properties"), properties).unwrap();
-        let mut kafka = Self { process: None, watcher, port };
+        let mut kafka = Self { process: None, watcher, port, jvm };
         kafka.start_again();
         kafka
     }
@@ -103,7 +122,7 @@ impl Kafka {
         let folder = self.watcher.folder();
         let log = File::options().create(true).append(true).open(folder.join("kafka.log")).unwrap();
         let mut command = java(&kafka_home());
-        command.arg("kafka.Kafka").arg(folder.join("server.properties")).current_dir(folder);
+        command.args(self.jvm).arg("kafka.Kafka").arg(folder.join("server.properties")).current_dir(folder);
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         let process = command.spawn().unwrap_or_else(|error| panic!("cannot run java: {error}"));
         self.watcher.watch(&process);

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use super::cache::{cached, run};
 
-const VERSION: &str = "4.3.1";
+pub(super) const VERSION: &str = "4.3.1";
 const POM: &str = include_str!("kafka-pom.xml");
 const LOG4J2: &str = include_str!("kafka-log4j2.xml");
 /// Any UUID in Kafka's base64 form; each broker stands alone, so they may share it.

@@ -1,6 +1,4 @@
 use std::fs::File;
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
 use std::process::Stdio;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -11,7 +9,7 @@ use apache_avro::types::Value as Avro;
 use outboxd::throwaway::unused_port;
 use serde_json::{Value, json};
 
-use super::http::{Page, try_get};
+use super::http::{Page, send, try_get};
 use super::registry_home::apicurio;
 use super::wait::{DEADLINE, eventually, eventually_some};
 use super::watcher::Watcher;
@@ -92,19 +90,7 @@ impl Registry {
     }
 
     fn send(&self, method: &str, path: &str, body: &Value) -> Page {
-        let body = body.to_string();
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap();
-        write!(
-            stream,
-            "{method} /apis/ccompat/v7{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
-             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        )
-        .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        Page { code: head.split(' ').nth(1).unwrap().parse().unwrap(), body: body.to_owned() }
+        send(self.port, method, &format!("/apis/ccompat/v7{path}"), &body.to_string())
     }
 }
 

@@ -63,7 +63,7 @@ impl SecureKafka {
     fn start_with(authority: &Authority, password: &str, more: &str) -> Self {
         let [plain, tls, mutual_tls, sasl, sasl_tls] = std::array::from_fn(|_| unused_port().unwrap());
         let ports = Ports { tls, mutual_tls, sasl, sasl_tls };
-        let kafka = Kafka::start_with(plain, plain, |folder, controller| {
+        let kafka = Kafka::start_configured(plain, plain, |folder, controller| {
             write_stores(folder, authority);
             properties(folder, plain, controller, ports, password) + more
         });

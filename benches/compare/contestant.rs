@@ -1,0 +1,110 @@
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use crate::connect::Worker;
+use crate::drain::Trial;
+use crate::options::Options;
+use crate::relays::{self, Program};
+use crate::usage::Usage;
+use crate::{reader, receiver};
+
+/// Who takes part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Contestant {
+    /// `pg_recvlogical` to /dev/null: what the server can send, to a program that only writes it away
+    #[value(name = "pg_recvlogical")]
+    RecvLogical,
+    /// outboxd's own reading, without anything behind it
+    Reader,
+    Outboxd,
+    /// A connector in a Connect worker, with larger batches and queues than its defaults
+    Debezium,
+}
+
+/// The programs that take part.
+#[derive(Debug)]
+pub(crate) struct Field {
+    contestants: Vec<Contestant>,
+    recvlogical: Option<PathBuf>,
+    worker: Option<Worker>,
+}
+
+/// What a contestant took for the backlog.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Took {
+    /// From its start to the last row.
+    pub(crate) wall: Duration,
+    /// From its start to the first record; only for those who write records.
+    pub(crate) first: Option<Duration>,
+    /// Of its own process, where the system tells.
+    pub(crate) usage: Option<Usage>,
+}
+
+impl Field {
+    /// Those that can be had and are wanted. Debezium's worker is started by `worker`.
+    pub(crate) fn gather(options: &Options, bindir: &str, worker: impl FnOnce(&Options) -> Worker) -> Self {
+        let recvlogical = receiver::find(options, bindir);
+        match &recvlogical {
+            _ if !options.wants(Contestant::RecvLogical) => {}
+            Some(program) => println!("pg_recvlogical: {}", program.display()),
+            None => println!("no pg_recvlogical was found: --pg-recvlogical names one"),
+        }
+        let has_debezium = options.debezium.is_some() && options.wants(Contestant::Debezium);
+        let available = |contestant: &Contestant| match contestant {
+            Contestant::RecvLogical => recvlogical.is_some(),
+            Contestant::Reader | Contestant::Outboxd => true,
+            Contestant::Debezium => has_debezium,
+        };
+        let all = [Contestant::RecvLogical, Contestant::Reader, Contestant::Outboxd, Contestant::Debezium];
+        let contestants =
+            all.into_iter().filter(|&contestant| options.wants(contestant)).filter(available).collect();
+        Self { contestants, worker: has_debezium.then(|| worker(options)), recvlogical }
+    }
+
+    pub(crate) fn contestants(&self) -> &[Contestant] {
+        &self.contestants
+    }
+
+    /// Those who write records.
+    pub(crate) fn relays(&self) -> impl Iterator<Item = Contestant> {
+        let writes =
+            |contestant: &Contestant| matches!(contestant, Contestant::Outboxd | Contestant::Debezium);
+        self.contestants.iter().copied().filter(writes)
+    }
+
+    /// What runs a relay.
+    pub(crate) fn program(&self, relay: Contestant) -> Program<'_> {
+        match (relay, &self.worker) {
+            (Contestant::Debezium, Some(worker)) => Program::Debezium(worker),
+            _ => Program::Outboxd,
+        }
+    }
+
+    /// Lets a contestant work off the backlog.
+    ///
+    /// # Errors
+    /// In words, when it did not do what it should.
+    pub(crate) fn drain(&self, contestant: Contestant, trial: &Trial<'_>) -> Result<Took, String> {
+        match contestant {
+            Contestant::RecvLogical => {
+                receiver::drain(self.recvlogical.as_ref().expect("it was found"), trial)
+            }
+            Contestant::Reader => Ok(reader::drain(trial)),
+            Contestant::Outboxd | Contestant::Debezium => relays::drain(self.program(contestant), trial),
+        }
+    }
+}
+
+impl fmt::Display for Contestant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::RecvLogical => "pg_recvlogical",
+            Self::Reader => "reader",
+            Self::Outboxd => "outboxd",
+            Self::Debezium => "debezium",
+        })
+    }
+}

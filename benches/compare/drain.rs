@@ -1,0 +1,72 @@
+//! One backlog, worked off by everybody in turn.
+
+use outboxd::wal::Lsn;
+
+use crate::backlog;
+use crate::connect::Worker;
+use crate::contestant::{Contestant, Field, Took};
+use crate::lab::Lab;
+use crate::options::{Options, Shape};
+use crate::table::{self, Row};
+
+/// The first round: it does not count, since virtual machines compile in it.
+const WARM_UP: u32 = 0;
+
+/// A contestant's turn.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Trial<'a> {
+    pub(crate) lab: &'a Lab,
+    pub(crate) slot: &'a str,
+    /// Rows that the slot has for it.
+    pub(crate) rows: u64,
+    /// Behind the last of them.
+    pub(crate) end: Lsn,
+    pub(crate) shape: Shape,
+}
+
+/// Whether everybody did what they should.
+pub(crate) fn run(options: &Options) -> bool {
+    let lab = Lab::start();
+    let field = Field::gather(options, &lab.bindir(), |options| Worker::start(options, &lab));
+    lab.describe(options);
+    let slots: Vec<String> = (0..=options.rounds)
+        .flat_map(|round| field.contestants().iter().map(move |&contestant| slot(contestant, round)))
+        .collect();
+    lab.create_slots(&slots);
+    let end = backlog::write(&lab, options);
+    let mut rows: Vec<Row> = field.contestants().iter().map(|&contestant| Row::new(contestant)).collect();
+    for round in 0..=options.rounds {
+        for at in turns(rows.len(), round) {
+            let row = &mut rows[at];
+            let slot = slot(row.contestant, round);
+            let trial = Trial { lab: &lab, slot: &slot, rows: options.rows, end, shape: options.shape };
+            let outcome = field.drain(row.contestant, &trial);
+            tell(round, row.contestant, &outcome);
+            if round != WARM_UP || outcome.is_err() {
+                row.outcomes.push(outcome);
+            }
+            lab.drop_slot(&slot);
+        }
+    }
+    println!("\n{}", table::markdown(&rows, options));
+    rows.iter().all(Row::succeeded)
+}
+
+/// Whose turn it is in a round: the order goes round, so that nobody always comes first.
+fn turns(count: usize, round: u32) -> impl Iterator<Item = usize> {
+    let first = usize::try_from(round).unwrap() % count.max(1);
+    (0..count).map(move |turn| (first + turn) % count)
+}
+
+/// Legal for slots, connectors and topics.
+fn slot(contestant: Contestant, round: u32) -> String {
+    format!("{contestant}_{round}")
+}
+
+fn tell(round: u32, contestant: Contestant, outcome: &Result<Took, String>) {
+    let round = if round == WARM_UP { "warm-up".to_owned() } else { format!("round {round}") };
+    match outcome {
+        Ok(took) => println!("{round}: {contestant} {:.2} s", took.wall.as_secs_f64()),
+        Err(reason) => println!("{round}: {contestant} failed: {reason}"),
+    }
+}

@@ -1,0 +1,122 @@
+//! The servers, and a database with an outbox.
+
+use std::time::Duration;
+
+use outboxd::throwaway::ThrowawayPostgres;
+use outboxd::wal::Lsn;
+
+use crate::options::{Options, Shape};
+use crate::support::kafka::Kafka;
+use crate::support::outbox::Outbox;
+use crate::support::postgres;
+use crate::support::relay::{Config, with};
+use crate::support::wait::eventually;
+
+const PUBLICATION: &str = "outboxd_compare";
+const MAJOR: u16 = 18;
+const SETTINGS: [(&str, &str); 4] = [
+    ("shared_buffers", "256MB"),
+    ("max_wal_size", "8GB"),
+    ("log_replication_commands", "off"),
+    ("autovacuum", "off"),
+];
+/// The tests' broker is quick to start; one that is measured compiles in full.
+const JVM: &[&str] = &["-Xmx1g", "-XX:TieredStopAtLevel=4"];
+/// How long a walsender may take to let go of its slot.
+const RELEASED_WITHIN: Duration = Duration::from_secs(60);
+
+/// PostgreSQL, Kafka and the database; all end with this value. The order of the fields is that of their end.
+#[derive(Debug)]
+pub(crate) struct Lab {
+    pub(crate) db: Outbox,
+    pub(crate) kafka: Kafka,
+    postgres: ThrowawayPostgres,
+}
+
+impl Lab {
+    pub(crate) fn start() -> Self {
+        let postgres = postgres::start_with(MAJOR, &SETTINGS);
+        let kafka = Kafka::start_with(JVM);
+        let db = Outbox::create(&postgres);
+        db.execute(&format!(
+            "CREATE TABLE other (id bigserial PRIMARY KEY, body text);
+             CREATE PUBLICATION {PUBLICATION} FOR TABLE outbox WITH (publish = 'insert')"
+        ));
+        Self { db, kafka, postgres }
+    }
+
+    /// The configuration of a relay: the same for outboxd and Debezium.
+    pub(crate) fn config(&self, slot: &str, topic: &str, shape: Shape) -> Config {
+        let ours = [
+            ("slot.name", slot),
+            ("topic.prefix", slot),
+            ("publication.name", PUBLICATION),
+            ("publication.autocreate.mode", "disabled"),
+            ("snapshot.mode", "no_data"),
+            ("tombstones.on.delete", "false"),
+            ("transforms.outbox.route.topic.replacement", topic),
+            ("key.converter", "org.apache.kafka.connect.storage.StringConverter"),
+        ];
+        with(with(self.db.config(&self.kafka), &ours), shape.settings())
+    }
+
+    pub(crate) const fn publication() -> &'static str {
+        PUBLICATION
+    }
+
+    /// Where the server's programs are.
+    pub(crate) fn bindir(&self) -> String {
+        self.db.query("SELECT setting FROM pg_config WHERE name = 'BINDIR'", &[])[0].get(0)
+    }
+
+    /// Slots at one position, so that each decodes the same.
+    pub(crate) fn create_slots(&self, names: &[String]) {
+        let Some((first, others)) = names.split_first() else { return };
+        self.db.query("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", &[first]);
+        for other in others {
+            self.db.query("SELECT pg_copy_logical_replication_slot($1, $2)", &[first, other]);
+        }
+    }
+
+    /// Drops a slot as soon as nobody holds it.
+    pub(crate) fn drop_slot(&self, name: &str) {
+        let drop = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
+                    WHERE slot_name = $1 AND NOT active";
+        let count = "SELECT count(*) FROM pg_replication_slots WHERE slot_name = $1";
+        eventually(RELEASED_WITHIN, &format!("slot {name} is dropped"), || {
+            self.db.query(drop, &[&name]);
+            self.db.query(count, &[&name])[0].get::<_, i64>(0) == 0
+        });
+    }
+
+    pub(crate) fn is_held(&self, slot: &str) -> bool {
+        let sql = "SELECT active FROM pg_replication_slots WHERE slot_name = $1";
+        self.db.query(sql, &[&slot])[0].get(0)
+    }
+
+    /// WAL that the slot is behind by, in bytes.
+    pub(crate) fn bytes_behind(&self, slot: &str) -> i64 {
+        let sql = "SELECT (pg_current_wal_lsn() - confirmed_flush_lsn)::bigint
+                   FROM pg_replication_slots WHERE slot_name = $1";
+        self.db.query(sql, &[&slot])[0].get(0)
+    }
+
+    /// A position that everything written so far is before, and that the server soon sends.
+    pub(crate) fn end(&self) -> Lsn {
+        let end: String = self.db.query("SELECT pg_current_wal_insert_lsn()::text", &[])[0].get(0);
+        self.db.execute("CHECKPOINT");
+        end.parse().unwrap()
+    }
+
+    /// What is measured, and with what.
+    pub(crate) fn describe(&self, options: &Options) {
+        let server: String = self.db.query("SHOW server_version", &[])[0].get(0);
+        let cpus = std::thread::available_parallelism().map_or(0, usize::from);
+        println!(
+            "PostgreSQL {server}, Kafka {}, all on {cpus} CPUs; shape {:?}",
+            Kafka::VERSION,
+            options.shape
+        );
+        debug_assert_eq!(self.postgres.major(), MAJOR);
+    }
+}

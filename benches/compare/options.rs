@@ -1,0 +1,133 @@
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, ValueEnum};
+
+use crate::contestant::Contestant;
+
+/// Measures outboxd beside others, on a PostgreSQL and a Kafka of its own
+#[derive(Debug, Parser)]
+#[command(name = "compare", max_term_width = 110)]
+pub(crate) struct Options {
+    /// Rows of the backlog
+    #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rows: u64,
+    /// Rows that a transaction inserts
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) per_transaction: u64,
+    /// Rows that each transaction inserts into a table that nobody captures
+    #[arg(long, default_value_t = 0)]
+    pub(crate) other_rows: u64,
+    /// Bytes of a row's payload, about
+    #[arg(long, default_value_t = 300)]
+    pub(crate) payload: u64,
+    /// How often each contestant works off the backlog; the medians are shown
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=20))]
+    pub(crate) rounds: u32,
+    /// What is made of a row
+    #[arg(long, value_enum, default_value_t = Shape::Plain)]
+    pub(crate) shape: Shape,
+    /// These contestants only; all that can be had when not given
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub(crate) only: Vec<Contestant>,
+    /// The pg_recvlogical to take; the server's own or the newest installed when not given
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pg_recvlogical: Option<PathBuf>,
+    /// A Kafka with Connect: the folder that has `libs`
+    #[arg(long, value_name = "DIR", requires = "debezium")]
+    pub(crate) connect: Option<PathBuf>,
+    /// Debezium: the plugin folder, which has `debezium-connector-postgres`
+    #[arg(long, value_name = "DIR", requires = "connect")]
+    pub(crate) debezium: Option<PathBuf>,
+    /// Measure the time from commit to consumer instead, at so many transactions of one row a second
+    #[arg(long, value_name = "RATE", conflicts_with = "soak", value_parser = clap::value_parser!(u32).range(1..=2000))]
+    latency: Option<u32>,
+    /// How long --latency measures each contestant
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seconds: u64,
+    /// Run outboxd under load for so long instead, and look whether its memory grows
+    #[arg(long, value_name = "MINUTES", value_parser = duration)]
+    soak: Option<Duration>,
+    /// Rows a second of --soak
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub(crate) rate: u64,
+    /// Said by `cargo bench`
+    #[arg(long, hide = true)]
+    pub(crate) bench: bool,
+}
+
+/// What is measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Mode {
+    /// A backlog.
+    Drain,
+    /// From commit to consumer, at so many transactions a second.
+    Latency {
+        rate: u32,
+    },
+    Soak {
+        duration: Duration,
+    },
+}
+
+/// What is made of a row. `Plain` is the payload as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shape {
+    /// The payload as it is (`StringConverter`)
+    Plain,
+    /// The payload taken apart (`table.expand.json.payload`) and written by `JsonConverter`
+    Expand,
+    /// Payload and type in an envelope, written by `JsonConverter`
+    Envelope,
+    /// The payload with its schema, written by `JsonConverter`
+    Schemas,
+}
+
+impl Options {
+    /// What the command line says; ends the process when that cannot be.
+    pub(crate) fn read() -> Self {
+        let options = Self::parse();
+        if options.only.contains(&Contestant::Debezium) && options.debezium.is_none() {
+            let missing = "debezium takes part with --connect and --debezium only";
+            Self::command().error(ErrorKind::MissingRequiredArgument, missing).exit();
+        }
+        options
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        match (self.latency, self.soak) {
+            (Some(rate), _) => Mode::Latency { rate },
+            (None, Some(duration)) => Mode::Soak { duration },
+            (None, None) => Mode::Drain,
+        }
+    }
+
+    /// Whether the user has nothing against it.
+    pub(crate) fn wants(&self, contestant: Contestant) -> bool {
+        self.only.is_empty() || self.only.contains(&contestant)
+    }
+}
+
+fn duration(minutes: &str) -> Result<Duration, String> {
+    let minutes: f64 = minutes.parse().map_err(|error| format!("{error}"))?;
+    Duration::try_from_secs_f64(minutes * 60.0).map_err(|error| error.to_string())
+}
+
+impl Shape {
+    /// The same for outboxd and Debezium.
+    pub(crate) const fn settings(self) -> &'static [(&'static str, &'static str)] {
+        const STRING: (&str, &str) = ("value.converter", "org.apache.kafka.connect.storage.StringConverter");
+        const JSON: (&str, &str) = ("value.converter", "org.apache.kafka.connect.json.JsonConverter");
+        const NO_SCHEMAS: (&str, &str) = ("value.converter.schemas.enable", "false");
+        const EXPAND: (&str, &str) = ("transforms.outbox.table.expand.json.payload", "true");
+        const PLACEMENT: (&str, &str) =
+            ("transforms.outbox.table.fields.additional.placement", "type:envelope");
+        match self {
+            Self::Plain => &[STRING],
+            Self::Expand => &[JSON, NO_SCHEMAS, EXPAND],
+            Self::Envelope => &[JSON, NO_SCHEMAS, PLACEMENT],
+            Self::Schemas => &[JSON],
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! outboxd's own reading with nothing behind it: takes what the walsender sends and throws it away.
+
+use std::process;
+use std::time::{Duration, Instant};
+
+use outboxd::postgres::{Connection, ReplicationStream, ServerOptions, TlsOptions, TlsSetup};
+use outboxd::replication::{ReplicationMessage, StandbyStatusUpdate, StartReplication};
+use outboxd::wal::{Lsn, PgTimestamp};
+use tokio::runtime::Builder;
+
+use crate::clock::unix_us;
+use crate::contestant::Took;
+use crate::drain::Trial;
+use crate::lab::Lab;
+use crate::support::session::Address;
+use crate::usage::{Usage, usage};
+
+const MESSAGE_BYTES_MAX: usize = 64 << 20;
+/// A reader that wakes for every message costs the walsender a wake-up for every message.
+const GATHER: Duration = Duration::from_millis(4);
+/// Within `wal_sender_timeout`.
+const UPDATE_EVERY: Duration = Duration::from_secs(5);
+
+/// It runs in this process, so that only its time is told.
+pub(crate) fn drain(trial: &Trial<'_>) -> Took {
+    let before = usage(process::id());
+    let start = Instant::now();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(read(trial));
+    let wall = start.elapsed();
+    let used = usage(process::id()).zip(before).map(|(after, before)| after.since(before));
+    let usage = used.map(|used| Usage { peak_bytes: None, ..used });
+    Took { wall, first: None, usage }
+}
+
+async fn read(trial: &Trial<'_>) {
+    let options = server(trial.lab.db.address());
+    let tls = TlsSetup::new(&options).unwrap();
+    let connection = Connection::open(&options, &tls, "reader", MESSAGE_BYTES_MAX).await.unwrap();
+    let command =
+        StartReplication { slot: trial.slot, publication: Lab::publication(), messages: false, more: &[] };
+    let mut stream = ReplicationStream::start(connection, &command).await.unwrap();
+    let mut told = Instant::now();
+    loop {
+        let mut sent = Lsn::ZERO;
+        while let Some(message) = stream.buffered().unwrap() {
+            sent = sent.max(position(&message));
+        }
+        if sent >= trial.end {
+            return;
+        }
+        if told.elapsed() >= UPDATE_EVERY {
+            told = Instant::now();
+            stream.update(&nothing_is_flushed(sent)).await.unwrap();
+        }
+        tokio::time::sleep(GATHER).await;
+        stream.fill().await.unwrap();
+    }
+}
+
+/// Everything before it has been sent.
+const fn position(message: &ReplicationMessage<'_>) -> Lsn {
+    match message {
+        ReplicationMessage::XLogData(data) => data.wal_start,
+        ReplicationMessage::PrimaryKeepalive(keepalive) => keepalive.wal_end,
+    }
+}
+
+fn nothing_is_flushed(written: Lsn) -> StandbyStatusUpdate {
+    let sent_at = PgTimestamp::from_unix_us(unix_us());
+    StandbyStatusUpdate { written, flushed: Lsn::ZERO, sent_at, reply_requested: false }
+}
+
+fn server(address: &Address) -> ServerOptions {
+    ServerOptions {
+        host: address.host.clone(),
+        port: address.port,
+        user: address.user.clone(),
+        password: None,
+        database: address.database.clone(),
+        tls: TlsOptions::default(),
+        tcp_keepalive: true,
+        initial_statements: Vec::new(),
+        query_timeout: Duration::from_secs(60),
+        connect_timeout: Duration::from_secs(5),
+    }
+}
