@@ -148,7 +148,7 @@ impl Producer {
             (Pace::Bulk, Some(bulk)) => bulk,
             _ => &clients.prompt,
         };
-        producer.send(message).map_err(|(error, _)| Rejection::new(ticket, record.topic, &error))
+        producer.send(message).map_err(|(error, _)| Rejection::new(ticket, record, &error))
     }
 
     /// Drops everything that is not acknowledged: it will come again from the slot.

@@ -246,7 +246,11 @@ impl<'s, 'p> Session<'s, 'p> {
                 return Ok(self.wait_if_needed(wish, || Waiting::Message { data, lsn }));
             }
             (Err(error), Waiting::Heartbeat) => return Err(error.into()),
-            (Err(error), Waiting::Message { .. }) => return self.feed.refuse(error),
+            (Err(error), Waiting::Message { data, lsn }) => {
+                self.feed.refuse(error)?;
+                let wish = self.feed.take(lsn, decode(&data, lsn)?)?;
+                return Ok(self.wait_if_needed(wish, || Waiting::Message { data, lsn }));
+            }
         }
         Ok(Wish::None)
     }

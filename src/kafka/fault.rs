@@ -1,0 +1,45 @@
+use rdkafka::error::RDKafkaErrorCode as Code;
+
+use super::delivery::{Cause, Rejection};
+
+/// What a record was refused for, when another record could be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// There is no such topic, and there cannot be one: it concerns every record for it.
+    Topic,
+    /// The record itself.
+    Record,
+    /// The size of its batch: the record itself, if it was in there alone.
+    Batch,
+}
+
+impl Rejection {
+    /// What a record was refused for; `None` when it is nothing that a dead-letter topic is for, such as a missing permission.
+    #[must_use]
+    pub const fn fault(&self) -> Option<Fault> {
+        let Cause::Code(code) = self.cause else { return None };
+        match code {
+            Code::MessageSizeTooLarge => Some(Fault::Batch),
+            Code::InvalidRecord | Code::InvalidTimestamp | Code::UnknownPartition => Some(Fault::Record),
+            Code::UnknownTopic | Code::UnknownTopicOrPartition | Code::InvalidTopic => Some(Fault::Topic),
+            _ => None,
+        }
+    }
+
+    /// The class of the exception that Kafka's Java client throws for it.
+    #[must_use]
+    pub const fn java_class(&self) -> &'static str {
+        match self.cause {
+            Cause::Code(Code::MessageSizeTooLarge) => {
+                "org.apache.kafka.common.errors.RecordTooLargeException"
+            }
+            Cause::Code(Code::InvalidRecord) => "org.apache.kafka.common.InvalidRecordException",
+            Cause::Code(Code::InvalidTimestamp) => "org.apache.kafka.common.errors.InvalidTimestampException",
+            Cause::Code(Code::InvalidTopic) => "org.apache.kafka.common.errors.InvalidTopicException",
+            Cause::Code(Code::UnknownTopic | Code::UnknownTopicOrPartition | Code::UnknownPartition) => {
+                "org.apache.kafka.common.errors.UnknownTopicOrPartitionException"
+            }
+            _ => "org.apache.kafka.common.KafkaException",
+        }
+    }
+}
