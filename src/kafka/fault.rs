@@ -5,12 +5,22 @@ use super::delivery::{Cause, Rejection};
 /// What a record was refused for, when another record could be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// There is no such topic, and there cannot be one: it concerns every record for it.
+    /// There is no such topic: it concerns every record for it.
     Topic,
-    /// The record itself.
-    Record,
-    /// The size of its batch: the record itself, if it was in there alone.
-    Batch,
+    /// The topic has no such partition.
+    Partition,
+    /// The size of its batch.
+    Size,
+    /// Something in its batch: a key that is missing, a timestamp out of bounds.
+    Contents,
+}
+
+impl Fault {
+    /// Whether a whole batch is refused, whichever of its records is the one.
+    #[must_use]
+    pub const fn is_of_batch(self) -> bool {
+        matches!(self, Self::Size | Self::Contents)
+    }
 }
 
 impl Rejection {
@@ -19,8 +29,9 @@ impl Rejection {
     pub const fn fault(&self) -> Option<Fault> {
         let Cause::Code(code) = self.cause else { return None };
         match code {
-            Code::MessageSizeTooLarge => Some(Fault::Batch),
-            Code::InvalidRecord | Code::InvalidTimestamp | Code::UnknownPartition => Some(Fault::Record),
+            Code::MessageSizeTooLarge => Some(Fault::Size),
+            Code::InvalidRecord | Code::InvalidTimestamp => Some(Fault::Contents),
+            Code::UnknownPartition => Some(Fault::Partition),
             Code::UnknownTopic | Code::UnknownTopicOrPartition | Code::InvalidTopic => Some(Fault::Topic),
             _ => None,
         }

@@ -103,9 +103,10 @@ impl<'s, 'p> Session<'s, 'p> {
         let mut reading = Reading::On;
         loop {
             reading = self.reading(reading, stop);
+            // Reports first: they make room for messages that are in the buffer, for which nothing else would wake us.
+            self.collect()?;
             self.pump(reading).await?;
             self.beat(reading)?;
-            self.collect()?;
             self.confirm().await?;
             if reading == Reading::Off && self.feed.flight.window().records() == 0 {
                 return Ok(());

@@ -31,6 +31,9 @@ impl<'s> Snapshot<'s> {
     pub(super) fn new(parts: &'s RelayParts, status: &'s Status, metrics: &'s Metrics, at: Lsn) -> Self {
         let mut feed = Feed::new(parts, metrics, Lsn::ZERO, Lsn::ZERO, None);
         feed.behind = true;
+        if let Some(dead_letters) = &parts.dead_letters {
+            dead_letters.begin_snapshot();
+        }
         Self { parts, status, feed, at, rows: 0, told: Instant::now() }
     }
 

@@ -34,6 +34,11 @@ impl HeldKeys {
         Ok(())
     }
 
+    /// Holds none any more.
+    pub(super) fn release(&mut self) {
+        self.since.clear();
+    }
+
     /// The dead letter that an event follows. One that comes before it does not: after a broken connection it is met again.
     pub(super) fn held_behind(&self, topic: &str, key: &[u8], at: EventPosition) -> Option<EventPosition> {
         if self.since.is_empty() {

@@ -67,6 +67,11 @@ impl DeadLetters {
         &self.options.topic
     }
 
+    /// A snapshot begins, perhaps not for the first time: its rows have other positions than before.
+    pub(super) fn begin_snapshot(&self) {
+        self.lock().held.release();
+    }
+
     /// Learns from what Kafka refused; all before `frontier` is acknowledged. False when another session would be of no
     /// use.
     pub(super) fn judge(&self, refused: &[Refused], frontier: Lsn) -> bool {
@@ -135,7 +140,7 @@ impl DeadLetters {
             if obituary.cause == DeathCause::Invalid { unix_ms(now) } else { record.timestamp_ms };
         let topic = self.options.topic.as_str();
         let letter = ProducerRecord { topic, partition: None, timestamp_ms, headers: &headers, ..*record };
-        let verdict = self.lock().verdicts.of(&letter, origin.position.commit_lsn, Instant::now());
+        let verdict = self.lock().verdicts.of(&letter, Instant::now());
         let need = match verdict {
             None => flight.send(&letter, origin.position, now)?,
             Some(Verdict::Suspect) => flight.send_alone(&letter, origin.position, now)?,
@@ -150,7 +155,7 @@ impl DeadLetters {
 
     fn fate(&self, record: &ProducerRecord<'_>, position: EventPosition) -> Fate {
         let state = self.lock();
-        let verdict = state.verdicts.of(record, position.commit_lsn, Instant::now());
+        let verdict = state.verdicts.of(record, Instant::now());
         if let Some(Verdict::Dead(obituary)) = verdict {
             return Fate::Dead(obituary);
         }

@@ -65,9 +65,9 @@ impl Obituary {
     /// Of a record that Kafka refuses.
     pub(super) fn of_refusal(fault: Fault, rejection: &Rejection) -> Self {
         let cause = match fault {
-            Fault::Batch => DeathCause::TooLarge,
+            Fault::Size => DeathCause::TooLarge,
             Fault::Topic => DeathCause::NoTopic,
-            Fault::Record => DeathCause::Invalid,
+            Fault::Partition | Fault::Contents => DeathCause::Invalid,
         };
         let (stage, exception) = ("KAFKA_PRODUCE", rejection.java_class());
         let message = rejection.reason.clone();

@@ -35,21 +35,25 @@ pub(in crate::relay) struct Refused {
 /// What is known of records that Kafka refused. They are met again when the stream resumes at the slot.
 #[derive(Debug, Default)]
 pub(super) struct Verdicts {
-    records: HashMap<Lsn, HashMap<(String, Fingerprint), Verdict>>,
+    /// By topic and contents: a snapshot that begins anew has another LSN. Each with its transaction's.
+    records: HashMap<(String, Fingerprint), (Lsn, Verdict)>,
     topics: HashMap<String, (Instant, Arc<Obituary>)>,
 }
 
 impl Verdicts {
     /// What is known of a record.
-    pub(super) fn of(&self, record: &ProducerRecord<'_>, commit_lsn: Lsn, now: Instant) -> Option<Verdict> {
+    pub(super) fn of(&self, record: &ProducerRecord<'_>, now: Instant) -> Option<Verdict> {
         if !self.topics.is_empty()
             && let Some((since, obituary)) = self.topics.get(record.topic)
             && now.saturating_duration_since(*since) < TOPIC_REST
         {
             return Some(Verdict::Dead(Arc::clone(obituary)));
         }
-        let transaction = self.records.get(&commit_lsn)?;
-        transaction.get(&(record.topic.to_owned(), record.fingerprint())).cloned()
+        if self.records.is_empty() {
+            return None;
+        }
+        let (_, verdict) = self.records.get(&(record.topic.to_owned(), record.fingerprint()))?;
+        Some(verdict.clone())
     }
 
     /// Learns from what was refused. False when that is no help: it is nothing that a dead-letter topic is for, it was known
@@ -59,19 +63,17 @@ impl Verdicts {
         for Refused { commit_lsn, rejection } in refused {
             let fault = match rejection.fault() {
                 // The dead-letter topic itself must be there, and take what others do not.
-                Some(Fault::Batch) => Fault::Batch,
+                Some(Fault::Size) => Fault::Size,
                 Some(fault) if rejection.topic != dead_letter_topic => fault,
                 _ => return false,
             };
             let obituary = || Arc::new(Obituary::of_refusal(fault, rejection));
             learnt |= match fault {
                 Fault::Topic => self.learn_topic(&rejection.topic, obituary(), now),
-                Fault::Batch if has_company(rejection, refused) => {
+                fault if fault.is_of_batch() && has_company(rejection, refused) => {
                     self.learn_record(*commit_lsn, rejection, Verdict::Suspect)
                 }
-                Fault::Batch | Fault::Record => {
-                    self.learn_record(*commit_lsn, rejection, Verdict::Dead(obituary()))
-                }
+                _ => self.learn_record(*commit_lsn, rejection, Verdict::Dead(obituary())),
             };
         }
         learnt
@@ -79,7 +81,7 @@ impl Verdicts {
 
     /// Forgets the records of transactions that are wholly acknowledged.
     pub(super) fn forget_before(&mut self, frontier: Lsn) {
-        self.records.retain(|commit_lsn, _| *commit_lsn >= frontier);
+        self.records.retain(|_, (commit_lsn, _)| *commit_lsn >= frontier);
     }
 
     fn learn_topic(&mut self, topic: &str, obituary: Arc<Obituary>, now: Instant) -> bool {
@@ -91,14 +93,13 @@ impl Verdicts {
     }
 
     fn learn_record(&mut self, commit_lsn: Lsn, rejection: &Rejection, verdict: Verdict) -> bool {
-        let full = self.records.values().map(HashMap::len).sum::<usize>() >= RECORDS_MAX;
-        let transaction = self.records.entry(commit_lsn).or_default();
+        let full = self.records.len() >= RECORDS_MAX;
         let key = (rejection.topic.clone(), rejection.fingerprint);
-        match transaction.get_mut(&key) {
-            Some(Verdict::Dead(_)) => false,
-            Some(Verdict::Suspect) if verdict == Verdict::Suspect => false,
+        match self.records.get_mut(&key) {
+            Some((_, Verdict::Dead(_))) => false,
+            Some((_, Verdict::Suspect)) if verdict == Verdict::Suspect => false,
             Some(known) => {
-                *known = verdict;
+                *known = (commit_lsn, verdict);
                 true
             }
             None if full => {
@@ -108,17 +109,111 @@ impl Verdicts {
                 false
             }
             None => {
-                transaction.insert(key, verdict);
+                self.records.insert(key, (commit_lsn, verdict));
                 true
             }
         }
     }
 }
 
-/// Whether others were refused with it, so that it may have been their batch that was too large.
+/// Whether others were refused with it, so that it may have been one of them.
 fn has_company(rejection: &Rejection, refused: &[Refused]) -> bool {
     let same = |other: &&Refused| {
         (&other.rejection.topic, other.rejection.partition) == (&rejection.topic, rejection.partition)
     };
     refused.iter().filter(same).nth(1).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use rdkafka::error::RDKafkaErrorCode as Code;
+
+    use super::*;
+    use crate::ack::Ticket;
+    use crate::kafka::Cause;
+
+    const DEAD: &str = "dead";
+
+    fn record<'a>(topic: &'a str, value: &'a str) -> ProducerRecord<'a> {
+        ProducerRecord {
+            topic,
+            partition: None,
+            timestamp_ms: 0,
+            key: Some(b"k"),
+            value: Some(value.as_bytes()),
+            headers: &[],
+        }
+    }
+
+    fn refused(commit_lsn: u64, topic: &str, value: &str, code: Code) -> Refused {
+        let rejection = Rejection {
+            ticket: Ticket(0),
+            topic: topic.to_owned(),
+            partition: Some(0),
+            event_id: None,
+            fingerprint: record(topic, value).fingerprint(),
+            cause: Cause::Code(code),
+            reason: "refused".to_owned(),
+        };
+        Refused { commit_lsn: Lsn::new(commit_lsn), rejection }
+    }
+
+    fn is_dead(verdict: Option<Verdict>) -> Option<bool> {
+        verdict.map(|verdict| matches!(verdict, Verdict::Dead(_)))
+    }
+
+    #[test]
+    fn what_was_refused_alone_is_dead_and_what_had_company_a_suspect() {
+        use Code::{
+            GroupAuthorizationFailed, InvalidRecord, MessageSizeTooLarge, UnknownPartition, UnknownTopic,
+        };
+        // Refused together, whether that helps, and what is then known of the first.
+        let cases: [(&[(&str, Code)], bool, Option<bool>); 10] = [
+            (&[("a", MessageSizeTooLarge)], true, Some(true)),
+            (&[("a", MessageSizeTooLarge), ("a", MessageSizeTooLarge)], true, Some(false)),
+            (&[("a", MessageSizeTooLarge), ("b", MessageSizeTooLarge)], true, Some(true)),
+            (&[("a", InvalidRecord), ("a", InvalidRecord)], true, Some(false)),
+            (&[("a", UnknownPartition), ("a", UnknownPartition)], true, Some(true)),
+            (&[("a", UnknownTopic), ("a", UnknownTopic)], true, Some(true)),
+            (&[("a", GroupAuthorizationFailed)], false, None),
+            (&[], false, None),
+            (&[(DEAD, MessageSizeTooLarge)], true, Some(true)),
+            (&[(DEAD, UnknownTopic)], false, None),
+        ];
+        for (together, helps, expected) in cases {
+            let all: Vec<_> = together
+                .iter()
+                .enumerate()
+                .map(|(n, (topic, code))| refused(10, topic, &n.to_string(), *code))
+                .collect();
+            let (mut verdicts, now) = (Verdicts::default(), Instant::now());
+            assert_eq!(verdicts.learn(&all, DEAD, now), helps, "{together:?}");
+            let topic = together.first().map_or("a", |(topic, _)| topic);
+            assert_eq!(is_dead(verdicts.of(&record(topic, "0"), now)), expected, "{together:?}");
+            assert!(!verdicts.learn(&all, DEAD, now), "the same again is no news: {together:?}");
+        }
+    }
+
+    #[test]
+    fn a_suspect_that_is_refused_alone_is_dead_and_its_company_is_not() {
+        let (mut verdicts, now) = (Verdicts::default(), Instant::now());
+        let of = |value: &str| refused(10, "a", value, Code::MessageSizeTooLarge);
+        assert!(verdicts.learn(&[of("1"), of("2")], DEAD, now));
+        assert!(verdicts.learn(&[of("2")], DEAD, now));
+        let found = ["1", "2", "3"].map(|value| is_dead(verdicts.of(&record("a", value), now)));
+        assert_eq!(found, [Some(false), Some(true), None]);
+        verdicts.forget_before(Lsn::new(10));
+        assert_eq!(is_dead(verdicts.of(&record("a", "2"), now)), Some(true));
+        verdicts.forget_before(Lsn::new(11));
+        assert_eq!(is_dead(verdicts.of(&record("a", "2"), now)), None);
+    }
+
+    #[test]
+    fn a_topic_that_was_refused_is_tried_again_after_a_while() {
+        let (mut verdicts, start) = (Verdicts::default(), Instant::now());
+        assert!(verdicts.learn(&[refused(10, "a", "1", Code::UnknownTopic)], DEAD, start));
+        let of = |after: Duration| is_dead(verdicts.of(&record("a", "other"), start + after));
+        assert_eq!(of(TOPIC_REST - Duration::from_secs(1)), Some(true));
+        assert_eq!(of(TOPIC_REST), None);
+    }
 }
