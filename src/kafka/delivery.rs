@@ -13,7 +13,7 @@ use crate::ack::Ticket;
 use crate::connect::record::{Fingerprint, ID_HEADER, ProducerRecord};
 
 /// How many refused records are told one by one: when a topic is gone, everything on its way there is refused.
-const REFUSED_MAX: usize = 10_000;
+pub const REFUSED_MAX: usize = 10_000;
 
 /// Records of one transaction that the broker has acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

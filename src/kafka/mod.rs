@@ -13,7 +13,7 @@ mod producer;
 mod topic_probe;
 
 pub use admin::{Admin, Broker, Settings, Topic};
-pub use delivery::{Cause, Delivered, Deliveries, Rejection, Reports};
+pub use delivery::{Cause, Delivered, Deliveries, REFUSED_MAX, Rejection, Reports};
 pub use error::Error;
 pub use fault::Fault;
 pub use log_ends::Doubt;

@@ -69,8 +69,10 @@ pub enum Error {
         source: Box<kafka::Rejection>,
     },
     /// No further key can be held back behind a dead letter.
-    #[error("the events of {max} keys follow dead letters, and there is no room for another key")]
+    #[error("event {} of the transaction that committed at {} is a dead letter, and so are those of {max} other keys: there is no room for its key", .position.ordinal, .position.commit_lsn)]
     HeldKeysFull {
+        /// Which event.
+        position: EventPosition,
         /// `outboxd.deadletterqueue.keys.max`
         max: usize,
     },

@@ -262,7 +262,11 @@ impl<'p> Flight<'p> {
         if self.dead_letters.is_none() {
             return;
         }
-        for rejection in rejections.into_iter().filter(|rejection| rejection.ticket != Ticket::NONE) {
+        let room = kafka::REFUSED_MAX.saturating_sub(self.refused.len());
+        let of_events = rejections
+            .into_iter()
+            .filter(|rejection| rejection.ticket != Ticket::NONE && !rejection.is_consequence());
+        for rejection in of_events.take(room) {
             let commit_lsn = self.ledger.commit_lsn(rejection.ticket).unwrap_or_default();
             self.refused.push(Refused { commit_lsn, rejection });
         }

@@ -380,11 +380,10 @@ impl Relay {
             self.status.down(Component::Postgres, chain(error), Instant::now());
             return Ok(());
         }
-        match error.is_condemned() {
-            true => tracing::info!("a new producer goes on from the slot after a record that Kafka refused"),
-            false => {
-                tracing::warn!(error = chain(error), "a new producer sends it again, and what came behind it")
-            }
+        if error.is_condemned() {
+            tracing::info!("a new producer goes on from the slot after a record that Kafka refused");
+        } else {
+            tracing::warn!(error = chain(error), "a new producer sends it again, and what came behind it");
         }
         let parts = Arc::clone(&self.parts);
         // Ending the old one waits for its threads.

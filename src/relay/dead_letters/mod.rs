@@ -171,7 +171,7 @@ impl DeadLetters {
             return Ok(());
         };
         let held = self.lock().held.hold(origin.topic, key, origin.position);
-        held.map_err(|Full| Error::HeldKeysFull { max: self.options.keys_max })
+        held.map_err(|Full| Error::HeldKeysFull { position: origin.position, max: self.options.keys_max })
     }
 
     fn is_new(&self, position: EventPosition) -> bool {

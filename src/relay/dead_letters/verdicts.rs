@@ -65,7 +65,8 @@ impl Verdicts {
                 // The dead-letter topic itself must be there, and take what others do not.
                 Some(Fault::Size) => Fault::Size,
                 Some(fault) if rejection.topic != dead_letter_topic => fault,
-                _ => return false,
+                // If it is no consequence of the others, it comes again, and alone.
+                _ => continue,
             };
             let obituary = || Arc::new(Obituary::of_refusal(fault, rejection));
             learnt |= match fault {
@@ -167,8 +168,9 @@ mod tests {
         use Code::{
             GroupAuthorizationFailed, InvalidRecord, MessageSizeTooLarge, UnknownPartition, UnknownTopic,
         };
+        type Case<'a> = (&'a [(&'a str, Code)], bool, Option<bool>);
         // Refused together, whether that helps, and what is then known of the first.
-        let cases: [(&[(&str, Code)], bool, Option<bool>); 10] = [
+        let cases: [Case<'_>; 11] = [
             (&[("a", MessageSizeTooLarge)], true, Some(true)),
             (&[("a", MessageSizeTooLarge), ("a", MessageSizeTooLarge)], true, Some(false)),
             (&[("a", MessageSizeTooLarge), ("b", MessageSizeTooLarge)], true, Some(true)),
@@ -179,6 +181,7 @@ mod tests {
             (&[], false, None),
             (&[(DEAD, MessageSizeTooLarge)], true, Some(true)),
             (&[(DEAD, UnknownTopic)], false, None),
+            (&[("a", MessageSizeTooLarge), (DEAD, UnknownTopic)], true, Some(true)),
         ];
         for (together, helps, expected) in cases {
             let all: Vec<_> = together
