@@ -92,9 +92,12 @@ impl<'p> Flight<'p> {
         self.outlets.insert(topic, partitions, Instant::now());
     }
 
-    /// Asks for topics again whose answer is old.
+    /// Asks for topics again whose answer is old, and knows no more of refused records that are done with.
     pub(super) fn forget_old(&mut self, now: Instant) {
         self.outlets.forget_old(now);
+        if let Some(dead_letters) = self.dead_letters {
+            dead_letters.forget_before(self.frontier());
+        }
     }
 
     /// Hands over a record of the open transaction, in the way that is known to be the one for it.
@@ -251,7 +254,7 @@ impl<'p> Flight<'p> {
         }
         let commit_lsn = self.ledger.commit_lsn(rejection.ticket).unwrap_or_default();
         let source = Box::new(rejection);
-        let known = self.dead_letters.is_some_and(|letters| letters.judge(&self.refused, self.frontier()));
+        let known = self.dead_letters.is_some_and(|letters| letters.judge(&self.refused));
         Some(match known {
             true => Error::Condemned { commit_lsn, source },
             false => Error::Refused { commit_lsn, source },

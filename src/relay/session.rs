@@ -107,6 +107,7 @@ impl<'s, 'p> Session<'s, 'p> {
             self.collect()?;
             self.pump(reading).await?;
             self.beat(reading)?;
+            self.feedback.flushed(self.feed.flight.frontier());
             self.confirm().await?;
             if reading == Reading::Off && self.feed.flight.window().records() == 0 {
                 return Ok(());
@@ -265,7 +266,6 @@ impl<'s, 'p> Session<'s, 'p> {
 
     fn collect(&mut self) -> Result<(), Error> {
         let reports = self.feed.flight.collect()?;
-        self.feedback.flushed(self.feed.flight.frontier());
         let now = Instant::now();
         match reports.trouble {
             Some(reason) => self.status.down(Component::Kafka, reason, now),

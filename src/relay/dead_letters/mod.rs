@@ -72,12 +72,14 @@ impl DeadLetters {
         self.lock().held.release();
     }
 
-    /// Learns from what Kafka refused; all before `frontier` is acknowledged. False when another session would be of no
-    /// use.
-    pub(super) fn judge(&self, refused: &[Refused], frontier: Lsn) -> bool {
-        let mut state = self.lock();
-        state.verdicts.forget_before(frontier);
-        state.verdicts.learn(refused, &self.options.topic, Instant::now())
+    /// Learns from what Kafka refused. False when another session would be of no use.
+    pub(super) fn judge(&self, refused: &[Refused]) -> bool {
+        self.lock().verdicts.learn(refused, &self.options.topic, Instant::now())
+    }
+
+    /// All before this is acknowledged: nothing of it is met again.
+    pub(super) fn forget_before(&self, frontier: Lsn) {
+        self.lock().verdicts.forget_before(frontier);
     }
 
     /// Hands a record over: to its own topic, or to the dead-letter topic if that is what it came to.
