@@ -10,6 +10,10 @@ use tokio::sync::Notify;
 
 use super::log_ends::{Doubt, LogEnds};
 use crate::ack::Ticket;
+use crate::connect::record::{Fingerprint, ID_HEADER, ProducerRecord};
+
+/// How many refused records are told one by one: when a topic is gone, everything on its way there is refused.
+pub const REFUSED_MAX: usize = 10_000;
 
 /// Records of one transaction that the broker has acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +38,8 @@ pub struct Rejection {
     pub partition: Option<i32>,
     /// The event's id, from the record's `id` header.
     pub event_id: Option<String>,
+    /// By what the record is known again.
+    pub fingerprint: Fingerprint,
     /// What stands against it.
     pub cause: Cause,
     /// The same in words: librdkafka's, or those of the doubt.
@@ -50,16 +56,24 @@ pub enum Cause {
 }
 
 impl Rejection {
-    pub(super) fn new(ticket: Ticket, topic: &str, error: &KafkaError) -> Self {
-        let code = error.rdkafka_error_code();
+    /// Of a record that the producer does not take.
+    pub(super) fn new(ticket: Ticket, record: &ProducerRecord<'_>, error: &KafkaError) -> Self {
+        let (cause, reason) = told(error);
         Self {
             ticket,
-            topic: topic.to_owned(),
-            partition: None,
-            event_id: None,
-            cause: Cause::Code(code.unwrap_or(RDKafkaErrorCode::Unknown)),
-            reason: code.map_or_else(|| error.to_string(), |code| code.to_string()),
+            topic: record.topic.to_owned(),
+            partition: record.partition,
+            event_id: record.event_id().map(|id| String::from_utf8_lossy(id).into_owned()),
+            fingerprint: record.fingerprint(),
+            cause,
+            reason,
         }
+    }
+
+    fn reported(ticket: Ticket, message: &BorrowedMessage<'_>, error: &KafkaError) -> Self {
+        let (cause, reason) = told(error);
+        let partition = Some(message.partition()).filter(|partition| *partition >= 0);
+        Self { partition, cause, reason, ..Self::doubted(ticket, message, Doubt::NoOffset) }
     }
 
     fn doubted(ticket: Ticket, message: &BorrowedMessage<'_>, doubt: Doubt) -> Self {
@@ -67,7 +81,8 @@ impl Rejection {
             ticket,
             topic: message.topic().to_owned(),
             partition: Some(message.partition()),
-            event_id: event_id(message),
+            event_id: event_id(message).map(|id| String::from_utf8_lossy(id).into_owned()),
+            fingerprint: Fingerprint::new(message.key(), message.payload(), event_id(message)),
             cause: Cause::Doubt(doubt),
             reason: doubt.to_string(),
         }
@@ -98,6 +113,7 @@ impl Rejection {
                     | Code::GaplessGuarantee
                     | Code::PurgeQueue
                     | Code::PurgeInflight
+                    | Code::InvalidDifferentRecord
                     | Code::OutOfOrderSequenceNumber
             )
         )
@@ -149,6 +165,8 @@ pub struct Reports {
     pub failed_bytes: usize,
     /// The first refusal, if there was one.
     pub rejection: Option<Rejection>,
+    /// Every record that was refused for its own sake, up to a limit.
+    pub refused: Vec<Rejection>,
     /// The producer's fatal error, if there was one.
     pub fatal: Option<String>,
     /// The last connection trouble, if no broker has answered since.
@@ -208,6 +226,7 @@ impl Deliveries {
             failed_records: mem::take(&mut reports.failed_records),
             failed_bytes: mem::take(&mut reports.failed_bytes),
             rejection: reports.rejection.take(),
+            refused: mem::take(&mut reports.refused),
             fatal: reports.fatal.take(),
             trouble: reports.trouble.clone(),
         }
@@ -254,6 +273,9 @@ impl Deliveries {
         let reports = &mut state.reports;
         reports.failed_records = reports.failed_records.saturating_add(1);
         reports.failed_bytes = reports.failed_bytes.saturating_add(bytes);
+        if !rejection.is_consequence() && !rejection.is_doubtful() && reports.refused.len() < REFUSED_MAX {
+            reports.refused.push(rejection.clone());
+        }
         // The first that is no mere consequence says why: what was behind it fails because of it.
         if reports
             .rejection
@@ -304,10 +326,7 @@ impl ProducerContext<NoCustomPartitioner> for Deliveries {
         match result {
             Ok(message) => self.acknowledged(Ticket(ticket), message),
             Err((error, message)) => {
-                let mut rejection = Rejection::new(Ticket(ticket), message.topic(), error);
-                rejection.partition = Some(message.partition()).filter(|partition| *partition >= 0);
-                rejection.event_id = event_id(message);
-                self.rejected(rejection, weight(message));
+                self.rejected(Rejection::reported(Ticket(ticket), message, error), weight(message));
             }
         }
     }
@@ -317,10 +336,14 @@ fn shown(label: &str, value: Option<&impl std::fmt::Display>) -> String {
     value.map_or_else(String::new, |value| format!("{label} {value}"))
 }
 
-fn event_id(message: &BorrowedMessage<'_>) -> Option<String> {
-    let headers = message.headers()?;
-    let id = headers.iter().find(|header| header.key == "id")?.value?;
-    Some(String::from_utf8_lossy(id).into_owned())
+fn told(error: &KafkaError) -> (Cause, String) {
+    let code = error.rdkafka_error_code();
+    let reason = code.map_or_else(|| error.to_string(), |code| code.to_string());
+    (Cause::Code(code.unwrap_or(RDKafkaErrorCode::Unknown)), reason)
+}
+
+fn event_id<'m>(message: &'m BorrowedMessage<'_>) -> Option<&'m [u8]> {
+    message.headers()?.iter().find(|header| header.key == ID_HEADER)?.value
 }
 
 /// The same as [`crate::connect::record::ProducerRecord::weight`] of the record that was sent.

@@ -170,7 +170,7 @@ impl Inlet {
             (Pace::Bulk, Some(bulk)) => bulk,
             _ => &self.0.prompt,
         };
-        producer.send(message).map_err(|(error, _)| Rejection::new(ticket, record.topic, &error))
+        producer.send(message).map_err(|(error, _)| Rejection::new(ticket, record, &error))
     }
 }
 

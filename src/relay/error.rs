@@ -57,6 +57,25 @@ pub enum Error {
         #[source]
         source: Box<kafka::Rejection>,
     },
+    /// Kafka refused a row's record, and another session sends it to the dead-letter topic.
+    #[error(
+        "a row of the transaction that committed at {commit_lsn} was refused by Kafka: it goes to the dead-letter topic"
+    )]
+    Condemned {
+        /// Which transaction.
+        commit_lsn: Lsn,
+        /// Why.
+        #[source]
+        source: Box<kafka::Rejection>,
+    },
+    /// No further key can be held back behind a dead letter.
+    #[error("event {} of the transaction that committed at {} is a dead letter, and so are those of {max} other keys: there is no room for its key", .position.ordinal, .position.commit_lsn)]
+    HeldKeysFull {
+        /// Which event.
+        position: EventPosition,
+        /// `outboxd.deadletterqueue.keys.max`
+        max: usize,
+    },
     /// Kafka refused a heartbeat.
     #[error("a heartbeat was refused by Kafka")]
     Heartbeat(#[source] Box<kafka::Rejection>),
@@ -166,6 +185,16 @@ impl Error {
         matches!(self, Self::Postgres(postgres::Error::SlotLost { .. }) | Self::OffsetWithoutSlot { .. })
     }
 
+    /// Whether Kafka refused a record that the next session sends to the dead-letter topic.
+    pub(super) const fn is_condemned(&self) -> bool {
+        matches!(self, Self::Condemned { .. })
+    }
+
+    /// Whether the producer can go on only as a new one.
+    pub(super) const fn wants_new_producer(&self) -> bool {
+        self.is_unwritten() || self.is_condemned()
+    }
+
     /// Whether the stream could not be understood.
     pub(super) const fn is_garbled(&self) -> bool {
         use postgres::Error as Pg;
@@ -189,6 +218,7 @@ impl Diagnose for Error {
             Self::Row { .. }
             | Self::Message { .. }
             | Self::Refused { .. }
+            | Self::HeldKeysFull { .. }
             | Self::Heartbeat(_)
             | Self::Updated { .. }
             | Self::Undrained { .. }
@@ -198,6 +228,7 @@ impl Diagnose for Error {
             | Self::OffsetAhead { .. }
             | Self::OffsetWithoutSlot { .. }
             | Self::OtherHistory { .. } => Class::Definite,
+            Self::Condemned { .. } => Class::Transient,
             // A fresh connection tells whether the fault was on the way.
             Self::Decode { .. } | Self::Relation(_) | Self::Sequence(_) => Class::Transient,
             Self::Ledger(_) => Class::Definite,
@@ -210,9 +241,12 @@ impl Diagnose for Error {
             Self::Kafka(error) => error.exit(),
             Self::Registry(error) => error.exit(),
             Self::Bind(error) => error.exit(),
-            Self::Row { .. } | Self::Message { .. } | Self::Refused { .. } | Self::Updated { .. } => {
-                Exit::Row
-            }
+            Self::Row { .. }
+            | Self::Message { .. }
+            | Self::Refused { .. }
+            | Self::Condemned { .. }
+            | Self::HeldKeysFull { .. }
+            | Self::Updated { .. } => Exit::Row,
             Self::OffsetFile { .. }
             | Self::NoOffsetMap { .. }
             | Self::NoOffset { .. }
@@ -235,7 +269,13 @@ impl Diagnose for Error {
             Self::Bind(error) => error.cure(),
             Self::Row { source, .. } => source.cure(),
             Self::Message { source, .. } => source.cure(),
-            Self::Refused { source, .. } | Self::Heartbeat(source) => source.cure(),
+            Self::Refused { source, .. } | Self::Condemned { source, .. } | Self::Heartbeat(source) => source.cure(),
+            Self::HeldKeysFull { .. } => Some(
+                "something is wrong with many events: see the log and the dead-letter topic. Raise \
+                 outboxd.deadletterqueue.keys.max for more keys; a restart forgets them all, and their later events then go to \
+                 their own topics"
+                    .to_owned(),
+            ),
             Self::Updated { .. } => Some(
                 "outbox rows are written once: insert a new row instead, or set the option to warn"
                     .to_owned(),

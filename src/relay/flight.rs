@@ -3,10 +3,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::Notify;
 
+use super::Error;
+use super::dead_letters::{DeadLetters, Refused};
 use super::feed::unix_us;
 use super::needs::Need;
+use super::supervisor::RelayParts;
 use super::topics::{Admission, Topics};
-use super::{Error, Options};
 use crate::ack::{Ledger, Ticket, Window};
 use crate::connect::record::ProducerRecord;
 use crate::kafka::{self, Delivered, Inlet, Pace, Producer, Rejection, Reports};
@@ -19,7 +21,8 @@ use crate::wal::{Lsn, PgTimestamp, Xid};
 pub(super) struct Flight<'p> {
     producer: &'p Producer,
     inlet: Inlet,
-    metrics: &'p Metrics,
+    dead_letters: Option<&'p DeadLetters>,
+    pub(super) metrics: &'p Metrics,
     topics: TopicTally,
     ledger: Ledger,
     window: Window,
@@ -30,6 +33,10 @@ pub(super) struct Flight<'p> {
     heartbeat_sent: bool,
     spare: Vec<Delivered>,
     refusal: Option<Rejection>,
+    /// What was refused for its own sake, with dead letters.
+    refused: Vec<Refused>,
+    /// A record is on its way that must not have others in its batch.
+    alone: bool,
     outlets: Topics,
     lull: Arc<Notify>,
     /// Records that the broker has acknowledged.
@@ -42,15 +49,12 @@ pub(super) struct Flight<'p> {
 
 impl<'p> Flight<'p> {
     /// Nothing on its way yet; all before `confirmed` is.
-    pub(super) fn new(
-        producer: &'p Producer,
-        metrics: &'p Metrics,
-        options: &Options,
-        confirmed: Lsn,
-    ) -> Self {
+    pub(super) fn new(parts: &'p RelayParts, metrics: &'p Metrics, confirmed: Lsn) -> Self {
+        let options = &parts.relay;
         Self {
-            producer,
-            inlet: producer.inlet(),
+            producer: &parts.producer,
+            inlet: parts.producer.inlet(),
+            dead_letters: parts.dead_letters.as_ref(),
             metrics,
             topics: metrics.topic_tally(),
             ledger: Ledger::new(confirmed),
@@ -60,6 +64,8 @@ impl<'p> Flight<'p> {
             heartbeat_sent: false,
             spare: Vec::new(),
             refusal: None,
+            refused: Vec::new(),
+            alone: false,
             outlets: Topics::default(),
             lull: Arc::default(),
             events: 0,
@@ -88,9 +94,46 @@ impl<'p> Flight<'p> {
         self.outlets.insert(topic, partitions, Instant::now());
     }
 
-    /// Asks for topics again whose answer is old.
+    /// Asks for topics again whose answer is old, and knows no more of refused records that are done with.
     pub(super) fn forget_old(&mut self, now: Instant) {
         self.outlets.forget_old(now);
+        if let Some(dead_letters) = self.dead_letters {
+            dead_letters.forget_before(self.frontier());
+        }
+    }
+
+    /// Hands over a record of the open transaction, in the way that is known to be the one for it.
+    ///
+    /// # Errors
+    /// When the producer refuses it, or there is no room for what is to be known.
+    pub(super) fn dispatch(
+        &mut self,
+        record: &ProducerRecord<'_>,
+        position: EventPosition,
+        now: SystemTime,
+    ) -> Result<Option<Need>, Error> {
+        match self.dead_letters {
+            Some(dead_letters) => dead_letters.dispatch(self, record, position, now),
+            None => self.send(record, position, now),
+        }
+    }
+
+    /// As [`Self::send`], once everything in flight has come back; and nothing follows before this has.
+    ///
+    /// # Errors
+    /// When the producer refuses it.
+    pub(super) fn send_alone(
+        &mut self,
+        record: &ProducerRecord<'_>,
+        position: EventPosition,
+        now: SystemTime,
+    ) -> Result<Option<Need>, Error> {
+        if self.window.records() > 0 {
+            return Ok(Some(Need::Lull(Arc::clone(&self.lull))));
+        }
+        let need = self.send(record, position, now)?;
+        self.alone = need.is_none();
+        Ok(need)
     }
 
     /// Hands a record of the open transaction to the producer, unless it needs its topic first.
@@ -149,6 +192,7 @@ impl<'p> Flight<'p> {
     fn hand_over(&mut self, record: ProducerRecord<'_>, ticket: Ticket) -> Result<(), Error> {
         if let Err(rejection) = self.inlet.send(&record, ticket, self.pace) {
             let fatal = kafka::Error::Fatal(rejection.reason.clone());
+            self.refuse(vec![rejection.clone()]);
             self.refusal = Some(rejection);
             return Err(fatal.into());
         }
@@ -183,11 +227,13 @@ impl<'p> Flight<'p> {
         }
         self.spare = std::mem::take(&mut reports.delivered);
         self.window.leave(reports.failed_records, reports.failed_bytes);
+        self.refuse(std::mem::take(&mut reports.refused));
         if self.refusal.as_ref().is_none_or(Rejection::is_consequence) {
             self.refusal = reports.rejection.take().or(self.refusal.take());
         }
         if self.window.records() == 0 {
             self.oldest_unacknowledged = None;
+            self.alone = false;
             self.outlets.lull();
             self.lull.notify_one();
         } else if self.ledger.frontier() > before {
@@ -209,7 +255,26 @@ impl<'p> Flight<'p> {
             return Some(Error::Heartbeat(Box::new(rejection)));
         }
         let commit_lsn = self.ledger.commit_lsn(rejection.ticket).unwrap_or_default();
-        Some(Error::Refused { commit_lsn, source: Box::new(rejection) })
+        let source = Box::new(rejection);
+        let known = self.dead_letters.is_some_and(|letters| letters.judge(&self.refused));
+        Some(match known {
+            true => Error::Condemned { commit_lsn, source },
+            false => Error::Refused { commit_lsn, source },
+        })
+    }
+
+    fn refuse(&mut self, rejections: Vec<Rejection>) {
+        if self.dead_letters.is_none() {
+            return;
+        }
+        let room = kafka::REFUSED_MAX.saturating_sub(self.refused.len());
+        let of_events = rejections
+            .into_iter()
+            .filter(|rejection| rejection.ticket != Ticket::NONE && !rejection.is_consequence());
+        for rejection in of_events.take(room) {
+            let commit_lsn = self.ledger.commit_lsn(rejection.ticket).unwrap_or_default();
+            self.refused.push(Refused { commit_lsn, rejection });
+        }
     }
 
     /// Whether what failed is a record that was acknowledged and is perhaps not in the log: others on their way are not
@@ -233,7 +298,7 @@ impl<'p> Flight<'p> {
         if self.producer.follows_load() {
             self.pace = self.pace.next(self.window.records(), behind);
         }
-        self.pace.allows_sending() && self.window.has_room() && !self.ledger.is_full()
+        self.pace.allows_sending() && !self.alone && self.window.has_room() && !self.ledger.is_full()
     }
 
     /// What is in flight.

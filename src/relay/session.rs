@@ -103,9 +103,11 @@ impl<'s, 'p> Session<'s, 'p> {
         let mut reading = Reading::On;
         loop {
             reading = self.reading(reading, stop);
+            // Reports first: they make room for messages that are in the buffer, for which nothing else would wake us.
+            self.collect()?;
             self.pump(reading).await?;
             self.beat(reading)?;
-            self.collect()?;
+            self.feedback.flushed(self.feed.flight.frontier());
             self.confirm().await?;
             if reading == Reading::Off && self.feed.flight.window().records() == 0 {
                 return Ok(());
@@ -246,7 +248,11 @@ impl<'s, 'p> Session<'s, 'p> {
                 return Ok(self.wait_if_needed(wish, || Waiting::Message { data, lsn }));
             }
             (Err(error), Waiting::Heartbeat) => return Err(error.into()),
-            (Err(error), Waiting::Message { .. }) => return self.feed.refuse(error),
+            (Err(error), Waiting::Message { data, lsn }) => {
+                self.feed.refuse(error)?;
+                let wish = self.feed.take(lsn, decode(&data, lsn)?)?;
+                return Ok(self.wait_if_needed(wish, || Waiting::Message { data, lsn }));
+            }
         }
         Ok(Wish::None)
     }
@@ -260,7 +266,6 @@ impl<'s, 'p> Session<'s, 'p> {
 
     fn collect(&mut self) -> Result<(), Error> {
         let reports = self.feed.flight.collect()?;
-        self.feedback.flushed(self.feed.flight.frontier());
         let now = Instant::now();
         match reports.trouble {
             Some(reason) => self.status.down(Component::Kafka, reason, now),

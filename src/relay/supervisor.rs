@@ -12,7 +12,7 @@ use super::memory::Memory;
 use super::offsets::Offsets;
 use super::session::Session;
 use super::watcher::{ServerLsn, SlotWatch, Told, watch_kafka};
-use super::{Error, Options, heartbeat};
+use super::{DeadLetters, Error, Options, heartbeat};
 use crate::error::{Class, Diagnose, chain};
 use crate::kafka::{self, Producer};
 use crate::outbox::{EventRouter, MessageOutbox};
@@ -55,6 +55,8 @@ pub struct RelayParts {
     pub messages: Option<MessageOutbox>,
     /// The producer.
     pub producer: Producer,
+    /// Where events go that cannot be sent.
+    pub dead_letters: Option<DeadLetters>,
     /// The schema registries of the converters that need one.
     pub registries: Registries,
 }
@@ -182,6 +184,11 @@ impl Relay {
                     self.wait_for_slot(holder, memory, deadline)?
                 }
                 Err(error) if error.class() != Class::Transient => return Err(error),
+                Err(error) if error.is_condemned() => {
+                    self.metrics.reconnect(Peer::Kafka);
+                    self.mend(&error).await?;
+                    continue;
+                }
                 Err(error) => {
                     let pause = memory.backoff.next(fastrand::f64());
                     if deadline.is_some_and(|deadline| Instant::now() + pause > deadline)
@@ -372,9 +379,14 @@ impl Relay {
 
     /// Decides whether a failed session is followed by another.
     async fn endure(&self, error: Error, memory: &mut Memory, stop: &CancellationToken) -> Result<(), Error> {
+        if error.is_condemned() && !stop.is_cancelled() {
+            self.metrics.reconnect(Peer::Kafka);
+            return self.mend(&error).await;
+        }
         let unwritten = error.is_unwritten();
-        let beyond_mending =
-            error.class() != Class::Transient || matches!(error, Error::Kafka(_)) && !unwritten;
+        let beyond_mending = error.class() != Class::Transient
+            || error.is_condemned()
+            || matches!(error, Error::Kafka(_)) && !unwritten;
         let in_vain = error.is_garbled() && memory.fruitless > GARBLED_RETRIES_MAX
             || unwritten && memory.fruitless > UNWRITTEN_RETRIES_MAX;
         // A stop does not wait for what is on its way, and a new producer must.
@@ -393,11 +405,15 @@ impl Relay {
 
     /// Tells what has failed. A producer that said what may not be so is replaced; nothing of it is on its way any more.
     async fn mend(&self, error: &Error) -> Result<(), Error> {
-        if !error.is_unwritten() {
+        if !error.wants_new_producer() {
             self.status.down(Component::Postgres, chain(error), Instant::now());
             return Ok(());
         }
-        tracing::warn!(error = chain(error), "a new producer sends it again, and what came behind it");
+        if error.is_condemned() {
+            tracing::info!("a new producer goes on from the slot after a record that Kafka refused");
+        } else {
+            tracing::warn!(error = chain(error), "a new producer sends it again, and what came behind it");
+        }
         let parts = Arc::clone(&self.parts);
         // Ending the old one waits for its threads.
         let renewed = tokio::task::spawn_blocking(move || parts.producer.renew()).await;

@@ -15,6 +15,8 @@ mod broker_faults;
 mod check;
 mod conformance;
 mod crashes;
+mod dead_letters;
+mod dead_letters_refused;
 mod demo;
 mod heartbeats;
 mod injection;

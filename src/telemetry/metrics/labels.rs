@@ -66,6 +66,52 @@ impl Peer {
     }
 }
 
+/// Why an event went to the dead-letter topic: `reason` of `relay_dead_letters_total`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DeathCause {
+    /// A column or a message cannot be read.
+    Reading,
+    /// It leads to no topic, no partition or no timestamp.
+    Routing,
+    /// A converter does not take it.
+    Conversion,
+    /// Kafka finds it too large.
+    TooLarge,
+    /// Kafka has no such topic.
+    NoTopic,
+    /// Kafka does not take it as it is: no such partition, a timestamp out of bounds, no key for a compacted topic.
+    Invalid,
+    /// An earlier event of its key went there.
+    Key,
+}
+
+impl DeathCause {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Reading,
+        Self::Routing,
+        Self::Conversion,
+        Self::TooLarge,
+        Self::NoTopic,
+        Self::Invalid,
+        Self::Key,
+    ];
+
+    /// The value of the label.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reading => "reading",
+            Self::Routing => "routing",
+            Self::Conversion => "conversion",
+            Self::TooLarge => "too_large",
+            Self::NoTopic => "no_topic",
+            Self::Invalid => "invalid",
+            Self::Key => "key",
+        }
+    }
+}
+
 /// `pg_replication_slots.wal_status`: whether the WAL that the slot needs is still there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WalStatus {

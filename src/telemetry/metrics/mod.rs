@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 
-pub use labels::{Change, Peer, SlotDanger, WalStatus};
+pub use labels::{Change, DeathCause, Peer, SlotDanger, WalStatus};
 pub use topics::{TOPIC_LABELS_MAX, TopicTally};
 
 use super::status::Snapshot;
@@ -94,6 +94,11 @@ impl Metrics {
     /// Counts a delivery that failed, by librdkafka's error code.
     pub fn publish_error(&self, code: &str) {
         self.series().publish_errors.get_or_create(&owned("code", code)).inc();
+    }
+
+    /// Counts an event that went to the dead-letter topic.
+    pub fn dead_letter(&self, cause: DeathCause) {
+        self.series().dead_letters.get_or_create(&fixed("reason", cause.name())).inc();
     }
 
     /// Counts a connection that was lost and made again.
@@ -186,6 +191,7 @@ mod tests {
             "relay_inflight_bytes_limit 0",
             "relay_reconnects_total{side=\"postgres\"} 0",
             "relay_slot_status{status=\"lost\"} 0",
+            "relay_dead_letters_total{reason=\"too_large\"} 0",
         ] {
             assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
         }
@@ -203,6 +209,7 @@ mod tests {
         metrics.skipped("tombstone", 4);
         metrics.event_error("missing_column");
         metrics.publish_error("MessageSizeTooLarge");
+        metrics.dead_letter(DeathCause::Key);
         metrics.reconnect(Peer::Kafka);
         metrics.commit_to_ack(Duration::from_micros(700));
         let page = metrics.encode().unwrap();
@@ -212,6 +219,7 @@ mod tests {
             "relay_events_skipped_total{reason=\"tombstone\"} 4",
             "relay_event_errors_total{kind=\"missing_column\"} 1",
             "relay_publish_errors_total{code=\"MessageSizeTooLarge\"} 1",
+            "relay_dead_letters_total{reason=\"key\"} 1",
             "relay_reconnects_total{side=\"kafka\"} 1",
             "relay_commit_to_ack_seconds_bucket{le=\"0.0005\"} 0",
             "relay_commit_to_ack_seconds_bucket{le=\"0.001\"} 1",

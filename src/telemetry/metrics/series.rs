@@ -9,7 +9,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use super::known::Known;
-use super::labels::{Change, Label, Peer, WalStatus, fixed};
+use super::labels::{Change, DeathCause, Label, Peer, WalStatus, fixed};
 use super::topics::PublishedByTopic;
 use super::{ConfigInfo, SlotReport};
 use crate::telemetry::status::{Progress, Snapshot};
@@ -32,6 +32,7 @@ pub(super) struct Series {
     pub(super) event_errors: Family<Label, Counter>,
     pub(super) published: PublishedByTopic,
     pub(super) publish_errors: Family<Label, Counter>,
+    pub(super) dead_letters: Family<Label, Counter>,
     pub(super) reconnects: Family<Label, Counter>,
     pub(super) commit_to_ack: Histogram,
     pub(super) slot_recoveries: Counter,
@@ -69,6 +70,7 @@ impl Series {
             event_errors: Family::default(),
             published: PublishedByTopic::default(),
             publish_errors: Family::default(),
+            dead_letters: Family::default(),
             reconnects: Family::default(),
             commit_to_ack: Histogram::new(LATENCY_BUCKETS_SECONDS),
             slot_recoveries: Counter::default(),
@@ -89,6 +91,9 @@ impl Series {
         // A rate needs a first sample, so what can be counted is there before it happens.
         Change::ALL.iter().for_each(|change| drop(series.changes.get_or_create(&fixed("op", change.name()))));
         Peer::ALL.iter().for_each(|peer| drop(series.reconnects.get_or_create(&fixed("side", peer.name()))));
+        DeathCause::ALL
+            .iter()
+            .for_each(|cause| drop(series.dead_letters.get_or_create(&fixed("reason", cause.name()))));
         series.show_wal_status(None);
         series
     }
@@ -139,6 +144,11 @@ impl Series {
             self.published.family.clone(),
         );
         registry.register("publish_errors", "Deliveries that failed", self.publish_errors.clone());
+        registry.register(
+            "dead_letters",
+            "Events handed to the producer for the dead-letter topic",
+            self.dead_letters.clone(),
+        );
     }
 
     fn register_servers(&self, registry: &mut Registry) {
