@@ -29,6 +29,15 @@ pub(crate) fn serve(answer: &str, tls: Option<SslAcceptor>) -> (u16, JoinHandle<
     (port, serving)
 }
 
+/// A server that gives one of these answers on each connection, in this order; it gives back what it was asked.
+#[cfg(feature = "demo")]
+pub(crate) fn serve_each(answers: Vec<Vec<u8>>) -> (u16, JoinHandle<Vec<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let one = move |answer: Vec<u8>| converse(listener.accept().unwrap().0, &answer);
+    (port, thread::spawn(move || answers.into_iter().map(one).collect()))
+}
+
 fn converse(mut stream: impl Read + Write, answer: &[u8]) -> String {
     let mut asked = String::new();
     let mut buffer = [0; 1024];
