@@ -152,7 +152,7 @@ fn topic_prefix(reader: &mut Reader<'_>) -> String {
 fn relay(reader: &mut Reader<'_>, topic_suffix: &str) -> crate::relay::Options {
     let retries: i64 = reader.integer("errors.max.retries", -1..=i64::from(i32::MAX), -1);
     crate::relay::Options {
-        inflight_records_max: reader.integer("outboxd.inflight.records.max", 1..=10_000_000, 4_000),
+        inflight_records_max: reader.integer("outboxd.inflight.records.max", 1..=10_000_000, 3_500),
         inflight_bytes_max: reader.integer("outboxd.inflight.bytes.max", 1..=1 << 40, 4 << 20),
         shutdown_timeout: reader.millis("outboxd.shutdown.timeout.ms", 0, Duration::from_secs(25)),
         startup_timeout: reader.patience("outboxd.startup.timeout.ms", Duration::from_secs(5)),

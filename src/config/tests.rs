@@ -52,7 +52,7 @@ fn a_complete_configuration_has_nothing_to_tell() {
     assert_eq!(config.postgres.slot.name.as_str(), "debezium");
     assert_eq!(config.postgres.slot.retry, None);
     assert_eq!(config.postgres.server.port, 5432);
-    assert_eq!(config.relay.inflight_records_max, 4_000);
+    assert_eq!(config.relay.inflight_records_max, 3_500);
     assert_eq!(config.relay.retries_max, None);
     assert_eq!(config.connector_name, "srv");
     assert!(config.extended_headers && config.relay.skipped.truncate && !config.relay.skipped.create);

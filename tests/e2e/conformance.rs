@@ -130,7 +130,15 @@ fn compare(case: &Case, exit: i32, records: &Vec<Expected>) -> Result<(), String
         return Err(format!("exit code {exit}, expected {expected_exit}"));
     }
     if let Some((expected, actual)) = case.records.iter().zip(records).find(|(a, b)| a != b) {
-        return Err(format!("expected {expected:?}\ngot      {actual:?}"));
+        let others = records.iter().filter(|record| !case.records.contains(record));
+        let missing = case.records.iter().filter(|record| !records.contains(record));
+        return Err(format!(
+            "expected {expected:?}\ngot      {actual:?}\n{} expected, {} came, {} of them others, {} missing",
+            case.records.len(),
+            records.len(),
+            others.count(),
+            missing.count()
+        ));
     }
     match case.records.len() == records.len() {
         true => Ok(()),
