@@ -22,6 +22,15 @@ pub struct Delivered {
     pub bytes: usize,
 }
 
+/// Where an acknowledgement says that a record is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReportPlace<'r> {
+    pub(crate) topic: &'r str,
+    pub(crate) partition: i32,
+    /// Below 0 when it does not say.
+    pub(crate) offset: i64,
+}
+
 /// A record that will never be acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("topic {topic:?}{}{}: {reason}", shown(", partition", self.partition.as_ref()), shown(", event id", self.event_id.as_ref()))]
@@ -62,12 +71,12 @@ impl Rejection {
         }
     }
 
-    fn doubted(ticket: Ticket, message: &BorrowedMessage<'_>, doubt: Doubt) -> Self {
+    fn doubted(ticket: Ticket, place: ReportPlace<'_>, event_id: Option<String>, doubt: Doubt) -> Self {
         Self {
             ticket,
-            topic: message.topic().to_owned(),
-            partition: Some(message.partition()),
-            event_id: event_id(message),
+            topic: place.topic.to_owned(),
+            partition: Some(place.partition),
+            event_id,
             cause: Cause::Doubt(doubt),
             reason: doubt.to_string(),
         }
@@ -220,7 +229,7 @@ impl Deliveries {
     }
 
     /// A new producer begins: what the last one left behind says nothing about it.
-    pub(super) fn begin_anew(&self) {
+    pub(crate) fn begin_anew(&self) {
         *self.lock() = State::default();
     }
 
@@ -234,12 +243,19 @@ impl Deliveries {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn acknowledged(&self, ticket: Ticket, message: &BorrowedMessage<'_>) {
-        let (mut state, bytes) = (self.lock(), weight(message));
-        let outcome = state.log_ends.advance(message.topic(), message.partition(), message.offset());
+    /// A record was acknowledged; `event_id` tells which one, if that is asked.
+    pub(crate) fn acknowledged(
+        &self,
+        ticket: Ticket,
+        place: ReportPlace<'_>,
+        bytes: usize,
+        event_id: impl FnOnce() -> Option<String>,
+    ) {
+        let mut state = self.lock();
+        let outcome = state.log_ends.advance(place.topic, place.partition, place.offset);
         if let Err(doubt) = outcome {
             drop(state);
-            self.rejected(Rejection::doubted(ticket, message, doubt), bytes);
+            self.rejected(Rejection::doubted(ticket, place, event_id(), doubt), bytes);
             return;
         }
         let is_news = state.reports.deliver(ticket, bytes);
@@ -249,7 +265,8 @@ impl Deliveries {
         }
     }
 
-    fn rejected(&self, rejection: Rejection, bytes: usize) {
+    /// A record will never be acknowledged.
+    pub(crate) fn rejected(&self, rejection: Rejection, bytes: usize) {
         let mut state = self.lock();
         let reports = &mut state.reports;
         reports.failed_records = reports.failed_records.saturating_add(1);
@@ -302,7 +319,11 @@ impl ProducerContext<NoCustomPartitioner> for Deliveries {
 
     fn delivery(&self, result: &DeliveryResult<'_>, ticket: usize) {
         match result {
-            Ok(message) => self.acknowledged(Ticket(ticket), message),
+            Ok(message) => {
+                let (topic, partition, offset) = (message.topic(), message.partition(), message.offset());
+                let place = ReportPlace { topic, partition, offset };
+                self.acknowledged(Ticket(ticket), place, weight(message), || event_id(message));
+            }
             Err((error, message)) => {
                 let mut rejection = Rejection::new(Ticket(ticket), message.topic(), error);
                 rejection.partition = Some(message.partition()).filter(|partition| *partition >= 0);

@@ -123,3 +123,17 @@ impl ReplicationStream {
         }
     }
 }
+
+/// For the simulation, which has a server without a socket.
+#[cfg(test)]
+impl ReplicationStream {
+    /// A stream that has just started and reads nothing on its own.
+    pub(crate) fn offline(message_bytes_max: usize) -> Self {
+        Self { connection: Connection::offline(message_bytes_max) }
+    }
+
+    /// What [`Self::fill`] would have read.
+    pub(crate) fn feed(&mut self, bytes: &[u8]) {
+        self.connection.feed(bytes);
+    }
+}

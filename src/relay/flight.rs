@@ -9,16 +9,15 @@ use super::topics::{Admission, Topics};
 use super::{Error, Options};
 use crate::ack::{Ledger, Ticket, Window};
 use crate::connect::record::ProducerRecord;
-use crate::kafka::{self, Delivered, Inlet, Pace, Producer, Rejection, Reports};
+use crate::kafka::{self, Delivered, Inlet, Outlet, Pace, Rejection, Reports};
 use crate::pgoutput::Begin;
 use crate::telemetry::{Metrics, TopicTally};
 use crate::transaction::EventPosition;
 use crate::wal::{Lsn, PgTimestamp, Xid};
 
 /// The records that are on their way, and what their delivery reports allow to be confirmed.
-pub(super) struct Flight<'p> {
-    producer: &'p Producer,
-    inlet: Inlet,
+pub(super) struct Flight<'p, O = Inlet> {
+    outlet: O,
     metrics: &'p Metrics,
     topics: TopicTally,
     ledger: Ledger,
@@ -40,17 +39,11 @@ pub(super) struct Flight<'p> {
     pub(super) oldest_unacknowledged: Option<Instant>,
 }
 
-impl<'p> Flight<'p> {
+impl<'p, O: Outlet> Flight<'p, O> {
     /// Nothing on its way yet; all before `confirmed` is.
-    pub(super) fn new(
-        producer: &'p Producer,
-        metrics: &'p Metrics,
-        options: &Options,
-        confirmed: Lsn,
-    ) -> Self {
+    pub(super) fn new(outlet: O, metrics: &'p Metrics, options: &Options, confirmed: Lsn) -> Self {
         Self {
-            producer,
-            inlet: producer.inlet(),
+            outlet,
             metrics,
             topics: metrics.topic_tally(),
             ledger: Ledger::new(confirmed),
@@ -147,7 +140,7 @@ impl<'p> Flight<'p> {
     }
 
     fn hand_over(&mut self, record: ProducerRecord<'_>, ticket: Ticket) -> Result<(), Error> {
-        if let Err(rejection) = self.inlet.send(&record, ticket, self.pace) {
+        if let Err(rejection) = self.outlet.send(&record, ticket, self.pace) {
             let fatal = kafka::Error::Fatal(rejection.reason.clone());
             self.refusal = Some(rejection);
             return Err(fatal.into());
@@ -176,7 +169,7 @@ impl<'p> Flight<'p> {
     /// # Errors
     /// When a report names a record that was never handed over.
     pub(super) fn absorb(&mut self) -> Result<Reports, Error> {
-        let mut reports = self.producer.deliveries().take(std::mem::take(&mut self.spare));
+        let mut reports = self.outlet.take(std::mem::take(&mut self.spare));
         let (now, before) = (unix_us(), self.ledger.frontier());
         for delivered in &reports.delivered {
             self.acknowledge(*delivered, now)?;
@@ -230,7 +223,7 @@ impl<'p> Flight<'p> {
 
     /// Whether a further record may be handed over; `behind` tells that the source has much more to give.
     pub(super) fn has_room(&mut self, behind: bool) -> bool {
-        if self.producer.follows_load() {
+        if self.outlet.follows_load() {
             self.pace = self.pace.next(self.window.records(), behind);
         }
         self.pace.allows_sending() && self.window.has_room() && !self.ledger.is_full()

@@ -1,6 +1,7 @@
 use super::backoff::Backoff;
 use super::feed::Feed;
-use super::link::{Link, Origin};
+use super::link::Origin;
+use crate::kafka::Outlet;
 use crate::source_offset::SourceOffset;
 use crate::wal::Lsn;
 
@@ -24,16 +25,20 @@ pub(super) struct Memory {
 impl Memory {
     /// What a session has to know of those before: how far they were acknowledged, and the stored offset. Positions of
     /// another history mean nothing.
-    pub(super) fn of(&mut self, link: &Link) -> (Lsn, Option<SourceOffset>) {
+    pub(super) fn of(
+        &mut self,
+        history: &Origin,
+        stored: Option<&SourceOffset>,
+    ) -> (Lsn, Option<SourceOffset>) {
         match &self.acknowledged {
-            None => self.offset.clone_from(&link.stored),
-            Some((origin, _)) if *origin != link.origin => self.offset = None,
+            None => self.offset = stored.cloned(),
+            Some((origin, _)) if origin != history => self.offset = None,
             Some((_, acknowledged)) => return (*acknowledged, self.offset.clone()),
         }
         (Lsn::ZERO, self.offset.clone())
     }
 
-    pub(super) fn remember(&mut self, origin: Origin, confirmed: Lsn, feed: &Feed<'_>) {
+    pub(super) fn remember(&mut self, origin: Origin, confirmed: Lsn, feed: &Feed<'_, impl Outlet>) {
         let frontier = feed.flight.frontier();
         self.acknowledged = Some((origin, frontier));
         if let Some(offset) = feed.offset() {

@@ -10,6 +10,7 @@ mod error;
 mod feed;
 mod flight;
 mod heartbeat;
+mod intake;
 mod link;
 mod memory;
 mod needs;

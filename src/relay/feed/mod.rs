@@ -9,10 +9,11 @@ use super::flight::Flight;
 use super::needs::{Met, Need};
 use super::supervisor::RelayParts;
 use super::tolerance::Tolerance;
-use super::{Error, SkippedOperations};
+use super::{Error, Options, SkippedOperations};
 use crate::connect::converter::ConvertError;
 use crate::connect::converter::avro::SchemaIds;
 use crate::error::{Diagnose as _, Exit};
+use crate::kafka::{Inlet, Outlet};
 use crate::outbox::{Encoder, InvalidOperation, MessageOutbox, OutboxTable, RouteContext, RouteError};
 use crate::pgoutput::{Begin, Commit, Message, Relation, Tuple, UnknownRelation};
 use crate::registry;
@@ -32,7 +33,7 @@ pub(super) enum Table {
 
 /// Rows and messages in, records out. One per session; it does no I/O but hand records to the producer, which never
 /// blocks.
-pub(super) struct Feed<'p> {
+pub(super) struct Feed<'p, O = Inlet> {
     metrics: &'p Metrics,
     messages: Option<&'p MessageOutbox>,
     tolerance: Tolerance,
@@ -55,7 +56,7 @@ pub(super) struct Feed<'p> {
     /// The open transaction is a message's own, and this is its end.
     lone: Option<Commit>,
     /// What was made of them.
-    pub(super) flight: Flight<'p>,
+    pub(super) flight: Flight<'p, O>,
 }
 
 /// What a message asks of the session.
@@ -81,11 +82,27 @@ impl<'p> Feed<'p> {
         acknowledged: Lsn,
         stored: Option<SourceOffset>,
     ) -> Self {
+        let flight = Flight::new(parts.producer.inlet(), metrics, &parts.relay, confirmed);
+        let messages = parts.messages.as_ref();
+        Self::with_flight(flight, metrics, messages, &parts.relay, acknowledged, stored)
+    }
+}
+
+impl<'p, O: Outlet> Feed<'p, O> {
+    /// As [`Self::new`], into this flight.
+    pub(super) fn with_flight(
+        flight: Flight<'p, O>,
+        metrics: &'p Metrics,
+        messages: Option<&'p MessageOutbox>,
+        options: &Options,
+        acknowledged: Lsn,
+        stored: Option<SourceOffset>,
+    ) -> Self {
         Self {
             metrics,
-            messages: parts.messages.as_ref(),
-            tolerance: Tolerance::new(&parts.relay),
-            skipped: parts.relay.skipped,
+            messages,
+            tolerance: Tolerance::new(options),
+            skipped: options.skipped,
             assembler: Assembler::default(),
             tables: HashMap::new(),
             behind: false,
@@ -96,7 +113,7 @@ impl<'p> Feed<'p> {
             stored,
             held: None,
             lone: None,
-            flight: Flight::new(&parts.producer, metrics, &parts.relay, confirmed),
+            flight,
         }
     }
 
