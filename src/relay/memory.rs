@@ -8,7 +8,7 @@ use crate::wal::Lsn;
 /// What this process remembers from one session to the next.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    /// The last session's history and how far it was acknowledged.
+    /// The last session's history and how far it is acknowledged.
     pub(super) acknowledged: Option<(Origin, Lsn)>,
     /// The newest offset of that history: ours, or the one that was stored when this process began.
     pub(super) offset: Option<SourceOffset>,
@@ -40,7 +40,10 @@ impl Memory {
 
     pub(super) fn remember(&mut self, origin: Origin, confirmed: Lsn, feed: &Feed<'_, impl Outlet>) {
         let frontier = feed.flight.frontier();
-        self.acknowledged = Some((origin, frontier));
+        // A session that broke before it was as far as the last one knows less than we did.
+        let known = self.acknowledged.take().filter(|(known, _)| *known == origin);
+        let acknowledged = known.map_or(frontier, |(_, lsn)| lsn.max(frontier));
+        self.acknowledged = Some((origin, acknowledged));
         if let Some(offset) = feed.offset() {
             (self.offset, self.offset_is_ours) = (Some(offset), true);
         }
