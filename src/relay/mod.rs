@@ -19,6 +19,8 @@ mod offsets;
 mod options;
 mod preflight;
 mod session;
+#[cfg(test)]
+mod simulation;
 mod snapshot;
 mod supervisor;
 mod tolerance;
