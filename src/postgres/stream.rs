@@ -104,7 +104,8 @@ impl ReplicationStream {
             BackendMessage::NoticeResponse(notice) if notice.message.contains(SKIPPED_PUBLICATION) => {
                 Err(Error::Precondition {
                     problem: format!("PostgreSQL streams without the publication: {}", notice.message),
-                    cure: "the rows written since are not in the stream; create the publication again, then send what \
+                    cure: "the rows written since are not in the stream, and never will be: create the publication again, move the \
+                           slot behind them with SELECT pg_replication_slot_advance('…', pg_current_wal_lsn()), then send what \
                            is missing from the table"
                         .to_owned(),
                 })

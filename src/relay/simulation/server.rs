@@ -102,7 +102,8 @@ impl Server {
         truth.confirmed(self.confirmed);
     }
 
-    /// The operator reads that the publication is missing, makes it again and sends from the table what the stream has not.
+    /// The operator reads that the publication is missing, makes it again, moves the slot behind the rows that the stream
+    /// has not, and sends them from the table.
     pub(super) fn mend_publication(&mut self, truth: &mut Truth) {
         truth.tell_unpublished();
         self.told = self.wal.pieces.len();
