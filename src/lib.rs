@@ -37,6 +37,8 @@ pub mod config;
 #[cfg(feature = "io")]
 pub mod http;
 #[cfg(feature = "io")]
+mod http_client;
+#[cfg(feature = "io")]
 pub mod kafka;
 #[cfg(feature = "io")]
 pub mod postgres;

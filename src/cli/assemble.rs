@@ -11,7 +11,7 @@ use crate::outbox::{
 };
 use crate::postgres::TableFilter;
 use crate::registry::{self, Registries, SetupError};
-use crate::relay::RelayParts;
+use crate::relay::{DeadLetters, RelayParts};
 use crate::telemetry::ConfigInfo;
 
 use super::args::ConfigArgs;
@@ -88,6 +88,7 @@ pub(super) fn assemble_sources(sources: &Sources) -> Result<Assembly, AssembleEr
     let router = router(&config)?;
     let messages = messages(&config, &router)?;
     check_heartbeat(&config, &router)?;
+    let dead_letters = dead_letters(&config)?;
     let registries = registries(&config, router.converters())?;
     let tables = TableFilter::new(&config.postgres.tables).map_err(|error| config.refuse(&error))?;
     let producer = Producer::new(&config.kafka)?;
@@ -108,6 +109,7 @@ pub(super) fn assemble_sources(sources: &Sources) -> Result<Assembly, AssembleEr
         router,
         messages,
         producer,
+        dead_letters,
         registries,
     };
     Ok(Assembly { parts, notices: config.notices, info })
@@ -153,6 +155,16 @@ fn check_heartbeat(config: &Config, router: &EventRouter) -> Result<(), Assemble
                 "key.converter or value.converter cannot write heartbeats, which are structs: {error}"
             );
             Err(config.option_error("heartbeat.interval.ms", &reason).into())
+        }
+    }
+}
+
+fn dead_letters(config: &Config) -> Result<Option<DeadLetters>, AssembleError> {
+    let Some(options) = &config.relay.dead_letters else { return Ok(None) };
+    match check_topic_name(&options.topic) {
+        Ok(()) => Ok(Some(DeadLetters::new(options.clone()))),
+        Err(reason) => {
+            Err(config.option_error("errors.deadletterqueue.topic.name", &reason.to_string()).into())
         }
     }
 }

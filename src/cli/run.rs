@@ -30,7 +30,9 @@ pub(super) fn run(args: &RunArgs) -> Exit {
     for notice in &assembly.notices {
         tracing::warn!("{notice}");
     }
-    let status = Status::new(Limits::default(), Instant::now());
+    let unacknowledged_age_max = assembly.parts.relay.guard.unacknowledged_max;
+    let limits = Limits { unacknowledged_age_max, ..Limits::default() };
+    let status = Status::new(limits, Instant::now());
     let exit = match line.show(status.clone(), assembly.route()).and_then(|()| runtime()) {
         Ok(runtime) => {
             let exit = runtime.block_on(relay(assembly, args.http, log.format, status));

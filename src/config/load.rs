@@ -9,7 +9,7 @@ use super::notice::{Notice, NoticeKind};
 use super::read::Reader;
 use super::router::Transforms;
 use super::settings::Settings;
-use super::{offset, postgres, producer, router};
+use super::{dead_letters, offset, postgres, producer, router};
 
 /// A configuration that can work, as far as it can be told without a server.
 #[derive(Debug, Clone)]
@@ -97,6 +97,7 @@ impl Parts {
         let topic_delimiter = reader.filled("topic.delimiter").unwrap_or(".").to_owned();
         let transforms = router::find(reader);
         let connector_name = connector_name(reader.settings, reader.dialect, &topic_prefix);
+        let dead_letters = dead_letters::options(reader, &connector_name);
         let offsets = offset::options(reader, &connector_name, &topic_prefix);
         let connect_timeout = reader.millis("outboxd.connect.timeout.ms", 1, Duration::from_secs(5));
         let postgres = postgres::options(reader, &transforms.router, connect_timeout);
@@ -108,6 +109,7 @@ impl Parts {
             kafka,
             relay: crate::relay::Options {
                 offsets,
+                dead_letters,
                 ..relay(reader, &[&topic_delimiter, &topic_prefix].map(String::as_str).concat())
             },
             topic_prefix,
@@ -156,10 +158,22 @@ fn relay(reader: &mut Reader<'_>, topic_suffix: &str) -> crate::relay::Options {
         startup_timeout: reader.patience("outboxd.startup.timeout.ms", Duration::from_secs(5)),
         retries_max: u32::try_from(retries).ok(),
         tolerate_rows: reader.choice("errors.tolerance", &[("none", false), ("all", true)], false),
+        dead_letters: None,
         unreadable_rows: unreadable_rows(reader),
         skipped: skipped_operations(reader),
         heartbeat: heartbeat(reader, topic_suffix),
+        guard: guard(reader),
         offsets: None,
+    }
+}
+
+fn guard(reader: &mut Reader<'_>) -> crate::relay::GuardOptions {
+    let bytes: u64 = reader.integer("outboxd.slot.warn.bytes", 0..=1 << 60, 10 << 30);
+    crate::relay::GuardOptions {
+        warn_bytes: (bytes > 0).then_some(bytes),
+        warn_percent: reader.integer("outboxd.slot.warn.percent", 1..=100, 50),
+        alarm_percent: reader.integer("outboxd.slot.alarm.percent", 1..=100, 80),
+        unacknowledged_max: reader.millis("outboxd.unacknowledged.age.max.ms", 1, Duration::from_secs(60)),
     }
 }
 

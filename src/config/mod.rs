@@ -15,6 +15,7 @@ mod columns;
 mod compatibility;
 mod converters;
 mod credentials;
+mod dead_letters;
 mod environment;
 mod error;
 mod file;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::postgres::{
     Autocreate, Options, PublicationOptions, PublishedOperations, ServerOptions, SlotName, SlotOptions,
-    SlotRetry, SnapshotMode, SnapshotOptions, SslMode, TableOptions, TlsOptions,
+    SlotRecovery, SlotRetry, SnapshotMode, SnapshotOptions, SslMode, TableOptions, TlsOptions,
 };
 
 use super::error::Problem;
@@ -68,9 +68,11 @@ fn tls(reader: &mut Reader<'_>) -> TlsOptions {
 fn slot(reader: &mut Reader<'_>) -> Result<SlotOptions, Problem> {
     let drop_on_stop = reader.boolean("slot.drop.on.stop", false);
     let failover = reader.boolean("slot.failover", false);
+    let recoveries = [("fail", SlotRecovery::Fail), ("snapshot", SlotRecovery::Snapshot)];
+    let recovery = reader.choice("slot.recovery", &recoveries, SlotRecovery::default());
     let retry = slot_retry(reader);
     let stream_params = stream_params(reader);
-    Ok(SlotOptions { name: slot_name(reader)?, drop_on_stop, failover, retry, stream_params })
+    Ok(SlotOptions { name: slot_name(reader)?, drop_on_stop, failover, recovery, retry, stream_params })
 }
 
 fn slot_name(reader: &Reader<'_>) -> Result<SlotName, Problem> {

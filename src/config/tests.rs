@@ -232,6 +232,19 @@ fn placeholders_are_secrets() {
 }
 
 #[test]
+fn a_dead_letter_topic_goes_with_tolerance() {
+    let topic = "errors.deadletterqueue.topic.name=dead";
+    let options = complete_and(&["errors.tolerance=all", topic]).unwrap().relay.dead_letters.unwrap();
+    let shown = (options.topic.as_str(), options.connector_name.as_str(), options.keys_max);
+    assert_eq!(shown, ("dead", "srv", 10_000));
+    assert!(!options.context_headers && !options.follow_key);
+    let without = complete_and(&[topic]).unwrap();
+    assert_eq!(without.relay.dead_letters, None);
+    assert!(notices(&without).concat().contains("errors.tolerance is not all"), "{:?}", notices(&without));
+    assert_eq!(complete_and(&["errors.tolerance=all"]).unwrap().relay.dead_letters, None);
+}
+
+#[test]
 fn every_mistake_is_told_at_once_with_its_cure() {
     let error =
         complete_and(&["slot.nam=a", "slot.name=B", "database.port=x", "errors.tolerance=some"]).unwrap_err();

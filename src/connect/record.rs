@@ -1,5 +1,24 @@
 //! What leaves the converters: bytes that go to Kafka as they are.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+/// The header that has the event's id.
+pub const ID_HEADER: &str = "id";
+
+/// By what a record is known again when its row is read another time. Not stable from one version of outboxd to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Fingerprint(u64);
+
+impl Fingerprint {
+    /// Of a record with this key, value and `id` header. Topic, partition and timestamp do not count.
+    #[must_use]
+    pub fn new(key: Option<&[u8]>, value: Option<&[u8]>, id: Option<&[u8]>) -> Self {
+        let mut hasher = DefaultHasher::new();
+        (key, value, id).hash(&mut hasher);
+        Self(hasher.finish())
+    }
+}
+
 /// One header of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header<'a> {
@@ -32,5 +51,17 @@ impl ProducerRecord<'_> {
     #[must_use]
     pub fn weight(&self) -> usize {
         self.key.map_or(0, <[u8]>::len).saturating_add(self.value.map_or(0, <[u8]>::len))
+    }
+
+    /// The event's id, from the `id` header.
+    #[must_use]
+    pub fn event_id(&self) -> Option<&[u8]> {
+        self.headers.iter().find(|header| header.name == ID_HEADER)?.value
+    }
+
+    /// By what it is known again.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::new(self.key, self.value, self.event_id())
     }
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
-use crate::telemetry::{Component, Condition, NotReady, Phase, Readiness, Snapshot};
+use crate::telemetry::{Component, Condition, NotReady, Phase, Readiness, SlotReport, Snapshot};
 
 /// A probe's answer: whether it is good, and its body.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,8 +69,23 @@ fn component_check(component: Component, state: &Snapshot, readiness: &Readiness
     if component == Component::Slot {
         data.insert("confirmed".to_owned(), state.progress.confirmed.to_string().into());
         data.insert("lagBytes".to_owned(), state.progress.lag_bytes().into());
+        if let Some(report) = &state.slot_report {
+            add_report(&mut data, report);
+        }
     }
     check(component.name(), up, data)
+}
+
+/// What the server said of the slot; without a limit there is no `safeWalBytes`.
+fn add_report(data: &mut Map<String, Value>, report: &SlotReport) {
+    data.insert("retainedBytes".to_owned(), report.retained_bytes.into());
+    if let Some(bytes) = report.safe_wal_bytes {
+        data.insert("safeWalBytes".to_owned(), bytes.into());
+    }
+    if let Some(status) = report.wal_status {
+        data.insert("walStatus".to_owned(), status.name().into());
+    }
+    data.insert("danger".to_owned(), report.danger.name().into());
 }
 
 /// Adds what speaks against one component, or against the relay itself. True when nothing does.
@@ -105,7 +120,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::telemetry::{Holder, Limits, Status};
+    use crate::telemetry::{Holder, Limits, SlotDanger, Status, WalStatus};
 
     fn streaming(now: Instant) -> Status {
         let status = Status::new(Limits::default(), now);
@@ -164,6 +179,29 @@ mod tests {
             "data": { "reason": "registry has been down for 0 s: refused" },
         });
         assert_eq!(body["checks"][4], expected);
+    }
+
+    #[test]
+    fn what_the_server_says_of_the_slot_is_shown_and_a_warning_leaves_it_ready() {
+        let now = Instant::now();
+        let status = streaming(now);
+        status.slot(SlotReport {
+            retained_bytes: 80,
+            safe_wal_bytes: Some(20),
+            wal_status: Some(WalStatus::Extended),
+            danger: SlotDanger::Alarm,
+        });
+        let Health { up, body } = ready(&status.snapshot(), now);
+        assert!(up);
+        let expected = json!({
+            "confirmed": "0/0",
+            "lagBytes": 0,
+            "retainedBytes": 80,
+            "safeWalBytes": 20,
+            "walStatus": "extended",
+            "danger": "alarm",
+        });
+        assert_eq!(body["checks"][2]["data"], expected);
     }
 
     #[test]

@@ -10,6 +10,10 @@ use tokio::sync::Notify;
 
 use super::log_ends::{Doubt, LogEnds};
 use crate::ack::Ticket;
+use crate::connect::record::{Fingerprint, ID_HEADER, ProducerRecord};
+
+/// How many refused records are told one by one: when a topic is gone, everything on its way there is refused.
+pub const REFUSED_MAX: usize = 10_000;
 
 /// Records of one transaction that the broker has acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +25,9 @@ pub struct Delivered {
     /// Their weight in the window.
     pub bytes: usize,
 }
+
+/// The event's id, and by what the record is known again.
+type RecordName = (Option<String>, Fingerprint);
 
 /// Where an acknowledgement says that a record is.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +50,8 @@ pub struct Rejection {
     pub partition: Option<i32>,
     /// The event's id, from the record's `id` header.
     pub event_id: Option<String>,
+    /// By what the record is known again.
+    pub fingerprint: Fingerprint,
     /// What stands against it.
     pub cause: Cause,
     /// The same in words: librdkafka's, or those of the doubt.
@@ -59,24 +68,40 @@ pub enum Cause {
 }
 
 impl Rejection {
-    pub(super) fn new(ticket: Ticket, topic: &str, error: &KafkaError) -> Self {
-        let code = error.rdkafka_error_code();
+    /// Of a record that the producer does not take.
+    pub(super) fn new(ticket: Ticket, record: &ProducerRecord<'_>, error: &KafkaError) -> Self {
+        let (cause, reason) = told(error);
         Self {
             ticket,
-            topic: topic.to_owned(),
-            partition: None,
-            event_id: None,
-            cause: Cause::Code(code.unwrap_or(RDKafkaErrorCode::Unknown)),
-            reason: code.map_or_else(|| error.to_string(), |code| code.to_string()),
+            topic: record.topic.to_owned(),
+            partition: record.partition,
+            event_id: record.event_id().map(|id| String::from_utf8_lossy(id).into_owned()),
+            fingerprint: record.fingerprint(),
+            cause,
+            reason,
         }
     }
 
-    fn doubted(ticket: Ticket, place: ReportPlace<'_>, event_id: Option<String>, doubt: Doubt) -> Self {
+    fn reported(ticket: Ticket, message: &BorrowedMessage<'_>, error: &KafkaError) -> Self {
+        let (cause, reason) = told(error);
+        let partition = Some(message.partition()).filter(|partition| *partition >= 0);
+        let (topic, offset) = (message.topic(), message.offset());
+        let place = ReportPlace { topic, partition: message.partition(), offset };
+        Self { partition, cause, reason, ..Self::doubted(ticket, place, named(message), Doubt::NoOffset) }
+    }
+
+    fn doubted(
+        ticket: Ticket,
+        place: ReportPlace<'_>,
+        (event_id, fingerprint): RecordName,
+        doubt: Doubt,
+    ) -> Self {
         Self {
             ticket,
             topic: place.topic.to_owned(),
             partition: Some(place.partition),
             event_id,
+            fingerprint,
             cause: Cause::Doubt(doubt),
             reason: doubt.to_string(),
         }
@@ -107,6 +132,7 @@ impl Rejection {
                     | Code::GaplessGuarantee
                     | Code::PurgeQueue
                     | Code::PurgeInflight
+                    | Code::InvalidDifferentRecord
                     | Code::OutOfOrderSequenceNumber
             )
         )
@@ -158,6 +184,8 @@ pub struct Reports {
     pub failed_bytes: usize,
     /// The first refusal, if there was one.
     pub rejection: Option<Rejection>,
+    /// Every record that was refused for its own sake, up to a limit.
+    pub refused: Vec<Rejection>,
     /// The producer's fatal error, if there was one.
     pub fatal: Option<String>,
     /// The last connection trouble, if no broker has answered since.
@@ -217,6 +245,7 @@ impl Deliveries {
             failed_records: mem::take(&mut reports.failed_records),
             failed_bytes: mem::take(&mut reports.failed_bytes),
             rejection: reports.rejection.take(),
+            refused: mem::take(&mut reports.refused),
             fatal: reports.fatal.take(),
             trouble: reports.trouble.clone(),
         }
@@ -243,19 +272,19 @@ impl Deliveries {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A record was acknowledged; `event_id` tells which one, if that is asked.
+    /// A record was acknowledged; `name` tells which one, if that is asked.
     pub(crate) fn acknowledged(
         &self,
         ticket: Ticket,
         place: ReportPlace<'_>,
         bytes: usize,
-        event_id: impl FnOnce() -> Option<String>,
+        name: impl FnOnce() -> RecordName,
     ) {
         let mut state = self.lock();
         let outcome = state.log_ends.advance(place.topic, place.partition, place.offset);
         if let Err(doubt) = outcome {
             drop(state);
-            self.rejected(Rejection::doubted(ticket, place, event_id(), doubt), bytes);
+            self.rejected(Rejection::doubted(ticket, place, name(), doubt), bytes);
             return;
         }
         let is_news = state.reports.deliver(ticket, bytes);
@@ -271,6 +300,9 @@ impl Deliveries {
         let reports = &mut state.reports;
         reports.failed_records = reports.failed_records.saturating_add(1);
         reports.failed_bytes = reports.failed_bytes.saturating_add(bytes);
+        if !rejection.is_consequence() && !rejection.is_doubtful() && reports.refused.len() < REFUSED_MAX {
+            reports.refused.push(rejection.clone());
+        }
         // The first that is no mere consequence says why: what was behind it fails because of it.
         if reports
             .rejection
@@ -322,13 +354,10 @@ impl ProducerContext<NoCustomPartitioner> for Deliveries {
             Ok(message) => {
                 let (topic, partition, offset) = (message.topic(), message.partition(), message.offset());
                 let place = ReportPlace { topic, partition, offset };
-                self.acknowledged(Ticket(ticket), place, weight(message), || event_id(message));
+                self.acknowledged(Ticket(ticket), place, weight(message), || named(message));
             }
             Err((error, message)) => {
-                let mut rejection = Rejection::new(Ticket(ticket), message.topic(), error);
-                rejection.partition = Some(message.partition()).filter(|partition| *partition >= 0);
-                rejection.event_id = event_id(message);
-                self.rejected(rejection, weight(message));
+                self.rejected(Rejection::reported(Ticket(ticket), message, error), weight(message));
             }
         }
     }
@@ -338,10 +367,20 @@ fn shown(label: &str, value: Option<&impl std::fmt::Display>) -> String {
     value.map_or_else(String::new, |value| format!("{label} {value}"))
 }
 
-fn event_id(message: &BorrowedMessage<'_>) -> Option<String> {
-    let headers = message.headers()?;
-    let id = headers.iter().find(|header| header.key == "id")?.value?;
-    Some(String::from_utf8_lossy(id).into_owned())
+fn told(error: &KafkaError) -> (Cause, String) {
+    let code = error.rdkafka_error_code();
+    let reason = code.map_or_else(|| error.to_string(), |code| code.to_string());
+    (Cause::Code(code.unwrap_or(RDKafkaErrorCode::Unknown)), reason)
+}
+
+fn named(message: &BorrowedMessage<'_>) -> RecordName {
+    let id = event_id(message);
+    let fingerprint = Fingerprint::new(message.key(), message.payload(), id);
+    (id.map(|id| String::from_utf8_lossy(id).into_owned()), fingerprint)
+}
+
+fn event_id<'m>(message: &'m BorrowedMessage<'_>) -> Option<&'m [u8]> {
+    message.headers()?.iter().find(|header| header.key == ID_HEADER)?.value
 }
 
 /// The same as [`crate::connect::record::ProducerRecord::weight`] of the record that was sent.

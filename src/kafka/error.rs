@@ -97,9 +97,18 @@ fn unreachable_cure(reason: &str) -> &'static str {
     let says = |word: &str| reason.to_ascii_lowercase().contains(word);
     if says("sasl") || says("authentication") {
         "check producer.security.protocol, producer.sasl.mechanism and producer.sasl.jaas.config"
+    } else if says(" alert ") {
+        "the broker refuses our certificate, or wants one: check producer.ssl.keystore.location (a PEM file with the key and the \
+         certificate) and that the broker trusts who signed it"
+    } else if says("certificate verify failed") {
+        // The client library does not say which of the two it is.
+        "producer.ssl.truststore.location (a PEM file) must hold the authority that signed the broker's certificate, and the \
+         certificate must name the host that bootstrap.servers and the brokers' advertised.listeners say (an empty \
+         producer.ssl.endpoint.identification.algorithm does without the latter)"
     } else if says("ssl") || says("certificate") {
         "check producer.security.protocol and producer.ssl.truststore.location (a PEM file)"
     } else {
-        "check bootstrap.servers, that the brokers run, and that their advertised.listeners can be reached from here"
+        "check bootstrap.servers, that the brokers run, and that their advertised.listeners can be reached from here; if they \
+         want TLS or a login, set producer.security.protocol"
     }
 }

@@ -3,6 +3,7 @@
 mod admin;
 mod delivery;
 mod error;
+mod fault;
 mod log_ends;
 mod offset_topic;
 mod options;
@@ -15,8 +16,9 @@ mod topic_probe;
 pub use admin::{Admin, Broker, Settings, Topic};
 #[cfg(test)]
 pub(crate) use delivery::ReportPlace;
-pub use delivery::{Cause, Delivered, Deliveries, Rejection, Reports};
+pub use delivery::{Cause, Delivered, Deliveries, REFUSED_MAX, Rejection, Reports};
 pub use error::Error;
+pub use fault::Fault;
 pub use log_ends::Doubt;
 pub use offset_topic::{OffsetTopic, StoredValue};
 pub use options::Options;

@@ -165,7 +165,7 @@ impl Inlet {
             (Pace::Bulk, Some(bulk)) => bulk,
             _ => &self.clients.prompt,
         };
-        producer.send(message).map_err(|(error, _)| Rejection::new(ticket, record.topic, &error))
+        producer.send(message).map_err(|(error, _)| Rejection::new(ticket, record, &error))
     }
 
     pub(super) const fn deliveries(&self) -> &Deliveries {

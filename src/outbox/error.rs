@@ -139,6 +139,15 @@ impl RouteError {
         matches!(self, Self::Column { .. } | Self::ShortRow { .. })
     }
 
+    /// The option that names the converter, when it is the converter that refuses a value.
+    #[must_use]
+    pub const fn converter(&self) -> Option<&'static str> {
+        match self {
+            Self::Convert { option, .. } => Some(option),
+            _ => None,
+        }
+    }
+
     fn table_and_column(&self) -> (&str, &str) {
         match self {
             Self::NullRoute { table, column }
@@ -183,7 +192,8 @@ impl Diagnose for RouteError {
     }
 }
 
-const TOLERATE: &str = "errors.tolerance=all passes over such rows, and counts and logs them";
+const TOLERATE: &str = "errors.tolerance=all passes over such rows, and counts and logs them; with \
+                        errors.deadletterqueue.topic.name they go there";
 
 impl Diagnose for BindError {
     fn class(&self) -> Class {

@@ -127,14 +127,14 @@ impl OutboxTable {
     }
 
     /// Every column that an event is made of.
-    fn columns(&self) -> impl Iterator<Item = &BoundColumn> {
+    pub(super) fn columns(&self) -> impl Iterator<Item = &BoundColumn> {
         let further = self.envelope.iter().flat_map(|envelope| &envelope.columns);
         let named = self.headers.iter().chain(further).map(|named| &named.column);
         let optional = [&self.version, &self.partition].into_iter().flatten();
         [&self.id, &self.key, &self.payload, &self.route].into_iter().chain(optional).chain(named)
     }
 
-    fn route_value<'a>(&'a self, row: Row<'_, 'a>) -> Result<Cow<'a, str>, RouteError> {
+    pub(super) fn route_value<'a>(&'a self, row: Row<'_, 'a>) -> Result<Cow<'a, str>, RouteError> {
         let value = self.route.codec.decode_without_default(self.raw(&self.route, row)?);
         match value.map_err(|error| self.unreadable(&self.route, error))? {
             Value::Str(text) => Ok(text),
@@ -143,7 +143,7 @@ impl OutboxTable {
     }
 
     /// The context, the id, the additional headers.
-    fn headers<'a>(
+    pub(super) fn headers<'a>(
         &'a self,
         row: Row<'_, 'a>,
         into: &mut Destination<'_>,
@@ -164,7 +164,11 @@ impl OutboxTable {
         Ok(headers)
     }
 
-    fn key<'a>(&'a self, row: Row<'_, 'a>, into: &mut Destination<'_>) -> Result<Encoded<'a>, RouteError> {
+    pub(super) fn key<'a>(
+        &'a self,
+        row: Row<'_, 'a>,
+        into: &mut Destination<'_>,
+    ) -> Result<Encoded<'a>, RouteError> {
         let value = self.decode(&self.key, row)?;
         let converted = self.router.converters.key.convert(Some(self.key.codec.schema()), &value, into);
         converted.map_err(|error| self.inconvertible(&self.key, "key.converter", error))

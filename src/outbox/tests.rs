@@ -177,6 +177,34 @@ fn a_row_that_is_too_short_is_refused() {
     assert!(matches!(error, RouteError::ShortRow { .. }));
 }
 
+#[test]
+fn what_is_kept_of_a_refused_row_is_what_its_event_would_show() {
+    let mut case = config(&[("table.fields.additional.placement", "type:header")]);
+    case.insert("columns".to_owned(), serde_json::json!({ "password": "text" }));
+    case.insert("row".to_owned(), serde_json::json!({ "password": "hunter2", "aggregatetype": null }));
+    let columns = columns(&case);
+    let table = router(&case).bind(&relation(&columns), &columns).unwrap();
+    let values = row(&case, &columns);
+    let kept = table.salvage(&tuple(&values), &mut Encoder::default());
+    assert_eq!((kept.topic.as_deref(), kept.key.as_deref()), (None, Some(b"o-1".as_slice())));
+    let value: Json = serde_json::from_slice(&kept.value).unwrap();
+    let [id, _, key, kind, payload] = ROW.map(|(_, value)| value);
+    let expected = serde_json::json!(
+        { "id": id, "aggregateid": key, "payload": payload, "aggregatetype": null, "type": kind }
+    );
+    assert_eq!(value, expected);
+    let names: Vec<_> = kept.headers().iter().map(|header| (header.name, header.value)).collect();
+    assert_eq!(names, [("id", Some(id.as_bytes())), ("type", Some(kind.as_bytes()))]);
+
+    // What is not UTF-8 can be had back; the key is then the column's own form.
+    let mut raw: Vec<_> = tuple(&values).columns().to_vec();
+    raw[2] = ColumnValue::Text(b"caf\xe9");
+    let kept = table.salvage(&raw.into_iter().collect(), &mut Encoder::default());
+    let value: Json = serde_json::from_slice(&kept.value).unwrap();
+    assert_eq!(value["aggregateid"], serde_json::json!({ "hex": "636166e9" }));
+    assert_eq!(kept.key.as_deref(), Some(br#"{"hex":"636166e9"}"#.as_slice()));
+}
+
 proptest! {
     #[test]
     fn any_row_is_routed_or_refused(values: Vec<Option<Vec<u8>>>, expand: bool) {
@@ -190,7 +218,9 @@ proptest! {
         let column = |value| Option::map_or(value, ColumnValue::Null, ColumnValue::Text);
         let tuple: Tuple<'_> = values.iter().map(Option::as_deref).map(column).collect();
         let mut encoder = Encoder::default();
-        let _result = table.route(&tuple, NOW, &mut encoder);
+        drop(table.route(&tuple, NOW, &mut encoder));
+        let kept = table.salvage(&tuple, &mut encoder);
+        prop_assert!(serde_json::from_slice::<Json>(&kept.value).unwrap().is_object());
     }
 
     #[test]

@@ -86,6 +86,10 @@ pub struct SlotFacts {
     pub retained_bytes: i64,
     /// The end of the WAL now.
     pub server_lsn: Lsn,
+    /// `invalidation_reason` (PostgreSQL 17): why the slot is of no use any more.
+    pub invalidation_reason: Option<String>,
+    /// `inactive_since` (PostgreSQL 17): since when nobody reads it.
+    pub inactive_since: Option<String>,
 }
 
 const SERVER: &str = "
@@ -118,11 +122,17 @@ from pg_publication p where p.pubname = $1";
 const SLOT: &str = "
 select s.plugin::text, s.database::text, s.active_pid, a.application_name, host(a.client_addr),
        s.confirmed_flush_lsn::text, s.restart_lsn::text, s.wal_status, s.safe_wal_size,
-       coalesce(pg_wal_lsn_diff(l.lsn, s.restart_lsn), 0)::bigint, l.lsn::text
+       coalesce(pg_wal_lsn_diff(l.lsn, s.restart_lsn), 0)::bigint, l.lsn::text,
+       -- Columns that older servers have not got.
+       to_jsonb(s)->>'invalidation_reason', to_jsonb(s)->>'inactive_since'
 from pg_replication_slots s
      cross join (select case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_lsn() end as lsn) l
      left join pg_stat_activity a on a.pid = s.active_pid
 where s.slot_name = $1";
+
+const SNAPSHOT_TAKER: &str = "
+select s.active_pid from pg_replication_slots s join pg_stat_activity a on a.pid = s.active_pid
+where s.temporary and s.database = current_database() and a.application_name = $1";
 
 impl Sql {
     /// The server's settings.
@@ -214,7 +224,19 @@ impl Sql {
             safe_wal_bytes: row.try_get(8).map_err(get)?,
             retained_bytes: row.try_get(9).map_err(get)?,
             server_lsn: lsn(10)?.unwrap_or_default(),
+            invalidation_reason: row.try_get(11).map_err(get)?,
+            inactive_since: row.try_get(12).map_err(get)?,
         }))
+    }
+
+    /// The walsender of another session of this `application_name` that is taking a snapshot for a slot to be.
+    ///
+    /// # Errors
+    /// When the query fails.
+    pub async fn snapshot_taker(&self, application: &str) -> Result<Option<i32>, Error> {
+        const DOING: &str = "looking for another snapshot";
+        let rows = self.query(DOING, SNAPSHOT_TAKER, &[&application]).await?;
+        rows.first().map(|row| row.try_get(0).map_err(|error| Error::sql(DOING, error))).transpose()
     }
 }
 

@@ -65,6 +65,14 @@ impl ServerOptions {
     }
 }
 
+impl Options {
+    /// Whether a slot that is lost is made anew, with a snapshot.
+    #[must_use]
+    pub fn recovers(&self) -> bool {
+        self.slot.recovery == SlotRecovery::Snapshot || self.snapshot.mode == SnapshotMode::WhenNeeded
+    }
+}
+
 /// `database.sslmode`, with libpq's meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SslMode {
@@ -132,10 +140,22 @@ pub struct SlotOptions {
     pub drop_on_stop: bool,
     /// `slot.failover` (false).
     pub failover: bool,
+    /// `slot.recovery` (fail): what becomes of a slot that is lost.
+    pub recovery: SlotRecovery,
     /// `slot.max.retries` and `slot.retry.delay.ms`, when said: how often a slot held by another program is tried again.
     pub retry: Option<SlotRetry>,
     /// `slot.stream.params`: more options for pgoutput.
     pub stream_params: Vec<(String, String)>,
+}
+
+/// `slot.recovery`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SlotRecovery {
+    /// The relay ends.
+    #[default]
+    Fail,
+    /// It is made anew, and all rows that are still in the tables are sent.
+    Snapshot,
 }
 
 /// How often, and how far apart, an occupied slot is tried again.

@@ -71,8 +71,8 @@ impl SlotOptions {
                 return Err(Error::Precondition { problem, cure: another });
             }
         }
-        if slot.wal_status.as_deref() == Some("lost") {
-            return Err(self.lost("the server removed WAL that it still needed (wal_status = lost)"));
+        if let Some(reason) = slot.invalidation() {
+            return Err(self.lost(&reason));
         }
         if let Some(pid) = slot.active_pid {
             return Err(Error::SlotActive(slot.holder(name, pid)));
@@ -201,23 +201,53 @@ impl SlotOptions {
         }
     }
 
+    /// The error for a slot that stands beyond `acknowledged`, which was as far as this process ever confirmed.
+    #[must_use]
+    pub fn moved_ahead(&self, confirmed: Lsn, acknowledged: Lsn) -> Error {
+        self.lost(&format!(
+            "somebody has moved it ahead, from {acknowledged} to {confirmed} ({} bytes), with pg_replication_slot_advance or by \
+             reading from it: what was written in between would not be sent",
+            confirmed.bytes_since(acknowledged)
+        ))
+    }
+
     /// The error for a slot that was there earlier in this process and is not any more.
     #[must_use]
     pub fn vanished(&self) -> Error {
         self.lost("it was dropped while outboxd used it; a new one would begin behind a gap")
     }
 
-    fn lost(&self, reason: &str) -> Error {
+    /// The error for a slot that is of no use any more.
+    #[must_use]
+    pub fn lost(&self, reason: &str) -> Error {
         let slot = self.name.to_string();
         let cure = format!(
-            "what was written since is not in the stream any more. Drop the slot and start anew, then send what is \
-             missing from the table: SELECT pg_drop_replication_slot('{slot}');"
+            "what was written since is not in the stream any more. To send all rows that are still in the table (those that \
+             were sent come again) and go on from there: start with -X slot.recovery=snapshot. To do without them: SELECT \
+             pg_drop_replication_slot('{slot}'); and start with -X snapshot.mode=no_data"
         );
         Error::SlotLost { slot, reason: reason.to_owned(), cure }
     }
 }
 
 impl SlotFacts {
+    /// Why the slot is of no use any more; `None` while it is.
+    #[must_use]
+    pub fn invalidation(&self) -> Option<String> {
+        match self.invalidation_reason.as_deref() {
+            None if self.wal_status.as_deref() != Some("lost") => None,
+            None | Some("wal_removed") => Some(
+                "the server removed WAL that it still needed (wal_status = lost); max_slot_wal_keep_size limits how much a \
+                 slot may hold back"
+                    .to_owned(),
+            ),
+            Some("idle_timeout") => Some(
+                "nobody read it for idle_replication_slot_timeout (invalidation_reason = idle_timeout)".to_owned(),
+            ),
+            Some(other) => Some(format!("the server has invalidated it (invalidation_reason = {other})")),
+        }
+    }
+
     fn holder(&self, slot: &str, pid: i32) -> SlotHolder {
         SlotHolder {
             slot: slot.to_owned(),

@@ -1,19 +1,15 @@
 use std::fmt;
 use std::io;
-use std::time::Duration;
 
 use tokio::time::timeout;
 
 use super::error::Error;
-use super::http;
+use super::http::{self, ANSWER_TIMEOUT};
 use super::options::Options;
 use super::protocol::{Answer, Request};
 use super::tls::Tls;
 use crate::connect::converter::avro::{Registration, SchemaId};
 use crate::error::{Class, Diagnose as _};
-
-/// How long one address may take for its answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A schema registry that can be asked.
 pub struct Client {

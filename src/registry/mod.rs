@@ -6,7 +6,6 @@
 //!                             └────── client: one address after the other ──────┘
 //! ```
 
-mod address;
 mod client;
 mod error;
 mod form;
@@ -18,8 +17,9 @@ mod registries;
 mod tests;
 mod tls;
 
-pub use address::{Address, Credentials};
 pub use client::Client;
 pub use error::Error;
 pub use options::{Lookup, Options, TlsOptions};
 pub use registries::{Registries, SetupError};
+
+pub use crate::http_client::{Address, Credentials};

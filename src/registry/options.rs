@@ -1,9 +1,9 @@
 use std::path::PathBuf;
 
-use super::address::{Address, Credentials};
 use crate::connect::OptionError;
 use crate::connect::converter::avro::{AvroConverter, Flavor};
 use crate::connect::option::boolean;
+use crate::http_client::{Address, Credentials};
 use crate::secret::Secret;
 
 /// How the registry is reached, and how it is asked.

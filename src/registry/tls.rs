@@ -1,7 +1,6 @@
 use std::{fs, io};
 
-use openssl::ssl::{ConnectConfiguration, SslConnector, SslMethod};
-use openssl::x509::X509;
+use openssl::ssl::{ConnectConfiguration, SslConnector};
 
 use super::error::Error;
 use super::options::TlsOptions;
@@ -30,20 +29,7 @@ impl Tls {
 }
 
 fn connector(options: &TlsOptions) -> io::Result<SslConnector> {
-    let mut builder = SslConnector::builder(SslMethod::tls())?;
     let named = options.truststore.as_deref().map(fs::read).transpose()?;
     let pem = named.or_else(|| options.certificates.clone().map(String::into_bytes));
-    match pem {
-        Some(pem) => {
-            for certificate in X509::stack_from_pem(&pem)? {
-                builder.cert_store_mut().add_cert(certificate)?;
-            }
-        }
-        None => {
-            if let Some(system) = openssl_probe::probe().cert_file {
-                builder.set_ca_file(system)?;
-            }
-        }
-    }
-    Ok(builder.build())
+    crate::http_client::connector(pem.as_deref())
 }

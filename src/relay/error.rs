@@ -57,6 +57,25 @@ pub enum Error {
         #[source]
         source: Box<kafka::Rejection>,
     },
+    /// Kafka refused a row's record, and another session sends it to the dead-letter topic.
+    #[error(
+        "a row of the transaction that committed at {commit_lsn} was refused by Kafka: it goes to the dead-letter topic"
+    )]
+    Condemned {
+        /// Which transaction.
+        commit_lsn: Lsn,
+        /// Why.
+        #[source]
+        source: Box<kafka::Rejection>,
+    },
+    /// No further key can be held back behind a dead letter.
+    #[error("event {} of the transaction that committed at {} is a dead letter, and so are those of {max} other keys: there is no room for its key", .position.ordinal, .position.commit_lsn)]
+    HeldKeysFull {
+        /// Which event.
+        position: EventPosition,
+        /// `outboxd.deadletterqueue.keys.max`
+        max: usize,
+    },
     /// Kafka refused a heartbeat.
     #[error("a heartbeat was refused by Kafka")]
     Heartbeat(#[source] Box<kafka::Rejection>),
@@ -139,6 +158,12 @@ pub enum Error {
         /// `slot.name`.
         slot: String,
     },
+    /// The server that answers is not the one that this process has streamed from.
+    #[error("this is not the server that outboxd has streamed from: {difference}")]
+    OtherHistory {
+        /// What differs.
+        difference: String,
+    },
     /// A stop did not drain in time.
     #[error("{records} records were not acknowledged within {} s of the stop; they will be sent again", .within.as_secs())]
     Undrained {
@@ -153,6 +178,21 @@ impl Error {
     /// Whether Kafka acknowledged a record that it may not have written.
     pub(super) const fn is_unwritten(&self) -> bool {
         matches!(self, Self::Kafka(kafka::Error::Unwritten(_)))
+    }
+
+    /// Whether there is no slot to go on from, though there was one.
+    pub(super) const fn is_lost_slot(&self) -> bool {
+        matches!(self, Self::Postgres(postgres::Error::SlotLost { .. }) | Self::OffsetWithoutSlot { .. })
+    }
+
+    /// Whether Kafka refused a record that the next session sends to the dead-letter topic.
+    pub(super) const fn is_condemned(&self) -> bool {
+        matches!(self, Self::Condemned { .. })
+    }
+
+    /// Whether the producer can go on only as a new one.
+    pub(super) const fn wants_new_producer(&self) -> bool {
+        self.is_unwritten() || self.is_condemned()
     }
 
     /// Whether the stream could not be understood.
@@ -178,6 +218,7 @@ impl Diagnose for Error {
             Self::Row { .. }
             | Self::Message { .. }
             | Self::Refused { .. }
+            | Self::HeldKeysFull { .. }
             | Self::Heartbeat(_)
             | Self::Updated { .. }
             | Self::Undrained { .. }
@@ -185,7 +226,9 @@ impl Diagnose for Error {
             | Self::NoOffsetMap { .. }
             | Self::NoOffset { .. }
             | Self::OffsetAhead { .. }
-            | Self::OffsetWithoutSlot { .. } => Class::Definite,
+            | Self::OffsetWithoutSlot { .. }
+            | Self::OtherHistory { .. } => Class::Definite,
+            Self::Condemned { .. } => Class::Transient,
             // A fresh connection tells whether the fault was on the way.
             Self::Decode { .. } | Self::Relation(_) | Self::Sequence(_) => Class::Transient,
             Self::Ledger(_) => Class::Definite,
@@ -198,14 +241,17 @@ impl Diagnose for Error {
             Self::Kafka(error) => error.exit(),
             Self::Registry(error) => error.exit(),
             Self::Bind(error) => error.exit(),
-            Self::Row { .. } | Self::Message { .. } | Self::Refused { .. } | Self::Updated { .. } => {
-                Exit::Row
-            }
+            Self::Row { .. }
+            | Self::Message { .. }
+            | Self::Refused { .. }
+            | Self::Condemned { .. }
+            | Self::HeldKeysFull { .. }
+            | Self::Updated { .. } => Exit::Row,
             Self::OffsetFile { .. }
             | Self::NoOffsetMap { .. }
             | Self::NoOffset { .. }
             | Self::OffsetAhead { .. } => Exit::Precondition,
-            Self::OffsetWithoutSlot { .. } => Exit::SlotLost,
+            Self::OffsetWithoutSlot { .. } | Self::OtherHistory { .. } => Exit::SlotLost,
             Self::Decode { .. }
             | Self::Relation(_)
             | Self::Sequence(_)
@@ -223,7 +269,13 @@ impl Diagnose for Error {
             Self::Bind(error) => error.cure(),
             Self::Row { source, .. } => source.cure(),
             Self::Message { source, .. } => source.cure(),
-            Self::Refused { source, .. } | Self::Heartbeat(source) => source.cure(),
+            Self::Refused { source, .. } | Self::Condemned { source, .. } | Self::Heartbeat(source) => source.cure(),
+            Self::HeldKeysFull { .. } => Some(
+                "something is wrong with many events: see the log and the dead-letter topic. Raise \
+                 outboxd.deadletterqueue.keys.max for more keys; a restart forgets them all, and their later events then go to \
+                 their own topics"
+                    .to_owned(),
+            ),
             Self::Updated { .. } => Some(
                 "outbox rows are written once: insert a new row instead, or set the option to warn"
                     .to_owned(),
@@ -241,8 +293,14 @@ impl Diagnose for Error {
                  the slot stands"
                     .to_owned(),
             ),
+            Self::OtherHistory { .. } => Some(
+                "if database.hostname leads to a copy or to an old primary, correct that: its rows must not be sent as if they \
+                 were this source's. If this server is meant to go on from here, start outboxd again: it then relies on the \
+                 slot that it finds there"
+                    .to_owned(),
+            ),
             Self::OffsetWithoutSlot { .. } => Some(
-                "if slot.name is wrong, correct it. To send all rows that are in the table: -X snapshot.mode=when_needed. To \
+                "if slot.name is wrong, correct it. To send all rows that are in the table: -X slot.recovery=snapshot. To \
                  begin with what is written from now on: leave the offset.storage keys out, with -X snapshot.mode=no_data"
                     .to_owned(),
             ),

@@ -3,6 +3,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::Notify;
 
+use super::dead_letters::{DeadLetters, Refused};
 use super::feed::unix_us;
 use super::needs::Need;
 use super::topics::{Admission, Topics};
@@ -18,7 +19,8 @@ use crate::wal::{Lsn, PgTimestamp, Xid};
 /// The records that are on their way, and what their delivery reports allow to be confirmed.
 pub(super) struct Flight<'p, O = Inlet> {
     outlet: O,
-    metrics: &'p Metrics,
+    dead_letters: Option<&'p DeadLetters>,
+    pub(super) metrics: &'p Metrics,
     topics: TopicTally,
     ledger: Ledger,
     window: Window,
@@ -29,6 +31,10 @@ pub(super) struct Flight<'p, O = Inlet> {
     heartbeat_sent: bool,
     spare: Vec<Delivered>,
     refusal: Option<Rejection>,
+    /// What was refused for its own sake, with dead letters.
+    refused: Vec<Refused>,
+    /// A record is on its way that must not have others in its batch.
+    alone: bool,
     outlets: Topics,
     lull: Arc<Notify>,
     /// Records that the broker has acknowledged.
@@ -41,9 +47,16 @@ pub(super) struct Flight<'p, O = Inlet> {
 
 impl<'p, O: Outlet> Flight<'p, O> {
     /// Nothing on its way yet; all before `confirmed` is.
-    pub(super) fn new(outlet: O, metrics: &'p Metrics, options: &Options, confirmed: Lsn) -> Self {
+    pub(super) fn new(
+        outlet: O,
+        dead_letters: Option<&'p DeadLetters>,
+        metrics: &'p Metrics,
+        options: &Options,
+        confirmed: Lsn,
+    ) -> Self {
         Self {
             outlet,
+            dead_letters,
             metrics,
             topics: metrics.topic_tally(),
             ledger: Ledger::new(confirmed),
@@ -53,6 +66,8 @@ impl<'p, O: Outlet> Flight<'p, O> {
             heartbeat_sent: false,
             spare: Vec::new(),
             refusal: None,
+            refused: Vec::new(),
+            alone: false,
             outlets: Topics::default(),
             lull: Arc::default(),
             events: 0,
@@ -81,9 +96,46 @@ impl<'p, O: Outlet> Flight<'p, O> {
         self.outlets.insert(topic, partitions, Instant::now());
     }
 
-    /// Asks for topics again whose answer is old.
+    /// Asks for topics again whose answer is old, and knows no more of refused records that are done with.
     pub(super) fn forget_old(&mut self, now: Instant) {
         self.outlets.forget_old(now);
+        if let Some(dead_letters) = self.dead_letters {
+            dead_letters.forget_before(self.frontier());
+        }
+    }
+
+    /// Hands over a record of the open transaction, in the way that is known to be the one for it.
+    ///
+    /// # Errors
+    /// When the producer refuses it, or there is no room for what is to be known.
+    pub(super) fn dispatch(
+        &mut self,
+        record: &ProducerRecord<'_>,
+        position: EventPosition,
+        now: SystemTime,
+    ) -> Result<Option<Need>, Error> {
+        match self.dead_letters {
+            Some(dead_letters) => dead_letters.dispatch(self, record, position, now),
+            None => self.send(record, position, now),
+        }
+    }
+
+    /// As [`Self::send`], once everything in flight has come back; and nothing follows before this has.
+    ///
+    /// # Errors
+    /// When the producer refuses it.
+    pub(super) fn send_alone(
+        &mut self,
+        record: &ProducerRecord<'_>,
+        position: EventPosition,
+        now: SystemTime,
+    ) -> Result<Option<Need>, Error> {
+        if self.window.records() > 0 {
+            return Ok(Some(Need::Lull(Arc::clone(&self.lull))));
+        }
+        let need = self.send(record, position, now)?;
+        self.alone = need.is_none();
+        Ok(need)
     }
 
     /// Hands a record of the open transaction to the producer, unless it needs its topic first.
@@ -142,6 +194,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
     fn hand_over(&mut self, record: ProducerRecord<'_>, ticket: Ticket) -> Result<(), Error> {
         if let Err(rejection) = self.outlet.send(&record, ticket, self.pace) {
             let fatal = kafka::Error::Fatal(rejection.reason.clone());
+            self.refuse(vec![rejection.clone()]);
             self.refusal = Some(rejection);
             return Err(fatal.into());
         }
@@ -176,11 +229,13 @@ impl<'p, O: Outlet> Flight<'p, O> {
         }
         self.spare = std::mem::take(&mut reports.delivered);
         self.window.leave(reports.failed_records, reports.failed_bytes);
+        self.refuse(std::mem::take(&mut reports.refused));
         if self.refusal.as_ref().is_none_or(Rejection::is_consequence) {
             self.refusal = reports.rejection.take().or(self.refusal.take());
         }
         if self.window.records() == 0 {
             self.oldest_unacknowledged = None;
+            self.alone = false;
             self.outlets.lull();
             self.lull.notify_one();
         } else if self.ledger.frontier() > before {
@@ -202,7 +257,26 @@ impl<'p, O: Outlet> Flight<'p, O> {
             return Some(Error::Heartbeat(Box::new(rejection)));
         }
         let commit_lsn = self.ledger.commit_lsn(rejection.ticket).unwrap_or_default();
-        Some(Error::Refused { commit_lsn, source: Box::new(rejection) })
+        let source = Box::new(rejection);
+        let known = self.dead_letters.is_some_and(|letters| letters.judge(&self.refused));
+        Some(match known {
+            true => Error::Condemned { commit_lsn, source },
+            false => Error::Refused { commit_lsn, source },
+        })
+    }
+
+    fn refuse(&mut self, rejections: Vec<Rejection>) {
+        if self.dead_letters.is_none() {
+            return;
+        }
+        let room = kafka::REFUSED_MAX.saturating_sub(self.refused.len());
+        let of_events = rejections
+            .into_iter()
+            .filter(|rejection| rejection.ticket != Ticket::NONE && !rejection.is_consequence());
+        for rejection in of_events.take(room) {
+            let commit_lsn = self.ledger.commit_lsn(rejection.ticket).unwrap_or_default();
+            self.refused.push(Refused { commit_lsn, rejection });
+        }
     }
 
     /// Whether what failed is a record that was acknowledged and is perhaps not in the log: others on their way are not
@@ -226,7 +300,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
         if self.outlet.follows_load() {
             self.pace = self.pace.next(self.window.records(), behind);
         }
-        self.pace.allows_sending() && self.window.has_room() && !self.ledger.is_full()
+        self.pace.allows_sending() && !self.alone && self.window.has_room() && !self.ledger.is_full()
     }
 
     /// What is in flight.

@@ -78,14 +78,14 @@ fn take_data<O: Outlet>(
     }
 }
 
-/// Takes a message again that has waited: what it needed is there. It may need something more.
+/// Takes a message again that has waited: what it needed is there, or will not come. It may need something more.
 pub(super) fn take_again<O: Outlet>(
     feed: &mut Feed<'_, O>,
     feedback: &mut Feedback,
-    met: Met,
+    met: Option<Met>,
     (data, lsn): (&[u8], Lsn),
 ) -> Result<Wish, Error> {
-    feed.learn(met);
+    met.into_iter().for_each(|met| feed.learn(met));
     let wish = feed.take(lsn, decode(data, lsn)?)?;
     Ok(heard(feedback, wish))
 }

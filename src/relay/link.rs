@@ -6,6 +6,7 @@ use super::offsets::Offsets;
 use super::preflight::{APPLICATION, Capture, Preflight, application, left_out};
 use super::snapshot::Snapshot;
 use super::supervisor::RelayParts;
+use crate::error::chain;
 use crate::postgres::{
     self, Connection, Publication, ReplicationStream, Slot, SlotFacts, SlotHolder, SnapshotMode,
     SnapshotSlot, Sql, TlsSetup,
@@ -14,6 +15,9 @@ use crate::replication::StartReplication;
 use crate::source_offset::{SnapshotProgress, SourceOffset};
 use crate::telemetry::{Component, Metrics, Status};
 use crate::wal::{Lsn, SystemId, TimelineId};
+
+/// Where a page of WAL begins, the last record's end may be told before or behind the page's header.
+const WAL_PAGE_BYTES: u64 = 8192;
 
 /// A started stream, and what it stands on.
 #[derive(Debug)]
@@ -52,8 +56,18 @@ pub(super) struct Opening<'o> {
     pub(super) metrics: &'o Metrics,
     /// Where Debezium keeps its offset.
     pub(super) offsets: Option<&'o Offsets>,
-    /// The slot was there earlier in this process; the start is over.
-    pub(super) again: bool,
+    /// What an earlier session of this process has left; the start is over.
+    pub(super) known: Option<&'o Known>,
+}
+
+/// What an earlier session of this process has left.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    pub(super) origin: Origin,
+    /// Everything before is acknowledged, and nothing beyond was ever confirmed by us.
+    pub(super) to: Lsn,
+    /// Another outboxd has had the slot since.
+    pub(super) shared: bool,
 }
 
 /// What an opening has come to.
@@ -70,6 +84,9 @@ impl Opening<'_> {
     pub(super) async fn open(self) -> Result<Opened, Error> {
         let preflight = Preflight::reach(&self.parts.postgres, self.tls).await?;
         self.status.up(Component::Postgres, Instant::now());
+        if let Some(known) = self.known {
+            known.check(&preflight)?;
+        }
         let capture = preflight.capture(self.parts).await?;
         let mut made = Made::default();
         let sql = Arc::clone(&preflight.sql);
@@ -121,28 +138,23 @@ impl Opening<'_> {
     ) -> Result<(Slot, Option<SourceOffset>), Error> {
         let options = &self.parts.postgres;
         let mode = options.snapshot.mode;
-        if let Some(facts) = preflight.sql.slot(&options.slot.name).await? {
-            match options.slot.adopt(&facts, &options.server.database) {
-                Err(postgres::Error::SlotLost { reason, .. }) if mode == SnapshotMode::WhenNeeded => {
-                    tracing::warn!(slot = %options.slot.name, reason, "the slot is lost: beginning anew with a snapshot");
-                    options.slot.drop_slot(&preflight.sql).await?;
+        let facts = preflight.sql.slot(&options.slot.name).await?;
+        let recovering = match self.judge(facts.as_ref(), preflight).await {
+            Ok(Some((slot, stored))) => {
+                if self.known.is_none() && mode.takes_again(stored.as_ref()) {
+                    self.snapshot(preflight, capture, None).await?;
                 }
-                adopted => {
-                    let slot = adopted?;
-                    let stored = self.stored_offset(&facts).await?;
-                    if !self.again && mode.takes_again(stored.as_ref()) {
-                        self.snapshot(preflight, capture, None).await?;
-                    }
-                    return Ok((slot, stored));
-                }
+                return Ok((slot, stored));
             }
-        } else if self.again {
-            return Err(options.slot.vanished().into());
-        } else {
-            self.refuse_gap(mode).await?;
-        }
+            Ok(None) => false,
+            Err(error) if error.is_lost_slot() && options.recovers() => {
+                self.give_up(facts.as_ref(), &error, preflight).await?;
+                true
+            }
+            Err(error) => return Err(error),
+        };
         let version_num = preflight.server.version_num;
-        if mode == SnapshotMode::NoData {
+        if mode == SnapshotMode::NoData && !recovering {
             let slot = options.slot.create(&mut preflight.connection, &preflight.sql, version_num).await?;
             made.slot = true;
             return Ok((slot, None));
@@ -152,15 +164,82 @@ impl Opening<'_> {
         self.snapshot(preflight, capture, Some(&temporary)).await?;
         let slot = options.slot.keep(&temporary, &mut preflight.connection, &preflight.sql).await?;
         made.slot = true;
+        if recovering {
+            self.metrics.slot_recovered();
+            tracing::warn!(slot = %options.slot.name, lsn = %slot.confirmed_flush_lsn, "the slot is made anew, and every row that is in the table is sent");
+        }
         Ok((slot, None))
+    }
+
+    /// Whether the slot that is there can be gone on from; `None` when there is none and need not be.
+    async fn judge(
+        self,
+        facts: Option<&SlotFacts>,
+        preflight: &Preflight,
+    ) -> Result<Option<(Slot, Option<SourceOffset>)>, Error> {
+        let options = &self.parts.postgres;
+        let Some(facts) = facts else {
+            if let Some(taker) = self.snapshot_taker(preflight).await? {
+                return Err(postgres::Error::SlotActive(taker).into());
+            }
+            if self.known.is_some() {
+                return Err(options.slot.vanished().into());
+            }
+            return self.refuse_gap(options.snapshot.mode).await.map(|()| None);
+        };
+        let slot = options.slot.adopt(facts, &options.server.database)?;
+        if let Some(known) =
+            self.known.filter(|known| known.is_passed_by(slot.confirmed_flush_lsn, preflight))
+        {
+            return Err(options.slot.moved_ahead(slot.confirmed_flush_lsn, known.to).into());
+        }
+        Ok(Some((slot, self.stored_offset(facts).await?)))
+    }
+
+    /// The slot is not there yet because another instance of ours sends the snapshot that comes before it.
+    async fn snapshot_taker(self, preflight: &Preflight) -> Result<Option<SlotHolder>, Error> {
+        let application = application(&self.parts.postgres);
+        let pid = preflight.sql.snapshot_taker(&application).await?;
+        let slot = self.parts.postgres.slot.name.to_string();
+        Ok(pid.map(|pid| SlotHolder { slot, pid, application, client: String::new() }))
+    }
+
+    /// Drops what is left of a lost slot, and says what may be missing then.
+    async fn give_up(
+        self,
+        facts: Option<&SlotFacts>,
+        why: &Error,
+        preflight: &Preflight,
+    ) -> Result<(), Error> {
+        let slot = &self.parts.postgres.slot;
+        let confirmed = facts.and_then(|facts| facts.confirmed_flush_lsn);
+        let sent_up_to = self.known.map(|known| known.to).or(confirmed).map(|lsn| lsn.to_string());
+        tracing::error!(
+            slot = %slot.name, error = chain(why), sent_up_to, wal_end = %preflight.wal_end,
+            "the slot is lost: all rows that are in the table are sent, again as well. Missing are those that committed after \
+             sent_up_to and were deleted before now"
+        );
+        if facts.is_some() {
+            slot.drop_slot(&preflight.sql).await?;
+        }
+        Ok(())
     }
 
     /// The offset of a connector that has used the slot before us. Read once the slot is free: until then its owner may
     /// store a newer one.
     async fn stored_offset(self, slot: &SlotFacts) -> Result<Option<SourceOffset>, Error> {
-        let Some(offsets) = self.offsets.filter(|_| !self.again) else { return Ok(None) };
+        let Some(offsets) = self.offsets.filter(|_| self.known.is_none()) else { return Ok(None) };
         let stored = offsets.read().await?;
+        let confirmed = slot.confirmed_flush_lsn.unwrap_or_default();
         match stored.as_ref().map(SourceOffset::furthest) {
+            Some(offset) if offset < confirmed => {
+                tracing::warn!(
+                    store = offsets.store(), %offset, slot_at = %confirmed,
+                    "the slot stands beyond the stored offset. After a crash that is to be expected; if there was none, somebody \
+                     has moved the slot, and what was written in between is not sent"
+                );
+                Ok(stored)
+            }
             Some(offset) if offset > slot.server_lsn => {
                 Err(Error::OffsetAhead { store: offsets.store(), offset, wal_end: slot.server_lsn })
             }
@@ -196,6 +275,33 @@ impl Opening<'_> {
         let rows = snapshot.send(&capture.tables, &preflight.sql, self.tls, &application, exported).await?;
         tracing::info!(rows, lsn = %at, "snapshot sent and acknowledged");
         Ok(())
+    }
+}
+
+impl Known {
+    /// Refuses a server whose WAL is not the one that was read: neither the same nor its continuation.
+    fn check(&self, found: &Preflight) -> Result<(), Error> {
+        let Origin { system_id, timeline } = &self.origin;
+        let differ = |difference: String| Err(Error::OtherHistory { difference });
+        if *system_id != found.system_id {
+            return differ(format!("its system identifier is {}, and was {system_id}", found.system_id));
+        }
+        if found.timeline < *timeline {
+            return differ(format!("it is on timeline {}, and was on {timeline}", found.timeline));
+        }
+        if found.timeline == *timeline && found.wal_end.get().saturating_add(WAL_PAGE_BYTES) < self.to.get() {
+            return differ(format!(
+                "its WAL ends at {}, and was read up to {} before",
+                found.wal_end, self.to
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether the slot stands where this process has not been, though nobody else of ours has had it.
+    fn is_passed_by(&self, confirmed: Lsn, found: &Preflight) -> bool {
+        let Origin { system_id, timeline } = &self.origin;
+        !self.shared && *system_id == found.system_id && *timeline == found.timeline && confirmed > self.to
     }
 }
 

@@ -16,6 +16,8 @@ pub(super) struct Memory {
     pub(super) offset_is_ours: bool,
     pub(super) backoff: Backoff,
     pub(super) told_assumptions: bool,
+    /// Another outboxd has had the slot since, and may have moved it on.
+    pub(super) stood_by: bool,
     /// Tries at a slot that a foreign program holds.
     pub(super) slot_retries: u32,
     /// Sessions in a row that brought nothing forward.
@@ -44,6 +46,7 @@ impl Memory {
         let known = self.acknowledged.take().filter(|(known, _)| *known == origin);
         let acknowledged = known.map_or(frontier, |(_, lsn)| lsn.max(frontier));
         self.acknowledged = Some((origin, acknowledged));
+        self.stood_by = false;
         if let Some(offset) = feed.offset() {
             (self.offset, self.offset_is_ours) = (Some(offset), true);
         }

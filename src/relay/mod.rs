@@ -6,6 +6,7 @@
 //! ```
 
 mod backoff;
+mod dead_letters;
 mod error;
 mod feed;
 mod flight;
@@ -21,16 +22,19 @@ mod preflight;
 mod session;
 #[cfg(test)]
 mod simulation;
+mod slot_guard;
 mod snapshot;
 mod supervisor;
 mod tolerance;
 mod topics;
 mod watcher;
 
+pub use dead_letters::DeadLetters;
 pub use error::Error;
 pub(crate) use link::is_our_own;
 pub use options::{
-    HeartbeatOptions, OffsetOptions, OffsetStore, Options, ProcessingFailure, SkippedOperations,
+    DeadLetterOptions, GuardOptions, HeartbeatOptions, OffsetOptions, OffsetStore, Options,
+    ProcessingFailure, SkippedOperations,
 };
 pub use preflight::{Capture, Preflight};
 pub(crate) use preflight::{OLDEST_VERSION_NUM, left_out, no_table, relation_of};

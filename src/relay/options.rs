@@ -18,14 +18,46 @@ pub struct Options {
     pub retries_max: Option<u32>,
     /// `errors.tolerance=all`: a row that cannot be routed or converted is logged, counted and passed over.
     pub tolerate_rows: bool,
+    /// Where such rows and refused records go, with `errors.tolerance=all` and `errors.deadletterqueue.topic.name`.
+    pub dead_letters: Option<DeadLetterOptions>,
     /// `event.processing.failure.handling.mode` (fail): what a row does that cannot be read.
     pub unreadable_rows: ProcessingFailure,
     /// `skipped.operations`.
     pub skipped: SkippedOperations,
     /// Heartbeats, when `heartbeat.interval.ms` asks for them.
     pub heartbeat: Option<HeartbeatOptions>,
+    /// When the slot and the age of what is in flight are warned of.
+    pub guard: GuardOptions,
     /// Where Debezium keeps its source offset; `None` when the configuration does not say.
     pub offsets: Option<OffsetOptions>,
+}
+
+/// When the slot and the age of what is in flight are warned of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GuardOptions {
+    /// `outboxd.slot.warn.bytes` (10 GiB): WAL that the slot holds back, and each doubling; 0 is never.
+    pub warn_bytes: Option<u64>,
+    /// `outboxd.slot.warn.percent` (50): how much of what the slot may hold back it holds back, when it is limited.
+    pub warn_percent: u64,
+    /// `outboxd.slot.alarm.percent` (80): the same, as an error.
+    pub alarm_percent: u64,
+    /// `outboxd.unacknowledged.age.max.ms` (60 s): how long an event may wait for its acknowledgement.
+    pub unacknowledged_max: Duration,
+}
+
+/// The dead-letter topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadLetterOptions {
+    /// `errors.deadletterqueue.topic.name`
+    pub topic: String,
+    /// `errors.deadletterqueue.context.headers.enable` (false): whether letters say why they are there.
+    pub context_headers: bool,
+    /// `name`: the connector's.
+    pub connector_name: String,
+    /// `outboxd.deadletterqueue.follow.key` (false): whether later events of a letter's topic and key follow it.
+    pub follow_key: bool,
+    /// `outboxd.deadletterqueue.keys.max` (10 000): of how many keys, until the relay stops.
+    pub keys_max: usize,
 }
 
 /// Records for those who watch them. The slot moves on without.

@@ -4,7 +4,7 @@ use super::supervisor::RelayParts;
 use crate::connect::column::ColumnDescription;
 use crate::pgoutput::{Column, Relation, ReplicaIdentity};
 use crate::postgres::{Connection, Error, Options, ServerFacts, Sql, TableFacts, TableFilter, TlsSetup};
-use crate::wal::{SystemId, TimelineId};
+use crate::wal::{Lsn, SystemId, TimelineId};
 
 /// The oldest PostgreSQL that we support: logical messages came to pgoutput in 14.
 pub(crate) const OLDEST_VERSION_NUM: i32 = 140_000;
@@ -30,6 +30,8 @@ pub struct Preflight {
     pub system_id: SystemId,
     /// On which timeline.
     pub timeline: TimelineId,
+    /// How far its WAL is flushed.
+    pub wal_end: Lsn,
 }
 
 /// The captured tables.
@@ -52,10 +54,10 @@ impl Preflight {
         let mut connection =
             Connection::open(&options.server, tls, &application, options.message_bytes_max).await?;
         let sql = Sql::open(&options.server, tls, &application).await?;
-        let (system_id, timeline) = identify(&mut connection).await?;
+        let (system_id, timeline, wal_end) = identify(&mut connection).await?;
         let server = sql.server().await?;
         check_server(&server)?;
-        Ok(Self { connection, sql: Arc::new(sql), server, system_id, timeline })
+        Ok(Self { connection, sql: Arc::new(sql), server, system_id, timeline, wal_end })
     }
 
     /// Finds the captured tables and tries the router on each. Where logical messages are events there need be none.
@@ -111,13 +113,16 @@ pub(crate) fn relation_of(table: &TableFacts, columns: &[ColumnDescription]) -> 
     }
 }
 
-async fn identify(connection: &mut Connection) -> Result<(SystemId, TimelineId), Error> {
+async fn identify(connection: &mut Connection) -> Result<(SystemId, TimelineId, Lsn), Error> {
     const DOING: &str = "IDENTIFY_SYSTEM";
     let rows = connection.command(DOING, DOING).await?;
     let field = |index: usize| rows.first().and_then(|row| row.get(index)).and_then(Option::as_deref);
     let timeline = field(1).and_then(|text| text.parse().ok()).map(TimelineId);
-    match (field(0), timeline) {
-        (Some(system_id), Some(timeline)) => Ok((SystemId(system_id.to_owned()), timeline)),
+    let wal_end = field(2).and_then(|text| text.parse().ok());
+    match (field(0), timeline, wal_end) {
+        (Some(system_id), Some(timeline), Some(wal_end)) => {
+            Ok((SystemId(system_id.to_owned()), timeline, wal_end))
+        }
         _ => Err(Error::Unexpected { message: "answer".to_owned(), doing: DOING }),
     }
 }

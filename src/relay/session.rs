@@ -92,9 +92,11 @@ impl<'s, 'p> Session<'s, 'p> {
         let mut reading = Reading::On;
         loop {
             reading = self.reading(reading, stop);
+            // Reports first: they make room for messages that are in the buffer, for which nothing else would wake us.
+            self.collect()?;
             self.pump(reading).await?;
             self.beat(reading)?;
-            self.collect()?;
+            self.feedback.flushed(self.feed.flight.frontier());
             self.confirm().await?;
             if reading == Reading::Off && self.feed.flight.window().records() == 0 {
                 return Ok(());
@@ -206,13 +208,14 @@ impl<'s, 'p> Session<'s, 'p> {
         match (answer, waiting) {
             (Ok(met), Waiting::Heartbeat) => self.feed.learn(met),
             (Ok(met), Waiting::Message { data, lsn }) => {
-                let wish = intake::take_again(self.feed, &mut self.feedback, met, (&data, lsn))?;
+                let wish = intake::take_again(self.feed, &mut self.feedback, Some(met), (&data, lsn))?;
                 return Ok(self.wait_if_needed(wish, || Waiting::Message { data, lsn }));
             }
             (Err(error), Waiting::Heartbeat) => return Err(error.into()),
-            (Err(error), Waiting::Message { .. }) => {
-                let wish = self.feed.refuse(error)?;
-                return Ok(intake::heard(&mut self.feedback, wish));
+            (Err(error), Waiting::Message { data, lsn }) => {
+                self.feed.refuse(error)?;
+                let wish = intake::take_again(self.feed, &mut self.feedback, None, (&data, lsn))?;
+                return Ok(self.wait_if_needed(wish, || Waiting::Message { data, lsn }));
             }
         }
         Ok(Wish::None)
@@ -227,7 +230,6 @@ impl<'s, 'p> Session<'s, 'p> {
 
     fn collect(&mut self) -> Result<(), Error> {
         let reports = self.feed.flight.collect()?;
-        self.feedback.flushed(self.feed.flight.frontier());
         let now = Instant::now();
         match reports.trouble {
             Some(reason) => self.status.down(Component::Kafka, reason, now),

@@ -31,6 +31,9 @@ impl<'s> Snapshot<'s> {
     pub(super) fn new(parts: &'s RelayParts, status: &'s Status, metrics: &'s Metrics, at: Lsn) -> Self {
         let mut feed = Feed::new(parts, metrics, Lsn::ZERO, Lsn::ZERO, None);
         feed.behind = true;
+        if let Some(dead_letters) = &parts.dead_letters {
+            dead_letters.begin_snapshot();
+        }
         Self { parts, status, feed, at, rows: 0, told: Instant::now() }
     }
 
@@ -98,9 +101,7 @@ impl<'s> Snapshot<'s> {
                 SnapshotRow::Row(new) => {
                     self.rows = self.rows.saturating_add(1);
                     while let Wish::Await(need) = self.feed.insert(self.at, table.oid, &new)? {
-                        if !self.meet(need).await? {
-                            break;
-                        }
+                        self.meet(need).await?;
                     }
                     self.feed.flight.collect()?;
                     self.tell(table.oid);
@@ -110,8 +111,8 @@ impl<'s> Snapshot<'s> {
         }
     }
 
-    /// Asks for what a row needs. False when there is none and the row is passed over.
-    async fn meet(&mut self, need: Need) -> Result<bool, Error> {
+    /// Asks for what a row needs. The row is taken again in any case.
+    async fn meet(&mut self, need: Need) -> Result<(), Error> {
         let mut answer = meet(self.parts, self.status, need);
         loop {
             tokio::select! {
@@ -120,9 +121,9 @@ impl<'s> Snapshot<'s> {
                 answer = answer.as_mut() => match answer {
                     Ok(met) => {
                         self.feed.learn(met);
-                        return Ok(true);
+                        return Ok(());
                     }
-                    Err(error) => return self.feed.refuse(error).map(|_| false),
+                    Err(error) => return self.feed.refuse(error),
                 },
                 () = self.parts.producer.deliveries().arrived() => {
                     self.feed.flight.collect()?;

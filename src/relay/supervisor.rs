@@ -1,17 +1,18 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{self, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::feed::Feed;
-use super::link::{Link, Opened, Opening, is_our_own};
+use super::link::{Known, Link, Opened, Opening, is_our_own};
 use super::memory::Memory;
 use super::offsets::Offsets;
 use super::session::Session;
-use super::watcher::{ServerLsn, watch_kafka, watch_slot};
-use super::{Error, Options, heartbeat};
+use super::watcher::{ServerLsn, SlotWatch, Told, watch_kafka};
+use super::{DeadLetters, Error, Options, heartbeat};
 use crate::error::{Class, Diagnose, chain};
 use crate::kafka::{self, Producer};
 use crate::outbox::{EventRouter, MessageOutbox};
@@ -34,6 +35,9 @@ const GARBLED_RETRIES_MAX: u32 = 3;
 /// After a record that Kafka acknowledged and may not have written, this many sessions in a row may bring nothing forward.
 const UNWRITTEN_RETRIES_MAX: u32 = 5;
 
+/// Says once why the slot is lost.
+type Lost = mpsc::Receiver<postgres::Error>;
+
 /// Everything the relay is made of, once the configuration is understood.
 #[derive(Debug)]
 pub struct RelayParts {
@@ -51,6 +55,8 @@ pub struct RelayParts {
     pub messages: Option<MessageOutbox>,
     /// The producer.
     pub producer: Producer,
+    /// Where events go that cannot be sent.
+    pub dead_letters: Option<DeadLetters>,
     /// The schema registries of the converters that need one.
     pub registries: Registries,
 }
@@ -61,13 +67,15 @@ pub struct Relay {
     parts: Arc<RelayParts>,
     status: Status,
     metrics: Metrics,
+    told: Told,
 }
 
 impl Relay {
     /// A relay that has not started.
     #[must_use]
-    pub const fn new(parts: Arc<RelayParts>, status: Status, metrics: Metrics) -> Self {
-        Self { parts, status, metrics }
+    pub fn new(parts: Arc<RelayParts>, status: Status, metrics: Metrics) -> Self {
+        let told = Told::nothing(parts.relay.guard);
+        Self { parts, status, metrics, told }
     }
 
     /// Relays until `stop`, then drains.
@@ -159,7 +167,9 @@ impl Relay {
             first_start.then_some(self.parts.relay.startup_timeout).flatten().map(|d| Instant::now() + d);
         loop {
             let (parts, status, metrics) = (&*self.parts, &self.status, &self.metrics);
-            let opening = Opening { parts, tls, status, metrics, offsets, again: !first_start };
+            let known = memory.acknowledged.clone();
+            let known = known.map(|(origin, to)| Known { origin, to, shared: memory.stood_by });
+            let opening = Opening { parts, tls, status, metrics, offsets, known: known.as_ref() };
             let outcome = tokio::select! {
                 () = stop.cancelled() => return Ok(None),
                 outcome = opening.open() => outcome,
@@ -174,6 +184,11 @@ impl Relay {
                     self.wait_for_slot(holder, memory, deadline)?
                 }
                 Err(error) if error.class() != Class::Transient => return Err(error),
+                Err(error) if error.is_condemned() => {
+                    self.metrics.reconnect(Peer::Kafka);
+                    self.mend(&error).await?;
+                    continue;
+                }
                 Err(error) => {
                     let pause = memory.backoff.next(fastrand::f64());
                     if deadline.is_some_and(|deadline| Instant::now() + pause > deadline)
@@ -201,6 +216,7 @@ impl Relay {
         deadline: Option<Instant>,
     ) -> Result<Duration, Error> {
         if is_our_own(&holder) {
+            memory.stood_by = true;
             self.status.up(Component::Slot, Instant::now());
             self.status.enter(Phase::StandingBy(Holder { pid: holder.pid, application: holder.application }));
             return Ok(STANDBY_INTERVAL.mul_f64(0.75 + fastrand::f64() / 2.0));
@@ -232,14 +248,7 @@ impl Relay {
         let (origin, confirmed) = (link.origin.clone(), link.confirmed);
         let mut feed = Feed::new(&self.parts, &self.metrics, confirmed, acknowledged, stored);
         let (server, ended, mut watchers) = (ServerLsn::default(), stop.child_token(), JoinSet::new());
-        watchers.spawn(watch_slot(
-            Arc::clone(&link.sql),
-            self.parts.postgres.slot.name.clone(),
-            self.metrics.clone(),
-            self.status.clone(),
-            server.clone(),
-            ended.clone(),
-        ));
+        let (mut slot_watcher, lost) = self.watch_slot(&link, server.clone(), stop.child_token());
         watchers.spawn(watch_kafka(Arc::clone(&self.parts), ended.clone()));
         watchers.spawn(heartbeat::act(Arc::clone(&self.parts), tls.clone(), ended.clone()));
         self.status.up(Component::Slot, Instant::now());
@@ -263,9 +272,27 @@ impl Relay {
             self.status.enter(Phase::Connecting);
         }
         // The next session must not start while records of this one are on their way: they would overtake each other.
-        self.settle(&mut feed, outcome.is_err(), stop).await;
+        let gone = self.settle(&mut feed, outcome.is_err(), lost, stop).await;
+        slot_watcher.shutdown().await;
         memory.remember(origin, confirmed, &feed);
-        outcome
+        gone.map_or(outcome, |error| Err(error.into()))
+    }
+
+    /// The task that watches the slot, until the next session may begin, and where it says that the slot is lost.
+    fn watch_slot(&self, link: &Link, server: ServerLsn, stop: CancellationToken) -> (JoinSet<()>, Lost) {
+        let (sender, lost) = mpsc::channel(1);
+        let watch = SlotWatch {
+            sql: Arc::clone(&link.sql),
+            parts: Arc::clone(&self.parts),
+            metrics: self.metrics.clone(),
+            status: self.status.clone(),
+            server,
+            told: self.told.clone(),
+            lost: sender,
+        };
+        let mut watcher = JoinSet::new();
+        watcher.spawn(watch.watch(stop));
+        (watcher, lost)
     }
 
     async fn stream_and_stop(
@@ -325,27 +352,41 @@ impl Relay {
         Ok(())
     }
 
-    /// Waits until every record of a broken session has come back, or a stop says that it may be repeated.
-    async fn settle(&self, feed: &mut Feed<'_>, broken: bool, stop: &CancellationToken) {
+    /// Waits until every record of a broken session has come back, or a stop says that it may be repeated. When the slot is
+    /// lost and not made anew, no session can follow: the wait ends with that error.
+    async fn settle(
+        &self,
+        feed: &mut Feed<'_>,
+        broken: bool,
+        mut lost: Lost,
+        stop: &CancellationToken,
+    ) -> Option<postgres::Error> {
         while broken && feed.flight.window().records() > 0 {
             if feed.flight.absorb().is_err() {
-                return;
+                return None;
             }
             self.status.tick_idle(Instant::now());
             tokio::select! {
                 biased;
                 () = self.parts.producer.deliveries().arrived() => {}
-                () = stop.cancelled() => return,
+                () = stop.cancelled() => return None,
+                Some(error) = lost.recv(), if !self.parts.postgres.recovers() => return Some(error),
                 () = time::sleep(STANDBY_INTERVAL) => {}
             }
         }
+        None
     }
 
     /// Decides whether a failed session is followed by another.
     async fn endure(&self, error: Error, memory: &mut Memory, stop: &CancellationToken) -> Result<(), Error> {
+        if error.is_condemned() && !stop.is_cancelled() {
+            self.metrics.reconnect(Peer::Kafka);
+            return self.mend(&error).await;
+        }
         let unwritten = error.is_unwritten();
-        let beyond_mending =
-            error.class() != Class::Transient || matches!(error, Error::Kafka(_)) && !unwritten;
+        let beyond_mending = error.class() != Class::Transient
+            || error.is_condemned()
+            || matches!(error, Error::Kafka(_)) && !unwritten;
         let in_vain = error.is_garbled() && memory.fruitless > GARBLED_RETRIES_MAX
             || unwritten && memory.fruitless > UNWRITTEN_RETRIES_MAX;
         // A stop does not wait for what is on its way, and a new producer must.
@@ -364,11 +405,15 @@ impl Relay {
 
     /// Tells what has failed. A producer that said what may not be so is replaced; nothing of it is on its way any more.
     async fn mend(&self, error: &Error) -> Result<(), Error> {
-        if !error.is_unwritten() {
+        if !error.wants_new_producer() {
             self.status.down(Component::Postgres, chain(error), Instant::now());
             return Ok(());
         }
-        tracing::warn!(error = chain(error), "a new producer sends it again, and what came behind it");
+        if error.is_condemned() {
+            tracing::info!("a new producer goes on from the slot after a record that Kafka refused");
+        } else {
+            tracing::warn!(error = chain(error), "a new producer sends it again, and what came behind it");
+        }
         let parts = Arc::clone(&self.parts);
         // Ending the old one waits for its threads.
         let renewed = tokio::task::spawn_blocking(move || parts.producer.renew()).await;

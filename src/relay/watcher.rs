@@ -1,13 +1,16 @@
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::sync::mpsc;
 use tokio::time;
 use tokio_util::sync::CancellationToken;
 
+use super::GuardOptions;
+use super::slot_guard::{Change, SlotGuard, cure, unconfirmed_bytes};
 use super::supervisor::RelayParts;
-use crate::postgres::{SlotFacts, SlotName, Sql};
-use crate::telemetry::{Component, Metrics, SlotReport, Status, WalStatus};
+use crate::postgres::{self, SlotFacts, SlotOptions, Sql};
+use crate::telemetry::{Component, Metrics, SlotDanger, SlotReport, Status};
 use crate::wal::Lsn;
 
 /// How often the slot's row is read. It costs one small query.
@@ -31,33 +34,137 @@ impl ServerLsn {
     }
 }
 
-/// Watches the slot beside the data path, so that a slow catalog query never holds up a row.
-pub(super) async fn watch_slot(
-    sql: Arc<Sql>,
-    slot: SlotName,
-    metrics: Metrics,
-    status: Status,
-    server: ServerLsn,
-    stop: CancellationToken,
-) {
-    loop {
-        match sql.slot(&slot).await {
-            Ok(Some(facts)) => {
-                server.set(facts.server_lsn);
-                metrics.slot(report(&facts));
-                tell(&facts, &slot, &status);
+/// What the watcher of a slot works with.
+pub(super) struct SlotWatch {
+    pub(super) sql: Arc<Sql>,
+    pub(super) parts: Arc<RelayParts>,
+    pub(super) metrics: Metrics,
+    pub(super) status: Status,
+    pub(super) server: ServerLsn,
+    pub(super) told: Told,
+    /// Told once when the slot is lost or gone.
+    pub(super) lost: mpsc::Sender<postgres::Error>,
+}
+
+/// What was told of the slot. It outlives the sessions: a broken connection is no reason to tell it again.
+#[derive(Debug, Clone)]
+pub(super) struct Told(Arc<Mutex<(SlotGuard, Patience)>>);
+
+impl Told {
+    pub(super) fn nothing(options: GuardOptions) -> Self {
+        Self(Arc::new(Mutex::new((SlotGuard::new(options), Patience::default()))))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (SlotGuard, Patience)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SlotWatch {
+    /// Watches the slot beside the data path, so that a slow catalog query never holds up a row.
+    pub(super) async fn watch(self, stop: CancellationToken) {
+        loop {
+            match self.sql.slot(&self.options().name).await {
+                Ok(Some(facts)) => self.take(&facts),
+                Ok(None) => self.tell_lost("it was dropped"),
+                // The stream tells when PostgreSQL is gone; this connection alone says nothing new.
+                Err(error) => {
+                    tracing::debug!(slot = %self.options().name, %error, "the slot's state cannot be read");
+                }
             }
-            Ok(None) => status.down(
-                Component::Slot,
-                format!("replication slot {slot} does not exist"),
-                Instant::now(),
-            ),
-            // The stream tells when PostgreSQL is gone; this connection alone says nothing new.
-            Err(error) => tracing::debug!(%slot, %error, "the slot's state cannot be read"),
+            let most = self.parts.relay.guard.unacknowledged_max;
+            self.told.lock().1.look(self.oldest_unacknowledged(), most);
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = time::sleep(INTERVAL) => {}
+            }
         }
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = time::sleep(INTERVAL) => {}
+    }
+
+    fn take(&self, facts: &SlotFacts) {
+        self.server.set(facts.server_lsn);
+        let (report, change) = self.told.lock().0.look(facts);
+        self.metrics.slot(report);
+        self.status.slot(report);
+        match change {
+            Some(Change::Worse) => self.warn(facts, report),
+            Some(Change::Better) => {
+                let (slot, danger) = (&self.options().name, report.danger.name());
+                tracing::info!(%slot, danger, retained_bytes = facts.retained_bytes, "the slot holds back less WAL again");
+            }
+            None => {}
+        }
+        match (facts.invalidation(), report.danger) {
+            (Some(reason), _) => self.tell_lost(&reason),
+            (None, SlotDanger::Unreserved) => {
+                let slot = &self.options().name;
+                let reason = format!(
+                    "replication slot {slot} is unreserved: it holds back more WAL than max_slot_wal_keep_size"
+                );
+                self.status.down(Component::Slot, reason, Instant::now());
+            }
+            (None, _) => self.status.up(Component::Slot, Instant::now()),
+        }
+    }
+
+    fn warn(&self, facts: &SlotFacts, report: SlotReport) {
+        let (slot, danger, cure) =
+            (&self.options().name, report.danger.name(), cure(facts, self.oldest_unacknowledged()));
+        let wal_status = facts.wal_status.as_deref().unwrap_or("none");
+        let (retained_bytes, safe_wal_bytes) = (facts.retained_bytes, facts.safe_wal_bytes);
+        let unconfirmed_bytes = unconfirmed_bytes(facts);
+        match report.danger {
+            SlotDanger::None | SlotDanger::Watch => tracing::warn!(
+                %slot, danger, wal_status, retained_bytes, unconfirmed_bytes, safe_wal_bytes, cure,
+                "the slot holds back much WAL"
+            ),
+            SlotDanger::Alarm => tracing::error!(
+                %slot, danger, wal_status, retained_bytes, unconfirmed_bytes, safe_wal_bytes, cure,
+                "the slot holds back most of the WAL that it may"
+            ),
+            SlotDanger::Unreserved => tracing::error!(
+                %slot, danger, wal_status, retained_bytes, unconfirmed_bytes, safe_wal_bytes, cure,
+                "the slot may be lost at the next checkpoint, and with it every event that is not sent"
+            ),
+            SlotDanger::Lost => tracing::error!(%slot, danger, wal_status, "the slot is lost"),
+        }
+    }
+
+    /// The stream will end with it; a relay that waits for Kafka need not wait any longer.
+    fn tell_lost(&self, reason: &str) {
+        let error = self.options().lost(reason);
+        self.status.down(Component::Slot, error.to_string(), Instant::now());
+        // Told already when there is no room.
+        drop(self.lost.try_send(error));
+    }
+
+    fn oldest_unacknowledged(&self) -> Option<Duration> {
+        self.status.snapshot().progress.oldest_unacknowledged.map(|since| since.elapsed())
+    }
+
+    fn options(&self) -> &SlotOptions {
+        &self.parts.postgres.slot
+    }
+}
+
+/// Tells once of an event that waits too long, and once that none does any more.
+#[derive(Debug, Default)]
+struct Patience {
+    over: bool,
+}
+
+impl Patience {
+    fn look(&mut self, oldest: Option<Duration>, most: Duration) {
+        let over = oldest.is_some_and(|age| age > most);
+        if over == std::mem::replace(&mut self.over, over) {
+            return;
+        }
+        let age_seconds = oldest.unwrap_or_default().as_secs();
+        if over {
+            let cure = "see that Kafka takes records; until then the slot keeps WAL on the server's disk";
+            tracing::warn!(age_seconds, cure, "an event has waited too long for its acknowledgement");
+        } else {
+            tracing::info!("events are acknowledged in time again");
         }
     }
 }
@@ -76,25 +183,5 @@ pub(super) async fn watch_kafka(parts: Arc<RelayParts>, stop: CancellationToken)
                 return;
             }
         }
-    }
-}
-
-fn report(facts: &SlotFacts) -> SlotReport {
-    SlotReport {
-        retained_bytes: u64::try_from(facts.retained_bytes).unwrap_or_default(),
-        safe_wal_bytes: facts.safe_wal_bytes,
-        wal_status: facts.wal_status.as_deref().and_then(WalStatus::from_name),
-    }
-}
-
-fn tell(facts: &SlotFacts, slot: &SlotName, status: &Status) {
-    match facts.wal_status.as_deref() {
-        Some(danger @ ("unreserved" | "lost")) => {
-            let reason = format!(
-                "replication slot {slot} is {danger}: it holds back more WAL than max_slot_wal_keep_size"
-            );
-            status.down(Component::Slot, reason, Instant::now());
-        }
-        _ => status.up(Component::Slot, Instant::now()),
     }
 }

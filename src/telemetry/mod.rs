@@ -16,7 +16,10 @@ mod status;
 mod status_line;
 
 pub use logging::{FILTER_VARIABLE, LogError, LogFormat, LogOptions, Logs, UnknownLogFormat};
-pub use metrics::{Change, ConfigInfo, Metrics, Peer, SlotReport, TOPIC_LABELS_MAX, TopicTally, WalStatus};
+pub use metrics::{
+    Change, ConfigInfo, DeathCause, Metrics, Peer, SlotDanger, SlotReport, TOPIC_LABELS_MAX, TopicTally,
+    WalStatus,
+};
 pub use status::{
     Component, Condition, Holder, Limits, NotReady, Phase, Progress, Readiness, Role, Snapshot, Status,
 };

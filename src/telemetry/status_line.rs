@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::escape::Escaping;
+use super::metrics::SlotDanger;
 use super::status::{Component, Condition, Phase, Snapshot, Status};
 
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
@@ -154,7 +155,19 @@ impl Line<'_> {
         let (lag_bytes, lag) = (HumanBytes(progress.lag_bytes()), Age(progress.lag(self.now.1)));
         let (inflight, events) = (progress.inflight_events, HumanCount(progress.events));
         write!(f, "  confirmed {}  lag {lag_bytes} · {lag}  in flight {inflight}", progress.confirmed)?;
-        write!(f, "  {events} events  {:.1}/s", self.rate)
+        write!(f, "  {events} events  {:.1}/s", self.rate)?;
+        self.write_danger(f)
+    }
+
+    fn write_danger(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(report) = self.state.slot_report.filter(|report| report.danger > SlotDanger::None) else {
+            return Ok(());
+        };
+        write!(f, "  slot {}: keeps {} of WAL", report.danger.name(), HumanBytes(report.retained_bytes))?;
+        match report.safe_wal_bytes.map(u64::try_from) {
+            Some(room) => write!(f, ", lost after {} more", HumanBytes(room.unwrap_or_default())),
+            None => Ok(()),
+        }
     }
 }
 
@@ -184,6 +197,7 @@ const fn symbol(phase: &Phase) -> char {
 
 #[cfg(test)]
 mod tests {
+    use super::super::metrics::SlotReport;
     use super::super::status::{Holder, Limits, Progress};
     use super::*;
     use crate::wal::Lsn;
@@ -216,6 +230,20 @@ mod tests {
             streaming,
             "● streaming  orders/public.outbox → kafka  confirmed 0/1A2B3C8  lag 2.00 KiB · 0.4 s  in flight 12  \
              1,234 events  45.2/s"
+        );
+        let full = line(|status, now| {
+            status.enter(Phase::Streaming);
+            status.tick(progress, now);
+            status.slot(SlotReport {
+                retained_bytes: 4096,
+                safe_wal_bytes: Some(1024),
+                wal_status: None,
+                danger: SlotDanger::Alarm,
+            });
+        });
+        assert!(
+            full.ends_with("45.2/s  slot alarm: keeps 4.00 KiB of WAL, lost after 1.00 KiB more"),
+            "{full}"
         );
         let standing_by = line(|status, _| {
             status.enter(Phase::StandingBy(Holder { pid: 42, application: "out\nboxd".into() }));

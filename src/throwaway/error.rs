@@ -71,7 +71,8 @@ impl Diagnose for Error {
         match self {
             Self::NoAccount => Some("useradd --system postgres".to_owned()),
             Self::Fetch { major, .. } => Some(format!(
-                "allow https to repo1.maven.org, or install a server: apt-get install postgresql-{major}"
+                "allow https to repo1.maven.org, or name a proxy as https_proxy, or install a server: apt-get install \
+                 postgresql-{major}"
             )),
             Self::Folder { .. } | Self::Port(_) | Self::Keeper(_) | Self::Server { .. } => None,
         }

@@ -16,6 +16,7 @@ mod binaries;
 mod cluster;
 mod download;
 mod error;
+mod fetch;
 mod keeper;
 mod options;
 mod port;

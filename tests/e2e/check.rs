@@ -84,6 +84,23 @@ fn topics_are_known_from_the_rows_and_not_created() {
 }
 
 #[test]
+fn the_dead_letter_topic_is_looked_at() {
+    let db = Outbox::create(postgres18());
+    let [order, dead] = ["order", "dead"].map(|kind| db.topic(kind));
+    kafka().create_topic(&order, 1, &[("max.message.bytes", "20000")]);
+    db.insert(&[Event::new("order", "1", "E", "{}")]);
+    let settings = [("errors.tolerance", "all"), ("errors.deadletterqueue.topic.name", dead.as_str())];
+    let config = with(db.config(kafka()), &settings);
+    assert!(Report::of(&config).find("KA011", "note")["title"].as_str().unwrap().contains(&dead));
+    kafka().create_topic(&dead, 1, &[("max.message.bytes", "20000"), ("cleanup.policy", "compact")]);
+    let report = Report::of(&config);
+    assert!(report.find("KA014", "warning")["title"].as_str().unwrap().contains(&dead));
+    assert!(report.find("KA017", "note")["cure"].as_str().unwrap().contains(&dead));
+    kafka().alter_topic(&dead, ("max.message.bytes", "20001"));
+    Report::of(&config).find("KA017", "ok");
+}
+
+#[test]
 fn a_dead_postgres_leaves_kafka_to_be_checked_and_the_other_way_round() {
     let db = Outbox::create(postgres18());
     let no_postgres = Report::of(&with(db.config(kafka()), &[("database.port", DEAD_PORT)]));

@@ -42,7 +42,9 @@ fn mistakes_that_postgres_shows() {
 
 #[test]
 fn mistakes_that_the_file_shows() {
-    let mistakes: [Mistake<'_>; 4] = [
+    let illegal = [("errors.tolerance", "all"), ("errors.deadletterqueue.topic.name", "dead letters")];
+    let mistakes: [Mistake<'_>; 5] = [
+        (&illegal, 2, &["errors.deadletterqueue.topic.name", "character"]),
         (&[("slot.nam", "x")], 2, &["slot.nam", "slot.name"]),
         (&[("transforms.outbox.route.by.feild", "type")], 2, &["route.by.feild", "route.by.field"]),
         (&[("slot.name", "Bad-Name")], 2, &["slot.name", "Bad-Name"]),

@@ -95,7 +95,8 @@ fn stop_at_row(config: &Config, names: &[&str]) -> String {
     said
 }
 
-fn commit_lsn(said: &str) -> Lsn {
+/// The commit LSN that a message names.
+pub(crate) fn commit_lsn(said: &str) -> Lsn {
     let (_, after) = said.split_once("committed at ").expect("names the transaction");
     after.split(' ').next().unwrap().parse().unwrap()
 }

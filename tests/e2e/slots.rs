@@ -113,33 +113,6 @@ fn a_slot_that_vanishes_under_a_relay_is_not_made_again() {
     assert!(relay.stderr().contains("is lost"), "{}", relay.stderr());
     assert!(db.slot().is_none());
 }
-
-#[test]
-fn the_role_of_sql_role_sql_is_enough() {
-    let db = Outbox::create(postgres18());
-    let role = format!("{}_role", db.name());
-    db.execute(&format!(
-        "CREATE ROLE {role} LOGIN REPLICATION; GRANT SELECT ON outbox TO {role};
-         CREATE PUBLICATION {name} FOR TABLE outbox WITH (publish = 'insert')",
-        name = db.name()
-    ));
-    db.insert(&[event(1)]);
-    let config = with(
-        db.config(kafka()),
-        &[
-            ("database.user", &role),
-            ("publication.autocreate.mode", "disabled"),
-            ("snapshot.mode", "initial"),
-        ],
-    );
-    let relay = Relay::start(&config);
-    db.wait_until_streaming();
-    db.insert(&[event(2)]);
-    assert_eq!(kafka().read(&db.topic("order"), 2).len(), 2);
-    assert_eq!(relay.stop(), 0);
-    db.execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
-}
-
 /// PostgreSQL 18 reads the catalog as it was when a row was written: a publication that is there again now does not help
 /// against the notice.
 #[test]

@@ -99,6 +99,23 @@ fn a_snapshot_whose_session_is_ended_is_taken_again_and_loses_nothing() {
 }
 
 #[test]
+fn a_second_relay_waits_while_the_first_sends_the_snapshot() {
+    let db = Outbox::create(postgres18());
+    fill(&db, ROWS);
+    let mut first = Relay::start(&mode(&db, "initial"));
+    kafka().wait_for_count(&db.topic("order"), 100);
+    let second = Relay::start(&mode(&db, "initial"));
+    second.wait_for_stderr("standing by");
+    assert!(db.slot().is_none(), "the first is not done yet");
+    first.kill();
+    db.wait_until_streaming();
+    db.wait_until_confirmed();
+    assert_eq!(second.stop(), 0);
+    let distinct: BTreeSet<_> = values(&db).into_iter().collect();
+    assert_eq!(distinct.len(), ROWS as usize);
+}
+
+#[test]
 fn initial_only_sends_what_is_there_and_leaves_nothing() {
     let db = Outbox::create(postgres18());
     fill(&db, 10);

@@ -64,15 +64,15 @@ fn a_relay_killed_inside_a_copy_loses_none_of_its_rows() {
     let config = with(db.config(kafka()), &[("outboxd.inflight.records.max", "3")]);
     let mut relay = Relay::start(&config);
     db.wait_until_streaming();
-    copy(&db, postgres18(), backlog, 1000);
+    copy(&db, postgres18(), backlog, 30_000);
     kafka().wait_for_count(&topic, 100);
     relay.kill();
     let count = kafka().record_count(&topic);
-    assert!(count < 1000, "all {count} rows were sent before the kill");
+    assert!(count < 30_000, "all {count} rows were sent before the kill");
     let _relay = Relay::start(&db.config(kafka()));
     db.wait_until_streaming();
     db.wait_until_confirmed();
-    let repeats = backlog.check(&kafka().records(&topic), 0..1000);
+    let repeats = backlog.check(&kafka().records(&topic), 0..30_000);
     assert!(
         repeats >= 100,
         "the transaction was not confirmed, so it comes again from its beginning: {repeats}"

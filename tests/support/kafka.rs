@@ -52,15 +52,30 @@ impl Kafka {
     /// The same with more options for its virtual machine.
     pub(crate) fn start_with(jvm: &'static [&'static str]) -> Self {
         let port = unused_port().unwrap();
-        Self::launch(port, port, jvm)
+        Self::launch(port, port, jvm, |_, _| String::new())
     }
 
     /// A broker that listens at one port of this machine and tells its clients to connect to another.
     pub(crate) fn start_at(port: u16, advertised_port: u16) -> Self {
-        Self::launch(port, advertised_port, &[])
+        Self::launch(port, advertised_port, &[], |_, _| String::new())
     }
 
-    fn launch(port: u16, advertised_port: u16, jvm: &'static [&'static str]) -> Self {
+    /// A broker with more lines of `server.properties`, of which the last one of a name wins. They are made from its folder
+    /// and its controller's port.
+    pub(super) fn start_configured(
+        port: u16,
+        advertised_port: u16,
+        more: impl FnOnce(&Path, u16) -> String,
+    ) -> Self {
+        Self::launch(port, advertised_port, &[], more)
+    }
+
+    fn launch(
+        port: u16,
+        advertised_port: u16,
+        jvm: &'static [&'static str],
+        more: impl FnOnce(&Path, u16) -> String,
+    ) -> Self {
         let watcher = Watcher::new("outboxd-kafka-");
         let controller_port = unused_port().unwrap();
         let home = kafka_home();
@@ -70,7 +85,8 @@ impl Kafka {
             let entry = entry.unwrap();
             fs::copy(entry.path(), data.join(entry.file_name())).unwrap();
         }
-        let properties = properties(port, advertised_port, controller_port, &data);
+        let more = more(watcher.folder(), controller_port);
+        let properties = properties(port, advertised_port, controller_port, &data) + &more;
         fs::write(watcher.folder().join("server.properties"), properties).unwrap();
         let mut kafka = Self { process: None, watcher, port, jvm };
         kafka.start_again();

@@ -13,6 +13,7 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub(crate) mod acl;
 pub(crate) mod backlog;
 pub(crate) mod broker_proxy;
 mod cache;
@@ -27,6 +28,7 @@ pub(crate) mod record;
 pub(crate) mod registry;
 mod registry_home;
 pub(crate) mod relay;
+pub(crate) mod secure_kafka;
 pub(crate) mod session;
 pub(crate) mod wait;
 pub(crate) mod watcher;

@@ -106,6 +106,8 @@ pub(super) const COMPACTION: Code = Code("KA014");
 pub(super) const MESSAGE_SIZE: Code = Code("KA015");
 /// The settings of a topic can be read.
 pub(super) const TOPIC_SETTINGS: Code = Code("KA016");
+/// The dead-letter topic takes what the others find too large.
+pub(super) const LETTER_SIZE: Code = Code("KA017");
 
 /// A schema registry answers.
 pub(super) const REGISTRY: Code = Code("SR001");

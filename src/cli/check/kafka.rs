@@ -36,7 +36,12 @@ pub(super) async fn reach(parts: Arc<RelayParts>) -> Result<Cluster, Error> {
 }
 
 /// Checks the cluster and the topics that events will go to.
-pub(super) async fn check(reached: Result<Cluster, Error>, servers: &str, targets: &[Target]) -> Vec<Check> {
+pub(super) async fn check(
+    reached: Result<Cluster, Error>,
+    servers: &str,
+    targets: &[Target],
+    dead_letters: Option<&Target>,
+) -> Vec<Check> {
     let cluster = match reached {
         Ok(cluster) => cluster,
         Err(error) => {
@@ -50,7 +55,7 @@ pub(super) async fn check(reached: Result<Cluster, Error>, servers: &str, target
         let title = "no topic is known before the first row: its name depends on the route";
         checks.push(Check::skipped(codes::TARGETS, title));
     }
-    checks.extend(cluster.check_topics(targets).await);
+    checks.extend(cluster.check_topics(targets, dead_letters).await);
     checks
 }
 
@@ -63,24 +68,35 @@ fn brokers(count: usize) -> Check {
 }
 
 impl Cluster {
-    async fn check_topics(&self, targets: &[Target]) -> Vec<Check> {
-        let names: Vec<_> = targets.iter().map(|target| target.topic.as_str()).collect();
+    async fn check_topics(&self, targets: &[Target], dead_letters: Option<&Target>) -> Vec<Check> {
+        let all: Vec<_> = targets.iter().chain(dead_letters).collect();
+        let names: Vec<_> = all.iter().map(|target| target.topic.as_str()).collect();
         let there: Vec<_> = names.iter().copied().filter(|name| self.topic(name).is_some()).collect();
         let (broker, settings) =
             tokio::join!(self.broker_settings(there.len() < names.len()), self.settings(&there));
         let mut checks = Vec::new();
-        for target in targets {
+        let settings_of = |topic: &str| {
+            let index = there.iter().position(|name| *name == topic)?;
+            settings.get(index)?.as_ref()
+        };
+        for target in all {
             let Some(topic) = self.topic(&target.topic) else {
                 checks.extend(topics::missing(target, broker.as_ref()));
                 continue;
             };
-            let known = there.iter().position(|name| *name == target.topic);
-            let known = known.and_then(|index| settings.get(index)?.as_ref());
+            let known = settings_of(&target.topic);
             checks.extend(topics::existing(target, topic, known));
             if known.is_none() {
                 let title = format!("the settings of topic {:?} may not be seen by us", topic.name);
                 checks.push(Check::skipped(codes::TOPIC_SETTINGS, title));
             }
+        }
+        let max = |target: &Target| settings_of(&target.topic)?.number("max.message.bytes");
+        let others = targets.iter().filter_map(|target| Some((target.topic.as_str(), max(target)?)));
+        if let Some(dead_letters) = dead_letters
+            && let Some(letter_max) = max(dead_letters)
+        {
+            checks.push(topics::letter_size(dead_letters, letter_max, &others.collect::<Vec<_>>()));
         }
         checks
     }

@@ -73,9 +73,12 @@ async fn ask(parts: Arc<crate::relay::RelayParts>) -> Vec<Check> {
         registry::check(&parts.registries)
     );
     let (targets, about_routes) = topics::targets(&parts.router, &found.outboxes);
+    let dead_letters =
+        parts.dead_letters.as_ref().map(|dead_letters| topics::Target::dead_letters(dead_letters.topic()));
     let mut checks = found.checks;
     checks.extend(about_routes);
-    checks.extend(kafka::check(reached, &parts.kafka.bootstrap_servers, &targets).await);
+    let servers = &parts.kafka.bootstrap_servers;
+    checks.extend(kafka::check(reached, servers, &targets, dead_letters.as_ref()).await);
     checks.extend(registries);
     checks
 }

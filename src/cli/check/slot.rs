@@ -72,7 +72,9 @@ fn wal(name: &str, facts: &SlotFacts) -> Check {
         .cure("start outboxd, or raise the limit: ALTER SYSTEM SET max_slot_wal_keep_size = …; SELECT pg_reload_conf();"),
         status => {
             let status = status.unwrap_or("not told");
-            Check::ok(codes::SLOT_WAL, format!("wal_status is {status}: the slot keeps {kept} MB of WAL{room}"))
+            let idle = facts.inactive_since.as_ref().map(|since| format!("; nobody has read it since {since}"));
+            let idle = idle.unwrap_or_default();
+            Check::ok(codes::SLOT_WAL, format!("wal_status is {status}: the slot keeps {kept} MB of WAL{room}{idle}"))
         }
     }
 }
@@ -85,12 +87,13 @@ const fn megabytes(bytes: i64) -> i64 {
 mod tests {
     use super::super::report::Outcome::{self, Failure, Ok, Warning};
     use super::*;
-    use crate::postgres::SlotName;
+    use crate::postgres::{SlotName, SlotRecovery};
     use crate::wal::Lsn;
 
     fn options(failover: bool) -> SlotOptions {
         let name = SlotName::new("outbox").unwrap();
-        SlotOptions { name, drop_on_stop: false, failover, retry: None, stream_params: Vec::new() }
+        let recovery = SlotRecovery::default();
+        SlotOptions { name, drop_on_stop: false, failover, recovery, retry: None, stream_params: Vec::new() }
     }
 
     fn facts() -> SlotFacts {
@@ -106,6 +109,8 @@ mod tests {
             safe_wal_bytes: None,
             retained_bytes: 10,
             server_lsn: Lsn::new(200),
+            invalidation_reason: None,
+            inactive_since: None,
         }
     }
 

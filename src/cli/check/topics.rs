@@ -14,6 +14,13 @@ pub(super) struct Target {
     pub(super) key_may_be_null: bool,
 }
 
+impl Target {
+    /// The dead-letter topic: rows without a key may be in it.
+    pub(super) fn dead_letters(topic: &str) -> Self {
+        Self { topic: topic.to_owned(), key_may_be_null: true }
+    }
+}
+
 /// The topics that can be known now: the only one there is, or those that rows in the tables lead to.
 pub(super) fn targets(router: &EventRouter, outboxes: &[(Outbox, Vec<String>)]) -> (Vec<Target>, Vec<Check>) {
     let key_may_be_null = outboxes.iter().any(|(outbox, _)| outbox.key_may_be_null());
@@ -191,6 +198,23 @@ fn message_size(topic: &str, settings: &Settings) -> Option<Check> {
     ))
 }
 
+/// Whether the dead-letter topic takes what another topic finds too large, by their `max.message.bytes`.
+pub(super) fn letter_size(dead_letters: &Target, max: usize, others: &[(&str, usize)]) -> Check {
+    let topic = &dead_letters.topic;
+    match others.iter().find(|(_, other_max)| *other_max >= max) {
+        None => Check::ok(codes::LETTER_SIZE, format!("dead-letter topic {topic:?} takes up to {max} bytes")),
+        Some((other, other_max)) => Check::note(
+            codes::LETTER_SIZE,
+            format!("dead-letter topic {topic:?} takes up to {max} bytes, and topic {other:?} up to {other_max}"),
+        )
+        .detail("an event that is too large for both goes there without its value")
+        .cure(format!(
+            "kafka-configs.sh --bootstrap-server … --alter --entity-type topics --entity-name {topic} --add-config \
+             max.message.bytes=…"
+        )),
+    }
+}
+
 fn counted(count: usize, what: &str) -> String {
     match (count, what.strip_suffix('y')) {
         (1, _) => format!("1 {what}"),
@@ -261,6 +285,20 @@ mod tests {
             let checks = existing(&target(key_may_be_null), &topic(3, 3), Some(&settings));
             assert_eq!(outcome(&checks, codes::COMPACTION), expected, "{policy}");
             assert!(checks.iter().any(|check| check.title.contains("1048588 bytes")));
+        }
+    }
+
+    #[test]
+    fn dead_letters_need_more_room_than_others() {
+        let dead = Target::dead_letters("dead");
+        let cases: [(usize, &[(&str, usize)], _); 4] = [
+            (100, &[], Ok),
+            (100, &[("a", 99)], Ok),
+            (100, &[("a", 100)], Note),
+            (100, &[("a", 9), ("b", 101)], Note),
+        ];
+        for (max, others, expected) in cases {
+            assert_eq!(letter_size(&dead, max, others).outcome, expected, "{max} {others:?}");
         }
     }
 

@@ -54,6 +54,17 @@ pub enum MessageError {
     },
 }
 
+impl MessageError {
+    /// The option that names the converter, when it is the converter that refuses a value.
+    #[must_use]
+    pub const fn converter(&self) -> Option<&'static str> {
+        match self {
+            Self::Convert { option, .. } => Some(option),
+            _ => None,
+        }
+    }
+}
+
 impl Diagnose for MessageError {
     fn class(&self) -> Class {
         Class::Definite
@@ -79,6 +90,9 @@ impl Diagnose for MessageError {
                  message.prefix.include.list"
             }
         };
-        Some(format!("{cure}\nerrors.tolerance=all passes over such messages, and counts and logs them"))
+        Some(format!(
+            "{cure}\nerrors.tolerance=all passes over such messages, and counts and logs them; with \
+                      errors.deadletterqueue.topic.name they go there"
+        ))
     }
 }

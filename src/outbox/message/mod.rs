@@ -107,6 +107,24 @@ impl MessageOutbox {
         Ok(Converted { topic, partition, timestamp_ms, key, value, headers }.resolve(encoder))
     }
 
+    /// Topic and key of a message that makes no event, as far as they can be had.
+    pub(super) fn topic_and_key(
+        &self,
+        content: &[u8],
+        encoder: &mut Encoder,
+    ) -> (Option<String>, Option<Vec<u8>>) {
+        let Ok(content) = Content::read(self.expansion, content) else { return (None, None) };
+        let route = self.route_value(&content).ok();
+        let topic = route.and_then(|route| encoder.topics.learn(&self.router.options.topic, route).ok());
+        let topic = topic.map(|topic| encoder.topics.name(topic).to_owned());
+        let Encoder { scratch, schemas, .. } = encoder;
+        let into = &mut Destination { scratch, topic: topic.as_deref().unwrap_or_default(), schemas };
+        let key = self.mapped(&content, &self.router.options.event_key);
+        let key = key.and_then(|key| convert(("key.converter", &self.router.converters.key), &key, into));
+        let key = key.ok().and_then(|key| key.resolve(&encoder.scratch).map(<[u8]>::to_vec));
+        (topic, key)
+    }
+
     fn route_value<'c>(&'c self, content: &'c Content) -> Result<&'c str, MessageError> {
         let mapped = &self.router.options.route_by;
         match self.mapped(content, mapped)?.value {

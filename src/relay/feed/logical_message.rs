@@ -60,23 +60,27 @@ impl<O: Outlet> Feed<'_, O> {
             return Ok(Wish::None);
         }
         let now = SystemTime::now();
-        let need =
-            match messages.route(message.content, RouteContext { now_ms: unix_ms(now) }, &mut self.encoder) {
-                Ok(routed) => self.flight.send(&routed.as_record(), position, now)?,
+        let context = RouteContext { now_ms: unix_ms(now) };
+        let routed = match self.refused.take() {
+            Some(error) => Err(error),
+            None => match messages.route(message.content, context, &mut self.encoder) {
+                Ok(routed) => Ok(self.flight.dispatch(&routed.as_record(), position, now)?),
                 Err(MessageError::Convert { source: ConvertError::Unregistered(registration), .. }) => {
-                    Some(Need::Schema(registration))
+                    Ok(Some(Need::Schema(registration)))
                 }
                 Err(source) => {
-                    self.metrics.event_error("route");
                     let prefix = message.prefix.to_owned();
-                    self.tolerance.pass_over(Error::Message {
-                        prefix,
-                        position,
-                        source: Box::new(source),
-                    })?;
-                    None
+                    Err(Error::Message { prefix, position, source: Box::new(source) })
                 }
-            };
+            },
+        };
+        let need = match routed {
+            Ok(need) => need,
+            Err(error) => {
+                let remains = self.dead_letters.map(|_| messages.salvage(message.content, &mut self.encoder));
+                return self.give_up(error, remains, position, now);
+            }
+        };
         Ok(self.hold(position, need))
     }
 }

@@ -1,6 +1,7 @@
 //! From pgoutput messages to records in flight.
 
 mod logical_message;
+mod refusal;
 
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,14 +10,12 @@ use super::flight::Flight;
 use super::needs::{Met, Need};
 use super::supervisor::RelayParts;
 use super::tolerance::Tolerance;
-use super::{Error, Options, SkippedOperations};
+use super::{DeadLetters, Error, Options, SkippedOperations};
 use crate::connect::converter::ConvertError;
 use crate::connect::converter::avro::SchemaIds;
-use crate::error::{Diagnose as _, Exit};
 use crate::kafka::{Inlet, Outlet};
 use crate::outbox::{Encoder, InvalidOperation, MessageOutbox, OutboxTable, RouteContext, RouteError};
 use crate::pgoutput::{Begin, Commit, Message, Relation, Tuple, UnknownRelation};
-use crate::registry;
 use crate::source_offset::{SentBefore, SourceOffset};
 use crate::telemetry::{Change, Metrics};
 use crate::transaction::{Assembler, EventPosition};
@@ -37,6 +36,7 @@ pub(super) struct Feed<'p, O = Inlet> {
     metrics: &'p Metrics,
     messages: Option<&'p MessageOutbox>,
     tolerance: Tolerance,
+    dead_letters: Option<&'p DeadLetters>,
     skipped: SkippedOperations,
     assembler: Assembler,
     tables: HashMap<Oid, Table>,
@@ -53,6 +53,8 @@ pub(super) struct Feed<'p, O = Inlet> {
     sent_before: Option<SentBefore>,
     /// The event that waits for what it needs.
     held: Option<EventPosition>,
+    /// What stands against it: what it needs is not to be had.
+    refused: Option<Error>,
     /// The open transaction is a message's own, and this is its end.
     lone: Option<Commit>,
     /// What was made of them.
@@ -82,9 +84,10 @@ impl<'p> Feed<'p> {
         acknowledged: Lsn,
         stored: Option<SourceOffset>,
     ) -> Self {
-        let flight = Flight::new(parts.producer.inlet(), metrics, &parts.relay, confirmed);
-        let messages = parts.messages.as_ref();
-        Self::with_flight(flight, metrics, messages, &parts.relay, acknowledged, stored)
+        let (dead_letters, messages) = (parts.dead_letters.as_ref(), parts.messages.as_ref());
+        let outlet = parts.producer.inlet();
+        let flight = Flight::new(outlet, dead_letters, metrics, &parts.relay, confirmed);
+        Self::with_flight(flight, metrics, messages, dead_letters, &parts.relay, acknowledged, stored)
     }
 }
 
@@ -94,6 +97,7 @@ impl<'p, O: Outlet> Feed<'p, O> {
         flight: Flight<'p, O>,
         metrics: &'p Metrics,
         messages: Option<&'p MessageOutbox>,
+        dead_letters: Option<&'p DeadLetters>,
         options: &Options,
         acknowledged: Lsn,
         stored: Option<SourceOffset>,
@@ -102,6 +106,7 @@ impl<'p, O: Outlet> Feed<'p, O> {
             metrics,
             messages,
             tolerance: Tolerance::new(options),
+            dead_letters,
             skipped: options.skipped,
             assembler: Assembler::default(),
             tables: HashMap::new(),
@@ -112,6 +117,7 @@ impl<'p, O: Outlet> Feed<'p, O> {
             sent_before: stored.as_ref().and_then(SentBefore::new),
             stored,
             held: None,
+            refused: None,
             lone: None,
             flight,
         }
@@ -153,20 +159,6 @@ impl<'p, O: Outlet> Feed<'p, O> {
     /// The ids that were learnt.
     pub(super) const fn schemas(&mut self) -> &mut SchemaIds {
         self.encoder.schemas()
-    }
-
-    /// The registry has no id for the schema of the event that waits.
-    ///
-    /// # Errors
-    /// The same, unless rows may be passed over and this is about the row.
-    pub(super) fn refuse(&mut self, error: registry::Error) -> Result<Wish, Error> {
-        self.held = None;
-        self.metrics.event_error("route");
-        if error.exit() != Exit::Row {
-            return Err(error.into());
-        }
-        self.tolerance.pass_over(error.into())?;
-        self.end_lone()
     }
 
     /// The offset of what is acknowledged, for Debezium to go on from; none while the stored one is as far.
@@ -233,16 +225,24 @@ impl<'p, O: Outlet> Feed<'p, O> {
         }
         let now = SystemTime::now();
         let context = RouteContext { now_ms: unix_ms(now) };
-        let need = match table.route(row, context, &mut self.encoder) {
-            Ok(routed) => self.flight.send(&routed.as_record(), position, now)?,
-            Err(RouteError::Convert { source: ConvertError::Unregistered(registration), .. }) => {
-                Some(Need::Schema(registration))
-            }
-            Err(source) => {
-                self.metrics.event_error("route");
-                let table = table.name().to_owned();
-                self.tolerance.pass_over(Error::Row { table, position, source: Box::new(source) })?;
-                return Ok(Wish::None);
+        let routed = match self.refused.take() {
+            Some(error) => Err(error),
+            None => match table.route(row, context, &mut self.encoder) {
+                Ok(routed) => Ok(self.flight.dispatch(&routed.as_record(), position, now)?),
+                Err(RouteError::Convert { source: ConvertError::Unregistered(registration), .. }) => {
+                    Ok(Some(Need::Schema(registration)))
+                }
+                Err(source) => {
+                    let table = table.name().to_owned();
+                    Err(Error::Row { table, position, source: Box::new(source) })
+                }
+            },
+        };
+        let need = match routed {
+            Ok(need) => need,
+            Err(error) => {
+                let remains = self.dead_letters.map(|_| table.salvage(row, &mut self.encoder));
+                return self.give_up(error, remains, position, now);
             }
         };
         if need.is_none() {
@@ -308,7 +308,7 @@ impl<'p, O: Outlet> Feed<'p, O> {
     }
 }
 
-fn unix_ms(time: SystemTime) -> i64 {
+pub(super) fn unix_ms(time: SystemTime) -> i64 {
     time.duration_since(UNIX_EPOCH)
         .ok()
         .and_then(|since| i64::try_from(since.as_millis()).ok())

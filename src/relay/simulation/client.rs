@@ -11,6 +11,7 @@ use super::bug::Bug;
 use super::table::EVENTS_TOPICS;
 use super::truth::Truth;
 use crate::ack::Ticket;
+use crate::connect::record::Fingerprint;
 use crate::kafka::{Cause, Deliveries, Rejection, ReportPlace};
 
 /// `max.in.flight`
@@ -241,7 +242,9 @@ impl Client {
         let offset = if believed { offset.max(lane.reported + 1) } else { offset };
         lane.reported = lane.reported.max(offset);
         let at = ReportPlace { topic: EVENTS_TOPICS[place.0], partition: place.1, offset };
-        self.deliveries.acknowledged(queued.ticket, at, queued.bytes, || Some(queued.event.to_string()));
+        self.deliveries.acknowledged(queued.ticket, at, queued.bytes, || {
+            (Some(queued.event.to_string()), fingerprint(queued))
+        });
     }
 
     fn fail(&mut self, place: Place, records: Vec<Queued>, code: Code) {
@@ -256,6 +259,7 @@ impl Client {
                 topic: EVENTS_TOPICS[place.0].to_owned(),
                 partition: Some(place.1),
                 event_id: Some(queued.event.to_string()),
+                fingerprint: fingerprint(&queued),
                 cause: Cause::Code(code),
                 reason: code.to_string(),
             };
@@ -300,6 +304,11 @@ impl Client {
         lane.lose_connection();
         self.fail(place, batch.records, Code::MessageTimedOut);
     }
+}
+
+/// Nobody looks for a record without dead letters.
+fn fingerprint(queued: &Queued) -> Fingerprint {
+    Fingerprint::new(None, None, Some(&queued.event.to_le_bytes()))
 }
 
 impl Lane {

@@ -63,6 +63,7 @@ impl Outlet for Pipe {
                 topic: record.topic.to_owned(),
                 partition: None,
                 event_id: None,
+                fingerprint: record.fingerprint(),
                 cause: Cause::Code(Code::Fatal),
                 reason: Code::Fatal.to_string(),
             });

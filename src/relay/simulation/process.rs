@@ -173,9 +173,10 @@ impl<'p> Process<'p> {
             deliveries: self.deliveries.clone(),
             shadow: Rc::clone(&self.shadow),
         };
-        let flight = Flight::new(pipe, &bench.metrics, &bench.options, confirmed);
+        let flight = Flight::new(pipe, None, &bench.metrics, &bench.options, confirmed);
         let messages = Some(&bench.messages);
-        let feed = Feed::with_flight(flight, &bench.metrics, messages, &bench.options, acknowledged, stored);
+        let feed =
+            Feed::with_flight(flight, &bench.metrics, messages, None, &bench.options, acknowledged, stored);
         let counts = world.kafka.borrow().cluster.counts;
         let (router, shadow, bug) = (&bench.router, Rc::clone(&self.shadow), world.bug);
         let start = Start { feed, origin, confirmed, wire, router, counts, shadow, bug };

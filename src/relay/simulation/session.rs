@@ -192,7 +192,7 @@ impl<'p> Session<'p> {
             return Ok(());
         };
         let Waiting::Message { data, lsn } = waiting else { return Ok(()) };
-        match intake::take_again(&mut self.feed, &mut self.feedback, met, (&data, lsn))? {
+        match intake::take_again(&mut self.feed, &mut self.feedback, Some(met), (&data, lsn))? {
             Wish::Await(need) => self.awaiting = Some((Waiting::Message { data, lsn }, need)),
             wish => self.grant(wish),
         }

@@ -7,7 +7,7 @@ use super::bug::Bug;
 use super::process::Bench;
 use super::run::{Tally, run};
 use super::table;
-use crate::relay::{Options, ProcessingFailure, SkippedOperations};
+use crate::relay::{GuardOptions, Options, ProcessingFailure, SkippedOperations};
 use crate::telemetry::{ConfigInfo, Metrics};
 
 /// Seeds of a usual run; `OUTBOXD_SEEDS=a..b` says others.
@@ -27,9 +27,16 @@ fn bench(tells: bool) -> Bench {
             startup_timeout: None,
             retries_max: None,
             tolerate_rows: false,
+            dead_letters: None,
             unreadable_rows: ProcessingFailure::Fail,
             skipped: SkippedOperations { create: false, update: false, delete: false, truncate: true },
             heartbeat: None,
+            guard: GuardOptions {
+                warn_bytes: None,
+                warn_percent: 50,
+                alarm_percent: 80,
+                unacknowledged_max: Duration::from_secs(60),
+            },
             offsets: None,
         },
     }

@@ -66,6 +66,52 @@ impl Peer {
     }
 }
 
+/// Why an event went to the dead-letter topic: `reason` of `relay_dead_letters_total`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DeathCause {
+    /// A column or a message cannot be read.
+    Reading,
+    /// It leads to no topic, no partition or no timestamp.
+    Routing,
+    /// A converter does not take it.
+    Conversion,
+    /// Kafka finds it too large.
+    TooLarge,
+    /// Kafka has no such topic.
+    NoTopic,
+    /// Kafka does not take it as it is: no such partition, a timestamp out of bounds, no key for a compacted topic.
+    Invalid,
+    /// An earlier event of its key went there.
+    Key,
+}
+
+impl DeathCause {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Reading,
+        Self::Routing,
+        Self::Conversion,
+        Self::TooLarge,
+        Self::NoTopic,
+        Self::Invalid,
+        Self::Key,
+    ];
+
+    /// The value of the label.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reading => "reading",
+            Self::Routing => "routing",
+            Self::Conversion => "conversion",
+            Self::TooLarge => "too_large",
+            Self::NoTopic => "no_topic",
+            Self::Invalid => "invalid",
+            Self::Key => "key",
+        }
+    }
+}
+
 /// `pg_replication_slots.wal_status`: whether the WAL that the slot needs is still there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WalStatus {
@@ -98,6 +144,48 @@ impl WalStatus {
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.name() == name)
+    }
+}
+
+/// How near the slot is to being lost, or the disk to being full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum SlotDanger {
+    /// Not near.
+    #[default]
+    None,
+    /// More WAL is held back than is usual.
+    Watch,
+    /// Most of what it may hold back is held back.
+    Alarm,
+    /// It may be lost at the next checkpoint.
+    Unreserved,
+    /// It is lost.
+    Lost,
+}
+
+impl SlotDanger {
+    /// The danger in probes and logs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Watch => "watch",
+            Self::Alarm => "alarm",
+            Self::Unreserved => "unreserved",
+            Self::Lost => "lost",
+        }
+    }
+
+    /// The value of `relay_slot_danger`.
+    #[must_use]
+    pub const fn rank(self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Watch => 1,
+            Self::Alarm => 2,
+            Self::Unreserved => 3,
+            Self::Lost => 4,
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 
-pub use labels::{Change, Peer, WalStatus};
+pub use labels::{Change, DeathCause, Peer, SlotDanger, WalStatus};
 pub use topics::{TOPIC_LABELS_MAX, TopicTally};
 
 use super::status::Snapshot;
@@ -49,6 +49,8 @@ pub struct SlotReport {
     pub safe_wal_bytes: Option<i64>,
     /// `wal_status`; `None` when the slot reserves no WAL.
     pub wal_status: Option<WalStatus>,
+    /// What that means.
+    pub danger: SlotDanger,
 }
 
 /// The counters and gauges. Clones are handles on the same series.
@@ -94,6 +96,11 @@ impl Metrics {
         self.series().publish_errors.get_or_create(&owned("code", code)).inc();
     }
 
+    /// Counts an event that went to the dead-letter topic.
+    pub fn dead_letter(&self, cause: DeathCause) {
+        self.series().dead_letters.get_or_create(&fixed("reason", cause.name())).inc();
+    }
+
     /// Counts a connection that was lost and made again.
     pub fn reconnect(&self, peer: Peer) {
         self.series().reconnects.get_or_create(&fixed("side", peer.name())).inc();
@@ -108,6 +115,11 @@ impl Metrics {
     #[must_use]
     pub fn topic_tally(&self) -> TopicTally {
         TopicTally::new(self.clone())
+    }
+
+    /// Counts a slot that was lost and made anew.
+    pub fn slot_recovered(&self) {
+        self.series().slot_recoveries.inc();
     }
 
     /// Shows what the server says about the slot.
@@ -179,6 +191,7 @@ mod tests {
             "relay_inflight_bytes_limit 0",
             "relay_reconnects_total{side=\"postgres\"} 0",
             "relay_slot_status{status=\"lost\"} 0",
+            "relay_dead_letters_total{reason=\"too_large\"} 0",
         ] {
             assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
         }
@@ -196,6 +209,7 @@ mod tests {
         metrics.skipped("tombstone", 4);
         metrics.event_error("missing_column");
         metrics.publish_error("MessageSizeTooLarge");
+        metrics.dead_letter(DeathCause::Key);
         metrics.reconnect(Peer::Kafka);
         metrics.commit_to_ack(Duration::from_micros(700));
         let page = metrics.encode().unwrap();
@@ -205,6 +219,7 @@ mod tests {
             "relay_events_skipped_total{reason=\"tombstone\"} 4",
             "relay_event_errors_total{kind=\"missing_column\"} 1",
             "relay_publish_errors_total{code=\"MessageSizeTooLarge\"} 1",
+            "relay_dead_letters_total{reason=\"key\"} 1",
             "relay_reconnects_total{side=\"kafka\"} 1",
             "relay_commit_to_ack_seconds_bucket{le=\"0.0005\"} 0",
             "relay_commit_to_ack_seconds_bucket{le=\"0.001\"} 1",
@@ -252,6 +267,7 @@ mod tests {
             retained_bytes: 77,
             safe_wal_bytes: Some(-5),
             wal_status: Some(WalStatus::Unreserved),
+            danger: SlotDanger::Unreserved,
         };
         metrics.slot(report);
         let page = metrics.encode().unwrap();
@@ -259,6 +275,7 @@ mod tests {
         assert!(page.contains("relay_slot_safe_wal_bytes -5\n"));
         assert!(page.contains("relay_slot_status{status=\"unreserved\"} 1\n"));
         assert!(page.contains("relay_slot_status{status=\"reserved\"} 0\n"));
+        assert!(page.contains("relay_slot_danger 3\n"));
 
         metrics.slot(SlotReport { safe_wal_bytes: None, wal_status: Some(WalStatus::Reserved), ..report });
         let page = metrics.encode().unwrap();

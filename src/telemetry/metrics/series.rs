@@ -9,7 +9,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use super::known::Known;
-use super::labels::{Change, Label, Peer, WalStatus, fixed};
+use super::labels::{Change, DeathCause, Label, Peer, WalStatus, fixed};
 use super::topics::PublishedByTopic;
 use super::{ConfigInfo, SlotReport};
 use crate::telemetry::status::{Progress, Snapshot};
@@ -32,8 +32,10 @@ pub(super) struct Series {
     pub(super) event_errors: Family<Label, Counter>,
     pub(super) published: PublishedByTopic,
     pub(super) publish_errors: Family<Label, Counter>,
+    pub(super) dead_letters: Family<Label, Counter>,
     pub(super) reconnects: Family<Label, Counter>,
     pub(super) commit_to_ack: Histogram,
+    pub(super) slot_recoveries: Counter,
     source_lag: Seconds,
     last_event: Known<f64>,
     lsn: Family<Label, Integer>,
@@ -45,6 +47,8 @@ pub(super) struct Series {
     slot_retained_bytes: Known<u64>,
     slot_safe_wal_bytes: Known<i64>,
     slot_status: Family<Label, Integer>,
+    slot_danger: Integer,
+    oldest_unacknowledged: Seconds,
 }
 
 impl Series {
@@ -66,8 +70,10 @@ impl Series {
             event_errors: Family::default(),
             published: PublishedByTopic::default(),
             publish_errors: Family::default(),
+            dead_letters: Family::default(),
             reconnects: Family::default(),
             commit_to_ack: Histogram::new(LATENCY_BUCKETS_SECONDS),
+            slot_recoveries: Counter::default(),
             source_lag: Seconds::default(),
             last_event: Known::default(),
             lsn: Family::default(),
@@ -79,10 +85,15 @@ impl Series {
             slot_retained_bytes: Known::default(),
             slot_safe_wal_bytes: Known::default(),
             slot_status: Family::default(),
+            slot_danger: Integer::default(),
+            oldest_unacknowledged: Seconds::default(),
         };
         // A rate needs a first sample, so what can be counted is there before it happens.
         Change::ALL.iter().for_each(|change| drop(series.changes.get_or_create(&fixed("op", change.name()))));
         Peer::ALL.iter().for_each(|peer| drop(series.reconnects.get_or_create(&fixed("side", peer.name()))));
+        DeathCause::ALL
+            .iter()
+            .for_each(|cause| drop(series.dead_letters.get_or_create(&fixed("reason", cause.name()))));
         series.show_wal_status(None);
         series
     }
@@ -92,6 +103,11 @@ impl Series {
             "source_lag_seconds",
             "Age of the oldest commit whose events are not all acknowledged",
             self.source_lag.clone(),
+        );
+        registry.register(
+            "oldest_unacknowledged_seconds",
+            "How long the oldest event in flight has waited for its acknowledgement",
+            self.oldest_unacknowledged.clone(),
         );
         registry.register(
             "commit_to_ack_seconds",
@@ -128,6 +144,11 @@ impl Series {
             self.published.family.clone(),
         );
         registry.register("publish_errors", "Deliveries that failed", self.publish_errors.clone());
+        registry.register(
+            "dead_letters",
+            "Events handed to the producer for the dead-letter topic",
+            self.dead_letters.clone(),
+        );
     }
 
     fn register_servers(&self, registry: &mut Registry) {
@@ -149,6 +170,16 @@ impl Series {
             self.slot_safe_wal_bytes.clone(),
         );
         registry.register("slot_status", "The slot's wal_status", self.slot_status.clone());
+        registry.register(
+            "slot_recoveries",
+            "Slots that were lost and made anew, with a snapshot",
+            self.slot_recoveries.clone(),
+        );
+        registry.register(
+            "slot_danger",
+            "How near the slot is to being lost: 0 not, 1 watch, 2 alarm, 3 unreserved, 4 lost",
+            self.slot_danger.clone(),
+        );
     }
 
     pub(super) fn show_state(&self, state: &Snapshot, now: SystemTime) {
@@ -159,6 +190,8 @@ impl Series {
 
     fn show_progress(&self, progress: &Progress, now: SystemTime) {
         self.source_lag.set(progress.lag(now).as_secs_f64());
+        let waited = progress.oldest_unacknowledged.map(|since| since.elapsed().as_secs_f64());
+        self.oldest_unacknowledged.set(waited.unwrap_or_default());
         let positions = [
             ("received", progress.received),
             ("flushed", progress.flushed),
@@ -178,6 +211,7 @@ impl Series {
     pub(super) fn show_slot(&self, report: SlotReport) {
         self.slot_retained_bytes.set(Some(report.retained_bytes));
         self.slot_safe_wal_bytes.set(report.safe_wal_bytes);
+        self.slot_danger.set(report.danger.rank());
         self.show_wal_status(report.wal_status);
     }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use super::metrics::SlotReport;
 pub use condition::{Component, Condition};
 pub use progress::Progress;
 pub use readiness::{NotReady, Readiness, Role};
@@ -40,7 +41,8 @@ pub struct Holder {
 /// How long something may take before a probe fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// How old the oldest unacknowledged event may get while we are still ready (60 s).
+    /// `outboxd.unacknowledged.age.max.ms` (60 s): how old the oldest unacknowledged event may get while we are still
+    /// ready.
     pub unacknowledged_age_max: Duration,
     /// How long the loop may go without a turn while we still count as alive (30 s).
     pub tick_age_max: Duration,
@@ -71,6 +73,8 @@ pub struct Snapshot {
     pub kafka: Condition,
     /// The schema registry; `Unknown` until it is needed.
     pub registry: Condition,
+    /// What the server said of the slot last; `None` before the first time.
+    pub slot_report: Option<SlotReport>,
     /// How far the relay has got.
     pub progress: Progress,
     /// The last turn of the loop.
@@ -90,6 +94,7 @@ impl Status {
             slot: Condition::Unknown,
             kafka: Condition::Unknown,
             registry: Condition::Unknown,
+            slot_report: None,
             progress: Progress::default(),
             ticked: now,
             limits,
@@ -116,6 +121,11 @@ impl Status {
     /// goes down and every 30 s from then on.
     pub fn down(&self, component: Component, reason: impl Into<String>, now: Instant) {
         self.0.send_modify(|state| state.condition_mut(component).fail(component, reason.into(), now));
+    }
+
+    /// What the server says of the slot.
+    pub fn slot(&self, report: SlotReport) {
+        self.0.send_modify(|state| state.slot_report = Some(report));
     }
 
     /// A turn of the loop that streams: how far it has got.

@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::secret::Secret;
 
-/// Where a registry answers: one item of `schema.registry.url`. `Display` shows no credentials.
+/// Where an HTTP server answers, a registry or a proxy. `Display` shows no credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// Whether it is `https`.
@@ -33,7 +33,7 @@ pub enum Credentials {
 
 impl Credentials {
     /// The value of the `Authorization` header.
-    pub(super) fn header(&self) -> String {
+    pub(crate) fn header(&self) -> String {
         match self {
             Self::Basic(user) => format!("Basic {}", STANDARD.encode(user.expose())),
             Self::Bearer(token) => format!("Bearer {}", token.expose()),
@@ -67,7 +67,7 @@ impl Address {
     }
 
     /// Host and port, as they stand in a URL and in the `Host` header.
-    pub(super) fn authority(&self) -> String {
+    pub(crate) fn authority(&self) -> String {
         let Self { host, port, .. } = self;
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
     }

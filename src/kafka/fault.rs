@@ -1,0 +1,56 @@
+use rdkafka::error::RDKafkaErrorCode as Code;
+
+use super::delivery::{Cause, Rejection};
+
+/// What a record was refused for, when another record could be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// There is no such topic: it concerns every record for it.
+    Topic,
+    /// The topic has no such partition.
+    Partition,
+    /// The size of its batch.
+    Size,
+    /// Something in its batch: a key that is missing, a timestamp out of bounds.
+    Contents,
+}
+
+impl Fault {
+    /// Whether a whole batch is refused, whichever of its records is the one.
+    #[must_use]
+    pub const fn is_of_batch(self) -> bool {
+        matches!(self, Self::Size | Self::Contents)
+    }
+}
+
+impl Rejection {
+    /// What a record was refused for; `None` when it is nothing that a dead-letter topic is for, such as a missing permission.
+    #[must_use]
+    pub const fn fault(&self) -> Option<Fault> {
+        let Cause::Code(code) = self.cause else { return None };
+        match code {
+            Code::MessageSizeTooLarge => Some(Fault::Size),
+            Code::InvalidRecord | Code::InvalidTimestamp => Some(Fault::Contents),
+            Code::UnknownPartition => Some(Fault::Partition),
+            Code::UnknownTopic | Code::UnknownTopicOrPartition | Code::InvalidTopic => Some(Fault::Topic),
+            _ => None,
+        }
+    }
+
+    /// The class of the exception that Kafka's Java client throws for it.
+    #[must_use]
+    pub const fn java_class(&self) -> &'static str {
+        match self.cause {
+            Cause::Code(Code::MessageSizeTooLarge) => {
+                "org.apache.kafka.common.errors.RecordTooLargeException"
+            }
+            Cause::Code(Code::InvalidRecord) => "org.apache.kafka.common.InvalidRecordException",
+            Cause::Code(Code::InvalidTimestamp) => "org.apache.kafka.common.errors.InvalidTimestampException",
+            Cause::Code(Code::InvalidTopic) => "org.apache.kafka.common.errors.InvalidTopicException",
+            Cause::Code(Code::UnknownTopic | Code::UnknownTopicOrPartition | Code::UnknownPartition) => {
+                "org.apache.kafka.common.errors.UnknownTopicOrPartitionException"
+            }
+            _ => "org.apache.kafka.common.KafkaException",
+        }
+    }
+}

@@ -1,0 +1,116 @@
+use serde_json::{Map, Value as Json};
+
+use super::encoder::Encoder;
+use super::message::MessageOutbox;
+use super::record::Headers;
+use super::table::{BoundColumn, OutboxTable};
+use crate::connect::Value;
+use crate::connect::converter::{Destination, Encoded};
+use crate::connect::record::{Header, ID_HEADER};
+use crate::pgoutput::{ColumnValue, Tuple};
+
+/// What can be kept of a row or a logical message that makes no event. It owns its parts: it is rare, and waits.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Salvage {
+    /// The topic, when the row leads to one.
+    pub topic: Option<String>,
+    /// The key as its converter writes it; when that fails, the column's own text.
+    pub key: Option<Vec<u8>>,
+    /// A row's columns as a JSON object; a message's content as it came.
+    pub value: Vec<u8>,
+    headers: Vec<(String, Option<Vec<u8>>)>,
+}
+
+impl Salvage {
+    /// The event's headers, all of them or the id alone.
+    #[must_use]
+    pub fn headers(&self) -> Vec<Header<'_>> {
+        self.headers.iter().map(|(name, value)| Header { name, value: value.as_deref() }).collect()
+    }
+}
+
+impl OutboxTable {
+    /// What can be kept of a row that [`Self::route`] refuses. Columns that the event would not have shown are left out,
+    /// and columns that are masked are masked here too.
+    #[must_use]
+    pub fn salvage(&self, tuple: &Tuple<'_>, encoder: &mut Encoder) -> Salvage {
+        let row = tuple.columns();
+        encoder.start_row();
+        let route = self.route_value(row).ok();
+        let topic = route.and_then(|route| encoder.topics.learn(&self.router.options.topic, &route).ok());
+        let topic = topic.map(|topic| encoder.topics.name(topic).to_owned());
+        let Encoder { scratch, schemas, .. } = encoder;
+        let mut into = Destination { scratch, topic: topic.as_deref().unwrap_or_default(), schemas };
+        let key = self.key(row, &mut into).ok();
+        let headers = self.headers(row, &mut into).ok();
+        let scratch = &*encoder.scratch;
+        let text = |column: &BoundColumn| shown(column, row).and_then(|value| bytes_of(&value));
+        Salvage {
+            topic,
+            key: key.map_or_else(|| text(&self.key), |key| key.resolve(scratch).map(<[u8]>::to_vec)),
+            headers: headers.map_or_else(
+                || vec![(ID_HEADER.to_owned(), text(&self.id))],
+                |headers| owned(headers, scratch),
+            ),
+            value: Json::Object(self.object(row)).to_string().into_bytes(),
+        }
+    }
+
+    fn object(&self, row: &[ColumnValue<'_>]) -> Map<String, Json> {
+        let mut object = Map::new();
+        for column in self.columns() {
+            if let Some(value) = shown(column, row) {
+                object.insert(column.name.clone(), value);
+            }
+        }
+        object
+    }
+}
+
+impl MessageOutbox {
+    /// What can be kept of a message that [`Self::route`] refuses.
+    #[must_use]
+    pub fn salvage(&self, content: &[u8], encoder: &mut Encoder) -> Salvage {
+        encoder.start_row();
+        let (topic, key) = self.topic_and_key(content, encoder);
+        Salvage { topic, key, value: content.to_vec(), headers: Vec::new() }
+    }
+}
+
+/// A column's value as the server wrote it; `None` when the row does not have it.
+fn shown(column: &BoundColumn, row: &[ColumnValue<'_>]) -> Option<Json> {
+    let value = *row.get(column.index)?;
+    if column.codec.changes_values() {
+        // Cut or masked: what is behind it must not be shown here either.
+        return Some(match column.codec.decode_without_default(value) {
+            Ok(Value::Str(text)) => Json::String(text.into_owned()),
+            _ => Json::Null,
+        });
+    }
+    match value {
+        ColumnValue::Null => Some(Json::Null),
+        ColumnValue::Text(text) => Some(match std::str::from_utf8(text) {
+            Ok(text) => Json::String(text.to_owned()),
+            Err(_) => serde_json::json!({ "hex": hex(text) }),
+        }),
+        ColumnValue::UnchangedToast | ColumnValue::Binary(_) => None,
+    }
+}
+
+fn bytes_of(value: &Json) -> Option<Vec<u8>> {
+    match value {
+        Json::String(text) => Some(text.clone().into_bytes()),
+        Json::Null => None,
+        other => Some(other.to_string().into_bytes()),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn owned(headers: Headers<'_>, scratch: &[u8]) -> Vec<(String, Option<Vec<u8>>)> {
+    let header =
+        |(name, value): (&str, Encoded<'_>)| (name.to_owned(), value.resolve(scratch).map(<[u8]>::to_vec));
+    headers.into_iter().map(header).collect()
+}

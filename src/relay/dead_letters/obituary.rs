@@ -1,0 +1,190 @@
+use crate::connect::record::ProducerRecord;
+use crate::error::{chain, report};
+use crate::kafka::{Fault, Rejection};
+use crate::relay::{DeadLetterOptions, Error};
+use crate::telemetry::DeathCause;
+use crate::transaction::EventPosition;
+
+/// The header of a dead letter that is too large even for its topic: how many bytes its value has, which is left out.
+pub(super) const VALUE_LEFT_OUT: &str = "outboxd.errors.value.left.out.bytes";
+
+/// Why an event goes to the dead-letter topic, in Connect's terms. No value of a row is in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Obituary {
+    pub(super) cause: DeathCause,
+    /// Connect's `Stage`.
+    stage: &'static str,
+    /// What refused it, for `class.name`.
+    executing: &'static str,
+    /// The class of the exception that Connect or Kafka's Java client would have thrown.
+    exception: &'static str,
+    pub(super) message: String,
+    /// The message with its causes and the cure, a line each.
+    report: String,
+}
+
+/// Where a dead event came from and where it was to go.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Origin<'a> {
+    pub(super) position: EventPosition,
+    pub(super) topic: Option<&'a str>,
+    pub(super) partition: Option<i32>,
+}
+
+const ROUTER: &str = "io.debezium.transforms.outbox.EventRouter";
+const PRODUCER: &str = "org.apache.kafka.clients.producer.KafkaProducer";
+const DATA_EXCEPTION: &str = "org.apache.kafka.connect.errors.DataException";
+
+impl Obituary {
+    /// Of a row or a message that makes no event.
+    pub(super) fn of_row(error: &Error) -> Self {
+        let (unreadable, converter) = match error {
+            Error::Row { source, .. } => (source.is_unreadable(), source.converter()),
+            Error::Message { source, .. } => (false, source.converter()),
+            Error::Registry(_) => (false, Some("value.converter")),
+            _ => (false, None),
+        };
+        let (cause, stage) = match converter {
+            Some("key.converter") => (DeathCause::Conversion, "KEY_CONVERTER"),
+            Some("header.converter") => (DeathCause::Conversion, "HEADER_CONVERTER"),
+            Some(_) => (DeathCause::Conversion, "VALUE_CONVERTER"),
+            None if unreadable => (DeathCause::Reading, "TASK_POLL"),
+            None => (DeathCause::Routing, "TRANSFORMATION"),
+        };
+        let executing = converter.unwrap_or(ROUTER);
+        Self {
+            cause,
+            stage,
+            executing,
+            exception: DATA_EXCEPTION,
+            message: chain(error),
+            report: report(error),
+        }
+    }
+
+    /// Of a record that Kafka refuses.
+    pub(super) fn of_refusal(fault: Fault, rejection: &Rejection) -> Self {
+        let cause = match fault {
+            Fault::Size => DeathCause::TooLarge,
+            Fault::Topic => DeathCause::NoTopic,
+            Fault::Partition | Fault::Contents => DeathCause::Invalid,
+        };
+        let (stage, exception) = ("KAFKA_PRODUCE", rejection.java_class());
+        let message = rejection.reason.clone();
+        let report = match rejection.cure() {
+            Some(cure) => format!("{message}\n  to fix: {cure}"),
+            None => message.clone(),
+        };
+        Self { cause, stage, executing: PRODUCER, exception, message, report }
+    }
+
+    /// Of an event whose key has a dead letter already.
+    pub(super) fn of_follower(since: EventPosition) -> Self {
+        let EventPosition { commit_lsn, ordinal } = since;
+        let message = format!(
+            "it follows event {ordinal} of the transaction that committed at {commit_lsn}, which has the same key and went to \
+             the dead-letter topic"
+        );
+        let report = message.clone();
+        let exception = "org.apache.kafka.connect.errors.ConnectException";
+        Self {
+            cause: DeathCause::Key,
+            stage: "KAFKA_PRODUCE",
+            executing: PRODUCER,
+            exception,
+            message,
+            report,
+        }
+    }
+
+    /// The headers that `errors.deadletterqueue.context.headers.enable` asks for: Connect's, and the place in the source.
+    /// Connect's offset is that of a consumed record, which an event from PostgreSQL has not.
+    pub(super) fn headers(
+        &self,
+        options: &DeadLetterOptions,
+        origin: Origin<'_>,
+    ) -> Vec<(&'static str, String)> {
+        if !options.context_headers {
+            return Vec::new();
+        }
+        let topic = origin.topic.map(|topic| ("__connect.errors.topic", topic.to_owned()));
+        let partition = origin.partition.map(|number| ("__connect.errors.partition", number.to_string()));
+        let rest = [
+            ("__connect.errors.connector.name", options.connector_name.clone()),
+            ("__connect.errors.task.id", "0".to_owned()),
+            ("__connect.errors.stage", self.stage.to_owned()),
+            ("__connect.errors.class.name", self.executing.to_owned()),
+            ("__connect.errors.exception.class.name", self.exception.to_owned()),
+            ("__connect.errors.exception.message", self.message.clone()),
+            ("__connect.errors.exception.stacktrace", self.report.clone()),
+            ("outboxd.errors.reason", self.cause.name().to_owned()),
+            ("outboxd.errors.commit.lsn", origin.position.commit_lsn.to_string()),
+            ("outboxd.errors.ordinal", origin.position.ordinal.to_string()),
+        ];
+        topic.into_iter().chain(partition).chain(rest).collect()
+    }
+
+    /// Says once what has happened to an event.
+    pub(super) fn tell(&self, record: &ProducerRecord<'_>, origin: Origin<'_>) {
+        let EventPosition { commit_lsn, ordinal } = origin.position;
+        let event_id = record.event_id().map(String::from_utf8_lossy);
+        let (error, reason) = (&self.message, self.cause.name());
+        if self.cause == DeathCause::Key {
+            tracing::debug!(%commit_lsn, ordinal, event_id = event_id.as_deref(), "an event follows its key's dead letter");
+            return;
+        }
+        tracing::error!(
+            topic = origin.topic,
+            %commit_lsn,
+            ordinal,
+            event_id = event_id.as_deref(),
+            reason,
+            error,
+            "an event goes to the dead-letter topic"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outbox::RouteError;
+    use crate::wal::Lsn;
+
+    #[test]
+    fn the_headers_are_connects_and_tell_where_the_event_is() {
+        let position = EventPosition { commit_lsn: Lsn::new(0x1_0000_0010), ordinal: 3 };
+        let (table, column) = ("public.outbox".to_owned(), "aggregatetype".to_owned());
+        let source = Box::new(RouteError::NullRoute { table: table.clone(), column });
+        let obituary = Obituary::of_row(&Error::Row { table, position, source });
+        let mut options = DeadLetterOptions {
+            topic: "dead".to_owned(),
+            context_headers: true,
+            connector_name: "orders".to_owned(),
+            follow_key: false,
+            keys_max: 1,
+        };
+        let origin = Origin { position, topic: Some("a"), partition: Some(7) };
+        let headers = obituary.headers(&options, origin);
+        for (name, expected) in [
+            ("__connect.errors.topic", "a"),
+            ("__connect.errors.partition", "7"),
+            ("__connect.errors.connector.name", "orders"),
+            ("__connect.errors.task.id", "0"),
+            ("__connect.errors.stage", "TRANSFORMATION"),
+            ("__connect.errors.class.name", ROUTER),
+            ("__connect.errors.exception.class.name", DATA_EXCEPTION),
+            ("outboxd.errors.reason", "routing"),
+            ("outboxd.errors.commit.lsn", "1/10"),
+            ("outboxd.errors.ordinal", "3"),
+        ] {
+            let found = headers.iter().find(|(other, _)| *other == name);
+            assert_eq!(found.map(|(_, value)| value.as_str()), Some(expected), "{name}");
+        }
+        assert!(!headers.iter().any(|(name, _)| *name == "__connect.errors.offset"));
+        let unknown = obituary.headers(&options, Origin { topic: None, partition: None, ..origin });
+        assert_eq!(unknown.len(), headers.len() - 2);
+        options.context_headers = false;
+        assert_eq!(obituary.headers(&options, origin), []);
+    }
+}

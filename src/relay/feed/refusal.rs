@@ -1,0 +1,51 @@
+use std::time::SystemTime;
+
+use super::{Feed, Wish};
+use crate::error::{Diagnose as _, Exit};
+use crate::kafka::Outlet;
+use crate::outbox::Salvage;
+use crate::registry;
+use crate::relay::Error;
+use crate::transaction::EventPosition;
+
+impl<O: Outlet> Feed<'_, O> {
+    /// The registry has no id for the schema of the event that waits. It is to be taken again, and given up then.
+    ///
+    /// # Errors
+    /// The same, unless this is about the row.
+    pub(in crate::relay) fn refuse(&mut self, error: registry::Error) -> Result<(), Error> {
+        if error.exit() != Exit::Row {
+            self.held = None;
+            return Err(error.into());
+        }
+        self.refused = Some(error.into());
+        Ok(())
+    }
+
+    /// What becomes of a row or a message that makes no event: it ends the relay, goes to the dead-letter topic, or is passed
+    /// over.
+    pub(super) fn give_up(
+        &mut self,
+        error: Error,
+        remains: Option<Salvage>,
+        position: EventPosition,
+        now: SystemTime,
+    ) -> Result<Wish, Error> {
+        let need = match (self.dead_letters, remains) {
+            (Some(letters), Some(remains)) => {
+                letters.bury_remains(&mut self.flight, &remains, &error, position, now)?
+            }
+            _ => None,
+        };
+        if need.is_some() {
+            // The letter waits for its topic. What the registry has said is not asked for again.
+            self.refused = Some(error).filter(|error| matches!(error, Error::Registry(_)));
+            return Ok(self.hold(position, need));
+        }
+        self.metrics.event_error("route");
+        if self.dead_letters.is_none() {
+            self.tolerance.pass_over(error)?;
+        }
+        Ok(self.hold(position, need))
+    }
+}

@@ -1,0 +1,236 @@
+//! Records that Kafka refuses for good go to the dead-letter topic: nothing else is lost, and no key's events overtake.
+
+use crate::refused_rows::commit_lsn;
+use crate::support::kafka::kafka;
+use crate::support::outbox::{Event, Outbox};
+use crate::support::postgres::{postgres15, postgres18};
+use crate::support::record::Record;
+use crate::support::relay::{Config, Relay, with};
+use crate::support::wait::DEADLINE;
+
+#[test]
+fn a_record_that_is_too_large_goes_there_as_it_is() {
+    for server in [postgres15(), postgres18()] {
+        let db = Outbox::create(server);
+        let topic = db.topic("order");
+        kafka().create_topic(&topic, 1, &[("max.message.bytes", "20000")]);
+        prepare_slot(&db);
+        // Batches with much else in them: which record of its batch is the large one has to be found out.
+        let events: Vec<_> = (0..300).map(|n| order("o-1", &payload(n, n % 100 == 50))).collect();
+        events.chunks(5).for_each(|events| db.insert(events));
+        let relay = Relay::start(&config(&db));
+        db.wait_until_confirmed();
+        let ids = ids_of(&events);
+        let (large, small): (Vec<_>, Vec<_>) = ids.iter().enumerate().partition(|(n, _)| n % 100 == 50);
+        let sent = kafka().records(&topic);
+        assert_eq!(first_occurrences(&sent), values(&small), "no gap, none overtaken");
+        let letters = kafka().records(&dead(&db));
+        assert_eq!(first_occurrences(&letters), values(&large));
+        let letter = &letters[0];
+        assert_eq!((letter.key(), letter.value()), ("o-1", payload(50, true).as_str()));
+        let names = |record: &Record| record.headers.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(letter), names(&sent[0]), "no headers but the event's own");
+        let said = relay.stderr();
+        assert_eq!(said.matches("goes to the dead-letter topic").count(), 3, "{said}");
+        assert!(!said.contains("xxxx"), "a payload is shown: {said}");
+
+        db.insert(&[order("o-1", "{}")]);
+        db.wait_until_confirmed();
+        assert_eq!(relay.stop(), 0);
+        assert_eq!(kafka().records(&topic).len(), sent.len() + 1, "what was confirmed does not come again");
+    }
+}
+
+#[test]
+fn what_is_too_large_there_too_leaves_its_value_behind() {
+    let db = Outbox::create(postgres18());
+    let topic = db.topic("order");
+    for topic in [&topic, &dead(&db)] {
+        kafka().create_topic(topic, 1, &[("max.message.bytes", "20000")]);
+    }
+    let relay = Relay::start(&config(&db));
+    db.wait_until_streaming();
+    let events = [order("o-1", "{}"), order("o-1", &payload(1, true)), order("o-2", "{}")];
+    db.insert(&events);
+    db.wait_until_confirmed();
+    let ids = ids_of(&events);
+    let mut sent = first_occurrences(&kafka().records(&topic));
+    assert_eq!(sent.len(), 2);
+    sent.push(ids[1].clone());
+    let letters = kafka().records(&dead(&db));
+    assert_eq!((letters.len(), letters[0].key(), letters[0].header("id")), (1, "o-1", ids[1].as_str()));
+    let bytes = payload(1, true).len().to_string();
+    assert_eq!(
+        (&letters[0].value, letters[0].header("outboxd.errors.value.left.out.bytes")),
+        (&None, bytes.as_str())
+    );
+    assert_eq!(relay.stop(), 0);
+}
+
+#[test]
+fn what_a_topic_does_not_take_goes_there() {
+    let db = Outbox::create(postgres18());
+    db.execute("ALTER TABLE outbox ADD part int; ALTER TABLE outbox ALTER aggregateid DROP NOT NULL");
+    let [plain, compact, missing] = ["plain", "compact", "missing"].map(|kind| db.topic(kind));
+    kafka().create_topic(&plain, 1, &[]);
+    kafka().create_topic(&compact, 1, &[("cleanup.policy", "compact")]);
+    kafka().create_topic(&dead(&db), 1, &[]);
+    let settings = [
+        ("transforms.outbox.table.fields.additional.placement", "part:partition"),
+        ("errors.deadletterqueue.context.headers.enable", "true"),
+        ("rdkafka.allow.auto.create.topics", "false"),
+        ("rdkafka.topic.metadata.propagation.max.ms", "1000"),
+    ];
+    let relay = Relay::start(&with(config(&db), &settings));
+    db.wait_until_streaming();
+    let row = |kind: &str, key: &str, part: &str, n: u32| {
+        format!("INSERT INTO outbox VALUES (gen_random_uuid(), '{kind}', {key}, 'E', '{n}', {part});")
+    };
+    let rows = [
+        row("plain", "'a'", "0", 0),
+        row("plain", "'a'", "7", 1),
+        row("compact", "NULL", "NULL", 2),
+        row("compact", "'a'", "NULL", 3),
+        row("missing", "'a'", "NULL", 4),
+        row("missing", "'a'", "NULL", 5),
+        row("plain", "'a'", "0", 6),
+    ];
+    // The third and the fourth are in one batch, and only the third is to blame.
+    db.execute(&rows[..4].concat());
+    rows[4..].iter().for_each(|row| db.execute(row));
+    db.wait_until_confirmed();
+    let numbers = |topic: &str| {
+        let mut values: Vec<_> =
+            kafka().records(topic).iter().map(|record| record.value().to_owned()).collect();
+        values.dedup();
+        values
+    };
+    assert_eq!(numbers(&plain), ["0", "6"]);
+    assert_eq!(numbers(&compact), ["3"]);
+    assert_eq!(kafka().topics(&missing), [""; 0]);
+    let letters = kafka().records(&dead(&db));
+    let reason = |letter: &Record| {
+        [letter.value(), letter.header("outboxd.errors.reason"), letter.header("__connect.errors.topic")]
+            .map(str::to_owned)
+    };
+    let mut reasons: Vec<_> = letters.iter().map(reason).collect();
+    reasons.dedup();
+    let expected = [
+        ["1", "invalid", &plain],
+        ["2", "invalid", &compact],
+        ["4", "no_topic", &missing],
+        ["5", "no_topic", &missing],
+    ];
+    assert_eq!(reasons, expected);
+    assert_eq!(letters[0].header("__connect.errors.partition"), "7");
+    assert_eq!(relay.stop(), 0);
+}
+
+#[test]
+fn a_refused_record_holds_back_its_key_when_asked_for() {
+    let db = Outbox::create(postgres18());
+    let topic = db.topic("order");
+    kafka().create_topic(&topic, 1, &[("max.message.bytes", "20000")]);
+    prepare_slot(&db);
+    let event = |n: u32| order(&format!("o-{}", n % 4), &payload(n, n == 21));
+    let events: Vec<_> = (0..100).map(event).collect();
+    events.chunks(10).for_each(|events| db.insert(events));
+    let relay = Relay::start(&with(config(&db), &[("outboxd.deadletterqueue.follow.key", "true")]));
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    let ids = ids_of(&events);
+    let follows = |n: usize| n >= 21 && n % 4 == 1;
+    let (letters, sent): (Vec<_>, Vec<_>) = ids.iter().enumerate().partition(|(n, _)| follows(*n));
+    assert_eq!(first_occurrences(&kafka().records(&topic)), values(&sent));
+    assert_eq!(first_occurrences(&kafka().records(&dead(&db))), values(&letters));
+}
+
+#[test]
+fn a_row_of_a_snapshot_that_is_too_large_goes_there() {
+    let db = Outbox::create(postgres18());
+    let topic = db.topic("order");
+    kafka().create_topic(&topic, 1, &[("max.message.bytes", "20000")]);
+    let events: Vec<_> = (0..30).map(|n| order("o-1", &payload(n, n == 20))).collect();
+    db.insert(&events);
+    let relay = Relay::start(&config(&db));
+    db.wait_until_streaming();
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    let mut ids = ids_of(&events);
+    assert_eq!(first_occurrences(&kafka().records(&dead(&db))), [ids.remove(20)]);
+    assert_eq!(first_occurrences(&kafka().records(&topic)), ids);
+}
+
+#[test]
+fn a_dead_letter_topic_that_is_not_there_stops_the_relay() {
+    let db = Outbox::create(postgres15());
+    kafka().create_topic(&db.topic("order"), 1, &[("max.message.bytes", "20000")]);
+    let settings = [
+        ("rdkafka.allow.auto.create.topics", "false"),
+        ("rdkafka.topic.metadata.propagation.max.ms", "1000"),
+    ];
+    let config = with(config(&db), &settings);
+    let mut relay = Relay::start(&config);
+    db.wait_until_streaming();
+    db.insert(&[order("o-1", &payload(0, true))]);
+    let small = [order("o-1", "{}")];
+    db.insert(&small);
+    assert_eq!(relay.wait_for_exit(DEADLINE), 6, "{}", relay.stderr());
+    let said = relay.stderr();
+    assert!(said.contains(&dead(&db)) && said.contains("--create"), "{said}");
+    let last = commit_lsn(said.lines().last().unwrap());
+    assert!(db.slot().unwrap().confirmed_flush_lsn.unwrap() < last, "{said}");
+
+    kafka().create_topic(&dead(&db), 1, &[]);
+    let relay = Relay::start(&config);
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    assert_eq!(kafka().records(&dead(&db)).len(), 1);
+    assert_eq!(first_occurrences(&kafka().records(&db.topic("order"))), ids_of(&small));
+}
+
+fn dead(db: &Outbox) -> String {
+    db.topic("dead")
+}
+
+fn config(db: &Outbox) -> Config {
+    let topic = dead(db);
+    with(
+        db.config(kafka()),
+        &[("errors.tolerance", "all"), ("errors.deadletterqueue.topic.name", topic.as_str())],
+    )
+}
+
+/// Makes the slot, so that what is inserted from now on is streamed by the next relay.
+fn prepare_slot(db: &Outbox) {
+    let relay = Relay::start(&db.config(kafka()));
+    db.wait_until_streaming();
+    assert_eq!(relay.stop(), 0);
+}
+
+fn order(key: &str, payload: &str) -> Event {
+    Event::new("order", key, "E", payload)
+}
+
+fn payload(n: u32, large: bool) -> String {
+    format!("{{\"n\": \"{n}{}\"}}", "x".repeat(if large { 100_000 } else { 10 }))
+}
+
+fn ids_of(events: &[Event]) -> Vec<String> {
+    events.iter().map(|event| event.id.to_string()).collect()
+}
+
+fn values(numbered: &[(usize, &String)]) -> Vec<String> {
+    numbered.iter().map(|(_, id)| (*id).clone()).collect()
+}
+
+/// The ids in the order in which each is there for the first time.
+fn first_occurrences(records: &[Record]) -> Vec<String> {
+    let mut ids = Vec::<String>::new();
+    for id in records.iter().map(|record| record.header("id")) {
+        if !ids.iter().any(|known| known == id) {
+            ids.push(id.to_owned());
+        }
+    }
+    ids
+}

@@ -1,0 +1,65 @@
+//! Whoever may insert a row chooses words in it; none of them may do more than be a value.
+
+use crate::support::kafka::kafka;
+use crate::support::outbox::{Event, Outbox};
+use crate::support::postgres::postgres18;
+use crate::support::relay::{Config, Relay, with};
+use crate::support::wait::DEADLINE;
+
+/// What each row would make of a topic name, were it taken.
+const HOSTILE_TOPICS: [&str; 8] = [
+    "",
+    "..",
+    "a/../b",
+    "a b",
+    "a\u{1b}[2Jb",
+    "a\r\nlevel=INFO message=fine",
+    "__consumer_offsets",
+    "__transaction_state",
+];
+
+/// The row alone names the topic.
+fn routed_by_value(db: &Outbox) -> Config {
+    with(
+        db.config(kafka()),
+        &[("transforms.outbox.route.topic.replacement", "${routedByValue}"), ("snapshot.mode", "no_data")],
+    )
+}
+
+#[test]
+fn a_row_cannot_name_a_topic_that_is_not_for_events() {
+    for hostile in HOSTILE_TOPICS {
+        let db = Outbox::create(postgres18());
+        let mut relay = Relay::start(&routed_by_value(&db));
+        db.wait_until_streaming();
+        let before = kafka().record_count("__consumer_offsets");
+        db.insert(&[Event::new(hostile, "o-1", "OrderCreated", "{}")]);
+        assert_eq!(relay.wait_for_exit(DEADLINE), 6, "{hostile:?}: {}", relay.stderr());
+        let said = relay.stderr();
+        assert!(!said.contains('\u{1b}') && !said.contains("\nlevel=INFO"), "{said}");
+        assert_eq!(kafka().record_count("__consumer_offsets"), before);
+    }
+}
+
+#[test]
+fn a_value_stays_a_value_in_key_and_headers() {
+    let db = Outbox::create(postgres18());
+    let hostile = "x\r\nid: forged\r\n\u{1b}]0;owned\u{7}\u{202e}";
+    let config = with(
+        db.config(kafka()),
+        &[("transforms.outbox.table.fields.additional.placement", "type:header:eventType")],
+    );
+    let relay = Relay::start(&config);
+    db.wait_until_streaming();
+    let event = Event::new("order", hostile, hostile, "{}");
+    db.insert(std::slice::from_ref(&event));
+    let records = kafka().read(&db.topic("order"), 1);
+    assert_eq!((records[0].key(), records[0].header("eventType")), (hostile, hostile));
+    assert_eq!(records[0].header("id"), event.id.to_string());
+    let ours = |name: &str| !name.starts_with("__debezium.");
+    let names: Vec<_> =
+        records[0].headers.iter().map(|(name, _)| name.as_str()).filter(|n| ours(n)).collect();
+    assert_eq!(names, ["id", "eventType"]);
+    assert!(!relay.stderr().contains("forged"), "{}", relay.stderr());
+    assert_eq!(relay.stop(), 0);
+}

@@ -1,0 +1,131 @@
+//! Every way in which Kafka may ask who we are, and whom we trust.
+
+use std::fs;
+use std::time::Duration;
+
+use crate::support::certificate::Authority;
+use crate::support::outbox::{Event, Outbox};
+use crate::support::postgres::postgres18;
+use crate::support::relay::{Config, Relay, with};
+use crate::support::secure_kafka::{Door, SecureKafka, USER};
+use crate::support::watcher::Watcher;
+
+const PASSWORD: &str = "p=a ss";
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A broker behind locks, and the keys.
+struct Locked {
+    kafka: SecureKafka,
+    db: Outbox,
+    keys: Watcher,
+}
+
+impl Locked {
+    fn new() -> Self {
+        let [authority, stranger] = ["ours", "somebody else's"].map(Authority::new);
+        let keys = Watcher::new("outboxd-keys-");
+        let client = authority.issue("relay");
+        let foreign = stranger.issue("relay");
+        for (name, text) in [
+            ("ours.pem", authority.pem()),
+            ("theirs.pem", stranger.pem()),
+            ("client.pem", client.key_pem.expose().to_owned() + &client.chain_pem),
+            ("foreign.pem", foreign.key_pem.expose().to_owned() + &foreign.chain_pem),
+        ] {
+            fs::write(keys.folder().join(name), text).unwrap();
+        }
+        Self { kafka: SecureKafka::start(&authority, PASSWORD), db: Outbox::create(postgres18()), keys }
+    }
+
+    fn key(&self, name: &str) -> String {
+        self.keys.folder().join(name).display().to_string()
+    }
+
+    fn config(&self, door: Door, host: &str, settings: &[(&str, &str)]) -> Config {
+        let bootstrap = self.kafka.bootstrap(door, host);
+        let config = with(self.db.config(&self.kafka.kafka), &[("bootstrap.servers", &bootstrap)]);
+        with(config, settings)
+    }
+
+    #[track_caller]
+    fn let_in(&self, topic: &str, door: Door, settings: &[(&str, &str)]) {
+        let relay = Relay::start(&self.config(door, "127.0.0.1", settings));
+        self.db.wait_until_streaming();
+        self.db.insert(&[Event::new(topic, "o-1", "OrderCreated", "{}")]);
+        self.kafka.kafka.read(&self.db.topic(topic), 1);
+        self.db.wait_until_confirmed();
+        assert_eq!(relay.stop(), 0, "{door:?} {settings:?}");
+    }
+
+    #[track_caller]
+    fn refuse(&self, door: Door, host: &str, settings: &[(&str, &str)], words: &[&str]) {
+        let settings = &[&[("outboxd.startup.timeout.ms", "2000")], settings].concat();
+        let mut relay = Relay::start(&self.config(door, host, settings));
+        assert_eq!(relay.wait_for_exit(PATIENCE), 5, "{door:?} {settings:?}: {}", relay.stderr());
+        let said = relay.stderr();
+        let last = said.lines().rfind(|line| line.contains("exit_code")).unwrap();
+        words
+            .iter()
+            .for_each(|word| assert!(last.contains(word), "{settings:?} does not say {word:?}: {last}"));
+        for secret in [PASSWORD, "hunter2"] {
+            assert!(!said.contains(secret), "a secret is shown: {said}");
+        }
+    }
+}
+
+fn jaas(module: &str, password: &str) -> String {
+    format!("org.apache.kafka.common.security.{module} required username=\"{USER}\" password=\"{password}\";")
+}
+
+fn login(mechanism: &str, password: &str) -> String {
+    let module = if mechanism == "PLAIN" { "plain.PlainLoginModule" } else { "scram.ScramLoginModule" };
+    jaas(module, password)
+}
+
+#[test]
+fn every_login_that_kafka_knows_lets_events_through() {
+    let locked = Locked::new();
+    let (ours, client) = (locked.key("ours.pem"), locked.key("client.pem"));
+    let trust = ("producer.ssl.truststore.location", ours.as_str());
+    let tls = ("producer.security.protocol", "SSL");
+    locked.let_in("tls", Door::Tls, &[tls, trust]);
+    let inline = fs::read_to_string(&ours).unwrap();
+    locked.let_in("inline", Door::Tls, &[tls, ("producer.ssl.truststore.certificates", &inline)]);
+    locked.let_in("mutual", Door::MutualTls, &[tls, trust, ("producer.ssl.keystore.location", &client)]);
+    for (n, mechanism) in ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"].into_iter().enumerate() {
+        let jaas = login(mechanism, PASSWORD);
+        let says = [("producer.sasl.mechanism", mechanism), ("producer.sasl.jaas.config", jaas.as_str())];
+        let sasl = [&says[..], &[("producer.security.protocol", "SASL_PLAINTEXT")]].concat();
+        locked.let_in(&format!("sasl{n}"), Door::Sasl, &sasl);
+        let both = [&says[..], &[("producer.security.protocol", "SASL_SSL"), trust]].concat();
+        locked.let_in(&format!("both{n}"), Door::SaslTls, &both);
+    }
+}
+
+#[test]
+fn a_wrong_key_is_told_as_what_it_is() {
+    let locked = Locked::new();
+    let [ours, theirs, foreign] = ["ours.pem", "theirs.pem", "foreign.pem"].map(|name| locked.key(name));
+    let store = "producer.ssl.truststore.location";
+    let (trust, tls) = ((store, ours.as_str()), ("producer.security.protocol", "SSL"));
+    locked.refuse(Door::Tls, "127.0.0.1", &[tls, (store, &theirs)], &["certificate", store]);
+    // The certificate names 127.0.0.1 and kafka.test.
+    let name = ["certificate", "bootstrap.servers", "ssl.endpoint.identification.algorithm"];
+    locked.refuse(Door::Tls, "localhost", &[tls, trust], &name);
+    let key = "producer.ssl.keystore.location";
+    locked.refuse(Door::MutualTls, "127.0.0.1", &[tls, trust, (key, &foreign)], &[key]);
+    locked.refuse(Door::MutualTls, "127.0.0.1", &[tls, trust], &[key]);
+    // Plain text at a door that speaks TLS.
+    locked.refuse(Door::Tls, "127.0.0.1", &[], &["producer.security.protocol"]);
+    for mechanism in ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] {
+        let jaas = login(mechanism, "hunter2");
+        let says = [
+            ("producer.sasl.mechanism", mechanism),
+            ("producer.sasl.jaas.config", jaas.as_str()),
+            ("producer.security.protocol", "SASL_SSL"),
+            trust,
+        ];
+        locked.refuse(Door::SaslTls, "127.0.0.1", &says, &["producer.sasl.jaas.config"]);
+    }
+    assert!(locked.db.leftovers().is_empty(), "PostgreSQL is not touched");
+}

@@ -1,0 +1,138 @@
+//! The rights that the documentation asks for are enough, and what they do not cover is refused.
+
+use std::fs;
+use std::time::Duration;
+
+use outboxd::throwaway::{Options, ThrowawayPostgres};
+
+use crate::support::acl::Operation;
+use crate::support::certificate::Authority;
+use crate::support::kafka::kafka;
+use crate::support::outbox::{Event, Outbox};
+use crate::support::postgres::{self, postgres18};
+use crate::support::relay::{Config, Relay, with};
+use crate::support::secure_kafka::{Door, SecureKafka, USER};
+use crate::support::session::{Address, Session};
+use crate::support::wait::DEADLINE;
+use crate::support::watcher::Watcher;
+
+const FILES: [&str; 3] = [
+    include_str!("../../sql/outbox.sql"),
+    include_str!("../../sql/publication.sql"),
+    include_str!("../../sql/role.sql"),
+];
+
+const INSERT: &str = "INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
+                      VALUES ('order', 'o-1', 'OrderCreated', '{}')";
+
+#[test]
+fn the_files_in_sql_are_enough_and_give_no_more() {
+    for major in [15, 18] {
+        let hba = vec!["host all outboxd all scram-sha-256".to_owned()];
+        let server = ThrowawayPostgres::start(&Options { hba, ..postgres::options(major, &[]) }).unwrap();
+        let db = Outbox::create_bare(&server, "CREATE TABLE other (n int)");
+        // Twice: whoever runs them again changes nothing.
+        FILES.iter().chain(&FILES).for_each(|file| db.execute(file));
+        db.execute("ALTER ROLE outboxd PASSWORD 'secret'");
+        db.execute(INSERT);
+        let config = with(
+            db.config(kafka()),
+            &[
+                ("database.user", "outboxd"),
+                ("database.password", "secret"),
+                ("publication.name", "dbz_publication"),
+                ("publication.autocreate.mode", "disabled"),
+                ("slot.recovery", "snapshot"),
+            ],
+        );
+        check(&config);
+        let relay = Relay::start(&config);
+        db.wait_until_streaming();
+        db.execute(INSERT);
+        assert_eq!(kafka().read(&db.topic("order"), 2).len(), 2);
+        db.execute(&format!(
+            "DO $$ BEGIN
+                PERFORM pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '{name}';
+                LOOP
+                    BEGIN PERFORM pg_drop_replication_slot('{name}'); EXIT;
+                    EXCEPTION WHEN object_in_use THEN PERFORM pg_sleep(0.001); END;
+                END LOOP;
+             END $$",
+            name = db.name()
+        ));
+        relay.wait_for_stderr("the slot is made anew");
+        kafka().read(&db.topic("order"), 4);
+        assert_eq!(relay.stop(), 0);
+
+        let role = Session::new(Address {
+            user: "outboxd".to_owned(),
+            password: Some("secret".to_owned()),
+            ..db.address().clone()
+        });
+        for forbidden in [
+            INSERT,
+            "DELETE FROM outbox",
+            "SELECT FROM other",
+            "CREATE TABLE mine (n int)",
+            "CREATE PUBLICATION mine FOR TABLE outbox",
+            "ALTER PUBLICATION dbz_publication ADD TABLE other",
+            "CREATE ROLE mine",
+        ] {
+            let error = role.try_execute(forbidden).expect_err(forbidden);
+            assert_eq!(error.code().map(|code| code.code()), Some("42501"), "{forbidden}: {error:?}");
+        }
+        let wants_more =
+            with(config, &[("publication.name", "mine"), ("publication.autocreate.mode", "filtered")]);
+        let mut relay = Relay::start(&wants_more);
+        assert_eq!(relay.wait_for_exit(DEADLINE), 3);
+        let cure = "as the owner of the table: CREATE PUBLICATION";
+        assert!(relay.stderr().contains(cure), "{}", relay.stderr());
+    }
+}
+
+#[track_caller]
+fn check(config: &Config) {
+    let watcher = Watcher::new("outboxd-check-");
+    let file = watcher.folder().join("config.json");
+    fs::write(&file, serde_json::to_vec(config).unwrap()).unwrap();
+    let mut command = Relay::command(&["check", "-c", file.to_str().unwrap()]);
+    assert_ne!(command.wait_for_exit(DEADLINE), 2, "{}", command.stdout());
+}
+
+#[test]
+fn the_rights_on_topics_are_enough_and_others_are_refused() {
+    let authority = Authority::new("ours");
+    let kafka = SecureKafka::start_strict(&authority, "secret");
+    let db = Outbox::create(postgres18());
+    kafka.allow(&db.topic(""), &[Operation::Write, Operation::Describe]);
+    for kind in ["order", "other"] {
+        kafka.kafka.create_topic(&db.topic(kind), 3, &[]);
+    }
+    kafka.kafka.create_topic("somebody-elses", 1, &[]);
+    let jaas = format!(
+        "org.apache.kafka.common.security.plain.PlainLoginModule required username=\"{USER}\" password=\"secret\";"
+    );
+    let config = with(
+        db.config(&kafka.kafka),
+        &[
+            ("bootstrap.servers", &kafka.bootstrap(Door::Sasl, "127.0.0.1")),
+            ("producer.security.protocol", "SASL_PLAINTEXT"),
+            ("producer.sasl.jaas.config", &jaas),
+        ],
+    );
+    let relay = Relay::start(&config);
+    db.wait_until_streaming();
+    let event = |kind: &str| Event::new(kind, "o-1", "OrderCreated", "{}");
+    db.insert(&[event("order"), event("other")]);
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    assert_eq!(kafka.kafka.records(&db.topic("order")).len(), 1);
+
+    db.insert(&[event("somebody-elses")]);
+    let replaced = ("transforms.outbox.route.topic.replacement", "${routedByValue}");
+    let mut relay = Relay::start(&with(config, &[replaced]));
+    assert_eq!(relay.wait_for_exit(Duration::from_secs(30)), 6, "{}", relay.stderr());
+    let said = relay.stderr();
+    assert!(said.contains("kafka-acls.sh --add") && said.contains("somebody-elses"), "{said}");
+    assert!(kafka.kafka.records("somebody-elses").is_empty());
+}

@@ -1,0 +1,137 @@
+use std::fs;
+use std::path::Path;
+
+use outboxd::throwaway::unused_port;
+
+use super::acl::{self, Operation};
+use super::cache::run;
+use super::certificate::Authority;
+use super::kafka::Kafka;
+use super::kafka_home::{java, kafka_home};
+
+/// Who may log in.
+pub(crate) const USER: &str = "relay";
+
+/// A broker that asks who its clients are, on listeners of their own. Tests read from it in plain text.
+#[derive(Debug)]
+pub(crate) struct SecureKafka {
+    pub(crate) kafka: Kafka,
+    ports: Ports,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Ports {
+    tls: u16,
+    mutual_tls: u16,
+    sasl: u16,
+    sasl_tls: u16,
+}
+
+/// A way in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Door {
+    /// `SSL`.
+    Tls,
+    /// `SSL`, with a certificate of the client.
+    MutualTls,
+    /// `SASL_PLAINTEXT`.
+    Sasl,
+    /// `SASL_SSL`.
+    SaslTls,
+}
+
+impl SecureKafka {
+    /// The certificate names 127.0.0.1 and kafka.test; the user has this password for each mechanism.
+    pub(crate) fn start(authority: &Authority, password: &str) -> Self {
+        let secure = Self::start_with(authority, password, "");
+        secure.add_scram(password);
+        secure
+    }
+
+    /// The same, without SCRAM, and nobody who logs in has any right yet.
+    pub(crate) fn start_strict(authority: &Authority, password: &str) -> Self {
+        let authorizer = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n\
+                          super.users=User:ANONYMOUS\n";
+        Self::start_with(authority, password, authorizer)
+    }
+
+    /// Gives the user rights on topics that begin so.
+    pub(crate) fn allow(&self, prefix: &str, operations: &[Operation]) {
+        acl::allow(&self.kafka.bootstrap(), USER, prefix, operations);
+    }
+
+    fn start_with(authority: &Authority, password: &str, more: &str) -> Self {
+        let [plain, tls, mutual_tls, sasl, sasl_tls] = std::array::from_fn(|_| unused_port().unwrap());
+        let ports = Ports { tls, mutual_tls, sasl, sasl_tls };
+        let kafka = Kafka::start_configured(plain, plain, |folder, controller| {
+            write_stores(folder, authority);
+            properties(folder, plain, controller, ports, password) + more
+        });
+        Self { kafka, ports }
+    }
+
+    /// For `bootstrap.servers`.
+    pub(crate) fn bootstrap(&self, door: Door, host: &str) -> String {
+        let port = match door {
+            Door::Tls => self.ports.tls,
+            Door::MutualTls => self.ports.mutual_tls,
+            Door::Sasl => self.ports.sasl,
+            Door::SaslTls => self.ports.sasl_tls,
+        };
+        format!("{host}:{port}")
+    }
+
+    /// One mechanism at a time: two for one user are refused.
+    fn add_scram(&self, password: &str) {
+        for mechanism in ["SCRAM-SHA-256", "SCRAM-SHA-512"] {
+            let mut command = java(&kafka_home());
+            command.args([
+                "kafka.admin.ConfigCommand",
+                "--bootstrap-server",
+                &self.kafka.bootstrap(),
+                "--alter",
+            ]);
+            command.args(["--entity-type", "users", "--entity-name", USER]);
+            command.args(["--add-config", &format!("{mechanism}=[password={password}]")]);
+            run("kafka.admin.ConfigCommand", &mut command);
+        }
+    }
+}
+
+fn write_stores(folder: &Path, authority: &Authority) {
+    let certificate = authority.issue("kafka.test");
+    let store = certificate.key_pem.expose().to_owned() + &certificate.chain_pem;
+    fs::write(folder.join("broker.pem"), store).unwrap();
+    fs::write(folder.join("clients.pem"), authority.pem()).unwrap();
+}
+
+fn properties(folder: &Path, plain: u16, controller: u16, ports: Ports, password: &str) -> String {
+    let Ports { tls, mutual_tls, sasl, sasl_tls } = ports;
+    let public = format!(
+        "PLAINTEXT://127.0.0.1:{plain},TLS://127.0.0.1:{tls},MUTUAL://127.0.0.1:{mutual_tls},\
+         SASL://127.0.0.1:{sasl},SASLTLS://127.0.0.1:{sasl_tls}"
+    );
+    let mut text = format!(
+        "listeners={public},CONTROLLER://127.0.0.1:{controller}\n\
+         advertised.listeners={public}\n\
+         listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,TLS:SSL,MUTUAL:SSL,\
+         SASL:SASL_PLAINTEXT,SASLTLS:SASL_SSL\n\
+         sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512\n\
+         ssl.keystore.type=PEM\n\
+         ssl.keystore.location={folder}/broker.pem\n\
+         ssl.truststore.type=PEM\n\
+         ssl.truststore.location={folder}/clients.pem\n\
+         listener.name.mutual.ssl.client.auth=required\n",
+        folder = folder.display()
+    );
+    let module = "org.apache.kafka.common.security";
+    for listener in ["sasl", "sasltls"] {
+        text += &format!(
+            "listener.name.{listener}.plain.sasl.jaas.config={module}.plain.PlainLoginModule required \
+             user_{USER}=\"{password}\";\n\
+             listener.name.{listener}.scram-sha-256.sasl.jaas.config={module}.scram.ScramLoginModule required;\n\
+             listener.name.{listener}.scram-sha-512.sasl.jaas.config={module}.scram.ScramLoginModule required;\n"
+        );
+    }
+    text
+}
