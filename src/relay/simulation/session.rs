@@ -79,8 +79,9 @@ impl<'p> Session<'p> {
     pub(super) fn turn(&mut self, rng: &mut Rng, now: Instant, stopped: bool) -> Result<bool, Error> {
         let brief = self.awaiting.as_ref().is_none_or(|(_, need)| matches!(need, Need::Lull(_)));
         self.reading = self.reading.next(stopped, self.feed.flight.in_transaction(), brief);
-        self.pump()?;
         self.feed.flight.collect()?;
+        self.flushed();
+        self.pump()?;
         self.flushed();
         self.confirm(now)?;
         let drained = self.feed.flight.window().records() == 0 || self.bug == Some(Bug::DoesNotDrain);
