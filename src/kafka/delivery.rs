@@ -26,6 +26,18 @@ pub struct Delivered {
     pub bytes: usize,
 }
 
+/// The event's id, and by what the record is known again.
+type RecordName = (Option<String>, Fingerprint);
+
+/// Where an acknowledgement says that a record is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReportPlace<'r> {
+    pub(crate) topic: &'r str,
+    pub(crate) partition: i32,
+    /// Below 0 when it does not say.
+    pub(crate) offset: i64,
+}
+
 /// A record that will never be acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("topic {topic:?}{}{}: {reason}", shown(", partition", self.partition.as_ref()), shown(", event id", self.event_id.as_ref()))]
@@ -73,16 +85,23 @@ impl Rejection {
     fn reported(ticket: Ticket, message: &BorrowedMessage<'_>, error: &KafkaError) -> Self {
         let (cause, reason) = told(error);
         let partition = Some(message.partition()).filter(|partition| *partition >= 0);
-        Self { partition, cause, reason, ..Self::doubted(ticket, message, Doubt::NoOffset) }
+        let (topic, offset) = (message.topic(), message.offset());
+        let place = ReportPlace { topic, partition: message.partition(), offset };
+        Self { partition, cause, reason, ..Self::doubted(ticket, place, named(message), Doubt::NoOffset) }
     }
 
-    fn doubted(ticket: Ticket, message: &BorrowedMessage<'_>, doubt: Doubt) -> Self {
+    fn doubted(
+        ticket: Ticket,
+        place: ReportPlace<'_>,
+        (event_id, fingerprint): RecordName,
+        doubt: Doubt,
+    ) -> Self {
         Self {
             ticket,
-            topic: message.topic().to_owned(),
-            partition: Some(message.partition()),
-            event_id: event_id(message).map(|id| String::from_utf8_lossy(id).into_owned()),
-            fingerprint: Fingerprint::new(message.key(), message.payload(), event_id(message)),
+            topic: place.topic.to_owned(),
+            partition: Some(place.partition),
+            event_id,
+            fingerprint,
             cause: Cause::Doubt(doubt),
             reason: doubt.to_string(),
         }
@@ -239,7 +258,7 @@ impl Deliveries {
     }
 
     /// A new producer begins: what the last one left behind says nothing about it.
-    pub(super) fn begin_anew(&self) {
+    pub(crate) fn begin_anew(&self) {
         *self.lock() = State::default();
     }
 
@@ -253,12 +272,19 @@ impl Deliveries {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn acknowledged(&self, ticket: Ticket, message: &BorrowedMessage<'_>) {
-        let (mut state, bytes) = (self.lock(), weight(message));
-        let outcome = state.log_ends.advance(message.topic(), message.partition(), message.offset());
+    /// A record was acknowledged; `name` tells which one, if that is asked.
+    pub(crate) fn acknowledged(
+        &self,
+        ticket: Ticket,
+        place: ReportPlace<'_>,
+        bytes: usize,
+        name: impl FnOnce() -> RecordName,
+    ) {
+        let mut state = self.lock();
+        let outcome = state.log_ends.advance(place.topic, place.partition, place.offset);
         if let Err(doubt) = outcome {
             drop(state);
-            self.rejected(Rejection::doubted(ticket, message, doubt), bytes);
+            self.rejected(Rejection::doubted(ticket, place, name(), doubt), bytes);
             return;
         }
         let is_news = state.reports.deliver(ticket, bytes);
@@ -268,7 +294,8 @@ impl Deliveries {
         }
     }
 
-    fn rejected(&self, rejection: Rejection, bytes: usize) {
+    /// A record will never be acknowledged.
+    pub(crate) fn rejected(&self, rejection: Rejection, bytes: usize) {
         let mut state = self.lock();
         let reports = &mut state.reports;
         reports.failed_records = reports.failed_records.saturating_add(1);
@@ -324,7 +351,11 @@ impl ProducerContext<NoCustomPartitioner> for Deliveries {
 
     fn delivery(&self, result: &DeliveryResult<'_>, ticket: usize) {
         match result {
-            Ok(message) => self.acknowledged(Ticket(ticket), message),
+            Ok(message) => {
+                let (topic, partition, offset) = (message.topic(), message.partition(), message.offset());
+                let place = ReportPlace { topic, partition, offset };
+                self.acknowledged(Ticket(ticket), place, weight(message), || named(message));
+            }
             Err((error, message)) => {
                 self.rejected(Rejection::reported(Ticket(ticket), message, error), weight(message));
             }
@@ -340,6 +371,12 @@ fn told(error: &KafkaError) -> (Cause, String) {
     let code = error.rdkafka_error_code();
     let reason = code.map_or_else(|| error.to_string(), |code| code.to_string());
     (Cause::Code(code.unwrap_or(RDKafkaErrorCode::Unknown)), reason)
+}
+
+fn named(message: &BorrowedMessage<'_>) -> RecordName {
+    let id = event_id(message);
+    let fingerprint = Fingerprint::new(message.key(), message.payload(), id);
+    (id.map(|id| String::from_utf8_lossy(id).into_owned()), fingerprint)
 }
 
 fn event_id<'m>(message: &'m BorrowedMessage<'_>) -> Option<&'m [u8]> {

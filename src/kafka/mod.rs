@@ -7,18 +7,22 @@ mod fault;
 mod log_ends;
 mod offset_topic;
 mod options;
+mod outlet;
 mod pace;
 mod partitioner;
 mod producer;
 mod topic_probe;
 
 pub use admin::{Admin, Broker, Settings, Topic};
+#[cfg(test)]
+pub(crate) use delivery::ReportPlace;
 pub use delivery::{Cause, Delivered, Deliveries, REFUSED_MAX, Rejection, Reports};
 pub use error::Error;
 pub use fault::Fault;
 pub use log_ends::Doubt;
 pub use offset_topic::{OffsetTopic, StoredValue};
 pub use options::Options;
+pub use outlet::Outlet;
 pub use pace::Pace;
 pub use partitioner::partition_of;
 pub use producer::{Inlet, Producer};

@@ -48,7 +48,6 @@ const LINGER_NAMES: [&str; 2] = ["linger.ms", "queue.buffering.max.ms"];
 /// The idempotent producer. It lives as long as the process; sessions with PostgreSQL come and go.
 pub struct Producer {
     options: Options,
-    follows_load: bool,
     /// Replaced by [`Self::renew`] only.
     clients: RwLock<Arc<Clients>>,
     deliveries: Deliveries,
@@ -71,9 +70,8 @@ impl Producer {
     pub fn new(options: &Options) -> Result<Self, Error> {
         let deliveries = Deliveries::default();
         let clients = Clients::new(options, &deliveries)?;
-        let follows_load = clients.bulk.is_some();
         let clients = RwLock::new(Arc::new(clients));
-        Ok(Self { options: options.clone(), follows_load, clients, deliveries })
+        Ok(Self { options: options.clone(), clients, deliveries })
     }
 
     /// Begins anew, with another producer id: for one whose word can no longer be relied on. Nothing may be on its way.
@@ -117,12 +115,6 @@ impl Producer {
         TopicProbe::new(self.clients(), topic)
     }
 
-    /// Whether the load decides between two ways of sending.
-    #[must_use]
-    pub const fn follows_load(&self) -> bool {
-        self.follows_load
-    }
-
     /// The delivery reports of this producer.
     #[must_use]
     pub const fn deliveries(&self) -> &Deliveries {
@@ -132,7 +124,7 @@ impl Producer {
     /// Where records go in, until [`Self::renew`].
     #[must_use]
     pub fn inlet(&self) -> Inlet {
-        Inlet(self.clients())
+        Inlet { clients: self.clients(), deliveries: self.deliveries.clone() }
     }
 
     /// Drops everything that is not acknowledged: it will come again from the slot.
@@ -149,7 +141,10 @@ impl Producer {
 }
 
 /// Where records go in.
-pub struct Inlet(Arc<Clients>);
+pub struct Inlet {
+    clients: Arc<Clients>,
+    deliveries: Deliveries,
+}
 
 impl Inlet {
     /// Hands a record over; librdkafka copies it.
@@ -166,11 +161,19 @@ impl Inlet {
         if !record.headers.is_empty() {
             message.headers = Some(headers(record));
         }
-        let producer = match (pace, &self.0.bulk) {
+        let producer = match (pace, &self.clients.bulk) {
             (Pace::Bulk, Some(bulk)) => bulk,
-            _ => &self.0.prompt,
+            _ => &self.clients.prompt,
         };
         producer.send(message).map_err(|(error, _)| Rejection::new(ticket, record, &error))
+    }
+
+    pub(super) const fn deliveries(&self) -> &Deliveries {
+        &self.deliveries
+    }
+
+    pub(super) fn follows_load(&self) -> bool {
+        self.clients.bulk.is_some()
     }
 }
 

@@ -204,6 +204,24 @@ impl Connection {
     }
 }
 
+#[cfg(test)]
+impl Connection {
+    /// One without a socket.
+    pub(super) fn offline(message_bytes_max: usize) -> Self {
+        Self {
+            transport: Box::new(tokio::io::empty()),
+            input: ReceiveBuffer::new(message_bytes_max),
+            output: BytesMut::new(),
+            backend: 0,
+            position: Lsn::ZERO,
+        }
+    }
+
+    pub(super) fn feed(&mut self, bytes: &[u8]) {
+        self.input.space().extend_from_slice(bytes);
+    }
+}
+
 /// The TLS files, read once.
 #[derive(Clone)]
 pub struct TlsSetup(pub(super) Tls);

@@ -104,7 +104,8 @@ impl ReplicationStream {
             BackendMessage::NoticeResponse(notice) if notice.message.contains(SKIPPED_PUBLICATION) => {
                 Err(Error::Precondition {
                     problem: format!("PostgreSQL streams without the publication: {}", notice.message),
-                    cure: "the rows written since are not in the stream; create the publication again, then send what \
+                    cure: "the rows written since are not in the stream, and never will be: create the publication again, move the \
+                           slot behind them with SELECT pg_replication_slot_advance('…', pg_current_wal_lsn()), then send what \
                            is missing from the table"
                         .to_owned(),
                 })
@@ -121,5 +122,19 @@ impl ReplicationStream {
             }
             other => Err(Error::Unexpected { message: Connection::name(&other), doing: "streaming" }),
         }
+    }
+}
+
+/// For the simulation, which has a server without a socket.
+#[cfg(test)]
+impl ReplicationStream {
+    /// A stream that has just started and reads nothing on its own.
+    pub(crate) fn offline(message_bytes_max: usize) -> Self {
+        Self { connection: Connection::offline(message_bytes_max) }
+    }
+
+    /// What [`Self::fill`] would have read.
+    pub(crate) fn feed(&mut self, bytes: &[u8]) {
+        self.connection.feed(bytes);
     }
 }

@@ -3,24 +3,22 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::Notify;
 
-use super::Error;
 use super::dead_letters::{DeadLetters, Refused};
 use super::feed::unix_us;
 use super::needs::Need;
-use super::supervisor::RelayParts;
 use super::topics::{Admission, Topics};
+use super::{Error, Options};
 use crate::ack::{Ledger, Ticket, Window};
 use crate::connect::record::ProducerRecord;
-use crate::kafka::{self, Delivered, Inlet, Pace, Producer, Rejection, Reports};
+use crate::kafka::{self, Delivered, Inlet, Outlet, Pace, Rejection, Reports};
 use crate::pgoutput::Begin;
 use crate::telemetry::{Metrics, TopicTally};
 use crate::transaction::EventPosition;
 use crate::wal::{Lsn, PgTimestamp, Xid};
 
 /// The records that are on their way, and what their delivery reports allow to be confirmed.
-pub(super) struct Flight<'p> {
-    producer: &'p Producer,
-    inlet: Inlet,
+pub(super) struct Flight<'p, O = Inlet> {
+    outlet: O,
     dead_letters: Option<&'p DeadLetters>,
     pub(super) metrics: &'p Metrics,
     topics: TopicTally,
@@ -47,14 +45,18 @@ pub(super) struct Flight<'p> {
     pub(super) oldest_unacknowledged: Option<Instant>,
 }
 
-impl<'p> Flight<'p> {
+impl<'p, O: Outlet> Flight<'p, O> {
     /// Nothing on its way yet; all before `confirmed` is.
-    pub(super) fn new(parts: &'p RelayParts, metrics: &'p Metrics, confirmed: Lsn) -> Self {
-        let options = &parts.relay;
+    pub(super) fn new(
+        outlet: O,
+        dead_letters: Option<&'p DeadLetters>,
+        metrics: &'p Metrics,
+        options: &Options,
+        confirmed: Lsn,
+    ) -> Self {
         Self {
-            producer: &parts.producer,
-            inlet: parts.producer.inlet(),
-            dead_letters: parts.dead_letters.as_ref(),
+            outlet,
+            dead_letters,
             metrics,
             topics: metrics.topic_tally(),
             ledger: Ledger::new(confirmed),
@@ -190,7 +192,7 @@ impl<'p> Flight<'p> {
     }
 
     fn hand_over(&mut self, record: ProducerRecord<'_>, ticket: Ticket) -> Result<(), Error> {
-        if let Err(rejection) = self.inlet.send(&record, ticket, self.pace) {
+        if let Err(rejection) = self.outlet.send(&record, ticket, self.pace) {
             let fatal = kafka::Error::Fatal(rejection.reason.clone());
             self.refuse(vec![rejection.clone()]);
             self.refusal = Some(rejection);
@@ -220,7 +222,7 @@ impl<'p> Flight<'p> {
     /// # Errors
     /// When a report names a record that was never handed over.
     pub(super) fn absorb(&mut self) -> Result<Reports, Error> {
-        let mut reports = self.producer.deliveries().take(std::mem::take(&mut self.spare));
+        let mut reports = self.outlet.take(std::mem::take(&mut self.spare));
         let (now, before) = (unix_us(), self.ledger.frontier());
         for delivered in &reports.delivered {
             self.acknowledge(*delivered, now)?;
@@ -295,7 +297,7 @@ impl<'p> Flight<'p> {
 
     /// Whether a further record may be handed over; `behind` tells that the source has much more to give.
     pub(super) fn has_room(&mut self, behind: bool) -> bool {
-        if self.producer.follows_load() {
+        if self.outlet.follows_load() {
             self.pace = self.pace.next(self.window.records(), behind);
         }
         self.pace.allows_sending() && !self.alone && self.window.has_room() && !self.ledger.is_full()

@@ -36,8 +36,8 @@ pub(super) struct Link {
 /// Which history the LSNs belong to. Positions of different origins must not be compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Origin {
-    system_id: SystemId,
-    timeline: TimelineId,
+    pub(super) system_id: SystemId,
+    pub(super) timeline: TimelineId,
 }
 
 /// What this attempt has made and would have to undo.

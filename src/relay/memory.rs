@@ -1,13 +1,14 @@
 use super::backoff::Backoff;
 use super::feed::Feed;
-use super::link::{Link, Origin};
+use super::link::Origin;
+use crate::kafka::Outlet;
 use crate::source_offset::SourceOffset;
 use crate::wal::Lsn;
 
 /// What this process remembers from one session to the next.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    /// The last session's history and how far it was acknowledged.
+    /// The last session's history and how far it is acknowledged.
     pub(super) acknowledged: Option<(Origin, Lsn)>,
     /// The newest offset of that history: ours, or the one that was stored when this process began.
     pub(super) offset: Option<SourceOffset>,
@@ -26,18 +27,25 @@ pub(super) struct Memory {
 impl Memory {
     /// What a session has to know of those before: how far they were acknowledged, and the stored offset. Positions of
     /// another history mean nothing.
-    pub(super) fn of(&mut self, link: &Link) -> (Lsn, Option<SourceOffset>) {
+    pub(super) fn of(
+        &mut self,
+        history: &Origin,
+        stored: Option<&SourceOffset>,
+    ) -> (Lsn, Option<SourceOffset>) {
         match &self.acknowledged {
-            None => self.offset.clone_from(&link.stored),
-            Some((origin, _)) if *origin != link.origin => self.offset = None,
+            None => self.offset = stored.cloned(),
+            Some((origin, _)) if origin != history => self.offset = None,
             Some((_, acknowledged)) => return (*acknowledged, self.offset.clone()),
         }
         (Lsn::ZERO, self.offset.clone())
     }
 
-    pub(super) fn remember(&mut self, origin: Origin, confirmed: Lsn, feed: &Feed<'_>) {
+    pub(super) fn remember(&mut self, origin: Origin, confirmed: Lsn, feed: &Feed<'_, impl Outlet>) {
         let frontier = feed.flight.frontier();
-        self.acknowledged = Some((origin, frontier));
+        // A session that broke before it was as far as the last one knows less than we did.
+        let known = self.acknowledged.take().filter(|(known, _)| *known == origin);
+        let acknowledged = known.map_or(frontier, |(_, lsn)| lsn.max(frontier));
+        self.acknowledged = Some((origin, acknowledged));
         self.stood_by = false;
         if let Some(offset) = feed.offset() {
             (self.offset, self.offset_is_ours) = (Some(offset), true);

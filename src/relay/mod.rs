@@ -11,6 +11,7 @@ mod error;
 mod feed;
 mod flight;
 mod heartbeat;
+mod intake;
 mod link;
 mod memory;
 mod needs;
@@ -19,6 +20,8 @@ mod offsets;
 mod options;
 mod preflight;
 mod session;
+#[cfg(test)]
+mod simulation;
 mod slot_guard;
 mod snapshot;
 mod supervisor;

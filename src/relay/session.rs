@@ -7,17 +7,17 @@ use tokio_util::sync::CancellationToken;
 use super::Error;
 use super::feed::{Feed, Wish, unix_us};
 use super::heartbeat::Pulse;
+use super::intake::{self, Reading, Taken};
 use super::link::{Link, resolve};
 use super::needs::{Awaiting, Met, Waiting, met};
 use super::supervisor::RelayParts;
 use super::watcher::ServerLsn;
-use crate::pgoutput;
 use crate::postgres;
 use crate::registry;
-use crate::replication::{Feedback, ReplicationMessage};
+use crate::replication::Feedback;
 use crate::source_offset::SourceOffset;
 use crate::telemetry::{Component, Metrics, Progress, Status};
-use crate::wal::{Lsn, PgTimestamp};
+use crate::wal::PgTimestamp;
 use crate::wire::READ_BYTES;
 
 /// How often the status is told while nothing happens, and at most while much does.
@@ -53,17 +53,6 @@ pub(super) struct Session<'s, 'p> {
     sql_lost: Option<Instant>,
     /// The row that waits for what it needs.
     awaiting: Option<Awaiting<'s>>,
-}
-
-/// Where the stream stands with a stop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reading {
-    /// No stop: go on.
-    On,
-    /// Told to stop: to the end of the open transaction, so that it is not repeated.
-    ToCommit,
-    /// No further.
-    Off,
 }
 
 impl<'s, 'p> Session<'s, 'p> {
@@ -162,45 +151,24 @@ impl<'s, 'p> Session<'s, 'p> {
     }
 
     fn reading(&self, reading: Reading, stop: &CancellationToken) -> Reading {
-        match reading {
-            Reading::On if !stop.is_cancelled() => Reading::On,
-            // A registry or a broker that does not answer must not hold up a stop.
-            Reading::On | Reading::ToCommit
-                if self.feed.flight.in_transaction()
-                    && self.awaiting.as_ref().is_none_or(|awaiting| awaiting.brief) =>
-            {
-                Reading::ToCommit
-            }
-            Reading::On | Reading::ToCommit | Reading::Off => Reading::Off,
-        }
+        let brief = self.awaiting.as_ref().is_none_or(|awaiting| awaiting.brief);
+        reading.next(stop.is_cancelled(), self.feed.flight.in_transaction(), brief)
     }
 
     /// Takes every whole message that is in the buffer, while the window has room.
     async fn pump(&mut self, reading: Reading) -> Result<(), Error> {
         while reading != Reading::Off && self.awaiting.is_none() && self.feed.has_room() {
-            let wish = match self.link.stream.buffered()? {
-                None => return Ok(()),
-                Some(ReplicationMessage::PrimaryKeepalive(keepalive)) => {
-                    self.feedback.received(keepalive.wal_end);
-                    self.feed.flight.mark(keepalive.wal_end);
-                    if keepalive.reply_requested {
-                        self.feedback.asked();
-                    }
-                    Wish::None
-                }
-                Some(ReplicationMessage::XLogData(data)) => {
-                    let lsn = data.wal_start.max(self.feedback.last_received());
-                    let message = decode(data.data, lsn)?;
-                    self.feedback.received(lsn);
-                    let wish = self.feed.take(data.wal_start, message)?;
-                    if let Wish::Await(need) = wish {
-                        let waiting = Waiting::Message { data: data.data.to_vec(), lsn };
-                        self.awaiting = Some(Awaiting::new(waiting, need, self.parts, self.status));
-                        self.link.stream.passed(lsn);
-                        return Ok(());
-                    }
+            let Some(message) = self.link.stream.buffered()? else { return Ok(()) };
+            let wish = match intake::take(self.feed, &mut self.feedback, message)? {
+                Taken::Keepalive => Wish::None,
+                Taken::Message { lsn, wish } => {
                     self.link.stream.passed(lsn);
                     wish
+                }
+                Taken::Held { lsn, need, waiting } => {
+                    self.awaiting = Some(Awaiting::new(waiting, need, self.parts, self.status));
+                    self.link.stream.passed(lsn);
+                    return Ok(());
                 }
             };
             let committed = matches!(wish, Wish::Committed(_));
@@ -215,10 +183,7 @@ impl<'s, 'p> Session<'s, 'p> {
     async fn grant(&mut self, wish: Wish) -> Result<(), Error> {
         match wish {
             Wish::None | Wish::Await(_) => {}
-            Wish::Committed(end_lsn) => {
-                self.feedback.received(end_lsn);
-                self.metrics.transactions(1);
-            }
+            Wish::Committed(_) => self.metrics.transactions(1),
             Wish::Describe(relation) => {
                 let table = resolve(self.parts, &self.link.sql, &relation).await?;
                 self.feed.describe(relation.oid, table);
@@ -243,14 +208,13 @@ impl<'s, 'p> Session<'s, 'p> {
         match (answer, waiting) {
             (Ok(met), Waiting::Heartbeat) => self.feed.learn(met),
             (Ok(met), Waiting::Message { data, lsn }) => {
-                self.feed.learn(met);
-                let wish = self.feed.take(lsn, decode(&data, lsn)?)?;
+                let wish = intake::take_again(self.feed, &mut self.feedback, Some(met), (&data, lsn))?;
                 return Ok(self.wait_if_needed(wish, || Waiting::Message { data, lsn }));
             }
             (Err(error), Waiting::Heartbeat) => return Err(error.into()),
             (Err(error), Waiting::Message { data, lsn }) => {
                 self.feed.refuse(error)?;
-                let wish = self.feed.take(lsn, decode(&data, lsn)?)?;
+                let wish = intake::take_again(self.feed, &mut self.feedback, None, (&data, lsn))?;
                 return Ok(self.wait_if_needed(wish, || Waiting::Message { data, lsn }));
             }
         }
@@ -335,10 +299,6 @@ impl<'s, 'p> Session<'s, 'p> {
         let regular = self.pulse.as_ref().map_or(regular, |pulse| regular.min(pulse.due()));
         self.nap.filter(|until| *until > Instant::now()).map_or(regular, |until| regular.min(until))
     }
-}
-
-fn decode(data: &[u8], lsn: Lsn) -> Result<pgoutput::Message<'_>, Error> {
-    pgoutput::decode(data).map_err(|source| Error::Decode { lsn, source })
 }
 
 /// The server gives up on a client that is silent for `wal_sender_timeout`; a third of it leaves room for delays.

@@ -244,7 +244,7 @@ impl Relay {
         memory: &mut Memory,
         stop: &CancellationToken,
     ) -> Result<(), Error> {
-        let (acknowledged, stored) = memory.of(&link);
+        let (acknowledged, stored) = memory.of(&link.origin, link.stored.as_ref());
         let (origin, confirmed) = (link.origin.clone(), link.confirmed);
         let mut feed = Feed::new(&self.parts, &self.metrics, confirmed, acknowledged, stored);
         let (server, ended, mut watchers) = (ServerLsn::default(), stop.child_token(), JoinSet::new());

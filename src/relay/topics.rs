@@ -31,6 +31,8 @@ pub(super) struct Topics {
     known: HashMap<String, Topic>,
     /// How often everything in flight has come back.
     lulls: u64,
+    /// When answers were last forgotten, counted like that: the first record of a partition may be on its way still.
+    forgotten: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -63,6 +65,7 @@ impl Topics {
             (given, _) => given,
         };
         match partition.and_then(|partition| topic.opening(partition, pace)) {
+            Some(None) if self.forgotten == Some(self.lulls) => return Admission::AfterLull,
             Some(opening @ None) => *opening = Some(self.lulls),
             Some(Some(first)) if *first == self.lulls => return Admission::AfterLull,
             Some(Some(_)) | None => {}
@@ -79,13 +82,18 @@ impl Topics {
     pub(super) fn insert(&mut self, topic: String, partitions: usize, asked: Instant) {
         if self.known.len() >= REMEMBERED_MAX {
             self.known.clear();
+            self.forgotten = Some(self.lulls);
         }
         self.known.insert(topic, Topic { asked, partitions: vec![[None; 2]; partitions] });
     }
 
     /// Forgets the answers that are too old.
     pub(super) fn forget_old(&mut self, now: Instant) {
+        let before = self.known.len();
         self.known.retain(|_, topic| now.saturating_duration_since(topic.asked) < ANSWER_AGE_MAX);
+        if self.known.len() < before {
+            self.forgotten = Some(self.lulls);
+        }
     }
 }
 
@@ -178,6 +186,19 @@ mod tests {
             let admission = topics.admit(&record(TOPIC, partition, key), Pace::Prompt);
             assert_eq!(admission, Admission::To(expected), "{partition:?} of {partitions}");
         }
+    }
+
+    #[test]
+    fn a_first_record_is_waited_for_although_its_topic_was_forgotten() {
+        let mut topics = one_topic(1);
+        let first = record(TOPIC, None, Some(b"key"));
+        assert_eq!(topics.admit(&first, Pace::Prompt), Admission::To(Some(0)));
+        topics.forget_old(Instant::now() + ANSWER_AGE_MAX);
+        topics.insert(TOPIC.to_owned(), 1, Instant::now());
+        assert_eq!(topics.admit(&first, Pace::Prompt), Admission::AfterLull);
+        topics.lull();
+        assert_eq!(topics.admit(&first, Pace::Prompt), Admission::To(Some(0)));
+        assert_eq!(topics.admit(&first, Pace::Prompt), Admission::AfterLull);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{postgres15, postgres18, start};
 use crate::support::relay::{Relay, with};
+use crate::support::wait::DEADLINE;
 
 fn event(number: u32) -> Event {
     Event::new("order", "o-1", "OrderCreated", &format!("{{\"n\": {number}}}"))
@@ -111,4 +112,29 @@ fn a_slot_that_vanishes_under_a_relay_is_not_made_again() {
     assert_eq!(relay.wait_for_exit(Duration::from_secs(20)), 7);
     assert!(relay.stderr().contains("is lost"), "{}", relay.stderr());
     assert!(db.slot().is_none());
+}
+/// PostgreSQL 18 reads the catalog as it was when a row was written: a publication that is there again now does not help
+/// against the notice.
+#[test]
+fn rows_that_no_publication_had_are_left_behind_by_moving_the_slot() {
+    let db = Outbox::create(postgres18());
+    let (config, publication) = (db.config(kafka()), db.name());
+    let mut relay = Relay::start(&config);
+    db.wait_until_streaming();
+    db.insert(&[event(1)]);
+    kafka().read(&db.topic("order"), 1);
+    db.execute(&format!("DROP PUBLICATION {publication}"));
+    db.insert(&[event(2)]);
+    assert_eq!(relay.wait_for_exit(DEADLINE), 3);
+    db.execute(&format!("CREATE PUBLICATION {publication} FOR TABLE outbox WITH (publish = 'insert')"));
+    let mut relay = Relay::start(&config);
+    assert_eq!(relay.wait_for_exit(DEADLINE), 3, "{}", relay.stderr());
+    assert!(relay.stderr().contains("pg_replication_slot_advance"), "{}", relay.stderr());
+    db.query("SELECT pg_replication_slot_advance($1::text::name, pg_current_wal_lsn())::text", &[&db.name()]);
+    let relay = Relay::start(&config);
+    db.wait_until_streaming();
+    db.insert(&[event(3)]);
+    let records = kafka().read(&db.topic("order"), 2);
+    assert_eq!(records.last().unwrap().value(), r#"{"n": 3}"#);
+    assert_eq!(relay.stop(), 0);
 }

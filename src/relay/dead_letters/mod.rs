@@ -21,6 +21,7 @@ use super::flight::Flight;
 use super::needs::Need;
 use super::options::DeadLetterOptions;
 use crate::connect::record::{Header, ProducerRecord};
+use crate::kafka::Outlet;
 use crate::outbox::Salvage;
 use crate::telemetry::DeathCause;
 use crate::transaction::EventPosition;
@@ -88,7 +89,7 @@ impl DeadLetters {
     /// When the producer refuses it, or no further key can be held.
     pub(super) fn dispatch(
         &self,
-        flight: &mut Flight<'_>,
+        flight: &mut Flight<'_, impl Outlet>,
         record: &ProducerRecord<'_>,
         position: EventPosition,
         now: SystemTime,
@@ -107,7 +108,7 @@ impl DeadLetters {
     /// When the producer refuses it, or no further key can be held.
     pub(super) fn bury_remains(
         &self,
-        flight: &mut Flight<'_>,
+        flight: &mut Flight<'_, impl Outlet>,
         remains: &Salvage,
         error: &Error,
         position: EventPosition,
@@ -127,7 +128,7 @@ impl DeadLetters {
 
     fn bury(
         &self,
-        flight: &mut Flight<'_>,
+        flight: &mut Flight<'_, impl Outlet>,
         record: &ProducerRecord<'_>,
         obituary: &Obituary,
         origin: Origin<'_>,
@@ -190,7 +191,7 @@ impl DeadLetters {
 
 /// A letter that is too large for the dead-letter topic as well: its headers tell what is missing.
 fn send_without_value(
-    flight: &mut Flight<'_>,
+    flight: &mut Flight<'_, impl Outlet>,
     letter: &ProducerRecord<'_>,
     position: EventPosition,
     now: SystemTime,

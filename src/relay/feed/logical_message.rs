@@ -2,6 +2,7 @@ use std::time::SystemTime;
 
 use super::{Feed, Wish, unix_ms, unix_us};
 use crate::connect::converter::ConvertError;
+use crate::kafka::Outlet;
 use crate::outbox::{MessageError, RouteContext};
 use crate::pgoutput::{Begin, Commit, LogicalMessage};
 use crate::relay::Error;
@@ -10,7 +11,7 @@ use crate::telemetry::Change;
 use crate::transaction::EventPosition;
 use crate::wal::{Lsn, PgTimestamp, Xid};
 
-impl Feed<'_> {
+impl<O: Outlet> Feed<'_, O> {
     /// A message outside a transaction is one of its own: it came at once, and is there even if the transaction that
     /// wrote it rolls back.
     pub(super) fn logical_message(&mut self, lsn: Lsn, message: &LogicalMessage<'_>) -> Result<Wish, Error> {

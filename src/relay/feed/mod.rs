@@ -10,9 +10,10 @@ use super::flight::Flight;
 use super::needs::{Met, Need};
 use super::supervisor::RelayParts;
 use super::tolerance::Tolerance;
-use super::{DeadLetters, Error, SkippedOperations};
+use super::{DeadLetters, Error, Options, SkippedOperations};
 use crate::connect::converter::ConvertError;
 use crate::connect::converter::avro::SchemaIds;
+use crate::kafka::{Inlet, Outlet};
 use crate::outbox::{Encoder, InvalidOperation, MessageOutbox, OutboxTable, RouteContext, RouteError};
 use crate::pgoutput::{Begin, Commit, Message, Relation, Tuple, UnknownRelation};
 use crate::source_offset::{SentBefore, SourceOffset};
@@ -31,7 +32,7 @@ pub(super) enum Table {
 
 /// Rows and messages in, records out. One per session; it does no I/O but hand records to the producer, which never
 /// blocks.
-pub(super) struct Feed<'p> {
+pub(super) struct Feed<'p, O = Inlet> {
     metrics: &'p Metrics,
     messages: Option<&'p MessageOutbox>,
     tolerance: Tolerance,
@@ -57,7 +58,7 @@ pub(super) struct Feed<'p> {
     /// The open transaction is a message's own, and this is its end.
     lone: Option<Commit>,
     /// What was made of them.
-    pub(super) flight: Flight<'p>,
+    pub(super) flight: Flight<'p, O>,
 }
 
 /// What a message asks of the session.
@@ -83,12 +84,30 @@ impl<'p> Feed<'p> {
         acknowledged: Lsn,
         stored: Option<SourceOffset>,
     ) -> Self {
+        let (dead_letters, messages) = (parts.dead_letters.as_ref(), parts.messages.as_ref());
+        let outlet = parts.producer.inlet();
+        let flight = Flight::new(outlet, dead_letters, metrics, &parts.relay, confirmed);
+        Self::with_flight(flight, metrics, messages, dead_letters, &parts.relay, acknowledged, stored)
+    }
+}
+
+impl<'p, O: Outlet> Feed<'p, O> {
+    /// As [`Self::new`], into this flight.
+    pub(super) fn with_flight(
+        flight: Flight<'p, O>,
+        metrics: &'p Metrics,
+        messages: Option<&'p MessageOutbox>,
+        dead_letters: Option<&'p DeadLetters>,
+        options: &Options,
+        acknowledged: Lsn,
+        stored: Option<SourceOffset>,
+    ) -> Self {
         Self {
             metrics,
-            messages: parts.messages.as_ref(),
-            tolerance: Tolerance::new(&parts.relay),
-            dead_letters: parts.dead_letters.as_ref(),
-            skipped: parts.relay.skipped,
+            messages,
+            tolerance: Tolerance::new(options),
+            dead_letters,
+            skipped: options.skipped,
             assembler: Assembler::default(),
             tables: HashMap::new(),
             behind: false,
@@ -100,7 +119,7 @@ impl<'p> Feed<'p> {
             held: None,
             refused: None,
             lone: None,
-            flight: Flight::new(parts, metrics, confirmed),
+            flight,
         }
     }
 

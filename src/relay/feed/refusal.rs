@@ -2,12 +2,13 @@ use std::time::SystemTime;
 
 use super::{Feed, Wish};
 use crate::error::{Diagnose as _, Exit};
+use crate::kafka::Outlet;
 use crate::outbox::Salvage;
 use crate::registry;
 use crate::relay::Error;
 use crate::transaction::EventPosition;
 
-impl Feed<'_> {
+impl<O: Outlet> Feed<'_, O> {
     /// The registry has no id for the schema of the event that waits. It is to be taken again, and given up then.
     ///
     /// # Errors

@@ -1,0 +1,35 @@
+use super::delivery::{Delivered, Rejection, Reports};
+use super::pace::Pace;
+use super::producer::Inlet;
+use crate::ack::Ticket;
+use crate::connect::record::ProducerRecord;
+
+/// Where records go out, and where what became of them comes back: all that the relay's core knows of Kafka. The
+/// simulation has its own.
+pub trait Outlet {
+    /// Hands a record over. It never blocks.
+    ///
+    /// # Errors
+    /// When the record can never be sent.
+    fn send(&self, record: &ProducerRecord<'_>, ticket: Ticket, pace: Pace) -> Result<(), Rejection>;
+
+    /// Takes what has come back. `spare` is kept for the next batch, so that steady state allocates nothing.
+    fn take(&self, spare: Vec<Delivered>) -> Reports;
+
+    /// Whether the load decides between two ways of sending.
+    fn follows_load(&self) -> bool;
+}
+
+impl Outlet for Inlet {
+    fn send(&self, record: &ProducerRecord<'_>, ticket: Ticket, pace: Pace) -> Result<(), Rejection> {
+        Self::send(self, record, ticket, pace)
+    }
+
+    fn take(&self, spare: Vec<Delivered>) -> Reports {
+        self.deliveries().take(spare)
+    }
+
+    fn follows_load(&self) -> bool {
+        Self::follows_load(self)
+    }
+}

@@ -1,0 +1,109 @@
+//! The model of the brokers: for each partition a log, and what its leader knows of producers.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::truth::Truth;
+
+/// How many batches of a producer a leader can tell the offset of.
+const KNOWN_BATCHES: usize = 5;
+
+/// The topic's number and the partition's.
+pub(super) type Place = (usize, i32);
+
+/// A batch as it is sent.
+#[derive(Debug, Clone)]
+pub(super) struct Request {
+    pub(super) producer: u64,
+    pub(super) base: u64,
+    pub(super) events: Vec<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// Written, the first record at this offset; below 0 it is known to be written, and no more.
+    Written(i64),
+    /// Not the leader, or there is no log yet: to be tried again.
+    NotLeader,
+    OutOfOrder,
+    /// Refused for good.
+    Refused,
+}
+
+#[derive(Debug, Default)]
+struct Partition {
+    log_end: i64,
+    /// The next sequence number of each producer, and its last batches with their offsets.
+    producers: BTreeMap<u64, (u64, VecDeque<(u64, i64)>)>,
+    /// For how many requests more there is no leader, or no log.
+    absent: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Cluster {
+    partitions: BTreeMap<Place, Partition>,
+    pub(super) counts: [i32; 2],
+    /// Events whose record is refused.
+    pub(super) refused: BTreeSet<usize>,
+    /// Brokers check sequence numbers.
+    pub(super) idempotent: bool,
+}
+
+impl Cluster {
+    pub(super) fn new(counts: [i32; 2]) -> Self {
+        Self { partitions: BTreeMap::new(), counts, refused: BTreeSet::new(), idempotent: true }
+    }
+
+    /// A leader is away for some requests.
+    pub(super) fn take_leader(&mut self, place: Place, requests: u32) {
+        self.partitions.entry(place).or_default().absent = requests;
+    }
+
+    /// The new leader knows nothing of producers.
+    pub(super) fn forget_producers(&mut self, place: Place, truth: &mut Truth) {
+        let partition = self.partitions.entry(place).or_default();
+        if !std::mem::take(&mut partition.producers).is_empty() {
+            truth.except(place.0, place.1);
+        }
+    }
+
+    pub(super) fn heal(&mut self) {
+        self.refused.clear();
+        self.partitions.values_mut().for_each(|partition| partition.absent = 0);
+    }
+
+    pub(super) fn produce(&mut self, place: Place, request: &Request, truth: &mut Truth) -> Answer {
+        let partition = self.partitions.entry(place).or_default();
+        truth.tell(|| format!("  {place:?}, leader away for {}: {request:?}", partition.absent));
+        if partition.absent > 0 {
+            partition.absent -= 1;
+            return Answer::NotLeader;
+        }
+        let length = request.events.len() as u64;
+        if self.idempotent
+            && let Some((next, known)) = partition.producers.get(&request.producer)
+        {
+            if request.base > *next {
+                return Answer::OutOfOrder;
+            }
+            if request.base < *next {
+                let same = known.iter().find(|(base, _)| *base == request.base);
+                return Answer::Written(same.map_or(-1, |(_, offset)| *offset));
+            }
+        }
+        if request.events.iter().any(|event| self.refused.contains(event)) {
+            return Answer::Refused;
+        }
+        let offset = partition.log_end;
+        partition.log_end += i64::try_from(length).unwrap();
+        let (next, known) = partition.producers.entry(request.producer).or_default();
+        *next = request.base + length;
+        known.push_back((request.base, offset));
+        if known.len() > KNOWN_BATCHES {
+            known.pop_front();
+        }
+        for event in &request.events {
+            truth.written(place.0, place.1, *event);
+        }
+        Answer::Written(offset)
+    }
+}

@@ -1,0 +1,41 @@
+/// A mistake that a relay like this could make, built into the driver, the client model or the way the core is called. The
+/// simulation must find each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bug {
+    /// What was received is confirmed.
+    ConfirmsOnReceive,
+    /// A keepalive is confirmed although transactions before it are on their way.
+    ConfirmsKeepalives,
+    /// The latest transaction that is wholly acknowledged is confirmed, whatever is before it.
+    ConfirmsTheLatest,
+    /// The transaction behind the acknowledged ones is confirmed with them.
+    ConfirmsTheNext,
+    /// A row whose LSN is not beyond the last row's is taken for a repeat.
+    RowLsnIsIdentity,
+    /// The first row of a new connection is taken for a repeat.
+    SkipsFirstRow,
+    /// The client gives records up after a while, and the relay begins a new session over it.
+    GivesUp,
+    /// The client has ten requests on their way, and brokers that do not know a repeat.
+    NotIdempotent,
+    /// A failed report counts as an acknowledgement.
+    FailureIsSuccess,
+    /// A table that is described again keeps its first description.
+    StaleRelation,
+    /// The notice by which the server tells that it streams without the publication is not heeded.
+    IgnoresNotice,
+    /// After a failover the position in the old history still counts.
+    OldHistoryCounts,
+    /// A report of success is believed without an offset, and with an old one.
+    BelievesReports,
+    /// A new session begins while records of the last one are on their way.
+    DoesNotSettle,
+    /// The first record of a partition does not travel alone.
+    FirstHasCompany,
+    /// A refused record does not stop the client.
+    NotGapless,
+    /// After a broken connection everything unconfirmed is sent again, acknowledged or not.
+    ForgetsSessions,
+    /// A clean stop does not wait for what is on its way.
+    DoesNotDrain,
+}

@@ -1,0 +1,327 @@
+//! The model of librdkafka: an idempotent producer with the gapless guarantee, its queues and its requests on their way.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use fastrand::Rng;
+use rdkafka::ClientContext as _;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
+
+use super::broker::{Answer, Cluster, Place, Request};
+use super::bug::Bug;
+use super::table::EVENTS_TOPICS;
+use super::truth::Truth;
+use crate::ack::Ticket;
+use crate::connect::record::Fingerprint;
+use crate::kafka::{Cause, Deliveries, Rejection, ReportPlace};
+
+/// `max.in.flight`
+const REQUESTS_MAX: usize = 5;
+/// How often a request is tried by a client that gives up.
+const TRIES_MAX: u32 = 2;
+
+#[derive(Debug)]
+pub(super) struct Queued {
+    pub(super) ticket: Ticket,
+    pub(super) bytes: usize,
+    pub(super) event: usize,
+}
+
+#[derive(Debug)]
+struct Batch {
+    base: u64,
+    records: Vec<Queued>,
+    /// It is on its way, or its answer is.
+    sent: bool,
+    tries: u32,
+}
+
+/// What a client has for one partition.
+#[derive(Debug, Default)]
+struct Lane {
+    queue: VecDeque<Queued>,
+    next: u64,
+    batches: VecDeque<Batch>,
+    /// On its way to the leader, in the order of the connection.
+    requests: VecDeque<Request>,
+    /// On its way back.
+    answers: VecDeque<(u64, Answer)>,
+    /// What a broken connection still held: it may arrive much later, and nobody hears the answer.
+    strays: Vec<Request>,
+    /// The last offset that was reported.
+    reported: i64,
+}
+
+#[derive(Debug)]
+pub(super) struct Client {
+    id: u64,
+    bug: Option<Bug>,
+    deliveries: Deliveries,
+    lanes: BTreeMap<Place, Lane>,
+    fatal: bool,
+}
+
+impl Client {
+    pub(super) const fn new(id: u64, bug: Option<Bug>, deliveries: Deliveries) -> Self {
+        Self { id, bug, deliveries, lanes: BTreeMap::new(), fatal: false }
+    }
+
+    pub(super) const fn is_fatal(&self) -> bool {
+        self.fatal
+    }
+
+    pub(super) fn send(&mut self, place: Place, queued: Queued) {
+        self.lanes.entry(place).or_default().queue.push_back(queued);
+    }
+
+    /// Something happens to one of its partitions.
+    pub(super) fn act(&mut self, rng: &mut Rng, cluster: &mut Cluster, truth: &mut Truth, faults: bool) {
+        let busy: Vec<Place> =
+            self.lanes.iter().filter(|(_, lane)| lane.is_busy()).map(|(place, _)| *place).collect();
+        let Some(place) = rng.choice(busy) else { return };
+        match rng.u8(..) {
+            0..4 if faults => self.disconnect(place, rng),
+            4..14 => self.deliver_stray(place, rng, cluster, truth),
+            0..110 => self.transmit(place, rng),
+            110..190 => self.arrive(place, cluster, truth),
+            190.. => self.answer(place),
+        }
+    }
+
+    /// One whole round for every partition.
+    pub(super) fn act_fairly(&mut self, rng: &mut Rng, cluster: &mut Cluster, truth: &mut Truth) {
+        let places: Vec<Place> = self.lanes.keys().copied().collect();
+        for place in places {
+            self.deliver_stray(place, rng, cluster, truth);
+            self.transmit(place, rng);
+            self.arrive(place, cluster, truth);
+            self.answer(place);
+        }
+    }
+
+    /// Its process is gone. What is on its way may arrive all the same.
+    pub(super) fn die(&mut self) {
+        for lane in self.lanes.values_mut() {
+            lane.queue.clear();
+            lane.batches.clear();
+            lane.lose_connection();
+        }
+    }
+
+    pub(super) fn purge(&mut self) {
+        let places: Vec<Place> = self.lanes.keys().copied().collect();
+        for place in places {
+            let Some(lane) = self.lanes.get_mut(&place) else { continue };
+            lane.lose_connection();
+            let queued = lane.queue.drain(..).collect();
+            let sent = lane.batches.drain(..).flat_map(|batch| batch.records).collect();
+            self.fail(place, sent, Code::PurgeInflight);
+            self.fail(place, queued, Code::PurgeQueue);
+        }
+    }
+
+    /// The connection breaks, and is there again.
+    fn disconnect(&mut self, place: Place, rng: &mut Rng) {
+        let Some(lane) = self.lanes.get_mut(&place) else { return };
+        let arrives = rng.usize(0..=lane.requests.len());
+        lane.requests.truncate(arrives);
+        lane.lose_connection();
+        lane.batches.iter_mut().for_each(|batch| batch.sent = false);
+        if self.fatal {
+            self.stop(place);
+        } else if self.bug == Some(Bug::GivesUp) {
+            self.give_up(place);
+        }
+    }
+
+    /// Sequence numbers begin again, as librdkafka's issue 3712 has it.
+    pub(super) fn begin_sequence_again(&mut self, rng: &mut Rng, truth: &mut Truth) {
+        let idle = self.lanes.iter_mut().filter(|(_, lane)| lane.batches.is_empty() && lane.next > 0);
+        if let Some((place, lane)) = rng.choice(idle.collect::<Vec<_>>()) {
+            lane.next = 0;
+            truth.except(place.0, place.1);
+        }
+    }
+
+    fn transmit(&mut self, place: Place, rng: &mut Rng) {
+        let not_idempotent = self.bug == Some(Bug::NotIdempotent);
+        let requests_max = if not_idempotent { 2 * REQUESTS_MAX } else { REQUESTS_MAX };
+        let Some(lane) = self.lanes.get_mut(&place) else { return };
+        if lane.batches.len() < requests_max && !lane.queue.is_empty() && !self.fatal {
+            let length = rng.usize(1..=lane.queue.len().min(3));
+            let records = lane.queue.drain(..length).collect();
+            lane.batches.push_back(Batch { base: lane.next, records, sent: false, tries: 0 });
+            lane.next += length as u64;
+        }
+        if let Some(batch) = lane.batches.iter_mut().find(|batch| !batch.sent) {
+            (batch.sent, batch.tries) = (true, batch.tries + 1);
+            let events = batch.records.iter().map(|queued| queued.event).collect();
+            lane.requests.push_back(Request { producer: self.id, base: batch.base, events });
+        }
+    }
+
+    fn arrive(&mut self, place: Place, cluster: &mut Cluster, truth: &mut Truth) {
+        let Some(lane) = self.lanes.get_mut(&place) else { return };
+        if let Some(request) = lane.requests.pop_front() {
+            let answer = cluster.produce(place, &request, truth);
+            lane.answers.push_back((request.base, answer));
+        }
+    }
+
+    fn deliver_stray(&mut self, place: Place, rng: &mut Rng, cluster: &mut Cluster, truth: &mut Truth) {
+        let Some(lane) = self.lanes.get_mut(&place) else { return };
+        if !lane.strays.is_empty() {
+            let request = lane.strays.remove(0);
+            if rng.bool() {
+                cluster.produce(place, &request, truth);
+            }
+        }
+    }
+
+    fn answer(&mut self, place: Place) {
+        let Some(lane) = self.lanes.get_mut(&place) else { return };
+        let Some((base, answer)) = lane.answers.pop_front() else { return };
+        let Some(index) = lane.batches.iter().position(|batch| batch.base == base) else { return };
+        match answer {
+            Answer::Written(offset) => self.written(place, index, offset),
+            Answer::NotLeader => {
+                lane.batches[index].sent = false;
+                if self.fatal {
+                    self.stop(place);
+                } else if self.bug == Some(Bug::GivesUp) {
+                    self.give_up(place);
+                }
+            }
+            Answer::OutOfOrder if index > 0 && !self.fatal => lane.batches[index].sent = false,
+            Answer::OutOfOrder => {
+                let batch = lane.batches.remove(index);
+                self.fail(
+                    place,
+                    batch.map(|batch| batch.records).unwrap_or_default(),
+                    Code::OutOfOrderSequenceNumber,
+                );
+                self.become_fatal();
+            }
+            Answer::Refused => {
+                let batch = lane.batches.remove(index);
+                let gapless = self.bug != Some(Bug::NotGapless);
+                if !gapless {
+                    // The sequence goes on as if the batch had never been.
+                    lane.next = base;
+                    lane.batches.iter_mut().skip(index).for_each(|batch| {
+                        (batch.base, batch.sent) = (lane.next, false);
+                        lane.next += batch.records.len() as u64;
+                    });
+                    lane.lose_connection();
+                }
+                self.fail(place, batch.map(|batch| batch.records).unwrap_or_default(), Code::InvalidRecord);
+                if gapless {
+                    self.become_fatal();
+                }
+            }
+        }
+    }
+
+    /// A later batch that is written proves to it that those before it are.
+    fn written(&mut self, place: Place, index: usize, offset: i64) {
+        let Some(lane) = self.lanes.get_mut(&place) else { return };
+        let from = if self.bug == Some(Bug::NotIdempotent) { index } else { 0 };
+        let done: Vec<Batch> = lane.batches.drain(from..=index).collect();
+        let last = done.len() - 1;
+        for (number, batch) in done.into_iter().enumerate() {
+            let mut offset = if number == last { offset } else { -1001 };
+            for queued in batch.records {
+                self.succeed(place, &queued, offset);
+                offset += i64::from(offset >= 0);
+            }
+        }
+    }
+
+    fn succeed(&mut self, place: Place, queued: &Queued, offset: i64) {
+        let Some(lane) = self.lanes.get_mut(&place) else { return };
+        let believed = self.bug == Some(Bug::BelievesReports);
+        let offset = if believed { offset.max(lane.reported + 1) } else { offset };
+        lane.reported = lane.reported.max(offset);
+        let at = ReportPlace { topic: EVENTS_TOPICS[place.0], partition: place.1, offset };
+        self.deliveries.acknowledged(queued.ticket, at, queued.bytes, || {
+            (Some(queued.event.to_string()), fingerprint(queued))
+        });
+    }
+
+    fn fail(&mut self, place: Place, records: Vec<Queued>, code: Code) {
+        for queued in records {
+            if self.bug == Some(Bug::FailureIsSuccess) {
+                let beyond = self.lanes.get(&place).map_or(0, |lane| lane.reported + 1);
+                self.succeed(place, &queued, beyond);
+                continue;
+            }
+            let rejection = Rejection {
+                ticket: queued.ticket,
+                topic: EVENTS_TOPICS[place.0].to_owned(),
+                partition: Some(place.1),
+                event_id: Some(queued.event.to_string()),
+                fingerprint: fingerprint(&queued),
+                cause: Cause::Code(code),
+                reason: code.to_string(),
+            };
+            self.deliveries.rejected(rejection, queued.bytes);
+        }
+    }
+
+    /// The gapless guarantee: nothing more is sent. What is on its way comes back first.
+    fn become_fatal(&mut self) {
+        self.fatal = true;
+        self.deliveries.error(KafkaError::Global(Code::GaplessGuarantee), "a record failed");
+        let places: Vec<Place> = self.lanes.keys().copied().collect();
+        places.into_iter().for_each(|place| self.stop(place));
+    }
+
+    /// Fails what is not on its way.
+    fn stop(&mut self, place: Place) {
+        let Some(lane) = self.lanes.get_mut(&place) else { return };
+        let (sent, unsent): (VecDeque<_>, Vec<_>) = {
+            let batches = std::mem::take(&mut lane.batches);
+            let (sent, unsent): (Vec<_>, Vec<_>) = batches.into_iter().partition(|batch| batch.sent);
+            (sent.into(), unsent)
+        };
+        lane.batches = sent;
+        let queued = lane.queue.drain(..);
+        let failed = unsent.into_iter().flat_map(|batch| batch.records).chain(queued).collect();
+        self.fail(place, failed, Code::GaplessGuarantee);
+    }
+
+    /// The client of the planted bug drops what it has tried too often; what is behind goes on.
+    fn give_up(&mut self, place: Place) {
+        let Some(lane) = self.lanes.get_mut(&place) else { return };
+        if lane.batches.front().is_none_or(|batch| batch.sent || batch.tries < TRIES_MAX) {
+            return;
+        }
+        let Some(batch) = lane.batches.pop_front() else { return };
+        lane.batches.iter_mut().for_each(|other| {
+            other.base -= batch.records.len() as u64;
+            other.sent = false;
+        });
+        lane.next -= batch.records.len() as u64;
+        lane.lose_connection();
+        self.fail(place, batch.records, Code::MessageTimedOut);
+    }
+}
+
+/// Nobody looks for a record without dead letters.
+fn fingerprint(queued: &Queued) -> Fingerprint {
+    Fingerprint::new(None, None, Some(&queued.event.to_le_bytes()))
+}
+
+impl Lane {
+    fn is_busy(&self) -> bool {
+        !(self.queue.is_empty()
+            && self.batches.is_empty()
+            && self.requests.is_empty()
+            && self.answers.is_empty()
+            && self.strays.is_empty())
+    }
+
+    fn lose_connection(&mut self) {
+        self.strays.extend(self.requests.drain(..));
+        self.answers.clear();
+    }
+}

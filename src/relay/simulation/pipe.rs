@@ -1,0 +1,122 @@
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use fastrand::Rng;
+use rdkafka::error::RDKafkaErrorCode as Code;
+
+use super::broker::Cluster;
+use super::client::{Client, Queued};
+use super::table::EVENTS_TOPICS;
+use super::truth::Truth;
+use crate::ack::Ticket;
+use crate::connect::record::ProducerRecord;
+use crate::kafka::{Cause, Delivered, Deliveries, Outlet, Pace, Rejection, Reports, partition_of};
+use crate::wal::Lsn;
+
+/// What all processes have in common: the brokers, every client that ever was, and what is known of the events.
+#[derive(Debug)]
+pub(super) struct Kafka {
+    pub(super) cluster: Cluster,
+    pub(super) clients: Vec<Client>,
+    pub(super) truth: Truth,
+}
+
+impl Kafka {
+    /// One of the clients does something.
+    pub(super) fn act(&mut self, rng: &mut Rng, paused: &[usize], faults: bool) {
+        let Self { cluster, clients, truth } = self;
+        let number = rng.usize(0..clients.len().max(1));
+        // The latest clients have the most to do.
+        let number = if rng.bool() { clients.len().saturating_sub(1 + number % 4) } else { number };
+        if let Some(client) = clients.get_mut(number).filter(|_| !paused.contains(&number)) {
+            client.act(rng, cluster, truth, faults);
+        }
+    }
+
+    pub(super) fn act_fairly(&mut self, rng: &mut Rng) {
+        let Self { cluster, clients, truth } = self;
+        clients.iter_mut().for_each(|client| client.act_fairly(rng, cluster, truth));
+    }
+}
+
+/// Into the model instead of librdkafka.
+pub(super) struct Pipe {
+    pub(super) kafka: Rc<RefCell<Kafka>>,
+    pub(super) process: usize,
+    /// For promptness and for bulk.
+    pub(super) clients: [usize; 2],
+    pub(super) deliveries: Deliveries,
+    pub(super) shadow: Rc<RefCell<Shadow>>,
+}
+
+impl Outlet for Pipe {
+    fn send(&self, record: &ProducerRecord<'_>, ticket: Ticket, pace: Pace) -> Result<(), Rejection> {
+        let mut kafka = self.kafka.borrow_mut();
+        let Kafka { cluster, clients, truth } = &mut *kafka;
+        let event = truth.handed_over(self.process, record);
+        let topic = EVENTS_TOPICS.iter().position(|topic| *topic == record.topic).unwrap_or_default();
+        let client = &mut clients[self.clients[usize::from(pace == Pace::Bulk)]];
+        if client.is_fatal() {
+            return Err(Rejection {
+                ticket,
+                topic: record.topic.to_owned(),
+                partition: None,
+                event_id: None,
+                fingerprint: record.fingerprint(),
+                cause: Cause::Code(Code::Fatal),
+                reason: Code::Fatal.to_string(),
+            });
+        }
+        let count = usize::try_from(cluster.counts[topic]).unwrap();
+        let chosen = record.partition.or_else(|| partition_of(record.key?, count));
+        self.shadow.borrow_mut().sent(ticket);
+        client.send((topic, chosen.unwrap_or_default()), Queued { ticket, bytes: record.weight(), event });
+        Ok(())
+    }
+
+    fn take(&self, spare: Vec<Delivered>) -> Reports {
+        let reports = self.deliveries.take(spare);
+        self.shadow.borrow_mut().delivered(&reports.delivered);
+        reports
+    }
+
+    fn follows_load(&self) -> bool {
+        true
+    }
+}
+
+/// A ledger without its order, for those planted bugs that confirm by it.
+#[derive(Debug, Default)]
+pub(super) struct Shadow(BTreeMap<Ticket, (usize, Option<Lsn>)>);
+
+impl Shadow {
+    fn sent(&mut self, ticket: Ticket) {
+        self.0.entry(ticket).or_default().0 += 1;
+    }
+
+    fn delivered(&mut self, reports: &[Delivered]) {
+        for report in reports {
+            if let Some((outstanding, _)) = self.0.get_mut(&report.ticket) {
+                *outstanding = outstanding.saturating_sub(report.records);
+            }
+        }
+    }
+
+    pub(super) fn committed(&mut self, end_lsn: Lsn) {
+        if let Some(last) = self.0.last_entry() {
+            last.into_mut().1.get_or_insert(end_lsn);
+        }
+    }
+
+    /// The end of the latest transaction that is wholly acknowledged.
+    pub(super) fn latest(&self) -> Option<Lsn> {
+        let done = self.0.values().filter(|(outstanding, _)| *outstanding == 0);
+        done.filter_map(|(_, end)| *end).max()
+    }
+
+    /// The end of the first transaction behind the frontier.
+    pub(super) fn behind(&self, frontier: Lsn) -> Option<Lsn> {
+        self.0.values().filter_map(|(_, end)| *end).find(|end| *end > frontier)
+    }
+}

@@ -1,0 +1,304 @@
+//! A relay's process: the supervisor's decisions, with the same memory from one session to the next.
+
+use std::cell::RefCell;
+use std::mem;
+use std::rc::Rc;
+use std::time::Instant;
+
+use fastrand::Rng;
+
+use super::bug::Bug;
+use super::client::Client;
+use super::pipe::{Kafka, Pipe, Shadow};
+use super::server::Server;
+use super::session::{Session, Start};
+use crate::error::{Class, Diagnose as _, chain};
+use crate::kafka::{self, Deliveries};
+use crate::outbox::{EventRouter, MessageOutbox};
+use crate::postgres;
+use crate::relay::feed::Feed;
+use crate::relay::flight::Flight;
+use crate::relay::link::Origin;
+use crate::relay::memory::Memory;
+use crate::relay::{Error, Options};
+use crate::source_offset::SourceOffset;
+use crate::telemetry::Metrics;
+use crate::wal::{Lsn, SystemId, TimelineId};
+
+/// How many turns a drain waits for the cause of a failure, and then for the rest.
+const PATIENCE: u32 = 40;
+/// As in the supervisor.
+const UNWRITTEN_RETRIES_MAX: u32 = 5;
+
+/// What is the same for all relays, and costs something to make.
+pub(super) struct Bench {
+    pub(super) router: EventRouter,
+    pub(super) messages: MessageOutbox,
+    pub(super) metrics: Metrics,
+    pub(super) options: Options,
+    /// Whether a run tells what happens.
+    pub(super) tells: bool,
+}
+
+/// Where the relays of a simulation live.
+pub(super) struct World<'p> {
+    pub(super) bench: &'p Bench,
+    pub(super) bug: Option<Bug>,
+    pub(super) rng: Rng,
+    pub(super) now: Instant,
+    pub(super) server: Server,
+    pub(super) kafka: Rc<RefCell<Kafka>>,
+    /// What is stored for Debezium.
+    pub(super) offset: Option<SourceOffset>,
+}
+
+pub(super) struct Process<'p> {
+    number: usize,
+    clients: [usize; 2],
+    deliveries: Deliveries,
+    shadow: Rc<RefCell<Shadow>>,
+    memory: Memory,
+    state: State<'p>,
+    pub(super) paused: bool,
+    pub(super) stopped: bool,
+}
+
+enum State<'p> {
+    Connecting,
+    Streaming(Box<Session<'p>>),
+    Draining(Box<Session<'p>>, Error, u32),
+    Settling(Box<Session<'p>>, Error),
+    Ended,
+}
+
+impl<'p> Process<'p> {
+    pub(super) fn new(number: usize, world: &World<'p>) -> Self {
+        let deliveries = Deliveries::default();
+        Self {
+            number,
+            clients: clients(world, &deliveries),
+            deliveries,
+            shadow: Rc::default(),
+            memory: Memory::default(),
+            state: State::Connecting,
+            paused: false,
+            stopped: false,
+        }
+    }
+
+    pub(super) fn describe(&self) -> String {
+        match &self.state {
+            State::Connecting => "connecting".to_owned(),
+            State::Streaming(session) => format!("streaming {}", session.describe()),
+            State::Draining(session, error, turns) => {
+                format!("draining {turns} {} {}", chain(error), session.describe())
+            }
+            State::Settling(session, error) => format!("settling {} {}", chain(error), session.describe()),
+            State::Ended => "ended".to_owned(),
+        }
+    }
+
+    pub(super) const fn has_ended(&self) -> bool {
+        matches!(self.state, State::Ended)
+    }
+
+    pub(super) const fn clients(&self) -> [usize; 2] {
+        self.clients
+    }
+
+    pub(super) fn forget_topics(&mut self) {
+        if let State::Streaming(session) = &mut self.state {
+            session.forget_topics();
+        }
+    }
+
+    /// All memory is lost.
+    pub(super) fn crash(&mut self, world: &mut World<'p>) {
+        if let State::Streaming(session) | State::Draining(session, ..) = &self.state {
+            let mut wire = session.wire.borrow_mut();
+            // What was sent may arrive.
+            if world.rng.bool() {
+                wire.updates.clear();
+            }
+            wire.closed = true;
+        }
+        self.end(world);
+    }
+
+    pub(super) fn step(&mut self, world: &mut World<'p>) {
+        self.state = match mem::replace(&mut self.state, State::Ended) {
+            State::Connecting if self.stopped => return self.end(world),
+            State::Connecting => self.connect(world),
+            State::Streaming(session) => self.stream(session, world),
+            State::Draining(session, error, turns) => self.drain(session, error, turns, world),
+            State::Settling(session, error) => self.settle(session, error, world),
+            State::Ended => State::Ended,
+        };
+        if self.has_ended() {
+            self.end(world);
+        }
+    }
+
+    fn end(&mut self, world: &World<'p>) {
+        self.state = State::Ended;
+        let mut kafka = world.kafka.borrow_mut();
+        self.clients.iter().for_each(|client| kafka.clients[*client].die());
+    }
+
+    fn connect(&mut self, world: &mut World<'p>) -> State<'p> {
+        let Some(wire) = world.server.connect() else { return State::Connecting };
+        let told = || format!("  process {} streams from {}", self.number, world.server.confirmed);
+        world.kafka.borrow_mut().truth.connected(self.number, told);
+        let timeline = TimelineId(world.server.timeline);
+        let origin = Origin { system_id: SystemId("1".to_owned()), timeline };
+        let confirmed = Lsn::new(world.server.confirmed);
+        // One of a history that is gone is refused at start, and the operator removes it.
+        let end = Lsn::new(world.server.wal.end);
+        world.offset.take_if(|offset| offset.furthest() > end);
+        let (mut acknowledged, stored) = self.memory.of(&origin, world.offset.as_ref());
+        if world.bug == Some(Bug::OldHistoryCounts)
+            && let Some((_, lsn)) = &self.memory.acknowledged
+        {
+            acknowledged = *lsn;
+        }
+        if world.bug == Some(Bug::ForgetsSessions) {
+            acknowledged = Lsn::ZERO;
+        }
+        self.shadow = Rc::default();
+        let bench = world.bench;
+        let pipe = Pipe {
+            kafka: Rc::clone(&world.kafka),
+            process: self.number,
+            clients: self.clients,
+            deliveries: self.deliveries.clone(),
+            shadow: Rc::clone(&self.shadow),
+        };
+        let flight = Flight::new(pipe, None, &bench.metrics, &bench.options, confirmed);
+        let messages = Some(&bench.messages);
+        let feed =
+            Feed::with_flight(flight, &bench.metrics, messages, None, &bench.options, acknowledged, stored);
+        let counts = world.kafka.borrow().cluster.counts;
+        let (router, shadow, bug) = (&bench.router, Rc::clone(&self.shadow), world.bug);
+        let start = Start { feed, origin, confirmed, wire, router, counts, shadow, bug };
+        State::Streaming(Box::new(Session::new(start, world.now)))
+    }
+
+    fn stream(&mut self, mut session: Box<Session<'p>>, world: &mut World<'p>) -> State<'p> {
+        match session.turn(&mut world.rng, world.now, self.stopped) {
+            Ok(false) => {
+                if world.rng.u8(..) < 4 {
+                    world.offset = session.feed.offset().or(world.offset.take());
+                }
+                State::Streaming(session)
+            }
+            Ok(true) => self.say_goodbye(session, world),
+            Err(error) if error.class() == Class::Definite || matches!(error, Error::Kafka(_)) => {
+                State::Draining(session, error, 0)
+            }
+            Err(error) => hang_up(session, error),
+        }
+    }
+
+    /// CopyDone: the server hears everything before it leaves.
+    fn say_goodbye(&mut self, session: Box<Session<'p>>, world: &mut World<'p>) -> State<'p> {
+        if session.wire.borrow().closed {
+            return hang_up(session, super::session::broken());
+        }
+        let mut kafka = world.kafka.borrow_mut();
+        world.server.hear(&mut kafka.truth);
+        session.wire.borrow_mut().closed = true;
+        // A row that waits for its topic does not hold up a stop: then those before it in its transaction come again.
+        if !session.feed.flight.in_transaction() {
+            kafka.truth.stopped(self.number);
+        }
+        drop(kafka);
+        self.remember(&session, world);
+        State::Ended
+    }
+
+    /// As `Relay::after_failure`: a refusal is known for certain once everything has come back.
+    fn drain(&self, mut session: Box<Session<'p>>, error: Error, turns: u32, world: &World<'p>) -> State<'p> {
+        let refused = matches!(error, Error::Kafka(_)) && !session.feed.flight.is_doubtful();
+        if refused && turns == PATIENCE {
+            let mut kafka = world.kafka.borrow_mut();
+            self.clients.iter().for_each(|client| kafka.clients[*client].purge());
+        }
+        match session.drain(world.now) {
+            Ok(false) if turns < 2 * PATIENCE => State::Draining(session, error, turns + 1),
+            _ => {
+                let error = session.feed.flight.take_refusal().unwrap_or(error);
+                hang_up(session, error)
+            }
+        }
+    }
+
+    /// Waits until everything has come back: the next session must not overtake it.
+    fn settle(&mut self, mut session: Box<Session<'p>>, error: Error, world: &mut World<'p>) -> State<'p> {
+        let settles = world.bug != Some(Bug::DoesNotSettle) && !self.stopped;
+        if let Err(error) = session.feed.flight.absorb() {
+            return self.broke(&error, world);
+        }
+        if settles && session.feed.flight.window().records() > 0 {
+            return State::Settling(session, error);
+        }
+        self.remember(&session, world);
+        let failed = session.feed.flight.take_refusal().is_some() || matches!(error, Error::Kafka(_));
+        if settles && !failed && session.origin.timeline == TimelineId(world.server.timeline) {
+            world.kafka.borrow_mut().truth.settled(self.number);
+        }
+        self.endure(&error, world)
+    }
+
+    fn remember(&mut self, session: &Session<'p>, world: &mut World<'p>) {
+        self.memory.remember(session.origin.clone(), session.confirmed, &session.feed);
+        if self.memory.offset_is_ours {
+            world.offset.clone_from(&self.memory.offset);
+        }
+    }
+
+    fn endure(&mut self, error: &Error, world: &mut World<'p>) -> State<'p> {
+        let told = || format!("  process {} endures: {}", self.number, chain(error));
+        world.kafka.borrow().truth.tell(told);
+        let unwritten = error.is_unwritten();
+        let in_vain = unwritten && self.memory.fruitless > UNWRITTEN_RETRIES_MAX;
+        match error {
+            Error::Postgres(postgres::Error::Precondition { .. }) => {
+                world.server.mend_publication(&mut world.kafka.borrow_mut().truth);
+                State::Ended
+            }
+            Error::Refused { .. } | Error::Kafka(kafka::Error::Fatal(_)) => State::Ended,
+            Error::Kafka(kafka::Error::Unwritten(_)) if in_vain || self.stopped => State::Ended,
+            Error::Kafka(kafka::Error::Unwritten(_)) => {
+                let mut kafka = world.kafka.borrow_mut();
+                self.clients.iter().for_each(|client| kafka.clients[*client].die());
+                drop(kafka);
+                self.deliveries.begin_anew();
+                self.clients = clients(world, &self.deliveries);
+                State::Connecting
+            }
+            Error::Postgres(postgres::Error::Broken { .. }) => State::Connecting,
+            error => self.broke(error, world),
+        }
+    }
+
+    /// An error that cannot be while the servers keep their word.
+    fn broke(&self, error: &Error, world: &World<'p>) -> State<'p> {
+        let text = format!("process {} failed: {}", self.number, chain(error));
+        world.kafka.borrow_mut().truth.violate(text);
+        State::Ended
+    }
+}
+
+fn hang_up<'p>(session: Box<Session<'p>>, error: Error) -> State<'p> {
+    session.wire.borrow_mut().closed = true;
+    State::Settling(session, error)
+}
+
+fn clients(world: &World<'_>, deliveries: &Deliveries) -> [usize; 2] {
+    let mut kafka = world.kafka.borrow_mut();
+    [(), ()].map(|()| {
+        let number = kafka.clients.len();
+        kafka.clients.push(Client::new(number as u64, world.bug, deliveries.clone()));
+        number
+    })
+}

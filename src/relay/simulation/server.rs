@@ -1,0 +1,247 @@
+//! The model of PostgreSQL: a slot, and a walsender for one client at a time.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use bytes::BufMut as _;
+use fastrand::Rng;
+
+use super::table;
+use super::truth::Truth;
+use super::wal::{Change, Piece, Wal};
+use crate::pgoutput::encode::encode;
+use crate::pgoutput::{Begin, Commit, Message};
+use crate::wal::{Lsn, Oid, Xid};
+
+/// Both ends of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Wire {
+    /// On its way to the client.
+    pub(super) bytes: Vec<u8>,
+    /// On their way to the server: flush positions.
+    pub(super) updates: Vec<u64>,
+    pub(super) closed: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) wal: Wal,
+    pub(super) timeline: u32,
+    pub(super) confirmed: u64,
+    /// What a crash goes back to.
+    persisted: u64,
+    sender: Option<Sender>,
+    /// Up to this piece the operator knows what is not in the stream.
+    told: usize,
+}
+
+/// A walsender.
+#[derive(Debug)]
+struct Sender {
+    wire: Rc<RefCell<Wire>>,
+    start: u64,
+    /// The next piece, and the next message of it.
+    piece: usize,
+    message: usize,
+    /// How far the client was told of the WAL.
+    sent: u64,
+    described: HashMap<Oid, usize>,
+    /// Up to this piece the missing publication needs no notice.
+    noticed: usize,
+}
+
+impl Server {
+    pub(super) fn new() -> Self {
+        let wal = Wal::new();
+        Self { timeline: 1, confirmed: wal.end, persisted: wal.end, wal, sender: None, told: 0 }
+    }
+
+    /// START_REPLICATION at 0/0; nothing while the slot is in use.
+    pub(super) fn connect(&mut self) -> Option<Rc<RefCell<Wire>>> {
+        if self.sender.as_ref().is_some_and(|sender| !sender.wire.borrow().closed) {
+            return None;
+        }
+        let wire = Rc::new(RefCell::new(Wire::default()));
+        let start = self.confirmed;
+        self.sender = Some(Sender {
+            wire: Rc::clone(&wire),
+            start,
+            piece: 0,
+            message: 0,
+            sent: start,
+            described: HashMap::new(),
+            noticed: self.told,
+        });
+        Some(wire)
+    }
+
+    /// Sends a few messages, and hears what the client says.
+    pub(super) fn act(&mut self, rng: &mut Rng, truth: &mut Truth) {
+        self.hear(truth);
+        let Some(sender) = self.sender.as_mut().filter(|sender| !sender.wire.borrow().closed) else { return };
+        for _ in 0..rng.usize(0..8) {
+            match rng.u8(..) < 40 {
+                true => sender.keepalive(&self.wal, rng),
+                false => sender.send(&self.wal, rng),
+            }
+        }
+    }
+
+    /// L4 of the task: no position beyond what was sent.
+    pub(super) fn hear(&mut self, truth: &mut Truth) {
+        let Some(sender) = &mut self.sender else { return };
+        for flushed in sender.wire.borrow_mut().updates.drain(..) {
+            if flushed > sender.sent {
+                truth.violate(format!("L6: {flushed} is confirmed, {} was sent", sender.sent));
+            }
+            truth.tell(|| format!("  {flushed} is confirmed"));
+            // The server believes every word, and passes over what is lower than before.
+            self.confirmed = self.confirmed.max(flushed);
+        }
+        truth.confirmed(self.confirmed);
+    }
+
+    /// The operator reads that the publication is missing, makes it again, moves the slot behind the rows that the stream
+    /// has not, and sends them from the table.
+    pub(super) fn mend_publication(&mut self, truth: &mut Truth) {
+        truth.tell_unpublished();
+        self.told = self.wal.pieces.len();
+        self.wal.published = true;
+    }
+
+    pub(super) const fn persist(&mut self) {
+        self.persisted = self.confirmed;
+    }
+
+    /// The connection breaks, at any byte and with any update on its way.
+    pub(super) fn cut(&mut self, rng: &mut Rng, truth: &mut Truth) {
+        if let Some(sender) = &mut self.sender {
+            let mut wire = sender.wire.borrow_mut();
+            let (bytes, updates) = (wire.bytes.len(), wire.updates.len());
+            wire.bytes.truncate(rng.usize(0..=bytes));
+            wire.updates.truncate(rng.usize(0..=updates));
+        }
+        self.hear(truth);
+        if let Some(sender) = self.sender.take() {
+            sender.wire.borrow_mut().closed = true;
+        }
+    }
+
+    /// The server crashes and is there again. The slot is where it was when it was last stored.
+    pub(super) fn crash(&mut self, rng: &mut Rng, truth: &mut Truth) {
+        self.cut(rng, truth);
+        self.confirmed = self.persisted;
+        truth.regressed();
+    }
+
+    /// A standby takes over that has the slot as it was stored, and perhaps less of the WAL. What the old primary
+    /// committed behind that is gone, and other transactions get its LSNs.
+    pub(super) fn fail_over(&mut self, rng: &mut Rng, truth: &mut Truth) {
+        self.crash(rng, truth);
+        let pieces = &mut self.wal.pieces;
+        let stored = pieces.iter().take_while(|piece| piece.end() <= self.persisted).count();
+        let kept = rng.usize(stored..=pieces.len());
+        pieces.truncate(kept);
+        self.told = self.told.min(kept);
+        let end = pieces.last().map_or(self.persisted, |piece| piece.end().max(self.persisted));
+        truth.forget_behind(end);
+        self.wal.end = end;
+        self.timeline += 1;
+    }
+
+    /// Everything that was committed is confirmed.
+    pub(super) fn is_done(&self) -> bool {
+        self.wal.pieces.last().is_none_or(|piece| self.confirmed >= piece.end())
+    }
+}
+
+impl Sender {
+    /// One message of the next piece.
+    fn send(&mut self, wal: &Wal, rng: &mut Rng) {
+        while wal.pieces.get(self.piece).is_some_and(|piece| piece.decides() < self.start) {
+            self.piece += 1;
+        }
+        let Some(piece) = wal.pieces.get(self.piece) else { return };
+        match piece {
+            Piece::Message { end, bytes, .. } => {
+                self.data(*end, bytes);
+                self.pass(*end);
+            }
+            Piece::Transaction { commit, end, xid, at, changes, unpublished } => {
+                if *unpublished && self.noticed <= self.piece {
+                    self.noticed = usize::MAX;
+                    self.notice();
+                }
+                let changes: Vec<&Change> =
+                    changes.iter().filter(|change| !unpublished || change.relation.is_none()).collect();
+                // Newer servers pass over transactions without a change.
+                if changes.is_empty() && self.message == 0 && rng.bool() {
+                    return self.pass(*end);
+                }
+                let begin = Begin { final_lsn: Lsn::new(*commit), commit_time: *at, xid: Xid(*xid) };
+                self.part(begin, *end, &changes);
+            }
+        }
+    }
+
+    fn part(&mut self, begin: Begin, end: u64, changes: &[&Change]) {
+        let Begin { final_lsn: commit_lsn, commit_time, .. } = begin;
+        let commit = commit_lsn.get();
+        if self.message == 0 {
+            let first = changes.first().map_or(commit, |change| change.lsn);
+            self.data(first, &encode(&Message::Begin(begin)));
+        } else if let Some(change) = changes.get(self.message - 1) {
+            if let Some((relation, shape)) = change.relation
+                && self.described.insert(relation, shape) != Some(shape)
+            {
+                self.data(0, &table::relation(relation, shape));
+            }
+            self.data(change.lsn, &change.bytes);
+        } else {
+            let commit = Commit { commit_lsn, end_lsn: Lsn::new(end), commit_time };
+            self.data(end, &encode(&Message::Commit(commit)));
+            return self.pass(end);
+        }
+        self.sent = self.sent.max(commit);
+        self.message += 1;
+    }
+
+    fn pass(&mut self, end: u64) {
+        (self.piece, self.message, self.sent) = (self.piece + 1, 0, self.sent.max(end));
+    }
+
+    /// Inside a transaction it tells the commit's LSN; outside one, something between the last piece and the next.
+    fn keepalive(&mut self, wal: &Wal, rng: &mut Rng) {
+        let next = wal.pieces.get(self.piece).map(Piece::decides);
+        let until = next.unwrap_or(wal.end).max(self.sent);
+        let at = if self.message > 0 { until } else { rng.u64(self.sent..=until) };
+        self.sent = at;
+        let mut body = vec![b'k'];
+        body.put_u64(at);
+        body.put_i64(0);
+        body.put_u8(u8::from(rng.bool()));
+        self.frame(b'd', &body);
+    }
+
+    fn data(&self, lsn: u64, message: &[u8]) {
+        let mut body = vec![b'w'];
+        body.put_u64(lsn);
+        body.put_u64(lsn);
+        body.put_i64(0);
+        body.put_slice(message);
+        self.frame(b'd', &body);
+    }
+
+    fn notice(&self) {
+        let text = b"SWARNING\0VWARNING\0C01000\0Mskipped loading publication \"p\"\0\0";
+        self.frame(b'N', text);
+    }
+
+    fn frame(&self, tag: u8, body: &[u8]) {
+        let mut wire = self.wire.borrow_mut();
+        wire.bytes.put_u8(tag);
+        wire.bytes.put_u32(u32::try_from(body.len() + 4).unwrap());
+        wire.bytes.put_slice(body);
+    }
+}

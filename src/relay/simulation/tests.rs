@@ -1,0 +1,139 @@
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+use std::time::Duration;
+
+use super::bug::Bug;
+use super::process::Bench;
+use super::run::{Tally, run};
+use super::table;
+use crate::relay::{GuardOptions, Options, ProcessingFailure, SkippedOperations};
+use crate::telemetry::{ConfigInfo, Metrics};
+
+/// Seeds of a usual run; `OUTBOXD_SEEDS=a..b` says others.
+const SEEDS: Range<u64> = 0..10_000;
+
+fn bench(tells: bool) -> Bench {
+    let router = table::router();
+    Bench {
+        messages: table::messages(&router),
+        router,
+        tells,
+        metrics: Metrics::new(&ConfigInfo::default()),
+        options: Options {
+            inflight_records_max: 12,
+            inflight_bytes_max: 300,
+            shutdown_timeout: Duration::from_secs(1),
+            startup_timeout: None,
+            retries_max: None,
+            tolerate_rows: false,
+            dead_letters: None,
+            unreadable_rows: ProcessingFailure::Fail,
+            skipped: SkippedOperations { create: false, update: false, delete: false, truncate: true },
+            heartbeat: None,
+            guard: GuardOptions {
+                warn_bytes: None,
+                warn_percent: 50,
+                alarm_percent: 80,
+                unacknowledged_max: Duration::from_secs(60),
+            },
+            offsets: None,
+        },
+    }
+}
+
+fn seeds() -> Range<u64> {
+    let Ok(text) = std::env::var("OUTBOXD_SEEDS") else { return SEEDS };
+    let (from, to) = text.split_once("..").expect("OUTBOXD_SEEDS=a..b");
+    from.parse().unwrap()..to.parse().unwrap()
+}
+
+#[test]
+fn no_seed_breaks_a_promise() {
+    let seeds = seeds();
+    let middle = seeds.start + (seeds.end - seeds.start) / 2;
+    let halves = [seeds.start..middle, middle..seeds.end];
+    let tallies = thread::scope(|scope| {
+        let threads = halves.map(|half| scope.spawn(|| all(half)));
+        threads.map(|thread| thread.join().expect("a seed fails, see above"))
+    });
+    let total = tallies.into_iter().fold(Tally::default(), plus);
+    println!("{} seeds: {total:?}", seeds.end - seeds.start);
+}
+
+fn all(seeds: Range<u64>) -> Tally {
+    let bench = bench(seeds.end - seeds.start == 1);
+    seeds.map(|seed| run_told(&bench, seed)).fold(Tally::default(), plus)
+}
+
+fn run_told(bench: &Bench, seed: u64) -> Tally {
+    let outcome = catch_unwind(AssertUnwindSafe(|| run(bench, seed, None)));
+    let said = match outcome {
+        Ok(Ok(tally)) => return tally,
+        Ok(Err(violation)) => violation,
+        Err(_) => "an assertion fails, see above".to_owned(),
+    };
+    panic!(
+        "seed {seed}: {said}\nreplay: OUTBOXD_SEEDS={seed}..{} cargo test --lib no_seed_breaks_a_promise",
+        seed + 1
+    );
+}
+
+fn plus(a: Tally, b: Tally) -> Tally {
+    Tally {
+        events: a.events + b.events,
+        repeats: a.repeats + b.repeats,
+        faults: a.faults + b.faults,
+        processes: a.processes + b.processes,
+    }
+}
+
+#[test]
+fn a_seed_says_everything() {
+    let bench = bench(false);
+    for seed in 0..300 {
+        assert_eq!(run(&bench, seed, None), run(&bench, seed, None), "seed {seed} does not replay");
+    }
+}
+
+/// Each planted bug is found within so many seeds.
+#[test]
+fn planted_bugs_are_found() {
+    let cases = [
+        (Bug::ConfirmsOnReceive, 100),
+        (Bug::ConfirmsKeepalives, 100),
+        (Bug::ConfirmsTheLatest, 100),
+        (Bug::ConfirmsTheNext, 100),
+        (Bug::RowLsnIsIdentity, 100),
+        (Bug::SkipsFirstRow, 100),
+        (Bug::GivesUp, 1000),
+        (Bug::NotIdempotent, 300),
+        (Bug::FailureIsSuccess, 300),
+        (Bug::StaleRelation, 300),
+        (Bug::IgnoresNotice, 300),
+        (Bug::OldHistoryCounts, 300),
+        (Bug::BelievesReports, 300),
+        (Bug::DoesNotSettle, 300),
+        (Bug::FirstHasCompany, 300),
+        (Bug::NotGapless, 300),
+        (Bug::DoesNotDrain, 300),
+        (Bug::ForgetsSessions, 300),
+    ];
+    let bench = bench(false);
+    let mut missed = Vec::new();
+    for (bug, within) in cases {
+        match (0..within).find_map(|seed| Some((seed, caught(&bench, seed, bug)?))) {
+            Some((seed, said)) => println!("{bug:?}: seed {seed}: {said}"),
+            None => missed.push(bug),
+        }
+    }
+    assert_eq!(missed, [], "not found within the seeds");
+}
+
+fn caught(bench: &Bench, seed: u64, bug: Bug) -> Option<String> {
+    match catch_unwind(AssertUnwindSafe(|| run(bench, seed, Some(bug)))) {
+        Ok(Ok(_)) => None,
+        Ok(Err(violation)) => Some(violation),
+        Err(_) => Some("an assertion of the relay".to_owned()),
+    }
+}

@@ -1,0 +1,180 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::table::{self, EVENTS_TOPICS};
+use crate::connect::record::ProducerRecord;
+
+/// An event that a committed transaction holds, by its number: the order of the commits, and of statements in them.
+#[derive(Debug, Clone)]
+pub(super) struct Event {
+    /// The stream begins with it unless the confirmed position lies beyond this.
+    pub(super) commit_lsn: u64,
+    pub(super) topic: usize,
+    pub(super) key: u8,
+    /// Nobody needs it any more: its history is gone, or the operator was told that it is not in the stream.
+    pub(super) excused: bool,
+    /// It was committed while there was no publication.
+    pub(super) unpublished: bool,
+    pub(super) written: bool,
+}
+
+/// After a clean stop nothing up to `event` comes again from processes that are younger.
+#[derive(Debug, Clone, Copy)]
+struct Clean {
+    process: usize,
+    event: usize,
+}
+
+/// What was committed, what has become of it, and the oracles over both.
+#[derive(Debug, Default)]
+pub(super) struct Truth {
+    pub(super) events: Vec<Event>,
+    /// The greatest event of each partition that has been written.
+    firsts: BTreeMap<(usize, i32), usize>,
+    /// Partitions whose order the guarantees except: a leader forgot its producers, or a client its sequence.
+    excepted: BTreeSet<(usize, i32)>,
+    /// How many events were found to be written, as far as was confirmed.
+    checked: usize,
+    /// The last event that each process handed over on its connection. Of those before, the server may not have heard.
+    handed_over: BTreeMap<usize, usize>,
+    clean: Option<Clean>,
+    /// What lies before this was acknowledged on an earlier connection of the process.
+    passed: BTreeMap<usize, u64>,
+    pub(super) repeats: usize,
+    pub(super) violation: Option<String>,
+    /// Tell what happens: for a seed that is replayed alone.
+    pub(super) tells: bool,
+}
+
+impl Truth {
+    pub(super) fn tell(&self, what: impl FnOnce() -> String) {
+        if self.tells {
+            println!("{}", what());
+        }
+    }
+
+    pub(super) fn commit(&mut self, event: Event) -> usize {
+        self.tell(|| format!("event {} commits at {}", self.events.len(), event.commit_lsn));
+        self.events.push(event);
+        self.events.len() - 1
+    }
+
+    /// L4: a record is handed to the producer. Returns its event.
+    pub(super) fn handed_over(&mut self, process: usize, record: &ProducerRecord<'_>) -> usize {
+        let id = record.headers.iter().find(|header| header.name == "id").and_then(|header| header.value);
+        let number = id.and_then(table::number_of).filter(|number| *number < self.events.len());
+        let Some(number) = number else {
+            self.violate(format!("L2: a record of no event: {id:?}"));
+            return 0;
+        };
+        let event = &self.events[number];
+        let (key, payload) = (table::key(event.key), table::payload(number));
+        let as_expected = record.topic == EVENTS_TOPICS[event.topic]
+            && record.key == Some(key.as_bytes())
+            && record.value == Some(payload.as_bytes());
+        if !as_expected {
+            let is = format!("{} {:?} {:?}", record.topic, record.key, record.value);
+            self.violate(format!("L4: event {number} became {is}"));
+        }
+        self.tell(|| format!("  process {process} hands over event {number}"));
+        self.handed_over.insert(process, number);
+        if self.clean.is_some_and(|clean| number <= clean.event && process > clean.process) {
+            self.violate(format!("L5: event {number} comes again after a clean stop"));
+        }
+        if self.passed.get(&process).is_some_and(|passed| self.events[number].commit_lsn < *passed) {
+            self.violate(format!("L5: event {number} comes again after a broken connection"));
+        }
+        number
+    }
+
+    /// L2, L3: a record is in a partition's log.
+    pub(super) fn written(&mut self, topic: usize, partition: i32, number: usize) {
+        self.tell(|| format!("  event {number} is written in {topic}-{partition}"));
+        let event = &mut self.events[number];
+        if std::mem::replace(&mut event.written, true) {
+            self.repeats += 1;
+            return;
+        }
+        if event.topic != topic {
+            self.violate(format!("L4: event {number} is in topic {topic}"));
+        }
+        if self.events[number].excused {
+            return;
+        }
+        let first = self.firsts.entry((topic, partition)).or_default();
+        let (before, excepted) = (*first, self.excepted.contains(&(topic, partition)));
+        *first = number.max(before);
+        if number < before && !excepted {
+            self.violate(format!(
+                "L3: event {number} is first written behind {before} in {topic}-{partition}"
+            ));
+        }
+    }
+
+    /// L6: everything that committed before `lsn` is in the logs.
+    pub(super) fn confirmed(&mut self, lsn: u64) {
+        while let Some(event) =
+            self.events.get(self.checked).filter(|event| event.excused || event.commit_lsn < lsn)
+        {
+            if !event.written && !event.excused {
+                let number = self.checked;
+                self.violate(format!(
+                    "L6: {lsn} is confirmed, event {number} at {} is not written",
+                    event.commit_lsn
+                ));
+            }
+            self.checked += 1;
+        }
+    }
+
+    pub(super) fn connected(&mut self, process: usize, told: impl FnOnce() -> String) {
+        self.tell(told);
+        self.handed_over.remove(&process);
+    }
+
+    /// A connection has broken, and everything that was handed over on it is acknowledged.
+    pub(super) fn settled(&mut self, process: usize) {
+        if let Some(event) = self.handed_over.get(&process) {
+            self.passed.insert(process, self.events[*event].commit_lsn);
+        }
+    }
+
+    /// A process has ended well.
+    pub(super) fn stopped(&mut self, process: usize) {
+        self.tell(|| format!("  process {process} has stopped well"));
+        if let Some(event) = self.handed_over.get(&process).copied() {
+            self.clean = Some(Clean { process, event });
+        }
+    }
+
+    /// The server is not where it was: repeats are allowed.
+    pub(super) const fn regressed(&mut self) {
+        self.clean = None;
+    }
+
+    /// The history behind `lsn` is gone.
+    pub(super) fn forget_behind(&mut self, lsn: u64) {
+        self.passed.clear();
+        for event in self.events.iter_mut().rev().take_while(|event| event.commit_lsn >= lsn || event.excused)
+        {
+            event.excused = true;
+        }
+    }
+
+    /// The operator was told that rows are not in the stream.
+    pub(super) fn tell_unpublished(&mut self) {
+        self.events.iter_mut().filter(|event| event.unpublished).for_each(|event| event.excused = true);
+    }
+
+    pub(super) fn except(&mut self, topic: usize, partition: i32) {
+        self.excepted.insert((topic, partition));
+    }
+
+    /// L1, at the end.
+    pub(super) fn missing(&self) -> Option<usize> {
+        self.events.iter().position(|event| !event.written && !event.excused)
+    }
+
+    pub(super) fn violate(&mut self, what: String) {
+        self.violation.get_or_insert(what);
+    }
+}
