@@ -40,7 +40,7 @@ const DEFAULTS: [(&str, &str); 5] = [
 
 /// `linger.ms` of the two producers, unless the configuration sets one.
 const PROMPT_LINGER_MS: &str = "0";
-const BULK_LINGER_MS: &str = "5";
+const BULK_LINGER_MS: &str = "1";
 
 /// What the configuration may call it.
 const LINGER_NAMES: [&str; 2] = ["linger.ms", "queue.buffering.max.ms"];
