@@ -146,10 +146,13 @@ fn compare(case: &Case, exit: i32, records: &Vec<Expected>) -> Result<(), String
     }
 }
 
-/// As [`Outbox::wait_until_streaming`] says; but the slot's name may be the default one, so it is found by its database.
+/// As [`Outbox::wait_until_streaming`] says; but the slot's name may be the default one, so it is found by its database. A
+/// temporary one is that of a snapshot, and a TRUNCATE would take away what the snapshot has not read yet: PostgreSQL's
+/// does not heed snapshots.
 fn is_streaming(db: &Outbox) -> bool {
     let sql = "SELECT FROM pg_replication_slots
-               WHERE database = current_database() AND active AND confirmed_flush_lsn IS NOT NULL";
+               WHERE database = current_database() AND active AND NOT temporary
+                     AND confirmed_flush_lsn IS NOT NULL";
     !db.query(sql, &[]).is_empty()
 }
 
