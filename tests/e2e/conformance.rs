@@ -150,9 +150,8 @@ fn compare(case: &Case, exit: i32, records: &Vec<Expected>) -> Result<(), String
 /// temporary one is that of a snapshot, and a TRUNCATE would take away what the snapshot has not read yet: PostgreSQL's
 /// does not heed snapshots.
 fn is_streaming(db: &Outbox) -> bool {
-    let sql = "SELECT FROM pg_replication_slots
-               WHERE database = current_database() AND active AND NOT temporary
-                     AND confirmed_flush_lsn IS NOT NULL";
+    let sql = "SELECT FROM pg_replication_slots JOIN pg_stat_replication ON pid = active_pid
+               WHERE database = current_database() AND NOT temporary AND state IN ('catchup', 'streaming')";
     !db.query(sql, &[]).is_empty()
 }
 

@@ -201,13 +201,13 @@ impl Outbox {
         })
     }
 
-    /// Waits until a relay streams from the slot. While a slot is being made it is active too, but has no position yet,
-    /// and what is committed then is not streamed.
+    /// Waits until a relay streams from the slot. While a slot is being made it is active too, for whoever makes or copies
+    /// it, and what is committed then may not be streamed.
     #[track_caller]
     pub(crate) fn wait_until_streaming(&self) {
-        eventually(DEADLINE, "a relay streams from the slot", || {
-            self.slot().is_some_and(|slot| slot.active && slot.confirmed_flush_lsn.is_some())
-        });
+        let sql = "SELECT FROM pg_replication_slots JOIN pg_stat_replication ON pid = active_pid
+                   WHERE slot_name = $1 AND state IN ('catchup', 'streaming')";
+        eventually(DEADLINE, "a relay streams from the slot", || !self.query(sql, &[&self.name]).is_empty());
     }
 
     /// Waits until everything written so far is confirmed; the LSN that was waited for.
