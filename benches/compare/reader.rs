@@ -3,7 +3,7 @@
 use std::process;
 use std::time::{Duration, Instant};
 
-use outboxd::postgres::{Connection, ReplicationStream, ServerOptions, TlsOptions, TlsSetup};
+use outboxd::postgres::{Connection, ReplicationStream, TlsSetup};
 use outboxd::replication::{ReplicationMessage, StandbyStatusUpdate, StartReplication};
 use outboxd::wal::{Lsn, PgTimestamp};
 use tokio::runtime::Builder;
@@ -12,7 +12,6 @@ use crate::clock::unix_us;
 use crate::contestant::Took;
 use crate::drain::Trial;
 use crate::lab::Lab;
-use crate::support::session::Address;
 use crate::usage::{Usage, usage};
 
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
@@ -34,7 +33,7 @@ pub(crate) fn drain(trial: &Trial<'_>) -> Took {
 }
 
 async fn read(trial: &Trial<'_>) {
-    let options = server(trial.lab.db.address());
+    let options = trial.lab.db.address().options();
     let tls = TlsSetup::new(&options).unwrap();
     let connection = Connection::open(&options, &tls, "reader", MESSAGE_BYTES_MAX).await.unwrap();
     let command =
@@ -69,19 +68,4 @@ const fn position(message: &ReplicationMessage<'_>) -> Lsn {
 fn nothing_is_flushed(written: Lsn) -> StandbyStatusUpdate {
     let sent_at = PgTimestamp::from_unix_us(unix_us());
     StandbyStatusUpdate { written, flushed: Lsn::ZERO, sent_at, reply_requested: false }
-}
-
-fn server(address: &Address) -> ServerOptions {
-    ServerOptions {
-        host: address.host.clone(),
-        port: address.port,
-        user: address.user.clone(),
-        password: None,
-        database: address.database.clone(),
-        tls: TlsOptions::default(),
-        tcp_keepalive: true,
-        initial_statements: Vec::new(),
-        query_timeout: Duration::from_secs(60),
-        connect_timeout: Duration::from_secs(5),
-    }
 }
