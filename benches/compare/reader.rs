@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use outboxd::postgres::{Connection, ReplicationStream, TlsSetup};
 use outboxd::replication::{ReplicationMessage, StandbyStatusUpdate, StartReplication};
 use outboxd::wal::{Lsn, PgTimestamp};
+use outboxd::wire::READ_BYTES;
 use tokio::runtime::Builder;
 
 use crate::clock::unix_us;
@@ -15,7 +16,7 @@ use crate::lab::Lab;
 use crate::usage::{Usage, usage};
 
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
-/// A reader that wakes for every message costs the walsender a wake-up for every message.
+/// A reader that wakes for every message costs the walsender a wake-up for every message. After a full read more is there.
 const GATHER: Duration = Duration::from_millis(4);
 /// Within `wal_sender_timeout`.
 const UPDATE_EVERY: Duration = Duration::from_secs(5);
@@ -52,8 +53,9 @@ async fn read(trial: &Trial<'_>) {
             told = Instant::now();
             stream.update(&nothing_is_flushed(sent)).await.unwrap();
         }
-        tokio::time::sleep(GATHER).await;
-        stream.fill().await.unwrap();
+        if stream.fill().await.unwrap() < READ_BYTES {
+            tokio::time::sleep(GATHER).await;
+        }
     }
 }
 
