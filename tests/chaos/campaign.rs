@@ -84,7 +84,8 @@ impl Plan {
         let Run { phases, log, faults, times, mut complaints, .. } = run;
         complaints.extend(usage_complaint(usage));
         let seen = seen::read(&world.kafka, &format!("{}.", site.db.name()));
-        let evidence = Evidence { truth: &truth, seen: &seen, samples: &samples, phases: &phases };
+        let evidence =
+            Evidence { truth: &truth, seen: &seen, samples: &samples, phases: &phases, mode: self.mode };
         let mut verdict = evidence.judge();
         verdict.violations.append(&mut complaints);
         let transactions = attempts.load(Ordering::Relaxed);

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::consumer::BaseConsumer;
 
@@ -17,6 +17,8 @@ const ANSWER_WITHIN: Duration = Duration::from_millis(300);
 /// First the slot was asked, then the partitions: what is confirmed must be in them.
 #[derive(Debug)]
 pub(crate) struct Sample {
+    /// Since the first look.
+    pub(crate) at: Duration,
     pub(crate) confirmed: u64,
     pub(crate) ends: Ends,
 }
@@ -42,6 +44,7 @@ impl Sampler<'_> {
     /// Looks until it is over.
     pub(crate) fn look(self, over: &AtomicBool) -> (Vec<Sample>, Usage) {
         let session = Session::new(self.address.clone());
+        let began = Instant::now();
         let (mut samples, mut usage) = (Vec::new(), Usage::default());
         while !over.load(Ordering::Relaxed) {
             let_pass(INTERVAL);
@@ -53,7 +56,7 @@ impl Sampler<'_> {
             let ends = Kafka::try_ends(&self.consumer, self.places, ANSWER_WITHIN);
             samples.extend(ends.map(|ends| {
                 let ends = self.places.iter().cloned().zip(ends).collect();
-                Sample { confirmed, ends }
+                Sample { at: began.elapsed(), confirmed, ends }
             }));
         }
         (samples, usage)
