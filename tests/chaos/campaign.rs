@@ -213,7 +213,9 @@ impl<'r> Run<'r> {
 
     fn begin_phase(&mut self, mode: Mode, faults: &[Fault]) {
         let begins = self.site.ends();
-        self.phases.push(Phase { name: name(faults), forbids_repeats: !mode.may_repeat(faults), begins });
+        let two_may_send = faults.contains(&Fault::RelayReplaced) || faults.contains(&Fault::RelayPaused);
+        let forbids_repeats = !mode.may_repeat(faults);
+        self.phases.push(Phase { name: name(faults), forbids_repeats, two_may_send, begins });
     }
 
     fn scene(&mut self) -> Scene<'_> {

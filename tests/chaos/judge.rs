@@ -17,6 +17,8 @@ pub(crate) struct Phase {
     pub(crate) name: String,
     /// Nothing may come again in it.
     pub(crate) forbids_repeats: bool,
+    /// A relay that was paused and its successor may write at once: what one sends again is between what the other does.
+    pub(crate) two_may_send: bool,
     pub(crate) begins: Ends,
 }
 
@@ -32,6 +34,8 @@ pub(crate) struct Verdict {
     pub(crate) changed: usize,
     pub(crate) early_confirms: usize,
     pub(crate) repeats: usize,
+    /// Those that nothing excuses.
+    pub(crate) forbidden: usize,
     /// Contiguous stretches of repeats.
     pub(crate) replays: usize,
     /// By what happened then.
@@ -94,6 +98,7 @@ impl Evidence<'_> {
             }
             *key_last = (key_last.0.max(event.n), Some(&seen.place));
             last.furthest = last.furthest.max(Some(number));
+            last.positions.insert(number, last.positions.len());
             last.replayed = None;
         }
         firsts
@@ -102,16 +107,27 @@ impl Evidence<'_> {
     /// L5: a repeat continues a replay or begins one.
     fn repeat(&self, seen: &Seen, number: usize, last: &mut Progress, verdict: &mut Verdict) {
         verdict.repeats += 1;
-        if last.replayed.is_none_or(|replayed| number <= replayed) {
-            verdict.replays += 1;
-        }
-        last.replayed = Some(number);
+        let position = last.positions.get(&number).copied();
+        // It goes on behind the last one, or a replay begins.
+        let goes_on = position.zip(last.replayed).is_some_and(|(position, before)| position > before);
+        let skips = goes_on && position > last.replayed.map(|before| before + 1) || position.is_none();
+        verdict.replays += usize::from(!goes_on);
+        last.replayed = position;
         let began = |phase: &&Phase| phase.begins.get(&seen.place).is_none_or(|end| *end <= seen.offset);
         let phase = self.phases.iter().rfind(began);
         let name = phase.map_or("before the first fault", |phase| phase.name.as_str());
         *verdict.repeats_of.entry(name.to_owned()).or_default() += 1;
         if phase.is_none_or(|phase| phase.forbids_repeats) {
-            verdict.complain(&format!("L5 a repeat in: {name}"), seen, verdict.repeats);
+            verdict.forbidden += 1;
+            verdict.complain(&format!("L5 a repeat in: {name}"), seen, verdict.forbidden);
+        }
+        if skips && phase.is_none_or(|phase| !phase.two_may_send) {
+            verdict.forbidden += 1;
+            verdict.complain(
+                &format!("L5 a replay leaves out something in: {name}"),
+                seen,
+                verdict.forbidden,
+            );
         }
     }
 
@@ -160,7 +176,9 @@ impl Evidence<'_> {
 #[derive(Debug, Default)]
 struct Progress {
     furthest: Option<usize>,
-    /// The last repeat, while nothing new came behind it.
+    /// Where each event was seen first, in order.
+    positions: HashMap<usize, usize>,
+    /// The last repeat's position, while nothing new came behind it.
     replayed: Option<usize>,
 }
 
