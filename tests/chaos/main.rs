@@ -19,6 +19,7 @@ mod faults;
 mod fleet;
 mod judge;
 mod load;
+mod lying_broker;
 mod mode;
 mod outcome;
 mod sabotage;
@@ -35,7 +36,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::campaign::Plan;
-use crate::faults::{Fault, LinkFault, MIX};
+use crate::faults::{Fault, MIX};
 use crate::load::Load;
 use crate::mode::{AVAILABLE, MODES, Mode};
 use crate::outcome::Outcome;
@@ -95,8 +96,7 @@ fn planted_mistakes_are_found() {
 
 /// Whether it is found within a few tries: a mistake needs its occasion.
 fn is_found(sabotage: Sabotage, world: &mut World) -> bool {
-    // Acknowledgements that stay away for a while are all that it takes.
-    let mix = vec![Fault::KafkaLink(LinkFault::Held)];
+    let mix = vec![sabotage.occasion()];
     let letters_percent = if sabotage == Sabotage::LettersNotAwaited { 80 } else { 2 };
     let load = Load { large_per_mille: 0, letters_percent, ..LOAD };
     (1..=TRIES_MAX).any(|seed| {

@@ -4,6 +4,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::faults::{Fault, LinkFault};
+use crate::lying_broker::FailuresAreSuccesses;
 use crate::support::proxy::{Tamper, Tampering, Toward};
 
 /// A mistake.
@@ -21,6 +23,8 @@ pub(crate) enum Sabotage {
     SkipsFirstRow,
     /// Dead letters are not waited for: a transaction of nothing else is confirmed with the one before it.
     LettersNotAwaited,
+    /// A failed report counts as an acknowledgement.
+    FailureIsSuccess,
     /// Every hundredth row comes twice.
     Stutters,
     /// A row is held back behind the next one now and then.
@@ -32,13 +36,14 @@ pub(crate) enum Sabotage {
 }
 
 impl Sabotage {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::ConfirmsOnReceive,
         Self::ConfirmsKeepalives,
         Self::ConfirmsTheNext,
         Self::RowLsnIsIdentity,
         Self::SkipsFirstRow,
         Self::LettersNotAwaited,
+        Self::FailureIsSuccess,
         Self::Stutters,
         Self::Overtakes,
         Self::Scribbles,
@@ -52,7 +57,7 @@ impl Sabotage {
             | Self::ConfirmsKeepalives
             | Self::ConfirmsTheNext
             | Self::LettersNotAwaited => "L6",
-            Self::RowLsnIsIdentity | Self::SkipsFirstRow => "L1",
+            Self::RowLsnIsIdentity | Self::SkipsFirstRow | Self::FailureIsSuccess => "L1",
             Self::Stutters => "L5",
             Self::Overtakes => "L3",
             Self::Scribbles => "L4",
@@ -60,8 +65,24 @@ impl Sabotage {
         }
     }
 
-    pub(crate) fn tampering(self) -> Tampering {
-        Arc::new(move || Box::new(Saboteur::new(self)))
+    /// What is done to the link to PostgreSQL.
+    pub(crate) fn of_postgres(self) -> Option<Tampering> {
+        (self != Self::FailureIsSuccess)
+            .then(|| -> Tampering { Arc::new(move || Box::new(Saboteur::new(self))) })
+    }
+
+    /// What is done to the link to Kafka.
+    pub(crate) fn of_kafka(self, topics: Vec<String>) -> Option<Tampering> {
+        (self == Self::FailureIsSuccess)
+            .then(|| -> Tampering { Arc::new(move || Box::new(FailuresAreSuccesses::new(topics.clone()))) })
+    }
+
+    /// What must go wrong for it to matter: acknowledgements stay away for a while, or a batch is refused.
+    pub(crate) const fn occasion(self) -> Fault {
+        match self {
+            Self::FailureIsSuccess => Fault::KafkaLink(LinkFault::Garbled),
+            _ => Fault::KafkaLink(LinkFault::Held),
+        }
     }
 }
 

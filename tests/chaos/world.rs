@@ -10,7 +10,7 @@ use crate::sabotage::Sabotage;
 use crate::support::kafka::Kafka;
 use crate::support::outbox::Outbox;
 use crate::support::postgres;
-use crate::support::proxy::{Protocol, Proxy, Tampering};
+use crate::support::proxy::{Protocol, Proxy};
 use crate::support::relay::{Config, with};
 use crate::support::wait::DEADLINE;
 
@@ -62,8 +62,10 @@ impl Site {
             world.kafka.create_topic(&db.topic(kind), 3, &[]);
             places.extend((0..3).map(|partition| (db.topic(kind), partition)));
         }
-        let tampering = sabotage.map(|sabotage| -> Tampering { sabotage.tampering() });
-        let link = Proxy::start_tampering(Protocol::Postgres, world.postgres.port(), tampering);
+        let link = Proxy::start(Protocol::Postgres, world.postgres.port());
+        let topics = || places.iter().map(|(topic, _)| topic.clone()).collect();
+        link.tamper(sabotage.and_then(Sabotage::of_postgres));
+        world.kafka_link.tamper(sabotage.and_then(|sabotage| sabotage.of_kafka(topics())));
         let config = config(&db, world, &link, mode, window);
         Self { db, link, places, config, consumer: world.kafka.consumer() }
     }

@@ -49,14 +49,13 @@ pub(crate) struct Proxy {
 
 struct Shared {
     protocol: Protocol,
-    tampering: Option<Tampering>,
     state: Mutex<State>,
     changed: Condvar,
 }
 
-#[derive(Debug)]
 struct State {
     target: u16,
+    tampering: Option<Tampering>,
     weather: Weather,
     /// How often the connections were told to end. One that began before the last time ends at its next message.
     breaks: u64,
@@ -77,23 +76,18 @@ struct Connection {
 impl Proxy {
     /// In front of the server that listens, or will listen, at this port of this machine.
     pub(crate) fn start(protocol: Protocol, target: u16) -> Self {
-        Self::start_tampering(protocol, target, None)
-    }
-
-    /// The same, with changes on the way.
-    pub(crate) fn start_tampering(protocol: Protocol, target: u16, tampering: Option<Tampering>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let state = State {
             target,
+            tampering: None,
             weather: Weather::Fair,
             breaks: 0,
             ending: Ending::Fin,
             garble: false,
             closed: false,
         };
-        let shared =
-            Arc::new(Shared { protocol, tampering, state: Mutex::new(state), changed: Condvar::new() });
+        let shared = Arc::new(Shared { protocol, state: Mutex::new(state), changed: Condvar::new() });
         let listening = Arc::clone(&shared);
         thread::spawn(move || listening.listen(&listener));
         Self { port, shared }
@@ -101,6 +95,11 @@ impl Proxy {
 
     pub(crate) const fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Changes the messages of connections that begin from now on.
+    pub(crate) fn tamper(&self, tampering: Option<Tampering>) {
+        self.shared.change(|state| state.tampering = tampering);
     }
 
     /// Changes the weather of all connections.
@@ -147,9 +146,10 @@ impl Shared {
 
     fn listen(self: &Arc<Self>, listener: &TcpListener) {
         for client in listener.incoming().map_while(Result::ok) {
-            let (target, born, closed) = {
+            let (target, born, closed, tamper) = {
                 let state = self.lock();
-                (state.target, state.breaks, state.closed)
+                let tamper = state.tampering.as_ref().map(|make| Mutex::new(make()));
+                (state.target, state.breaks, state.closed, tamper)
             };
             if closed {
                 return;
@@ -160,7 +160,6 @@ impl Shared {
                 stream.set_read_timeout(Some(LOOK_INTERVAL)).unwrap();
                 drop(stream.set_nodelay(true));
             }
-            let tamper = self.tampering.as_ref().map(|make| Mutex::new(make()));
             let connection =
                 Arc::new(Connection { client, server, born, over: AtomicBool::new(false), tamper });
             for toward in [Toward::Client, Toward::Server] {
