@@ -10,6 +10,7 @@ use super::heartbeat::Pulse;
 use super::intake::{self, Reading, Taken};
 use super::link::{Link, resolve};
 use super::needs::{Awaiting, Met, Waiting, met};
+use super::publication_guard::PublicationGuard;
 use super::supervisor::RelayParts;
 use super::watcher::ServerLsn;
 use crate::postgres;
@@ -51,6 +52,7 @@ pub(super) struct Session<'s, 'p> {
     nap: Option<Instant>,
     /// Since when the SQL connection is gone.
     sql_lost: Option<Instant>,
+    publication: PublicationGuard,
     /// The row that waits for what it needs.
     awaiting: Option<Awaiting<'s>>,
 }
@@ -67,6 +69,8 @@ impl<'s, 'p> Session<'s, 'p> {
         let now = Instant::now();
         let interval = status_interval(parts.postgres.status_interval, link.wal_sender_timeout_ms);
         let feedback = Feedback::new(interval, link.confirmed, now);
+        let publication =
+            PublicationGuard::watch(&parts.postgres.publication, &link.sql, &link.capture.tables);
         Self {
             parts,
             link,
@@ -80,6 +84,7 @@ impl<'s, 'p> Session<'s, 'p> {
             pulse: Pulse::new(parts, now),
             nap: None,
             sql_lost: None,
+            publication,
             awaiting: None,
         }
     }
@@ -239,6 +244,7 @@ impl<'s, 'p> Session<'s, 'p> {
         if self.last_tick + TICK <= now {
             self.tick(now);
             self.check_sql(now)?;
+            self.publication.check()?;
         }
         Ok(())
     }

@@ -28,6 +28,7 @@ mod mistakes;
 mod offsets;
 mod payloads;
 mod postgres_faults;
+mod publications;
 mod refused_rows;
 mod scale_out;
 mod secrets;
