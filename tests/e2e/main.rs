@@ -45,3 +45,4 @@ mod support;
 mod tables;
 mod transactions;
 mod unwritten;
+mod wire_faults;

@@ -23,6 +23,7 @@ pub(crate) mod http;
 pub(crate) mod kafka;
 mod kafka_home;
 pub(crate) mod outbox;
+pub(crate) mod pg_proxy;
 pub(crate) mod postgres;
 pub(crate) mod record;
 pub(crate) mod registry;
