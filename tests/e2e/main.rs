@@ -11,6 +11,7 @@
 )]
 
 mod avro;
+mod broker_errors;
 mod broker_faults;
 mod check;
 mod conformance;

@@ -22,6 +22,7 @@ pub(crate) mod foreign;
 pub(crate) mod http;
 pub(crate) mod kafka;
 mod kafka_home;
+pub(crate) mod mock_kafka;
 pub(crate) mod outbox;
 pub(crate) mod pg_proxy;
 pub(crate) mod postgres;
