@@ -45,5 +45,6 @@ mod status_port;
 mod support;
 mod tables;
 mod transactions;
+mod unusual_rows;
 mod unwritten;
 mod wire_faults;
