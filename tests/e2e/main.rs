@@ -33,6 +33,7 @@ mod publications;
 mod refused_rows;
 mod scale_out;
 mod secrets;
+mod server_limits;
 mod servers;
 mod slot_guard;
 mod slot_holders;
