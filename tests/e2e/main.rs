@@ -20,6 +20,7 @@ mod dead_letters;
 mod dead_letters_refused;
 mod demo;
 mod heartbeats;
+mod impostors;
 mod injection;
 mod kafka_logins;
 mod least_privilege;
@@ -45,6 +46,7 @@ mod status_port;
 #[path = "../support/mod.rs"]
 mod support;
 mod tables;
+mod topology;
 mod transactions;
 mod unusual_rows;
 mod unwritten;
