@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use rdkafka::types::RDKafkaRespErr;
+use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
 use crate::support::backlog::Backlog;
 use crate::support::kafka::kafka;
@@ -110,4 +110,25 @@ fn a_broker_that_is_away_holds_up_its_partitions_only() {
     db.wait_until_confirmed_to(end, Duration::from_secs(30));
     assert_eq!(relay.stop(), 0);
     assert_eq!(BACKLOG.check(&brokers.records(&topic), 0..200), 0, "repeats");
+}
+
+/// Kafka 0.11 is the oldest with records that have headers and an idempotent producer.
+#[test]
+fn brokers_of_older_versions_are_spoken_to() {
+    use RDKafkaApiKey::{InitProducerId, Metadata, Produce};
+    for newest in [
+        [(Produce, 3), (Metadata, 4), (InitProducerId, 0)],
+        [(Produce, 7), (Metadata, 7), (InitProducerId, 1)],
+    ] {
+        let (db, brokers) = (Outbox::create(postgres15()), MockKafka::start(1));
+        brokers.speak_at_most(&newest);
+        let topic = db.topic(Backlog::TYPE);
+        brokers.create_topic(&topic, 2, 1);
+        let relay = Relay::start(&config(&db, &brokers));
+        db.wait_until_streaming();
+        BACKLOG.insert(&db, 0..100, 10);
+        db.wait_until_confirmed();
+        assert_eq!(relay.stop(), 0);
+        assert_eq!(BACKLOG.check(&brokers.records(&topic), 0..100), 0, "repeats");
+    }
 }

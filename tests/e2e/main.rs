@@ -46,6 +46,7 @@ mod status_port;
 #[path = "../support/mod.rs"]
 mod support;
 mod tables;
+mod topics;
 mod topology;
 mod transactions;
 mod unusual_rows;

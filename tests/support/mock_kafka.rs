@@ -45,6 +45,13 @@ impl MockKafka {
         self.cluster.clear_request_errors(RDKafkaApiKey::Produce);
     }
 
+    /// Brokers of a time when nothing newer was known.
+    pub(crate) fn speak_at_most(&self, versions: &[(RDKafkaApiKey, i16)]) {
+        for (request, newest) in versions {
+            self.cluster.apiversion(*request, None, Some(*newest)).unwrap();
+        }
+    }
+
     pub(crate) fn broker_down(&self, id: i32) {
         self.cluster.broker_down(id).unwrap();
     }
