@@ -30,6 +30,7 @@ mod mistakes;
 mod offsets;
 mod payloads;
 mod postgres_faults;
+mod process_limits;
 mod publications;
 mod refused_rows;
 mod scale_out;
