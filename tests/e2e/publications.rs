@@ -178,7 +178,7 @@ fn publications_of_every_shape_serve() {
     let cases: [(&str, &[(&str, &str)], &[&str]); 4] = [
         ("SELECT", &[("publication.autocreate.mode", "all_tables")], &["1", "2"]),
         ("CREATE PUBLICATION $name FOR ALL TABLES", &[], &["1", "2"]),
-        ("SELECT", &[("publication.name", "a\", 'b'; DROP TABLE outbox; --")], &["1", "2"]),
+        ("SELECT", &[("publication.name", "a\", 'b\\'; DROP TABLE outbox; --")], &["1", "2"]),
         (
             "CREATE PUBLICATION $name FOR TABLE outbox WHERE (type <> 'Hidden') WITH (publish = 'insert')",
             &[],
