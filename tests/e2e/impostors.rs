@@ -22,8 +22,8 @@ struct Impostor {
 #[derive(Debug, Clone)]
 enum Answer {
     Bytes(Vec<u8>),
-    /// SCRAM's challenge, with the client's own nonce in it.
-    Challenge,
+    /// SCRAM's challenge, with the client's own nonce in it, and so many iterations.
+    Challenge(u32),
 }
 
 fn message(tag: u8, body: &[u8]) -> Vec<u8> {
@@ -59,10 +59,10 @@ impl Impostor {
         for answer in self.answers {
             match answer {
                 Answer::Bytes(bytes) => client.write_all(&bytes)?,
-                Answer::Challenge => {
+                Answer::Challenge(iterations) => {
                     let said = String::from_utf8_lossy(&heard).into_owned();
                     let nonce = said.split("r=").nth(1).unwrap_or_default();
-                    let challenge = format!("r={nonce}x,s=c2FsdA==,i=4096");
+                    let challenge = format!("r={nonce}x,s=c2FsdA==,i={iterations}");
                     client.write_all(&authentication(11, challenge.as_bytes()))?;
                 }
             }
@@ -91,18 +91,21 @@ fn whoever_is_no_postgres_is_refused_in_words_that_help() {
     let unproven = Impostor {
         tls: b"N",
         answers: vec![
-            Answer::Bytes(sasl),
-            Answer::Challenge,
+            Answer::Bytes(sasl.clone()),
+            Answer::Challenge(4096),
             Answer::Bytes([authentication(12, b"v=AAAA"), authentication(0, b"")].concat()),
         ],
     };
+    // Hours of hashing.
+    let endless = Impostor { tls: b"N", answers: vec![Answer::Bytes(sasl), Answer::Challenge(u32::MAX)] };
     let injected = Impostor { tls: b"S\x45\0\0\0\x10SFATAL\0C28P01\0\0", answers: Vec::new() };
     let huge = [b'R', 0x7F, 0xFF, 0xFF, 0xFF].to_vec();
-    let cases: [(Impostor, &str, i32, &str); 9] = [
+    let cases: [(Impostor, &str, i32, &str); 10] = [
         (plain(message(b'E', pooler)), "prefer", 4, "a pooler that knows no replication"),
         (Impostor { tls: b"H", answers: Vec::new() }, "prefer", 4, "is this a PostgreSQL server?"),
         (injected, "require", 4, "TLS with PostgreSQL"),
         (Impostor { tls: b"N", answers: Vec::new() }, "require", 4, "offers no TLS"),
+        (endless, "disable", 4, "too many SCRAM iterations"),
         (unproven, "disable", 4, "did not prove that it knows the password"),
         (plain(authentication(10, b"SCRAM-MD4\0\0")), "disable", 4, "SCRAM-MD4"),
         (plain(authentication(7, b"")), "disable", 4, "not supported"),
