@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Keeps of seeds and found inputs the fewest that reach the same code, in corpora/: fuzz/keep.sh [TARGET…], after fuzz/run.sh.
 set -euo pipefail
+target_dir=$(realpath -m "${CARGO_TARGET_DIR:-$(dirname "$0")/../target}")/fuzz
 cd "$(dirname "$0")"
-target_dir=${CARGO_TARGET_DIR:-../target}/fuzz
 host=$(rustc -vV | sed -n 's/^host: //p')
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || mapfile -t targets < <(basename -s .rs -a fuzz_targets/*.rs)

@@ -3,10 +3,10 @@
 # else: coverage is LLVM's own pass, and libFuzzer comes with the crate. There is no address sanitizer, which stable Rust has not
 # got; the sans-io half has no unsafe code for it to watch.
 set -euo pipefail
+target_dir=$(realpath -m "${CARGO_TARGET_DIR:-$(dirname "$0")/../target}")/fuzz
 cd "$(dirname "$0")"
 seconds=${1:?seconds for each target}
 shift
-target_dir=${CARGO_TARGET_DIR:-../target}/fuzz
 host=$(rustc -vV | sed -n 's/^host: //p')
 rustflags=(
     -Cpasses=sancov-module -Ccodegen-units=1

@@ -11,6 +11,9 @@ use crate::support::wait::DEADLINE;
 
 const COLUMNS: &str = "id uuid PRIMARY KEY, aggregatetype text, aggregateid text, type text";
 
+/// Statements before the start, settings, and which of two rows are sent.
+type Shape = (&'static str, &'static [(&'static str, &'static str)], &'static [&'static str]);
+
 fn no_snapshot(db: &Outbox) -> Config {
     with(db.config(kafka()), &[("snapshot.mode", "no_data")])
 }
@@ -175,7 +178,7 @@ fn a_column_that_does_not_reach_the_stream_ends_the_relay_before_anything_is_sen
 
 #[test]
 fn publications_of_every_shape_serve() {
-    let cases: [(&str, &[(&str, &str)], &[&str]); 4] = [
+    let cases: [Shape; 4] = [
         ("SELECT", &[("publication.autocreate.mode", "all_tables")], &["1", "2"]),
         ("CREATE PUBLICATION $name FOR ALL TABLES", &[], &["1", "2"]),
         ("SELECT", &[("publication.name", "a\", 'b\\'; DROP TABLE outbox; --")], &["1", "2"]),
