@@ -23,8 +23,8 @@ pub enum Error {
     /// A record was refused for good.
     #[error("Kafka refused a record of {0}")]
     Rejected(#[source] Box<Rejection>),
-    /// A record was acknowledged, and is perhaps not in the log.
-    #[error("Kafka acknowledged a record that it may not have written")]
+    /// A record was acknowledged, and is perhaps not in the log; or the producer cannot go on, for no fault of the record's.
+    #[error("{}", unwritten(.0))]
     Unwritten(#[source] Box<Rejection>),
     /// The producer is in a state from which it cannot go on.
     #[error("the Kafka producer cannot go on: {0}")]
@@ -90,6 +90,14 @@ impl Diagnose for Error {
             )),
             Self::Fatal(_) => None,
         }
+    }
+}
+
+const fn unwritten(rejection: &Rejection) -> &'static str {
+    if rejection.is_doubtful() {
+        "Kafka acknowledged a record that it may not have written"
+    } else {
+        "Kafka does not go on with this producer"
     }
 }
 

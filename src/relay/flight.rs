@@ -250,7 +250,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
     pub(super) fn take_refusal(&mut self) -> Option<Error> {
         let rejection = self.refusal.take()?;
         self.metrics.publish_error(&rejection.kind());
-        if rejection.is_doubtful() {
+        if rejection.is_doubtful() || rejection.is_of_producer() {
             return Some(kafka::Error::Unwritten(Box::new(rejection)).into());
         }
         if rejection.ticket == Ticket::NONE {

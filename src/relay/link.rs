@@ -357,6 +357,13 @@ fn tell(options: &postgres::Options, publication: Publication, slot: Slot) {
             tracing::info!(publication = publication_name, "tables added to the publication");
         }
     }
+    if publication != Publication::Adopted && !slot.created {
+        tracing::warn!(
+            slot = %slot_name, publication = publication_name,
+            "the slot is older: rows that were written to these tables before are not in the stream; start once with -X \
+             snapshot.mode=always to send all that are there"
+        );
+    }
     if slot.created {
         tracing::info!(slot = %slot_name, lsn = %slot.confirmed_flush_lsn, "replication slot created");
     }

@@ -19,6 +19,7 @@ mod offset_file;
 mod offsets;
 mod options;
 mod preflight;
+mod publication_guard;
 mod session;
 #[cfg(test)]
 mod simulation;
