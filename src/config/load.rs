@@ -164,7 +164,14 @@ fn relay(reader: &mut Reader<'_>, topic_suffix: &str) -> crate::relay::Options {
         heartbeat: heartbeat(reader, topic_suffix),
         guard: guard(reader),
         offsets: None,
+        guarantee: guarantee(reader),
     }
+}
+
+fn guarantee(reader: &mut Reader<'_>) -> crate::relay::Guarantee {
+    use crate::relay::Guarantee::{AtLeastOnce, TailDedupe};
+    let guarantees = [("at_least_once", AtLeastOnce), ("tail_dedupe", TailDedupe)];
+    reader.choice("outboxd.delivery.guarantee", &guarantees, AtLeastOnce)
 }
 
 fn guard(reader: &mut Reader<'_>) -> crate::relay::GuardOptions {

@@ -33,7 +33,7 @@ pub use dead_letters::DeadLetters;
 pub use error::Error;
 pub(crate) use link::is_our_own;
 pub use options::{
-    DeadLetterOptions, GuardOptions, HeartbeatOptions, OffsetOptions, OffsetStore, Options,
+    DeadLetterOptions, Guarantee, GuardOptions, HeartbeatOptions, OffsetOptions, OffsetStore, Options,
     ProcessingFailure, SkippedOperations,
 };
 pub use preflight::{Capture, Preflight};

@@ -7,7 +7,7 @@ use super::bug::Bug;
 use super::process::Bench;
 use super::run::{Tally, run};
 use super::table;
-use crate::relay::{GuardOptions, Options, ProcessingFailure, SkippedOperations};
+use crate::relay::{Guarantee, GuardOptions, Options, ProcessingFailure, SkippedOperations};
 use crate::telemetry::{ConfigInfo, Metrics};
 
 /// Seeds of a usual run; `OUTBOXD_SEEDS=a..b` says others.
@@ -38,6 +38,7 @@ fn bench(tells: bool) -> Bench {
                 unacknowledged_max: Duration::from_secs(60),
             },
             offsets: None,
+            guarantee: Guarantee::AtLeastOnce,
         },
     }
 }
