@@ -6,6 +6,7 @@ use tokio::sync::Notify;
 use super::dead_letters::{DeadLetters, Refused};
 use super::feed::unix_us;
 use super::needs::Need;
+use super::repeats::Repeats;
 use super::topics::{Admission, Topics};
 use super::{Error, Options};
 use crate::ack::{Ledger, Ticket, Window};
@@ -36,6 +37,7 @@ pub(super) struct Flight<'p, O = Inlet> {
     /// A record is on its way that must not have others in its batch.
     alone: bool,
     outlets: Topics,
+    pub(super) repeats: Repeats,
     lull: Arc<Notify>,
     /// Records that the broker has acknowledged.
     pub(super) events: u64,
@@ -69,6 +71,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
             refused: Vec::new(),
             alone: false,
             outlets: Topics::default(),
+            repeats: Repeats::default(),
             lull: Arc::default(),
             events: 0,
             last_event: None,
@@ -159,7 +162,11 @@ impl<'p, O: Outlet> Flight<'p, O> {
         );
         self.last_sent = Some(position);
         let ticket = self.ledger.issue()?;
-        self.hand_over(ProducerRecord { partition, ..*record }, ticket)?;
+        let mut text = self.repeats.text.take();
+        let position = text.as_mut().map(|text| text.of(position));
+        let handed_over = self.hand_over(ProducerRecord { partition, position, ..*record }, ticket);
+        self.repeats.text = text;
+        handed_over?;
         self.topics.add(record.topic, 1);
         self.last_event = Some(now);
         self.oldest_unacknowledged.get_or_insert_with(Instant::now);

@@ -19,6 +19,7 @@ mod offset_file;
 mod offsets;
 mod options;
 mod preflight;
+mod repeats;
 mod session;
 #[cfg(test)]
 mod simulation;

@@ -32,6 +32,9 @@ pub struct Options {
     pub offsets: Option<OffsetOptions>,
     /// `outboxd.delivery.guarantee` (at_least_once): what is done about repeats.
     pub guarantee: Guarantee,
+    /// `outboxd.identity.headers` (false; with `tail_dedupe` true): whether records say where their event stands in the
+    /// source.
+    pub identity_headers: bool,
 }
 
 /// `outboxd.delivery.guarantee`
