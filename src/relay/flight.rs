@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 use super::dead_letters::{DeadLetters, Refused};
 use super::feed::unix_us;
 use super::needs::Need;
-use super::repeats::Repeats;
+use super::repeats::{Presence, Repeats};
 use super::topics::{Admission, Topics};
 use super::{Error, Options};
 use crate::ack::{Ledger, Ticket, Window};
@@ -81,6 +81,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
 
     /// A transaction begins.
     pub(super) fn begin(&mut self, begin: &Begin) -> Result<(), Error> {
+        self.repeats.pass(begin.final_lsn);
         Ok(self.ledger.begin(begin.final_lsn, begin.commit_time, begin.xid)?)
     }
 
@@ -91,6 +92,9 @@ impl<'p, O: Outlet> Flight<'p, O> {
 
     /// A keepalive said that all WAL before this was sent.
     pub(super) fn mark(&mut self, wal_end: Lsn) {
+        if !self.in_transaction() {
+            self.repeats.pass(wal_end);
+        }
         self.ledger.mark(wal_end);
     }
 
@@ -137,7 +141,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
             return Ok(Some(Need::Lull(Arc::clone(&self.lull))));
         }
         let need = self.send(record, position, now)?;
-        self.alone = need.is_none();
+        self.alone = self.window.records() > 0;
         Ok(need)
     }
 
@@ -151,6 +155,14 @@ impl<'p, O: Outlet> Flight<'p, O> {
         position: EventPosition,
         now: SystemTime,
     ) -> Result<Option<Need>, Error> {
+        match self.repeats.look(record, position) {
+            Presence::New => {}
+            Presence::Unknown(question) => return Ok(Some(Need::Tail(question))),
+            Presence::There => {
+                self.metrics.skipped("tail", 1);
+                return Ok(None);
+            }
+        }
         let partition = match self.admit(record) {
             Ok(partition) => partition,
             Err(need) => return Ok(Some(need)),

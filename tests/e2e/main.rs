@@ -42,5 +42,6 @@ mod status_port;
 #[path = "../support/mod.rs"]
 mod support;
 mod tables;
+mod tail_dedupe;
 mod transactions;
 mod unwritten;
