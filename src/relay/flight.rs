@@ -175,8 +175,8 @@ impl<'p, O: Outlet> Flight<'p, O> {
         self.last_sent = Some(position);
         let ticket = self.ledger.issue()?;
         let mut text = self.repeats.text.take();
-        let position = text.as_mut().map(|text| text.of(position));
-        let handed_over = self.hand_over(ProducerRecord { partition, position, ..*record }, ticket);
+        let told = text.as_mut().map(|text| text.of(position));
+        let handed_over = self.hand_over(ProducerRecord { partition, position: told, ..*record }, ticket);
         self.repeats.text = text;
         handed_over?;
         self.topics.add(record.topic, 1);
