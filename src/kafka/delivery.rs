@@ -138,6 +138,20 @@ impl Rejection {
         )
     }
 
+    /// Whether nothing stands against the record itself: the brokers do not go on with this producer, or nobody has told why it
+    /// cannot. A new producer can send it again.
+    #[must_use]
+    pub const fn is_of_producer(&self) -> bool {
+        use RDKafkaErrorCode as Code;
+        self.is_consequence()
+            || matches!(
+                self.cause,
+                Cause::Code(
+                    Code::UnknownProducerId | Code::InvalidProducerEpoch | Code::InvalidProducerIdMapping
+                )
+            )
+    }
+
     /// What helps against it.
     #[must_use]
     pub fn cure(&self) -> Option<String> {

@@ -21,7 +21,7 @@ pub(crate) const MODES: [(&str, Mode); 3] = [
 ];
 
 /// Those that this outboxd has.
-pub(crate) const AVAILABLE: [Mode; 1] = [Mode::AtLeastOnce];
+pub(crate) const AVAILABLE: [Mode; 2] = [Mode::AtLeastOnce, Mode::TailDedupe];
 
 impl Mode {
     pub(crate) const fn settings(self) -> &'static [(&'static str, &'static str)] {

@@ -116,6 +116,8 @@ fn a_relay_that_stands_by_outlasts_a_restart_of_postgres() {
 fn a_first_start_at_a_standby_is_refused() {
     let pair = Pair::start(18);
     let db = Outbox::create(&pair.primary);
+    let standby = Session::new(Address::of(&pair.standby, db.name()));
+    eventually(DEADLINE, "the standby has the database", || standby.try_execute("").is_ok());
     let link = Proxy::start(Protocol::Postgres, pair.standby.port());
     let mut relay = Relay::start(&config(&db, &link));
     assert_eq!(relay.wait_for_exit(DEADLINE), 3);
