@@ -29,10 +29,12 @@ const GUARANTEES: [(&str, &str); 8] = [
 ];
 
 /// Where librdkafka's defaults do not suit us; the configuration may say otherwise.
-const DEFAULTS: [(&str, &str); 5] = [
+const DEFAULTS: [(&str, &str); 6] = [
     ("client.id", "outboxd"),
     // The broker's limit decides, not the client's.
     ("message.max.bytes", "104857600"),
+    // Half of it is also what the second connection of a start waits for.
+    ("reconnect.backoff.ms", "20"),
     ("reconnect.backoff.max.ms", "5000"),
     ("socket.keepalive.enable", "true"),
     ("topic.metadata.propagation.max.ms", "10000"),

@@ -89,8 +89,7 @@ impl Relay {
     }
 
     async fn run_sessions(&self, stop: &CancellationToken) -> Result<(), Error> {
-        let tls = TlsSetup::new(&self.parts.postgres.server)?;
-        self.reach_kafka(stop).await?;
+        let (tls, ()) = tokio::try_join!(self.read_tls(), self.reach_kafka(stop))?;
         if stop.is_cancelled() {
             return Ok(());
         }
@@ -119,6 +118,17 @@ impl Relay {
                 Err(error) => self.endure(error, memory, stop).await?,
             }
         }
+    }
+
+    /// OpenSSL takes as long for the system's certificates as a broker takes to answer: a thread of its own.
+    async fn read_tls(&self) -> Result<TlsSetup, Error> {
+        let parts = Arc::clone(&self.parts);
+        let reading = tokio::task::spawn_blocking(move || TlsSetup::new(&parts.postgres.server));
+        let read = reading.await.map_err(|aborted| postgres::Error::Unexpected {
+            message: aborted.to_string(),
+            doing: "reading the certificates",
+        })?;
+        Ok(read?)
     }
 
     /// Kafka before PostgreSQL: a slot that is held while nothing can be sent only keeps others from it.
