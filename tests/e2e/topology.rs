@@ -91,7 +91,10 @@ fn a_standby_is_not_read_and_a_failover_without_the_slot_is_noticed() {
     insert(&db, 2);
     assert_eq!(relay.wait_for_exit(DEADLINE), 7);
     assert!(relay.stderr().contains("slot.recovery=snapshot"), "{}", relay.stderr());
-    assert_eq!(published(&db), ["1"]);
+    let mut sent = published(&db);
+    // Before PostgreSQL 17 a restart too may forget what was confirmed, and another process cannot know.
+    sent.dedup();
+    assert_eq!(sent, ["1"]);
     assert!(db.slot().is_none(), "no new one is made behind a gap");
 }
 
