@@ -150,6 +150,7 @@ fn topic_prefix(reader: &mut Reader<'_>) -> String {
 
 /// `topic_suffix` is what follows the prefix in the names of the connector's own topics.
 fn relay(reader: &mut Reader<'_>, topic_suffix: &str) -> crate::relay::Options {
+    let guarantee = guarantee(reader);
     let retries: i64 = reader.integer("errors.max.retries", -1..=i64::from(i32::MAX), -1);
     crate::relay::Options {
         inflight_records_max: reader.integer("outboxd.inflight.records.max", 1..=10_000_000, 3_500),
@@ -164,7 +165,26 @@ fn relay(reader: &mut Reader<'_>, topic_suffix: &str) -> crate::relay::Options {
         heartbeat: heartbeat(reader, topic_suffix),
         guard: guard(reader),
         offsets: None,
+        identity_headers: identity_headers(reader, guarantee),
+        guarantee,
     }
+}
+
+/// What is looked for at the end of a topic must be there.
+fn identity_headers(reader: &mut Reader<'_>, guarantee: crate::relay::Guarantee) -> bool {
+    const KEY: &str = "outboxd.identity.headers";
+    let needed = guarantee == crate::relay::Guarantee::TailDedupe;
+    let wanted = reader.boolean(KEY, needed);
+    if let Some(setting) = reader.settings.get(KEY).filter(|_| needed && !wanted) {
+        reader.invalid(setting, "outboxd.delivery.guarantee=tail_dedupe needs them");
+    }
+    wanted
+}
+
+fn guarantee(reader: &mut Reader<'_>) -> crate::relay::Guarantee {
+    use crate::relay::Guarantee::{AtLeastOnce, TailDedupe};
+    let guarantees = [("at_least_once", AtLeastOnce), ("tail_dedupe", TailDedupe)];
+    reader.choice("outboxd.delivery.guarantee", &guarantees, AtLeastOnce)
 }
 
 fn guard(reader: &mut Reader<'_>) -> crate::relay::GuardOptions {

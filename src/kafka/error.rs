@@ -45,15 +45,27 @@ pub enum Error {
         /// librdkafka's words.
         reason: String,
     },
+    /// The end of a topic cannot be read.
+    #[error("the end of topic {topic:?} cannot be read: {reason}")]
+    TopicTail {
+        /// Its name.
+        topic: String,
+        /// librdkafka's words.
+        reason: String,
+        /// The brokers do not let us.
+        forbidden: bool,
+    },
 }
 
 impl Diagnose for Error {
     fn class(&self) -> Class {
         match self {
             Self::Settings(_) => Class::Config,
-            Self::Unreachable { .. } | Self::Unwritten(_) | Self::Fatal(_) | Self::OffsetTopic { .. } => {
-                Class::Transient
-            }
+            Self::Unreachable { .. }
+            | Self::Unwritten(_)
+            | Self::Fatal(_)
+            | Self::OffsetTopic { .. }
+            | Self::TopicTail { .. } => Class::Transient,
             Self::Rejected(_) | Self::NoOffsetTopic { .. } => Class::Definite,
         }
     }
@@ -61,7 +73,9 @@ impl Diagnose for Error {
     fn exit(&self) -> Exit {
         match self {
             Self::Settings(_) => Exit::Usage,
-            Self::Unreachable { .. } | Self::OffsetTopic { .. } => Exit::KafkaUnreachable,
+            Self::Unreachable { .. } | Self::OffsetTopic { .. } | Self::TopicTail { .. } => {
+                Exit::KafkaUnreachable
+            }
             Self::NoOffsetTopic { .. } => Exit::Precondition,
             Self::Rejected(_) => Exit::Row,
             Self::Unwritten(_) | Self::Fatal(_) => Exit::Failed,
@@ -87,6 +101,10 @@ impl Diagnose for Error {
             Self::OffsetTopic { topic, .. } => Some(format!(
                 "kafka-acls.sh --add --allow-principal User:… --operation Read --operation Write --operation Describe \
                  --topic {topic}, if the brokers ask for permissions"
+            )),
+            Self::TopicTail { topic, .. } => Some(format!(
+                "kafka-acls.sh --add --allow-principal User:… --operation Read --topic {topic}, if the brokers ask for \
+                 permissions"
             )),
             Self::Fatal(_) => None,
         }

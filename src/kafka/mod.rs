@@ -12,6 +12,7 @@ mod pace;
 mod partitioner;
 mod producer;
 mod topic_probe;
+mod topic_tail;
 
 pub use admin::{Admin, Broker, Settings, Topic};
 #[cfg(test)]
@@ -27,3 +28,4 @@ pub use pace::Pace;
 pub use partitioner::partition_of;
 pub use producer::{Inlet, Producer};
 pub use topic_probe::{TopicAnswer, TopicProbe};
+pub use topic_tail::{Sight, TailRecord, TopicTail};

@@ -160,7 +160,7 @@ impl Inlet {
         message.payload = record.value;
         message.partition = record.partition;
         message.timestamp = Some(record.timestamp_ms);
-        if !record.headers.is_empty() {
+        if !record.headers.is_empty() || record.position.is_some() {
             message.headers = Some(headers(record));
         }
         let producer = match (pace, &self.clients.bulk) {
@@ -230,7 +230,8 @@ pub(super) fn client_config(options: &Options) -> ClientConfig {
 }
 
 fn headers(record: &ProducerRecord<'_>) -> OwnedHeaders {
-    record.headers.iter().fold(OwnedHeaders::new_with_capacity(record.headers.len()), |headers, header| {
+    let count = record.headers.len().saturating_add(usize::from(record.position.is_some()));
+    record.all_headers().fold(OwnedHeaders::new_with_capacity(count), |headers, header| {
         headers.insert(Header { key: header.name, value: header.value })
     })
 }

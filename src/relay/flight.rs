@@ -6,6 +6,7 @@ use tokio::sync::Notify;
 use super::dead_letters::{DeadLetters, Refused};
 use super::feed::unix_us;
 use super::needs::Need;
+use super::repeats::{Presence, Repeats};
 use super::topics::{Admission, Topics};
 use super::{Error, Options};
 use crate::ack::{Ledger, Ticket, Window};
@@ -36,6 +37,7 @@ pub(super) struct Flight<'p, O = Inlet> {
     /// A record is on its way that must not have others in its batch.
     alone: bool,
     outlets: Topics,
+    pub(super) repeats: Repeats,
     lull: Arc<Notify>,
     /// Records that the broker has acknowledged.
     pub(super) events: u64,
@@ -69,6 +71,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
             refused: Vec::new(),
             alone: false,
             outlets: Topics::default(),
+            repeats: Repeats::default(),
             lull: Arc::default(),
             events: 0,
             last_event: None,
@@ -78,6 +81,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
 
     /// A transaction begins.
     pub(super) fn begin(&mut self, begin: &Begin) -> Result<(), Error> {
+        self.repeats.pass(begin.final_lsn);
         Ok(self.ledger.begin(begin.final_lsn, begin.commit_time, begin.xid)?)
     }
 
@@ -88,6 +92,9 @@ impl<'p, O: Outlet> Flight<'p, O> {
 
     /// A keepalive said that all WAL before this was sent.
     pub(super) fn mark(&mut self, wal_end: Lsn) {
+        if !self.in_transaction() {
+            self.repeats.pass(wal_end);
+        }
         self.ledger.mark(wal_end);
     }
 
@@ -134,7 +141,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
             return Ok(Some(Need::Lull(Arc::clone(&self.lull))));
         }
         let need = self.send(record, position, now)?;
-        self.alone = need.is_none();
+        self.alone = self.window.records() > 0;
         Ok(need)
     }
 
@@ -148,6 +155,14 @@ impl<'p, O: Outlet> Flight<'p, O> {
         position: EventPosition,
         now: SystemTime,
     ) -> Result<Option<Need>, Error> {
+        match self.repeats.look(record, position) {
+            Presence::New => {}
+            Presence::Unknown(question) => return Ok(Some(Need::Tail(question))),
+            Presence::There => {
+                self.metrics.skipped("tail", 1);
+                return Ok(None);
+            }
+        }
         let partition = match self.admit(record) {
             Ok(partition) => partition,
             Err(need) => return Ok(Some(need)),
@@ -159,7 +174,11 @@ impl<'p, O: Outlet> Flight<'p, O> {
         );
         self.last_sent = Some(position);
         let ticket = self.ledger.issue()?;
-        self.hand_over(ProducerRecord { partition, ..*record }, ticket)?;
+        let mut text = self.repeats.text.take();
+        let told = text.as_mut().map(|text| text.of(position));
+        let handed_over = self.hand_over(ProducerRecord { partition, position: told, ..*record }, ticket);
+        self.repeats.text = text;
+        handed_over?;
         self.topics.add(record.topic, 1);
         self.last_event = Some(now);
         self.oldest_unacknowledged.get_or_insert_with(Instant::now);

@@ -1,11 +1,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::Error;
 use super::offsets::Offsets;
 use super::preflight::{APPLICATION, Capture, Preflight, application, left_out};
 use super::snapshot::Snapshot;
 use super::supervisor::RelayParts;
+use super::{Error, Guarantee};
 use crate::error::chain;
 use crate::postgres::{
     self, Connection, Publication, ReplicationStream, Slot, SlotFacts, SlotHolder, SnapshotMode,
@@ -29,6 +29,8 @@ pub(super) struct Link {
     /// The offset that was stored when this process began.
     pub(super) stored: Option<SourceOffset>,
     pub(super) capture: Capture,
+    /// Where the WAL ended when the stream had started, when somebody wants to know.
+    pub(super) wal_end: Option<Lsn>,
     /// `wal_sender_timeout` in milliseconds; 0 is never.
     pub(super) wal_sender_timeout_ms: i64,
 }
@@ -117,6 +119,7 @@ impl Opening<'_> {
         tell(options, publication, slot);
         let stream =
             start(options, self.parts.messages.is_some(), preflight.connection, &preflight.sql).await?;
+        let wal_end = self.wal_end(&preflight.sql).await?;
         Ok(Opened::Link(Box::new(Link {
             stream,
             sql: preflight.sql,
@@ -124,8 +127,18 @@ impl Opening<'_> {
             origin: Origin { system_id: preflight.system_id, timeline: preflight.timeline },
             stored,
             capture,
+            wal_end,
             wal_sender_timeout_ms: preflight.server.wal_sender_timeout_ms,
         })))
+    }
+
+    /// Where the WAL ends. Asked for once nobody else has the slot: nothing behind it can have been sent before.
+    async fn wal_end(self, sql: &Sql) -> Result<Option<Lsn>, Error> {
+        if self.parts.relay.guarantee != Guarantee::TailDedupe {
+            return Ok(None);
+        }
+        let slot = sql.slot(&self.parts.postgres.slot.name).await?;
+        Ok(slot.map(|slot| slot.server_lsn))
     }
 
     /// Adopts the slot, with the offset that is stored for it, or makes one; a new one begins with the snapshot, if there

@@ -20,6 +20,7 @@ mod offsets;
 mod options;
 mod preflight;
 mod publication_guard;
+mod repeats;
 mod session;
 #[cfg(test)]
 mod simulation;
@@ -34,7 +35,7 @@ pub use dead_letters::DeadLetters;
 pub use error::Error;
 pub(crate) use link::is_our_own;
 pub use options::{
-    DeadLetterOptions, GuardOptions, HeartbeatOptions, OffsetOptions, OffsetStore, Options,
+    DeadLetterOptions, Guarantee, GuardOptions, HeartbeatOptions, OffsetOptions, OffsetStore, Options,
     ProcessingFailure, SkippedOperations,
 };
 pub use preflight::{Capture, Preflight};

@@ -30,6 +30,21 @@ pub struct Options {
     pub guard: GuardOptions,
     /// Where Debezium keeps its source offset; `None` when the configuration does not say.
     pub offsets: Option<OffsetOptions>,
+    /// `outboxd.delivery.guarantee` (at_least_once): what is done about repeats.
+    pub guarantee: Guarantee,
+    /// `outboxd.identity.headers` (false; with `tail_dedupe` true): whether records say where their event stands in the
+    /// source.
+    pub identity_headers: bool,
+}
+
+/// `outboxd.delivery.guarantee`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Guarantee {
+    /// What was not confirmed comes again.
+    #[default]
+    AtLeastOnce,
+    /// At a start the ends of the topics tell what of it is there already.
+    TailDedupe,
 }
 
 /// When the slot and the age of what is in flight are warned of.

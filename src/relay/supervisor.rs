@@ -10,6 +10,7 @@ use super::feed::Feed;
 use super::link::{Known, Link, Opened, Opening, is_our_own};
 use super::memory::Memory;
 use super::offsets::Offsets;
+use super::repeats::{Horizon, Repeats};
 use super::session::Session;
 use super::watcher::{ServerLsn, SlotWatch, Told, watch_kafka};
 use super::{DeadLetters, Error, Options, heartbeat};
@@ -256,7 +257,10 @@ impl Relay {
     ) -> Result<(), Error> {
         let (acknowledged, stored) = memory.of(&link.origin, link.stored.as_ref());
         let (origin, confirmed) = (link.origin.clone(), link.confirmed);
+        let follows = memory.acknowledged.is_none() || memory.stood_by;
+        let horizon = Horizon::of(&link, acknowledged, follows);
         let mut feed = Feed::new(&self.parts, &self.metrics, confirmed, acknowledged, stored);
+        feed.flight.repeats = Repeats::new(&self.parts.relay, horizon);
         let (server, ended, mut watchers) = (ServerLsn::default(), stop.child_token(), JoinSet::new());
         let (mut slot_watcher, lost) = self.watch_slot(&link, server.clone(), stop.child_token());
         watchers.spawn(watch_kafka(Arc::clone(&self.parts), ended.clone()));

@@ -47,6 +47,7 @@ mod status_port;
 #[path = "../support/mod.rs"]
 mod support;
 mod tables;
+mod tail_dedupe;
 mod topics;
 mod topology;
 mod transactions;

@@ -13,6 +13,7 @@ mod run;
 mod server;
 mod session;
 mod table;
+mod tails;
 mod tests;
 mod truth;
 mod wal;

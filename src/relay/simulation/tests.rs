@@ -7,13 +7,14 @@ use super::bug::Bug;
 use super::process::Bench;
 use super::run::{Tally, run};
 use super::table;
+use crate::relay::Guarantee::{self, AtLeastOnce, TailDedupe};
 use crate::relay::{GuardOptions, Options, ProcessingFailure, SkippedOperations};
 use crate::telemetry::{ConfigInfo, Metrics};
 
 /// Seeds of a usual run; `OUTBOXD_SEEDS=a..b` says others.
 const SEEDS: Range<u64> = 0..10_000;
 
-fn bench(tells: bool) -> Bench {
+fn bench(guarantee: Guarantee, tells: bool) -> Bench {
     let router = table::router();
     Bench {
         messages: table::messages(&router),
@@ -38,6 +39,8 @@ fn bench(tells: bool) -> Bench {
                 unacknowledged_max: Duration::from_secs(60),
             },
             offsets: None,
+            guarantee,
+            identity_headers: guarantee == TailDedupe,
         },
     }
 }
@@ -50,19 +53,28 @@ fn seeds() -> Range<u64> {
 
 #[test]
 fn no_seed_breaks_a_promise() {
+    all_seeds(AtLeastOnce);
+}
+
+#[test]
+fn no_seed_breaks_a_promise_of_tail_dedupe() {
+    all_seeds(TailDedupe);
+}
+
+fn all_seeds(guarantee: Guarantee) {
     let seeds = seeds();
     let middle = seeds.start + (seeds.end - seeds.start) / 2;
     let halves = [seeds.start..middle, middle..seeds.end];
     let tallies = thread::scope(|scope| {
-        let threads = halves.map(|half| scope.spawn(|| all(half)));
+        let threads = halves.map(|half| scope.spawn(move || all(guarantee, half)));
         threads.map(|thread| thread.join().expect("a seed fails, see above"))
     });
     let total = tallies.into_iter().fold(Tally::default(), plus);
-    println!("{} seeds: {total:?}", seeds.end - seeds.start);
+    println!("{guarantee:?}, {} seeds: {total:?}", seeds.end - seeds.start);
 }
 
-fn all(seeds: Range<u64>) -> Tally {
-    let bench = bench(seeds.end - seeds.start == 1);
+fn all(guarantee: Guarantee, seeds: Range<u64>) -> Tally {
+    let bench = bench(guarantee, seeds.end - seeds.start == 1);
     seeds.map(|seed| run_told(&bench, seed)).fold(Tally::default(), plus)
 }
 
@@ -73,10 +85,11 @@ fn run_told(bench: &Bench, seed: u64) -> Tally {
         Ok(Err(violation)) => violation,
         Err(_) => "an assertion fails, see above".to_owned(),
     };
-    panic!(
-        "seed {seed}: {said}\nreplay: OUTBOXD_SEEDS={seed}..{} cargo test --lib no_seed_breaks_a_promise",
-        seed + 1
-    );
+    let test = match bench.options.guarantee {
+        TailDedupe => "no_seed_breaks_a_promise_of_tail_dedupe",
+        _ => "no_seed_breaks_a_promise",
+    };
+    panic!("seed {seed}: {said}\nreplay: OUTBOXD_SEEDS={seed}..{} cargo test --lib {test}", seed + 1);
 }
 
 fn plus(a: Tally, b: Tally) -> Tally {
@@ -90,9 +103,10 @@ fn plus(a: Tally, b: Tally) -> Tally {
 
 #[test]
 fn a_seed_says_everything() {
-    let bench = bench(false);
-    for seed in 0..300 {
-        assert_eq!(run(&bench, seed, None), run(&bench, seed, None), "seed {seed} does not replay");
+    for bench in [AtLeastOnce, TailDedupe].map(|guarantee| bench(guarantee, false)) {
+        for seed in 0..300 {
+            assert_eq!(run(&bench, seed, None), run(&bench, seed, None), "seed {seed} does not replay");
+        }
     }
 }
 
@@ -119,10 +133,27 @@ fn planted_bugs_are_found() {
         (Bug::DoesNotDrain, 300),
         (Bug::ForgetsSessions, 300),
     ];
-    let bench = bench(false);
+    find(&bench(AtLeastOnce, false), &cases);
+}
+
+/// Each mistake that can be made with the ends of topics.
+#[test]
+fn planted_bugs_of_tail_dedupe_are_found() {
+    let cases = [
+        (Bug::TailOfTopic, 300),
+        (Bug::TailOfPartition, 1000),
+        (Bug::TailOfPartitionNow, 1000),
+        (Bug::PositionIsIdentity, 1000),
+        (Bug::ConfirmsOnReceive, 100),
+        (Bug::OldHistoryCounts, 300),
+    ];
+    find(&bench(TailDedupe, false), &cases);
+}
+
+fn find(bench: &Bench, cases: &[(Bug, u64)]) {
     let mut missed = Vec::new();
-    for (bug, within) in cases {
-        match (0..within).find_map(|seed| Some((seed, caught(&bench, seed, bug)?))) {
+    for (bug, within) in cases.iter().copied() {
+        match (0..within).find_map(|seed| Some((seed, caught(bench, seed, bug)?))) {
             Some((seed, said)) => println!("{bug:?}: seed {seed}: {said}"),
             None => missed.push(bug),
         }
