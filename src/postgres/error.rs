@@ -143,6 +143,9 @@ pub enum Error {
         /// What to type.
         cure: String,
     },
+    /// The server is in recovery: logical decoding of ours happens on the primary.
+    #[error("this PostgreSQL is a standby (pg_is_in_recovery)")]
+    Standby,
     /// The slot is held by another session.
     #[error("{0}")]
     SlotActive(SlotHolder),
@@ -207,6 +210,7 @@ impl Diagnose for Error {
             | Self::PasswordMissing { .. }
             | Self::Authentication { .. }
             | Self::Precondition { .. }
+            | Self::Standby
             | Self::SlotLost { .. } => Class::Definite,
             // A proxy or a flipped bit may be the cause: one fresh connection tells.
             Self::Frame { .. } | Self::Decode { .. } | Self::Unexpected { .. } => Class::Transient,
@@ -216,7 +220,7 @@ impl Diagnose for Error {
     fn exit(&self) -> Exit {
         match self {
             Self::TlsFile { .. } => Exit::Usage,
-            Self::Precondition { .. } | Self::SlotActive(_) => Exit::Precondition,
+            Self::Precondition { .. } | Self::Standby | Self::SlotActive(_) => Exit::Precondition,
             Self::SlotLost { .. } => Exit::SlotLost,
             Self::Connect { .. }
             | Self::TlsRefused { .. }
@@ -252,6 +256,7 @@ impl Diagnose for Error {
             Self::PasswordMissing { .. } => {
                 "set database.password, for instance as ${env:PGPASSWORD} or ${file:/run/secrets/db:password}".to_owned()
             }
+            Self::Standby => "point database.hostname at the primary".to_owned(),
             Self::Precondition { cure, .. } | Self::SlotLost { cure, .. } => cure.clone(),
             Self::SlotActive(holder) => format!(
                 "stop the other program, or give this one a slot.name of its own; to end a session that is left over: \

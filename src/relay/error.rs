@@ -185,6 +185,11 @@ impl Error {
         matches!(self, Self::Postgres(postgres::Error::SlotLost { .. }) | Self::OffsetWithoutSlot { .. })
     }
 
+    /// Whether the server is a standby: one that was its primary before, or will be.
+    pub(super) const fn is_standby(&self) -> bool {
+        matches!(self, Self::Postgres(postgres::Error::Standby))
+    }
+
     /// Whether Kafka refused a record that the next session sends to the dead-letter topic.
     pub(super) const fn is_condemned(&self) -> bool {
         matches!(self, Self::Condemned { .. })

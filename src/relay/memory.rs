@@ -1,6 +1,8 @@
+use super::Error;
 use super::backoff::Backoff;
 use super::feed::Feed;
 use super::link::Origin;
+use crate::error::{Class, Diagnose};
 use crate::kafka::Outlet;
 use crate::source_offset::SourceOffset;
 use crate::wal::Lsn;
@@ -16,6 +18,8 @@ pub(super) struct Memory {
     pub(super) offset_is_ours: bool,
     pub(super) backoff: Backoff,
     pub(super) told_assumptions: bool,
+    /// A primary was reached: if a standby answers at its address now, a failover is on its way.
+    pub(super) reached_primary: bool,
     /// Another outboxd has had the slot since, and may have moved it on.
     pub(super) stood_by: bool,
     /// Tries at a slot that a foreign program holds.
@@ -25,6 +29,11 @@ pub(super) struct Memory {
 }
 
 impl Memory {
+    /// Whether another try at opening a link may succeed.
+    pub(super) fn may_pass(&self, error: &Error) -> bool {
+        error.class() == Class::Transient || self.reached_primary && error.is_standby()
+    }
+
     /// What a session has to know of those before: how far they were acknowledged, and the stored offset. Positions of
     /// another history mean nothing.
     pub(super) fn of(

@@ -140,10 +140,7 @@ fn check_server(server: &ServerFacts) -> Result<(), Error> {
         );
     }
     if server.in_recovery {
-        return refuse(
-            "this PostgreSQL is a standby (pg_is_in_recovery)".to_owned(),
-            "point database.hostname at the primary",
-        );
+        return Err(Error::Standby);
     }
     if server.wal_level != "logical" {
         return refuse(

@@ -188,13 +188,14 @@ impl Relay {
             let pause = match outcome {
                 Ok(Opened::SnapshotOnly) => return Ok(None),
                 Ok(Opened::Link(link)) => {
+                    memory.reached_primary = true;
                     self.tell_assumptions(&link, memory);
                     return Ok(Some(link));
                 }
                 Err(Error::Postgres(postgres::Error::SlotActive(holder))) => {
                     self.wait_for_slot(holder, memory, deadline)?
                 }
-                Err(error) if error.class() != Class::Transient => return Err(error),
+                Err(error) if !memory.may_pass(&error) => return Err(error),
                 Err(error) if error.is_condemned() => {
                     self.metrics.reconnect(Peer::Kafka);
                     self.mend(&error).await?;
@@ -202,7 +203,9 @@ impl Relay {
                 }
                 Err(error) => {
                     let pause = memory.backoff.next(fastrand::f64());
-                    if deadline.is_some_and(|deadline| Instant::now() + pause > deadline)
+                    // Who has stood by is past the start, however long ago that was.
+                    let starting = deadline.filter(|_| !memory.reached_primary);
+                    if starting.is_some_and(|deadline| Instant::now() + pause > deadline)
                         || self.exhausted(memory)
                     {
                         return Err(error);
@@ -227,7 +230,7 @@ impl Relay {
         deadline: Option<Instant>,
     ) -> Result<Duration, Error> {
         if is_our_own(&holder) {
-            memory.stood_by = true;
+            (memory.stood_by, memory.reached_primary) = (true, true);
             self.status.up(Component::Slot, Instant::now());
             self.status.enter(Phase::StandingBy(Holder { pid: holder.pid, application: holder.application }));
             return Ok(STANDBY_INTERVAL.mul_f64(0.75 + fastrand::f64() / 2.0));

@@ -19,6 +19,7 @@ mod crashes;
 mod dead_letters;
 mod dead_letters_refused;
 mod demo;
+mod failover;
 mod heartbeats;
 mod impostors;
 mod injection;

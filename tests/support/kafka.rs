@@ -62,6 +62,23 @@ impl Kafka {
         Self::launch(port, advertised_port, &[], |_, _| String::new())
     }
 
+    /// A broker with a second listener, for clients that come through a proxy at `proxy_port`; the others come to the first.
+    /// After a kill it is taken for a new broker when the old one's session is over: 3 s.
+    pub(crate) fn start_behind(door_port: u16, proxy_port: u16) -> Self {
+        let port = unused_port().unwrap();
+        Self::launch(port, port, &[], |_, controller| {
+            let listeners = format!("PLAINTEXT://127.0.0.1:{port},DOOR://127.0.0.1:{door_port}");
+            format!(
+                "listeners={listeners},CONTROLLER://127.0.0.1:{controller}\n\
+                 advertised.listeners=PLAINTEXT://127.0.0.1:{port},DOOR://127.0.0.1:{proxy_port}\n\
+                 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,DOOR:PLAINTEXT,CONTROLLER:PLAINTEXT\n\
+                 inter.broker.listener.name=PLAINTEXT\n\
+                 broker.heartbeat.interval.ms=500\n\
+                 broker.session.timeout.ms=3000\n"
+            )
+        })
+    }
+
     /// A broker with more lines of `server.properties`, of which the last one of a name wins. They are made from its folder
     /// and its controller's port.
     pub(super) fn start_configured(
@@ -284,11 +301,23 @@ impl Kafka {
         read_to_end(&consumer, assignment.count())
     }
 
+    /// The end of each of these topics' partitions; `None` when the broker does not tell within this time.
+    pub(crate) fn try_ends(
+        consumer: &BaseConsumer,
+        places: &[(String, i32)],
+        within: Duration,
+    ) -> Option<Vec<i64>> {
+        let ends =
+            places.iter().map(|(topic, partition)| consumer.fetch_watermarks(topic, *partition, within));
+        ends.map(|watermarks| watermarks.ok().map(|(_, high)| high)).collect()
+    }
+
     fn admin(&self) -> AdminClient<DefaultClientContext> {
         self.client().create().unwrap()
     }
 
-    fn consumer(&self) -> BaseConsumer {
+    /// A consumer that is not assigned anything.
+    pub(crate) fn consumer(&self) -> BaseConsumer {
         let mut config = self.client();
         // The end of a partition comes as an event, since the offsets of aborted records are never read.
         config

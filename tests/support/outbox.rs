@@ -4,8 +4,8 @@ use std::time::Duration;
 use outboxd::throwaway::ThrowawayPostgres;
 use outboxd::wal::Lsn;
 use serde_json::{Value, json};
-use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
+use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
 use super::kafka::Kafka;
@@ -163,6 +163,11 @@ impl Outbox {
     #[track_caller]
     pub(crate) fn execute(&self, sql: &str) {
         self.session.execute(sql);
+    }
+
+    /// Runs one query that may fail.
+    pub(crate) fn try_query(&self, sql: &str) -> Result<Vec<Row>, Error> {
+        self.session.try_query(sql)
     }
 
     /// Runs one query.

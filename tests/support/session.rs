@@ -93,6 +93,11 @@ impl Session {
         self.with(async |client| client.batch_execute(sql).await)
     }
 
+    /// Runs one query that may fail.
+    pub(crate) fn try_query(&self, sql: &str) -> Result<Vec<Row>, Error> {
+        self.with(async |client| client.query(sql, &[]).await)
+    }
+
     /// Ends the session; the next statement opens another.
     pub(crate) fn disconnect(&self) {
         if let Some(Connection { client, driver }) = self.lock().take() {

@@ -47,3 +47,9 @@ pub(crate) fn eventually_eq<T: PartialEq + Debug>(
 fn pause() {
     std::thread::sleep(PAUSE);
 }
+
+/// Lets time pass where time itself is the matter: how long a fault lasts, how fast a writer writes.
+#[expect(clippy::disallowed_methods, reason = "nothing is waited for")]
+pub(crate) fn let_pass(time: Duration) {
+    std::thread::sleep(time);
+}

@@ -1,0 +1,248 @@
+//! One campaign: load, faults, healing, and the verdict.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use outboxd::wal::Lsn;
+
+use crate::faults::{Deck, Fault, Scene};
+use crate::fleet::Fleet;
+use crate::judge::{Evidence, Phase};
+use crate::load::{Load, Writer, keep_house};
+use crate::mode::Mode;
+use crate::outcome::Outcome;
+use crate::sabotage::Sabotage;
+use crate::samples::{Sampler, Usage};
+use crate::seen;
+use crate::support::wait::let_pass;
+use crate::truth::Truth;
+use crate::world::{Site, World};
+
+/// L7: so long after healing everything that was committed before is confirmed.
+const LIVENESS: Duration = Duration::from_secs(30);
+/// L8: what the relay may use, unoptimised.
+const RSS_MAX_KIB: u64 = 128 * 1024;
+const FILES_MAX: usize = 64;
+/// L8: what the slot may hold back in the end.
+const WAL_MAX_BYTES: i64 = 64 << 20;
+
+/// What is done, and for how long.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) mode: Mode,
+    pub(crate) seed: u64,
+    pub(crate) lasts: Duration,
+    pub(crate) mix: Vec<Fault>,
+    /// How long a fault is left alone, in milliseconds.
+    pub(crate) hold_ms: Range<u64>,
+    pub(crate) load: Load,
+    pub(crate) sabotage: Option<Sabotage>,
+}
+
+impl Plan {
+    pub(crate) fn run(self, world: &mut World) -> Outcome {
+        let mut rng = Rng::with_seed(self.seed);
+        let window = *rng.choice(&[50, 500, 3500]).unwrap();
+        let site = Site::create(world, self.mode, window, self.sabotage);
+        let (over, settled) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (attempts, pid) = (AtomicU64::new(0), Arc::new(AtomicU32::new(0)));
+        let mut fleet = Fleet::start(site.config.clone(), Arc::clone(&pid));
+        site.db.wait_until_streaming();
+        let (address, folder) = (site.db.address().clone(), world.postgres.folder().join("data"));
+        let truth = Truth::begin(&address);
+        let sampler = Sampler {
+            address: &address,
+            slot: site.db.name(),
+            places: &site.places,
+            consumer: world.kafka.consumer(),
+            pid: &pid,
+        };
+        let mut run = Run::new(world, &site, &mut fleet);
+        let (truth, samples, usage) = thread::scope(|scope| {
+            let truth = scope.spawn(|| truth.follow(&settled));
+            let samples = scope.spawn(|| sampler.look(&settled));
+            let mut writers = Vec::new();
+            for number in 0..self.load.writers {
+                let (seed, load) = (self.seed, self.load);
+                let (address, folder) = (&address, folder.clone());
+                let writer = Writer { load, number, address, folder, seed, over: &over, attempts: &attempts };
+                writers.push(scope.spawn(move || writer.write()));
+            }
+            writers.push(scope.spawn(|| keep_house(&address, &over)));
+            run.faults(&self, window, &mut rng);
+            over.store(true, Ordering::Relaxed);
+            writers.into_iter().for_each(|writer| writer.join().unwrap());
+            run.settle();
+            settled.store(true, Ordering::Relaxed);
+            let (samples, usage) = samples.join().unwrap();
+            (truth.join().unwrap(), samples, usage)
+        });
+        let Run { phases, log, faults, times, mut complaints, .. } = run;
+        complaints.extend(usage_complaint(usage));
+        let seen = seen::read(&world.kafka, &format!("{}.", site.db.name()));
+        let evidence =
+            Evidence { truth: &truth, seen: &seen, samples: &samples, phases: &phases, mode: self.mode };
+        let mut verdict = evidence.judge();
+        verdict.violations.append(&mut complaints);
+        let transactions = attempts.load(Ordering::Relaxed);
+        Outcome { plan: self, faults, log, verdict, transactions, times, usage, samples: samples.len() }
+    }
+}
+
+/// The course of a campaign.
+struct Run<'r> {
+    world: &'r mut World,
+    site: &'r Site,
+    fleet: &'r mut Fleet,
+    began: Instant,
+    phases: Vec<Phase>,
+    log: Vec<String>,
+    faults: Vec<Fault>,
+    times: Vec<(&'static str, Duration)>,
+    complaints: Vec<String>,
+}
+
+impl<'r> Run<'r> {
+    fn new(world: &'r mut World, site: &'r Site, fleet: &'r mut Fleet) -> Self {
+        Self {
+            world,
+            site,
+            fleet,
+            began: Instant::now(),
+            phases: Vec::new(),
+            log: Vec::new(),
+            faults: Vec::new(),
+            times: Vec::new(),
+            complaints: Vec::new(),
+        }
+    }
+
+    fn faults(&mut self, plan: &Plan, window: u32, rng: &mut Rng) {
+        self.note(&format!("{:?}, seed {}, {window} records in flight", plan.mode, plan.seed));
+        let mut deck = Deck::new(plan.mix.clone());
+        while self.began.elapsed() < plan.lasts {
+            self.begin_phase(plan.mode, &[]);
+            let_pass(Duration::from_millis(rng.u64(200..1500)));
+            let faults = deck.draw(rng);
+            let hold = Duration::from_millis(rng.u64(plan.hold_ms.clone()));
+            self.suffer(plan.mode, &faults, hold);
+            if !self.recover(&name(&faults)) {
+                return;
+            }
+        }
+        self.begin_phase(plan.mode, &[]);
+    }
+
+    fn suffer(&mut self, mode: Mode, faults: &[Fault], hold: Duration) {
+        self.note(&format!("{} for {hold:?}", name(faults)));
+        self.begin_phase(mode, faults);
+        let alone = faults.len() == 1;
+        for fault in faults {
+            self.scene().inflict(*fault, alone);
+        }
+        let_pass(hold);
+        for fault in faults.iter().rev() {
+            self.scene().heal(*fault);
+        }
+        self.faults.extend(faults);
+    }
+
+    /// L7: whether everything before now is confirmed in time.
+    fn recover(&mut self, after: &str) -> bool {
+        let began = Instant::now();
+        let target = self.site.db.current_wal_lsn();
+        while began.elapsed() < LIVENESS {
+            self.fleet.look_after();
+            if self.is_confirmed(target) {
+                self.times.push(("healed to caught up", began.elapsed()));
+                self.complaints
+                    .extend(self.fleet.left.drain(..).map(|left| format!("L7 after {after}: {left}")));
+                return true;
+            }
+            let_pass(Duration::from_millis(20));
+        }
+        let slot = self.site.db.slot();
+        self.complaints.push(format!(
+            "L7 not confirmed to {target} within {LIVENESS:?} after {after}: {slot:?}\n{}",
+            self.fleet.said()
+        ));
+        false
+    }
+
+    fn is_confirmed(&self, target: Lsn) -> bool {
+        self.site.db.slot().is_some_and(|slot| slot.confirmed_flush_lsn >= Some(target))
+    }
+
+    /// Nobody writes any more: everything must be there, and a stop is clean.
+    fn settle(&mut self) {
+        if !self.recover("the end of the load") {
+            return;
+        }
+        self.release_wal();
+        let code = self.fleet.stop();
+        if code != 0 {
+            self.complaints.push(format!("L7 the last stop: exit {code}: {}", self.fleet.said()));
+        }
+        self.fleet.listen_to_active();
+        self.complaints.extend(self.fleet.told.drain(..).map(|line| format!("L9 in the log: {line}")));
+        self.note("settled");
+    }
+
+    /// L8: the server may throw away what was confirmed. It looks where a slot's WAL begins when it notes which transactions
+    /// are running, as a checkpoint does.
+    fn release_wal(&mut self) {
+        let sql = "SELECT (pg_current_wal_lsn() - restart_lsn)::bigint FROM pg_replication_slots
+                   WHERE slot_name = $1";
+        let began = Instant::now();
+        loop {
+            self.site.db.execute("CHECKPOINT");
+            let held: i64 = self.site.db.query(sql, &[&self.site.db.name()])[0].get(0);
+            if held <= WAL_MAX_BYTES {
+                return;
+            }
+            if began.elapsed() > LIVENESS {
+                return self.complaints.push(format!("L8 the slot holds back {held} bytes"));
+            }
+            let_pass(Duration::from_millis(200));
+        }
+    }
+
+    fn begin_phase(&mut self, mode: Mode, faults: &[Fault]) {
+        let begins = self.site.ends();
+        let two_may_send = faults.contains(&Fault::RelayReplaced) || faults.contains(&Fault::RelayPaused);
+        let forbids_repeats = !mode.may_repeat(faults);
+        self.phases.push(Phase { name: name(faults), forbids_repeats, two_may_send, begins });
+    }
+
+    fn scene(&mut self) -> Scene<'_> {
+        Scene {
+            world: self.world,
+            site: self.site,
+            fleet: self.fleet,
+            times: &mut self.times,
+            complaints: &mut self.complaints,
+        }
+    }
+
+    fn note(&mut self, what: &str) {
+        let line = format!("{:8.3} {what}", self.began.elapsed().as_secs_f64());
+        println!("{line}");
+        self.log.push(line);
+    }
+}
+
+fn name(faults: &[Fault]) -> String {
+    if faults.is_empty() {
+        return "nothing wrong".to_owned();
+    }
+    faults.iter().map(|fault| format!("{fault:?}")).collect::<Vec<_>>().join(" + ")
+}
+
+fn usage_complaint(usage: Usage) -> Option<String> {
+    let modest = usage.rss_kib <= RSS_MAX_KIB && usage.files <= FILES_MAX;
+    (!modest).then(|| format!("L8 the relay uses too much: {usage:?}"))
+}

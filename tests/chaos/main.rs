@@ -1,0 +1,141 @@
+//! The relay under load while everything around it breaks, and a checker that compares what was committed with what
+//! consumers see. See docs/reliability.md.
+//!
+//! `OUTBOXD_CHAOS_SECONDS`, `OUTBOXD_CHAOS_SEED` (one, or several with commas), `OUTBOXD_CHAOS_MODE` and
+//! `OUTBOXD_CHAOS_FAULTS` (names as in the log, with commas) say what runs.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and shows what it saw"
+)]
+
+mod campaign;
+mod faults;
+mod fleet;
+mod judge;
+mod load;
+mod lying_broker;
+mod mode;
+mod outcome;
+mod sabotage;
+mod samples;
+mod seen;
+#[path = "../support/mod.rs"]
+mod support;
+mod timings;
+mod truth;
+mod world;
+
+use std::env;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::campaign::Plan;
+use crate::faults::{Fault, MIX};
+use crate::load::Load;
+use crate::mode::{AVAILABLE, MODES, Mode};
+use crate::outcome::Outcome;
+use crate::sabotage::Sabotage;
+use crate::world::World;
+
+const SECONDS: u64 = 40;
+const SEEDS: &str = "1";
+/// How often a planted mistake may miss its occasion.
+const TRIES_MAX: u64 = 4;
+const LOAD: Load = Load { writers: 5, pause_max_ms: 150, large_per_mille: 4, letters_percent: 2 };
+
+#[test]
+fn nothing_is_lost_reordered_or_confirmed_early_whatever_breaks() {
+    let seconds = variable("OUTBOXD_CHAOS_SECONDS").map_or(SECONDS, |text| text.parse().unwrap());
+    let seeds = variable("OUTBOXD_CHAOS_SEED").unwrap_or_else(|| SEEDS.to_owned());
+    let wanted = variable("OUTBOXD_CHAOS_MODE");
+    let modes: Vec<Mode> = match &wanted {
+        None => AVAILABLE.to_vec(),
+        Some(wanted) => MODES.into_iter().filter(|(name, _)| name == wanted).map(|(_, mode)| mode).collect(),
+    };
+    assert!(!modes.is_empty(), "no such mode: {wanted:?}");
+    let faults = variable("OUTBOXD_CHAOS_FAULTS");
+    let named = |fault: &Fault, names: &str| names.split(',').any(|name| name == format!("{fault:?}"));
+    let mix: Vec<Fault> = match &faults {
+        None => MIX.to_vec(),
+        Some(names) => MIX.into_iter().filter(|fault| named(fault, names)).collect(),
+    };
+    assert!(!mix.is_empty(), "no such fault: {faults:?}");
+    let _alone = alone();
+    let mut world = World::start();
+    let mut outcomes = Vec::new();
+    for seed in seeds.split(',').map(|seed| seed.trim().parse().unwrap()) {
+        for mode in &modes {
+            let lasts = Duration::from_secs(seconds);
+            let (mode, mix) = (*mode, mix.clone());
+            let plan = Plan { mode, seed, lasts, mix, hold_ms: 20..2500, load: LOAD, sabotage: None };
+            let outcome = plan.run(&mut world);
+            tell(&outcome);
+            assert!(outcome.verdict.violations.is_empty(), "{}", failure(&outcome));
+            outcomes.push(outcome);
+        }
+    }
+    println!("{}", Outcome::head());
+    outcomes.iter().for_each(|outcome| println!("{outcome}"));
+}
+
+/// The mistakes are all found, each by the oracle that is for it.
+#[test]
+fn planted_mistakes_are_found() {
+    let _alone = alone();
+    let mut world = World::start();
+    let missed: Vec<_> =
+        Sabotage::ALL.into_iter().filter(|sabotage| !is_found(*sabotage, &mut world)).collect();
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}
+
+/// Whether it is found within a few tries: a mistake needs its occasion.
+fn is_found(sabotage: Sabotage, world: &mut World) -> bool {
+    let mix = vec![sabotage.occasion()];
+    let letters_percent = if sabotage == Sabotage::LettersNotAwaited { 80 } else { 2 };
+    let load = Load { large_per_mille: 0, letters_percent, ..LOAD };
+    (1..=TRIES_MAX).any(|seed| {
+        let (mode, lasts, mix) = (Mode::AtLeastOnce, Duration::from_secs(3), mix.clone());
+        let plan = Plan { mode, seed, lasts, mix, hold_ms: 1500..2000, load, sabotage: Some(sabotage) };
+        let outcome = plan.run(world);
+        println!("{sabotage:?}: seed {seed}: {:?}", outcome.verdict.oracles());
+        outcome.verdict.oracles().contains(sabotage.oracle())
+    })
+}
+
+/// How soon it goes on, as often as `OUTBOXD_CHAOS_CYCLES` says.
+#[test]
+fn take_overs_and_recoveries_are_quick() {
+    let _alone = alone();
+    let cycles = variable("OUTBOXD_CHAOS_CYCLES").map_or(1, |text| text.parse().unwrap());
+    let timings = timings::measure(cycles);
+    println!("| from … until … | at most | median | longest | times |\n|---|---|---|---|---|");
+    timings.iter().for_each(|timing| println!("{timing}"));
+    assert!(timings.iter().all(timings::Timing::is_kept), "{timings:#?}");
+}
+
+/// Times count, so no two of these tests run at once.
+fn alone() -> MutexGuard<'static, ()> {
+    static MACHINE: Mutex<()> = Mutex::new(());
+    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|text| !text.is_empty())
+}
+
+fn tell(outcome: &Outcome) {
+    println!("{}\n{outcome}", Outcome::head());
+    println!("repeats, by what happened then: {:#?}", outcome.verdict.repeats_of);
+    println!("{:?}, {} samples", outcome.usage, outcome.samples);
+}
+
+fn failure(outcome: &Outcome) -> String {
+    let (log, violations) = (outcome.log.join("\n"), outcome.verdict.violations.join("\n"));
+    format!("seed {}, {:?}\n{log}\n{violations}", outcome.plan.seed, outcome.plan.mode)
+}

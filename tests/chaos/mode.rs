@@ -1,0 +1,54 @@
+//! What is promised about repeats.
+
+use crate::faults::Fault;
+
+/// `outboxd.delivery.guarantee`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// What was not confirmed comes again.
+    AtLeastOnce,
+    /// What is in the topics already is not sent again.
+    TailDedupe,
+    /// Kafka's transactions, for consumers that read what is committed.
+    ExactlyOnce,
+}
+
+/// All, by their names.
+pub(crate) const MODES: [(&str, Mode); 3] = [
+    ("at_least_once", Mode::AtLeastOnce),
+    ("tail_dedupe", Mode::TailDedupe),
+    ("exactly_once", Mode::ExactlyOnce),
+];
+
+/// Those that this outboxd has.
+pub(crate) const AVAILABLE: [Mode; 2] = [Mode::AtLeastOnce, Mode::TailDedupe];
+
+impl Mode {
+    pub(crate) const fn settings(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::AtLeastOnce => &[],
+            Self::TailDedupe => &[("outboxd.delivery.guarantee", "tail_dedupe")],
+            Self::ExactlyOnce => &[("outboxd.delivery.guarantee", "exactly_once")],
+        }
+    }
+
+    /// Kafka answers the commit of a transaction when it is decided; the partitions hear of it a little later, and only then
+    /// do consumers see its records. So they are looked for in the next sample.
+    pub(crate) const fn samples_late(self) -> usize {
+        match self {
+            Self::AtLeastOnce | Self::TailDedupe => 0,
+            Self::ExactlyOnce => 1,
+        }
+    }
+
+    /// Whether consumers may see something again while this is wrong. A stop that nothing disturbs repeats nothing in any
+    /// mode; a relay that was replaced while it was paused goes on with what it has on its way, which only a transaction
+    /// prevents.
+    pub(crate) fn may_repeat(self, faults: &[Fault]) -> bool {
+        match self {
+            Self::AtLeastOnce => !matches!(faults, [] | [Fault::RelayStopped]),
+            Self::TailDedupe => faults.contains(&Fault::RelayReplaced),
+            Self::ExactlyOnce => false,
+        }
+    }
+}

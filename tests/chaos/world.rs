@@ -1,0 +1,96 @@
+//! The servers and the links between them and the relay, all of this test's own: it breaks them.
+
+use std::collections::BTreeMap;
+
+use outboxd::throwaway::{ThrowawayPostgres, unused_port};
+use rdkafka::consumer::BaseConsumer;
+
+use crate::mode::Mode;
+use crate::sabotage::Sabotage;
+use crate::support::kafka::Kafka;
+use crate::support::outbox::Outbox;
+use crate::support::postgres;
+use crate::support::proxy::{Protocol, Proxy};
+use crate::support::relay::{Config, with};
+use crate::support::wait::DEADLINE;
+
+const SCHEMA: &str = include_str!("schema.sql");
+/// `wal_sender_timeout`: after this long the server lets go of a relay that does not answer.
+pub(crate) const WAL_SENDER_TIMEOUT_S: u64 = 4;
+const KINDS: [&str; 3] = ["order", "payment", "refund"];
+pub(crate) const DEAD_LETTERS: &str = "dead";
+
+/// Where records are: topic and partition.
+pub(crate) type Place = (String, i32);
+
+/// The end of each partition.
+pub(crate) type Ends = BTreeMap<Place, i64>;
+
+/// Both servers; they serve one campaign after the other.
+pub(crate) struct World {
+    pub(crate) postgres: ThrowawayPostgres,
+    pub(crate) kafka: Kafka,
+    /// Where the relay finds Kafka.
+    pub(crate) kafka_link: Proxy,
+}
+
+impl World {
+    pub(crate) fn start() -> Self {
+        let door = unused_port().unwrap();
+        let kafka_link = Proxy::start(Protocol::Kafka, door);
+        let kafka = Kafka::start_behind(door, kafka_link.port());
+        let timeout = format!("{WAL_SENDER_TIMEOUT_S}s");
+        let postgres = postgres::start_with(18, &[("wal_sender_timeout", &timeout)]);
+        Self { postgres, kafka, kafka_link }
+    }
+}
+
+/// The database and the topics of one campaign, and its link to PostgreSQL.
+pub(crate) struct Site {
+    pub(crate) db: Outbox,
+    pub(crate) link: Proxy,
+    pub(crate) places: Vec<Place>,
+    pub(crate) config: Config,
+    consumer: BaseConsumer,
+}
+
+impl Site {
+    pub(crate) fn create(world: &World, mode: Mode, window: u32, sabotage: Option<Sabotage>) -> Self {
+        let db = Outbox::create_bare(&world.postgres, SCHEMA);
+        let mut places = Vec::new();
+        for kind in KINDS.iter().chain(&[DEAD_LETTERS]) {
+            world.kafka.create_topic(&db.topic(kind), 3, &[]);
+            places.extend((0..3).map(|partition| (db.topic(kind), partition)));
+        }
+        let link = Proxy::start(Protocol::Postgres, world.postgres.port());
+        let topics = || places.iter().map(|(topic, _)| topic.clone()).collect();
+        link.tamper(sabotage.and_then(Sabotage::of_postgres));
+        world.kafka_link.tamper(sabotage.and_then(|sabotage| sabotage.of_kafka(topics())));
+        let config = config(&db, world, &link, mode, window);
+        Self { db, link, places, config, consumer: world.kafka.consumer() }
+    }
+
+    /// The end of each partition, asked past the links. The broker must be there.
+    pub(crate) fn ends(&self) -> Ends {
+        let ends = Kafka::try_ends(&self.consumer, &self.places, DEADLINE).unwrap();
+        self.places.iter().cloned().zip(ends).collect()
+    }
+}
+
+fn config(db: &Outbox, world: &World, link: &Proxy, mode: Mode, window: u32) -> Config {
+    let bootstrap = format!("127.0.0.1:{}", world.kafka_link.port());
+    let (port, window, dead) = (link.port().to_string(), window.to_string(), db.topic(DEAD_LETTERS));
+    let settings = [
+        ("bootstrap.servers", bootstrap.as_str()),
+        ("database.port", &port),
+        ("database.sslmode", "disable"),
+        ("outboxd.inflight.records.max", &window),
+        ("outboxd.startup.timeout.ms", "120000"),
+        ("outboxd.shutdown.timeout.ms", "5000"),
+        ("errors.tolerance", "all"),
+        ("errors.deadletterqueue.topic.name", &dead),
+        ("transforms.outbox.table.field.event.timestamp", "stamp"),
+        ("transforms.outbox.table.fields.additional.placement", "type:header"),
+    ];
+    with(with(db.config(&world.kafka), &settings), mode.settings())
+}
