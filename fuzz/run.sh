@@ -30,7 +30,7 @@ main() {
 # What is found goes to corpus/, which is not committed; the kept inputs are unpacked beside it, and only read.
 fuzz() {
     mkdir -p "corpus/$1" "artifacts/$1"
-    unpack "$1"
+    unpack "$1" || return
     "$target_dir/$host/release/$1" "corpus/$1" "unpacked/$1" -max_total_time="$seconds" -max_len=4096 \
         -rss_limit_mb=256 -timeout=5 -artifact_prefix="artifacts/$1/" -print_final_stats=1 >"artifacts/$1.log" 2>&1 || return
     local runs

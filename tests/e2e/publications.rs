@@ -129,13 +129,14 @@ fn a_publication_that_is_dropped_under_the_relay_ends_it() {
 fn what_is_not_prepared_is_refused_at_the_start() {
     let physical = "SELECT pg_create_physical_replication_slot('$name')";
     let foreign = "SELECT pg_create_logical_replication_slot('$name', 'test_decoding')";
-    let cases: [(&str, &str, &[&str]); 5] = [
+    let cases: [(&str, &str, &[&str]); 6] = [
         (
             "CREATE PUBLICATION $name FOR TABLE outbox WITH (publish = 'update, delete')",
             "filtered",
             &["does not publish inserts", "SET (publish = 'insert')"],
         ),
         ("SELECT", "disabled", &["publication.autocreate.mode=disabled", "CREATE PUBLICATION"]),
+        ("SELECT", "no_tables", &["does not publish table", "ADD TABLE"]),
         ("ALTER TABLE outbox SET UNLOGGED", "filtered", &["unlogged", "SET LOGGED"]),
         (physical, "filtered", &["is a physical slot"]),
         (foreign, "filtered", &["belongs to plugin test_decoding", "pg_copy_logical_replication_slot"]),

@@ -26,12 +26,12 @@ fn published(db: &Outbox) -> Vec<String> {
     kafka().records(&db.topic("order")).iter().map(|record| record.value().to_owned()).collect()
 }
 
-/// Recovers from an archive that has nothing, and so becomes a primary on a timeline of its own.
+/// Recovers from an archive that has nothing, and so becomes a primary on a timeline of its own. Nobody gets in before.
 fn promote_at_the_next_start(server: &ThrowawayPostgres) {
     let data = server.folder().join("data");
     fs::write(data.join("recovery.signal"), "").unwrap();
     let file = data.join("postgresql.auto.conf");
-    let settings = fs::read_to_string(&file).unwrap() + "restore_command = '/bin/false'\n";
+    let settings = fs::read_to_string(&file).unwrap() + "restore_command = '/bin/false'\nhot_standby = off\n";
     fs::write(file, settings).unwrap();
 }
 
@@ -65,14 +65,16 @@ fn a_promoted_server_is_gone_on_with_and_the_old_primary_is_refused() {
 fn a_standby_is_not_read_and_a_failover_without_the_slot_is_noticed() {
     let mut server = postgres::start(15);
     let db = Outbox::create(&server);
-    let mut relay = Relay::start(&no_snapshot(&db));
+    let relay = Relay::start(&no_snapshot(&db));
     db.wait_until_streaming();
     insert(&db, 1);
     db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
     stop(&db, &mut server);
     let standby = server.folder().join("data/standby.signal");
     fs::write(&standby, "").unwrap();
     server.start_again().unwrap();
+    let mut relay = Relay::start(&no_snapshot(&db));
     assert_eq!(relay.wait_for_exit(DEADLINE), 3);
     assert!(relay.stderr().contains("standby") && relay.stderr().contains("primary"), "{}", relay.stderr());
 
@@ -89,7 +91,10 @@ fn a_standby_is_not_read_and_a_failover_without_the_slot_is_noticed() {
     insert(&db, 2);
     assert_eq!(relay.wait_for_exit(DEADLINE), 7);
     assert!(relay.stderr().contains("slot.recovery=snapshot"), "{}", relay.stderr());
-    assert_eq!(published(&db), ["1"]);
+    let mut sent = published(&db);
+    // Before PostgreSQL 17 a restart too may forget what was confirmed, and another process cannot know.
+    sent.dedup();
+    assert_eq!(sent, ["1"]);
     assert!(db.slot().is_none(), "no new one is made behind a gap");
 }
 

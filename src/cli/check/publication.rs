@@ -29,10 +29,11 @@ pub(super) fn to_be_made(
                 .detail(needed_rights(options.autocreate))
                 .cure(format!("as a role that may: {statement}"))
         }
-        Autocreate::NoTables => {
-            Check::warning(code, format!("{missing}; run makes it without tables, and then nothing is sent"))
-                .cure("remove publication.autocreate.mode")
-        }
+        Autocreate::NoTables => Check::warning(
+            code,
+            format!("{missing}; run makes it without tables, and then ends: no table is published"),
+        )
+        .cure("remove publication.autocreate.mode"),
         Autocreate::AllTables | Autocreate::Filtered => {
             Check::ok(code, format!("{missing} yet; run makes it: {statement}"))
         }
