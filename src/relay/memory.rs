@@ -1,3 +1,5 @@
+use std::time::{Duration, Instant};
+
 use super::Error;
 use super::backoff::Backoff;
 use super::feed::Feed;
@@ -32,6 +34,12 @@ impl Memory {
     /// Whether another try at opening a link may succeed.
     pub(super) fn may_pass(&self, error: &Error) -> bool {
         error.class() == Class::Transient || self.reached_primary && error.is_standby()
+    }
+
+    /// Whether the patience at the start ends before the next try. Who has stood by is past the start, however long ago that
+    /// was.
+    pub(super) fn runs_out_of_patience(&self, deadline: Option<Instant>, pause: Duration) -> bool {
+        !self.reached_primary && deadline.is_some_and(|deadline| Instant::now() + pause > deadline)
     }
 
     /// What a session has to know of those before: how far they were acknowledged, and the stored offset. Positions of

@@ -203,11 +203,7 @@ impl Relay {
                 }
                 Err(error) => {
                     let pause = memory.backoff.next(fastrand::f64());
-                    // Who has stood by is past the start, however long ago that was.
-                    let starting = deadline.filter(|_| !memory.reached_primary);
-                    if starting.is_some_and(|deadline| Instant::now() + pause > deadline)
-                        || self.exhausted(memory)
-                    {
+                    if memory.runs_out_of_patience(deadline, pause) || self.exhausted(memory) {
                         return Err(error);
                     }
                     self.mend(&error).await?;
