@@ -9,7 +9,7 @@ use super::notice::{Notice, NoticeKind};
 use super::read::Reader;
 use super::router::Transforms;
 use super::settings::Settings;
-use super::{dead_letters, offset, postgres, producer, router};
+use super::{dead_letters, guarantee, offset, postgres, producer, router};
 
 /// A configuration that can work, as far as it can be told without a server.
 #[derive(Debug, Clone)]
@@ -98,6 +98,7 @@ impl Parts {
         let transforms = router::find(reader);
         let connector_name = connector_name(reader.settings, reader.dialect, &topic_prefix);
         let dead_letters = dead_letters::options(reader, &connector_name);
+        let (guarantee, transactions) = guarantee::options(reader, &topic_prefix, &topic_delimiter);
         let offsets = offset::options(reader, &connector_name, &topic_prefix);
         let connect_timeout = reader.millis("outboxd.connect.timeout.ms", 1, Duration::from_secs(5));
         let postgres = postgres::options(reader, &transforms.router, connect_timeout);
@@ -110,6 +111,8 @@ impl Parts {
             relay: crate::relay::Options {
                 offsets,
                 dead_letters,
+                guarantee,
+                transactions,
                 ..relay(reader, &[&topic_delimiter, &topic_prefix].map(String::as_str).concat())
             },
             topic_prefix,
@@ -164,14 +167,9 @@ fn relay(reader: &mut Reader<'_>, topic_suffix: &str) -> crate::relay::Options {
         heartbeat: heartbeat(reader, topic_suffix),
         guard: guard(reader),
         offsets: None,
-        guarantee: guarantee(reader),
+        guarantee: crate::relay::Guarantee::default(),
+        transactions: None,
     }
-}
-
-fn guarantee(reader: &mut Reader<'_>) -> crate::relay::Guarantee {
-    use crate::relay::Guarantee::{AtLeastOnce, TailDedupe};
-    let guarantees = [("at_least_once", AtLeastOnce), ("tail_dedupe", TailDedupe)];
-    reader.choice("outboxd.delivery.guarantee", &guarantees, AtLeastOnce)
 }
 
 fn guard(reader: &mut Reader<'_>) -> crate::relay::GuardOptions {

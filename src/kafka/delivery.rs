@@ -8,6 +8,7 @@ use rdkafka::message::{BorrowedMessage, Headers, Message};
 use rdkafka::producer::{DeliveryResult, NoCustomPartitioner, ProducerContext};
 use tokio::sync::Notify;
 
+use super::Error;
 use super::log_ends::{Doubt, LogEnds};
 use crate::ack::Ticket;
 use crate::connect::record::{Fingerprint, ID_HEADER, ProducerRecord};
@@ -190,6 +191,8 @@ pub struct Reports {
     pub fatal: Option<String>,
     /// The last connection trouble, if no broker has answered since.
     pub trouble: Option<String>,
+    /// What has come of the commit or the abort of a Kafka transaction.
+    pub ended: Option<Result<(), Error>>,
 }
 
 impl Reports {
@@ -228,6 +231,8 @@ struct Shared {
 struct State {
     reports: Reports,
     log_ends: LogEnds,
+    /// Counts the producers.
+    generation: u64,
 }
 
 impl Deliveries {
@@ -248,6 +253,7 @@ impl Deliveries {
             refused: mem::take(&mut reports.refused),
             fatal: reports.fatal.take(),
             trouble: reports.trouble.clone(),
+            ended: reports.ended.take(),
         }
     }
 
@@ -259,7 +265,30 @@ impl Deliveries {
 
     /// A new producer begins: what the last one left behind says nothing about it.
     pub(crate) fn begin_anew(&self) {
-        *self.lock() = State::default();
+        let mut state = self.lock();
+        let generation = state.generation.wrapping_add(1);
+        *state = State { generation, ..State::default() };
+    }
+
+    /// Which producer the reports are of.
+    pub(crate) fn generation(&self) -> u64 {
+        self.lock().generation
+    }
+
+    /// A Kafka transaction was committed or aborted, or was to be. What an earlier producer has to say is not heard.
+    pub(crate) fn ended(&self, generation: u64, outcome: Result<(), Error>) {
+        let mut state = self.lock();
+        if state.generation == generation {
+            state.reports.ended = Some(outcome);
+        }
+        drop(state);
+        self.0.arrived.notify_one();
+    }
+
+    /// The producer cannot go on.
+    pub(crate) fn broke(&self, reason: String) {
+        self.lock().reports.fatal.get_or_insert(reason);
+        self.0.arrived.notify_one();
     }
 
     /// A broker has answered.
@@ -298,8 +327,10 @@ impl Deliveries {
     pub(crate) fn rejected(&self, rejection: Rejection, bytes: usize) {
         let mut state = self.lock();
         let reports = &mut state.reports;
-        reports.failed_records = reports.failed_records.saturating_add(1);
-        reports.failed_bytes = reports.failed_bytes.saturating_add(bytes);
+        if rejection.ticket != Ticket::STATE {
+            reports.failed_records = reports.failed_records.saturating_add(1);
+            reports.failed_bytes = reports.failed_bytes.saturating_add(bytes);
+        }
         if !rejection.is_consequence() && !rejection.is_doubtful() && reports.refused.len() < REFUSED_MAX {
             reports.refused.push(rejection.clone());
         }

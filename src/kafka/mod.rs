@@ -1,4 +1,5 @@
-//! Kafka: the producer and its delivery reports; the topic of Connect's source offsets.
+//! Kafka: the producer, its delivery reports and its transactions; the topics of Connect's source offsets and of
+//! exactly-once's state.
 
 mod admin;
 mod delivery;
@@ -11,7 +12,9 @@ mod outlet;
 mod pace;
 mod partitioner;
 mod producer;
+mod state_topic;
 mod topic_probe;
+mod transactions;
 
 pub use admin::{Admin, Broker, Settings, Topic};
 #[cfg(test)]
@@ -26,4 +29,6 @@ pub use outlet::Outlet;
 pub use pace::Pace;
 pub use partitioner::partition_of;
 pub use producer::{Inlet, Producer};
+pub use state_topic::{StateTopic, Stored};
 pub use topic_probe::{TopicAnswer, TopicProbe};
+pub use transactions::{TransactionFault, TransactionSettings};

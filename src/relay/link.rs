@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::Error;
+use super::exactly_once::{self, Timelines};
 use super::offsets::Offsets;
 use super::preflight::{APPLICATION, Capture, Preflight, application, left_out};
 use super::snapshot::Snapshot;
@@ -31,6 +32,10 @@ pub(super) struct Link {
     pub(super) capture: Capture,
     /// `wal_sender_timeout` in milliseconds; 0 is never.
     pub(super) wal_sender_timeout_ms: i64,
+    /// How far the server's WAL was flushed before the stream began.
+    pub(super) wal_end: Lsn,
+    /// With exactly-once, the timelines that the server comes from.
+    pub(super) timelines: Timelines,
 }
 
 /// Which history the LSNs belong to. Positions of different origins must not be compared.
@@ -50,7 +55,7 @@ struct Made {
 /// What opening a link needs besides the servers.
 #[derive(Clone, Copy)]
 pub(super) struct Opening<'o> {
-    pub(super) parts: &'o RelayParts,
+    pub(super) parts: &'o Arc<RelayParts>,
     pub(super) tls: &'o TlsSetup,
     pub(super) status: &'o Status,
     pub(super) metrics: &'o Metrics,
@@ -115,6 +120,7 @@ impl Opening<'_> {
         made.publication = publication == Publication::Created;
         let (slot, stored) = self.ensure_slot(&mut preflight, &capture, made).await?;
         tell(options, publication, slot);
+        let timelines = exactly_once::history(self.parts, &mut preflight).await?;
         let stream =
             start(options, self.parts.messages.is_some(), preflight.connection, &preflight.sql).await?;
         Ok(Opened::Link(Box::new(Link {
@@ -125,6 +131,8 @@ impl Opening<'_> {
             stored,
             capture,
             wal_sender_timeout_ms: preflight.server.wal_sender_timeout_ms,
+            wal_end: preflight.wal_end,
+            timelines,
         })))
     }
 
@@ -270,8 +278,9 @@ impl Opening<'_> {
         let application = application(&self.parts.postgres);
         let at = slot.map_or(Lsn::ZERO, |slot| slot.consistent_point);
         let exported = slot.map(|slot| slot.snapshot.as_str());
+        let batch = exactly_once::begin(self.parts, &preflight.system_id).await?;
         tracing::info!(lsn = %at, "snapshot begins");
-        let snapshot = Snapshot::new(self.parts, self.status, self.metrics, at);
+        let snapshot = Snapshot::new(self.parts, self.status, self.metrics, at, batch);
         let rows = snapshot.send(&capture.tables, &preflight.sql, self.tls, &application, exported).await?;
         tracing::info!(rows, lsn = %at, "snapshot sent and acknowledged");
         Ok(())

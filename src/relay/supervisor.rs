@@ -6,6 +6,7 @@ use tokio::task::JoinSet;
 use tokio::time::{self, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::exactly_once;
 use super::feed::Feed;
 use super::link::{Known, Link, Opened, Opening, is_our_own};
 use super::memory::Memory;
@@ -166,7 +167,7 @@ impl Relay {
         let deadline =
             first_start.then_some(self.parts.relay.startup_timeout).flatten().map(|d| Instant::now() + d);
         loop {
-            let (parts, status, metrics) = (&*self.parts, &self.status, &self.metrics);
+            let (parts, status, metrics) = (&self.parts, &self.status, &self.metrics);
             let known = memory.acknowledged.clone();
             let known = known.map(|(origin, to)| Known { origin, to, shared: memory.stood_by });
             let opening = Opening { parts, tls, status, metrics, offsets, known: known.as_ref() };
@@ -238,15 +239,20 @@ impl Relay {
 
     async fn run_session(
         &self,
-        link: Link,
+        mut link: Link,
         tls: &TlsSetup,
         offsets: Option<&Offsets>,
         memory: &mut Memory,
         stop: &CancellationToken,
     ) -> Result<(), Error> {
+        let batch = match exactly_once::take_over(&self.parts, &mut link, stop).await {
+            Err(_) if stop.is_cancelled() => return Ok(()),
+            batch => batch?,
+        };
         let (acknowledged, stored) = memory.of(&link.origin, link.stored.as_ref());
         let (origin, confirmed) = (link.origin.clone(), link.confirmed);
         let mut feed = Feed::new(&self.parts, &self.metrics, confirmed, acknowledged, stored);
+        feed.flight.in_transactions(batch);
         let (server, ended, mut watchers) = (ServerLsn::default(), stop.child_token(), JoinSet::new());
         let (mut slot_watcher, lost) = self.watch_slot(&link, server.clone(), stop.child_token());
         watchers.spawn(watch_kafka(Arc::clone(&self.parts), ended.clone()));
@@ -361,10 +367,7 @@ impl Relay {
         mut lost: Lost,
         stop: &CancellationToken,
     ) -> Option<postgres::Error> {
-        while broken && feed.flight.window().records() > 0 {
-            if feed.flight.absorb().is_err() {
-                return None;
-            }
+        while broken && matches!(feed.flight.wind_up(), Ok(false)) {
             self.status.tick_idle(Instant::now());
             tokio::select! {
                 biased;
@@ -386,14 +389,19 @@ impl Relay {
         let unwritten = error.is_unwritten();
         let beyond_mending = error.class() != Class::Transient
             || error.is_condemned()
-            || matches!(error, Error::Kafka(_)) && !unwritten;
+            || matches!(error, Error::Kafka(_)) && !unwritten && !error.is_of_transactions();
         let in_vain = error.is_garbled() && memory.fruitless > GARBLED_RETRIES_MAX
             || unwritten && memory.fruitless > UNWRITTEN_RETRIES_MAX;
         // A stop does not wait for what is on its way, and a new producer must.
-        if beyond_mending || in_vain || self.exhausted(memory) || unwritten && stop.is_cancelled() {
+        if beyond_mending
+            || in_vain
+            || memory.is_fenced_again(&error, Instant::now())
+            || self.exhausted(memory)
+            || unwritten && stop.is_cancelled()
+        {
             return Err(error);
         }
-        self.metrics.reconnect(if unwritten { Peer::Kafka } else { Peer::Postgres });
+        self.metrics.reconnect(if matches!(error, Error::Kafka(_)) { Peer::Kafka } else { Peer::Postgres });
         self.mend(&error).await?;
         let pause = memory.backoff.next(fastrand::f64());
         tokio::select! {
@@ -406,7 +414,8 @@ impl Relay {
     /// Tells what has failed. A producer that said what may not be so is replaced; nothing of it is on its way any more.
     async fn mend(&self, error: &Error) -> Result<(), Error> {
         if !error.wants_new_producer() {
-            self.status.down(Component::Postgres, chain(error), Instant::now());
+            let peer = if error.is_of_transactions() { Component::Kafka } else { Component::Postgres };
+            self.status.down(peer, chain(error), Instant::now());
             return Ok(());
         }
         if error.is_condemned() {

@@ -18,6 +18,7 @@ mod crashes;
 mod dead_letters;
 mod dead_letters_refused;
 mod demo;
+mod exactly_once;
 mod heartbeats;
 mod injection;
 mod kafka_logins;

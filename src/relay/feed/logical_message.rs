@@ -55,7 +55,7 @@ impl<O: Outlet> Feed<'_, O> {
             self.metrics.skipped("message.prefix", 1);
             return Ok(Wish::None);
         };
-        if self.passing {
+        if self.passing || self.flight.has(position) {
             self.metrics.skipped("acknowledged", 1);
             return Ok(Wish::None);
         }

@@ -219,7 +219,7 @@ impl<'p, O: Outlet> Feed<'p, O> {
         if again.is_none() {
             self.metrics.changes(Change::Insert, 1);
         }
-        if let Some(reason) = self.skip_reason(sent_before) {
+        if let Some(reason) = self.skip_reason(sent_before || self.flight.has(position)) {
             self.metrics.skipped(reason, 1);
             return Ok(Wish::None);
         }

@@ -39,6 +39,7 @@ fn bench(tells: bool) -> Bench {
             },
             offsets: None,
             guarantee: Guarantee::AtLeastOnce,
+            transactions: None,
         },
     }
 }
