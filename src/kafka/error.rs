@@ -75,6 +75,13 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the brokers do not let this producer go on.
+    #[must_use]
+    pub const fn is_fenced_or_refused(&self) -> bool {
+        use TransactionFault::{Fenced, Refused};
+        matches!(self, Self::Transaction { fault: Fenced | Refused, .. })
+    }
+
     /// The record that says how far a transaction goes was refused.
     #[must_use]
     pub fn unwritten_state(rejection: Rejection) -> Self {

@@ -215,10 +215,10 @@ impl<'p, O: Outlet> Flight<'p, O> {
 
     fn hand_over(&mut self, record: ProducerRecord<'_>, ticket: Ticket) -> Result<(), Error> {
         if let Err(rejection) = self.outlet.send(&record, ticket, self.pace) {
-            let fatal = kafka::Error::Fatal(rejection.reason.clone());
+            let fatal = self.broken(rejection.reason.clone());
             self.refuse(vec![rejection.clone()]);
             self.refusal = Some(rejection);
-            return Err(fatal.into());
+            return Err(fatal);
         }
         self.window.enter(record.weight());
         Ok(())
@@ -230,12 +230,12 @@ impl<'p, O: Outlet> Flight<'p, O> {
     /// When a record was refused, or the producer cannot go on.
     pub(super) fn collect(&mut self) -> Result<Reports, Error> {
         let mut reports = self.absorb()?;
-        self.check_batch(&mut reports)?;
         let failure =
             self.refusal.as_ref().map(|refusal| refusal.reason.clone()).or_else(|| reports.fatal.take());
-        match failure {
-            Some(reason) => Err(kafka::Error::Fatal(reason).into()),
-            None => Ok(reports),
+        match (self.fault(), failure) {
+            (Some(fault), _) => Err(fault),
+            (None, Some(reason)) => Err(self.broken(reason)),
+            (None, None) => Ok(reports),
         }
     }
 
@@ -333,7 +333,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
             self.pace = self.pace.next(self.window.records(), behind);
         }
         self.pace.allows_sending()
-            && self.is_open()
+            && self.takes_rows()
             && !self.alone
             && self.window.has_room()
             && !self.ledger.is_full()

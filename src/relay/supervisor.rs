@@ -337,7 +337,10 @@ impl Relay {
         if timeout(self.parts.relay.shutdown_timeout, session.drain()).await.is_err() {
             tracing::warn!("not everything before the failure was acknowledged in time");
         }
-        session.feed.flight.take_refusal().unwrap_or(error)
+        let flight = &mut session.feed.flight;
+        let refusal = flight.take_refusal();
+        let fault = if error.is_of_transactions() { flight.fault() } else { None };
+        refusal.or(fault).unwrap_or(error)
     }
 
     async fn say_goodbye(&self, session: Session<'_, '_>) -> Result<(), Error> {

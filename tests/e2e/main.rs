@@ -19,6 +19,7 @@ mod dead_letters;
 mod dead_letters_refused;
 mod demo;
 mod exactly_once;
+mod exactly_once_faults;
 mod heartbeats;
 mod injection;
 mod kafka_logins;

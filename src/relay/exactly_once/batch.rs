@@ -196,7 +196,11 @@ impl Batch {
                 self.fault = Some(error);
                 self.phase = Phase::Failed;
             }
-            Some(_) => self.phase = Phase::Over,
+            Some(outcome) => {
+                // Why nothing more can be done says more than what failed first.
+                self.fault = outcome.err().filter(kafka::Error::is_fenced_or_refused).or(self.fault.take());
+                self.phase = Phase::Over;
+            }
             None => {}
         }
         if failed && matches!(self.phase, Phase::Open | Phase::Closing) {
@@ -212,8 +216,11 @@ impl Batch {
         self.fault.take()
     }
 
-    /// The same for what the producer says of itself.
-    pub(crate) fn broken(&self, reason: String) -> kafka::Error {
+    /// The producer says that it cannot go on.
+    pub(crate) fn fail(&mut self, reason: String) -> kafka::Error {
+        if matches!(self.phase, Phase::Open | Phase::Closing) {
+            self.phase = Phase::Failed;
+        }
         let (fault, doing) = (TransactionFault::Unknown, "completed");
         kafka::Error::Transaction { fault, doing, id: self.names.id.clone(), reason }
     }

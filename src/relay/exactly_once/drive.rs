@@ -3,7 +3,7 @@ use std::time::Instant;
 use super::{Batch, Step, Urgency};
 use crate::ack::Ticket;
 use crate::connect::record::ProducerRecord;
-use crate::kafka::{self, Outlet, Rejection, Reports};
+use crate::kafka::{self, Outlet, Rejection};
 use crate::relay::Error;
 use crate::relay::feed::unix_us;
 use crate::relay::flight::Flight;
@@ -59,27 +59,29 @@ impl<O: Outlet> Flight<'_, O> {
         self.batch.as_ref().is_none_or(Batch::is_open)
     }
 
+    /// Whether more rows belong into the transaction: not between two of the source when it is half full, so that the next one
+    /// is not split.
+    pub(in crate::relay) fn takes_rows(&self) -> bool {
+        let ends = || !self.ledger.in_transaction() && self.window.is_half_full();
+        self.batch.as_ref().is_none_or(|batch| batch.is_open() && !ends())
+    }
+
     pub(in crate::relay) fn sent(&mut self, event: Option<EventPosition>) {
         if let Some(batch) = &mut self.batch {
             batch.sent(event, Instant::now());
         }
     }
 
-    /// Why the last commit failed.
+    /// Why the last commit failed, or what the brokers have against the producer.
     pub(in crate::relay) fn fault(&mut self) -> Option<Error> {
         Some(self.batch.as_mut()?.take_fault()?.into())
     }
 
-    /// What stands against the transaction. A new producer begins another.
-    pub(in crate::relay) fn check_batch(&mut self, reports: &mut Reports) -> Result<(), Error> {
-        let Some(batch) = &mut self.batch else { return Ok(()) };
-        if let Some(fault) = batch.take_fault() {
-            return Err(fault.into());
-        }
-        let refusal = self.refusal.as_ref().map(|refusal| refusal.reason.clone());
-        match refusal.or_else(|| reports.fatal.take()) {
-            Some(reason) => Err(batch.broken(reason).into()),
-            None => Ok(()),
+    /// The producer cannot go on. With transactions a new one can.
+    pub(in crate::relay) fn broken(&mut self, reason: String) -> Error {
+        match &mut self.batch {
+            Some(batch) => batch.fail(reason).into(),
+            None => kafka::Error::Fatal(reason).into(),
         }
     }
 
