@@ -111,9 +111,8 @@ impl Parts {
             relay: crate::relay::Options {
                 offsets,
                 dead_letters,
-                guarantee,
                 transactions,
-                ..relay(reader, &[&topic_delimiter, &topic_prefix].map(String::as_str).concat())
+                ..relay(reader, &[&topic_delimiter, &topic_prefix].map(String::as_str).concat(), guarantee)
             },
             topic_prefix,
             topic_delimiter,
@@ -152,11 +151,18 @@ fn topic_prefix(reader: &mut Reader<'_>) -> String {
 }
 
 /// `topic_suffix` is what follows the prefix in the names of the connector's own topics.
-fn relay(reader: &mut Reader<'_>, topic_suffix: &str) -> crate::relay::Options {
+fn relay(
+    reader: &mut Reader<'_>,
+    topic_suffix: &str,
+    guarantee: crate::relay::Guarantee,
+) -> crate::relay::Options {
+    // While a transaction is committed nothing is sent: the more is in it the better.
+    let exactly_once = guarantee == crate::relay::Guarantee::ExactlyOnce;
+    let (records_max, bytes_max) = if exactly_once { (10_000, 16 << 20) } else { (3_500, 4 << 20) };
     let retries: i64 = reader.integer("errors.max.retries", -1..=i64::from(i32::MAX), -1);
     crate::relay::Options {
-        inflight_records_max: reader.integer("outboxd.inflight.records.max", 1..=10_000_000, 3_500),
-        inflight_bytes_max: reader.integer("outboxd.inflight.bytes.max", 1..=1 << 40, 4 << 20),
+        inflight_records_max: reader.integer("outboxd.inflight.records.max", 1..=10_000_000, records_max),
+        inflight_bytes_max: reader.integer("outboxd.inflight.bytes.max", 1..=1 << 40, bytes_max),
         shutdown_timeout: reader.millis("outboxd.shutdown.timeout.ms", 0, Duration::from_secs(25)),
         startup_timeout: reader.patience("outboxd.startup.timeout.ms", Duration::from_secs(5)),
         retries_max: u32::try_from(retries).ok(),
@@ -167,7 +173,7 @@ fn relay(reader: &mut Reader<'_>, topic_suffix: &str) -> crate::relay::Options {
         heartbeat: heartbeat(reader, topic_suffix),
         guard: guard(reader),
         offsets: None,
-        guarantee: crate::relay::Guarantee::default(),
+        guarantee,
         transactions: None,
     }
 }

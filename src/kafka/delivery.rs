@@ -16,6 +16,10 @@ use crate::connect::record::{Fingerprint, ID_HEADER, ProducerRecord};
 /// How many refused records are told one by one: when a topic is gone, everything on its way there is refused.
 pub const REFUSED_MAX: usize = 10_000;
 
+/// What librdkafka calls a connection that breaks, and the broker that transactions are committed with.
+const CONNECTION_FAILED: &str = "FAIL";
+const COORDINATOR: &str = "TxnCoordinator";
+
 /// Records of one transaction that the broker has acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delivered {
@@ -191,6 +195,8 @@ pub struct Reports {
     pub fatal: Option<String>,
     /// The last connection trouble, if no broker has answered since.
     pub trouble: Option<String>,
+    /// The connection to the coordinator of transactions has broken.
+    pub coordinator_lost: bool,
     /// What has come of the commit or the abort of a Kafka transaction.
     pub ended: Option<Result<(), Error>>,
 }
@@ -253,6 +259,7 @@ impl Deliveries {
             refused: mem::take(&mut reports.refused),
             fatal: reports.fatal.take(),
             trouble: reports.trouble.clone(),
+            coordinator_lost: mem::take(&mut reports.coordinator_lost),
             ended: reports.ended.take(),
         }
     }
@@ -283,6 +290,17 @@ impl Deliveries {
         }
         drop(state);
         self.0.arrived.notify_one();
+    }
+
+    /// The connection to the coordinator of transactions has broken.
+    pub(crate) fn lost_coordinator(&self) {
+        self.lock().reports.coordinator_lost = true;
+        self.0.arrived.notify_one();
+    }
+
+    /// The producer has begun: what it went through before is over.
+    pub(super) fn has_begun(&self) {
+        self.lock().reports.coordinator_lost = false;
     }
 
     /// The producer cannot go on.
@@ -349,6 +367,10 @@ impl Deliveries {
 
 impl ClientContext for Deliveries {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        // librdkafka tells it nowhere else: the connection is its own business, unless a commit was on it.
+        if facility == CONNECTION_FAILED && message.contains(COORDINATOR) {
+            self.lost_coordinator();
+        }
         match level {
             RDKafkaLogLevel::Emerg
             | RDKafkaLogLevel::Alert

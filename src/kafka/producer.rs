@@ -2,6 +2,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
+use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, Producer as _, PurgeConfig, ThreadedProducer};
 use tokio_util::sync::CancellationToken;
@@ -108,14 +109,17 @@ impl Producer {
         patience: Duration,
         stop: &CancellationToken,
     ) -> Result<(), Error> {
-        self.deliveries.begin_anew();
         let clients = Arc::new(Clients::transactional(&self.options, &self.deliveries, settings)?);
         let old = {
             let mut current = self.clients.write().unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *current, Arc::clone(&clients))
         };
         drop(old);
-        Transaction { clients: &clients, settings, stop }.take_over(patience)
+        // What the old one had to say to the last was heard.
+        self.deliveries.begin_anew();
+        Transaction { clients: &clients, settings, stop }.take_over(patience)?;
+        self.deliveries.has_begun();
+        Ok(())
     }
 
     /// Waits until a broker has answered.
@@ -267,6 +271,8 @@ impl Clients {
         }
         // A record that fails fails its transaction.
         config.set("enable.gapless.guarantee", "false");
+        // At this level it tells of each connection that breaks.
+        config.set("log.connection.close", "true").set_log_level(RDKafkaLogLevel::Info);
         config.set("transactional.id", &settings.id);
         config.set("transaction.timeout.ms", settings.timeout.as_millis().to_string());
         let prompt = config.create_with_context(deliveries.clone()).map_err(Error::Settings)?;

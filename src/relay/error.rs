@@ -215,7 +215,7 @@ impl Error {
 
     /// Whether the producer can go on only as a new one.
     pub(super) const fn wants_new_producer(&self) -> bool {
-        self.is_unwritten() || self.is_condemned()
+        self.is_unwritten() || self.is_condemned() || self.is_of_transactions()
     }
 
     /// Whether it is about Kafka transactions: the next session begins with a new producer.

@@ -33,7 +33,7 @@ pub(super) struct Link {
     /// `wal_sender_timeout` in milliseconds; 0 is never.
     pub(super) wal_sender_timeout_ms: i64,
     /// How far the server's WAL was flushed before the stream began.
-    pub(super) wal_end: Lsn,
+    pub(super) wal_flushed: Lsn,
     /// With exactly-once, the timelines that the server comes from.
     pub(super) timelines: Timelines,
 }
@@ -131,7 +131,7 @@ impl Opening<'_> {
             stored,
             capture,
             wal_sender_timeout_ms: preflight.server.wal_sender_timeout_ms,
-            wal_end: preflight.wal_end,
+            wal_flushed: preflight.wal_end,
             timelines,
         })))
     }

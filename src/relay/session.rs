@@ -136,7 +136,7 @@ impl<'s, 'p> Session<'s, 'p> {
             self.feed.flight.step(Instant::now(), Urgency::Now)?;
             self.feedback.flushed(self.feed.flight.frontier());
             self.confirm().await?;
-            if self.feed.flight.window().records() == 0 {
+            if self.feed.flight.is_settled() {
                 return Ok(());
             }
             tokio::select! {

@@ -62,12 +62,9 @@ impl<'s> Snapshot<'s> {
             self.parts.producer.purge();
         }
         self.returned(urgency).await?;
-        if let (Ok(()), Some(fault)) = (&outcome, self.feed.flight.fault()) {
-            return Err(fault);
-        }
         match self.feed.flight.take_refusal() {
             Some(refusal) => Err(refusal),
-            None => outcome.map(|()| self.rows),
+            None => outcome.and_then(|()| self.feed.flight.fault().map_or(Ok(self.rows), Err)),
         }
     }
 

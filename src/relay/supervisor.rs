@@ -400,7 +400,7 @@ impl Relay {
             || in_vain
             || memory.is_fenced_again(&error, Instant::now())
             || self.exhausted(memory)
-            || unwritten && stop.is_cancelled()
+            || error.wants_new_producer() && stop.is_cancelled()
         {
             return Err(error);
         }
@@ -416,7 +416,8 @@ impl Relay {
 
     /// Tells what has failed. A producer that said what may not be so is replaced; nothing of it is on its way any more.
     async fn mend(&self, error: &Error) -> Result<(), Error> {
-        if !error.wants_new_producer() {
+        // In transactions each session begins with a new producer.
+        if !error.wants_new_producer() || error.is_of_transactions() {
             let peer = if error.is_of_transactions() { Component::Kafka } else { Component::Postgres };
             self.status.down(peer, chain(error), Instant::now());
             return Ok(());

@@ -87,6 +87,21 @@ fn a_commit_of_which_nothing_is_known_is_found_out() {
     assert_eq!(relay.stop(), 0);
 }
 
+/// The commit's request was sent a second time, which was answered; the first one arrives later, and would commit whatever is
+/// open then.
+#[test]
+fn a_producer_whose_commit_may_arrive_again_is_replaced() {
+    let Proxied { db, proxy, kafka, relay } = Proxied::start_with(Fault::CommitDelayed, "60000");
+    BACKLOG.insert(&db, 0..100, 10);
+    proxy.wait_until_held();
+    relay.wait_for_stderr("may arrive once more");
+    BACKLOG.insert(&db, 100..2_000, 100);
+    kafka.wait_for_count(&db.topic(Backlog::TYPE), 500);
+    proxy.release();
+    check(&db, &kafka, 2_000);
+    assert_eq!(relay.stop(), 0);
+}
+
 #[test]
 fn one_that_takes_the_transactions_over_without_the_slot_is_told_of() {
     let db = Outbox::create(postgres18());
@@ -195,9 +210,13 @@ struct Proxied {
 
 impl Proxied {
     fn start(transaction_timeout_ms: &str) -> Self {
+        Self::start_with(Fault::CommitHeld, transaction_timeout_ms)
+    }
+
+    fn start_with(fault: Fault, transaction_timeout_ms: &str) -> Self {
         let db = Outbox::create(postgres18());
         let broker_port = unused_port().unwrap();
-        let proxy = BrokerProxy::start(broker_port, db.name(), Fault::CommitHeld);
+        let proxy = BrokerProxy::start(broker_port, db.name(), fault);
         let kafka = Kafka::start_at(broker_port, proxy.port());
         let settings = [
             ("bootstrap.servers", proxy.bootstrap()),

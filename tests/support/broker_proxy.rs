@@ -17,6 +17,8 @@ pub(crate) enum Fault {
     SecondTakenForOld,
     /// No EndTxn request of the producer that sends the first one goes further, until they are released.
     CommitHeld,
+    /// The first EndTxn request is held up until it is released, and its connection breaks.
+    CommitDelayed,
 }
 
 /// Stands between a broker that advertises this address and its clients, and forwards what they say.
@@ -33,6 +35,7 @@ enum Stage {
     Held,
     /// EndTxn of this producer id and epoch.
     CommitHeld([u8; 10]),
+    CommitDelayed,
     Asked {
         first: [u8; 4],
         fault: Fault,
@@ -79,7 +82,7 @@ impl BrokerProxy {
     #[track_caller]
     pub(crate) fn wait_until_held(&self) {
         eventually(DEADLINE, "a request is held", || {
-            matches!(*lock(&self.stage), Stage::Held | Stage::CommitHeld(_))
+            matches!(*lock(&self.stage), Stage::Held | Stage::CommitHeld(_) | Stage::CommitDelayed)
         });
     }
 
@@ -100,6 +103,11 @@ fn forward(client: &TcpStream, broker: &TcpStream, stage: &Arc<Mutex<Stage>>, to
     let (shared, name) = (Arc::clone(stage), topic.to_owned());
     thread::spawn(move || {
         pump(from, &to, |frame| {
+            if delays(&mut lock(&shared), &frame) {
+                drop(back.shutdown(Shutdown::Both));
+                eventually(DEADLINE, "the request is released", || matches!(*lock(&shared), Stage::Over));
+                return frame;
+            }
             let (forwarded, answer) = request(&mut lock(&shared), frame, &name);
             eventually(DEADLINE, "the request is released", || !holds(&lock(&shared), &forwarded));
             if let Some(answer) = answer {
@@ -144,6 +152,7 @@ fn request(stage: &mut Stage, frame: Vec<u8>, topic: &str) -> (Vec<u8>, Option<V
     }
     let id: [u8; 4] = frame[8..12].try_into().unwrap();
     match std::mem::replace(stage, Stage::Over) {
+        Stage::Armed(Fault::CommitDelayed) => *stage = Stage::Armed(Fault::CommitDelayed),
         Stage::Armed(Fault::CommitHeld) => *stage = Stage::Armed(Fault::CommitHeld),
         Stage::Armed(Fault::FirstHeld) => *stage = Stage::Held,
         Stage::Armed(fault) => *stage = Stage::Asked { first: id, fault },
@@ -154,6 +163,15 @@ fn request(stage: &mut Stage, frame: Vec<u8>, topic: &str) -> (Vec<u8>, Option<V
         other => *stage = other,
     }
     (frame, None)
+}
+
+/// Whether a request is the one that arrives late.
+fn delays(stage: &mut Stage, frame: &[u8]) -> bool {
+    let delays = matches!(stage, Stage::Armed(Fault::CommitDelayed)) && committer(frame).is_some();
+    if delays {
+        *stage = Stage::CommitDelayed;
+    }
+    delays
 }
 
 /// Whether a request must wait.

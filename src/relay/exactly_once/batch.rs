@@ -12,21 +12,34 @@ use crate::wal::Lsn;
 /// hides what others have committed behind it, and the brokers abort it at last.
 const SPLIT_AGE: Duration = Duration::from_secs(5);
 
+/// For how long a transaction may be open.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Patience {
+    /// While the source has more to give.
+    interval: Duration,
+    /// While a source transaction is not complete.
+    split: Duration,
+}
+
 /// The open Kafka transaction: what belongs to it, when it is committed, and what becomes of its acknowledgements.
 ///
 /// # Invariants
 /// 1. A record's acknowledgement goes to the ledger only once the transaction is committed that it is in.
 /// 2. Nothing is committed unless every record is acknowledged, with them the one that says how far the transaction goes.
 /// 3. Nothing is handed over between the decision to commit and the commit's end; and nothing at all after a failure.
+/// 4. Nothing is handed over to a producer of which a request to commit may still be on its way: it would commit whatever is
+///    open when it arrives (KAFKA-17754).
 #[derive(Debug)]
 pub(crate) struct Batch {
     names: Names,
     known: Known,
     /// Whose state is written; that of a snapshot is not.
     source: Option<Source>,
-    interval: Duration,
+    patience: Patience,
     phase: Phase,
-    /// When the first record was handed over.
+    /// Something was handed over.
+    used: bool,
+    /// Since when.
     began: Option<Instant>,
     /// How far it goes, when it goes further than the last.
     place: Option<Place>,
@@ -36,6 +49,8 @@ pub(crate) struct Batch {
     state_outstanding: bool,
     /// What is acknowledged and not committed.
     held: Vec<Delivered>,
+    /// The connection over which it is committed has broken: a request may have been sent twice.
+    doubtful: bool,
     fault: Option<kafka::Error>,
 }
 
@@ -89,28 +104,38 @@ pub(crate) enum Step {
     Abort,
 }
 
+impl Patience {
+    /// As the configuration says, and within the time that the brokers give.
+    pub(crate) fn new(interval: Duration, timeout: Duration) -> Self {
+        let most = timeout / 2;
+        Self { interval: interval.min(most), split: SPLIT_AGE.min(most) }
+    }
+}
+
 impl Batch {
     /// Of a stream: nothing has been handed over.
-    pub(crate) const fn new(names: Names, known: Known, source: Source, interval: Duration) -> Self {
+    pub(crate) const fn new(names: Names, known: Known, source: Source, patience: Patience) -> Self {
         Self {
             names,
             known,
             source: Some(source),
-            interval,
+            patience,
             phase: Phase::Open,
+            used: false,
             began: None,
             place: None,
             outstanding: 0,
             state_outstanding: false,
             held: Vec::new(),
+            doubtful: false,
             fault: None,
         }
     }
 
     /// Of a snapshot, whose rows have no place in the stream.
-    pub(crate) fn of_snapshot(names: Names, interval: Duration) -> Self {
+    pub(crate) fn of_snapshot(names: Names, patience: Patience) -> Self {
         let source = Source::default();
-        Self { source: None, ..Self::new(names, Known::default(), source, interval) }
+        Self { source: None, ..Self::new(names, Known::default(), source, patience) }
     }
 
     /// Whether records may be handed over.
@@ -129,8 +154,8 @@ impl Batch {
     }
 
     /// A record is handed over, of this event if it is one's.
-    pub(crate) fn sent(&mut self, event: Option<EventPosition>, now: Instant) {
-        self.began.get_or_insert(now);
+    pub(crate) const fn sent(&mut self, event: Option<EventPosition>) {
+        self.used = true;
         self.outstanding = self.outstanding.saturating_add(1);
         if let Some(event) = event {
             self.place = Some(Place { event, end_lsn: None });
@@ -159,10 +184,11 @@ impl Batch {
         window: &Window,
     ) -> Step {
         if urgency == Urgency::Over && matches!(self.phase, Phase::Open | Phase::Closing) {
-            self.phase = if self.began.is_some() { Phase::Failed } else { Phase::Over };
+            self.phase = if self.used { Phase::Failed } else { Phase::Over };
         }
+        let wanted = self.is_open() && self.wants_commit(now, urgency, in_transaction, window);
         match self.phase {
-            Phase::Open if self.wants_commit(now, urgency, in_transaction, window) => {
+            Phase::Open if wanted => {
                 self.phase = Phase::Closing;
                 self.state().unwrap_or_else(|| self.commit())
             }
@@ -186,7 +212,10 @@ impl Batch {
         let returned = acknowledged.saturating_add(reports.failed_records);
         self.outstanding = self.outstanding.saturating_sub(returned);
         self.held.append(&mut reports.delivered);
-        let failed = reports.failed_records > 0 || reports.rejection.is_some() || reports.fatal.is_some();
+        let reason = reports.rejection.as_ref().map(|rejection| rejection.reason.clone());
+        let reason = reason.or_else(|| reports.fatal.clone());
+        let failed = reports.failed_records > 0 || reason.is_some();
+        self.doubtful |= reports.coordinator_lost;
         match reports.ended.take() {
             Some(Ok(())) if self.phase == Phase::Committing => {
                 self.start_again();
@@ -204,7 +233,7 @@ impl Batch {
             None => {}
         }
         if failed && matches!(self.phase, Phase::Open | Phase::Closing) {
-            self.phase = Phase::Failed;
+            self.fault = Some(self.fail(reason.unwrap_or_default()));
         }
         if matches!(self.phase, Phase::Failed | Phase::Aborting | Phase::Over) {
             self.give_up(reports);
@@ -225,15 +254,24 @@ impl Batch {
         kafka::Error::Transaction { fault, doing, id: self.names.id.clone(), reason }
     }
 
-    fn wants_commit(&self, now: Instant, urgency: Urgency, in_transaction: bool, window: &Window) -> bool {
-        let Some(began) = self.began else { return false };
+    fn wants_commit(
+        &mut self,
+        now: Instant,
+        urgency: Urgency,
+        in_transaction: bool,
+        window: &Window,
+    ) -> bool {
+        if !self.used {
+            return false;
+        }
+        let began = *self.began.get_or_insert(now);
         let late = now.saturating_duration_since(began) >= self.patience(in_transaction);
         let soon = !in_transaction && (urgency == Urgency::Idle || window.is_half_full());
         late || soon || urgency == Urgency::Now || !window.has_room()
     }
 
     const fn patience(&self, in_transaction: bool) -> Duration {
-        if in_transaction { SPLIT_AGE } else { self.interval }
+        if in_transaction { self.patience.split } else { self.patience.interval }
     }
 
     /// How far it goes, if it goes further than the last.
@@ -253,7 +291,11 @@ impl Batch {
     }
 
     fn start_again(&mut self) {
-        (self.phase, self.began, self.place) = (Phase::Open, None, None);
+        (self.phase, self.used, self.began, self.place) = (Phase::Open, false, None, None);
+        if self.doubtful {
+            let reason = "its connection broke, and a request may arrive once more".to_owned();
+            self.fault = Some(self.fail(reason));
+        }
     }
 
     /// Nothing of it is ever acknowledged: a new start reads what is.

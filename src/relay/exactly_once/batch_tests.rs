@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::batch::{Batch, Names, Step, Urgency};
+use super::batch::{Batch, Names, Patience, Step, Urgency};
 use super::known::Known;
 use super::state::{Source, State};
 use crate::ack::{Ticket, Window};
@@ -25,7 +25,12 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let names = Names { id: "id".to_owned(), state_topic: "state".to_owned() };
-        let batch = Batch::new(names, Known::default(), Source::default(), INTERVAL);
+        let batch = Batch::new(
+            names,
+            Known::default(),
+            Source::default(),
+            Patience::new(INTERVAL, Duration::from_secs(60)),
+        );
         let start = Instant::now();
         Self { batch, window: Window::new(10, 1_000), start, now: start }
     }
@@ -33,7 +38,7 @@ impl Bench {
     fn send(&mut self, commit_lsn: u64, ordinal: u64) {
         assert!(self.batch.is_open());
         let event = EventPosition { commit_lsn: Lsn::new(commit_lsn), ordinal };
-        self.batch.sent(Some(event), self.now);
+        self.batch.sent(Some(event));
         self.window.enter(1);
     }
 
@@ -115,6 +120,7 @@ fn a_commit_is_due_by_time_and_by_size() {
     for (records, millis, urgency, in_transaction, due) in cases {
         let mut bench = Bench::new();
         (0..records).for_each(|ordinal| bench.send(100, ordinal));
+        bench.batch.step(bench.start, More, true, &Window::new(100, 1_000));
         bench.later(millis);
         let stepped = bench.step(urgency, in_transaction);
         assert_eq!(stepped != Step::None, due, "{records} {millis} {urgency:?} {in_transaction}");
@@ -122,6 +128,7 @@ fn a_commit_is_due_by_time_and_by_size() {
     let mut bench = Bench::new();
     assert_eq!(bench.batch.due(false), None);
     bench.send(100, 0);
+    assert_eq!(bench.step(More, false), Step::None);
     assert_eq!(bench.batch.due(false), Some(bench.start + INTERVAL));
     assert_eq!(bench.batch.due(true), Some(bench.start + Duration::from_secs(5)));
     bench.step(Now, true);
@@ -138,7 +145,7 @@ fn a_transaction_that_is_split_says_how_far_it_is_sent() {
 #[test]
 fn a_heartbeat_alone_says_nothing_of_rows() {
     let mut bench = Bench::new();
-    bench.batch.sent(None, bench.now);
+    bench.batch.sent(None);
     bench.window.enter(1);
     assert_eq!(bench.step(Urgency::Idle, false), Step::None);
     bench.deliver(Ticket::NONE.0, 1);
@@ -162,6 +169,21 @@ fn after_a_commit_of_which_nothing_is_known_nothing_is_acknowledged_and_nothing_
     bench.end(Ok(()));
     assert!(!bench.batch.is_busy() && !bench.batch.is_open());
     assert_eq!(bench.step(Urgency::Now, false), Step::None);
+}
+
+/// What is committed is committed, but the request may arrive again.
+#[test]
+fn after_a_connection_that_broke_during_a_commit_the_producer_is_not_used_again() {
+    let mut bench = Bench::new();
+    bench.send(100, 0);
+    bench.step(Urgency::Now, false);
+    bench.deliver(0, 1);
+    bench.deliver(Ticket::STATE.0, 1);
+    assert_eq!(bench.step(Urgency::Now, false), Step::Commit);
+    bench.take(Reports { coordinator_lost: true, ..Reports::default() });
+    assert_eq!(bench.end(Ok(())).delivered.len(), 1);
+    assert!(bench.batch.take_fault().is_some() && !bench.batch.is_open());
+    assert_eq!(bench.step(Urgency::Now, false), Step::Abort);
 }
 
 #[test]

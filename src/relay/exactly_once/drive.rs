@@ -68,7 +68,7 @@ impl<O: Outlet> Flight<'_, O> {
 
     pub(in crate::relay) fn sent(&mut self, event: Option<EventPosition>) {
         if let Some(batch) = &mut self.batch {
-            batch.sent(event, Instant::now());
+            batch.sent(event);
         }
     }
 

@@ -124,9 +124,11 @@ impl Timelines {
         Self { switches: lines.filter_map(switch).collect() }
     }
 
-    /// Where this timeline was left for the next.
+    /// Where the history that this timeline knew ends: where it was left, or an earlier point from which a later one
+    /// went on.
     fn left(&self, timeline: TimelineId) -> Option<Lsn> {
-        self.switches.iter().find(|(left, _)| *left == timeline).map(|(_, at)| *at)
+        let from = self.switches.iter().position(|(left, _)| *left == timeline)?;
+        self.switches.iter().skip(from).map(|(_, at)| *at).min()
     }
 }
 
@@ -190,6 +192,12 @@ mod tests {
             assert_eq!(known.has(at(100, 0)), timeline == 3, "{timeline}");
             assert_eq!(known.phantoms(), phantoms, "{timeline}");
         }
+    }
+
+    #[test]
+    fn a_later_timeline_may_begin_before_an_earlier_one() {
+        let known = known(&state(1, Some(140)), &source(3), "1\t0/60\twhy\n2\t0/50\twhy").unwrap();
+        assert!(known.has(at(0x4F, 0)) && !known.has(at(0x50, 0)));
     }
 
     #[test]

@@ -17,7 +17,7 @@ mod known;
 mod state;
 mod takeover;
 
-pub(super) use batch::{Batch, Names, Step, Urgency};
+pub(super) use batch::{Batch, Names, Patience, Step, Urgency};
 pub use known::Mismatch;
 pub(super) use known::{Known, Timelines};
 pub use state::StateError;

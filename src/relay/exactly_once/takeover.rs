@@ -5,7 +5,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
-use super::{Batch, Known, Names, Source, State, Timelines};
+use super::{Batch, Known, Names, Patience, Source, State, Timelines};
 use crate::kafka::{self, StateTopic, Stored, TransactionSettings};
 use crate::postgres;
 use crate::relay::feed::unix_us;
@@ -61,7 +61,7 @@ pub(in crate::relay) async fn take_over(
             Known::default()
         }
     };
-    Ok(Some(Batch::new(names(&settings, options), known, source, options.interval)))
+    Ok(Some(Batch::new(names(&settings, options), known, source, patience(options))))
 }
 
 /// The same for a snapshot, whose slot nobody else can have. `None` without exactly-once.
@@ -76,7 +76,7 @@ pub(in crate::relay) async fn begin(
     let (shared, ours) = (Arc::clone(parts), settings.clone());
     let began = spawn_blocking(move || shared.producer.begin_transactions(&ours, INIT_PATIENCE, &stop)).await;
     began.unwrap_or_else(|_| Err(aborted()))?;
-    Ok(Some(Batch::of_snapshot(names(&settings, options), options.interval)))
+    Ok(Some(Batch::of_snapshot(names(&settings, options), patience(options))))
 }
 
 /// The timelines that the server comes from. Asked for before the stream begins.
@@ -100,7 +100,7 @@ fn known(options: &TransactionOptions, source: &Source, link: &Link, bytes: &[u8
         Ok(state) => state,
         Err(source) => return Err(Error::NoState { topic, slot, source }),
     };
-    let known = match Known::new(&state, source, &link.timelines, link.wal_end) {
+    let known = match Known::new(&state, source, &link.timelines, link.wal_flushed) {
         Ok(known) => known,
         Err(source) => return Err(Error::OtherState { topic, slot, source }),
     };
@@ -149,6 +149,10 @@ fn settings(parts: &RelayParts, options: &TransactionOptions, system_id: &System
         None => format!("outboxd-{system_id}-{}-{slot}", options.topic_prefix),
     };
     TransactionSettings { id, timeout: options.timeout }
+}
+
+fn patience(options: &TransactionOptions) -> Patience {
+    Patience::new(options.interval, options.timeout)
 }
 
 fn names(settings: &TransactionSettings, options: &TransactionOptions) -> Names {

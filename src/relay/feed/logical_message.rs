@@ -56,7 +56,7 @@ impl<O: Outlet> Feed<'_, O> {
             return Ok(Wish::None);
         };
         if self.passing || self.flight.has(position) {
-            self.metrics.skipped("acknowledged", 1);
+            self.metrics.skipped(if self.passing { "acknowledged" } else { "committed" }, 1);
             return Ok(Wish::None);
         }
         let now = SystemTime::now();
