@@ -7,12 +7,14 @@
 mod broker;
 mod bug;
 mod client;
+mod coordinator;
 mod pipe;
 mod process;
 mod run;
 mod server;
 mod session;
 mod table;
+mod takeover;
 mod tests;
 mod truth;
 mod wal;

@@ -13,7 +13,7 @@ use crate::telemetry::{ConfigInfo, Metrics};
 /// Seeds of a usual run; `OUTBOXD_SEEDS=a..b` says others.
 const SEEDS: Range<u64> = 0..10_000;
 
-fn bench(tells: bool) -> Bench {
+fn bench(guarantee: Guarantee, tells: bool) -> Bench {
     let router = table::router();
     Bench {
         messages: table::messages(&router),
@@ -38,7 +38,7 @@ fn bench(tells: bool) -> Bench {
                 unacknowledged_max: Duration::from_secs(60),
             },
             offsets: None,
-            guarantee: Guarantee::AtLeastOnce,
+            guarantee,
             transactions: None,
         },
     }
@@ -52,33 +52,39 @@ fn seeds() -> Range<u64> {
 
 #[test]
 fn no_seed_breaks_a_promise() {
+    all_seeds(Guarantee::AtLeastOnce, "no_seed_breaks_a_promise");
+}
+
+#[test]
+fn no_seed_commits_anything_twice() {
+    all_seeds(Guarantee::ExactlyOnce, "no_seed_commits_anything_twice");
+}
+
+fn all_seeds(guarantee: Guarantee, test: &'static str) {
     let seeds = seeds();
     let middle = seeds.start + (seeds.end - seeds.start) / 2;
     let halves = [seeds.start..middle, middle..seeds.end];
     let tallies = thread::scope(|scope| {
-        let threads = halves.map(|half| scope.spawn(|| all(half)));
+        let threads = halves.map(|half| scope.spawn(move || all(guarantee, test, half)));
         threads.map(|thread| thread.join().expect("a seed fails, see above"))
     });
     let total = tallies.into_iter().fold(Tally::default(), plus);
     println!("{} seeds: {total:?}", seeds.end - seeds.start);
 }
 
-fn all(seeds: Range<u64>) -> Tally {
-    let bench = bench(seeds.end - seeds.start == 1);
-    seeds.map(|seed| run_told(&bench, seed)).fold(Tally::default(), plus)
+fn all(guarantee: Guarantee, test: &str, seeds: Range<u64>) -> Tally {
+    let bench = bench(guarantee, seeds.end - seeds.start == 1);
+    seeds.map(|seed| run_told(&bench, test, seed)).fold(Tally::default(), plus)
 }
 
-fn run_told(bench: &Bench, seed: u64) -> Tally {
+fn run_told(bench: &Bench, test: &str, seed: u64) -> Tally {
     let outcome = catch_unwind(AssertUnwindSafe(|| run(bench, seed, None)));
     let said = match outcome {
         Ok(Ok(tally)) => return tally,
         Ok(Err(violation)) => violation,
         Err(_) => "an assertion fails, see above".to_owned(),
     };
-    panic!(
-        "seed {seed}: {said}\nreplay: OUTBOXD_SEEDS={seed}..{} cargo test --lib no_seed_breaks_a_promise",
-        seed + 1
-    );
+    panic!("seed {seed}: {said}\nreplay: OUTBOXD_SEEDS={seed}..{} cargo test --lib {test}", seed + 1);
 }
 
 fn plus(a: Tally, b: Tally) -> Tally {
@@ -92,9 +98,11 @@ fn plus(a: Tally, b: Tally) -> Tally {
 
 #[test]
 fn a_seed_says_everything() {
-    let bench = bench(false);
-    for seed in 0..300 {
-        assert_eq!(run(&bench, seed, None), run(&bench, seed, None), "seed {seed} does not replay");
+    for guarantee in [Guarantee::AtLeastOnce, Guarantee::ExactlyOnce] {
+        let bench = bench(guarantee, false);
+        for seed in 0..300 {
+            assert_eq!(run(&bench, seed, None), run(&bench, seed, None), "seed {seed} does not replay");
+        }
     }
 }
 
@@ -121,15 +129,38 @@ fn planted_bugs_are_found() {
         (Bug::DoesNotDrain, 300),
         (Bug::ForgetsSessions, 300),
     ];
-    let bench = bench(false);
+    assert_eq!(missed(Guarantee::AtLeastOnce, &cases), [], "not found within the seeds");
+}
+
+#[test]
+fn planted_bugs_of_exactly_once_are_found() {
+    let cases = [
+        (Bug::ConfirmsOnReceive, 100),
+        (Bug::ConfirmsTheLatest, 100),
+        (Bug::RowLsnIsIdentity, 100),
+        (Bug::FailureIsSuccess, 300),
+        (Bug::BelievesReports, 300),
+        (Bug::DoesNotDrain, 300),
+        (Bug::StateBehind, 300),
+        (Bug::ReusesProducer, 300),
+        (Bug::TrustsRetriedCommits, 4000),
+        (Bug::StartsAtState, 300),
+        (Bug::DoesNotFence, 300),
+        (Bug::ReadsUncommitted, 300),
+    ];
+    assert_eq!(missed(Guarantee::ExactlyOnce, &cases), [], "not found within the seeds");
+}
+
+fn missed(guarantee: Guarantee, cases: &[(Bug, u64)]) -> Vec<Bug> {
+    let bench = bench(guarantee, false);
     let mut missed = Vec::new();
-    for (bug, within) in cases {
+    for &(bug, within) in cases {
         match (0..within).find_map(|seed| Some((seed, caught(&bench, seed, bug)?))) {
             Some((seed, said)) => println!("{bug:?}: seed {seed}: {said}"),
             None => missed.push(bug),
         }
     }
-    assert_eq!(missed, [], "not found within the seeds");
+    missed
 }
 
 fn caught(bench: &Bench, seed: u64, bug: Bug) -> Option<String> {
