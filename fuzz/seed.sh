@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes fuzz/seeds anew from the captures in tests/golden: one pgoutput message of each kind from each case, bare, inside
-# XLogData, and inside a frame; beside them what a server says at login, and LSNs.
+# Makes fuzz/seeds from what is recorded in tests: pgoutput messages bare, inside XLogData, inside a frame, and as whole streams; what
+# a server says at login; values of columns, rows, offsets, LSNs. fuzz/keep.sh takes them into corpora/.
 set -euo pipefail
 cd "$(dirname "$0")"
 captures=../tests/golden/pgoutput
@@ -30,6 +30,37 @@ for capture in "$captures"/*.pg18.hex; do
         [[ $case == insert || $case == schema_change ]] && seed backend_frame "$name" "$(frame 64 "$xlogdata")"
     done <"$capture"
 done
+
+# Whole streams, framed, and two in one.
+for capture in "$captures"/*.pg18.hex; do
+    case=$(basename "$capture" .pg18.hex)
+    stream=$(while read -r _ message; do
+        frame 64 "77$(printf '%016x%016x%016x' 23976920 23976968 766108800000000)$message"
+    done <"$capture")
+    seed stream "$case" "$stream"
+done
+
+# Values of columns, with the names of their types.
+tail -n +2 ../tests/cases/columns.tsv | cut -f 1,3 | sort -u | while IFS= read -r line; do
+    name=$(sha1sum <<<"$line" | cut -c 1-12)
+    seed column_value "$name" "$(printf %s "$line" | xxd -plain | tr -d '\n')"
+done
+
+# Rows: the number of the options, then the values.
+n=0
+for payload in '{}' '{"a": 1, "b": [1, 2.5, null], "c": {"d": "x"}, "e": []}' '[{"a": 1}, {"b": "\u0000"}]' '[]' 'null' \
+    '12345678901234567890.5' '"text"' '{"a": 1e400, "n": 9007199254740993}' '{not json'; do
+    for options in 0 1 2 3 4 5 6 7; do
+        row=$(printf %s "$payload" | xxd -plain | tr -d '\n')
+        seed row "$((n++))" "0$options$(text 'b3c5a6d0-0000-4000-8000-000000000000\0Order\0o-1\0Created\0')${row}00$(text 'a note')"
+    done
+done
+seed row null "02$(text 'id\0Order\0\1\0\1\0\1\0\1')"
+
+seed logical_message plain "$(text '{"id":"1","aggregateType":"User","aggregateId":"2","payload":{"a":[1,null]},"type":"T"}')"
+seed logical_message all "$(text '{"id":1,"aggregateType":"U","aggregateId":null,"payload":"x","p":3,"at":1553460779000,"note":"n","more":2.5}')"
+seed quoting plain "$(text 'orders_outbox\ndbz_publication\norigin\nnone')"
+seed quoting hostile "$(text 'a"b\nx'\''"\\y\n"\n'\''; --')"
 
 keepalive=6b$(printf '%016x%016x01' 23976968 766108800000000)
 seed replication_message keepalive "$keepalive"

@@ -3,20 +3,20 @@
 use std::process;
 use std::time::{Duration, Instant};
 
-use outboxd::postgres::{Connection, ReplicationStream, ServerOptions, TlsOptions, TlsSetup};
+use outboxd::postgres::{Connection, ReplicationStream, TlsSetup};
 use outboxd::replication::{ReplicationMessage, StandbyStatusUpdate, StartReplication};
 use outboxd::wal::{Lsn, PgTimestamp};
+use outboxd::wire::READ_BYTES;
 use tokio::runtime::Builder;
 
 use crate::clock::unix_us;
 use crate::contestant::Took;
 use crate::drain::Trial;
 use crate::lab::Lab;
-use crate::support::session::Address;
 use crate::usage::{Usage, usage};
 
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
-/// A reader that wakes for every message costs the walsender a wake-up for every message.
+/// A reader that wakes for every message costs the walsender a wake-up for every message. After a full read more is there.
 const GATHER: Duration = Duration::from_millis(4);
 /// Within `wal_sender_timeout`.
 const UPDATE_EVERY: Duration = Duration::from_secs(5);
@@ -34,7 +34,7 @@ pub(crate) fn drain(trial: &Trial<'_>) -> Took {
 }
 
 async fn read(trial: &Trial<'_>) {
-    let options = server(trial.lab.db.address());
+    let options = trial.lab.db.address().options();
     let tls = TlsSetup::new(&options).unwrap();
     let connection = Connection::open(&options, &tls, "reader", MESSAGE_BYTES_MAX).await.unwrap();
     let command =
@@ -53,8 +53,9 @@ async fn read(trial: &Trial<'_>) {
             told = Instant::now();
             stream.update(&nothing_is_flushed(sent)).await.unwrap();
         }
-        tokio::time::sleep(GATHER).await;
-        stream.fill().await.unwrap();
+        if stream.fill().await.unwrap() < READ_BYTES {
+            tokio::time::sleep(GATHER).await;
+        }
     }
 }
 
@@ -69,19 +70,4 @@ const fn position(message: &ReplicationMessage<'_>) -> Lsn {
 fn nothing_is_flushed(written: Lsn) -> StandbyStatusUpdate {
     let sent_at = PgTimestamp::from_unix_us(unix_us());
     StandbyStatusUpdate { written, flushed: Lsn::ZERO, sent_at, reply_requested: false }
-}
-
-fn server(address: &Address) -> ServerOptions {
-    ServerOptions {
-        host: address.host.clone(),
-        port: address.port,
-        user: address.user.clone(),
-        password: None,
-        database: address.database.clone(),
-        tls: TlsOptions::default(),
-        tcp_keepalive: true,
-        initial_statements: Vec::new(),
-        query_timeout: Duration::from_secs(60),
-        connect_timeout: Duration::from_secs(5),
-    }
 }

@@ -173,9 +173,21 @@ fn relay(
         heartbeat: heartbeat(reader, topic_suffix),
         guard: guard(reader),
         offsets: None,
+        identity_headers: identity_headers(reader, guarantee),
         guarantee,
         transactions: None,
     }
+}
+
+/// What is looked for at the end of a topic must be there.
+fn identity_headers(reader: &mut Reader<'_>, guarantee: crate::relay::Guarantee) -> bool {
+    const KEY: &str = "outboxd.identity.headers";
+    let needed = guarantee == crate::relay::Guarantee::TailDedupe;
+    let wanted = reader.boolean(KEY, needed);
+    if let Some(setting) = reader.settings.get(KEY).filter(|_| needed && !wanted) {
+        reader.invalid(setting, "outboxd.delivery.guarantee=tail_dedupe needs them");
+    }
+    wanted
 }
 
 fn guard(reader: &mut Reader<'_>) -> crate::relay::GuardOptions {

@@ -245,6 +245,19 @@ fn a_dead_letter_topic_goes_with_tolerance() {
 }
 
 #[test]
+fn what_is_looked_for_at_the_ends_of_topics_is_written() {
+    let (dedupes, headers) = ("outboxd.delivery.guarantee=tail_dedupe", "outboxd.identity.headers");
+    let [yes, no] = ["true", "false"].map(|said| format!("{headers}={said}"));
+    let of = |settings: &[&str]| complete_and(settings).map(|config| config.relay.identity_headers);
+    assert_eq!(of(&[]).ok(), Some(false));
+    assert_eq!(of(&[&yes]).ok(), Some(true));
+    assert_eq!(of(&[dedupes]).ok(), Some(true));
+    assert_eq!(of(&[dedupes, &yes]).ok(), Some(true));
+    let refused = of(&[dedupes, &no]).unwrap_err().to_string();
+    assert!(refused.contains("outboxd.delivery.guarantee=tail_dedupe needs them"), "{refused}");
+}
+
+#[test]
 fn every_mistake_is_told_at_once_with_its_cure() {
     let error =
         complete_and(&["slot.nam=a", "slot.name=B", "database.port=x", "errors.tolerance=some"]).unwrap_err();

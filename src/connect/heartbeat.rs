@@ -54,6 +54,7 @@ impl Heartbeat {
             key: key.resolve(&self.scratch),
             value: value.resolve(&self.scratch),
             headers: &[],
+            position: None,
         })
     }
 }

@@ -5,8 +5,12 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 /// The header that has the event's id.
 pub const ID_HEADER: &str = "id";
 
+/// The header that tells where the event stands in the source: the system identifier, the commit LSN in 16 hexadecimal
+/// digits, the ordinal in 8.
+pub const POSITION_HEADER: &str = "outboxd.position";
+
 /// By what a record is known again when its row is read another time. Not stable from one version of outboxd to the next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(u64);
 
 impl Fingerprint {
@@ -44,6 +48,8 @@ pub struct ProducerRecord<'a> {
     pub value: Option<&'a [u8]>,
     /// The headers, in wire order.
     pub headers: &'a [Header<'a>],
+    /// The text of [`POSITION_HEADER`], which stands behind them, when it is asked for.
+    pub position: Option<&'a [u8]>,
 }
 
 impl ProducerRecord<'_> {
@@ -51,6 +57,12 @@ impl ProducerRecord<'_> {
     #[must_use]
     pub fn weight(&self) -> usize {
         self.key.map_or(0, <[u8]>::len).saturating_add(self.value.map_or(0, <[u8]>::len))
+    }
+
+    /// All headers, in wire order.
+    pub fn all_headers(&self) -> impl Iterator<Item = Header<'_>> {
+        let position = self.position.map(|text| Header { name: POSITION_HEADER, value: Some(text) });
+        self.headers.iter().copied().chain(position)
     }
 
     /// The event's id, from the `id` header.

@@ -143,6 +143,20 @@ impl Rejection {
         )
     }
 
+    /// Whether nothing stands against the record itself: the brokers do not go on with this producer, or nobody has told why it
+    /// cannot. A new producer can send it again.
+    #[must_use]
+    pub const fn is_of_producer(&self) -> bool {
+        use RDKafkaErrorCode as Code;
+        self.is_consequence()
+            || matches!(
+                self.cause,
+                Cause::Code(
+                    Code::UnknownProducerId | Code::InvalidProducerEpoch | Code::InvalidProducerIdMapping
+                )
+            )
+    }
+
     /// What helps against it.
     #[must_use]
     pub fn cure(&self) -> Option<String> {
@@ -225,20 +239,20 @@ impl Reports {
 ///
 /// The number of waiting reports is bounded by the in-flight window.
 #[derive(Debug, Clone, Default)]
-pub struct Deliveries(Arc<Shared>);
+pub struct Deliveries(pub(super) Arc<Shared>);
 
 #[derive(Debug, Default)]
-struct Shared {
+pub(super) struct Shared {
     state: Mutex<State>,
-    arrived: Notify,
+    pub(super) arrived: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    reports: Reports,
+pub(super) struct State {
+    pub(super) reports: Reports,
     log_ends: LogEnds,
     /// Counts the producers.
-    generation: u64,
+    pub(super) generation: u64,
 }
 
 impl Deliveries {
@@ -277,45 +291,13 @@ impl Deliveries {
         *state = State { generation, ..State::default() };
     }
 
-    /// Which producer the reports are of.
-    pub(crate) fn generation(&self) -> u64 {
-        self.lock().generation
-    }
-
-    /// A Kafka transaction was committed or aborted, or was to be. What an earlier producer has to say is not heard.
-    pub(crate) fn ended(&self, generation: u64, outcome: Result<(), Error>) {
-        let mut state = self.lock();
-        if state.generation == generation {
-            state.reports.ended = Some(outcome);
-        }
-        drop(state);
-        self.0.arrived.notify_one();
-    }
-
-    /// The connection to the coordinator of transactions has broken.
-    pub(crate) fn lost_coordinator(&self) {
-        self.lock().reports.coordinator_lost = true;
-        self.0.arrived.notify_one();
-    }
-
-    /// The producer has begun: what it went through before is over.
-    pub(super) fn has_begun(&self) {
-        self.lock().reports.coordinator_lost = false;
-    }
-
-    /// The producer cannot go on.
-    pub(crate) fn broke(&self, reason: String) {
-        self.lock().reports.fatal.get_or_insert(reason);
-        self.0.arrived.notify_one();
-    }
-
     /// A broker has answered.
     pub(super) fn clear_trouble(&self) {
         self.lock().reports.trouble = None;
         self.0.arrived.notify_one();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

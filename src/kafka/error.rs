@@ -24,8 +24,8 @@ pub enum Error {
     /// A record was refused for good.
     #[error("Kafka refused a record of {0}")]
     Rejected(#[source] Box<Rejection>),
-    /// A record was acknowledged, and is perhaps not in the log.
-    #[error("Kafka acknowledged a record that it may not have written")]
+    /// A record was acknowledged, and is perhaps not in the log; or the producer cannot go on, for no fault of the record's.
+    #[error("{}", unwritten(.0))]
     Unwritten(#[source] Box<Rejection>),
     /// The producer is in a state from which it cannot go on.
     #[error("the Kafka producer cannot go on: {0}")]
@@ -72,6 +72,16 @@ pub enum Error {
         /// librdkafka's words.
         reason: String,
     },
+    /// The end of a topic cannot be read.
+    #[error("the end of topic {topic:?} cannot be read: {reason}")]
+    TopicTail {
+        /// Its name.
+        topic: String,
+        /// librdkafka's words.
+        reason: String,
+        /// The brokers do not let us.
+        forbidden: bool,
+    },
 }
 
 impl Error {
@@ -101,6 +111,7 @@ impl Diagnose for Error {
             | Self::Unwritten(_)
             | Self::Fatal(_)
             | Self::StateTopic { .. }
+            | Self::TopicTail { .. }
             | Self::OffsetTopic { .. } => Class::Transient,
             Self::Rejected(_) | Self::NoOffsetTopic { .. } => Class::Definite,
         }
@@ -109,7 +120,9 @@ impl Diagnose for Error {
     fn exit(&self) -> Exit {
         match self {
             Self::Settings(_) => Exit::Usage,
-            Self::Unreachable { .. } | Self::OffsetTopic { .. } => Exit::KafkaUnreachable,
+            Self::Unreachable { .. } | Self::OffsetTopic { .. } | Self::TopicTail { .. } => {
+                Exit::KafkaUnreachable
+            }
             Self::Transaction { fault, .. } => fault.exit(),
             Self::StateTopic { refused: true, .. } => Exit::Precondition,
             Self::StateTopic { .. } => Exit::KafkaUnreachable,
@@ -145,8 +158,20 @@ impl Diagnose for Error {
                  --operation Write --topic {topic}, if the brokers ask for permissions; \
                  outboxd.exactly.once.state.topic names another topic"
             )),
+            Self::TopicTail { topic, .. } => Some(format!(
+                "kafka-acls.sh --add --allow-principal User:… --operation Read --topic {topic}, if the brokers ask for \
+                 permissions"
+            )),
             Self::Fatal(_) => None,
         }
+    }
+}
+
+const fn unwritten(rejection: &Rejection) -> &'static str {
+    if rejection.is_doubtful() {
+        "Kafka acknowledged a record that it may not have written"
+    } else {
+        "Kafka does not go on with this producer"
     }
 }
 

@@ -14,6 +14,8 @@ mod partitioner;
 mod producer;
 mod state_topic;
 mod topic_probe;
+mod topic_tail;
+mod transaction_reports;
 mod transactions;
 
 pub use admin::{Admin, Broker, Settings, Topic};
@@ -31,4 +33,5 @@ pub use partitioner::partition_of;
 pub use producer::{Inlet, Producer};
 pub use state_topic::{StateTopic, Stored};
 pub use topic_probe::{TopicAnswer, TopicProbe};
+pub use topic_tail::{Sight, TailRecord, TopicTail};
 pub use transactions::{TransactionFault, TransactionSettings};

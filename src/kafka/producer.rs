@@ -32,10 +32,12 @@ const GUARANTEES: [(&str, &str); 8] = [
 ];
 
 /// Where librdkafka's defaults do not suit us; the configuration may say otherwise.
-const DEFAULTS: [(&str, &str); 5] = [
+const DEFAULTS: [(&str, &str); 6] = [
     ("client.id", "outboxd"),
     // The broker's limit decides, not the client's.
     ("message.max.bytes", "104857600"),
+    // Half of it is also what the second connection of a start waits for.
+    ("reconnect.backoff.ms", "20"),
     ("reconnect.backoff.max.ms", "5000"),
     ("socket.keepalive.enable", "true"),
     ("topic.metadata.propagation.max.ms", "10000"),
@@ -198,7 +200,7 @@ impl Inlet {
         message.payload = record.value;
         message.partition = record.partition;
         message.timestamp = Some(record.timestamp_ms);
-        if !record.headers.is_empty() {
+        if !record.headers.is_empty() || record.position.is_some() {
             message.headers = Some(headers(record));
         }
         let producer = match (pace, &self.clients.bulk) {
@@ -303,7 +305,8 @@ pub(super) fn client_config(options: &Options) -> ClientConfig {
 }
 
 fn headers(record: &ProducerRecord<'_>) -> OwnedHeaders {
-    record.headers.iter().fold(OwnedHeaders::new_with_capacity(record.headers.len()), |headers, header| {
+    let count = record.headers.len().saturating_add(usize::from(record.position.is_some()));
+    record.all_headers().fold(OwnedHeaders::new_with_capacity(count), |headers, header| {
         headers.insert(Header { key: header.name, value: header.value })
     })
 }

@@ -65,6 +65,7 @@ impl RoutedRecord<'_> {
             key: self.key,
             value: self.value,
             headers: &self.headers,
+            position: None,
         }
     }
 }

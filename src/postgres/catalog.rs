@@ -1,5 +1,7 @@
 //! What the SQL connection reads: the server's settings, tables, the publication, the slot.
 
+use tokio_postgres::types::ToSql;
+
 use super::sql::Sql;
 use super::{Error, SlotName};
 use crate::wal::{Lsn, Oid};
@@ -57,6 +59,10 @@ pub struct PublicationFacts {
     pub via_root: bool,
     /// The tables named in it.
     pub tables: Vec<Oid>,
+    /// For each of them what tells this membership from another: a table that is taken out and put in again has a new one.
+    pub memberships: Vec<u32>,
+    /// Those of them of which a row filter sends some rows only.
+    pub filtered: Vec<Oid>,
     /// The tables that it really publishes (`pg_publication_tables`), leaves or roots.
     pub published: Vec<(String, String)>,
 }
@@ -114,7 +120,10 @@ where c.relkind in ('r', 'p') and n.nspname not in ('pg_catalog', 'information_s
 
 const PUBLICATION: &str = "
 select p.puballtables, p.pubinsert, p.pubviaroot,
-       array(select r.prrelid from pg_publication_rel r where r.prpubid = p.oid),
+       array(select r.prrelid from pg_publication_rel r where r.prpubid = p.oid order by r.oid),
+       array(select r.oid from pg_publication_rel r where r.prpubid = p.oid order by r.oid),
+       -- A column that PostgreSQL 14 has not got.
+       array(select r.prrelid from pg_publication_rel r where r.prpubid = p.oid and to_jsonb(r)->>'prqual' is not null),
        array(select t.schemaname::text from pg_publication_tables t where t.pubname = p.pubname order by t.schemaname, t.tablename),
        array(select t.tablename::text from pg_publication_tables t where t.pubname = p.pubname order by t.schemaname, t.tablename)
 from pg_publication p where p.pubname = $1";
@@ -161,9 +170,27 @@ impl Sql {
     /// # Errors
     /// When the query fails.
     pub async fn tables(&self) -> Result<Vec<TableFacts>, Error> {
+        self.tables_of(TABLES, &[]).await
+    }
+
+    /// The tables that have the names of these now, which may be others.
+    ///
+    /// # Errors
+    /// When the query fails.
+    pub async fn tables_named_as(&self, tables: &[TableFacts]) -> Result<Vec<TableFacts>, Error> {
+        let query = format!(
+            "select * from ({TABLES}) t (oid, schema, name, partitioned, logged, root, columns)
+             where (t.schema, t.name) in (select * from unnest($1::text[], $2::text[]))"
+        );
+        let column = |name: fn(&TableFacts) -> &str| tables.iter().map(name).collect::<Vec<_>>();
+        let (schemas, names) = (column(|table| &table.schema), column(|table| &table.name));
+        self.tables_of(&query, &[&schemas, &names]).await
+    }
+
+    async fn tables_of(&self, query: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<TableFacts>, Error> {
         const DOING: &str = "reading the tables";
         let get = |error| Error::sql(DOING, error);
-        let rows = self.query(DOING, TABLES, &[]).await?;
+        let rows = self.query(DOING, query, values).await?;
         rows.iter()
             .map(|row| {
                 Ok(TableFacts {
@@ -188,13 +215,15 @@ impl Sql {
         let get = |error| Error::sql(DOING, error);
         let rows = self.query(DOING, PUBLICATION, &[&name]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
-        let schemas: Vec<String> = row.try_get(4).map_err(get)?;
-        let tables: Vec<String> = row.try_get(5).map_err(get)?;
+        let schemas: Vec<String> = row.try_get(6).map_err(get)?;
+        let tables: Vec<String> = row.try_get(7).map_err(get)?;
         Ok(Some(PublicationFacts {
             all_tables: row.try_get(0).map_err(get)?,
             inserts: row.try_get(1).map_err(get)?,
             via_root: row.try_get(2).map_err(get)?,
             tables: row.try_get::<_, Vec<u32>>(3).map_err(get)?.into_iter().map(Oid).collect(),
+            memberships: row.try_get(4).map_err(get)?,
+            filtered: row.try_get::<_, Vec<u32>>(5).map_err(get)?.into_iter().map(Oid).collect(),
             published: schemas.into_iter().zip(tables).collect(),
         }))
     }

@@ -1,5 +1,7 @@
 use std::collections::HashMap;
 
+use tokio_postgres::types::ToSql;
+
 use super::Error;
 use super::sql::Sql;
 use crate::connect::column::{ColumnDescription, TypeKind};
@@ -50,8 +52,8 @@ impl Sql {
     pub async fn describe(&self, table: Oid) -> Result<Vec<ColumnDescription>, Error> {
         const DOING: &str = "reading the columns of a table";
         let get = |error| Error::sql(DOING, error);
-        let types = self.types(table).await?;
-        let rows = self.query(DOING, COLUMNS, &[&table.0]).await?;
+        let values: [&(dyn ToSql + Sync); 1] = [&table.0];
+        let (types, rows) = tokio::try_join!(self.types(table), self.query(DOING, COLUMNS, &values))?;
         rows.iter()
             .map(|row| {
                 let type_oid = Oid(row.try_get(1).map_err(get)?);

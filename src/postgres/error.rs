@@ -258,6 +258,9 @@ impl Diagnose for Error {
                  SELECT pg_terminate_backend({});",
                 holder.pid
             ),
+            Self::Server { doing, source } if doing == STREAMING && source.code == "42704" => {
+                NO_PUBLICATION_CURE.to_owned()
+            }
             Self::Server { .. } | Self::Sql { .. } => return self.sqlstate().and_then(sqlstate_cure),
             Self::Frame { source: FrameError::TooLong { .. }, .. } => {
                 "raise outboxd.message.max.bytes if a row is really that large".to_owned()
@@ -267,11 +270,24 @@ impl Diagnose for Error {
     }
 }
 
+/// What we do most of the time.
+pub(super) const STREAMING: &str = "streaming";
+
+/// The server decodes by the catalog as it was when a row was written, so that a publication made later does not help.
+pub(super) const NO_PUBLICATION_CURE: &str = "the rows written since are not in the stream, and never will be: create the publication \
+    again, move the slot behind them with SELECT pg_replication_slot_advance('…', pg_current_wal_lsn()), then send what is \
+    missing from the table";
+
 /// Whether the same command may succeed later: connection trouble (08), resources (53), shutdown and start-up (57P),
-/// an object in use (55006), and conflicts (40). Everything else needs a person.
+/// an object in use (55006), conflicts (40), and the system's troubles (58) but for files that are gone (58P01), of which
+/// WAL may be one. Everything else needs a person.
 fn class_of_sqlstate(code: &str) -> Class {
     let transient = ["08", "40", "53", "57P", "55006", "XX000", "58"];
-    if transient.iter().any(|prefix| code.starts_with(prefix)) { Class::Transient } else { Class::Definite }
+    if code != "58P01" && transient.iter().any(|prefix| code.starts_with(prefix)) {
+        Class::Transient
+    } else {
+        Class::Definite
+    }
 }
 
 pub(super) fn server_error(refusal: &tokio_postgres::error::DbError) -> ServerError {
@@ -296,6 +312,10 @@ fn login_cure(user: &str, database: &str, error: &ServerError) -> String {
              SELECT pg_reload_conf(); a line for database \"replication\" does not serve logical replication"
         ),
         "53300" => "raise max_connections or max_wal_senders, or end sessions that are not needed".to_owned(),
+        // PgBouncer's words: "unsupported startup parameter".
+        "08P01" => "what answers is no PostgreSQL, or a pooler that knows no replication: let database.hostname and database.port \
+                    lead to the server itself"
+            .to_owned(),
         _ => "see the server's log for the reason".to_owned(),
     }
 }
@@ -304,6 +324,12 @@ fn sqlstate_cure(code: &str) -> Option<String> {
     Some(match code {
         "42501" => "grant the role what it lacks; sql/role.sql lists all that outboxd needs".to_owned(),
         "53300" => "raise max_wal_senders or max_connections, or end sessions that are not needed".to_owned(),
+        "22021" => {
+            "a row's text is not UTF-8, and the server cannot convert it: with server_encoding SQL_ASCII it does not know what the \
+             bytes are. Correct the writer; to go on without the row, advance the slot past its transaction as \
+             docs/operations.md says under exit 6"
+                .to_owned()
+        }
         "53400" => {
             "raise max_replication_slots (the server must restart), or drop a slot that nobody uses: SELECT \
              slot_name, database, active FROM pg_replication_slots;"
@@ -311,4 +337,43 @@ fn sqlstate_cure(code: &str) -> Option<String> {
         }
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Class::{Definite, Transient};
+
+    /// What the server says, in its own words, and what becomes of it.
+    const REFUSALS: &str = include_str!("cases/refusals.tsv");
+
+    #[test]
+    fn what_the_server_refuses_is_tried_again_or_told_with_its_cure() {
+        for line in REFUSALS.lines().skip(1) {
+            let [doing, code, message, class, exit, cure] = line.split('\t').collect::<Vec<_>>()[..] else {
+                panic!("{line}");
+            };
+            let source = Box::new(ServerError {
+                severity: "ERROR".to_owned(),
+                code: code.to_owned(),
+                message: message.to_owned(),
+                detail: None,
+                hint: None,
+            });
+            let error = match doing {
+                "logging in" => Error::Login {
+                    address: "127.0.0.1:5432".to_owned(),
+                    user: "relay".to_owned(),
+                    database: "shop".to_owned(),
+                    source,
+                },
+                doing => Error::Server { doing: doing.to_owned(), source },
+            };
+            let expected = if class == "transient" { Transient } else { Definite };
+            assert_eq!(error.class(), expected, "{line}");
+            assert_eq!(error.exit().code().to_string(), exit, "{line}");
+            let told = error.cure().unwrap_or_default();
+            assert!(told.contains(cure) && told.is_empty() == cure.is_empty(), "{line}: {told}");
+        }
+    }
 }

@@ -6,6 +6,10 @@ use super::{Error, ServerOptions};
 use crate::wire::{Authentication, BackendMessage, ServerError};
 
 const SCRAM: &str = "SCRAM-SHA-256";
+/// More rounds of hashing than this would hold us up for many seconds; PostgreSQL asks for 4,096 unless `scram_iterations` says
+/// otherwise.
+const SCRAM_ITERATIONS_MAX: u32 = 5_000_000;
+
 const SCRAM_PLUS: &str = "SCRAM-SHA-256-PLUS";
 
 /// Session settings that decide the text form of values, and those that would end a long-lived session.
@@ -107,6 +111,11 @@ impl Login<'_> {
         connection.send(|out| frontend::sasl_initial_response(mechanism, scram.message(), out)).await?;
         match connection.receive("logging in").await? {
             BackendMessage::Authentication(Authentication::SaslContinue(challenge)) => {
+                if iterations(challenge).is_none_or(|count| count > SCRAM_ITERATIONS_MAX) {
+                    return Err(
+                        self.failed("the server asks for too many SCRAM iterations, or for none".to_owned())
+                    );
+                }
                 scram.update(challenge).map_err(|error| self.failed(error.to_string()))?;
             }
             other => return Err(self.refused(other)),
@@ -157,5 +166,48 @@ pub(super) fn refusal(options: &ServerOptions, source: ServerError) -> Error {
         user: options.user.clone(),
         database: options.database.clone(),
         source: Box::new(source),
+    }
+}
+
+/// How often a challenge wants the password hashed: its `i=`, behind nonce and salt.
+fn iterations(challenge: &[u8]) -> Option<u32> {
+    let text = std::str::from_utf8(challenge).ok()?;
+    text.split(',').nth(2)?.strip_prefix("i=")?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn iterations_are_read_from_a_challenge() {
+        let cases = [
+            ("r=abc,s=c2FsdA==,i=4096", Some(4096)),
+            ("r=abc,s=c2FsdA==,i=4294967295", Some(u32::MAX)),
+            ("r=abc,s=c2FsdA==,i=4294967296", None),
+            ("r=abc,s=c2FsdA==,i=-1", None),
+            ("r=abc,s=c2FsdA==", None),
+            ("e=other-error", None),
+        ];
+        for (challenge, expected) in cases {
+            assert_eq!(iterations(challenge.as_bytes()), expected, "{challenge}");
+        }
+    }
+
+    proptest! {
+        /// What a server may say while it logs us in.
+        #[test]
+        fn any_challenge_and_any_proof_are_taken_or_refused(
+            bytes: Vec<u8>,
+            text in "[rsivem]=[a-zA-Z0-9+/=]{0,12},[rsivem]=[a-zA-Z0-9+/=]{0,12},[i]=[0-9]{0,3}",
+        ) {
+            for challenge in [bytes.as_slice(), text.as_bytes()] {
+                let mut scram = sasl::ScramSha256::new(b"secret", sasl::ChannelBinding::unsupported());
+                if iterations(challenge).is_some_and(|count| count < 1000) && scram.update(challenge).is_ok() {
+                    prop_assert!(scram.finish(challenge).is_err(), "nobody proves anything so");
+                }
+            }
+        }
     }
 }

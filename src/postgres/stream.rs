@@ -1,5 +1,6 @@
 use super::Error;
 use super::connection::Connection;
+use super::error::{NO_PUBLICATION_CURE, STREAMING};
 use crate::replication::{ReplicationMessage, StandbyStatusUpdate, StartReplication, decode};
 use crate::wal::Lsn;
 use crate::wire::BackendMessage;
@@ -104,10 +105,7 @@ impl ReplicationStream {
             BackendMessage::NoticeResponse(notice) if notice.message.contains(SKIPPED_PUBLICATION) => {
                 Err(Error::Precondition {
                     problem: format!("PostgreSQL streams without the publication: {}", notice.message),
-                    cure: "the rows written since are not in the stream, and never will be: create the publication again, move the \
-                           slot behind them with SELECT pg_replication_slot_advance('…', pg_current_wal_lsn()), then send what \
-                           is missing from the table"
-                        .to_owned(),
+                    cure: NO_PUBLICATION_CURE.to_owned(),
                 })
             }
             BackendMessage::NoticeResponse(notice) => {
@@ -115,10 +113,15 @@ impl ReplicationStream {
                 Ok(())
             }
             BackendMessage::ParameterStatus { .. } => Ok(()),
-            BackendMessage::ErrorResponse(source) => Err(Error::Server { doing: "streaming".to_owned(), source: Box::new(source) }),
+            BackendMessage::ErrorResponse(source) => {
+                Err(Error::Server { doing: STREAMING.to_owned(), source: Box::new(source) })
+            }
             // The server shuts down, or ends the stream for another reason.
             BackendMessage::CopyDone | BackendMessage::CommandComplete | BackendMessage::ReadyForQuery => {
-                Err(Error::Broken { doing: "streaming", source: std::io::ErrorKind::ConnectionAborted.into() })
+                Err(Error::Broken {
+                    doing: "streaming",
+                    source: std::io::ErrorKind::ConnectionAborted.into(),
+                })
             }
             other => Err(Error::Unexpected { message: Connection::name(&other), doing: "streaming" }),
         }

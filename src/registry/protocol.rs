@@ -143,6 +143,8 @@ fn cure(options: &Options) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::connect::converter::avro::Side;
     use crate::error::{Class, Diagnose as _, Exit};
@@ -204,6 +206,26 @@ mod tests {
             let found = answer.id(&options(Lookup::Register), &registration(), "http://registry:8081");
             let found = found.map(|SchemaId(id)| id).map_err(|error| (error.class(), error.exit()));
             assert_eq!(found, expected, "{status} {body}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_answer_is_an_id_or_an_error(
+            status in 100u16..600,
+            bytes: Vec<u8>,
+            text in r#"[{\[]("(id|schema|message|error_code)":(-?[0-9]{1,12}|"[^"]{0,20}"|null|\[\{),?){0,4}[}\]]?"#,
+        ) {
+            for body in [bytes, text.into_bytes()] {
+                for lookup in [Lookup::Register, Lookup::Find, Lookup::Latest] {
+                    let answer = Answer { status, body: body.clone() };
+                    let found = answer.id(&options(lookup), &registration(), "http://registry:8081");
+                    prop_assert!(found.is_err() || status == 200, "{status}");
+                    if let Err(error) = found {
+                        prop_assert!(crate::error::chain(&error).chars().count() < 4 * SHOWN_CHARACTERS);
+                    }
+                }
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use super::dead_letters::{DeadLetters, Refused};
 use super::exactly_once::Batch;
 use super::feed::unix_us;
 use super::needs::Need;
+use super::repeats::{Presence, Repeats};
 use super::topics::{Admission, Topics};
 use super::{Error, Options};
 use crate::ack::{Ledger, Ticket, Window};
@@ -37,6 +38,7 @@ pub(super) struct Flight<'p, O = Inlet> {
     /// A record is on its way that must not have others in its batch.
     pub(super) alone: bool,
     outlets: Topics,
+    pub(super) repeats: Repeats,
     lull: Arc<Notify>,
     /// With exactly-once, the Kafka transaction.
     pub(super) batch: Option<Batch>,
@@ -74,6 +76,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
             refused: Vec::new(),
             alone: false,
             outlets: Topics::default(),
+            repeats: Repeats::default(),
             lull: Arc::default(),
             batch: None,
             awaits_lull: false,
@@ -85,6 +88,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
 
     /// A transaction begins.
     pub(super) fn begin(&mut self, begin: &Begin) -> Result<(), Error> {
+        self.repeats.pass(begin.final_lsn);
         Ok(self.ledger.begin(begin.final_lsn, begin.commit_time, begin.xid)?)
     }
 
@@ -98,6 +102,9 @@ impl<'p, O: Outlet> Flight<'p, O> {
 
     /// A keepalive said that all WAL before this was sent.
     pub(super) fn mark(&mut self, wal_end: Lsn) {
+        if !self.in_transaction() {
+            self.repeats.pass(wal_end);
+        }
         self.ledger.mark(wal_end);
     }
 
@@ -146,7 +153,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
             return Ok(Some(self.await_lull()));
         }
         let need = self.send(record, position, now)?;
-        self.alone = need.is_none();
+        self.alone = self.window.records() > 0;
         Ok(need)
     }
 
@@ -160,6 +167,14 @@ impl<'p, O: Outlet> Flight<'p, O> {
         position: EventPosition,
         now: SystemTime,
     ) -> Result<Option<Need>, Error> {
+        match self.repeats.look(record, position) {
+            Presence::New => {}
+            Presence::Unknown(question) => return Ok(Some(Need::Tail(question))),
+            Presence::There => {
+                self.metrics.skipped("tail", 1);
+                return Ok(None);
+            }
+        }
         let partition = match self.admit(record) {
             Ok(partition) => partition,
             Err(need) => return Ok(Some(need)),
@@ -171,7 +186,11 @@ impl<'p, O: Outlet> Flight<'p, O> {
         );
         self.last_sent = Some(position);
         let ticket = self.ledger.issue()?;
-        self.hand_over(ProducerRecord { partition, ..*record }, ticket)?;
+        let mut text = self.repeats.text.take();
+        let told = text.as_mut().map(|text| text.of(position));
+        let handed_over = self.hand_over(ProducerRecord { partition, position: told, ..*record }, ticket);
+        self.repeats.text = text;
+        handed_over?;
         self.sent(Some(position));
         self.topics.add(record.topic, 1);
         self.last_event = Some(now);
@@ -279,7 +298,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
             return None;
         }
         self.metrics.publish_error(&rejection.kind());
-        if rejection.is_doubtful() {
+        if rejection.is_doubtful() || rejection.is_of_producer() {
             return Some(kafka::Error::Unwritten(Box::new(rejection)).into());
         }
         if rejection.ticket == Ticket::STATE {

@@ -1,12 +1,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::Error;
 use super::exactly_once::{self, Timelines};
 use super::offsets::Offsets;
 use super::preflight::{APPLICATION, Capture, Preflight, application, left_out};
 use super::snapshot::Snapshot;
 use super::supervisor::RelayParts;
+use super::{Error, Guarantee};
 use crate::error::chain;
 use crate::postgres::{
     self, Connection, Publication, ReplicationStream, Slot, SlotFacts, SlotHolder, SnapshotMode,
@@ -30,6 +30,8 @@ pub(super) struct Link {
     /// The offset that was stored when this process began.
     pub(super) stored: Option<SourceOffset>,
     pub(super) capture: Capture,
+    /// Where the WAL ended when the stream had started, when somebody wants to know.
+    pub(super) wal_end: Option<Lsn>,
     /// `wal_sender_timeout` in milliseconds; 0 is never.
     pub(super) wal_sender_timeout_ms: i64,
     /// How far the server's WAL was flushed before the stream began.
@@ -123,6 +125,7 @@ impl Opening<'_> {
         let timelines = exactly_once::history(self.parts, &mut preflight).await?;
         let stream =
             start(options, self.parts.messages.is_some(), preflight.connection, &preflight.sql).await?;
+        let wal_end = self.wal_end(&preflight.sql).await?;
         Ok(Opened::Link(Box::new(Link {
             stream,
             sql: preflight.sql,
@@ -130,10 +133,20 @@ impl Opening<'_> {
             origin: Origin { system_id: preflight.system_id, timeline: preflight.timeline },
             stored,
             capture,
+            wal_end,
             wal_sender_timeout_ms: preflight.server.wal_sender_timeout_ms,
             wal_flushed: preflight.wal_end,
             timelines,
         })))
+    }
+
+    /// Where the WAL ends. Asked for once nobody else has the slot: nothing behind it can have been sent before.
+    async fn wal_end(self, sql: &Sql) -> Result<Option<Lsn>, Error> {
+        if self.parts.relay.guarantee != Guarantee::TailDedupe {
+            return Ok(None);
+        }
+        let slot = sql.slot(&self.parts.postgres.slot.name).await?;
+        Ok(slot.map(|slot| slot.server_lsn))
     }
 
     /// Adopts the slot, with the offset that is stored for it, or makes one; a new one begins with the snapshot, if there
@@ -365,6 +378,13 @@ fn tell(options: &postgres::Options, publication: Publication, slot: Slot) {
         Publication::Altered => {
             tracing::info!(publication = publication_name, "tables added to the publication");
         }
+    }
+    if publication != Publication::Adopted && !slot.created {
+        tracing::warn!(
+            slot = %slot_name, publication = publication_name,
+            "the slot is older: rows that were written to these tables before are not in the stream; start once with -X \
+             snapshot.mode=always to send all that are there"
+        );
     }
     if slot.created {
         tracing::info!(slot = %slot_name, lsn = %slot.confirmed_flush_lsn, "replication slot created");

@@ -7,6 +7,7 @@
 
 mod backoff;
 mod dead_letters;
+mod ending;
 mod error;
 mod exactly_once;
 mod feed;
@@ -20,6 +21,8 @@ mod offset_file;
 mod offsets;
 mod options;
 mod preflight;
+mod publication_guard;
+mod repeats;
 mod session;
 #[cfg(test)]
 mod simulation;

@@ -7,6 +7,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::backoff::Backoff;
+use super::repeats::{self, Question, Tail};
 use super::supervisor::RelayParts;
 use super::topics::settled;
 use crate::connect::converter::avro::{Registration, SchemaId};
@@ -22,6 +23,8 @@ pub(super) enum Need {
     Schema(Box<Registration>),
     /// This topic, which is written to for the first time, or the first time in a while.
     Topic(String),
+    /// What is at the end of a topic.
+    Tail(Box<Question>),
     /// That everything in flight comes back; this tells of it.
     Lull(Arc<Notify>),
 }
@@ -33,6 +36,8 @@ pub(super) enum Met {
     Schema(Box<(Registration, SchemaId)>),
     /// The topic is there with so many partitions, or will not come.
     Topic { name: String, partitions: usize },
+    /// What was read at the end of the topic.
+    Tail(Tail),
     /// Everything in flight has come back.
     Lull,
 }
@@ -75,6 +80,10 @@ pub(super) fn meet<'s>(parts: &'s RelayParts, status: &'s Status, need: Need) ->
                 let partitions = settled(&probe).await;
                 Ok(Met::Topic { name: topic, partitions })
             })
+        }
+        Need::Tail(question) => {
+            let options = parts.kafka.clone();
+            Box::pin(async move { Ok(Met::Tail(repeats::read(options, *question).await)) })
         }
         Need::Lull(lull) => Box::pin(async move {
             lull.notified().await;

@@ -34,6 +34,9 @@ pub struct Options {
     pub guarantee: Guarantee,
     /// How transactions are made; `None` unless the guarantee is exactly-once.
     pub transactions: Option<TransactionOptions>,
+    /// `outboxd.identity.headers` (false; with `tail_dedupe` true): whether records say where their event stands in the
+    /// source.
+    pub identity_headers: bool,
 }
 
 /// `outboxd.delivery.guarantee`

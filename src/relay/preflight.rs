@@ -1,5 +1,7 @@
 use std::sync::Arc;
 
+use tokio::{join, try_join};
+
 use super::supervisor::RelayParts;
 use crate::connect::column::ColumnDescription;
 use crate::pgoutput::{Column, Relation, ReplicaIdentity};
@@ -50,12 +52,13 @@ impl Preflight {
     /// When it cannot be reached, refuses the login, or cannot decode logically.
     pub async fn reach(options: &Options, tls: &TlsSetup) -> Result<Self, Error> {
         let application = application(options);
+        let (connection, sql) = join!(
+            Connection::open(&options.server, tls, &application, options.message_bytes_max),
+            Sql::open(&options.server, tls, &application),
+        );
         // First the connection that tells the finer reasons.
-        let mut connection =
-            Connection::open(&options.server, tls, &application, options.message_bytes_max).await?;
-        let sql = Sql::open(&options.server, tls, &application).await?;
-        let (system_id, timeline, wal_end) = identify(&mut connection).await?;
-        let server = sql.server().await?;
+        let (mut connection, sql) = (connection?, sql?);
+        let ((system_id, timeline, wal_end), server) = try_join!(identify(&mut connection), sql.server())?;
         check_server(&server)?;
         Ok(Self { connection, sql: Arc::new(sql), server, system_id, timeline, wal_end })
     }

@@ -11,6 +11,7 @@ use super::heartbeat::Pulse;
 use super::intake::{self, Reading, Taken};
 use super::link::{Link, resolve};
 use super::needs::{Awaiting, Met, Waiting, met};
+use super::publication_guard::PublicationGuard;
 use super::supervisor::RelayParts;
 use super::watcher::ServerLsn;
 use crate::postgres;
@@ -52,6 +53,7 @@ pub(super) struct Session<'s, 'p> {
     nap: Option<Instant>,
     /// Since when the SQL connection is gone.
     sql_lost: Option<Instant>,
+    publication: PublicationGuard,
     /// The row that waits for what it needs.
     awaiting: Option<Awaiting<'s>>,
 }
@@ -67,7 +69,11 @@ impl<'s, 'p> Session<'s, 'p> {
     ) -> Self {
         let now = Instant::now();
         let interval = status_interval(parts.postgres.status_interval, link.wal_sender_timeout_ms);
-        let feedback = Feedback::new(interval, link.confirmed, now);
+        let server_timeout =
+            Duration::from_millis(u64::try_from(link.wal_sender_timeout_ms).unwrap_or_default());
+        let feedback = Feedback::new(interval, link.confirmed, now).with_patience(server_timeout);
+        let publication =
+            PublicationGuard::watch(&parts.postgres.publication, &link.sql, &link.capture.tables);
         Self {
             parts,
             link,
@@ -81,6 +87,7 @@ impl<'s, 'p> Session<'s, 'p> {
             pulse: Pulse::new(parts, now),
             nap: None,
             sql_lost: None,
+            publication,
             awaiting: None,
         }
     }
@@ -105,6 +112,10 @@ impl<'s, 'p> Session<'s, 'p> {
             }
             let waits = reading != Reading::Off && self.awaiting.is_some();
             let wants_input = reading != Reading::Off && !waits && self.feed.has_room();
+            if !wants_input {
+                // Whom we do not listen to is not silent.
+                self.feedback.heard(Instant::now());
+            }
             let napping = self.nap.is_some_and(|until| Instant::now() < until);
             let wake_at = self.wake_at().into();
             tokio::select! {
@@ -114,6 +125,7 @@ impl<'s, 'p> Session<'s, 'p> {
                 // 2: a full window stops the reading; updates go on.
                 read = self.link.stream.fill(), if wants_input && !napping => {
                     self.rest_after(read?);
+                    self.feedback.heard(Instant::now());
                 }
                 // 3: what a row waited for is there, and the row goes on.
                 answer = met(&mut self.awaiting), if waits => {
@@ -251,8 +263,19 @@ impl<'s, 'p> Session<'s, 'p> {
         if self.last_tick + TICK <= now {
             self.tick(now);
             self.check_sql(now)?;
+            self.check_silence(now)?;
+            self.publication.check()?;
         }
         Ok(())
+    }
+
+    /// Ends a stream whose server does not answer any more: somewhere on the way the other half of the connection is lost.
+    fn check_silence(&self, now: Instant) -> Result<(), Error> {
+        if !self.feedback.is_silent(now) {
+            return Ok(());
+        }
+        let source = std::io::ErrorKind::TimedOut.into();
+        Err(postgres::Error::Broken { doing: "streaming: the server does not answer", source }.into())
     }
 
     /// Ends a stream that the server may only be keeping because it waits for us.
@@ -325,4 +348,23 @@ pub(super) fn status_interval(wanted: Duration, wal_sender_timeout_ms: i64) -> D
 fn system_time(time: PgTimestamp) -> Option<SystemTime> {
     let us = u64::try_from(time.unix_us()).ok()?;
     UNIX_EPOCH.checked_add(Duration::from_micros(us))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_hears_from_us_three_times_within_its_patience() {
+        let wanted = Duration::from_secs(10);
+        let expected =
+            [(0, 10_000), (-1, 10_000), (60_000, 10_000), (30_000, 10_000), (3_000, 1_000), (1, 1)];
+        for (timeout_ms, interval_ms) in expected {
+            assert_eq!(
+                status_interval(wanted, timeout_ms),
+                Duration::from_millis(interval_ms),
+                "{timeout_ms}"
+            );
+        }
+    }
 }

@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::{self, timeout};
+use tokio::time;
 use tokio_util::sync::CancellationToken;
 
 use super::exactly_once;
@@ -11,6 +11,7 @@ use super::feed::Feed;
 use super::link::{Known, Link, Opened, Opening, is_our_own};
 use super::memory::Memory;
 use super::offsets::Offsets;
+use super::repeats::{Horizon, Repeats};
 use super::session::Session;
 use super::watcher::{ServerLsn, SlotWatch, Told, watch_kafka};
 use super::{DeadLetters, Error, Options, heartbeat};
@@ -22,7 +23,7 @@ use crate::registry::Registries;
 use crate::telemetry::{Component, Holder, Metrics, Peer, Phase, Status};
 
 /// How often a standby looks whether the slot is free.
-const STANDBY_INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const STANDBY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long one question to the brokers may take while the first of them is awaited.
 const KAFKA_QUESTION: Duration = Duration::from_millis(500);
@@ -37,7 +38,7 @@ const GARBLED_RETRIES_MAX: u32 = 3;
 const UNWRITTEN_RETRIES_MAX: u32 = 5;
 
 /// Says once why the slot is lost.
-type Lost = mpsc::Receiver<postgres::Error>;
+pub(super) type Lost = mpsc::Receiver<postgres::Error>;
 
 /// Everything the relay is made of, once the configuration is understood.
 #[derive(Debug)]
@@ -65,8 +66,8 @@ pub struct RelayParts {
 /// The relay: opens sessions, mends what a retry can mend, stops when told.
 #[derive(Debug)]
 pub struct Relay {
-    parts: Arc<RelayParts>,
-    status: Status,
+    pub(super) parts: Arc<RelayParts>,
+    pub(super) status: Status,
     metrics: Metrics,
     told: Told,
 }
@@ -90,8 +91,7 @@ impl Relay {
     }
 
     async fn run_sessions(&self, stop: &CancellationToken) -> Result<(), Error> {
-        let tls = TlsSetup::new(&self.parts.postgres.server)?;
-        self.reach_kafka(stop).await?;
+        let (tls, ()) = tokio::try_join!(self.read_tls(), self.reach_kafka(stop))?;
         if stop.is_cancelled() {
             return Ok(());
         }
@@ -120,6 +120,17 @@ impl Relay {
                 Err(error) => self.endure(error, memory, stop).await?,
             }
         }
+    }
+
+    /// OpenSSL takes as long for the system's certificates as a broker takes to answer: a thread of its own.
+    async fn read_tls(&self) -> Result<TlsSetup, Error> {
+        let parts = Arc::clone(&self.parts);
+        let reading = tokio::task::spawn_blocking(move || TlsSetup::new(&parts.postgres.server));
+        let read = reading.await.map_err(|aborted| postgres::Error::Unexpected {
+            message: aborted.to_string(),
+            doing: "reading the certificates",
+        })?;
+        Ok(read?)
     }
 
     /// Kafka before PostgreSQL: a slot that is held while nothing can be sent only keeps others from it.
@@ -251,8 +262,11 @@ impl Relay {
         };
         let (acknowledged, stored) = memory.of(&link.origin, link.stored.as_ref());
         let (origin, confirmed) = (link.origin.clone(), link.confirmed);
+        let follows = memory.acknowledged.is_none() || memory.stood_by;
+        let horizon = Horizon::of(&link, acknowledged, follows);
         let mut feed = Feed::new(&self.parts, &self.metrics, confirmed, acknowledged, stored);
         feed.flight.in_transactions(batch);
+        feed.flight.repeats = Repeats::new(&self.parts.relay, horizon);
         let (server, ended, mut watchers) = (ServerLsn::default(), stop.child_token(), JoinSet::new());
         let (mut slot_watcher, lost) = self.watch_slot(&link, server.clone(), stop.child_token());
         watchers.spawn(watch_kafka(Arc::clone(&self.parts), ended.clone()));
@@ -325,62 +339,6 @@ impl Relay {
             }
             outcome => outcome,
         }
-    }
-
-    /// Confirms what was acknowledged before a failure that ends the relay, so that a restart meets it first. A fatal
-    /// error of the producer gives way to the refused record that caused it.
-    async fn after_failure(&self, session: &mut Session<'_, '_>, error: Error) -> Error {
-        let refused = matches!(error, Error::Kafka(_)) && !session.feed.flight.is_doubtful();
-        if refused && timeout(CAUSE_TIMEOUT, session.drain()).await.is_err() {
-            self.parts.producer.purge();
-        }
-        if timeout(self.parts.relay.shutdown_timeout, session.drain()).await.is_err() {
-            tracing::warn!("not everything before the failure was acknowledged in time");
-        }
-        let flight = &mut session.feed.flight;
-        let refusal = flight.take_refusal();
-        let fault = if error.is_of_transactions() { flight.fault() } else { None };
-        refusal.or(fault).unwrap_or(error)
-    }
-
-    async fn say_goodbye(&self, session: Session<'_, '_>) -> Result<(), Error> {
-        let within = self.parts.relay.shutdown_timeout;
-        let Link { stream, sql, .. } = session.link;
-        let Ok(finished) = timeout(within, stream.finish()).await else {
-            return Err(postgres::Error::Timeout {
-                doing: "ending the stream".to_owned(),
-                seconds: within.as_secs(),
-            }
-            .into());
-        };
-        finished?;
-        tracing::info!("drained: everything sent is acknowledged and confirmed");
-        if self.parts.postgres.slot.drop_on_stop {
-            self.parts.postgres.slot.drop_slot(&sql).await?;
-        }
-        Ok(())
-    }
-
-    /// Waits until every record of a broken session has come back, or a stop says that it may be repeated. When the slot is
-    /// lost and not made anew, no session can follow: the wait ends with that error.
-    async fn settle(
-        &self,
-        feed: &mut Feed<'_>,
-        broken: bool,
-        mut lost: Lost,
-        stop: &CancellationToken,
-    ) -> Option<postgres::Error> {
-        while broken && matches!(feed.flight.wind_up(), Ok(false)) {
-            self.status.tick_idle(Instant::now());
-            tokio::select! {
-                biased;
-                () = self.parts.producer.deliveries().arrived() => {}
-                () = stop.cancelled() => return None,
-                Some(error) = lost.recv(), if !self.parts.postgres.recovers() => return Some(error),
-                () = time::sleep(STANDBY_INTERVAL) => {}
-            }
-        }
-        None
     }
 
     /// Decides whether a failed session is followed by another.

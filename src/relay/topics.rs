@@ -145,7 +145,7 @@ mod tests {
     const TOPIC: &str = "a";
 
     fn record<'t>(topic: &'t str, partition: Option<i32>, key: Option<&'static [u8]>) -> ProducerRecord<'t> {
-        ProducerRecord { topic, partition, timestamp_ms: 0, key, value: None, headers: &[] }
+        ProducerRecord { topic, partition, timestamp_ms: 0, key, value: None, headers: &[], position: None }
     }
 
     fn one_topic(partitions: usize) -> Topics {

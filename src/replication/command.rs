@@ -1,4 +1,4 @@
-use postgres_protocol::escape::{escape_identifier, escape_literal};
+use postgres_protocol::escape::escape_identifier;
 
 /// `CREATE_REPLICATION_SLOT … LOGICAL pgoutput`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,18 +54,21 @@ impl StartReplication<'_> {
     #[must_use]
     pub fn text(&self) -> String {
         // A list of identifiers inside a literal: quoted once as an identifier, once as a literal.
-        let publication = escape_literal(&escape_identifier(self.publication));
-        let mut options =
-            format!("\"proto_version\" '1', \"publication_names\" {}", publication.trim_start());
+        let publication = literal(&escape_identifier(self.publication));
+        let mut options = format!("\"proto_version\" '1', \"publication_names\" {publication}");
         if self.messages {
             options.push_str(", \"messages\" 'true'");
         }
         for (name, value) in self.more {
-            let (name, value) = (escape_identifier(name), escape_literal(value));
-            options.push_str(&format!(", {name} {}", value.trim_start()));
+            options.push_str(&format!(", {} {}", escape_identifier(name), literal(value)));
         }
         format!("START_REPLICATION SLOT {} LOGICAL 0/0 ({options})", escape_identifier(self.slot))
     }
+}
+
+/// A literal as the grammar of replication commands has it: a backslash is a backslash, and there is no `E'…'` as in SQL.
+fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
 }
 
 #[cfg(test)]
@@ -80,10 +83,10 @@ mod tests {
             r#"START_REPLICATION SLOT "s" LOGICAL 0/0 ("proto_version" '1', "publication_names" '"p"', "messages" 'true')"#
         );
         let more = [("a\"b".to_owned(), "it's".to_owned())];
-        let hostile = StartReplication { slot: "a\"b", publication: "x', y", messages: false, more: &more };
+        let hostile = StartReplication { slot: "a\"b", publication: "x', \\y", messages: false, more: &more };
         assert_eq!(
             hostile.text(),
-            r#"START_REPLICATION SLOT "a""b" LOGICAL 0/0 ("proto_version" '1', "publication_names" '"x'', y"', "a""b" 'it''s')"#
+            r#"START_REPLICATION SLOT "a""b" LOGICAL 0/0 ("proto_version" '1', "publication_names" '"x'', \y"', "a""b" 'it''s')"#
         );
     }
 

@@ -15,13 +15,49 @@ pub struct Feedback {
     told: Lsn,
     due: Instant,
     asked: bool,
+    /// How long the server may be silent before it is asked for an answer, and then again before it is given up.
+    patience: Duration,
+    heard: Instant,
+    /// When it was asked for an answer, since it was last heard.
+    pinged: Option<Instant>,
 }
+
+/// A server may be busy for long; TCP alone does not tell that a proxy on the way has lost the other half.
+const PATIENCE_MIN: Duration = Duration::from_secs(60);
 
 impl Feedback {
     /// Starts at the slot's `confirmed_flush_lsn`; an update is due at once.
     #[must_use]
     pub const fn new(interval: Duration, confirmed: Lsn, now: Instant) -> Self {
-        Self { interval, received: confirmed, flushed: confirmed, told: confirmed, due: now, asked: false }
+        Self {
+            interval,
+            received: confirmed,
+            flushed: confirmed,
+            told: confirmed,
+            due: now,
+            asked: false,
+            patience: PATIENCE_MIN,
+            heard: now,
+            pinged: None,
+        }
+    }
+
+    /// With patience for a server that itself gives a silent client up after `timeout`.
+    #[must_use]
+    pub fn with_patience(self, timeout: Duration) -> Self {
+        Self { patience: timeout.max(PATIENCE_MIN), ..self }
+    }
+
+    /// The server was heard, or we did not listen.
+    pub const fn heard(&mut self, now: Instant) {
+        self.heard = now;
+        self.pinged = None;
+    }
+
+    /// Whether the server has not answered though it was asked to.
+    #[must_use]
+    pub fn is_silent(&self, now: Instant) -> bool {
+        self.pinged.is_some_and(|pinged| now.saturating_duration_since(pinged) >= self.patience)
     }
 
     /// The server has sent everything before `lsn`.
@@ -68,8 +104,12 @@ impl Feedback {
 
     /// The update to send now, if one is due: asked for, progress made, or the interval over.
     pub fn poll(&mut self, now: Instant, clock: PgTimestamp) -> Option<StandbyStatusUpdate> {
-        let wanted = self.asked || self.flushed > self.told || now >= self.due;
-        wanted.then(|| self.update(now, clock))
+        let ping = self.pinged.is_none() && now.saturating_duration_since(self.heard) >= self.patience;
+        let wanted = self.asked || self.flushed > self.told || now >= self.due || ping;
+        if ping {
+            self.pinged = Some(now);
+        }
+        wanted.then(|| StandbyStatusUpdate { reply_requested: ping, ..self.update(now, clock) })
     }
 
     fn update(&mut self, now: Instant, clock: PgTimestamp) -> StandbyStatusUpdate {
@@ -113,7 +153,8 @@ mod tests {
                 }
                 let (due, behind) = (now >= feedback.due(), feedback.confirmable() > feedback.confirmed());
                 let update = feedback.poll(now, CLOCK);
-                prop_assert_eq!(update.is_some(), due || behind);
+                let asked = update.as_ref().is_some_and(|update| update.reply_requested);
+                prop_assert_eq!(update.is_some(), due || behind || asked);
                 let Some(update) = update else { continue };
                 prop_assert!(told <= update.flushed && update.flushed <= update.written);
                 prop_assert_eq!((feedback.confirmed(), feedback.last_received()), (update.flushed, update.written));
@@ -141,6 +182,41 @@ mod tests {
         let later = start + Duration::from_secs(10);
         assert!(feedback.poll(later - Duration::from_millis(1), CLOCK).is_none());
         assert!(feedback.poll(later, CLOCK).is_some());
+    }
+
+    #[test]
+    fn a_silent_server_is_asked_once_and_then_given_up() {
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let asks = |feedback: &mut Feedback, now| {
+            feedback.poll(now, CLOCK).is_some_and(|update| update.reply_requested)
+        };
+        let mut feedback = feedback(start).with_patience(Duration::from_secs(90));
+        assert!(!asks(&mut feedback, after(89)));
+        assert!(asks(&mut feedback, after(90)));
+        assert!(!asks(&mut feedback, after(100)), "it is asked once");
+        assert!(!feedback.is_silent(after(179)));
+        assert!(feedback.is_silent(after(180)));
+        feedback.heard(after(181));
+        assert!(!feedback.is_silent(after(270)));
+        assert!(!asks(&mut feedback, after(270)) && asks(&mut feedback, after(271)));
+        // After a pause of our own it is asked first.
+        feedback.heard(after(300));
+        assert!(!feedback.is_silent(after(9000)));
+        assert!(asks(&mut feedback, after(9000)) && !feedback.is_silent(after(9001)));
+    }
+
+    #[test]
+    fn a_server_without_patience_is_given_a_minute() {
+        let start = Instant::now();
+        for timeout in [Duration::ZERO, Duration::from_secs(1)] {
+            let mut feedback = feedback(start).with_patience(timeout);
+            let mut asked = |seconds| {
+                let update = feedback.poll(start + Duration::from_secs(seconds), CLOCK);
+                update.is_some_and(|update| update.reply_requested)
+            };
+            assert_eq!([asked(59), asked(60)], [false, true], "{timeout:?}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::support::outbox::{Columns, Event, Outbox};
 use crate::support::postgres::{postgres15, postgres18};
 use crate::support::registry::{registry, url};
 use crate::support::relay::{Config, Relay};
-use crate::support::wait::DEADLINE;
+use crate::support::wait::{DEADLINE, eventually};
 use crate::support::watcher::Watcher;
 
 const READY: i32 = 0;
@@ -162,6 +162,27 @@ fn a_running_outboxd_is_a_warning() {
     let report = Report::of(&config);
     assert_eq!(report.exit, WARNINGS);
     assert!(report.find("PG042", "warning")["title"].as_str().unwrap().contains("an outboxd is running"));
+    assert_eq!(relay.stop(), 0);
+}
+
+#[test]
+fn other_slots_of_the_database_are_told() {
+    let db = Outbox::create(postgres18());
+    let config = db.config(kafka());
+    let [read, forgotten] = ["read", "forgotten"].map(|name| format!("{}_{name}", db.name()));
+    let relay = Relay::start(&with(config.clone(), &[("slot.name", &read)]));
+    db.query("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", &[&forgotten]);
+    eventually(DEADLINE, "the other slot is read", || {
+        let sql = "SELECT FROM pg_replication_slots WHERE slot_name = $1 AND active AND NOT temporary";
+        !db.query(sql, &[&read]).is_empty()
+    });
+    let report = Report::of(&config);
+    let titles: Vec<_> =
+        report.json["checks"].as_array().unwrap().iter().filter(|check| check["code"] == "PG044").collect();
+    assert_eq!(titles.len(), 2, "{:#}", report.json);
+    let title = |n: usize| titles[n]["title"].as_str().unwrap();
+    assert!(title(0).contains(&forgotten) && title(0).contains("nobody reads"), "{}", title(0));
+    assert!(title(1).contains(&read) && title(1).contains("outboxd/"), "{}", title(1));
     assert_eq!(relay.stop(), 0);
 }
 

@@ -205,11 +205,13 @@ fn later_events_of_the_key_follow_when_asked_for() {
 }
 
 /// Where dead letters of this test go.
-fn dead(db: &Outbox) -> String {
+/// The dead-letter topic.
+pub(crate) fn dead(db: &Outbox) -> String {
     db.topic("dead")
 }
 
-fn config(db: &Outbox) -> Config {
+/// A configuration with it.
+pub(crate) fn config(db: &Outbox) -> Config {
     let topic = dead(db);
     with(
         db.config(kafka()),

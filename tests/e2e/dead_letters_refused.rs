@@ -1,11 +1,12 @@
 //! Records that Kafka refuses for good go to the dead-letter topic: nothing else is lost, and no key's events overtake.
 
+use crate::dead_letters::{config, dead};
 use crate::refused_rows::commit_lsn;
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{postgres15, postgres18};
 use crate::support::record::Record;
-use crate::support::relay::{Config, Relay, with};
+use crate::support::relay::{Relay, with};
 use crate::support::wait::DEADLINE;
 
 #[test]
@@ -187,18 +188,6 @@ fn a_dead_letter_topic_that_is_not_there_stops_the_relay() {
     assert_eq!(relay.stop(), 0);
     assert_eq!(kafka().records(&dead(&db)).len(), 1);
     assert_eq!(first_occurrences(&kafka().records(&db.topic("order"))), ids_of(&small));
-}
-
-fn dead(db: &Outbox) -> String {
-    db.topic("dead")
-}
-
-fn config(db: &Outbox) -> Config {
-    let topic = dead(db);
-    with(
-        db.config(kafka()),
-        &[("errors.tolerance", "all"), ("errors.deadletterqueue.topic.name", topic.as_str())],
-    )
 }
 
 /// Makes the slot, so that what is inserted from now on is streamed by the next relay.

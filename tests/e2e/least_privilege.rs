@@ -50,16 +50,7 @@ fn the_files_in_sql_are_enough_and_give_no_more() {
         db.wait_until_streaming();
         db.execute(INSERT);
         assert_eq!(kafka().read(&db.topic("order"), 2).len(), 2);
-        db.execute(&format!(
-            "DO $$ BEGIN
-                PERFORM pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '{name}';
-                LOOP
-                    BEGIN PERFORM pg_drop_replication_slot('{name}'); EXIT;
-                    EXCEPTION WHEN object_in_use THEN PERFORM pg_sleep(0.001); END;
-                END LOOP;
-             END $$",
-            name = db.name()
-        ));
+        db.drop_slot_in_use();
         relay.wait_for_stderr("the slot is made anew");
         kafka().read(&db.topic("order"), 4);
         assert_eq!(relay.stop(), 0);

@@ -11,6 +11,7 @@
 )]
 
 mod avro;
+mod broker_errors;
 mod broker_faults;
 mod check;
 mod conformance;
@@ -21,6 +22,7 @@ mod demo;
 mod exactly_once;
 mod exactly_once_faults;
 mod heartbeats;
+mod impostors;
 mod injection;
 mod kafka_logins;
 mod least_privilege;
@@ -30,9 +32,12 @@ mod mistakes;
 mod offsets;
 mod payloads;
 mod postgres_faults;
+mod process_limits;
+mod publications;
 mod refused_rows;
 mod scale_out;
 mod secrets;
+mod server_limits;
 mod servers;
 mod slot_guard;
 mod slot_holders;
@@ -44,5 +49,10 @@ mod status_port;
 #[path = "../support/mod.rs"]
 mod support;
 mod tables;
+mod tail_dedupe;
+mod topics;
+mod topology;
 mod transactions;
+mod unusual_rows;
 mod unwritten;
+mod wire_faults;

@@ -113,6 +113,24 @@ fn a_slot_that_is_moved_ahead_is_noticed() {
     }
 }
 
+/// Under its name the slot is another one, which begins behind a gap.
+#[test]
+fn a_slot_that_is_dropped_and_made_again_is_noticed() {
+    let db = Outbox::create(postgres18());
+    let mut relay = Relay::start(&recovering(&db, "fail"));
+    db.wait_until_streaming();
+    insert(&db, 0..2);
+    db.wait_until_confirmed();
+    behind_its_back(&db, &mut relay, || {
+        drop_slot(&db);
+        insert(&db, 2..4);
+        db.query("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", &[&db.name()]);
+    });
+    assert_eq!(relay.wait_for_exit(PATIENCE), 7);
+    assert!(relay.stderr().contains("is lost"), "{}", relay.stderr());
+    assert_eq!(arrived(&db), (2, numbers(0..2)));
+}
+
 /// A second instance may have moved the slot on: that is no reason to stop.
 #[test]
 fn a_standby_that_takes_over_and_hands_back_is_not_taken_for_a_stranger() {
@@ -261,13 +279,13 @@ fn another_cluster_at_the_same_address_is_noticed() {
     assert!(db.leftovers().is_empty(), "it was left as it was");
 }
 
-fn stop(db: &Outbox, server: &mut ThrowawayPostgres) {
+pub(crate) fn stop(db: &Outbox, server: &mut ThrowawayPostgres) {
     db.disconnect();
     server.stop(StopMode::Fast, DEADLINE).unwrap();
 }
 
 /// With owners and modes, which PostgreSQL is particular about.
-fn copy_folder(from: &Path, to: &Path) {
+pub(crate) fn copy_folder(from: &Path, to: &Path) {
     let status = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
     assert!(status.success(), "cannot copy {}", from.display());
 }

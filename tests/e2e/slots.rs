@@ -99,20 +99,12 @@ fn a_slot_that_vanishes_under_a_relay_is_not_made_again() {
     let db = Outbox::create(postgres18());
     let mut relay = Relay::start(&db.config(kafka()));
     db.wait_until_streaming();
-    db.execute(&format!(
-        "DO $$ BEGIN
-            PERFORM pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '{name}';
-            LOOP
-                BEGIN PERFORM pg_drop_replication_slot('{name}'); EXIT;
-                EXCEPTION WHEN object_in_use THEN PERFORM pg_sleep(0.001); END;
-            END LOOP;
-         END $$",
-        name = db.name()
-    ));
+    db.drop_slot_in_use();
     assert_eq!(relay.wait_for_exit(Duration::from_secs(20)), 7);
     assert!(relay.stderr().contains("is lost"), "{}", relay.stderr());
     assert!(db.slot().is_none());
 }
+
 /// PostgreSQL 18 reads the catalog as it was when a row was written: a publication that is there again now does not help
 /// against the notice.
 #[test]

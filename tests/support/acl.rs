@@ -8,6 +8,7 @@ use super::wait::DEADLINE;
 /// An operation on topics, by its number in the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
+    Read = 3,
     Write = 4,
     Describe = 8,
 }

@@ -1,8 +1,5 @@
-use std::time::Duration;
-
-use outboxd::postgres::{Connection, ReplicationStream, ServerOptions, TlsOptions, TlsSetup};
+use outboxd::postgres::{Connection, ReplicationStream, TlsSetup};
 use outboxd::replication::StartReplication;
-use outboxd::secret::Secret;
 use tokio::runtime::{Builder, Runtime};
 
 use super::outbox::Outbox;
@@ -18,7 +15,7 @@ impl ForeignConsumer {
     pub(crate) fn occupy(db: &Outbox, application: &str) -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let stream = runtime.block_on(async {
-            let options = server(db);
+            let options = db.address().options();
             let tls = TlsSetup::new(&options).unwrap();
             let connection = Connection::open(&options, &tls, application, 1 << 20).await.unwrap();
             let command =
@@ -26,21 +23,5 @@ impl ForeignConsumer {
             ReplicationStream::start(connection, &command).await.unwrap()
         });
         Self { _stream: stream, _runtime: runtime }
-    }
-}
-
-fn server(db: &Outbox) -> ServerOptions {
-    let address = db.address();
-    ServerOptions {
-        host: address.host.clone(),
-        port: address.port,
-        user: address.user.clone(),
-        password: address.password.clone().map(Secret::new),
-        database: address.database.clone(),
-        tls: TlsOptions::default(),
-        tcp_keepalive: true,
-        initial_statements: Vec::new(),
-        query_timeout: Duration::from_secs(60),
-        connect_timeout: Duration::from_secs(5),
     }
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use outboxd::throwaway::unused_port;
 use rdkafka::ClientConfig;
-use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication};
+use rdkafka::admin::{
+    AdminClient, AdminOptions, AlterConfig, NewPartitions, NewTopic, ResourceSpecifier, TopicReplication,
+};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
@@ -161,6 +163,27 @@ impl Kafka {
         let options = AdminOptions::new().operation_timeout(Some(DEADLINE));
         let results = runtime().block_on(self.admin().alter_configs([&config], &options)).unwrap();
         results.into_iter().for_each(|result| drop(result.unwrap()));
+    }
+
+    /// Gives a topic more partitions; so many in all.
+    pub(crate) fn add_partitions(&self, name: &str, partition_count: usize) {
+        let partitions = NewPartitions::new(name, partition_count);
+        let options = AdminOptions::new().operation_timeout(Some(DEADLINE));
+        let results = runtime().block_on(self.admin().create_partitions([&partitions], &options)).unwrap();
+        results.into_iter().for_each(|result| drop(result.unwrap()));
+        eventually(DEADLINE, "the partitions are there", || {
+            let metadata = self.consumer().fetch_metadata(Some(name), DEADLINE).unwrap();
+            metadata.topics()[0].partitions().len() == partition_count
+        });
+    }
+
+    /// Deletes what a partition has before this offset.
+    pub(crate) fn delete_records(&self, name: &str, partition: i32, before: i64) {
+        let mut records = TopicPartitionList::new();
+        records.add_partition_offset(name, partition, Offset::Offset(before)).unwrap();
+        let options = AdminOptions::new().operation_timeout(Some(DEADLINE));
+        let results = runtime().block_on(self.admin().delete_records(&records, &options)).unwrap();
+        results.elements().iter().for_each(|partition| partition.error().unwrap());
     }
 
     /// Deletes every topic that is not Kafka's own, and waits until they are gone.

@@ -201,6 +201,21 @@ impl Outbox {
         })
     }
 
+    /// Drops the slot under its walsender, before a relay can take it again.
+    #[track_caller]
+    pub(crate) fn drop_slot_in_use(&self) {
+        self.execute(&format!(
+            "DO $$ BEGIN
+                PERFORM pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '{name}';
+                LOOP
+                    BEGIN PERFORM pg_drop_replication_slot('{name}'); EXIT;
+                    EXCEPTION WHEN object_in_use THEN PERFORM pg_sleep(0.001); END;
+                END LOOP;
+             END $$",
+            name = self.name
+        ));
+    }
+
     /// Waits until a relay streams from the slot. While a slot is being made it is active too, for whoever makes or copies
     /// it, and what is committed then may not be streamed.
     #[track_caller]

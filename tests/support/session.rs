@@ -1,8 +1,11 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use openssl::error::ErrorStack;
 use openssl::ssl::{SslConnector, SslMethod};
 use openssl::x509::X509;
+use outboxd::postgres::{ServerOptions, TlsOptions};
+use outboxd::secret::Secret;
 use outboxd::throwaway::ThrowawayPostgres;
 use postgres_openssl::MakeTlsConnector;
 use tokio::runtime::{Builder, Runtime};
@@ -33,6 +36,22 @@ impl Address {
             password: server.password().map(|password| password.expose().to_owned()),
             database: database.to_owned(),
             root_cert: None,
+        }
+    }
+
+    /// For outboxd's own client, without TLS.
+    pub(crate) fn options(&self) -> ServerOptions {
+        ServerOptions {
+            host: self.host.clone(),
+            port: self.port,
+            user: self.user.clone(),
+            password: self.password.clone().map(Secret::new),
+            database: self.database.clone(),
+            tls: TlsOptions::default(),
+            tcp_keepalive: true,
+            initial_statements: Vec::new(),
+            query_timeout: Duration::from_secs(60),
+            connect_timeout: Duration::from_secs(5),
         }
     }
 }

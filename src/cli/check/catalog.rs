@@ -30,6 +30,15 @@ pub(super) struct PublishedTable {
     pub(super) row_filter: Option<String>,
 }
 
+/// Another logical slot of the database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct OtherSlot {
+    pub(super) name: String,
+    /// Who reads it.
+    pub(super) application: Option<String>,
+    pub(super) retained_bytes: i64,
+}
+
 const READ_ONLY: &str =
     "set default_transaction_read_only = on; set statement_timeout = '2s'; set lock_timeout = '1s'";
 
@@ -43,6 +52,15 @@ from pg_roles r where r.rolname = current_user";
 const PUBLISHED: &str = "
 select schemaname::text, tablename::text, coalesce(attnames, '{}')::text[], rowfilter
 from pg_publication_tables where pubname = $1 order by 1, 2";
+
+/// On a standby nothing is asked that only a primary can tell.
+const OTHER_SLOTS: &str = "
+select s.slot_name::text, case when s.active then coalesce(a.application_name, '') end,
+       coalesce(pg_wal_lsn_diff(l.lsn, s.restart_lsn), 0)::bigint
+from pg_replication_slots s
+     cross join (select case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_lsn() end as lsn) l
+     left join pg_stat_activity a on a.pid = s.active_pid
+where s.plugin = 'pgoutput' and s.database = current_database() and not s.temporary and s.slot_name <> $1 order by 1";
 
 const CLOCK: &str = "select extract(epoch from clock_timestamp())::float8";
 
@@ -76,6 +94,21 @@ pub(super) async fn published_tables(sql: &Sql, publication: &str) -> Result<Vec
                 name: row.try_get(1).map_err(&get)?,
                 columns: row.try_get(2).map_err(&get)?,
                 row_filter: row.try_get(3).map_err(&get)?,
+            })
+        })
+        .collect()
+}
+
+pub(super) async fn other_slots(sql: &Sql, slot: &str) -> Result<Vec<OtherSlot>, Error> {
+    const DOING: &str = "reading the other slots";
+    let get = unexpected(DOING);
+    let rows = sql.query(DOING, OTHER_SLOTS, &[&slot]).await?;
+    rows.iter()
+        .map(|row| {
+            Ok(OtherSlot {
+                name: row.try_get(0).map_err(&get)?,
+                application: row.try_get(1).map_err(&get)?,
+                retained_bytes: row.try_get(2).map_err(&get)?,
             })
         })
         .collect()

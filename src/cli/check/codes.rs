@@ -87,6 +87,8 @@ pub(super) const SLOT_USABLE: Code = Code("PG041");
 pub(super) const SLOT_FREE: Code = Code("PG042");
 /// `wal_status` and `safe_wal_size`
 pub(super) const SLOT_WAL: Code = Code("PG043");
+/// Other slots of the database that send the same, or that nobody reads.
+pub(super) const OTHER_SLOTS: Code = Code("PG044");
 
 /// Kafka can be reached and lets us in.
 pub(super) const KAFKA: Code = Code("KA001");

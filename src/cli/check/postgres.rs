@@ -110,6 +110,7 @@ impl Findings {
         }
         let database = &options.server.database;
         self.checks.extend(slot::slot(&options.slot, facts.as_ref(), database, server.version_num));
+        self.checks.extend(slot::others(&catalog::other_slots(sql, options.slot.name.as_str()).await?));
         Ok(facts.is_some())
     }
 

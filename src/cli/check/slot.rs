@@ -1,5 +1,6 @@
 //! What the state of the replication slot means for a relay.
 
+use super::catalog::OtherSlot;
 use super::codes;
 use super::report::Check;
 use crate::postgres::{Error, SlotFacts, SlotHolder, SlotOptions};
@@ -76,6 +77,32 @@ fn wal(name: &str, facts: &SlotFacts) -> Check {
             let idle = idle.unwrap_or_default();
             Check::ok(codes::SLOT_WAL, format!("wal_status is {status}: the slot keeps {kept} MB of WAL{room}{idle}"))
         }
+    }
+}
+
+/// Not ours, and nothing that keeps us from running: a connector that was not stopped, or a slot of a former name.
+pub(super) fn others(slots: &[OtherSlot]) -> Vec<Check> {
+    slots.iter().map(other).collect()
+}
+
+fn other(slot: &OtherSlot) -> Check {
+    let OtherSlot { name, application, retained_bytes } = slot;
+    match application {
+        Some(application) => Check::note(
+            codes::OTHER_SLOTS,
+            format!("replication slot {name:?} of this database is read by {application:?}"),
+        )
+        .detail("if that is another connector for the same outbox, every event is sent twice"),
+        None => Check::note(
+            codes::OTHER_SLOTS,
+            format!(
+                "nobody reads replication slot {name:?} of this database: it keeps {} MB of WAL",
+                megabytes(*retained_bytes)
+            ),
+        )
+        .detail(
+            "if slot.name was mistyped, this may be the slot that was meant; if nobody needs it, drop it",
+        ),
     }
 }
 

@@ -121,6 +121,7 @@ impl DeadLetters {
             key: remains.key.as_deref(),
             value: Some(&remains.value),
             headers: &remains.headers(),
+            position: None,
         };
         let origin = Origin { position, topic: remains.topic.as_deref(), partition: None };
         self.bury(flight, &record, &Obituary::of_row(error), origin, now)

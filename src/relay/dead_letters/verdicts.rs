@@ -143,6 +143,7 @@ mod tests {
             key: Some(b"k"),
             value: Some(value.as_bytes()),
             headers: &[],
+            position: None,
         }
     }
 

@@ -98,6 +98,7 @@ impl<O: Outlet> Flight<'_, O> {
             key: Some(key.as_bytes()),
             value: Some(value.as_bytes()),
             headers: &[],
+            position: None,
         };
         let sent = self.outlet.send(&record, Ticket::STATE, self.pace);
         sent.map_err(|rejection| kafka::Error::unwritten_state(rejection).into())

@@ -152,6 +152,7 @@ impl<'p, O: Outlet> Feed<'p, O> {
         match met {
             Met::Schema(schema) => self.encoder.learn(schema.0, schema.1),
             Met::Topic { name, partitions } => self.flight.settle(name, partitions),
+            Met::Tail(tail) => self.flight.repeats.learn(tail),
             Met::Lull => {}
         }
     }

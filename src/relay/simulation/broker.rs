@@ -8,6 +8,9 @@ use super::truth::Truth;
 /// How many batches of a producer a leader can tell the offset of.
 const KNOWN_BATCHES: usize = 5;
 
+/// How many partitions a topic may come to.
+const PARTITIONS_MAX: i32 = 5;
+
 /// The topic's number and the partition's.
 pub(super) type Place = (usize, i32);
 
@@ -34,7 +37,8 @@ pub(super) enum Answer {
 
 #[derive(Debug, Default)]
 struct Partition {
-    log_end: i64,
+    /// The events of the records.
+    log: Vec<usize>,
     /// The next sequence number of each producer, and its last batches with their offsets.
     producers: BTreeMap<u64, (u64, VecDeque<(u64, i64)>)>,
     /// For how many requests more there is no leader, or no log.
@@ -81,6 +85,20 @@ impl Cluster {
         }
     }
 
+    /// A topic has one partition more. The order of keys over that is not promised.
+    pub(super) fn add_partition(&mut self, topic: usize, truth: &mut Truth) {
+        if let Some(count) = self.counts.get_mut(topic).filter(|count| **count < PARTITIONS_MAX) {
+            *count += 1;
+            (0..*count).for_each(|partition| truth.except(topic, partition));
+        }
+    }
+
+    /// The events of a topic's records, partition by partition.
+    pub(super) fn logs(&self, topic: usize) -> impl Iterator<Item = (i32, &[usize])> {
+        let partitions = self.partitions.iter().filter(move |(place, _)| place.0 == topic);
+        partitions.map(|(place, partition)| (place.1, partition.log.as_slice()))
+    }
+
     pub(super) fn heal(&mut self) {
         self.refused.clear();
         self.partitions.values_mut().for_each(|partition| partition.absent = 0);
@@ -111,8 +129,8 @@ impl Cluster {
         if place != STATE_PLACE && request.events.iter().any(|event| self.refused.contains(event)) {
             return Answer::Refused;
         }
-        let offset = partition.log_end;
-        partition.log_end += i64::try_from(length).unwrap();
+        let offset = i64::try_from(partition.log.len()).unwrap();
+        partition.log.extend(&request.events);
         let (next, known) = partition.producers.entry(request.producer).or_default();
         *next = request.base + length;
         known.push_back((request.base, offset));

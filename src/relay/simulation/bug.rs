@@ -50,4 +50,12 @@ pub(super) enum Bug {
     DoesNotFence,
     /// A start reads a state that is not committed.
     ReadsUncommitted,
+    /// Everything up to the greatest position in a topic is taken for written.
+    TailOfTopic,
+    /// Everything up to the greatest position in a partition is taken for written, of what was sent there.
+    TailOfPartition,
+    /// The same, of what would be sent there now: the partitions may be others than they were.
+    TailOfPartitionNow,
+    /// The position alone says which event a record is.
+    PositionIsIdentity,
 }

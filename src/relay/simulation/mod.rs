@@ -14,6 +14,7 @@ mod run;
 mod server;
 mod session;
 mod table;
+mod tails;
 mod takeover;
 mod tests;
 mod truth;

@@ -82,7 +82,9 @@ impl Outlet for Pipe {
         let count = usize::try_from(cluster.counts[topic]).unwrap();
         let chosen = record.partition.or_else(|| partition_of(record.key?, count));
         self.shadow.borrow_mut().sent(ticket);
-        client.send((topic, chosen.unwrap_or_default()), Queued { ticket, bytes: record.weight(), event });
+        let place = (topic, chosen.unwrap_or_default());
+        truth.sent.insert((place, event));
+        client.send(place, Queued { ticket, bytes: record.weight(), event });
         Ok(())
     }
 

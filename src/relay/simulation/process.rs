@@ -22,6 +22,7 @@ use crate::relay::feed::Feed;
 use crate::relay::flight::Flight;
 use crate::relay::link::Origin;
 use crate::relay::memory::Memory;
+use crate::relay::repeats::{Horizon, Repeats};
 use crate::relay::{Error, Guarantee, Options};
 use crate::source_offset::SourceOffset;
 use crate::telemetry::Metrics;
@@ -217,12 +218,18 @@ impl<'p> Process<'p> {
         };
         let mut flight = Flight::new(pipe, None, &bench.metrics, &bench.options, confirmed);
         flight.in_transactions(batch);
+        let system_id = origin.system_id.clone();
+        flight.repeats = Repeats::new(
+            &bench.options,
+            Horizon { system_id, from: confirmed, to: Some(end), quiet_at: None },
+        );
         let messages = Some(&bench.messages);
         let feed =
             Feed::with_flight(flight, &bench.metrics, messages, None, &bench.options, acknowledged, stored);
         let counts = world.kafka.borrow().cluster.counts;
         let (router, shadow, bug) = (&bench.router, Rc::clone(&self.shadow), world.bug);
-        let start = Start { feed, origin, confirmed, wire, router, counts, shadow, bug };
+        let (kafka, process) = (Rc::clone(&world.kafka), self.number);
+        let start = Start { feed, origin, confirmed, wire, router, counts, shadow, bug, kafka, process };
         State::Streaming(Box::new(Session::new(start, world.now)))
     }
 

@@ -45,6 +45,9 @@ const FAULTS: [Fault; 14] = [
     Fault::Persist,
 ];
 
+/// What can break besides where the ends of topics are read.
+const TAIL_FAULTS: [Fault; 1] = [Fault::AddPartition];
+
 #[derive(Debug, Clone, Copy)]
 enum Fault {
     Cut,
@@ -60,6 +63,7 @@ enum Fault {
     AlterTable,
     DropPublication,
     ForgetTopics,
+    AddPartition,
     /// No fault: the slot is stored.
     Persist,
 }
@@ -119,7 +123,10 @@ impl<'p> Run<'p> {
         truth.exactly_once = exactly_once;
         let kafka = Kafka { cluster, clients: Vec::new(), truth };
         // A few kinds of faults a run: with all of them at once little else would happen.
-        let faults = FAULTS.into_iter().filter(|_| rng.u8(..) < 80).collect();
+        let mut faults: Vec<_> = FAULTS.into_iter().filter(|_| rng.u8(..) < 80).collect();
+        if bench.options.guarantee == Guarantee::TailDedupe {
+            faults.extend(TAIL_FAULTS.into_iter().filter(|_| rng.u8(..) < 80));
+        }
         let clients_break = rng.bool();
         let world = World {
             bench,
@@ -184,9 +191,11 @@ impl<'p> Run<'p> {
             Fault::CrashRelay | Fault::PauseRelay | Fault::StopRelay | Fault::ForgetTopics => {
                 self.break_relay(fault);
             }
-            Fault::TakeLeader | Fault::ForgetProducers | Fault::SequenceAgain | Fault::RefuseRecord => {
-                self.break_kafka(fault);
-            }
+            Fault::TakeLeader
+            | Fault::ForgetProducers
+            | Fault::SequenceAgain
+            | Fault::RefuseRecord
+            | Fault::AddPartition => self.break_kafka(fault),
             _ => self.break_server(fault),
         }
     }
@@ -213,6 +222,7 @@ impl<'p> Run<'p> {
         let topic = rng.usize(0..2);
         let place = (topic, rng.i32(0..cluster.counts[topic]));
         match fault {
+            Fault::AddPartition => cluster.add_partition(topic, truth),
             Fault::TakeLeader => cluster.take_leader(place, rng.u32(1..5)),
             Fault::ForgetProducers => {
                 cluster.forget_producers(place, truth);

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 
 use super::bug::Bug;
-use super::pipe::{Pipe, Shadow};
+use super::pipe::{Kafka, Pipe, Shadow};
 use super::server::Wire;
-use super::table;
+use super::{table, tails};
 use crate::outbox::EventRouter;
 use crate::postgres::{self, ReplicationStream};
 use crate::relay::Error;
@@ -38,6 +38,8 @@ pub(super) struct Session<'p> {
     reading: Reading,
     awaiting: Option<(Waiting, Need)>,
     bug: Option<Bug>,
+    kafka: Rc<RefCell<Kafka>>,
+    process: usize,
     shadow: Rc<RefCell<Shadow>>,
     described: Vec<Oid>,
     last_row: Option<Lsn>,
@@ -53,11 +55,13 @@ pub(super) struct Start<'p> {
     pub(super) counts: [i32; 2],
     pub(super) shadow: Rc<RefCell<Shadow>>,
     pub(super) bug: Option<Bug>,
+    pub(super) kafka: Rc<RefCell<Kafka>>,
+    pub(super) process: usize,
 }
 
 impl<'p> Session<'p> {
     pub(super) fn new(start: Start<'p>, now: Instant) -> Self {
-        let Start { feed, origin, confirmed, wire, router, counts, shadow, bug } = start;
+        let Start { feed, origin, confirmed, wire, router, counts, shadow, bug, kafka, process } = start;
         Self {
             feed,
             feedback: Feedback::new(STATUS_INTERVAL, confirmed, now),
@@ -70,6 +74,8 @@ impl<'p> Session<'p> {
             reading: Reading::On,
             awaiting: None,
             bug,
+            kafka,
+            process,
             shadow,
             described: Vec::new(),
             last_row: None,
@@ -224,6 +230,10 @@ impl<'p> Session<'p> {
                 let notified = pin!(lull.notified());
                 notified.poll(&mut Context::from_waker(Waker::noop())).is_ready().then_some(Met::Lull)
             }
+            Need::Tail(question) => rng.bool().then(|| {
+                let mut kafka = self.kafka.borrow_mut();
+                Met::Tail(tails::read(&mut kafka, self.process, question, self.bug, rng))
+            }),
             Need::Schema(_) => None,
         }
     }

@@ -7,7 +7,8 @@ use super::bug::Bug;
 use super::process::Bench;
 use super::run::{Tally, run};
 use super::table;
-use crate::relay::{Guarantee, GuardOptions, Options, ProcessingFailure, SkippedOperations};
+use crate::relay::Guarantee::{self, AtLeastOnce, ExactlyOnce, TailDedupe};
+use crate::relay::{GuardOptions, Options, ProcessingFailure, SkippedOperations};
 use crate::telemetry::{ConfigInfo, Metrics};
 
 /// Seeds of a usual run; `OUTBOXD_SEEDS=a..b` says others.
@@ -39,6 +40,7 @@ fn bench(guarantee: Guarantee, tells: bool) -> Bench {
             },
             offsets: None,
             guarantee,
+            identity_headers: guarantee == TailDedupe,
             transactions: None,
         },
     }
@@ -52,37 +54,47 @@ fn seeds() -> Range<u64> {
 
 #[test]
 fn no_seed_breaks_a_promise() {
-    all_seeds(Guarantee::AtLeastOnce, "no_seed_breaks_a_promise");
+    all_seeds(AtLeastOnce);
+}
+
+#[test]
+fn no_seed_breaks_a_promise_of_tail_dedupe() {
+    all_seeds(TailDedupe);
 }
 
 #[test]
 fn no_seed_commits_anything_twice() {
-    all_seeds(Guarantee::ExactlyOnce, "no_seed_commits_anything_twice");
+    all_seeds(ExactlyOnce);
 }
 
-fn all_seeds(guarantee: Guarantee, test: &'static str) {
+fn all_seeds(guarantee: Guarantee) {
     let seeds = seeds();
     let middle = seeds.start + (seeds.end - seeds.start) / 2;
     let halves = [seeds.start..middle, middle..seeds.end];
     let tallies = thread::scope(|scope| {
-        let threads = halves.map(|half| scope.spawn(move || all(guarantee, test, half)));
+        let threads = halves.map(|half| scope.spawn(move || all(guarantee, half)));
         threads.map(|thread| thread.join().expect("a seed fails, see above"))
     });
     let total = tallies.into_iter().fold(Tally::default(), plus);
-    println!("{} seeds: {total:?}", seeds.end - seeds.start);
+    println!("{guarantee:?}, {} seeds: {total:?}", seeds.end - seeds.start);
 }
 
-fn all(guarantee: Guarantee, test: &str, seeds: Range<u64>) -> Tally {
+fn all(guarantee: Guarantee, seeds: Range<u64>) -> Tally {
     let bench = bench(guarantee, seeds.end - seeds.start == 1);
-    seeds.map(|seed| run_told(&bench, test, seed)).fold(Tally::default(), plus)
+    seeds.map(|seed| run_told(&bench, seed)).fold(Tally::default(), plus)
 }
 
-fn run_told(bench: &Bench, test: &str, seed: u64) -> Tally {
+fn run_told(bench: &Bench, seed: u64) -> Tally {
     let outcome = catch_unwind(AssertUnwindSafe(|| run(bench, seed, None)));
     let said = match outcome {
         Ok(Ok(tally)) => return tally,
         Ok(Err(violation)) => violation,
         Err(_) => "an assertion fails, see above".to_owned(),
+    };
+    let test = match bench.options.guarantee {
+        TailDedupe => "no_seed_breaks_a_promise_of_tail_dedupe",
+        ExactlyOnce => "no_seed_commits_anything_twice",
+        AtLeastOnce => "no_seed_breaks_a_promise",
     };
     panic!("seed {seed}: {said}\nreplay: OUTBOXD_SEEDS={seed}..{} cargo test --lib {test}", seed + 1);
 }
@@ -98,8 +110,7 @@ fn plus(a: Tally, b: Tally) -> Tally {
 
 #[test]
 fn a_seed_says_everything() {
-    for guarantee in [Guarantee::AtLeastOnce, Guarantee::ExactlyOnce] {
-        let bench = bench(guarantee, false);
+    for bench in [AtLeastOnce, TailDedupe, ExactlyOnce].map(|guarantee| bench(guarantee, false)) {
         for seed in 0..300 {
             assert_eq!(run(&bench, seed, None), run(&bench, seed, None), "seed {seed} does not replay");
         }
@@ -129,7 +140,21 @@ fn planted_bugs_are_found() {
         (Bug::DoesNotDrain, 300),
         (Bug::ForgetsSessions, 300),
     ];
-    assert_eq!(missed(Guarantee::AtLeastOnce, &cases), [], "not found within the seeds");
+    find(&bench(AtLeastOnce, false), &cases);
+}
+
+/// Each mistake that can be made with the ends of topics.
+#[test]
+fn planted_bugs_of_tail_dedupe_are_found() {
+    let cases = [
+        (Bug::TailOfTopic, 300),
+        (Bug::TailOfPartition, 1000),
+        (Bug::TailOfPartitionNow, 1000),
+        (Bug::PositionIsIdentity, 1000),
+        (Bug::ConfirmsOnReceive, 100),
+        (Bug::OldHistoryCounts, 300),
+    ];
+    find(&bench(TailDedupe, false), &cases);
 }
 
 #[test]
@@ -148,19 +173,18 @@ fn planted_bugs_of_exactly_once_are_found() {
         (Bug::DoesNotFence, 300),
         (Bug::ReadsUncommitted, 300),
     ];
-    assert_eq!(missed(Guarantee::ExactlyOnce, &cases), [], "not found within the seeds");
+    find(&bench(ExactlyOnce, false), &cases);
 }
 
-fn missed(guarantee: Guarantee, cases: &[(Bug, u64)]) -> Vec<Bug> {
-    let bench = bench(guarantee, false);
+fn find(bench: &Bench, cases: &[(Bug, u64)]) {
     let mut missed = Vec::new();
-    for &(bug, within) in cases {
-        match (0..within).find_map(|seed| Some((seed, caught(&bench, seed, bug)?))) {
+    for (bug, within) in cases.iter().copied() {
+        match (0..within).find_map(|seed| Some((seed, caught(bench, seed, bug)?))) {
             Some((seed, said)) => println!("{bug:?}: seed {seed}: {said}"),
             None => missed.push(bug),
         }
     }
-    missed
+    assert_eq!(missed, [], "not found within the seeds");
 }
 
 fn caught(bench: &Bench, seed: u64, bug: Bug) -> Option<String> {

@@ -1,7 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::broker::Place;
 use super::table::{self, EVENTS_TOPICS};
-use crate::connect::record::ProducerRecord;
+use crate::connect::record::{Fingerprint, ProducerRecord};
 
 /// An event that a committed transaction holds, by its number: the order of the commits, and of statements in them.
 #[derive(Debug, Clone)]
@@ -37,6 +38,12 @@ pub(super) struct Truth {
     /// The last event that each process handed over on its connection. Of those before, the server may not have heard.
     handed_over: BTreeMap<usize, usize>,
     clean: Option<Clean>,
+    /// What the records of each event say of its position.
+    pub(super) positions: BTreeMap<usize, Vec<u8>>,
+    /// Where each event was ever sent to.
+    pub(super) sent: BTreeSet<(Place, usize)>,
+    /// What each process has found at the ends of topics, on its connection.
+    found: BTreeMap<usize, BTreeSet<usize>>,
     /// What lies before this was acknowledged on an earlier connection of the process.
     passed: BTreeMap<usize, u64>,
     pub(super) repeats: usize,
@@ -78,6 +85,7 @@ impl Truth {
             self.violate(format!("L4: event {number} became {is}"));
         }
         self.tell(|| format!("  process {process} hands over event {number}"));
+        self.check_identity(process, number, record.position);
         self.handed_over.insert(process, number);
         if self.clean.is_some_and(|clean| number <= clean.event && process > clean.process) {
             self.violate(format!("L5: event {number} comes again after a clean stop"));
@@ -86,6 +94,30 @@ impl Truth {
             self.violate(format!("L5: event {number} comes again after a broken connection"));
         }
         number
+    }
+
+    /// L8: an event's position is always the same, and what was found at the end of its topic does not come again.
+    fn check_identity(&mut self, process: usize, number: usize, position: Option<&[u8]>) {
+        if self.found.get(&process).is_some_and(|found| found.contains(&number)) {
+            self.violate(format!("L8: event {number} comes again though it was found"));
+        }
+        let Some(position) = position else { return };
+        let before = self.positions.entry(number).or_insert_with(|| position.to_vec());
+        if before != position {
+            self.violate(format!("L8: event {number} has another position than before"));
+        }
+    }
+
+    /// A process has read these events at the end of their topic.
+    pub(super) fn found(&mut self, process: usize, events: impl IntoIterator<Item = usize>) {
+        self.found.entry(process).or_default().extend(events);
+    }
+
+    /// By what the record of an event is known again.
+    pub(super) fn fingerprint(&self, number: usize) -> Fingerprint {
+        let (id, key, payload) =
+            (table::id(number), table::key(self.events[number].key), table::payload(number));
+        Fingerprint::new(Some(key.as_bytes()), Some(payload.as_bytes()), Some(id.as_bytes()))
     }
 
     /// L2, L3: a record is in a partition's log.
@@ -135,6 +167,7 @@ impl Truth {
     pub(super) fn connected(&mut self, process: usize, told: impl FnOnce() -> String) {
         self.tell(told);
         self.handed_over.remove(&process);
+        self.found.remove(&process);
     }
 
     /// A connection has broken, and everything that was handed over on it is acknowledged.

@@ -1,0 +1,85 @@
+//! What the targets share: an outbox as a relay binds it.
+
+use outboxd::connect::NameAdjustment;
+use outboxd::connect::column::{ColumnDescription, ColumnOptions, ColumnRules, TypeKind};
+use outboxd::connect::converter::Converters;
+use outboxd::outbox::{EventContext, EventRouter, EventRouterOptions, OutboxTable, RouteContext};
+use outboxd::pgoutput::{Column, Relation, ReplicaIdentity};
+use outboxd::wal::Oid;
+
+/// Options by their names.
+pub type Options = &'static [(&'static str, &'static str)];
+
+/// When every row is routed.
+pub const NOW: RouteContext = RouteContext { now_ms: 1_700_000_000_123 };
+
+/// Debezium's columns, and one that is placed where the options say.
+pub const COLUMNS: [(&str, &str); 6] = [
+    ("id", "uuid"),
+    ("aggregatetype", "varchar"),
+    ("aggregateid", "varchar"),
+    ("type", "varchar"),
+    ("payload", "jsonb"),
+    ("note", "text"),
+];
+
+/// A router with these options.
+pub fn router(options: Options) -> EventRouter {
+    let context = EventContext {
+        option_prefix: String::new(),
+        topic_prefix: "srv".to_owned(),
+        topic_delimiter: ".".to_owned(),
+        run_id: None,
+        columns: ColumnOptions::default(),
+        condition: None,
+        rules: ColumnRules::default(),
+        schema_names: NameAdjustment::None,
+        field_names: NameAdjustment::None,
+    };
+    let lookup = lookup(options);
+    let (router, converters) = (EventRouterOptions::parse(&lookup), Converters::parse(&lookup));
+    EventRouter::new(router.unwrap(), converters.unwrap(), context).unwrap()
+}
+
+/// The options as the parsers ask for them.
+pub fn lookup(options: Options) -> impl Fn(&str) -> Option<String> {
+    move |key| options.iter().find(|(option, _)| *option == key).map(|(_, value)| (*value).to_owned())
+}
+
+/// The table of [`COLUMNS`], bound.
+pub fn table(options: Options) -> OutboxTable {
+    let columns: Vec<_> = COLUMNS.iter().map(|(name, kind)| description(name, kind)).collect();
+    router(options).bind(&relation(&columns), &columns).unwrap()
+}
+
+/// A column that may be NULL.
+pub fn description(name: &str, kind: &str) -> ColumnDescription {
+    let kind = match kind.strip_suffix("[]") {
+        Some(element) => TypeKind::Array { element: Box::new(TypeKind::base(element.to_owned())) },
+        None => TypeKind::base(kind.to_owned()),
+    };
+    ColumnDescription {
+        name: name.to_owned(),
+        type_oid: Oid(0),
+        type_modifier: -1,
+        kind,
+        not_null: false,
+        default: None,
+    }
+}
+
+fn relation(columns: &[ColumnDescription]) -> Relation {
+    let column = |column: &ColumnDescription| Column {
+        name: column.name.clone(),
+        type_oid: column.type_oid,
+        type_modifier: column.type_modifier,
+        in_identity: false,
+    };
+    Relation {
+        oid: Oid(16_384),
+        schema: "public".to_owned(),
+        table: "outbox".to_owned(),
+        replica_identity: ReplicaIdentity::Default,
+        columns: columns.iter().map(column).collect(),
+    }
+}

@@ -1,0 +1,311 @@
+use std::collections::HashMap;
+use std::time::Instant;
+
+use super::Horizon;
+use super::position_text::parse;
+use crate::connect::record::{Fingerprint, ProducerRecord};
+use crate::kafka::{Sight, TailRecord};
+use crate::transaction::EventPosition;
+use crate::wal::{Lsn, SystemId};
+
+/// How many records are remembered over all topics, 24 bytes each. What is beyond comes again.
+const RECORDS_MAX: usize = 1_000_000;
+
+/// How many topics are asked. Of the others everything comes again.
+const TOPICS_MAX: usize = 10_000;
+
+/// A record of ours that is in Kafka: nothing but the same event made into the same bytes has both.
+type Known = (EventPosition, Fingerprint);
+
+/// What of the transactions that the stream brings again is in its topic already.
+///
+/// An event is left out only because its own record was read from its own topic: nothing is concluded from other records,
+/// neither from later ones of the partition nor from the partition they are in. So it does not matter whether the number of
+/// partitions, the routing or the history is what it was: what is not found is sent.
+#[derive(Debug)]
+pub(in crate::relay) struct Tails {
+    system_id: SystemId,
+    from: Lsn,
+    to: Lsn,
+    quiet_at: Option<Instant>,
+    /// For each topic that was asked, sorted.
+    topics: HashMap<String, Vec<Known>>,
+    /// How many more can be remembered.
+    room: usize,
+    left_out: u64,
+}
+
+/// Whether an event's record is in its topic.
+#[derive(Debug)]
+pub(in crate::relay) enum Presence {
+    /// The end of the topic is to be read first.
+    Unknown(Box<Question>),
+    /// It is there.
+    There,
+    /// It is not, or nobody knows.
+    New,
+}
+
+/// What is to be found out about a topic.
+#[derive(Debug, Clone)]
+pub(in crate::relay) struct Question {
+    pub(in crate::relay) topic: String,
+    pub(super) quiet_at: Option<Instant>,
+    system_id: SystemId,
+    from: Lsn,
+    to: Lsn,
+    room: usize,
+}
+
+/// What was found: an answer that grows while the topic is read.
+#[derive(Debug)]
+pub(in crate::relay) struct Found {
+    question: Question,
+    known: Vec<Known>,
+    is_full: bool,
+}
+
+/// What is known of a topic.
+#[derive(Debug)]
+pub(in crate::relay) struct Tail {
+    topic: String,
+    known: Vec<Known>,
+}
+
+impl Tail {
+    /// Of a topic that could not be read.
+    pub(super) const fn unread(topic: String) -> Self {
+        Self { topic, known: Vec::new() }
+    }
+}
+
+impl Tails {
+    /// `None` when nothing can come again.
+    pub(super) fn new(horizon: Horizon) -> Option<Self> {
+        let Horizon { system_id, from, to, quiet_at } = horizon;
+        let to = to.filter(|to| from < *to)?;
+        let topics = HashMap::new();
+        Some(Self { system_id, from, to, quiet_at, topics, room: RECORDS_MAX, left_out: 0 })
+    }
+
+    pub(super) fn look(&mut self, record: &ProducerRecord<'_>, position: EventPosition) -> Presence {
+        if position.commit_lsn >= self.to {
+            return Presence::New;
+        }
+        let Some(known) = self.topics.get(record.topic) else { return self.ask(record.topic) };
+        if known.is_empty() || known.binary_search(&(position, record.fingerprint())).is_err() {
+            return Presence::New;
+        }
+        self.left_out = self.left_out.saturating_add(1);
+        Presence::There
+    }
+
+    pub(super) fn learn(&mut self, tail: Tail) {
+        self.room = self.room.saturating_sub(tail.known.len());
+        self.topics.insert(tail.topic, tail.known);
+    }
+
+    /// Whether nothing can come again from here on.
+    pub(super) fn are_over(&self, lsn: Lsn) -> bool {
+        lsn >= self.to
+    }
+
+    fn ask(&self, topic: &str) -> Presence {
+        if self.topics.len() >= TOPICS_MAX {
+            return Presence::New;
+        }
+        Presence::Unknown(Box::new(Question {
+            topic: topic.to_owned(),
+            quiet_at: self.quiet_at,
+            system_id: self.system_id.clone(),
+            from: self.from,
+            to: self.to,
+            room: self.room,
+        }))
+    }
+}
+
+impl Drop for Tails {
+    fn drop(&mut self) {
+        if self.left_out > 0 {
+            tracing::info!(
+                events = self.left_out,
+                from = %self.from,
+                to = %self.to,
+                "events that the slot brought again were in Kafka already and are not sent twice"
+            );
+        }
+    }
+}
+
+impl Found {
+    pub(in crate::relay) const fn new(question: Question) -> Self {
+        Self { question, known: Vec::new(), is_full: false }
+    }
+
+    /// Takes a record with this text of its position.
+    pub(in crate::relay) fn take(
+        &mut self,
+        text: Option<&[u8]>,
+        fingerprint: impl FnOnce() -> Fingerprint,
+    ) -> Sight {
+        let Some(position) = text.and_then(|text| parse(&self.question.system_id, text)) else {
+            return Sight::Foreign;
+        };
+        if position.commit_lsn < self.question.from {
+            return Sight::Old;
+        }
+        self.is_full = self.known.len() >= self.question.room;
+        if position.commit_lsn < self.question.to && !self.is_full {
+            self.known.push((position, fingerprint()));
+        }
+        Sight::Recent
+    }
+
+    /// Takes a record of the topic.
+    pub(super) fn take_record(&mut self, record: &TailRecord<'_>) -> Sight {
+        self.take(record.position(), || record.fingerprint())
+    }
+
+    /// How many records were found that can come again.
+    pub(super) const fn count(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether there were more than there is room for.
+    pub(super) const fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// The answer.
+    pub(in crate::relay) fn into_tail(self) -> Tail {
+        let Self { question, mut known, .. } = self;
+        known.sort_unstable();
+        known.dedup();
+        known.shrink_to_fit();
+        Tail { topic: question.topic, known }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::position_text::PositionText;
+    use super::*;
+
+    const FROM: u64 = 100;
+    const TO: u64 = 200;
+
+    fn at(commit_lsn: u64, ordinal: u64) -> EventPosition {
+        EventPosition { commit_lsn: Lsn::new(commit_lsn), ordinal }
+    }
+
+    fn tails() -> Tails {
+        let system_id = SystemId("1".to_owned());
+        let (from, to) = (Lsn::new(FROM), Some(Lsn::new(TO)));
+        Tails::new(Horizon { system_id, from, to, quiet_at: None }).unwrap()
+    }
+
+    fn record<'a>(topic: &'a str, value: &'a str) -> ProducerRecord<'a> {
+        ProducerRecord {
+            topic,
+            partition: None,
+            timestamp_ms: 0,
+            key: Some(b"k"),
+            value: Some(value.as_bytes()),
+            headers: &[],
+            position: None,
+        }
+    }
+
+    fn question(tails: &mut Tails, topic: &str) -> Question {
+        match tails.look(&record(topic, "x"), at(FROM, 0)) {
+            Presence::Unknown(question) => *question,
+            presence => panic!("{presence:?}"),
+        }
+    }
+
+    fn is_there(tails: &mut Tails, topic: &str, value: &str, position: EventPosition) -> bool {
+        matches!(tails.look(&record(topic, value), position), Presence::There)
+    }
+
+    /// Takes records of topic `a`, each with its position, system and value.
+    fn learnt(found: &[(EventPosition, &str, &str)]) -> Tails {
+        let mut tails = tails();
+        let mut answer = Found::new(question(&mut tails, "a"));
+        for (position, system, value) in found {
+            let mut text = PositionText::new(&SystemId((*system).to_owned()));
+            answer.take(Some(text.of(*position)), || record("a", value).fingerprint());
+        }
+        tails.learn(answer.into_tail());
+        tails
+    }
+
+    #[test]
+    fn only_the_events_own_record_is_a_reason_to_leave_it_out() {
+        let mut tails = learnt(&[(at(150, 1), "1", "x"), (at(120, 0), "1", "y"), (at(130, 0), "2", "z")]);
+        let cases = [
+            ("x", at(150, 1), true),
+            ("y", at(120, 0), true),
+            // What lies before a record that is there need not be there.
+            ("x", at(150, 0), false),
+            ("x", at(110, 0), false),
+            ("x", at(150, 2), false),
+            // After a failover another transaction may have the same LSN; another slot counts otherwise.
+            ("z", at(150, 1), false),
+            ("z", at(130, 0), false),
+        ];
+        for (value, position, expected) in cases {
+            assert_eq!(is_there(&mut tails, "a", value, position), expected, "{value} {position:?}");
+        }
+        assert_eq!(tails.left_out, 2);
+        tails.learn(Tail { topic: "b".to_owned(), known: Vec::new() });
+        assert!(!is_there(&mut tails, "b", "x", at(150, 1)), "it is in another topic");
+    }
+
+    #[test]
+    fn what_nobody_can_have_sent_before_is_not_asked_for() {
+        let mut tails = tails();
+        assert!(matches!(tails.look(&record("a", "x"), at(TO, 0)), Presence::New));
+        assert_eq!([TO - 1, TO].map(|lsn| tails.are_over(Lsn::new(lsn))), [false, true]);
+        let of = |from, to: Option<u64>| {
+            let system_id = SystemId("1".to_owned());
+            let horizon = Horizon { system_id, from: Lsn::new(from), to: to.map(Lsn::new), quiet_at: None };
+            Tails::new(horizon).is_some()
+        };
+        assert_eq!([of(1, Some(2)), of(2, Some(2)), of(1, None)], [true, false, false]);
+    }
+
+    #[test]
+    fn records_are_told_apart_by_how_far_back_they_are() {
+        let (mut tails, mut text) = (tails(), PositionText::new(&SystemId("1".to_owned())));
+        let mut found = Found::new(question(&mut tails, "a"));
+        let fingerprint = || record("a", "x").fingerprint();
+        let cases = [(FROM - 1, Sight::Old), (FROM, Sight::Recent), (TO, Sight::Recent)];
+        for (lsn, expected) in cases {
+            assert_eq!(found.take(Some(text.of(at(lsn, 0))), fingerprint), expected, "{lsn}");
+        }
+        assert_eq!(found.take(None, fingerprint), Sight::Foreign);
+        assert_eq!(found.take(Some(b"other"), fingerprint), Sight::Foreign);
+        assert_eq!(found.count(), 1);
+    }
+
+    #[test]
+    fn topics_and_records_without_end_are_not_remembered() {
+        let mut tails = tails();
+        tails.room = 2;
+        let (mut text, mut found) =
+            (PositionText::new(&SystemId("1".to_owned())), Found::new(question(&mut tails, "a")));
+        for ordinal in 0..3 {
+            assert!(!found.is_full());
+            found.take(Some(text.of(at(150, ordinal))), || record("a", "x").fingerprint());
+        }
+        assert!(found.is_full());
+        tails.learn(found.into_tail());
+        assert_eq!(tails.room, 0);
+        assert!(is_there(&mut tails, "a", "x", at(150, 1)) && !is_there(&mut tails, "a", "x", at(150, 2)));
+        for number in 0..TOPICS_MAX {
+            tails.learn(Tail { topic: number.to_string(), known: Vec::new() });
+        }
+        assert!(matches!(tails.look(&record("one more", "x"), at(150, 0)), Presence::New));
+    }
+}

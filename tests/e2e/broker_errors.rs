@@ -1,0 +1,134 @@
+//! Every answer that a broker may give to a request to produce, from brokers that answer as they are told.
+
+use std::thread;
+use std::time::Duration;
+
+use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
+
+use crate::support::backlog::Backlog;
+use crate::support::kafka::kafka;
+use crate::support::mock_kafka::MockKafka;
+use crate::support::outbox::Outbox;
+use crate::support::postgres::{postgres15, postgres18};
+use crate::support::relay::{Config, Relay, with};
+use crate::support::wait::{DEADLINE, eventually};
+
+const BACKLOG: Backlog = Backlog { key_count: 5 };
+
+fn config(db: &Outbox, brokers: &MockKafka) -> Config {
+    with(db.config(kafka()), &[("bootstrap.servers", &brokers.bootstrap()), ("snapshot.mode", "no_data")])
+}
+
+/// What comes of it: the process goes on, or ends so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    GoesOn,
+    Exit(i32, &'static str),
+}
+
+use Outcome::{Exit, GoesOn};
+use RDKafkaRespErr as Code;
+
+const ANSWERS: [(Code, Outcome); 14] = [
+    (Code::RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS, GoesOn),
+    (Code::RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS_AFTER_APPEND, GoesOn),
+    (Code::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION, GoesOn),
+    (Code::RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE, GoesOn),
+    (Code::RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT, GoesOn),
+    (Code::RD_KAFKA_RESP_ERR_KAFKA_STORAGE_ERROR, GoesOn),
+    (Code::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, GoesOn),
+    (Code::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, Exit(6, "kafka-acls.sh")),
+    (Code::RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED, Exit(6, "refused")),
+    (Code::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, Exit(6, "max.message.bytes")),
+    (Code::RD_KAFKA_RESP_ERR_INVALID_RECORD, Exit(6, "compacted")),
+    (Code::RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER, GoesOn),
+    (Code::RD_KAFKA_RESP_ERR_UNKNOWN_PRODUCER_ID, GoesOn),
+    (Code::RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH, GoesOn),
+];
+
+#[test]
+fn whatever_a_broker_answers_nothing_is_lost_or_reordered() {
+    thread::scope(|scope| {
+        let running = ANSWERS.map(|(code, outcome)| (code, scope.spawn(move || answer(code, outcome))));
+        let failed: Vec<Code> =
+            running.into_iter().filter_map(|(code, case)| case.join().is_err().then_some(code)).collect();
+        assert!(failed.is_empty(), "{failed:?}");
+    });
+}
+
+fn answer(code: Code, outcome: Outcome) {
+    let (db, brokers) = (Outbox::create(postgres18()), MockKafka::start(1));
+    let topic = db.topic(Backlog::TYPE);
+    brokers.create_topic(&topic, 2, 1);
+    let mut relay = Relay::start(&config(&db, &brokers));
+    db.wait_until_streaming();
+    BACKLOG.insert(&db, 0..50, 10);
+    db.wait_until_confirmed();
+    let before = db.current_wal_lsn();
+    brokers.refuse_produce(code, 3);
+    // Alone: these brokers do not look at sequence numbers, and would take what comes behind it.
+    BACKLOG.insert(&db, 50..51, 1);
+    if let Exit(exit, word) = outcome {
+        assert_eq!(relay.wait_for_exit(DEADLINE), exit, "{code:?}: {}", relay.stderr());
+        assert!(relay.stderr().contains(word), "{code:?}: {word}: {}", relay.stderr());
+        let confirmed = db.slot().unwrap().confirmed_flush_lsn.unwrap();
+        assert!(confirmed >= before, "{code:?}: what came before is confirmed");
+        brokers.recover();
+        relay = Relay::start(&config(&db, &brokers));
+    }
+    db.wait_until_confirmed();
+    BACKLOG.insert(&db, 51..100, 10);
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0, "{code:?}");
+    BACKLOG.check(&brokers.records(&topic), 0..100);
+}
+
+/// The other brokers' partitions go on; nothing behind what waits is confirmed.
+#[test]
+fn a_broker_that_is_away_holds_up_its_partitions_only() {
+    let (db, brokers) = (Outbox::create(postgres15()), MockKafka::start(3));
+    let topic = db.topic(Backlog::TYPE);
+    brokers.create_topic(&topic, 3, 3);
+    let relay = Relay::start(&config(&db, &brokers));
+    db.wait_until_streaming();
+    BACKLOG.insert(&db, 0..100, 10);
+    db.wait_until_confirmed();
+    let (before, start) = (brokers.counts(&topic), db.current_wal_lsn());
+    brokers.broker_down(1);
+    BACKLOG.insert(&db, 100..200, 10);
+    eventually(DEADLINE, "the others go on", || {
+        let now = brokers.counts(&topic);
+        (1..3).all(|partition| before[&partition] == 0 || now[&partition] > before[&partition])
+    });
+    assert!(before[&0] > 0, "the broker that is away has a share: {before:?}");
+    assert!(
+        db.slot().unwrap().confirmed_flush_lsn.unwrap() <= start,
+        "a transaction is confirmed as a whole"
+    );
+    brokers.broker_up(1);
+    let end = db.current_wal_lsn();
+    db.wait_until_confirmed_to(end, Duration::from_secs(30));
+    assert_eq!(relay.stop(), 0);
+    assert_eq!(BACKLOG.check(&brokers.records(&topic), 0..200), 0, "repeats");
+}
+
+/// Kafka 0.11 is the oldest with records that have headers and an idempotent producer.
+#[test]
+fn brokers_of_older_versions_are_spoken_to() {
+    use RDKafkaApiKey::{InitProducerId, Metadata, Produce};
+    for newest in [
+        [(Produce, 3), (Metadata, 4), (InitProducerId, 0)],
+        [(Produce, 7), (Metadata, 7), (InitProducerId, 1)],
+    ] {
+        let (db, brokers) = (Outbox::create(postgres15()), MockKafka::start(1));
+        brokers.speak_at_most(&newest);
+        let topic = db.topic(Backlog::TYPE);
+        brokers.create_topic(&topic, 2, 1);
+        let relay = Relay::start(&config(&db, &brokers));
+        db.wait_until_streaming();
+        BACKLOG.insert(&db, 0..100, 10);
+        db.wait_until_confirmed();
+        assert_eq!(relay.stop(), 0);
+        assert_eq!(BACKLOG.check(&brokers.records(&topic), 0..100), 0, "repeats");
+    }
+}

@@ -1,0 +1,204 @@
+//! What may be wrong with the publication and the table: at the start, and while the relay streams. The server says nothing of
+//! most of it, and rows are not in the stream.
+
+use outboxd::throwaway::ThrowawayPostgres;
+
+use crate::support::kafka::kafka;
+use crate::support::outbox::{Event, Outbox};
+use crate::support::postgres::{postgres15, postgres18};
+use crate::support::relay::{Config, Relay, with};
+use crate::support::wait::DEADLINE;
+
+const COLUMNS: &str = "id uuid PRIMARY KEY, aggregatetype text, aggregateid text, type text";
+
+/// Statements before the start, settings, and which of two rows are sent.
+type Shape = (&'static str, &'static [(&'static str, &'static str)], &'static [&'static str]);
+
+fn no_snapshot(db: &Outbox) -> Config {
+    with(db.config(kafka()), &[("snapshot.mode", "no_data")])
+}
+
+fn insert(db: &Outbox, n: u32) {
+    db.insert(&[Event::new("order", "o-1", "Numbered", &n.to_string())]);
+}
+
+fn published(db: &Outbox) -> Vec<String> {
+    kafka().records(&db.topic("order")).iter().map(|record| record.value().to_owned()).collect()
+}
+
+/// The statements with the name of the publication and the slot for `$name`.
+fn execute(db: &Outbox, sql: &str) {
+    db.execute(&sql.replace("$name", db.name()));
+}
+
+/// A relay that has sent the first row.
+fn streaming(server: &ThrowawayPostgres) -> (Outbox, Relay) {
+    let db = Outbox::create(server);
+    let relay = Relay::start(&no_snapshot(&db));
+    db.wait_until_streaming();
+    insert(&db, 1);
+    db.wait_until_confirmed();
+    (db, relay)
+}
+
+#[track_caller]
+fn refused(relay: &mut Relay, what: &str, words: &[&str]) {
+    assert_eq!(relay.wait_for_exit(DEADLINE), 3, "{what}: {}", relay.stderr());
+    let said = relay.stderr();
+    words.iter().for_each(|word| assert!(said.contains(word), "{what}: {word} is not in {said}"));
+}
+
+#[test]
+fn what_leaves_the_publication_under_the_relay_is_noticed() {
+    let anew =
+        "ALTER TABLE outbox RENAME TO old; CREATE TABLE outbox (LIKE old INCLUDING ALL); DROP TABLE old";
+    let cases = [
+        ("made anew", anew, "ADD TABLE "),
+        ("taken out", "ALTER PUBLICATION $name DROP TABLE outbox", "ADD TABLE "),
+        ("no inserts", "ALTER PUBLICATION $name SET (publish = 'update')", "SET (publish = 'insert')"),
+    ];
+    let all = cases.map(|case| [(postgres15(), case), (postgres18(), case)]);
+    let mut started = Vec::new();
+    // All at once: each takes as long as it is until the next look.
+    for (server, (what, sql, cure)) in all.into_iter().flatten() {
+        let (db, relay) = streaming(server);
+        execute(&db, sql);
+        insert(&db, 2);
+        started.push((db, relay, what, cure));
+    }
+    // One statement after another, in one transaction: no look falls between them.
+    let (out_and_in, told) = streaming(postgres18());
+    execute(
+        &out_and_in,
+        "ALTER PUBLICATION $name DROP TABLE outbox; ALTER PUBLICATION $name ADD TABLE outbox",
+    );
+    for (db, relay, what, cure) in &mut started {
+        refused(relay, what, &[cure, "is not in the stream", "snapshot.mode=always"]);
+        assert_eq!(published(db), ["1"], "{what}");
+    }
+    // A table that is not in the publication is put in by the next start, which says what that means.
+    let (db, ..) = &started[0];
+    let relay = Relay::start(&with(no_snapshot(db), &[("snapshot.mode", "always")]));
+    relay.wait_for_stderr("the slot is older: rows that were written");
+    db.wait_until_streaming();
+    insert(db, 3);
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    assert_eq!(published(db), ["1", "2", "3"], "nothing else was in the table");
+
+    told.wait_for_stderr("tables were taken out of the publication and put in again");
+    insert(&out_and_in, 2);
+    out_and_in.wait_until_confirmed();
+    assert_eq!(told.stop(), 0);
+    assert_eq!(published(&out_and_in), ["1", "2"]);
+}
+
+/// Up to PostgreSQL 17 the stream ends with an error, and a publication that is made then does not help: the server decodes by
+/// the catalog as it was. On 18 it is a notice, see `slots`.
+#[test]
+fn rows_older_than_the_publication_are_refused_with_the_way_out() {
+    for server in [postgres15(), postgres18()] {
+        let db = Outbox::create(server);
+        db.query("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", &[&db.name()]);
+        insert(&db, 1);
+        refused(&mut Relay::start(&no_snapshot(&db)), "older", &["pg_replication_slot_advance"]);
+        refused(&mut Relay::start(&no_snapshot(&db)), "again", &["pg_replication_slot_advance"]);
+        db.query(
+            "SELECT pg_replication_slot_advance($1::text::name, pg_current_wal_lsn())::text",
+            &[&db.name()],
+        );
+        let relay = Relay::start(&no_snapshot(&db));
+        db.wait_until_streaming();
+        insert(&db, 2);
+        db.wait_until_confirmed();
+        assert_eq!(relay.stop(), 0);
+        assert_eq!(published(&db), ["2"]);
+    }
+}
+
+#[test]
+fn a_publication_that_is_dropped_under_the_relay_ends_it() {
+    let (db, mut relay) = streaming(postgres15());
+    execute(&db, "DROP PUBLICATION $name");
+    insert(&db, 2);
+    refused(&mut relay, "dropped", &["publication"]);
+    assert_eq!(published(&db), ["1"]);
+}
+
+#[test]
+fn what_is_not_prepared_is_refused_at_the_start() {
+    let physical = "SELECT pg_create_physical_replication_slot('$name')";
+    let foreign = "SELECT pg_create_logical_replication_slot('$name', 'test_decoding')";
+    let cases: [(&str, &str, &[&str]); 5] = [
+        (
+            "CREATE PUBLICATION $name FOR TABLE outbox WITH (publish = 'update, delete')",
+            "filtered",
+            &["does not publish inserts", "SET (publish = 'insert')"],
+        ),
+        ("SELECT", "disabled", &["publication.autocreate.mode=disabled", "CREATE PUBLICATION"]),
+        ("ALTER TABLE outbox SET UNLOGGED", "filtered", &["unlogged", "SET LOGGED"]),
+        (physical, "filtered", &["is a physical slot"]),
+        (foreign, "filtered", &["belongs to plugin test_decoding", "pg_copy_logical_replication_slot"]),
+    ];
+    for (sql, autocreate, words) in cases {
+        let db = Outbox::create(postgres18());
+        execute(&db, sql);
+        let config = with(no_snapshot(&db), &[("publication.autocreate.mode", autocreate)]);
+        refused(&mut Relay::start(&config), sql, words);
+    }
+}
+
+/// Nothing of a row is sent without a column that the router needs.
+#[test]
+fn a_column_that_does_not_reach_the_stream_ends_the_relay_before_anything_is_sent() {
+    let plain = format!("CREATE TABLE outbox ({COLUMNS}, payload jsonb)");
+    let generated =
+        format!("CREATE TABLE outbox ({COLUMNS}, payload jsonb GENERATED ALWAYS AS ('{{}}'::jsonb) STORED)");
+    let columns = "id, aggregatetype, aggregateid, type";
+    let list = format!("CREATE PUBLICATION $name FOR TABLE outbox ({columns}) WITH (publish = 'insert')");
+    let cases: [(&ThrowawayPostgres, &str, &str, &str); 4] = [
+        (postgres15(), &generated, "SELECT", "SELECT"),
+        (postgres18(), &generated, "SELECT", "SELECT"),
+        (postgres18(), &plain, &list, "SELECT"),
+        (postgres18(), &plain, "SELECT", "ALTER TABLE outbox DROP COLUMN payload"),
+    ];
+    for (server, table, before, during) in cases {
+        let db = Outbox::create_bare(server, table);
+        execute(&db, before);
+        let mut relay = Relay::start(&no_snapshot(&db));
+        db.wait_until_streaming();
+        execute(&db, during);
+        db.execute(&format!(
+            "INSERT INTO outbox ({columns}) VALUES (gen_random_uuid(), 'order', 'o-1', 'E')"
+        ));
+        refused(&mut relay, before, &["payload", "public.outbox"]);
+        assert_eq!(published(&db), [""; 0]);
+    }
+}
+
+#[test]
+fn publications_of_every_shape_serve() {
+    let cases: [Shape; 4] = [
+        ("SELECT", &[("publication.autocreate.mode", "all_tables")], &["1", "2"]),
+        ("CREATE PUBLICATION $name FOR ALL TABLES", &[], &["1", "2"]),
+        ("SELECT", &[("publication.name", "a\", 'b\\'; DROP TABLE outbox; --")], &["1", "2"]),
+        (
+            "CREATE PUBLICATION $name FOR TABLE outbox WHERE (type <> 'Hidden') WITH (publish = 'insert')",
+            &[],
+            &["2"],
+        ),
+    ];
+    for (sql, settings, expected) in cases {
+        let db = Outbox::create(postgres18());
+        execute(&db, sql);
+        let relay = Relay::start(&with(no_snapshot(&db), settings));
+        db.wait_until_streaming();
+        db.insert(&[Event::new("order", "o-1", "Hidden", "1"), Event::new("order", "o-1", "Shown", "2")]);
+        db.wait_until_confirmed();
+        assert_eq!(published(&db), expected, "{sql}");
+        if expected.len() == 1 {
+            relay.wait_for_stderr("a row filter: rows that it leaves out are not sent");
+        }
+        assert_eq!(relay.stop(), 0);
+    }
+}

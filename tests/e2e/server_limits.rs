@@ -1,0 +1,205 @@
+//! What PostgreSQL refuses for want of room, rights or patience, and how the relay waits for it.
+
+use std::time::{Duration, SystemTime};
+
+use outboxd::secret::Secret;
+use outboxd::throwaway::{Options, StopMode, ThrowawayPostgres, unused_port};
+
+use crate::support::http::{get_until, try_get};
+use crate::support::kafka::kafka;
+use crate::support::outbox::{Event, Outbox};
+use crate::support::postgres;
+use crate::support::relay::{Config, Relay, with};
+use crate::support::session::Session;
+use crate::support::wait::{DEADLINE, eventually};
+
+fn no_snapshot(db: &Outbox) -> Config {
+    with(db.config(kafka()), &[("snapshot.mode", "no_data"), ("outboxd.startup.timeout.ms", "500")])
+}
+
+fn insert(db: &Outbox) {
+    db.insert(&[Event::new("order", "o-1", "OrderCreated", "{}")]);
+}
+
+#[track_caller]
+fn refused(config: &Config, exit: i32, words: &[&str]) {
+    let mut relay = Relay::start(config);
+    assert_eq!(relay.wait_for_exit(Duration::from_secs(20)), exit, "{}", relay.stderr());
+    let said = relay.stderr();
+    words.iter().for_each(|word| assert!(said.contains(word), "{word} is not in {said}"));
+}
+
+#[test]
+fn a_server_without_room_is_told_with_the_setting_that_gives_it() {
+    let server = postgres::start_with(18, &[("max_wal_senders", "1"), ("max_replication_slots", "1")]);
+    let (db, other) = (Outbox::create(&server), Outbox::create(&server));
+    let relay = Relay::start(&no_snapshot(&db));
+    db.wait_until_streaming();
+    refused(&no_snapshot(&other), 4, &["max_wal_senders"]);
+    assert_eq!(relay.stop(), 0);
+    refused(&no_snapshot(&other), 4, &["max_replication_slots", "SELECT slot_name, database, active"]);
+    let ours = other.leftovers();
+    assert!(ours.is_empty(), "{ours:?}");
+}
+
+#[test]
+fn a_role_that_may_not_is_told_what_it_lacks() {
+    for major in [15, 18] {
+        let hba = [
+            "host replication only_replication all trust",
+            "host all         only_replication all reject",
+            "host all         expired          all scram-sha-256",
+        ];
+        let options = Options { hba: hba.map(str::to_owned).into(), ..postgres::options(major, &[]) };
+        let server = ThrowawayPostgres::start(&options).unwrap();
+        let db = Outbox::create(&server);
+        db.execute(
+            "CREATE ROLE only_replication LOGIN REPLICATION;
+             CREATE ROLE plain LOGIN;
+             CREATE ROLE expired LOGIN REPLICATION PASSWORD 'right' VALID UNTIL '2000-01-01';
+             CREATE ROLE hurried LOGIN SUPERUSER;
+             ALTER ROLE hurried SET statement_timeout = '1ms';
+             ALTER ROLE hurried SET lock_timeout = '1ms';
+             ALTER ROLE hurried SET idle_session_timeout = '300ms'",
+        );
+        let login =
+            |user: &str| with(no_snapshot(&db), &[("database.user", user), ("database.password", "right")]);
+        let cases: [(&str, &[&str]); 3] = [
+            ("only_replication", &["pg_hba.conf", "does not serve logical replication"]),
+            ("plain", &["ALTER ROLE ", " REPLICATION;"]),
+            ("expired", &["database.password", "expired"]),
+        ];
+        cases.iter().for_each(|(user, words)| refused(&login(user), 4, words));
+        assert!(db.leftovers().is_empty(), "{:?}", db.leftovers());
+
+        // Time-outs of a role are for its people, not for sessions that live as long as the relay.
+        let relay = Relay::start(&login("hurried"));
+        db.wait_until_streaming();
+        let idle =
+            "SELECT FROM pg_stat_activity WHERE usename = 'hurried' AND backend_type = 'client backend'
+                    AND state = 'idle' AND state_change < now() - interval '1 second'";
+        eventually(DEADLINE, "the SQL session is idle for a second", || !db.query(idle, &[]).is_empty());
+        insert(&db);
+        db.wait_until_confirmed();
+        assert_eq!(relay.stop(), 0);
+    }
+}
+
+#[test]
+fn a_patient_start_waits_for_postgres_and_says_so_once() {
+    let mut server = postgres::start(18);
+    let (db, port) = (Outbox::create(&server), unused_port().unwrap());
+    db.disconnect();
+    server.stop(StopMode::Fast, DEADLINE).unwrap();
+    let config = with(no_snapshot(&db), &[("outboxd.startup.timeout.ms", "-1")]);
+    let relay = Relay::start_with(&config, &["--http", &port.to_string()], &[]);
+    get_until(port, "/readyz", "tells how long PostgreSQL has been away", |page| {
+        page.code == 503 && page.body.contains("postgres has been down for 2 s")
+    });
+    assert_eq!(try_get(port, "/livez").unwrap().code, 200, "a restart would help nothing");
+    server.start_again().unwrap();
+    db.wait_until_streaming();
+    insert(&db);
+    db.wait_until_confirmed();
+    let told = relay.stderr().lines().filter(|line| line.contains("cannot be reached")).count();
+    assert_eq!(told, 1, "{}", relay.stderr());
+    assert_eq!(relay.stop(), 0);
+}
+
+#[test]
+fn another_patience_of_the_server_is_heeded() {
+    let mut server = postgres::start(18);
+    let db = Outbox::create(&server);
+    let relay = Relay::start(&no_snapshot(&db));
+    db.wait_until_streaming();
+    let walsender = || -> Option<i32> {
+        let sql = "SELECT active_pid FROM pg_replication_slots WHERE slot_name = $1";
+        db.query(sql, &[&db.name()]).first()?.get(0)
+    };
+    let live_on = || {
+        let (before, later) = (walsender(), SystemTime::now() + Duration::from_secs(2));
+        let reply = "SELECT reply_time FROM pg_stat_replication";
+        eventually(DEADLINE, "status updates go on for 2 s", || {
+            db.query(reply, &[]).first().is_some_and(|row| row.get::<_, SystemTime>(0) > later)
+        });
+        assert_eq!(walsender(), before, "it is the same walsender");
+    };
+    // Under the relay the server asks by itself; after a restart the relay knows.
+    db.execute("ALTER SYSTEM SET wal_sender_timeout = '1s'");
+    db.query("SELECT pg_reload_conf()", &[]);
+    live_on();
+    db.disconnect();
+    server.stop(StopMode::Fast, DEADLINE).unwrap();
+    server.start_again().unwrap();
+    db.wait_until_streaming();
+    live_on();
+    insert(&db);
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+}
+
+#[test]
+fn a_slot_that_nobody_read_for_too_long_is_told_as_that() {
+    let server = postgres::start_with(18, &[("idle_replication_slot_timeout", "1s")]);
+    let db = Outbox::create(&server);
+    let relay = Relay::start(&no_snapshot(&db));
+    db.wait_until_streaming();
+    assert_eq!(relay.stop(), 0);
+    eventually(DEADLINE, "the slot is invalidated", || {
+        db.execute("CHECKPOINT");
+        db.slot().unwrap().wal_status.as_deref() == Some("lost")
+    });
+    refused(&no_snapshot(&db), 7, &["idle_replication_slot_timeout", "slot.recovery=snapshot"]);
+}
+
+/// Making a slot waits for every transaction that has begun to write.
+#[test]
+fn a_slot_that_waits_for_an_old_transaction_can_be_given_up() {
+    let server = postgres::start(18);
+    let db = Outbox::create(&server);
+    db.execute("CREATE TABLE other (n int)");
+    let writer = Session::new(db.address().clone());
+    writer.execute("BEGIN; INSERT INTO other VALUES (1)");
+    let waits = "SELECT FROM pg_stat_activity WHERE backend_type = 'walsender' AND wait_event_type = 'Lock'";
+    let config = with(no_snapshot(&db), &[("outboxd.startup.timeout.ms", "-1")]);
+    let mut relay = Relay::start(&config);
+    eventually(DEADLINE, "the slot waits", || !db.query(waits, &[]).is_empty());
+    relay.terminate();
+    assert_eq!(relay.wait_for_exit(Duration::from_secs(10)), 0, "{}", relay.stderr());
+    writer.execute("COMMIT");
+    eventually(DEADLINE, "nothing is left behind", || db.slot().is_none());
+
+    writer.execute("BEGIN; INSERT INTO other VALUES (1)");
+    let relay = Relay::start(&config);
+    eventually(DEADLINE, "the slot waits", || !db.query(waits, &[]).is_empty());
+    writer.execute("COMMIT");
+    db.wait_until_streaming();
+    insert(&db);
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+}
+
+/// A rotation does not end a stream; the next connection needs the new one.
+#[test]
+fn a_password_that_changes_is_needed_at_the_next_connection_only() {
+    let authentication = outboxd::throwaway::Authentication::ScramSha256(Secret::new("right"));
+    let server = ThrowawayPostgres::start(&Options { authentication, ..postgres::options(18, &[]) }).unwrap();
+    let db = Outbox::create(&server);
+    db.execute("CREATE ROLE relay LOGIN SUPERUSER PASSWORD 'old'");
+    let login = |password: &str| {
+        with(no_snapshot(&db), &[("database.user", "relay"), ("database.password", password)])
+    };
+    let mut relay = Relay::start(&login("old"));
+    db.wait_until_streaming();
+    db.execute("ALTER ROLE relay PASSWORD 'new'");
+    insert(&db);
+    db.wait_until_confirmed();
+    db.query(
+        "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1",
+        &[&db.name()],
+    );
+    assert_eq!(relay.wait_for_exit(DEADLINE), 4, "a retry would lock accounts: {}", relay.stderr());
+    let relay = Relay::start(&login("new"));
+    db.wait_until_streaming();
+    assert_eq!(relay.stop(), 0);
+}

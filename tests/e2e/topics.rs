@@ -1,0 +1,143 @@
+//! What may happen to topics: more partitions, deleted and made anew, shared, with small limits; and brokers that cannot be
+//! reached where they say.
+
+use outboxd::throwaway::unused_port;
+use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions};
+use rdkafka::client::DefaultClientContext;
+
+use crate::support::backlog::Backlog;
+use crate::support::http::get_until;
+use crate::support::kafka::{Kafka, kafka};
+use crate::support::outbox::{Event, Outbox};
+use crate::support::postgres::{postgres15, postgres18};
+use crate::support::relay::{Config, Relay, with};
+use crate::support::wait::{DEADLINE, eventually};
+
+const BACKLOG: Backlog = Backlog { key_count: 20 };
+
+fn no_snapshot(db: &Outbox) -> Config {
+    with(db.config(kafka()), &[("snapshot.mode", "no_data")])
+}
+
+fn admin() -> AdminClient<DefaultClientContext> {
+    ClientConfig::new().set("bootstrap.servers", kafka().bootstrap()).create().unwrap()
+}
+
+fn ask<T>(question: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(question)
+}
+
+#[test]
+fn more_partitions_lose_nothing() {
+    let db = Outbox::create(postgres18());
+    let topic = db.topic(Backlog::TYPE);
+    kafka().create_topic(&topic, 1, &[]);
+    let mut written = 0;
+    for _ in 0..2 {
+        let relay = Relay::start(&no_snapshot(&db));
+        db.wait_until_streaming();
+        BACKLOG.insert(&db, written..written + 100, 10);
+        db.wait_until_confirmed();
+        if written == 0 {
+            let more = NewPartitions::new(&topic, 4);
+            let options = AdminOptions::new().operation_timeout(Some(DEADLINE));
+            let results = ask(admin().create_partitions([&more], &options)).unwrap();
+            assert_eq!(results, [Ok(topic.clone())]);
+        }
+        // Under a relay that knows of one partition; a new one spreads them.
+        BACKLOG.insert(&db, written + 100..written + 200, 10);
+        db.wait_until_confirmed();
+        assert_eq!(relay.stop(), 0);
+        written += 200;
+    }
+    let records = kafka().records(&topic);
+    assert_eq!(u64::try_from(records.len()).unwrap(), written, "nothing lost, nothing repeated");
+    assert!(records.iter().any(|record| record.partition > 0), "the new ones are used");
+}
+
+/// Offsets that begin anew prove nothing of a record: it is sent again, with another producer.
+#[test]
+fn a_topic_that_is_deleted_and_made_anew_gets_what_comes_then() {
+    let db = Outbox::create(postgres15());
+    let topic = db.topic(Backlog::TYPE);
+    kafka().create_topic(&topic, 1, &[]);
+    let relay = Relay::start(&no_snapshot(&db));
+    db.wait_until_streaming();
+    BACKLOG.insert(&db, 0..100, 10);
+    db.wait_until_confirmed();
+    let options = AdminOptions::new().operation_timeout(Some(DEADLINE));
+    ask(admin().delete_topics(&[&topic], &options))
+        .unwrap()
+        .into_iter()
+        .for_each(|result| drop(result.unwrap()));
+    eventually(DEADLINE, "the topic is gone", || kafka().topics(&topic).is_empty());
+    kafka().create_topic(&topic, 1, &[]);
+    BACKLOG.insert(&db, 100..200, 10);
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    BACKLOG.check(&kafka().records(&topic), 100..200);
+}
+
+/// The batch is too large for the topic, none of its records is.
+#[test]
+fn small_records_do_not_pay_for_a_large_batch() {
+    let db = Outbox::create(postgres18());
+    let (topic, dead) = (db.topic("order"), db.topic("dead"));
+    kafka().create_topic(&topic, 1, &[("max.message.bytes", "20000")]);
+    let relay = Relay::start(&no_snapshot(&db));
+    db.wait_until_streaming();
+    assert_eq!(relay.stop(), 0);
+    let payload = format!("\"{}\"", "x".repeat(900));
+    let events: Vec<_> = (0..100).map(|_| Event::new("order", "o-1", "Small", &payload)).collect();
+    events.chunks(50).for_each(|events| db.insert(events));
+    let letters = [("errors.tolerance", "all"), ("errors.deadletterqueue.topic.name", dead.as_str())];
+    let relay = Relay::start(&with(no_snapshot(&db), &letters));
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    let mut ids: Vec<_> =
+        kafka().records(&topic).iter().map(|record| record.header("id").to_owned()).collect();
+    let mut seen = std::collections::BTreeSet::new();
+    ids.retain(|id| seen.insert(id.clone()));
+    assert_eq!(ids, events.iter().map(|event| event.id.to_string()).collect::<Vec<_>>());
+    assert!(kafka().records(&dead).is_empty(), "none of them is a dead letter");
+}
+
+#[test]
+fn two_databases_may_share_a_topic() {
+    let outboxes = [postgres15(), postgres18()].map(Outbox::create);
+    let shared = format!("{}.shared", outboxes[0].name());
+    let route = [("transforms.outbox.route.topic.replacement", shared.as_str())];
+    let relays = outboxes.each_ref().map(|db| Relay::start(&with(no_snapshot(db), &route)));
+    for (db, n) in outboxes.iter().zip(0..) {
+        db.wait_until_streaming();
+        BACKLOG.insert(db, n * 100..n * 100 + 100, 10);
+    }
+    for db in &outboxes {
+        db.wait_until_confirmed();
+    }
+    assert_eq!(relays.map(Relay::stop), [0, 0]);
+    let mut numbers: Vec<u64> = kafka()
+        .records(&shared)
+        .iter()
+        .map(|record| {
+            serde_json::from_str::<serde_json::Value>(record.value()).unwrap()["n"].as_u64().unwrap()
+        })
+        .collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, Vec::from_iter(0..200));
+}
+
+#[test]
+fn a_broker_that_is_not_where_it_says_is_named() {
+    let [port, elsewhere, http] = [(); 3].map(|()| unused_port().unwrap());
+    let broker = Kafka::start_at(port, elsewhere);
+    let db = Outbox::create(postgres18());
+    let config = with(no_snapshot(&db), &[("bootstrap.servers", &broker.bootstrap())]);
+    let relay = Relay::start_with(&config, &["--http", &http.to_string()], &[]);
+    db.wait_until_streaming();
+    db.insert(&[Event::new("order", "o-1", "OrderCreated", "{}")]);
+    let address = format!("127.0.0.1:{elsewhere}");
+    get_until(http, "/readyz", "names the address", |page| page.code == 503 && page.body.contains(&address));
+    assert!(relay.stderr().contains(&address), "{}", relay.stderr());
+}

@@ -1,0 +1,132 @@
+//! Another server at the address, or one that waits for others.
+
+use std::fs;
+use std::thread;
+
+use crate::slot_recovery::{copy_folder, stop};
+use crate::support::http::get_until;
+use crate::support::kafka::kafka;
+use crate::support::outbox::{Event, Outbox};
+use crate::support::postgres;
+use crate::support::relay::{Config, Relay, with};
+use crate::support::session::Session;
+use crate::support::wait::DEADLINE;
+
+use outboxd::throwaway::{ThrowawayPostgres, unused_port};
+
+fn no_snapshot(db: &Outbox) -> Config {
+    with(db.config(kafka()), &[("snapshot.mode", "no_data")])
+}
+
+fn insert(db: &Outbox, n: u32) {
+    db.insert(&[Event::new("order", "o-1", "Numbered", &n.to_string())]);
+}
+
+fn published(db: &Outbox) -> Vec<String> {
+    kafka().records(&db.topic("order")).iter().map(|record| record.value().to_owned()).collect()
+}
+
+/// Recovers from an archive that has nothing, and so becomes a primary on a timeline of its own.
+fn promote_at_the_next_start(server: &ThrowawayPostgres) {
+    let data = server.folder().join("data");
+    fs::write(data.join("recovery.signal"), "").unwrap();
+    let file = data.join("postgresql.auto.conf");
+    let settings = fs::read_to_string(&file).unwrap() + "restore_command = '/bin/false'\n";
+    fs::write(file, settings).unwrap();
+}
+
+/// A failover by a copy that has the slot, and then the old primary comes back.
+#[test]
+fn a_promoted_server_is_gone_on_with_and_the_old_primary_is_refused() {
+    let mut server = postgres::start(18);
+    let db = Outbox::create(&server);
+    let mut relay = Relay::start(&no_snapshot(&db));
+    db.wait_until_streaming();
+    insert(&db, 1);
+    db.wait_until_confirmed();
+    stop(&db, &mut server);
+    let [data, old, new] = ["data", "old", "new"].map(|name| server.folder().join(name));
+    copy_folder(&data, &old);
+    promote_at_the_next_start(&server);
+    server.start_again().unwrap();
+    db.wait_until_streaming();
+    insert(&db, 2);
+    db.wait_until_confirmed();
+    assert_eq!(published(&db), ["1", "2"]);
+    stop(&db, &mut server);
+    fs::rename(&data, new).unwrap();
+    fs::rename(old, &data).unwrap();
+    server.start_again().unwrap();
+    assert_eq!(relay.wait_for_exit(DEADLINE), 7);
+    assert!(relay.stderr().contains("it is on timeline 1, and was on 2"), "{}", relay.stderr());
+}
+
+#[test]
+fn a_standby_is_not_read_and_a_failover_without_the_slot_is_noticed() {
+    let mut server = postgres::start(15);
+    let db = Outbox::create(&server);
+    let mut relay = Relay::start(&no_snapshot(&db));
+    db.wait_until_streaming();
+    insert(&db, 1);
+    db.wait_until_confirmed();
+    stop(&db, &mut server);
+    let standby = server.folder().join("data/standby.signal");
+    fs::write(&standby, "").unwrap();
+    server.start_again().unwrap();
+    assert_eq!(relay.wait_for_exit(DEADLINE), 3);
+    assert!(relay.stderr().contains("standby") && relay.stderr().contains("primary"), "{}", relay.stderr());
+
+    stop(&db, &mut server);
+    fs::remove_file(standby).unwrap();
+    server.start_again().unwrap();
+    let mut relay = Relay::start(&no_snapshot(&db));
+    db.wait_until_streaming();
+    stop(&db, &mut server);
+    // A standby before PostgreSQL 17 has no logical slots.
+    fs::remove_dir_all(server.folder().join("data/pg_replslot").join(db.name())).unwrap();
+    promote_at_the_next_start(&server);
+    server.start_again().unwrap();
+    insert(&db, 2);
+    assert_eq!(relay.wait_for_exit(DEADLINE), 7);
+    assert!(relay.stderr().contains("slot.recovery=snapshot"), "{}", relay.stderr());
+    assert_eq!(published(&db), ["1"]);
+    assert!(db.slot().is_none(), "no new one is made behind a gap");
+}
+
+/// Both are the server's doing: what is shown is what to expect.
+#[test]
+fn a_standby_that_is_down_holds_up_the_stream_or_only_the_writer() {
+    let server = postgres::start_with(18, &[("synchronized_standby_slots", "absent")]);
+    let (db, port) = (Outbox::create(&server), unused_port().unwrap());
+    db.query("SELECT pg_create_physical_replication_slot('absent')", &[]);
+    let config = with(no_snapshot(&db), &[("slot.failover", "true")]);
+    let relay = Relay::start_with(&config, &["--http", &port.to_string()], &[]);
+    db.wait_until_streaming();
+    insert(&db, 1);
+    get_until(port, "/metrics", "shows a lag", |page| {
+        page.sample("relay_lag_bytes").is_some_and(|lag| lag > 0.0)
+    });
+    assert_eq!(published(&db), [""; 0]);
+    let set = |setting: &str| {
+        db.execute(&format!("ALTER SYSTEM {setting}"));
+        db.query("SELECT pg_reload_conf()", &[]);
+    };
+    set("SET synchronized_standby_slots = ''");
+    kafka().read(&db.topic("order"), 1);
+
+    // The event comes before its row can be seen.
+    set("SET synchronous_standby_names = 'nobody'");
+    let writer = Session::new(db.address().clone());
+    let rows = || db.query("SELECT FROM outbox", &[]).len();
+    thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            writer.execute("INSERT INTO outbox VALUES (gen_random_uuid(), 'order', 'o-1', 'Numbered', '2')");
+        });
+        kafka().read(&db.topic("order"), 2);
+        assert_eq!(rows(), 1);
+        set("SET synchronous_standby_names = ''");
+        writing.join().unwrap();
+    });
+    assert_eq!(rows(), 2);
+    assert_eq!(relay.stop(), 0);
+}

@@ -1,0 +1,100 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rdkafka::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::mocking::MockCluster;
+use rdkafka::producer::DefaultProducerContext;
+use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
+use rdkafka::{Offset, TopicPartitionList};
+
+use super::record::Record;
+use super::wait::DEADLINE;
+
+/// librdkafka's own cluster inside this process: brokers that answer as they are told.
+pub(crate) struct MockKafka {
+    cluster: MockCluster<'static, DefaultProducerContext>,
+}
+
+impl MockKafka {
+    pub(crate) fn start(brokers: i32) -> Self {
+        Self { cluster: MockCluster::new(brokers).unwrap() }
+    }
+
+    /// For `bootstrap.servers`.
+    pub(crate) fn bootstrap(&self) -> String {
+        self.cluster.bootstrap_servers()
+    }
+
+    /// A topic whose partitions are led by the brokers in turn.
+    pub(crate) fn create_topic(&self, name: &str, partitions: i32, brokers: i32) {
+        self.cluster.create_topic(name, partitions, 1).unwrap();
+        for partition in 0..partitions {
+            self.cluster.partition_leader(name, partition, Some(1 + partition % brokers)).unwrap();
+        }
+    }
+
+    /// The next requests to produce are answered so, one after another.
+    pub(crate) fn refuse_produce(&self, code: RDKafkaRespErr, times: usize) {
+        self.cluster.request_errors(RDKafkaApiKey::Produce, &vec![code; times]);
+    }
+
+    /// From now on they are answered as they should be.
+    pub(crate) fn recover(&self) {
+        self.cluster.clear_request_errors(RDKafkaApiKey::Produce);
+    }
+
+    /// Brokers of a time when nothing newer was known.
+    pub(crate) fn speak_at_most(&self, versions: &[(RDKafkaApiKey, i16)]) {
+        for (request, newest) in versions {
+            self.cluster.apiversion(*request, None, Some(*newest)).unwrap();
+        }
+    }
+
+    pub(crate) fn broker_down(&self, id: i32) {
+        self.cluster.broker_down(id).unwrap();
+    }
+
+    pub(crate) fn broker_up(&self, id: i32) {
+        self.cluster.broker_up(id).unwrap();
+    }
+
+    /// Everything in the topic, by partition and offset.
+    pub(crate) fn records(&self, topic: &str) -> Vec<Record> {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", self.bootstrap()).set("group.id", "tests");
+        config.set("enable.partition.eof", "true").set("fetch.wait.max.ms", "10");
+        let consumer: BaseConsumer = config.create().unwrap();
+        let metadata = consumer.fetch_metadata(Some(topic), DEADLINE).unwrap();
+        let partitions = metadata.topics()[0].partitions();
+        let mut assignment = TopicPartitionList::new();
+        for partition in partitions {
+            assignment.add_partition_offset(topic, partition.id(), Offset::Beginning).unwrap();
+        }
+        consumer.assign(&assignment).unwrap();
+        let (mut records, mut ends) = (Vec::new(), 0);
+        while ends < partitions.len() {
+            match consumer.poll(DEADLINE) {
+                Some(Ok(message)) => records.push(Record::from(&message)),
+                Some(Err(KafkaError::PartitionEOF(_))) => ends += 1,
+                Some(Err(error)) => panic!("cannot read: {error}"),
+                None => panic!("{ends} of {} partitions have come to their end", partitions.len()),
+            }
+        }
+        records.sort_by(|a, b| a.place().cmp(&b.place()));
+        records
+    }
+
+    /// How many records each partition has.
+    pub(crate) fn counts(&self, topic: &str) -> BTreeMap<i32, i64> {
+        let consumer: BaseConsumer =
+            ClientConfig::new().set("bootstrap.servers", self.bootstrap()).create().unwrap();
+        let metadata = consumer.fetch_metadata(Some(topic), DEADLINE).unwrap();
+        let partitions = metadata.topics()[0].partitions().iter().map(|partition| partition.id());
+        let high = |partition| {
+            consumer.fetch_watermarks(topic, partition, Duration::from_secs(1)).map_or(0, |(_, high)| high)
+        };
+        partitions.map(|partition| (partition, high(partition))).collect()
+    }
+}
