@@ -12,6 +12,15 @@ pub struct Ticket(pub usize);
 impl Ticket {
     /// Of a record that belongs to no transaction: a heartbeat. The ledger issues no such ticket.
     pub const NONE: Self = Self(usize::MAX);
+
+    /// Of the record that says how far a Kafka transaction goes. The ledger issues no such ticket.
+    pub const STATE: Self = Self(usize::MAX - 1);
+
+    /// Whether the ledger knows nothing of it.
+    #[must_use]
+    pub const fn is_of_no_transaction(self) -> bool {
+        self.0 >= Self::STATE.0
+    }
 }
 
 /// A sequence of events that cannot happen while the protocol and the producer keep their word.

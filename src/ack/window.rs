@@ -20,6 +20,12 @@ impl Window {
         self.records < self.records_max && self.bytes < self.bytes_max || self.records == 0
     }
 
+    /// Whether half of it is used.
+    #[must_use]
+    pub const fn is_half_full(&self) -> bool {
+        self.records >= self.records_max.div_ceil(2) || self.bytes >= self.bytes_max.div_ceil(2)
+    }
+
     /// Counts a record of `bytes` in.
     pub const fn enter(&mut self, bytes: usize) {
         self.records = self.records.saturating_add(1);

@@ -9,7 +9,7 @@ use super::notice::{Notice, NoticeKind};
 use super::read::Reader;
 use super::router::Transforms;
 use super::settings::Settings;
-use super::{dead_letters, offset, postgres, producer, router};
+use super::{dead_letters, guarantee, offset, postgres, producer, router};
 
 /// A configuration that can work, as far as it can be told without a server.
 #[derive(Debug, Clone)]
@@ -98,6 +98,7 @@ impl Parts {
         let transforms = router::find(reader);
         let connector_name = connector_name(reader.settings, reader.dialect, &topic_prefix);
         let dead_letters = dead_letters::options(reader, &connector_name);
+        let (guarantee, transactions) = guarantee::options(reader, &topic_prefix, &topic_delimiter);
         let offsets = offset::options(reader, &connector_name, &topic_prefix);
         let connect_timeout = reader.millis("outboxd.connect.timeout.ms", 1, Duration::from_secs(5));
         let postgres = postgres::options(reader, &transforms.router, connect_timeout);
@@ -110,7 +111,8 @@ impl Parts {
             relay: crate::relay::Options {
                 offsets,
                 dead_letters,
-                ..relay(reader, &[&topic_delimiter, &topic_prefix].map(String::as_str).concat())
+                transactions,
+                ..relay(reader, &[&topic_delimiter, &topic_prefix].map(String::as_str).concat(), guarantee)
             },
             topic_prefix,
             topic_delimiter,
@@ -149,12 +151,18 @@ fn topic_prefix(reader: &mut Reader<'_>) -> String {
 }
 
 /// `topic_suffix` is what follows the prefix in the names of the connector's own topics.
-fn relay(reader: &mut Reader<'_>, topic_suffix: &str) -> crate::relay::Options {
-    let guarantee = guarantee(reader);
+fn relay(
+    reader: &mut Reader<'_>,
+    topic_suffix: &str,
+    guarantee: crate::relay::Guarantee,
+) -> crate::relay::Options {
+    // While a transaction is committed nothing is sent: the more is in it the better.
+    let exactly_once = guarantee == crate::relay::Guarantee::ExactlyOnce;
+    let (records_max, bytes_max) = if exactly_once { (10_000, 16 << 20) } else { (3_500, 4 << 20) };
     let retries: i64 = reader.integer("errors.max.retries", -1..=i64::from(i32::MAX), -1);
     crate::relay::Options {
-        inflight_records_max: reader.integer("outboxd.inflight.records.max", 1..=10_000_000, 3_500),
-        inflight_bytes_max: reader.integer("outboxd.inflight.bytes.max", 1..=1 << 40, 4 << 20),
+        inflight_records_max: reader.integer("outboxd.inflight.records.max", 1..=10_000_000, records_max),
+        inflight_bytes_max: reader.integer("outboxd.inflight.bytes.max", 1..=1 << 40, bytes_max),
         shutdown_timeout: reader.millis("outboxd.shutdown.timeout.ms", 0, Duration::from_secs(25)),
         startup_timeout: reader.patience("outboxd.startup.timeout.ms", Duration::from_secs(5)),
         retries_max: u32::try_from(retries).ok(),
@@ -167,6 +175,7 @@ fn relay(reader: &mut Reader<'_>, topic_suffix: &str) -> crate::relay::Options {
         offsets: None,
         identity_headers: identity_headers(reader, guarantee),
         guarantee,
+        transactions: None,
     }
 }
 
@@ -179,12 +188,6 @@ fn identity_headers(reader: &mut Reader<'_>, guarantee: crate::relay::Guarantee)
         reader.invalid(setting, "outboxd.delivery.guarantee=tail_dedupe needs them");
     }
     wanted
-}
-
-fn guarantee(reader: &mut Reader<'_>) -> crate::relay::Guarantee {
-    use crate::relay::Guarantee::{AtLeastOnce, TailDedupe};
-    let guarantees = [("at_least_once", AtLeastOnce), ("tail_dedupe", TailDedupe)];
-    reader.choice("outboxd.delivery.guarantee", &guarantees, AtLeastOnce)
 }
 
 fn guard(reader: &mut Reader<'_>) -> crate::relay::GuardOptions {

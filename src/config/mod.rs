@@ -19,6 +19,7 @@ mod dead_letters;
 mod environment;
 mod error;
 mod file;
+mod guarantee;
 mod jaas;
 mod json;
 mod keys;

@@ -8,12 +8,17 @@ use rdkafka::message::{BorrowedMessage, Headers, Message};
 use rdkafka::producer::{DeliveryResult, NoCustomPartitioner, ProducerContext};
 use tokio::sync::Notify;
 
+use super::Error;
 use super::log_ends::{Doubt, LogEnds};
 use crate::ack::Ticket;
 use crate::connect::record::{Fingerprint, ID_HEADER, ProducerRecord};
 
 /// How many refused records are told one by one: when a topic is gone, everything on its way there is refused.
 pub const REFUSED_MAX: usize = 10_000;
+
+/// What librdkafka calls a connection that breaks, and the broker that transactions are committed with.
+const CONNECTION_FAILED: &str = "FAIL";
+const COORDINATOR: &str = "TxnCoordinator";
 
 /// Records of one transaction that the broker has acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,6 +209,10 @@ pub struct Reports {
     pub fatal: Option<String>,
     /// The last connection trouble, if no broker has answered since.
     pub trouble: Option<String>,
+    /// The connection to the coordinator of transactions has broken.
+    pub coordinator_lost: bool,
+    /// What has come of the commit or the abort of a Kafka transaction.
+    pub ended: Option<Result<(), Error>>,
 }
 
 impl Reports {
@@ -230,18 +239,20 @@ impl Reports {
 ///
 /// The number of waiting reports is bounded by the in-flight window.
 #[derive(Debug, Clone, Default)]
-pub struct Deliveries(Arc<Shared>);
+pub struct Deliveries(pub(super) Arc<Shared>);
 
 #[derive(Debug, Default)]
-struct Shared {
+pub(super) struct Shared {
     state: Mutex<State>,
-    arrived: Notify,
+    pub(super) arrived: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    reports: Reports,
+pub(super) struct State {
+    pub(super) reports: Reports,
     log_ends: LogEnds,
+    /// Counts the producers.
+    pub(super) generation: u64,
 }
 
 impl Deliveries {
@@ -262,6 +273,8 @@ impl Deliveries {
             refused: mem::take(&mut reports.refused),
             fatal: reports.fatal.take(),
             trouble: reports.trouble.clone(),
+            coordinator_lost: mem::take(&mut reports.coordinator_lost),
+            ended: reports.ended.take(),
         }
     }
 
@@ -273,7 +286,9 @@ impl Deliveries {
 
     /// A new producer begins: what the last one left behind says nothing about it.
     pub(crate) fn begin_anew(&self) {
-        *self.lock() = State::default();
+        let mut state = self.lock();
+        let generation = state.generation.wrapping_add(1);
+        *state = State { generation, ..State::default() };
     }
 
     /// A broker has answered.
@@ -282,7 +297,7 @@ impl Deliveries {
         self.0.arrived.notify_one();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -312,8 +327,10 @@ impl Deliveries {
     pub(crate) fn rejected(&self, rejection: Rejection, bytes: usize) {
         let mut state = self.lock();
         let reports = &mut state.reports;
-        reports.failed_records = reports.failed_records.saturating_add(1);
-        reports.failed_bytes = reports.failed_bytes.saturating_add(bytes);
+        if rejection.ticket != Ticket::STATE {
+            reports.failed_records = reports.failed_records.saturating_add(1);
+            reports.failed_bytes = reports.failed_bytes.saturating_add(bytes);
+        }
         if !rejection.is_consequence() && !rejection.is_doubtful() && reports.refused.len() < REFUSED_MAX {
             reports.refused.push(rejection.clone());
         }
@@ -332,6 +349,10 @@ impl Deliveries {
 
 impl ClientContext for Deliveries {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        // librdkafka tells it nowhere else: the connection is its own business, unless a commit was on it.
+        if facility == CONNECTION_FAILED && message.contains(COORDINATOR) {
+            self.lost_coordinator();
+        }
         match level {
             RDKafkaLogLevel::Emerg
             | RDKafkaLogLevel::Alert

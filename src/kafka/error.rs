@@ -1,6 +1,7 @@
 use rdkafka::error::KafkaError;
 
 use super::delivery::Rejection;
+use super::transactions::TransactionFault;
 use crate::error::{Class, Diagnose, Exit};
 
 /// What can go wrong between us and Kafka.
@@ -29,6 +30,32 @@ pub enum Error {
     /// The producer is in a state from which it cannot go on.
     #[error("the Kafka producer cannot go on: {0}")]
     Fatal(String),
+    /// A Kafka transaction came to no good end, or to none that is known.
+    #[error("a Kafka transaction of transactional.id {id:?} cannot be {doing}: {reason}")]
+    Transaction {
+        /// What is behind it.
+        fault: TransactionFault,
+        /// `begun`, `committed` and the like.
+        doing: &'static str,
+        /// The `transactional.id`.
+        id: String,
+        /// librdkafka's words.
+        reason: String,
+    },
+    /// The topic of exactly-once's state cannot be made, read or written.
+    #[error(
+        "topic {topic:?}, which tells how far the last Kafka transaction went, cannot be {doing}: {reason}"
+    )]
+    StateTopic {
+        /// `made`, `read` or `written`.
+        doing: &'static str,
+        /// Its name.
+        topic: String,
+        /// librdkafka's words.
+        reason: String,
+        /// No permission: waiting does not help.
+        refused: bool,
+    },
     /// `offset.storage.topic` names a topic that is not there.
     #[error("offset.storage.topic: there is no topic {topic:?}")]
     NoOffsetTopic {
@@ -57,15 +84,35 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Whether the brokers do not let this producer go on.
+    #[must_use]
+    pub const fn is_fenced_or_refused(&self) -> bool {
+        use TransactionFault::{Fenced, Refused};
+        matches!(self, Self::Transaction { fault: Fenced | Refused, .. })
+    }
+
+    /// The record that says how far a transaction goes was refused.
+    #[must_use]
+    pub fn unwritten_state(rejection: Rejection) -> Self {
+        let refused = rejection.is_lasting();
+        let Rejection { topic, reason, .. } = rejection;
+        Self::StateTopic { doing: "written", topic, reason, refused }
+    }
+}
+
 impl Diagnose for Error {
     fn class(&self) -> Class {
         match self {
             Self::Settings(_) => Class::Config,
+            Self::Transaction { fault, .. } => fault.class(),
+            Self::StateTopic { refused: true, .. } => Class::Definite,
             Self::Unreachable { .. }
             | Self::Unwritten(_)
             | Self::Fatal(_)
-            | Self::OffsetTopic { .. }
-            | Self::TopicTail { .. } => Class::Transient,
+            | Self::StateTopic { .. }
+            | Self::TopicTail { .. }
+            | Self::OffsetTopic { .. } => Class::Transient,
             Self::Rejected(_) | Self::NoOffsetTopic { .. } => Class::Definite,
         }
     }
@@ -76,6 +123,9 @@ impl Diagnose for Error {
             Self::Unreachable { .. } | Self::OffsetTopic { .. } | Self::TopicTail { .. } => {
                 Exit::KafkaUnreachable
             }
+            Self::Transaction { fault, .. } => fault.exit(),
+            Self::StateTopic { refused: true, .. } => Exit::Precondition,
+            Self::StateTopic { .. } => Exit::KafkaUnreachable,
             Self::NoOffsetTopic { .. } => Exit::Precondition,
             Self::Rejected(_) => Exit::Row,
             Self::Unwritten(_) | Self::Fatal(_) => Exit::Failed,
@@ -101,6 +151,12 @@ impl Diagnose for Error {
             Self::OffsetTopic { topic, .. } => Some(format!(
                 "kafka-acls.sh --add --allow-principal User:… --operation Read --operation Write --operation Describe \
                  --topic {topic}, if the brokers ask for permissions"
+            )),
+            Self::Transaction { fault, id, .. } => fault.cure(id),
+            Self::StateTopic { topic, .. } => Some(format!(
+                "kafka-acls.sh --add --allow-principal User:… --operation Create --operation Describe --operation Read \
+                 --operation Write --topic {topic}, if the brokers ask for permissions; \
+                 outboxd.exactly.once.state.topic names another topic"
             )),
             Self::TopicTail { topic, .. } => Some(format!(
                 "kafka-acls.sh --add --allow-principal User:… --operation Read --topic {topic}, if the brokers ask for \

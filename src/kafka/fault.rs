@@ -24,6 +24,12 @@ impl Fault {
 }
 
 impl Rejection {
+    /// Whether the same record would be refused again.
+    #[must_use]
+    pub fn is_lasting(&self) -> bool {
+        self.fault().is_some() || self.cure().is_some()
+    }
+
     /// What a record was refused for; `None` when it is nothing that a dead-letter topic is for, such as a missing permission.
     #[must_use]
     pub const fn fault(&self) -> Option<Fault> {

@@ -1,4 +1,5 @@
-//! Kafka: the producer and its delivery reports; the topic of Connect's source offsets.
+//! Kafka: the producer, its delivery reports and its transactions; the topics of Connect's source offsets and of
+//! exactly-once's state.
 
 mod admin;
 mod delivery;
@@ -11,8 +12,11 @@ mod outlet;
 mod pace;
 mod partitioner;
 mod producer;
+mod state_topic;
 mod topic_probe;
 mod topic_tail;
+mod transaction_reports;
+mod transactions;
 
 pub use admin::{Admin, Broker, Settings, Topic};
 #[cfg(test)]
@@ -27,5 +31,7 @@ pub use outlet::Outlet;
 pub use pace::Pace;
 pub use partitioner::partition_of;
 pub use producer::{Inlet, Producer};
+pub use state_topic::{StateTopic, Stored};
 pub use topic_probe::{TopicAnswer, TopicProbe};
 pub use topic_tail::{Sight, TailRecord, TopicTail};
+pub use transactions::{TransactionFault, TransactionSettings};

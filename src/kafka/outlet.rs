@@ -18,6 +18,13 @@ pub trait Outlet {
 
     /// Whether the load decides between two ways of sending.
     fn follows_load(&self) -> bool;
+
+    /// Begins to commit the open Kafka transaction, all of whose records are acknowledged; [`Reports::ended`] tells what has
+    /// come of it. After a commit the next transaction is open.
+    fn commit(&mut self) {}
+
+    /// Begins to abort the open Kafka transaction: what is not acknowledged comes back as failed, then [`Reports::ended`].
+    fn abort(&mut self) {}
 }
 
 impl Outlet for Inlet {
@@ -31,5 +38,13 @@ impl Outlet for Inlet {
 
     fn follows_load(&self) -> bool {
         Self::follows_load(self)
+    }
+
+    fn commit(&mut self) {
+        Self::commit(self);
+    }
+
+    fn abort(&mut self) {
+        Self::abort(self);
     }
 }

@@ -2,12 +2,15 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
+use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, Producer as _, PurgeConfig, ThreadedProducer};
+use tokio_util::sync::CancellationToken;
 
 use super::delivery::{Deliveries, Rejection};
 use super::pace::Pace;
 use super::topic_probe::TopicProbe;
+use super::transactions::{Transaction, TransactionSettings, Worker};
 use super::{Error, Options};
 use crate::ack::Ticket;
 use crate::connect::record::ProducerRecord;
@@ -44,6 +47,12 @@ const DEFAULTS: [(&str, &str); 6] = [
 const PROMPT_LINGER_MS: &str = "0";
 const BULK_LINGER_MS: &str = "1";
 
+/// A transaction's commit waits for its records.
+const TRANSACTIONAL_LINGER_MS: &str = "1";
+
+/// What the first record of a partition waits for when the brokers have not done with the last transaction there.
+const TRANSACTIONAL_RETRY_MS: &str = "5";
+
 /// What the configuration may call it.
 const LINGER_NAMES: [&str; 2] = ["linger.ms", "queue.buffering.max.ms"];
 
@@ -62,6 +71,8 @@ pub(super) struct Clients {
     prompt: ThreadedProducer<Deliveries>,
     /// Absent when the configuration sets `linger.ms`.
     bulk: Option<ThreadedProducer<Deliveries>>,
+    /// It sends in transactions; then there is no other.
+    transactions: Option<TransactionSettings>,
 }
 
 impl Producer {
@@ -86,6 +97,30 @@ impl Producer {
         let mut current = self.clients.write().unwrap_or_else(PoisonError::into_inner);
         drop(std::mem::replace(&mut *current, clients));
         self.deliveries.begin_anew();
+        Ok(())
+    }
+
+    /// Begins anew as the one producer of a transactional id, with a transaction open. Whoever had the id before can commit
+    /// nothing more. Nothing may be on its way. Blocks for `patience` at most, or until nobody waits any more.
+    ///
+    /// # Errors
+    /// When the brokers do not give the id.
+    pub fn begin_transactions(
+        &self,
+        settings: &TransactionSettings,
+        patience: Duration,
+        stop: &CancellationToken,
+    ) -> Result<(), Error> {
+        let clients = Arc::new(Clients::transactional(&self.options, &self.deliveries, settings)?);
+        let old = {
+            let mut current = self.clients.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *current, Arc::clone(&clients))
+        };
+        drop(old);
+        // What the old one had to say to the last was heard.
+        self.deliveries.begin_anew();
+        Transaction { clients: &clients, settings, stop }.take_over(patience)?;
+        self.deliveries.has_begun();
         Ok(())
     }
 
@@ -126,7 +161,10 @@ impl Producer {
     /// Where records go in, until [`Self::renew`].
     #[must_use]
     pub fn inlet(&self) -> Inlet {
-        Inlet { clients: self.clients(), deliveries: self.deliveries.clone() }
+        let (clients, deliveries) = (self.clients(), self.deliveries.clone());
+        let settings = clients.transactions.clone();
+        let worker = settings.map(|settings| Worker::new(Arc::clone(&clients), settings, deliveries.clone()));
+        Inlet { clients, deliveries, worker }
     }
 
     /// Drops everything that is not acknowledged: it will come again from the slot.
@@ -146,6 +184,8 @@ impl Producer {
 pub struct Inlet {
     clients: Arc<Clients>,
     deliveries: Deliveries,
+    /// It commits and aborts transactions, if there are any.
+    worker: Option<Worker>,
 }
 
 impl Inlet {
@@ -177,6 +217,18 @@ impl Inlet {
     pub(super) fn follows_load(&self) -> bool {
         self.clients.bulk.is_some()
     }
+
+    pub(super) fn commit(&mut self) {
+        if let Some(worker) = &mut self.worker {
+            worker.commit();
+        }
+    }
+
+    pub(super) fn abort(&mut self) {
+        if let Some(worker) = &mut self.worker {
+            worker.abort();
+        }
+    }
 }
 
 impl std::fmt::Debug for Inlet {
@@ -200,10 +252,33 @@ impl Clients {
             config
         };
         if options.properties.iter().any(|(key, _)| LINGER_NAMES.contains(&key.as_str())) {
-            return Ok(Self { prompt: create(client_config(options))?, bulk: None });
+            return Ok(Self { prompt: create(client_config(options))?, bulk: None, transactions: None });
         }
         let bulk = Some(create(with_linger(BULK_LINGER_MS))?);
-        Ok(Self { prompt: create(with_linger(PROMPT_LINGER_MS))?, bulk })
+        Ok(Self { prompt: create(with_linger(PROMPT_LINGER_MS))?, bulk, transactions: None })
+    }
+
+    fn transactional(
+        options: &Options,
+        deliveries: &Deliveries,
+        settings: &TransactionSettings,
+    ) -> Result<Self, Error> {
+        let mut config = client_config(options);
+        let says = |name: &str| options.properties.iter().any(|(key, _)| key == name);
+        if !LINGER_NAMES.iter().any(|name| says(name)) {
+            config.set("linger.ms", TRANSACTIONAL_LINGER_MS);
+        }
+        if !says("retry.backoff.ms") {
+            config.set("retry.backoff.ms", TRANSACTIONAL_RETRY_MS);
+        }
+        // A record that fails fails its transaction.
+        config.set("enable.gapless.guarantee", "false");
+        // At this level it tells of each connection that breaks.
+        config.set("log.connection.close", "true").set_log_level(RDKafkaLogLevel::Info);
+        config.set("transactional.id", &settings.id);
+        config.set("transaction.timeout.ms", settings.timeout.as_millis().to_string());
+        let prompt = config.create_with_context(deliveries.clone()).map_err(Error::Settings)?;
+        Ok(Self { prompt, bulk: None, transactions: Some(settings.clone()) })
     }
 }
 

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use super::exactly_once::{Mismatch, StateError};
 use crate::ack::LedgerError;
 use crate::error::{Class, Diagnose, Exit};
 use crate::outbox::{BindError, MessageError, RouteError};
@@ -148,6 +149,28 @@ pub enum Error {
         /// The end of the WAL.
         wal_end: Lsn,
     },
+    /// What tells how far the last Kafka transaction went is none of ours.
+    #[error("what topic {topic} holds under {slot:?} is no state of a Kafka transaction")]
+    NoState {
+        /// `outboxd.exactly.once.state.topic`
+        topic: String,
+        /// `slot.name`
+        slot: String,
+        /// What is wrong with it.
+        #[source]
+        source: StateError,
+    },
+    /// The state belongs to another history.
+    #[error("the state of exactly-once in topic {topic} under {slot:?} is not of this server's history")]
+    OtherState {
+        /// `outboxd.exactly.once.state.topic`
+        topic: String,
+        /// `slot.name`
+        slot: String,
+        /// What differs.
+        #[source]
+        source: Mismatch,
+    },
     /// A new slot would begin behind a gap.
     #[error(
         "{store} has an offset, but there is no replication slot {slot:?}: what was written behind the offset is not in a new one"
@@ -197,7 +220,18 @@ impl Error {
 
     /// Whether the producer can go on only as a new one.
     pub(super) const fn wants_new_producer(&self) -> bool {
-        self.is_unwritten() || self.is_condemned()
+        self.is_unwritten() || self.is_condemned() || self.is_of_transactions()
+    }
+
+    /// Whether it is about Kafka transactions: the next session begins with a new producer.
+    pub(super) const fn is_of_transactions(&self) -> bool {
+        use kafka::Error::{StateTopic, Transaction};
+        matches!(self, Self::Kafka(Transaction { .. } | StateTopic { .. }))
+    }
+
+    /// Whether another producer has taken over our transactions, or one took too long.
+    pub(super) const fn is_fenced(&self) -> bool {
+        matches!(self, Self::Kafka(kafka::Error::Transaction { fault: kafka::TransactionFault::Fenced, .. }))
     }
 
     /// Whether the stream could not be understood.
@@ -231,6 +265,8 @@ impl Diagnose for Error {
             | Self::NoOffsetMap { .. }
             | Self::NoOffset { .. }
             | Self::OffsetAhead { .. }
+            | Self::NoState { .. }
+            | Self::OtherState { .. }
             | Self::OffsetWithoutSlot { .. }
             | Self::OtherHistory { .. } => Class::Definite,
             Self::Condemned { .. } => Class::Transient,
@@ -255,8 +291,11 @@ impl Diagnose for Error {
             Self::OffsetFile { .. }
             | Self::NoOffsetMap { .. }
             | Self::NoOffset { .. }
+            | Self::NoState { .. }
             | Self::OffsetAhead { .. } => Exit::Precondition,
-            Self::OffsetWithoutSlot { .. } | Self::OtherHistory { .. } => Exit::SlotLost,
+            Self::OffsetWithoutSlot { .. } | Self::OtherHistory { .. } | Self::OtherState { .. } => {
+                Exit::SlotLost
+            }
             Self::Decode { .. }
             | Self::Relation(_)
             | Self::Sequence(_)
@@ -304,6 +343,17 @@ impl Diagnose for Error {
                  slot that it finds there"
                     .to_owned(),
             ),
+            Self::NoState { .. } => Some(
+                "if another program writes there, name another topic: outboxd.exactly.once.state.topic. If a newer outboxd wrote it, \
+                 use that one"
+                    .to_owned(),
+            ),
+            Self::OtherState { topic, .. } => Some(format!(
+                "if database.hostname leads to a copy, to a restored backup or to an old primary, correct that: its rows must \
+                 not be sent as if they were this source's. If this server is meant to go on from here, begin with a state of \
+                 its own (another outboxd.exactly.once.state.topic than {topic}, or another topic.prefix or slot.name): outboxd \
+                 then begins where the slot stands, and what Kafka has of it already comes again once"
+            )),
             Self::OffsetWithoutSlot { .. } => Some(
                 "if slot.name is wrong, correct it. To send all rows that are in the table: -X slot.recovery=snapshot. To \
                  begin with what is written from now on: leave the offset.storage keys out, with -X snapshot.mode=no_data"

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::Notify;
 
 use super::dead_letters::{DeadLetters, Refused};
+use super::exactly_once::Batch;
 use super::feed::unix_us;
 use super::needs::Need;
 use super::repeats::{Presence, Repeats};
@@ -19,26 +20,30 @@ use crate::wal::{Lsn, PgTimestamp, Xid};
 
 /// The records that are on their way, and what their delivery reports allow to be confirmed.
 pub(super) struct Flight<'p, O = Inlet> {
-    outlet: O,
+    pub(super) outlet: O,
     dead_letters: Option<&'p DeadLetters>,
     pub(super) metrics: &'p Metrics,
     topics: TopicTally,
-    ledger: Ledger,
-    window: Window,
-    pace: Pace,
+    pub(super) ledger: Ledger,
+    pub(super) window: Window,
+    pub(super) pace: Pace,
     /// The event that was handed over last.
     last_sent: Option<EventPosition>,
     /// A heartbeat is on its way.
     heartbeat_sent: bool,
     spare: Vec<Delivered>,
-    refusal: Option<Rejection>,
+    pub(super) refusal: Option<Rejection>,
     /// What was refused for its own sake, with dead letters.
     refused: Vec<Refused>,
     /// A record is on its way that must not have others in its batch.
-    alone: bool,
+    pub(super) alone: bool,
     outlets: Topics,
     pub(super) repeats: Repeats,
     lull: Arc<Notify>,
+    /// With exactly-once, the Kafka transaction.
+    pub(super) batch: Option<Batch>,
+    /// A record waits until everything has come back.
+    pub(super) awaits_lull: bool,
     /// Records that the broker has acknowledged.
     pub(super) events: u64,
     /// When a record was last handed over.
@@ -73,6 +78,8 @@ impl<'p, O: Outlet> Flight<'p, O> {
             outlets: Topics::default(),
             repeats: Repeats::default(),
             lull: Arc::default(),
+            batch: None,
+            awaits_lull: false,
             events: 0,
             last_event: None,
             oldest_unacknowledged: None,
@@ -87,6 +94,9 @@ impl<'p, O: Outlet> Flight<'p, O> {
 
     /// The open transaction is complete.
     pub(super) fn commit(&mut self, commit_lsn: Lsn, end_lsn: Lsn) -> Result<(), Error> {
+        if let Some(batch) = &mut self.batch {
+            batch.closed(commit_lsn, end_lsn);
+        }
         Ok(self.ledger.commit(commit_lsn, end_lsn)?)
     }
 
@@ -100,6 +110,8 @@ impl<'p, O: Outlet> Flight<'p, O> {
 
     /// A topic that [`Need::Topic`] asked for is there with so many partitions, or will not come.
     pub(super) fn settle(&mut self, topic: String, partitions: usize) {
+        // What follows a lost record is aborted with it: the first of a partition need not travel alone.
+        let partitions = if self.batch.is_some() { 0 } else { partitions };
         self.outlets.insert(topic, partitions, Instant::now());
     }
 
@@ -138,7 +150,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
         now: SystemTime,
     ) -> Result<Option<Need>, Error> {
         if self.window.records() > 0 {
-            return Ok(Some(Need::Lull(Arc::clone(&self.lull))));
+            return Ok(Some(self.await_lull()));
         }
         let need = self.send(record, position, now)?;
         self.alone = self.window.records() > 0;
@@ -179,6 +191,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
         let handed_over = self.hand_over(ProducerRecord { partition, position: told, ..*record }, ticket);
         self.repeats.text = text;
         handed_over?;
+        self.sent(Some(position));
         self.topics.add(record.topic, 1);
         self.last_event = Some(now);
         self.oldest_unacknowledged.get_or_insert_with(Instant::now);
@@ -197,25 +210,34 @@ impl<'p, O: Outlet> Flight<'p, O> {
             Ok(partition) => self.hand_over(ProducerRecord { partition, ..*record }, Ticket::NONE)?,
             Err(need) => return Ok(Some(need)),
         }
+        self.sent(None);
         self.heartbeat_sent = true;
         Ok(None)
     }
 
     /// The record's partition, if it is decided, or what it needs first.
     fn admit(&mut self, record: &ProducerRecord<'_>) -> Result<Option<i32>, Need> {
+        if !self.is_open() {
+            return Err(self.await_lull());
+        }
         match self.outlets.admit(record, self.pace) {
             Admission::To(partition) => Ok(partition),
-            Admission::AfterLull => Err(Need::Lull(Arc::clone(&self.lull))),
+            Admission::AfterLull => Err(self.await_lull()),
             Admission::Unknown => Err(Need::Topic(record.topic.to_owned())),
         }
     }
 
+    fn await_lull(&mut self) -> Need {
+        self.awaits_lull = true;
+        Need::Lull(Arc::clone(&self.lull))
+    }
+
     fn hand_over(&mut self, record: ProducerRecord<'_>, ticket: Ticket) -> Result<(), Error> {
         if let Err(rejection) = self.outlet.send(&record, ticket, self.pace) {
-            let fatal = kafka::Error::Fatal(rejection.reason.clone());
+            let fatal = self.broken(rejection.reason.clone());
             self.refuse(vec![rejection.clone()]);
             self.refusal = Some(rejection);
-            return Err(fatal.into());
+            return Err(fatal);
         }
         self.window.enter(record.weight());
         Ok(())
@@ -229,9 +251,10 @@ impl<'p, O: Outlet> Flight<'p, O> {
         let mut reports = self.absorb()?;
         let failure =
             self.refusal.as_ref().map(|refusal| refusal.reason.clone()).or_else(|| reports.fatal.take());
-        match failure {
-            Some(reason) => Err(kafka::Error::Fatal(reason).into()),
-            None => Ok(reports),
+        match (self.fault(), failure) {
+            (Some(fault), _) => Err(fault),
+            (None, Some(reason)) => Err(self.broken(reason)),
+            (None, None) => Ok(reports),
         }
     }
 
@@ -242,6 +265,9 @@ impl<'p, O: Outlet> Flight<'p, O> {
     /// When a report names a record that was never handed over.
     pub(super) fn absorb(&mut self) -> Result<Reports, Error> {
         let mut reports = self.outlet.take(std::mem::take(&mut self.spare));
+        if let Some(batch) = &mut self.batch {
+            batch.take(&mut reports);
+        }
         let (now, before) = (unix_us(), self.ledger.frontier());
         for delivered in &reports.delivered {
             self.acknowledge(*delivered, now)?;
@@ -254,7 +280,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
         }
         if self.window.records() == 0 {
             self.oldest_unacknowledged = None;
-            self.alone = false;
+            (self.alone, self.awaits_lull) = (false, false);
             self.outlets.lull();
             self.lull.notify_one();
         } else if self.ledger.frontier() > before {
@@ -268,9 +294,15 @@ impl<'p, O: Outlet> Flight<'p, O> {
     /// everything that was on its way has come back.
     pub(super) fn take_refusal(&mut self) -> Option<Error> {
         let rejection = self.refusal.take()?;
+        if self.is_passing(&rejection) {
+            return None;
+        }
         self.metrics.publish_error(&rejection.kind());
         if rejection.is_doubtful() || rejection.is_of_producer() {
             return Some(kafka::Error::Unwritten(Box::new(rejection)).into());
+        }
+        if rejection.ticket == Ticket::STATE {
+            return Some(kafka::Error::unwritten_state(rejection).into());
         }
         if rejection.ticket == Ticket::NONE {
             return Some(Error::Heartbeat(Box::new(rejection)));
@@ -291,7 +323,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
         let room = kafka::REFUSED_MAX.saturating_sub(self.refused.len());
         let of_events = rejections
             .into_iter()
-            .filter(|rejection| rejection.ticket != Ticket::NONE && !rejection.is_consequence());
+            .filter(|rejection| !rejection.ticket.is_of_no_transaction() && !rejection.is_consequence());
         for rejection in of_events.take(room) {
             let commit_lsn = self.ledger.commit_lsn(rejection.ticket).unwrap_or_default();
             self.refused.push(Refused { commit_lsn, rejection });
@@ -319,7 +351,11 @@ impl<'p, O: Outlet> Flight<'p, O> {
         if self.outlet.follows_load() {
             self.pace = self.pace.next(self.window.records(), behind);
         }
-        self.pace.allows_sending() && !self.alone && self.window.has_room() && !self.ledger.is_full()
+        self.pace.allows_sending()
+            && self.takes_rows()
+            && !self.alone
+            && self.window.has_room()
+            && !self.ledger.is_full()
     }
 
     /// What is in flight.

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::exactly_once::{self, Timelines};
 use super::offsets::Offsets;
 use super::preflight::{APPLICATION, Capture, Preflight, application, left_out};
 use super::snapshot::Snapshot;
@@ -33,6 +34,10 @@ pub(super) struct Link {
     pub(super) wal_end: Option<Lsn>,
     /// `wal_sender_timeout` in milliseconds; 0 is never.
     pub(super) wal_sender_timeout_ms: i64,
+    /// How far the server's WAL was flushed before the stream began.
+    pub(super) wal_flushed: Lsn,
+    /// With exactly-once, the timelines that the server comes from.
+    pub(super) timelines: Timelines,
 }
 
 /// Which history the LSNs belong to. Positions of different origins must not be compared.
@@ -52,7 +57,7 @@ struct Made {
 /// What opening a link needs besides the servers.
 #[derive(Clone, Copy)]
 pub(super) struct Opening<'o> {
-    pub(super) parts: &'o RelayParts,
+    pub(super) parts: &'o Arc<RelayParts>,
     pub(super) tls: &'o TlsSetup,
     pub(super) status: &'o Status,
     pub(super) metrics: &'o Metrics,
@@ -117,6 +122,7 @@ impl Opening<'_> {
         made.publication = publication == Publication::Created;
         let (slot, stored) = self.ensure_slot(&mut preflight, &capture, made).await?;
         tell(options, publication, slot);
+        let timelines = exactly_once::history(self.parts, &mut preflight).await?;
         let stream =
             start(options, self.parts.messages.is_some(), preflight.connection, &preflight.sql).await?;
         let wal_end = self.wal_end(&preflight.sql).await?;
@@ -129,6 +135,8 @@ impl Opening<'_> {
             capture,
             wal_end,
             wal_sender_timeout_ms: preflight.server.wal_sender_timeout_ms,
+            wal_flushed: preflight.wal_end,
+            timelines,
         })))
     }
 
@@ -283,8 +291,9 @@ impl Opening<'_> {
         let application = application(&self.parts.postgres);
         let at = slot.map_or(Lsn::ZERO, |slot| slot.consistent_point);
         let exported = slot.map(|slot| slot.snapshot.as_str());
+        let batch = exactly_once::begin(self.parts, &preflight.system_id).await?;
         tracing::info!(lsn = %at, "snapshot begins");
-        let snapshot = Snapshot::new(self.parts, self.status, self.metrics, at);
+        let snapshot = Snapshot::new(self.parts, self.status, self.metrics, at, batch);
         let rows = snapshot.send(&capture.tables, &preflight.sql, self.tls, &application, exported).await?;
         tracing::info!(rows, lsn = %at, "snapshot sent and acknowledged");
         Ok(())

@@ -28,7 +28,15 @@ pub(super) struct Memory {
     pub(super) slot_retries: u32,
     /// Sessions in a row that brought nothing forward.
     pub(super) fruitless: u32,
+    /// How often in a row another producer has taken our transactions over, and when last.
+    fenced: (u32, Option<Instant>),
 }
+
+/// After so many times it is no accident.
+const FENCED_MAX: u32 = 3;
+
+/// What is longer ago than this is no part of the row.
+const FENCED_AGE_MAX: Duration = Duration::from_secs(600);
 
 impl Memory {
     /// Whether another try at opening a link may succeed.
@@ -55,6 +63,20 @@ impl Memory {
             Some((_, acknowledged)) => return (*acknowledged, self.offset.clone()),
         }
         (Lsn::ZERO, self.offset.clone())
+    }
+
+    /// Whether a producer that has not the slot takes our transactions over again and again. Once tells nothing: it may have been
+    /// a transaction that took too long, or the successor in the slot while we were paused, which gets it only if we
+    /// have it no more.
+    pub(super) fn is_fenced_again(&mut self, error: &Error, now: Instant) -> bool {
+        if !error.is_fenced() || self.stood_by {
+            return false;
+        }
+        let (times, last) = self.fenced;
+        let recent = last.is_some_and(|last| now.saturating_duration_since(last) < FENCED_AGE_MAX);
+        let times = if recent { times.saturating_add(1) } else { 1 };
+        self.fenced = (times, Some(now));
+        times > FENCED_MAX
     }
 
     pub(super) fn remember(&mut self, origin: Origin, confirmed: Lsn, feed: &Feed<'_, impl Outlet>) {

@@ -7,7 +7,9 @@
 
 mod backoff;
 mod dead_letters;
+mod ending;
 mod error;
+mod exactly_once;
 mod feed;
 mod flight;
 mod heartbeat;
@@ -33,10 +35,11 @@ mod watcher;
 
 pub use dead_letters::DeadLetters;
 pub use error::Error;
+pub use exactly_once::{Mismatch, StateError};
 pub(crate) use link::is_our_own;
 pub use options::{
     DeadLetterOptions, Guarantee, GuardOptions, HeartbeatOptions, OffsetOptions, OffsetStore, Options,
-    ProcessingFailure, SkippedOperations,
+    ProcessingFailure, SkippedOperations, TransactionOptions,
 };
 pub use preflight::{Capture, Preflight};
 pub(crate) use preflight::{OLDEST_VERSION_NUM, left_out, no_table, relation_of};

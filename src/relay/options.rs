@@ -32,6 +32,8 @@ pub struct Options {
     pub offsets: Option<OffsetOptions>,
     /// `outboxd.delivery.guarantee` (at_least_once): what is done about repeats.
     pub guarantee: Guarantee,
+    /// How transactions are made; `None` unless the guarantee is exactly-once.
+    pub transactions: Option<TransactionOptions>,
     /// `outboxd.identity.headers` (false; with `tail_dedupe` true): whether records say where their event stands in the
     /// source.
     pub identity_headers: bool,
@@ -45,6 +47,23 @@ pub enum Guarantee {
     AtLeastOnce,
     /// At a start the ends of the topics tell what of it is there already.
     TailDedupe,
+    /// Kafka transactions, with a record in each that says how far it goes.
+    ExactlyOnce,
+}
+
+/// How [`Guarantee::ExactlyOnce`] sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TransactionOptions {
+    /// `outboxd.exactly.once.state.topic`, or `__outboxd-state.<topic.prefix>`.
+    pub state_topic: String,
+    /// `producer.override.transactional.id`; otherwise it is made of what follows.
+    pub id: Option<String>,
+    /// `topic.prefix`.
+    pub topic_prefix: String,
+    /// `producer.override.transaction.timeout.ms` (60 s).
+    pub timeout: Duration,
+    /// `transaction.boundary.interval.ms` (100 ms): for how long rows gather while the source has more of them.
+    pub interval: Duration,
 }
 
 /// When the slot and the age of what is in flight are warned of.

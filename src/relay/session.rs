@@ -5,6 +5,7 @@ use tokio::time;
 use tokio_util::sync::CancellationToken;
 
 use super::Error;
+use super::exactly_once::Urgency;
 use super::feed::{Feed, Wish, unix_us};
 use super::heartbeat::Pulse;
 use super::intake::{self, Reading, Taken};
@@ -103,6 +104,7 @@ impl<'s, 'p> Session<'s, 'p> {
             self.collect()?;
             self.pump(reading).await?;
             self.beat(reading)?;
+            self.feed.flight.step(Instant::now(), self.urgency(reading))?;
             self.feedback.flushed(self.feed.flight.frontier());
             self.confirm().await?;
             if reading == Reading::Off && self.feed.flight.window().records() == 0 {
@@ -143,9 +145,10 @@ impl<'s, 'p> Session<'s, 'p> {
     pub(super) async fn drain(&mut self) -> Result<(), Error> {
         loop {
             self.feed.flight.absorb()?;
+            self.feed.flight.step(Instant::now(), Urgency::Now)?;
             self.feedback.flushed(self.feed.flight.frontier());
             self.confirm().await?;
-            if self.feed.flight.window().records() == 0 {
+            if self.feed.flight.is_settled() {
                 return Ok(());
             }
             tokio::select! {
@@ -160,6 +163,15 @@ impl<'s, 'p> Session<'s, 'p> {
     fn rest_after(&mut self, read: usize) {
         self.feed.behind = read >= BEHIND_BYTES;
         self.nap = (BEHIND_BYTES..READ_BYTES).contains(&read).then(|| Instant::now() + NAP);
+    }
+
+    /// How much a commit is wanted.
+    const fn urgency(&self, reading: Reading) -> Urgency {
+        match reading {
+            Reading::Off => Urgency::Now,
+            _ if self.feed.behind || self.awaiting.is_some() => Urgency::More,
+            Reading::On | Reading::ToCommit => Urgency::Idle,
+        }
     }
 
     fn reading(&self, reading: Reading, stop: &CancellationToken) -> Reading {
@@ -320,12 +332,13 @@ impl<'s, 'p> Session<'s, 'p> {
     fn wake_at(&self) -> Instant {
         let regular = self.feedback.due().min(self.last_tick + TICK);
         let regular = self.pulse.as_ref().map_or(regular, |pulse| regular.min(pulse.due()));
+        let regular = self.feed.flight.commit_due().map_or(regular, |due| regular.min(due));
         self.nap.filter(|until| *until > Instant::now()).map_or(regular, |until| regular.min(until))
     }
 }
 
 /// The server gives up on a client that is silent for `wal_sender_timeout`; a third of it leaves room for delays.
-fn status_interval(wanted: Duration, wal_sender_timeout_ms: i64) -> Duration {
+pub(super) fn status_interval(wanted: Duration, wal_sender_timeout_ms: i64) -> Duration {
     match u64::try_from(wal_sender_timeout_ms) {
         Ok(timeout_ms) if timeout_ms > 0 => wanted.min(Duration::from_millis((timeout_ms / 3).max(1))),
         _ => wanted,

@@ -3,6 +3,7 @@ use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
 
 use super::Error;
+use super::exactly_once::{Batch, Urgency};
 use super::feed::{Feed, Table, Wish, unix_us};
 use super::needs::{Need, meet};
 use super::preflight::relation_of;
@@ -28,8 +29,15 @@ pub(super) struct Snapshot<'s> {
 }
 
 impl<'s> Snapshot<'s> {
-    pub(super) fn new(parts: &'s RelayParts, status: &'s Status, metrics: &'s Metrics, at: Lsn) -> Self {
+    pub(super) fn new(
+        parts: &'s RelayParts,
+        status: &'s Status,
+        metrics: &'s Metrics,
+        at: Lsn,
+        batch: Option<Batch>,
+    ) -> Self {
         let mut feed = Feed::new(parts, metrics, Lsn::ZERO, Lsn::ZERO, None);
+        feed.flight.in_transactions(batch);
         feed.behind = true;
         if let Some(dead_letters) = &parts.dead_letters {
             dead_letters.begin_snapshot();
@@ -49,13 +57,14 @@ impl<'s> Snapshot<'s> {
     ) -> Result<u64, Error> {
         let outcome = self.send_rows(tables, sql, tls, application, snapshot).await;
         let refused = matches!(outcome, Err(Error::Kafka(_))) && !self.feed.flight.is_doubtful();
-        if refused && timeout(CAUSE_TIMEOUT, self.returned()).await.is_err() {
+        let urgency = if outcome.is_ok() { Urgency::Now } else { Urgency::Over };
+        if refused && timeout(CAUSE_TIMEOUT, self.returned(urgency)).await.is_err() {
             self.parts.producer.purge();
         }
-        self.returned().await?;
+        self.returned(urgency).await?;
         match self.feed.flight.take_refusal() {
             Some(refusal) => Err(refusal),
-            None => outcome.map(|()| self.rows),
+            None => outcome.and_then(|()| self.feed.flight.fault().map_or(Ok(self.rows), Err)),
         }
     }
 
@@ -115,6 +124,7 @@ impl<'s> Snapshot<'s> {
     async fn meet(&mut self, need: Need) -> Result<(), Error> {
         let mut answer = meet(self.parts, self.status, need);
         loop {
+            self.feed.flight.step(Instant::now(), Urgency::More)?;
             tokio::select! {
                 biased;
                 // Once it is there, nothing else matters.
@@ -138,10 +148,11 @@ impl<'s> Snapshot<'s> {
     }
 
     /// Waits until nothing is on its way.
-    async fn returned(&mut self) -> Result<(), Error> {
+    async fn returned(&mut self, urgency: Urgency) -> Result<(), Error> {
         loop {
             self.feed.flight.absorb()?;
-            if self.feed.flight.window().records() == 0 {
+            self.feed.flight.step(Instant::now(), urgency)?;
+            if self.feed.flight.is_settled() {
                 return Ok(());
             }
             self.parts.producer.deliveries().arrived().await;
@@ -155,6 +166,7 @@ impl<'s> Snapshot<'s> {
 
     /// Waits for delivery reports.
     async fn acknowledged(&mut self) -> Result<(), Error> {
+        self.feed.flight.step(Instant::now(), Urgency::More)?;
         self.parts.producer.deliveries().arrived().await;
         self.feed.flight.collect()?;
         self.status.tick_idle(Instant::now());

@@ -3,9 +3,10 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::{self, timeout};
+use tokio::time;
 use tokio_util::sync::CancellationToken;
 
+use super::exactly_once;
 use super::feed::Feed;
 use super::link::{Known, Link, Opened, Opening, is_our_own};
 use super::memory::Memory;
@@ -22,7 +23,7 @@ use crate::registry::Registries;
 use crate::telemetry::{Component, Holder, Metrics, Peer, Phase, Status};
 
 /// How often a standby looks whether the slot is free.
-const STANDBY_INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const STANDBY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long one question to the brokers may take while the first of them is awaited.
 const KAFKA_QUESTION: Duration = Duration::from_millis(500);
@@ -37,7 +38,7 @@ const GARBLED_RETRIES_MAX: u32 = 3;
 const UNWRITTEN_RETRIES_MAX: u32 = 5;
 
 /// Says once why the slot is lost.
-type Lost = mpsc::Receiver<postgres::Error>;
+pub(super) type Lost = mpsc::Receiver<postgres::Error>;
 
 /// Everything the relay is made of, once the configuration is understood.
 #[derive(Debug)]
@@ -65,8 +66,8 @@ pub struct RelayParts {
 /// The relay: opens sessions, mends what a retry can mend, stops when told.
 #[derive(Debug)]
 pub struct Relay {
-    parts: Arc<RelayParts>,
-    status: Status,
+    pub(super) parts: Arc<RelayParts>,
+    pub(super) status: Status,
     metrics: Metrics,
     told: Told,
 }
@@ -177,7 +178,7 @@ impl Relay {
         let deadline =
             first_start.then_some(self.parts.relay.startup_timeout).flatten().map(|d| Instant::now() + d);
         loop {
-            let (parts, status, metrics) = (&*self.parts, &self.status, &self.metrics);
+            let (parts, status, metrics) = (&self.parts, &self.status, &self.metrics);
             let known = memory.acknowledged.clone();
             let known = known.map(|(origin, to)| Known { origin, to, shared: memory.stood_by });
             let opening = Opening { parts, tls, status, metrics, offsets, known: known.as_ref() };
@@ -248,17 +249,22 @@ impl Relay {
 
     async fn run_session(
         &self,
-        link: Link,
+        mut link: Link,
         tls: &TlsSetup,
         offsets: Option<&Offsets>,
         memory: &mut Memory,
         stop: &CancellationToken,
     ) -> Result<(), Error> {
+        let batch = match exactly_once::take_over(&self.parts, &mut link, stop).await {
+            Err(_) if stop.is_cancelled() => return Ok(()),
+            batch => batch?,
+        };
         let (acknowledged, stored) = memory.of(&link.origin, link.stored.as_ref());
         let (origin, confirmed) = (link.origin.clone(), link.confirmed);
         let follows = memory.acknowledged.is_none() || memory.stood_by;
         let horizon = Horizon::of(&link, acknowledged, follows);
         let mut feed = Feed::new(&self.parts, &self.metrics, confirmed, acknowledged, stored);
+        feed.flight.in_transactions(batch);
         feed.flight.repeats = Repeats::new(&self.parts.relay, horizon);
         let (server, ended, mut watchers) = (ServerLsn::default(), stop.child_token(), JoinSet::new());
         let (mut slot_watcher, lost) = self.watch_slot(&link, server.clone(), stop.child_token());
@@ -334,62 +340,6 @@ impl Relay {
         }
     }
 
-    /// Confirms what was acknowledged before a failure that ends the relay, so that a restart meets it first. A fatal
-    /// error of the producer gives way to the refused record that caused it.
-    async fn after_failure(&self, session: &mut Session<'_, '_>, error: Error) -> Error {
-        let refused = matches!(error, Error::Kafka(_)) && !session.feed.flight.is_doubtful();
-        if refused && timeout(CAUSE_TIMEOUT, session.drain()).await.is_err() {
-            self.parts.producer.purge();
-        }
-        if timeout(self.parts.relay.shutdown_timeout, session.drain()).await.is_err() {
-            tracing::warn!("not everything before the failure was acknowledged in time");
-        }
-        session.feed.flight.take_refusal().unwrap_or(error)
-    }
-
-    async fn say_goodbye(&self, session: Session<'_, '_>) -> Result<(), Error> {
-        let within = self.parts.relay.shutdown_timeout;
-        let Link { stream, sql, .. } = session.link;
-        let Ok(finished) = timeout(within, stream.finish()).await else {
-            return Err(postgres::Error::Timeout {
-                doing: "ending the stream".to_owned(),
-                seconds: within.as_secs(),
-            }
-            .into());
-        };
-        finished?;
-        tracing::info!("drained: everything sent is acknowledged and confirmed");
-        if self.parts.postgres.slot.drop_on_stop {
-            self.parts.postgres.slot.drop_slot(&sql).await?;
-        }
-        Ok(())
-    }
-
-    /// Waits until every record of a broken session has come back, or a stop says that it may be repeated. When the slot is
-    /// lost and not made anew, no session can follow: the wait ends with that error.
-    async fn settle(
-        &self,
-        feed: &mut Feed<'_>,
-        broken: bool,
-        mut lost: Lost,
-        stop: &CancellationToken,
-    ) -> Option<postgres::Error> {
-        while broken && feed.flight.window().records() > 0 {
-            if feed.flight.absorb().is_err() {
-                return None;
-            }
-            self.status.tick_idle(Instant::now());
-            tokio::select! {
-                biased;
-                () = self.parts.producer.deliveries().arrived() => {}
-                () = stop.cancelled() => return None,
-                Some(error) = lost.recv(), if !self.parts.postgres.recovers() => return Some(error),
-                () = time::sleep(STANDBY_INTERVAL) => {}
-            }
-        }
-        None
-    }
-
     /// Decides whether a failed session is followed by another.
     async fn endure(&self, error: Error, memory: &mut Memory, stop: &CancellationToken) -> Result<(), Error> {
         if error.is_condemned() && !stop.is_cancelled() {
@@ -399,14 +349,19 @@ impl Relay {
         let unwritten = error.is_unwritten();
         let beyond_mending = error.class() != Class::Transient
             || error.is_condemned()
-            || matches!(error, Error::Kafka(_)) && !unwritten;
+            || matches!(error, Error::Kafka(_)) && !unwritten && !error.is_of_transactions();
         let in_vain = error.is_garbled() && memory.fruitless > GARBLED_RETRIES_MAX
             || unwritten && memory.fruitless > UNWRITTEN_RETRIES_MAX;
         // A stop does not wait for what is on its way, and a new producer must.
-        if beyond_mending || in_vain || self.exhausted(memory) || unwritten && stop.is_cancelled() {
+        if beyond_mending
+            || in_vain
+            || memory.is_fenced_again(&error, Instant::now())
+            || self.exhausted(memory)
+            || error.wants_new_producer() && stop.is_cancelled()
+        {
             return Err(error);
         }
-        self.metrics.reconnect(if unwritten { Peer::Kafka } else { Peer::Postgres });
+        self.metrics.reconnect(if matches!(error, Error::Kafka(_)) { Peer::Kafka } else { Peer::Postgres });
         self.mend(&error).await?;
         let pause = memory.backoff.next(fastrand::f64());
         tokio::select! {
@@ -418,8 +373,10 @@ impl Relay {
 
     /// Tells what has failed. A producer that said what may not be so is replaced; nothing of it is on its way any more.
     async fn mend(&self, error: &Error) -> Result<(), Error> {
-        if !error.wants_new_producer() {
-            self.status.down(Component::Postgres, chain(error), Instant::now());
+        // In transactions each session begins with a new producer.
+        if !error.wants_new_producer() || error.is_of_transactions() {
+            let peer = if error.is_of_transactions() { Component::Kafka } else { Component::Postgres };
+            self.status.down(peer, chain(error), Instant::now());
             return Ok(());
         }
         if error.is_condemned() {

@@ -9,11 +9,11 @@ pub struct Xid(pub u32);
 pub struct Oid(pub u32);
 
 /// The identifier that `initdb` gave a cluster; equal on a primary and its standbys.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct SystemId(pub String);
 
 /// The timeline of the WAL; a promotion starts a new one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct TimelineId(pub u32);
 
 impl fmt::Display for Xid {

@@ -19,6 +19,8 @@ mod crashes;
 mod dead_letters;
 mod dead_letters_refused;
 mod demo;
+mod exactly_once;
+mod exactly_once_faults;
 mod failover;
 mod heartbeats;
 mod impostors;

@@ -15,6 +15,10 @@ pub(crate) enum Fault {
     SecondTakenForFirst,
     /// Likewise, and the answer is `DUPLICATE_SEQUENCE_NUMBER`: a repeat that the broker does not find any more.
     SecondTakenForOld,
+    /// No EndTxn request of the producer that sends the first one goes further, until they are released.
+    CommitHeld,
+    /// The first EndTxn request is held up until it is released, and its connection breaks.
+    CommitDelayed,
 }
 
 /// Stands between a broker that advertises this address and its clients, and forwards what they say.
@@ -29,12 +33,21 @@ pub(crate) struct BrokerProxy {
 enum Stage {
     Armed(Fault),
     Held,
-    Asked { first: [u8; 4], fault: Fault },
-    Answered { answer: Vec<u8> },
+    /// EndTxn of this producer id and epoch.
+    CommitHeld([u8; 10]),
+    CommitDelayed,
+    Asked {
+        first: [u8; 4],
+        fault: Fault,
+    },
+    Answered {
+        answer: Vec<u8>,
+    },
     Over,
 }
 
 const PRODUCE: [u8; 2] = [0, 0];
+const END_TXN: [u8; 2] = [0, 26];
 const DUPLICATE_SEQUENCE_NUMBER: i16 = 46;
 
 impl BrokerProxy {
@@ -65,10 +78,12 @@ impl BrokerProxy {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Waits until the first Produce request has come, which is not answered yet.
+    /// Waits until the first Produce or EndTxn request has come, which is not answered yet.
     #[track_caller]
     pub(crate) fn wait_until_held(&self) {
-        eventually(DEADLINE, "a Produce request is held", || matches!(*lock(&self.stage), Stage::Held));
+        eventually(DEADLINE, "a request is held", || {
+            matches!(*lock(&self.stage), Stage::Held | Stage::CommitHeld(_) | Stage::CommitDelayed)
+        });
     }
 
     /// Lets it go on.
@@ -88,8 +103,13 @@ fn forward(client: &TcpStream, broker: &TcpStream, stage: &Arc<Mutex<Stage>>, to
     let (shared, name) = (Arc::clone(stage), topic.to_owned());
     thread::spawn(move || {
         pump(from, &to, |frame| {
+            if delays(&mut lock(&shared), &frame) {
+                drop(back.shutdown(Shutdown::Both));
+                eventually(DEADLINE, "the request is released", || matches!(*lock(&shared), Stage::Over));
+                return frame;
+            }
             let (forwarded, answer) = request(&mut lock(&shared), frame, &name);
-            eventually(DEADLINE, "the request is released", || !matches!(*lock(&shared), Stage::Held));
+            eventually(DEADLINE, "the request is released", || !holds(&lock(&shared), &forwarded));
             if let Some(answer) = answer {
                 (&back).write_all(&answer).unwrap();
             }
@@ -123,12 +143,17 @@ fn read_frame(from: &mut TcpStream) -> std::io::Result<Vec<u8>> {
 
 /// What of a request goes on to the broker, and what is answered at once.
 fn request(stage: &mut Stage, frame: Vec<u8>, topic: &str) -> (Vec<u8>, Option<Vec<u8>>) {
+    if let (Stage::Armed(Fault::CommitHeld), Some(who)) = (&*stage, committer(&frame)) {
+        *stage = Stage::CommitHeld(who);
+    }
     let ours = frame.windows(topic.len()).any(|part| part == topic.as_bytes());
     if frame[4..6] != PRODUCE || !ours {
         return (frame, None);
     }
     let id: [u8; 4] = frame[8..12].try_into().unwrap();
     match std::mem::replace(stage, Stage::Over) {
+        Stage::Armed(Fault::CommitDelayed) => *stage = Stage::Armed(Fault::CommitDelayed),
+        Stage::Armed(Fault::CommitHeld) => *stage = Stage::Armed(Fault::CommitHeld),
         Stage::Armed(Fault::FirstHeld) => *stage = Stage::Held,
         Stage::Armed(fault) => *stage = Stage::Asked { first: id, fault },
         Stage::Answered { mut answer } => {
@@ -138,6 +163,30 @@ fn request(stage: &mut Stage, frame: Vec<u8>, topic: &str) -> (Vec<u8>, Option<V
         other => *stage = other,
     }
     (frame, None)
+}
+
+/// Whether a request is the one that arrives late.
+fn delays(stage: &mut Stage, frame: &[u8]) -> bool {
+    let delays = matches!(stage, Stage::Armed(Fault::CommitDelayed)) && committer(frame).is_some();
+    if delays {
+        *stage = Stage::CommitDelayed;
+    }
+    delays
+}
+
+/// Whether a request must wait.
+fn holds(stage: &Stage, frame: &[u8]) -> bool {
+    match stage {
+        Stage::Held => true,
+        Stage::CommitHeld(who) => committer(frame) == Some(*who),
+        _ => false,
+    }
+}
+
+/// The producer id and the epoch of an EndTxn request, which ends with them and one byte more.
+fn committer(frame: &[u8]) -> Option<[u8; 10]> {
+    let end = frame.len().checked_sub(1).filter(|_| frame.get(4..6) == Some(&END_TXN))?;
+    frame[end - 10..end].try_into().ok()
 }
 
 /// What a client is given when the broker answers with this.

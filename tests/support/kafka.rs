@@ -238,6 +238,20 @@ impl Kafka {
         ends.filter_map(Result::ok).map(|(_, high)| high).sum()
     }
 
+    /// How many records there are that no transaction has committed or aborted yet, or that lie behind one, in the topics whose
+    /// name begins so.
+    pub(crate) fn undecided_count(&self, prefix: &str) -> i64 {
+        let (committed, all) =
+            (self.consumer(), self.consumer_of(self.client().set("isolation.level", "read_uncommitted")));
+        let metadata = all.fetch_metadata(None, DEADLINE).unwrap();
+        let topics = metadata.topics().iter().filter(|topic| topic.name().starts_with(prefix));
+        let partitions = topics.flat_map(|topic| topic.partitions().iter().map(|p| (topic.name(), p.id())));
+        let end = |consumer: &BaseConsumer, topic: &str, partition: i32| {
+            consumer.fetch_watermarks(topic, partition, DEADLINE).unwrap().1
+        };
+        partitions.map(|(topic, id)| end(&all, topic, id) - end(&committed, topic, id)).sum()
+    }
+
     /// Waits until the topic has given out this many offsets.
     #[track_caller]
     pub(crate) fn wait_for_count(&self, topic: &str, count: i64) {
@@ -318,7 +332,10 @@ impl Kafka {
 
     /// A consumer that is not assigned anything.
     pub(crate) fn consumer(&self) -> BaseConsumer {
-        let mut config = self.client();
+        self.consumer_of(&mut self.client())
+    }
+
+    fn consumer_of(&self, config: &mut ClientConfig) -> BaseConsumer {
         // The end of a partition comes as an event, since the offsets of aborted records are never read.
         config
             .set("group.id", "tests")

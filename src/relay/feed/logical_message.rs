@@ -55,8 +55,8 @@ impl<O: Outlet> Feed<'_, O> {
             self.metrics.skipped("message.prefix", 1);
             return Ok(Wish::None);
         };
-        if self.passing {
-            self.metrics.skipped("acknowledged", 1);
+        if self.passing || self.flight.has(position) {
+            self.metrics.skipped(if self.passing { "acknowledged" } else { "committed" }, 1);
             return Ok(Wish::None);
         }
         let now = SystemTime::now();

@@ -220,7 +220,8 @@ impl<'p, O: Outlet> Feed<'p, O> {
         if again.is_none() {
             self.metrics.changes(Change::Insert, 1);
         }
-        if let Some(reason) = self.skip_reason(sent_before) {
+        let in_kafka = self.flight.has(position).then_some("committed");
+        if let Some(reason) = in_kafka.or(self.skip_reason(sent_before)) {
             self.metrics.skipped(reason, 1);
             return Ok(Wish::None);
         }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::coordinator::{Coordinator, STATE_PLACE};
 use super::truth::Truth;
 
 /// How many batches of a producer a leader can tell the offset of.
@@ -30,6 +31,8 @@ pub(super) enum Answer {
     OutOfOrder,
     /// Refused for good.
     Refused,
+    /// Another producer has taken the transactions over.
+    Fenced,
 }
 
 #[derive(Debug, Default)]
@@ -50,11 +53,19 @@ pub(super) struct Cluster {
     pub(super) refused: BTreeSet<usize>,
     /// Brokers check sequence numbers.
     pub(super) idempotent: bool,
+    /// With exactly-once.
+    pub(super) coordinator: Option<Coordinator>,
 }
 
 impl Cluster {
     pub(super) fn new(counts: [i32; 2]) -> Self {
-        Self { partitions: BTreeMap::new(), counts, refused: BTreeSet::new(), idempotent: true }
+        Self {
+            partitions: BTreeMap::new(),
+            counts,
+            refused: BTreeSet::new(),
+            idempotent: true,
+            coordinator: None,
+        }
     }
 
     /// A leader is away for some requests.
@@ -62,9 +73,13 @@ impl Cluster {
         self.partitions.entry(place).or_default().absent = requests;
     }
 
-    /// The new leader knows nothing of producers.
+    /// The new leader knows nothing of producers. One that is in a transaction is not forgotten.
     pub(super) fn forget_producers(&mut self, place: Place, truth: &mut Truth) {
         let partition = self.partitions.entry(place).or_default();
+        if let Some(coordinator) = &self.coordinator {
+            partition.producers.retain(|producer, _| coordinator.allows(*producer));
+            return;
+        }
         if !std::mem::take(&mut partition.producers).is_empty() {
             truth.except(place.0, place.1);
         }
@@ -96,6 +111,9 @@ impl Cluster {
             partition.absent -= 1;
             return Answer::NotLeader;
         }
+        if self.coordinator.as_ref().is_some_and(|coordinator| !coordinator.allows(request.producer)) {
+            return Answer::Fenced;
+        }
         let length = request.events.len() as u64;
         if self.idempotent
             && let Some((next, known)) = partition.producers.get(&request.producer)
@@ -108,7 +126,7 @@ impl Cluster {
                 return Answer::Written(same.map_or(-1, |(_, offset)| *offset));
             }
         }
-        if request.events.iter().any(|event| self.refused.contains(event)) {
+        if place != STATE_PLACE && request.events.iter().any(|event| self.refused.contains(event)) {
             return Answer::Refused;
         }
         let offset = i64::try_from(partition.log.len()).unwrap();
@@ -119,8 +137,9 @@ impl Cluster {
         if known.len() > KNOWN_BATCHES {
             known.pop_front();
         }
-        for event in &request.events {
-            truth.written(place.0, place.1, *event);
+        match &mut self.coordinator {
+            Some(coordinator) => coordinator.write(request.producer, place, &request.events),
+            None => request.events.iter().for_each(|event| truth.written(place.0, place.1, *event)),
         }
         Answer::Written(offset)
     }

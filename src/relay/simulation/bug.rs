@@ -38,6 +38,18 @@ pub(super) enum Bug {
     ForgetsSessions,
     /// A clean stop does not wait for what is on its way.
     DoesNotDrain,
+    /// What a Kafka transaction says of itself is written in the next one.
+    StateBehind,
+    /// A producer is used again after a commit of which nothing is known.
+    ReusesProducer,
+    /// A producer is used again although a commit of it may arrive a second time.
+    TrustsRetriedCommits,
+    /// After a failover the stream begins where the state says.
+    StartsAtState,
+    /// A start does not fence its predecessor.
+    DoesNotFence,
+    /// A start reads a state that is not committed.
+    ReadsUncommitted,
     /// Everything up to the greatest position in a topic is taken for written.
     TailOfTopic,
     /// Everything up to the greatest position in a partition is taken for written, of what was sent there.

@@ -8,7 +8,8 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 
 use super::broker::{Answer, Cluster, Place, Request};
 use super::bug::Bug;
-use super::table::EVENTS_TOPICS;
+use super::coordinator::Ender;
+use super::table;
 use super::truth::Truth;
 use crate::ack::Ticket;
 use crate::connect::record::Fingerprint;
@@ -58,11 +59,13 @@ pub(super) struct Client {
     deliveries: Deliveries,
     lanes: BTreeMap<Place, Lane>,
     fatal: bool,
+    /// With exactly-once.
+    pub(super) ender: Option<Ender>,
 }
 
 impl Client {
     pub(super) const fn new(id: u64, bug: Option<Bug>, deliveries: Deliveries) -> Self {
-        Self { id, bug, deliveries, lanes: BTreeMap::new(), fatal: false }
+        Self { id, bug, deliveries, lanes: BTreeMap::new(), fatal: false, ender: None }
     }
 
     pub(super) const fn is_fatal(&self) -> bool {
@@ -75,6 +78,7 @@ impl Client {
 
     /// Something happens to one of its partitions.
     pub(super) fn act(&mut self, rng: &mut Rng, cluster: &mut Cluster, truth: &mut Truth, faults: bool) {
+        self.end_transactions(rng, cluster, truth, faults);
         let busy: Vec<Place> =
             self.lanes.iter().filter(|(_, lane)| lane.is_busy()).map(|(place, _)| *place).collect();
         let Some(place) = rng.choice(busy) else { return };
@@ -89,6 +93,7 @@ impl Client {
 
     /// One whole round for every partition.
     pub(super) fn act_fairly(&mut self, rng: &mut Rng, cluster: &mut Cluster, truth: &mut Truth) {
+        self.end_transactions(rng, cluster, truth, false);
         let places: Vec<Place> = self.lanes.keys().copied().collect();
         for place in places {
             self.deliver_stray(place, rng, cluster, truth);
@@ -105,6 +110,9 @@ impl Client {
             lane.batches.clear();
             lane.lose_connection();
         }
+        if let Some(ender) = &mut self.ender {
+            ender.die();
+        }
     }
 
     pub(super) fn purge(&mut self) {
@@ -116,6 +124,24 @@ impl Client {
             let sent = lane.batches.drain(..).flat_map(|batch| batch.records).collect();
             self.fail(place, sent, Code::PurgeInflight);
             self.fail(place, queued, Code::PurgeQueue);
+        }
+    }
+
+    /// Something happens to a commit or an abort.
+    fn end_transactions(&mut self, rng: &mut Rng, cluster: &mut Cluster, truth: &mut Truth, faults: bool) {
+        let (Some(ender), Some(coordinator)) = (&mut self.ender, &mut cluster.coordinator) else { return };
+        match rng.u8(..) {
+            0..40 if faults => {
+                if ender.disconnect() && self.bug != Some(Bug::TrustsRetriedCommits) {
+                    self.deliveries.lost_coordinator();
+                }
+            }
+            40..70 => ender.deliver_stray(self.id, coordinator, rng, truth),
+            _ => {
+                if ender.act(self.id, coordinator, &self.deliveries, truth) == Some(false) {
+                    self.purge();
+                }
+            }
         }
     }
 
@@ -201,9 +227,14 @@ impl Client {
                 );
                 self.become_fatal();
             }
+            Answer::Fenced => {
+                let batch = lane.batches.remove(index);
+                self.fail(place, batch.map(|batch| batch.records).unwrap_or_default(), Code::Fenced);
+                self.become_fatal();
+            }
             Answer::Refused => {
                 let batch = lane.batches.remove(index);
-                let gapless = self.bug != Some(Bug::NotGapless);
+                let gapless = self.bug != Some(Bug::NotGapless) && self.ender.is_none();
                 if !gapless {
                     // The sequence goes on as if the batch had never been.
                     lane.next = base;
@@ -241,7 +272,7 @@ impl Client {
         let believed = self.bug == Some(Bug::BelievesReports);
         let offset = if believed { offset.max(lane.reported + 1) } else { offset };
         lane.reported = lane.reported.max(offset);
-        let at = ReportPlace { topic: EVENTS_TOPICS[place.0], partition: place.1, offset };
+        let at = ReportPlace { topic: table::topic_name(place.0), partition: place.1, offset };
         self.deliveries.acknowledged(queued.ticket, at, queued.bytes, || {
             (Some(queued.event.to_string()), fingerprint(queued))
         });
@@ -256,7 +287,7 @@ impl Client {
             }
             let rejection = Rejection {
                 ticket: queued.ticket,
-                topic: EVENTS_TOPICS[place.0].to_owned(),
+                topic: table::topic_name(place.0).to_owned(),
                 partition: Some(place.1),
                 event_id: Some(queued.event.to_string()),
                 fingerprint: fingerprint(&queued),

@@ -7,6 +7,7 @@
 mod broker;
 mod bug;
 mod client;
+mod coordinator;
 mod pipe;
 mod process;
 mod run;
@@ -14,6 +15,7 @@ mod server;
 mod session;
 mod table;
 mod tails;
+mod takeover;
 mod tests;
 mod truth;
 mod wal;

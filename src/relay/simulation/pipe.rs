@@ -6,12 +6,16 @@ use fastrand::Rng;
 use rdkafka::error::RDKafkaErrorCode as Code;
 
 use super::broker::Cluster;
+use super::bug::Bug;
 use super::client::{Client, Queued};
+use super::coordinator::STATE_PLACE;
 use super::table::EVENTS_TOPICS;
 use super::truth::Truth;
 use crate::ack::Ticket;
 use crate::connect::record::ProducerRecord;
-use crate::kafka::{Cause, Delivered, Deliveries, Outlet, Pace, Rejection, Reports, partition_of};
+use crate::kafka::{
+    Cause, Delivered, Deliveries, Outlet, Pace, Rejection, ReportPlace, Reports, partition_of,
+};
 use crate::wal::Lsn;
 
 /// What all processes have in common: the brokers, every client that ever was, and what is known of the events.
@@ -48,10 +52,17 @@ pub(super) struct Pipe {
     pub(super) clients: [usize; 2],
     pub(super) deliveries: Deliveries,
     pub(super) shadow: Rc<RefCell<Shadow>>,
+    pub(super) bug: Option<Bug>,
+    /// What the planted bug writes later.
+    pub(super) late_state: RefCell<Option<String>>,
 }
 
 impl Outlet for Pipe {
     fn send(&self, record: &ProducerRecord<'_>, ticket: Ticket, pace: Pace) -> Result<(), Rejection> {
+        if ticket == Ticket::STATE {
+            self.send_state(record);
+            return Ok(());
+        }
         let mut kafka = self.kafka.borrow_mut();
         let Kafka { cluster, clients, truth } = &mut *kafka;
         let event = truth.handed_over(self.process, record);
@@ -84,7 +95,49 @@ impl Outlet for Pipe {
     }
 
     fn follows_load(&self) -> bool {
-        true
+        self.kafka.borrow().cluster.coordinator.is_none()
+    }
+
+    fn commit(&mut self) {
+        self.end(true);
+    }
+
+    fn abort(&mut self) {
+        self.end(false);
+    }
+}
+
+impl Pipe {
+    fn send_state(&self, record: &ProducerRecord<'_>) {
+        let mut kafka = self.kafka.borrow_mut();
+        let Kafka { cluster, clients, .. } = &mut *kafka;
+        let Some(coordinator) = &mut cluster.coordinator else { return };
+        let value = String::from_utf8_lossy(record.value.unwrap_or_default()).into_owned();
+        // The planted bug writes what the last transaction should have had.
+        let value = match self.bug {
+            Some(Bug::StateBehind) => self.late_state.replace(Some(value)),
+            _ => Some(value),
+        };
+        let event = value.map(|value| coordinator.keep(&value));
+        let place = Ticket::STATE;
+        match event {
+            Some(event) => {
+                clients[self.clients[0]]
+                    .send(STATE_PLACE, Queued { ticket: place, bytes: record.weight(), event });
+            }
+            None => self.deliveries.acknowledged(
+                place,
+                ReportPlace { topic: record.topic, partition: 0, offset: i64::MAX },
+                0,
+                || (None, record.fingerprint()),
+            ),
+        }
+    }
+
+    fn end(&self, commits: bool) {
+        if let Some(ender) = &mut self.kafka.borrow_mut().clients[self.clients[0]].ender {
+            ender.ask(commits);
+        }
     }
 }
 

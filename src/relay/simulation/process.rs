@@ -12,16 +12,18 @@ use super::client::Client;
 use super::pipe::{Kafka, Pipe, Shadow};
 use super::server::Server;
 use super::session::{Session, Start};
+use super::takeover::Takeover;
 use crate::error::{Class, Diagnose as _, chain};
 use crate::kafka::{self, Deliveries};
 use crate::outbox::{EventRouter, MessageOutbox};
 use crate::postgres;
+use crate::relay::exactly_once::{Batch, Known};
 use crate::relay::feed::Feed;
 use crate::relay::flight::Flight;
 use crate::relay::link::Origin;
 use crate::relay::memory::Memory;
 use crate::relay::repeats::{Horizon, Repeats};
-use crate::relay::{Error, Options};
+use crate::relay::{Error, Guarantee, Options};
 use crate::source_offset::SourceOffset;
 use crate::telemetry::Metrics;
 use crate::wal::{Lsn, SystemId, TimelineId};
@@ -60,12 +62,15 @@ pub(super) struct Process<'p> {
     shadow: Rc<RefCell<Shadow>>,
     memory: Memory,
     state: State<'p>,
+    /// What the planted bug goes on from.
+    known: Option<Known>,
     pub(super) paused: bool,
     pub(super) stopped: bool,
 }
 
 enum State<'p> {
     Connecting,
+    TakingOver(Box<Takeover>),
     Streaming(Box<Session<'p>>),
     Draining(Box<Session<'p>>, Error, u32),
     Settling(Box<Session<'p>>, Error),
@@ -82,6 +87,7 @@ impl<'p> Process<'p> {
             shadow: Rc::default(),
             memory: Memory::default(),
             state: State::Connecting,
+            known: None,
             paused: false,
             stopped: false,
         }
@@ -90,6 +96,7 @@ impl<'p> Process<'p> {
     pub(super) fn describe(&self) -> String {
         match &self.state {
             State::Connecting => "connecting".to_owned(),
+            State::TakingOver(takeover) => format!("taking over {takeover:?}"),
             State::Streaming(session) => format!("streaming {}", session.describe()),
             State::Draining(session, error, turns) => {
                 format!("draining {turns} {} {}", chain(error), session.describe())
@@ -115,8 +122,13 @@ impl<'p> Process<'p> {
 
     /// All memory is lost.
     pub(super) fn crash(&mut self, world: &mut World<'p>) {
-        if let State::Streaming(session) | State::Draining(session, ..) = &self.state {
-            let mut wire = session.wire.borrow_mut();
+        let wire = match &self.state {
+            State::TakingOver(takeover) => Some(&takeover.wire),
+            State::Streaming(session) | State::Draining(session, ..) => Some(&session.wire),
+            State::Connecting | State::Settling(..) | State::Ended => None,
+        };
+        if let Some(wire) = wire {
+            let mut wire = wire.borrow_mut();
             // What was sent may arrive.
             if world.rng.bool() {
                 wire.updates.clear();
@@ -130,6 +142,7 @@ impl<'p> Process<'p> {
         self.state = match mem::replace(&mut self.state, State::Ended) {
             State::Connecting if self.stopped => return self.end(world),
             State::Connecting => self.connect(world),
+            State::TakingOver(takeover) => self.take_over(takeover, world),
             State::Streaming(session) => self.stream(session, world),
             State::Draining(session, error, turns) => self.drain(session, error, turns, world),
             State::Settling(session, error) => self.settle(session, error, world),
@@ -152,7 +165,34 @@ impl<'p> Process<'p> {
         world.kafka.borrow_mut().truth.connected(self.number, told);
         let timeline = TimelineId(world.server.timeline);
         let origin = Origin { system_id: SystemId("1".to_owned()), timeline };
-        let confirmed = Lsn::new(world.server.confirmed);
+        let takeover = Takeover::new(wire, origin, world);
+        Takeover::skip(world);
+        if world.bench.options.guarantee != Guarantee::ExactlyOnce {
+            return self.open(takeover, None, world);
+        }
+        let reuses = world.bug == Some(Bug::ReusesProducer) && self.known.is_some();
+        if !reuses || world.kafka.borrow().clients[self.clients[0]].is_fatal() {
+            self.known = None;
+            self.renew(world);
+        }
+        State::TakingOver(Box::new(takeover))
+    }
+
+    fn take_over(&mut self, mut takeover: Box<Takeover>, world: &mut World<'p>) -> State<'p> {
+        if takeover.wire.borrow().closed {
+            return State::Connecting;
+        }
+        match takeover.step(world, self.clients[0], &self.deliveries, self.known) {
+            None => State::TakingOver(takeover),
+            Some((batch, known)) => {
+                self.known = Some(known);
+                self.open(*takeover, Some(batch), world)
+            }
+        }
+    }
+
+    fn open(&mut self, takeover: Takeover, batch: Option<Batch>, world: &mut World<'p>) -> State<'p> {
+        let Takeover { wire, origin, confirmed, .. } = takeover;
         // One of a history that is gone is refused at start, and the operator removes it.
         let end = Lsn::new(world.server.wal.end);
         world.offset.take_if(|offset| offset.furthest() > end);
@@ -173,8 +213,11 @@ impl<'p> Process<'p> {
             clients: self.clients,
             deliveries: self.deliveries.clone(),
             shadow: Rc::clone(&self.shadow),
+            bug: world.bug,
+            late_state: RefCell::default(),
         };
         let mut flight = Flight::new(pipe, None, &bench.metrics, &bench.options, confirmed);
+        flight.in_transactions(batch);
         let system_id = origin.system_id.clone();
         flight.repeats = Repeats::new(
             &bench.options,
@@ -233,7 +276,8 @@ impl<'p> Process<'p> {
         match session.drain(world.now) {
             Ok(false) if turns < 2 * PATIENCE => State::Draining(session, error, turns + 1),
             _ => {
-                let error = session.feed.flight.take_refusal().unwrap_or(error);
+                let refusal = session.feed.flight.take_refusal();
+                let error = refusal.or(session.feed.flight.fault()).unwrap_or(error);
                 hang_up(session, error)
             }
         }
@@ -242,11 +286,10 @@ impl<'p> Process<'p> {
     /// Waits until everything has come back: the next session must not overtake it.
     fn settle(&mut self, mut session: Box<Session<'p>>, error: Error, world: &mut World<'p>) -> State<'p> {
         let settles = world.bug != Some(Bug::DoesNotSettle) && !self.stopped;
-        if let Err(error) = session.feed.flight.absorb() {
-            return self.broke(&error, world);
-        }
-        if settles && session.feed.flight.window().records() > 0 {
-            return State::Settling(session, error);
+        match session.feed.flight.wind_up() {
+            Err(error) => return self.broke(&error, world),
+            Ok(false) if settles => return State::Settling(session, error),
+            Ok(_) => {}
         }
         self.remember(&session, world);
         let failed = session.feed.flight.take_refusal().is_some() || matches!(error, Error::Kafka(_));
@@ -276,16 +319,22 @@ impl<'p> Process<'p> {
             Error::Refused { .. } | Error::Kafka(kafka::Error::Fatal(_)) => State::Ended,
             Error::Kafka(kafka::Error::Unwritten(_)) if in_vain || self.stopped => State::Ended,
             Error::Kafka(kafka::Error::Unwritten(_)) => {
-                let mut kafka = world.kafka.borrow_mut();
-                self.clients.iter().for_each(|client| kafka.clients[*client].die());
-                drop(kafka);
-                self.deliveries.begin_anew();
-                self.clients = clients(world, &self.deliveries);
+                self.known = None;
+                self.renew(world);
                 State::Connecting
             }
+            Error::Kafka(kafka::Error::Transaction { .. }) => State::Connecting,
             Error::Postgres(postgres::Error::Broken { .. }) => State::Connecting,
             error => self.broke(error, world),
         }
+    }
+
+    fn renew(&mut self, world: &World<'p>) {
+        let mut kafka = world.kafka.borrow_mut();
+        self.clients.iter().for_each(|client| kafka.clients[*client].die());
+        drop(kafka);
+        self.deliveries.begin_anew();
+        self.clients = clients(world, &self.deliveries);
     }
 
     /// An error that cannot be while the servers keep their word.

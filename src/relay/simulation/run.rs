@@ -8,6 +8,7 @@ use fastrand::Rng;
 
 use super::broker::Cluster;
 use super::bug::Bug;
+use super::coordinator::Coordinator;
 use super::pipe::Kafka;
 use super::process::{Bench, Process, World};
 use super::server::Server;
@@ -113,7 +114,14 @@ impl<'p> Run<'p> {
                 cluster.take_leader((topic, partition), rng.u32(0..3));
             }
         }
-        let kafka = Kafka { cluster, clients: Vec::new(), truth: Truth::default() };
+        let exactly_once = bench.options.guarantee == Guarantee::ExactlyOnce;
+        if exactly_once {
+            let fences = bug != Some(Bug::DoesNotFence);
+            cluster.coordinator = Some(Coordinator::new(fences));
+        }
+        let mut truth = Truth::default();
+        truth.exactly_once = exactly_once;
+        let kafka = Kafka { cluster, clients: Vec::new(), truth };
         // A few kinds of faults a run: with all of them at once little else would happen.
         let mut faults: Vec<_> = FAULTS.into_iter().filter(|_| rng.u8(..) < 80).collect();
         if bench.options.guarantee == Guarantee::TailDedupe {

@@ -34,6 +34,8 @@ pub(super) struct Server {
     sender: Option<Sender>,
     /// Up to this piece the operator knows what is not in the stream.
     told: usize,
+    /// Where each timeline was left.
+    pub(super) switches: Vec<(u32, u64)>,
 }
 
 /// A walsender.
@@ -54,7 +56,15 @@ struct Sender {
 impl Server {
     pub(super) fn new() -> Self {
         let wal = Wal::new();
-        Self { timeline: 1, confirmed: wal.end, persisted: wal.end, wal, sender: None, told: 0 }
+        Self {
+            timeline: 1,
+            confirmed: wal.end,
+            persisted: wal.end,
+            wal,
+            sender: None,
+            told: 0,
+            switches: Vec::new(),
+        }
     }
 
     /// START_REPLICATION at 0/0; nothing while the slot is in use.
@@ -74,6 +84,13 @@ impl Server {
             noticed: self.told,
         });
         Some(wire)
+    }
+
+    /// START_REPLICATION at a position of the client's own.
+    pub(super) fn skip_to(&mut self, lsn: u64) {
+        if let Some(sender) = &mut self.sender {
+            sender.start = sender.start.max(lsn);
+        }
     }
 
     /// Sends a few messages, and hears what the client says.
@@ -147,6 +164,7 @@ impl Server {
         let end = pieces.last().map_or(self.persisted, |piece| piece.end().max(self.persisted));
         truth.forget_behind(end);
         self.wal.end = end;
+        self.switches.push((self.timeline, end));
         self.timeline += 1;
     }
 

@@ -15,6 +15,7 @@ use super::{table, tails};
 use crate::outbox::EventRouter;
 use crate::postgres::{self, ReplicationStream};
 use crate::relay::Error;
+use crate::relay::exactly_once::Urgency;
 use crate::relay::feed::{Feed, Wish};
 use crate::relay::intake::{self, Reading, Taken};
 use crate::relay::link::Origin;
@@ -88,6 +89,7 @@ impl<'p> Session<'p> {
         self.feed.flight.collect()?;
         self.flushed();
         self.pump()?;
+        self.feed.flight.step(now, self.urgency())?;
         self.flushed();
         self.confirm(now)?;
         let drained = self.feed.flight.window().records() == 0 || self.bug == Some(Bug::DoesNotDrain);
@@ -106,9 +108,18 @@ impl<'p> Session<'p> {
     /// As a session drains after a failure. True when nothing is on its way.
     pub(super) fn drain(&mut self, now: Instant) -> Result<bool, Error> {
         self.feed.flight.absorb()?;
+        self.feed.flight.step(now, Urgency::Now)?;
         self.feedback.flushed(self.feed.flight.frontier());
         self.confirm(now)?;
-        Ok(self.feed.flight.window().records() == 0)
+        Ok(self.feed.flight.is_settled())
+    }
+
+    const fn urgency(&self) -> Urgency {
+        match self.reading {
+            Reading::Off => Urgency::Now,
+            _ if self.feed.behind || self.awaiting.is_some() => Urgency::More,
+            Reading::On | Reading::ToCommit => Urgency::Idle,
+        }
     }
 
     /// For the report of a seed that does not come to an end.

@@ -10,6 +10,7 @@ use crate::relay::feed::Table;
 use crate::wal::{Lsn, Oid};
 
 pub(super) const EVENTS_TOPICS: [&str; 2] = ["outbox.event.a", "outbox.event.b"];
+pub(super) const STATE_TOPIC: &str = "state";
 const TYPES: [&str; 2] = ["a", "b"];
 
 pub(super) const OUTBOX: Oid = Oid(16_384);
@@ -88,6 +89,11 @@ pub(super) fn insert(shape: usize, number: usize, topic: usize, key: u8) -> Vec<
         _ => ColumnValue::Text(b"Happened"),
     };
     encode(&Message::Insert { relation: OUTBOX, new: SHAPES[shape].iter().map(value).collect() })
+}
+
+/// The name of a topic by its number.
+pub(super) fn topic_name(number: usize) -> &'static str {
+    EVENTS_TOPICS.get(number).copied().unwrap_or(STATE_TOPIC)
 }
 
 /// A change that makes no event.

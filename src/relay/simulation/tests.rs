@@ -7,7 +7,7 @@ use super::bug::Bug;
 use super::process::Bench;
 use super::run::{Tally, run};
 use super::table;
-use crate::relay::Guarantee::{self, AtLeastOnce, TailDedupe};
+use crate::relay::Guarantee::{self, AtLeastOnce, ExactlyOnce, TailDedupe};
 use crate::relay::{GuardOptions, Options, ProcessingFailure, SkippedOperations};
 use crate::telemetry::{ConfigInfo, Metrics};
 
@@ -41,6 +41,7 @@ fn bench(guarantee: Guarantee, tells: bool) -> Bench {
             offsets: None,
             guarantee,
             identity_headers: guarantee == TailDedupe,
+            transactions: None,
         },
     }
 }
@@ -59,6 +60,11 @@ fn no_seed_breaks_a_promise() {
 #[test]
 fn no_seed_breaks_a_promise_of_tail_dedupe() {
     all_seeds(TailDedupe);
+}
+
+#[test]
+fn no_seed_commits_anything_twice() {
+    all_seeds(ExactlyOnce);
 }
 
 fn all_seeds(guarantee: Guarantee) {
@@ -87,7 +93,8 @@ fn run_told(bench: &Bench, seed: u64) -> Tally {
     };
     let test = match bench.options.guarantee {
         TailDedupe => "no_seed_breaks_a_promise_of_tail_dedupe",
-        _ => "no_seed_breaks_a_promise",
+        ExactlyOnce => "no_seed_commits_anything_twice",
+        AtLeastOnce => "no_seed_breaks_a_promise",
     };
     panic!("seed {seed}: {said}\nreplay: OUTBOXD_SEEDS={seed}..{} cargo test --lib {test}", seed + 1);
 }
@@ -103,7 +110,7 @@ fn plus(a: Tally, b: Tally) -> Tally {
 
 #[test]
 fn a_seed_says_everything() {
-    for bench in [AtLeastOnce, TailDedupe].map(|guarantee| bench(guarantee, false)) {
+    for bench in [AtLeastOnce, TailDedupe, ExactlyOnce].map(|guarantee| bench(guarantee, false)) {
         for seed in 0..300 {
             assert_eq!(run(&bench, seed, None), run(&bench, seed, None), "seed {seed} does not replay");
         }
@@ -148,6 +155,25 @@ fn planted_bugs_of_tail_dedupe_are_found() {
         (Bug::OldHistoryCounts, 300),
     ];
     find(&bench(TailDedupe, false), &cases);
+}
+
+#[test]
+fn planted_bugs_of_exactly_once_are_found() {
+    let cases = [
+        (Bug::ConfirmsOnReceive, 100),
+        (Bug::ConfirmsTheLatest, 100),
+        (Bug::RowLsnIsIdentity, 100),
+        (Bug::FailureIsSuccess, 300),
+        (Bug::BelievesReports, 300),
+        (Bug::DoesNotDrain, 300),
+        (Bug::StateBehind, 300),
+        (Bug::ReusesProducer, 300),
+        (Bug::TrustsRetriedCommits, 4000),
+        (Bug::StartsAtState, 300),
+        (Bug::DoesNotFence, 300),
+        (Bug::ReadsUncommitted, 300),
+    ];
+    find(&bench(ExactlyOnce, false), &cases);
 }
 
 fn find(bench: &Bench, cases: &[(Bug, u64)]) {

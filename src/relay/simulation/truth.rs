@@ -47,6 +47,8 @@ pub(super) struct Truth {
     /// What lies before this was acknowledged on an earlier connection of the process.
     passed: BTreeMap<usize, u64>,
     pub(super) repeats: usize,
+    /// What is written is committed: it must not come twice, and there is no exception to its order.
+    pub(super) exactly_once: bool,
     pub(super) violation: Option<String>,
     /// Tell what happens: for a seed that is replayed alone.
     pub(super) tells: bool,
@@ -124,6 +126,9 @@ impl Truth {
         let event = &mut self.events[number];
         if std::mem::replace(&mut event.written, true) {
             self.repeats += 1;
+            if self.exactly_once {
+                self.violate(format!("L5: event {number} is committed twice"));
+            }
             return;
         }
         if event.topic != topic {
@@ -133,7 +138,8 @@ impl Truth {
             return;
         }
         let first = self.firsts.entry((topic, partition)).or_default();
-        let (before, excepted) = (*first, self.excepted.contains(&(topic, partition)));
+        let excepted = !self.exactly_once && self.excepted.contains(&(topic, partition));
+        let before = *first;
         *first = number.max(before);
         if number < before && !excepted {
             self.violate(format!(
@@ -166,7 +172,7 @@ impl Truth {
 
     /// A connection has broken, and everything that was handed over on it is acknowledged.
     pub(super) fn settled(&mut self, process: usize) {
-        if let Some(event) = self.handed_over.get(&process) {
+        if let Some(event) = self.handed_over.get(&process).filter(|_| !self.exactly_once) {
             self.passed.insert(process, self.events[*event].commit_lsn);
         }
     }

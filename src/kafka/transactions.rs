@@ -1,0 +1,204 @@
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
+use rdkafka::producer::{Producer as _, PurgeConfig, ThreadedProducer};
+use tokio::task::JoinSet;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::Error;
+use super::delivery::Deliveries;
+use super::producer::Clients;
+use crate::error::{Class, Exit};
+
+/// For how long a call may block before it looks whether it is still wanted. Each can be taken up again.
+const SLICE: Duration = Duration::from_millis(500);
+
+/// How long the abort of a transaction may take. If it takes longer, the next producer's beginning aborts it.
+const ABORT_PATIENCE: Duration = Duration::from_secs(3);
+
+/// How long records that are acknowledged may take to leave librdkafka's count.
+const COUNT_PATIENCE: Duration = Duration::from_millis(100);
+
+/// A producer of transactions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TransactionSettings {
+    /// `transactional.id`: of all that have it, one can commit.
+    pub id: String,
+    /// `transaction.timeout.ms`: how long the brokers let a transaction be open, and we wait for them to answer.
+    pub timeout: Duration,
+}
+
+/// What is behind a transaction's bad end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TransactionFault {
+    /// Another producer has begun with the same id, or the transaction took longer than its time-out: the brokers do not tell
+    /// the two apart.
+    Fenced,
+    /// A missing permission, or a setting that the brokers do not take.
+    Refused,
+    /// What was written may be committed or not.
+    Unknown,
+}
+
+impl TransactionFault {
+    pub(super) const fn class(self) -> Class {
+        match self {
+            Self::Fenced | Self::Unknown => Class::Transient,
+            Self::Refused => Class::Definite,
+        }
+    }
+
+    pub(super) const fn exit(self) -> Exit {
+        match self {
+            Self::Fenced | Self::Refused => Exit::Precondition,
+            Self::Unknown => Exit::KafkaUnreachable,
+        }
+    }
+
+    pub(super) fn cure(self, id: &str) -> Option<String> {
+        match self {
+            Self::Fenced => Some(format!(
+                "another program that does not hold the slot uses transactional.id {id}: give one of the two its own \
+                 producer.override.transactional.id. If there is none, transactions take longer than \
+                 producer.override.transaction.timeout.ms: raise it"
+            )),
+            Self::Refused => Some(format!(
+                "kafka-acls.sh --add --allow-principal User:… --operation Write --operation Describe --transactional-id \
+                 {id}; and producer.override.transaction.timeout.ms must not be above the brokers' \
+                 transaction.max.timeout.ms"
+            )),
+            Self::Unknown => None,
+        }
+    }
+
+    const fn of(code: Code) -> Self {
+        match code {
+            Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch => Self::Fenced,
+            Code::TransactionalIdAuthorizationFailed
+            | Code::ClusterAuthorizationFailed
+            | Code::TopicAuthorizationFailed
+            | Code::InvalidTransactionTimeout
+            | Code::UnsupportedFeature => Self::Refused,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// Commits and aborts one producer's transactions, on a thread that may block.
+pub(super) struct Worker {
+    clients: Arc<Clients>,
+    settings: TransactionSettings,
+    deliveries: Deliveries,
+    generation: u64,
+    stop: CancellationToken,
+    /// Whoever blocks is told when nobody waits any more.
+    _guard: DropGuard,
+    tasks: JoinSet<()>,
+}
+
+impl Worker {
+    pub(super) fn new(clients: Arc<Clients>, settings: TransactionSettings, deliveries: Deliveries) -> Self {
+        let (stop, generation) = (CancellationToken::new(), deliveries.generation());
+        let guard = stop.clone().drop_guard();
+        Self { clients, settings, deliveries, generation, stop, _guard: guard, tasks: JoinSet::new() }
+    }
+
+    pub(super) fn commit(&mut self) {
+        self.start(|transaction, deliveries| {
+            transaction.wait_until_counted();
+            transaction.finish("committed", transaction.settings.timeout, |producer| {
+                producer.commit_transaction(SLICE)
+            })?;
+            // What is committed is committed.
+            if let Err(error) = transaction.producer().begin_transaction() {
+                deliveries.broke(error.to_string());
+            }
+            Ok(())
+        });
+    }
+
+    pub(super) fn abort(&mut self) {
+        self.start(|transaction, _| {
+            let aborted =
+                transaction.finish("aborted", ABORT_PATIENCE, |producer| producer.abort_transaction(SLICE));
+            transaction.producer().purge(PurgeConfig::default().queue().inflight());
+            aborted
+        });
+    }
+
+    fn start(
+        &mut self,
+        act: impl FnOnce(&Transaction<'_>, &Deliveries) -> Result<(), Error> + Send + 'static,
+    ) {
+        let (clients, settings, stop) = (Arc::clone(&self.clients), self.settings.clone(), self.stop.clone());
+        let (deliveries, generation) = (self.deliveries.clone(), self.generation);
+        while self.tasks.try_join_next().is_some() {}
+        self.tasks.spawn_blocking(move || {
+            let transaction = Transaction { clients: &clients, settings: &settings, stop: &stop };
+            let outcome = act(&transaction, &deliveries);
+            deliveries.ended(generation, outcome);
+        });
+    }
+}
+
+/// The calls, which block.
+pub(super) struct Transaction<'t> {
+    pub(super) clients: &'t Clients,
+    pub(super) settings: &'t TransactionSettings,
+    pub(super) stop: &'t CancellationToken,
+}
+
+impl Transaction<'_> {
+    /// Takes the id over from whoever had it: its open transaction is aborted, and it can commit nothing more. Then the
+    /// first transaction is open.
+    pub(super) fn take_over(&self, patience: Duration) -> Result<(), Error> {
+        self.finish("begun", patience, |producer| producer.init_transactions(SLICE))?;
+        self.producer().begin_transaction().map_err(|error| self.failed("begun", &error))
+    }
+
+    fn producer(&self) -> &ThreadedProducer<Deliveries> {
+        self.clients.prompt()
+    }
+
+    /// Calls again until there is an answer, the time is over, or nobody waits for it.
+    fn finish(
+        &self,
+        doing: &'static str,
+        patience: Duration,
+        call: impl Fn(&ThreadedProducer<Deliveries>) -> Result<(), KafkaError>,
+    ) -> Result<(), Error> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let error = match call(self.producer()) {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            let again = matches!(&error, KafkaError::Transaction(error) if error.is_retriable())
+                || error.rdkafka_error_code() == Some(Code::OperationTimedOut);
+            if !again || self.stop.is_cancelled() || Instant::now() >= deadline {
+                return Err(self.failed(doing, &error));
+            }
+        }
+    }
+
+    /// Records leave librdkafka's count a moment after they were reported; while they are in it, the commit would wait for
+    /// them in steps of 100 ms.
+    fn wait_until_counted(&self) {
+        let deadline = Instant::now() + COUNT_PATIENCE;
+        while self.producer().in_flight_count() > 0 && Instant::now() < deadline {
+            thread::yield_now();
+        }
+    }
+
+    fn failed(&self, doing: &'static str, error: &KafkaError) -> Error {
+        let fatal = self.producer().client().fatal_error();
+        let code = error.rdkafka_error_code().unwrap_or(Code::Unknown);
+        let fault = fatal
+            .as_ref()
+            .map_or_else(|| TransactionFault::of(code), |(code, _)| TransactionFault::of(*code));
+        let reason = fatal.map_or_else(|| error.to_string(), |(_, reason)| reason);
+        Error::Transaction { fault, doing, id: self.settings.id.clone(), reason }
+    }
+}

@@ -1,0 +1,308 @@
+use std::mem;
+use std::time::{Duration, Instant};
+
+use super::known::Known;
+use super::state::{Place, Source, State};
+use crate::ack::{Ticket, Window};
+use crate::kafka::{self, Delivered, Reports, TransactionFault};
+use crate::transaction::EventPosition;
+use crate::wal::Lsn;
+
+/// For how long the end of a source transaction is waited for, so that it is not split. A Kafka transaction that is open
+/// hides what others have committed behind it, and the brokers abort it at last.
+const SPLIT_AGE: Duration = Duration::from_secs(5);
+
+/// For how long a transaction may be open.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Patience {
+    /// While the source has more to give.
+    interval: Duration,
+    /// While a source transaction is not complete.
+    split: Duration,
+}
+
+/// The open Kafka transaction: what belongs to it, when it is committed, and what becomes of its acknowledgements.
+///
+/// # Invariants
+/// 1. A record's acknowledgement goes to the ledger only once the transaction is committed that it is in.
+/// 2. Nothing is committed unless every record is acknowledged, with them the one that says how far the transaction goes.
+/// 3. Nothing is handed over between the decision to commit and the commit's end; and nothing at all after a failure.
+/// 4. Nothing is handed over to a producer of which a request to commit may still be on its way: it would commit whatever is
+///    open when it arrives (KAFKA-17754).
+#[derive(Debug)]
+pub(crate) struct Batch {
+    names: Names,
+    known: Known,
+    /// Whose state is written; that of a snapshot is not.
+    source: Option<Source>,
+    patience: Patience,
+    phase: Phase,
+    /// Something was handed over.
+    used: bool,
+    /// Since when.
+    began: Option<Instant>,
+    /// How far it goes, when it goes further than the last.
+    place: Option<Place>,
+    /// Records that are not acknowledged yet.
+    outstanding: usize,
+    /// Nor is the state's.
+    state_outstanding: bool,
+    /// What is acknowledged and not committed.
+    held: Vec<Delivered>,
+    /// The connection over which it is committed has broken: a request may have been sent twice.
+    doubtful: bool,
+    fault: Option<kafka::Error>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Records may be handed over.
+    Open,
+    /// It is to be committed once everything is acknowledged.
+    Closing,
+    Committing,
+    /// It must be aborted, and the producer must not be used again.
+    Failed,
+    Aborting,
+    Over,
+}
+
+/// What a transaction goes by.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Names {
+    /// `transactional.id`.
+    pub(crate) id: String,
+    /// Where its state is written.
+    pub(crate) state_topic: String,
+}
+
+/// How much the next commit is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// The source has more to give.
+    More,
+    /// It has not.
+    Idle,
+    /// Somebody waits for the commit.
+    Now,
+    /// The session is over: what is not committed comes again.
+    Over,
+}
+
+/// What is to be done.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Nothing yet.
+    None,
+    /// The state is to be sent.
+    Send {
+        topic: String,
+        key: String,
+        value: String,
+    },
+    Commit,
+    Abort,
+}
+
+impl Patience {
+    /// As the configuration says, and within the time that the brokers give.
+    pub(crate) fn new(interval: Duration, timeout: Duration) -> Self {
+        let most = timeout / 2;
+        Self { interval: interval.min(most), split: SPLIT_AGE.min(most) }
+    }
+}
+
+impl Batch {
+    /// Of a stream: nothing has been handed over.
+    pub(crate) const fn new(names: Names, known: Known, source: Source, patience: Patience) -> Self {
+        Self {
+            names,
+            known,
+            source: Some(source),
+            patience,
+            phase: Phase::Open,
+            used: false,
+            began: None,
+            place: None,
+            outstanding: 0,
+            state_outstanding: false,
+            held: Vec::new(),
+            doubtful: false,
+            fault: None,
+        }
+    }
+
+    /// Of a snapshot, whose rows have no place in the stream.
+    pub(crate) fn of_snapshot(names: Names, patience: Patience) -> Self {
+        let source = Source::default();
+        Self { source: None, ..Self::new(names, Known::default(), source, patience) }
+    }
+
+    /// Whether records may be handed over.
+    pub(crate) const fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Open)
+    }
+
+    /// Whether a commit or an abort is running.
+    pub(crate) const fn is_busy(&self) -> bool {
+        matches!(self.phase, Phase::Committing | Phase::Aborting)
+    }
+
+    /// Whether an event is in Kafka since before this start.
+    pub(crate) fn has(&self, event: EventPosition) -> bool {
+        self.known.has(event)
+    }
+
+    /// A record is handed over, of this event if it is one's.
+    pub(crate) const fn sent(&mut self, event: Option<EventPosition>) {
+        self.used = true;
+        self.outstanding = self.outstanding.saturating_add(1);
+        if let Some(event) = event {
+            self.place = Some(Place { event, end_lsn: None });
+        }
+    }
+
+    /// A source transaction is complete.
+    pub(crate) fn closed(&mut self, commit_lsn: Lsn, end_lsn: Lsn) {
+        if let Some(place) = self.place.as_mut().filter(|place| place.event.commit_lsn == commit_lsn) {
+            place.end_lsn = Some(end_lsn);
+        }
+    }
+
+    /// When a commit is due although nothing happens.
+    pub(crate) fn due(&self, in_transaction: bool) -> Option<Instant> {
+        let began = self.began.filter(|_| self.is_open())?;
+        began.checked_add(self.patience(in_transaction))
+    }
+
+    /// Decides what is to be done now; asked again until there is nothing.
+    pub(crate) fn step(
+        &mut self,
+        now: Instant,
+        urgency: Urgency,
+        in_transaction: bool,
+        window: &Window,
+    ) -> Step {
+        if urgency == Urgency::Over && matches!(self.phase, Phase::Open | Phase::Closing) {
+            self.phase = if self.used { Phase::Failed } else { Phase::Over };
+        }
+        let wanted = self.is_open() && self.wants_commit(now, urgency, in_transaction, window);
+        match self.phase {
+            Phase::Open if wanted => {
+                self.phase = Phase::Closing;
+                self.state().unwrap_or_else(|| self.commit())
+            }
+            Phase::Closing => self.commit(),
+            Phase::Failed => {
+                self.phase = Phase::Aborting;
+                Step::Abort
+            }
+            Phase::Open | Phase::Committing | Phase::Aborting | Phase::Over => Step::None,
+        }
+    }
+
+    /// Takes what has come back, and leaves in `reports` what the ledger and the window may know of.
+    pub(crate) fn take(&mut self, reports: &mut Reports) {
+        reports.delivered.retain(|delivered| {
+            let of_state = delivered.ticket == Ticket::STATE;
+            self.state_outstanding &= !of_state;
+            !of_state
+        });
+        let acknowledged: usize = reports.delivered.iter().map(|delivered| delivered.records).sum();
+        let returned = acknowledged.saturating_add(reports.failed_records);
+        self.outstanding = self.outstanding.saturating_sub(returned);
+        self.held.append(&mut reports.delivered);
+        let reason = reports.rejection.as_ref().map(|rejection| rejection.reason.clone());
+        let reason = reason.or_else(|| reports.fatal.clone());
+        let failed = reports.failed_records > 0 || reason.is_some();
+        self.doubtful |= reports.coordinator_lost;
+        match reports.ended.take() {
+            Some(Ok(())) if self.phase == Phase::Committing => {
+                self.start_again();
+                mem::swap(&mut reports.delivered, &mut self.held);
+            }
+            Some(Err(error)) if self.phase == Phase::Committing => {
+                self.fault = Some(error);
+                self.phase = Phase::Failed;
+            }
+            Some(outcome) => {
+                // Why nothing more can be done says more than what failed first.
+                self.fault = outcome.err().filter(kafka::Error::is_fenced_or_refused).or(self.fault.take());
+                self.phase = Phase::Over;
+            }
+            None => {}
+        }
+        if failed && matches!(self.phase, Phase::Open | Phase::Closing) {
+            self.fault = Some(self.fail(reason.unwrap_or_default()));
+        }
+        if matches!(self.phase, Phase::Failed | Phase::Aborting | Phase::Over) {
+            self.give_up(reports);
+        }
+    }
+
+    /// Why it could not be committed.
+    pub(crate) const fn take_fault(&mut self) -> Option<kafka::Error> {
+        self.fault.take()
+    }
+
+    /// The producer says that it cannot go on.
+    pub(crate) fn fail(&mut self, reason: String) -> kafka::Error {
+        if matches!(self.phase, Phase::Open | Phase::Closing) {
+            self.phase = Phase::Failed;
+        }
+        let (fault, doing) = (TransactionFault::Unknown, "completed");
+        kafka::Error::Transaction { fault, doing, id: self.names.id.clone(), reason }
+    }
+
+    fn wants_commit(
+        &mut self,
+        now: Instant,
+        urgency: Urgency,
+        in_transaction: bool,
+        window: &Window,
+    ) -> bool {
+        if !self.used {
+            return false;
+        }
+        let began = *self.began.get_or_insert(now);
+        let late = now.saturating_duration_since(began) >= self.patience(in_transaction);
+        let soon = !in_transaction && (urgency == Urgency::Idle || window.is_half_full());
+        late || soon || urgency == Urgency::Now || !window.has_room()
+    }
+
+    const fn patience(&self, in_transaction: bool) -> Duration {
+        if in_transaction { self.patience.split } else { self.patience.interval }
+    }
+
+    /// How far it goes, if it goes further than the last.
+    fn state(&mut self) -> Option<Step> {
+        let (source, place) = (self.source.clone()?, self.place?);
+        self.state_outstanding = true;
+        let (topic, key) = (self.names.state_topic.clone(), source.slot.clone());
+        Some(Step::Send { topic, key, value: State { source, place }.to_json() })
+    }
+
+    fn commit(&mut self) -> Step {
+        if self.outstanding > 0 || self.state_outstanding {
+            return Step::None;
+        }
+        self.phase = Phase::Committing;
+        Step::Commit
+    }
+
+    fn start_again(&mut self) {
+        (self.phase, self.used, self.began, self.place) = (Phase::Open, false, None, None);
+        if self.doubtful {
+            let reason = "its connection broke, and a request may arrive once more".to_owned();
+            self.fault = Some(self.fail(reason));
+        }
+    }
+
+    /// Nothing of it is ever acknowledged: a new start reads what is.
+    fn give_up(&mut self, reports: &mut Reports) {
+        for Delivered { records, bytes, .. } in self.held.drain(..) {
+            reports.failed_records = reports.failed_records.saturating_add(records);
+            reports.failed_bytes = reports.failed_bytes.saturating_add(bytes);
+        }
+    }
+}

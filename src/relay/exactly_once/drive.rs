@@ -1,0 +1,106 @@
+use std::time::Instant;
+
+use super::{Batch, Step, Urgency};
+use crate::ack::Ticket;
+use crate::connect::record::ProducerRecord;
+use crate::kafka::{self, Outlet, Rejection};
+use crate::relay::Error;
+use crate::relay::feed::unix_us;
+use crate::relay::flight::Flight;
+use crate::transaction::EventPosition;
+
+/// The flight's part in Kafka transactions. Without exactly-once there is no batch, and nothing of this happens.
+impl<O: Outlet> Flight<'_, O> {
+    /// The same flight, in Kafka transactions.
+    pub(in crate::relay) fn in_transactions(&mut self, batch: Option<Batch>) {
+        self.batch = batch;
+    }
+
+    /// Whether an event is in Kafka since before this start.
+    pub(in crate::relay) fn has(&self, event: EventPosition) -> bool {
+        self.batch.as_ref().is_some_and(|batch| batch.has(event))
+    }
+
+    /// Commits or aborts what is due.
+    pub(in crate::relay) fn step(&mut self, now: Instant, urgency: Urgency) -> Result<(), Error> {
+        let in_transaction = self.ledger.in_transaction();
+        let waits = self.awaits_lull || self.alone;
+        let urgency = if waits && urgency != Urgency::Over { Urgency::Now } else { urgency };
+        while let Some(batch) = &mut self.batch {
+            match batch.step(now, urgency, in_transaction, &self.window) {
+                Step::None => break,
+                Step::Send { topic, key, value } => self.send_state(&topic, &key, &value)?,
+                Step::Commit => self.outlet.commit(),
+                Step::Abort => self.outlet.abort(),
+            }
+        }
+        Ok(())
+    }
+
+    /// When the next commit is due although nothing happens.
+    pub(in crate::relay) fn commit_due(&self) -> Option<Instant> {
+        self.batch.as_ref()?.due(self.ledger.in_transaction())
+    }
+
+    /// Whether nothing is on its way, and nothing is being committed or aborted.
+    pub(in crate::relay) fn is_settled(&self) -> bool {
+        self.window.records() == 0 && !self.batch.as_ref().is_some_and(Batch::is_busy)
+    }
+
+    /// After a session has ended: takes what comes back, and aborts what is not committed. True once nothing is on its way.
+    pub(in crate::relay) fn wind_up(&mut self) -> Result<bool, Error> {
+        self.absorb()?;
+        self.step(Instant::now(), Urgency::Over)?;
+        Ok(self.is_settled())
+    }
+
+    /// Whether records may be handed over: not while a transaction is being committed.
+    pub(in crate::relay) fn is_open(&self) -> bool {
+        self.batch.as_ref().is_none_or(Batch::is_open)
+    }
+
+    /// Whether more rows belong into the transaction: not between two of the source when it is half full, so that the next one
+    /// is not split.
+    pub(in crate::relay) fn takes_rows(&self) -> bool {
+        let ends = || !self.ledger.in_transaction() && self.window.is_half_full();
+        self.batch.as_ref().is_none_or(|batch| batch.is_open() && !ends())
+    }
+
+    pub(in crate::relay) fn sent(&mut self, event: Option<EventPosition>) {
+        if let Some(batch) = &mut self.batch {
+            batch.sent(event);
+        }
+    }
+
+    /// Why the last commit failed, or what the brokers have against the producer.
+    pub(in crate::relay) fn fault(&mut self) -> Option<Error> {
+        Some(self.batch.as_mut()?.take_fault()?.into())
+    }
+
+    /// The producer cannot go on. With transactions a new one can.
+    pub(in crate::relay) fn broken(&mut self, reason: String) -> Error {
+        match &mut self.batch {
+            Some(batch) => batch.fail(reason).into(),
+            None => kafka::Error::Fatal(reason).into(),
+        }
+    }
+
+    /// Whether a record failed only because its transaction did.
+    pub(in crate::relay) fn is_passing(&self, rejection: &Rejection) -> bool {
+        self.batch.is_some() && !rejection.is_doubtful() && !rejection.is_lasting()
+    }
+
+    fn send_state(&mut self, topic: &str, key: &str, value: &str) -> Result<(), Error> {
+        let record = ProducerRecord {
+            topic,
+            partition: Some(0),
+            timestamp_ms: unix_us() / 1000,
+            key: Some(key.as_bytes()),
+            value: Some(value.as_bytes()),
+            headers: &[],
+            position: None,
+        };
+        let sent = self.outlet.send(&record, Ticket::STATE, self.pace);
+        sent.map_err(|rejection| kafka::Error::unwritten_state(rejection).into())
+    }
+}

@@ -1,0 +1,25 @@
+//! Exactly once, for consumers that read committed records only: rows go out in Kafka transactions, and each transaction
+//! has a record that says how far it goes. A start reads the last such record and passes over what it tells of.
+//!
+//! ```text
+//! START_REPLICATION succeeds ─▶ init_transactions ─▶ the state is read ─▶ rows up to it are passed over
+//!        (the slot is ours)       (nobody else can       (what is in
+//!                                  commit any more)       Kafka)
+//!
+//! rows ─▶ batch ── due ──▶ the state's record ── all acknowledged ──▶ commit ── done ──▶ the ledger, and PostgreSQL
+//! ```
+
+mod batch;
+#[cfg(test)]
+mod batch_tests;
+mod drive;
+mod known;
+mod state;
+mod takeover;
+
+pub(super) use batch::{Batch, Names, Patience, Step, Urgency};
+pub use known::Mismatch;
+pub(super) use known::{Known, Timelines};
+pub use state::StateError;
+pub(super) use state::{Source, State};
+pub(super) use takeover::{begin, history, take_over};

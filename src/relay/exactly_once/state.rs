@@ -1,0 +1,157 @@
+use serde_json::{Map, Value};
+
+use crate::transaction::EventPosition;
+use crate::wal::{Lsn, SystemId, TimelineId};
+
+/// The version of the form below. One that is not known is refused: what it says must not be guessed.
+const VERSION: u64 = 1;
+
+/// What the record of a Kafka transaction says: everything up to a place is in Kafka.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct State {
+    pub(crate) source: Source,
+    pub(crate) place: Place,
+}
+
+/// Where the rows are from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Source {
+    pub(crate) system_id: SystemId,
+    pub(crate) timeline: TimelineId,
+    pub(crate) database: String,
+    pub(crate) slot: String,
+    /// What the stream was asked for: with other options the rows of a transaction are numbered otherwise.
+    pub(crate) stream: String,
+}
+
+/// Where a Kafka transaction ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The last event.
+    pub(crate) event: EventPosition,
+    /// The end of its source transaction, when that is in Kafka to its end.
+    pub(crate) end_lsn: Option<Lsn>,
+}
+
+/// A record that is none of ours.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// Not JSON, or another value than an object.
+    #[error("it is not a JSON object")]
+    Json(#[source] serde_json::Error),
+    /// Another form.
+    #[error("its version is {0}, and this outboxd knows {VERSION} only")]
+    Version(String),
+    /// A member of another type.
+    #[error("its member {0} is missing or not what outboxd writes")]
+    Member(&'static str),
+}
+
+impl State {
+    /// As it is written.
+    pub(crate) fn to_json(&self) -> String {
+        let Self { source, place } = self;
+        let mut members = Map::new();
+        let mut say = |name: &str, value: Value| members.insert(name.to_owned(), value);
+        say("version", VERSION.into());
+        say("system_id", source.system_id.0.clone().into());
+        say("timeline", source.timeline.0.into());
+        say("database", source.database.clone().into());
+        say("slot", source.slot.clone().into());
+        say("stream", source.stream.clone().into());
+        say("commit_lsn", place.event.commit_lsn.to_string().into());
+        say("ordinal", place.event.ordinal.into());
+        say("end_lsn", place.end_lsn.map_or(Value::Null, |lsn| lsn.to_string().into()));
+        Value::Object(members).to_string()
+    }
+
+    /// Reads what an earlier start wrote.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, StateError> {
+        let members: Map<String, Value> = serde_json::from_slice(bytes).map_err(StateError::Json)?;
+        let version = members.get("version");
+        if version.and_then(Value::as_u64) != Some(VERSION) {
+            return Err(StateError::Version(version.map_or_else(|| "missing".to_owned(), Value::to_string)));
+        }
+        let text =
+            |name: &'static str| members.get(name).and_then(Value::as_str).ok_or(StateError::Member(name));
+        let lsn = |name: &'static str| text(name)?.parse::<Lsn>().map_err(|_| StateError::Member(name));
+        let number =
+            |name: &'static str| members.get(name).and_then(Value::as_u64).ok_or(StateError::Member(name));
+        let timeline = u32::try_from(number("timeline")?).map_err(|_| StateError::Member("timeline"))?;
+        let source = Source {
+            system_id: SystemId(text("system_id")?.to_owned()),
+            timeline: TimelineId(timeline),
+            database: text("database")?.to_owned(),
+            slot: text("slot")?.to_owned(),
+            stream: text("stream")?.to_owned(),
+        };
+        let event = EventPosition { commit_lsn: lsn("commit_lsn")?, ordinal: number("ordinal")? };
+        let end_lsn = match members.get("end_lsn") {
+            Some(Value::Null) => None,
+            _ => Some(lsn("end_lsn")?),
+        };
+        Ok(Self { source, place: Place { event, end_lsn } })
+    }
+}
+
+impl Place {
+    /// Everything before this is not known to be in Kafka from here on.
+    pub(crate) fn furthest(&self) -> Lsn {
+        self.end_lsn.unwrap_or(self.event.commit_lsn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const WRITTEN: &str = r#"{"version":1,"system_id":"7300000000000000001","timeline":2,"database":"shop","slot":"outbox","stream":"s","commit_lsn":"0/16B3748","ordinal":41,"end_lsn":null}"#;
+
+    #[test]
+    fn the_form_is_fixed() {
+        let state = State::parse(WRITTEN.as_bytes()).unwrap();
+        assert_eq!(state.place.event, EventPosition { commit_lsn: Lsn::new(0x16B_3748), ordinal: 41 });
+        assert_eq!(state.to_json(), WRITTEN);
+    }
+
+    #[test]
+    fn what_is_not_ours_is_refused() {
+        let cases = [
+            ("", "", "not a JSON object"),
+            (r#""version":1"#, r#""version":2"#, "its version is 2"),
+            (r#""version":1,"#, "", "its version is missing"),
+            (r#""ordinal":41"#, r#""ordinal":-1"#, "ordinal"),
+            (r#""timeline":2"#, r#""timeline":4294967296"#, "timeline"),
+            ("0/16B3748", "16B3748", "commit_lsn"),
+            (r#""end_lsn":null"#, r#""end_lsn":7"#, "end_lsn"),
+            (r#""slot":"outbox""#, r#""slot":null"#, "slot"),
+        ];
+        for (from, to, expected) in cases {
+            let text = if from.is_empty() { "[]".to_owned() } else { WRITTEN.replace(from, to) };
+            let said = State::parse(text.as_bytes()).unwrap_err().to_string();
+            assert!(said.contains(expected), "{text}: {said}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(
+            names in prop::collection::vec(".{0,12}", 4), timeline: u32, commit: u64, ordinal: u64, end: Option<u64>,
+        ) {
+            let [system_id, database, slot, stream] = names.try_into().unwrap();
+            let source = Source {
+                system_id: SystemId(system_id), timeline: TimelineId(timeline), database, slot, stream,
+            };
+            let event = EventPosition { commit_lsn: Lsn::new(commit), ordinal };
+            let state = State { source, place: Place { event, end_lsn: end.map(Lsn::new) } };
+            prop_assert_eq!(State::parse(state.to_json().as_bytes()).unwrap(), state);
+        }
+
+        #[test]
+        fn nothing_makes_it_panic(bytes: Vec<u8>) {
+            drop(State::parse(&bytes));
+        }
+    }
+}

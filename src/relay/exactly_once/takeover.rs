@@ -1,0 +1,177 @@
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::task::spawn_blocking;
+use tokio::time::sleep_until;
+use tokio_util::sync::CancellationToken;
+
+use super::{Batch, Known, Names, Patience, Source, State, Timelines};
+use crate::kafka::{self, StateTopic, Stored, TransactionSettings};
+use crate::postgres;
+use crate::relay::feed::unix_us;
+use crate::relay::link::Link;
+use crate::relay::session::status_interval;
+use crate::relay::supervisor::RelayParts;
+use crate::relay::{Error, Preflight, TransactionOptions};
+use crate::replication::{Feedback, StartReplication};
+use crate::wal::{PgTimestamp, SystemId, TimelineId};
+
+/// How long the brokers may take to give us the transactional id. A transaction that is being committed is waited for.
+const INIT_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long the state may take to be read.
+const READ_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long the topic of the state may take to be made.
+const MAKE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Takes the transactions over from whoever had the slot before: nobody else can commit any more, and what was committed
+/// is known. The slot must be ours already. `None` without exactly-once.
+pub(in crate::relay) async fn take_over(
+    parts: &Arc<RelayParts>,
+    link: &mut Link,
+    stop: &CancellationToken,
+) -> Result<Option<Batch>, Error> {
+    let Some(options) = &parts.relay.transactions else { return Ok(None) };
+    let settings = settings(parts, options, &link.origin.system_id);
+    let topic = StateTopic::new(&parts.kafka, &options.state_topic);
+    let stop = stop.child_token();
+    let _guard = stop.clone().drop_guard();
+    let stored = {
+        let (parts, settings, topic, stop) =
+            (Arc::clone(parts), settings.clone(), topic.clone(), stop.clone());
+        spawn_blocking(move || {
+            parts.producer.begin_transactions(&settings, INIT_PATIENCE, &stop)?;
+            topic.read(parts.postgres.slot.name.as_str().as_bytes(), READ_PATIENCE, &stop)
+        })
+    };
+    let stored = keeping_alive(parts, link, stored).await?;
+    let stored = stored.unwrap_or_else(|_| Err(aborted()))?;
+    if stored == Stored::NoTopic {
+        topic.make(MAKE_PATIENCE).await?;
+    }
+    let source = source(parts, link);
+    let known = match stored {
+        Stored::Value(bytes) => known(options, &source, link, &bytes)?,
+        Stored::NoTopic | Stored::Nothing => {
+            tracing::info!(
+                topic = options.state_topic, slot = source.slot, slot_at = %link.confirmed,
+                "no Kafka transaction of this slot is known: rows go out from where the slot stands"
+            );
+            Known::default()
+        }
+    };
+    Ok(Some(Batch::new(names(&settings, options), known, source, patience(options))))
+}
+
+/// The same for a snapshot, whose slot nobody else can have. `None` without exactly-once.
+pub(in crate::relay) async fn begin(
+    parts: &Arc<RelayParts>,
+    system_id: &SystemId,
+) -> Result<Option<Batch>, Error> {
+    let Some(options) = &parts.relay.transactions else { return Ok(None) };
+    let settings = settings(parts, options, system_id);
+    let stop = CancellationToken::new();
+    let _guard = stop.clone().drop_guard();
+    let (shared, ours) = (Arc::clone(parts), settings.clone());
+    let began = spawn_blocking(move || shared.producer.begin_transactions(&ours, INIT_PATIENCE, &stop)).await;
+    began.unwrap_or_else(|_| Err(aborted()))?;
+    Ok(Some(Batch::of_snapshot(names(&settings, options), patience(options))))
+}
+
+/// The timelines that the server comes from. Asked for before the stream begins.
+pub(in crate::relay) async fn history(
+    parts: &RelayParts,
+    preflight: &mut Preflight,
+) -> Result<Timelines, postgres::Error> {
+    let TimelineId(timeline) = preflight.timeline;
+    if parts.relay.transactions.is_none() || timeline <= 1 {
+        return Ok(Timelines { switches: Vec::new() });
+    }
+    let command = format!("TIMELINE_HISTORY {timeline}");
+    let rows = preflight.connection.command("reading the timeline's history", &command).await?;
+    let text = rows.first().and_then(|row| row.get(1)).and_then(Option::as_deref).unwrap_or_default();
+    Ok(Timelines::parse(text))
+}
+
+fn known(options: &TransactionOptions, source: &Source, link: &Link, bytes: &[u8]) -> Result<Known, Error> {
+    let (topic, slot) = (options.state_topic.clone(), source.slot.clone());
+    let state = match State::parse(bytes) {
+        Ok(state) => state,
+        Err(source) => return Err(Error::NoState { topic, slot, source }),
+    };
+    let known = match Known::new(&state, source, &link.timelines, link.wal_flushed) {
+        Ok(known) => known,
+        Err(source) => return Err(Error::OtherState { topic, slot, source }),
+    };
+    let place = &state.place;
+    tracing::info!(
+        topic, slot, commit_lsn = %place.event.commit_lsn, ordinal = place.event.ordinal, whole = place.end_lsn.is_some(),
+        slot_at = %link.confirmed, "the last Kafka transaction is known: rows up to it are passed over"
+    );
+    if let Some((from, to)) = known.phantoms() {
+        tracing::warn!(
+            %from, %to,
+            "Kafka has rows of transactions that were lost when this server took over from the last primary: it had not received them"
+        );
+    }
+    Ok(known)
+}
+
+fn aborted() -> kafka::Error {
+    kafka::Error::Fatal("the question was aborted".to_owned())
+}
+
+/// Waits for an answer from Kafka, while PostgreSQL hears from us.
+async fn keeping_alive<T>(
+    parts: &RelayParts,
+    link: &mut Link,
+    mut answer: tokio::task::JoinHandle<T>,
+) -> Result<Result<T, tokio::task::JoinError>, postgres::Error> {
+    let interval = status_interval(parts.postgres.status_interval, link.wal_sender_timeout_ms);
+    let mut feedback = Feedback::new(interval, link.confirmed, Instant::now());
+    loop {
+        tokio::select! {
+            biased;
+            answer = &mut answer => return Ok(answer),
+            () = sleep_until(feedback.due().into()) => {}
+        }
+        if let Some(update) = feedback.poll(Instant::now(), PgTimestamp::from_unix_us(unix_us())) {
+            link.stream.update(&update).await?;
+        }
+    }
+}
+
+fn settings(parts: &RelayParts, options: &TransactionOptions, system_id: &SystemId) -> TransactionSettings {
+    let slot = &parts.postgres.slot.name;
+    let id = match &options.id {
+        Some(id) => id.clone(),
+        None => format!("outboxd-{system_id}-{}-{slot}", options.topic_prefix),
+    };
+    TransactionSettings { id, timeout: options.timeout }
+}
+
+fn patience(options: &TransactionOptions) -> Patience {
+    Patience::new(options.interval, options.timeout)
+}
+
+fn names(settings: &TransactionSettings, options: &TransactionOptions) -> Names {
+    Names { id: settings.id.clone(), state_topic: options.state_topic.clone() }
+}
+
+fn source(parts: &RelayParts, link: &Link) -> Source {
+    let postgres = &parts.postgres;
+    let command = StartReplication {
+        slot: postgres.slot.name.as_str(),
+        publication: &postgres.publication.name,
+        messages: parts.messages.is_some(),
+        more: &postgres.slot.stream_params,
+    };
+    Source {
+        system_id: link.origin.system_id.clone(),
+        timeline: link.origin.timeline,
+        database: postgres.server.database.clone(),
+        slot: postgres.slot.name.to_string(),
+        stream: command.text(),
+    }
+}

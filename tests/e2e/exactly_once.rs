@@ -1,0 +1,172 @@
+//! Exactly once, for consumers that read committed records only.
+
+use outboxd::wal::Lsn;
+
+use crate::support::backlog::Backlog;
+use crate::support::kafka::{Kafka, kafka};
+use crate::support::outbox::{Event, Outbox};
+use crate::support::postgres::{postgres15, postgres18};
+use crate::support::relay::{Config, Relay, with};
+
+pub(crate) const BACKLOG: Backlog = Backlog { key_count: 200 };
+
+/// A configuration with Kafka transactions of 100 records and fewer.
+pub(crate) fn exactly_once(db: &Outbox, kafka: &Kafka) -> Config {
+    let settings = [("exactly.once.support", "required"), ("outboxd.inflight.records.max", "100")];
+    with(db.config(kafka), &settings)
+}
+
+/// A slot with so many rows before it.
+pub(crate) fn write_backlog(db: &Outbox, config: &Config, rows: u64, per_transaction: u64) {
+    let relay = Relay::start(config);
+    db.wait_until_streaming();
+    assert_eq!(relay.stop(), 0);
+    BACKLOG.insert(db, 0..rows, per_transaction);
+}
+
+/// Each row is there once, and nothing is undecided.
+#[track_caller]
+pub(crate) fn check(db: &Outbox, kafka: &Kafka, rows: u64) {
+    db.wait_until_confirmed();
+    let records = kafka.records(&db.topic(Backlog::TYPE));
+    assert_eq!(BACKLOG.check(&records, 0..rows), 0, "repeats");
+    assert_eq!(kafka.undecided_count(db.name()), 0, "a transaction is open");
+}
+
+#[test]
+fn what_is_confirmed_is_committed() {
+    let db = Outbox::create(postgres18());
+    let relay = Relay::start(&exactly_once(&db, kafka()));
+    db.wait_until_streaming();
+    for n in 0..5 {
+        let event = Event::new("order", &n.to_string(), "OrderCreated", "{}");
+        db.insert(std::slice::from_ref(&event));
+        db.wait_until_confirmed();
+        let records = kafka().records(&db.topic("order"));
+        assert_eq!(records.len(), n + 1);
+        assert!(records.iter().any(|record| record.header("id") == event.id.to_string()), "{records:?}");
+    }
+    assert_eq!(relay.stop(), 0);
+}
+
+#[test]
+fn a_relay_that_is_killed_again_and_again_repeats_nothing() {
+    for server in [postgres15(), postgres18()] {
+        let db = Outbox::create(server);
+        let config = exactly_once(&db, kafka());
+        write_backlog(&db, &config, 20_000, 100);
+        kill_again_and_again(&db, &config, 20_000);
+        let relay = Relay::start(&config);
+        check(&db, kafka(), 20_000);
+        assert_eq!(relay.stop(), 0);
+    }
+}
+
+#[test]
+fn a_transaction_that_is_larger_than_kafkas_is_split_and_goes_on_where_it_was() {
+    let db = Outbox::create(postgres18());
+    let config = exactly_once(&db, kafka());
+    write_backlog(&db, &config, 20_000, 20_000);
+    let before = confirmed(&db);
+    kill_again_and_again(&db, &config, 20_000);
+    assert_eq!(confirmed(&db), before, "a part of a transaction is confirmed");
+    let relay = Relay::start(&config);
+    relay.wait_for_stderr("rows up to it are passed over");
+    check(&db, kafka(), 20_000);
+    assert_eq!(relay.stop(), 0);
+}
+
+#[test]
+fn source_transactions_that_fit_are_not_torn() {
+    let db = Outbox::create(postgres18());
+    let config = exactly_once(&db, kafka());
+    write_backlog(&db, &config, 20_000, 40);
+    for round in 1..=5 {
+        let mut relay = Relay::start(&config);
+        kafka().wait_for_count(&db.topic(Backlog::TYPE), round * 2_000);
+        relay.kill();
+        let seen = kafka().records(&db.topic(Backlog::TYPE)).len();
+        assert_eq!(seen % 40, 0, "{seen} rows of transactions of 40 are committed");
+        assert!(seen < 20_000, "all rows were sent before the kill");
+    }
+    let _relay = Relay::start(&config);
+    check(&db, kafka(), 20_000);
+}
+
+#[test]
+fn stops_under_load_leave_nothing_open() {
+    let db = Outbox::create(postgres18());
+    let (config, topic) = (exactly_once(&db, kafka()), db.topic(Backlog::TYPE));
+    write_backlog(&db, &config, 20_000, 100);
+    for round in 1..4 {
+        let relay = Relay::start(&config);
+        kafka().wait_for_count(&topic, round * 3000);
+        assert_eq!(relay.stop(), 0);
+        assert_eq!(kafka().undecided_count(db.name()), 0, "a transaction is open");
+    }
+    let _relay = Relay::start(&config);
+    check(&db, kafka(), 20_000);
+}
+
+#[test]
+fn a_connection_that_breaks_in_the_middle_repeats_nothing() {
+    let db = Outbox::create(postgres15());
+    let (config, topic) = (exactly_once(&db, kafka()), db.topic(Backlog::TYPE));
+    write_backlog(&db, &config, 20_000, 500);
+    let mut relay = Relay::start(&config);
+    for round in 1..4 {
+        kafka().wait_for_count(&topic, round * 3000);
+        let sql = "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1";
+        db.query(sql, &[&db.name()]);
+    }
+    check(&db, kafka(), 20_000);
+    assert!(relay.is_running());
+    assert_eq!(relay.stop(), 0);
+}
+
+#[test]
+fn the_rows_of_a_snapshot_come_before_the_stream() {
+    let db = Outbox::create(postgres18());
+    BACKLOG.insert(&db, 0..3_000, 100);
+    let config = with(exactly_once(&db, kafka()), &[("snapshot.mode", "initial")]);
+    let relay = Relay::start(&config);
+    db.wait_until_streaming();
+    assert_eq!(kafka().records(&db.topic(Backlog::TYPE)).len(), 3_000);
+    BACKLOG.insert(&db, 3_000..4_000, 10);
+    check(&db, kafka(), 4_000);
+    assert_eq!(relay.stop(), 0);
+}
+
+/// An idle slot moves on behind what the last Kafka transaction says.
+#[test]
+fn a_slot_that_has_moved_on_is_no_matter() {
+    let db = Outbox::create(postgres18());
+    let config = exactly_once(&db, kafka());
+    let relay = Relay::start(&config);
+    db.wait_until_streaming();
+    BACKLOG.insert(&db, 0..200, 10);
+    db.wait_until_confirmed();
+    db.execute("CREATE TABLE noise AS SELECT generate_series(1, 20000)");
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    let relay = Relay::start(&config);
+    relay.wait_for_stderr("rows up to it are passed over");
+    BACKLOG.insert(&db, 200..400, 10);
+    check(&db, kafka(), 400);
+    assert_eq!(relay.stop(), 0);
+}
+
+fn kill_again_and_again(db: &Outbox, config: &Config, rows: usize) {
+    let topic = db.topic(Backlog::TYPE);
+    for round in 1..=5 {
+        let mut relay = Relay::start(config);
+        kafka().wait_for_count(&topic, round * 2500);
+        relay.kill();
+    }
+    let count = kafka().records(&topic).len();
+    assert!(count > 0 && count < rows, "{count} rows were sent before the last kill");
+}
+
+fn confirmed(db: &Outbox) -> Option<Lsn> {
+    db.slot().unwrap().confirmed_flush_lsn
+}

@@ -1,0 +1,230 @@
+//! Exactly once, while something breaks between the relay and Kafka, or another takes over.
+
+use std::time::Duration;
+
+use outboxd::throwaway::unused_port;
+use rdkafka::ClientConfig;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+
+use crate::exactly_once::{BACKLOG, check, exactly_once, write_backlog};
+use crate::support::backlog::Backlog;
+use crate::support::broker_proxy::{BrokerProxy, Fault};
+use crate::support::http::get_until;
+use crate::support::kafka::{Kafka, kafka};
+use crate::support::outbox::{Event, Outbox};
+use crate::support::postgres::{self, postgres18};
+use crate::support::relay::{Relay, with};
+use crate::support::wait::{DEADLINE, eventually};
+
+#[test]
+fn a_relay_that_wakes_up_behind_its_successor_commits_nothing_more() {
+    let server = postgres::start_with(18, &[("wal_sender_timeout", "2s")]);
+    let db = Outbox::create(&server);
+    let config = exactly_once(&db, kafka());
+    write_backlog(&db, &config, 20_000, 100);
+    let port = unused_port().unwrap();
+    let mut first = Relay::start(&config);
+    db.wait_until_streaming();
+    let _second = Relay::start_with(&config, &["--http", &port.to_string()], &[]);
+    kafka().wait_for_count(&db.topic(Backlog::TYPE), 2_000);
+    first.pause();
+    let count = kafka().records(&db.topic(Backlog::TYPE)).len();
+    assert!(count < 20_000, "all {count} rows were sent before the pause");
+    get_until(port, "/readyz", "has taken over", |page| page.code == 200 && page.body.contains("\"active\""));
+    first.resume();
+    check(&db, kafka(), 20_000);
+    BACKLOG.insert(&db, 20_000..21_000, 10);
+    check(&db, kafka(), 21_000);
+    assert!(first.is_running(), "{}", first.stderr());
+}
+
+#[test]
+fn a_broker_that_dies_and_comes_back_repeats_nothing() {
+    let mut kafka = Kafka::start();
+    let db = Outbox::create(postgres18());
+    let (config, topic) = (exactly_once(&db, &kafka), db.topic(Backlog::TYPE));
+    write_backlog(&db, &config, 20_000, 100);
+    let mut relay = Relay::start(&config);
+    for round in 1..3 {
+        kafka.wait_for_count(&topic, round * 2_000);
+        kafka.kill();
+        kafka.start_again();
+    }
+    check(&db, &kafka, 20_000);
+    assert!(relay.is_running());
+    assert_eq!(relay.stop(), 0);
+}
+
+#[test]
+fn nothing_is_confirmed_before_its_commit() {
+    let Proxied { db, proxy, kafka, relay } = Proxied::start("60000");
+    let before = db.slot().unwrap().confirmed_flush_lsn;
+    db.insert(&[Event::new("order", "1", "OrderCreated", "{}")]);
+    proxy.wait_until_held();
+    assert_eq!(kafka.record_count(&db.topic("order")), 0, "it is visible");
+    assert!(kafka.undecided_count(db.name()) > 0, "it is not written");
+    // The server asks, and is answered.
+    db.execute("SELECT pg_switch_wal()");
+    assert_eq!(db.slot().unwrap().confirmed_flush_lsn, before);
+    proxy.release();
+    db.wait_until_confirmed();
+    assert_eq!(kafka.records(&db.topic("order")).len(), 1);
+    assert_eq!(relay.stop(), 0);
+}
+
+/// The commit's request is on its way for longer than anybody waits, and arrives after all.
+#[test]
+fn a_commit_of_which_nothing_is_known_is_found_out() {
+    let Proxied { db, proxy, kafka, relay } = Proxied::start("3000");
+    BACKLOG.insert(&db, 0..1_000, 10);
+    proxy.wait_until_held();
+    relay.wait_for_stderr("cannot be committed");
+    kafka.wait_for_count(&db.topic(Backlog::TYPE), 100);
+    proxy.release();
+    check(&db, &kafka, 1_000);
+    BACKLOG.insert(&db, 1_000..2_000, 10);
+    check(&db, &kafka, 2_000);
+    assert_eq!(relay.stop(), 0);
+}
+
+/// The commit's request was sent a second time, which was answered; the first one arrives later, and would commit whatever is
+/// open then.
+#[test]
+fn a_producer_whose_commit_may_arrive_again_is_replaced() {
+    let Proxied { db, proxy, kafka, relay } = Proxied::start_with(Fault::CommitDelayed, "60000");
+    BACKLOG.insert(&db, 0..100, 10);
+    proxy.wait_until_held();
+    relay.wait_for_stderr("may arrive once more");
+    BACKLOG.insert(&db, 100..2_000, 100);
+    kafka.wait_for_count(&db.topic(Backlog::TYPE), 500);
+    proxy.release();
+    check(&db, &kafka, 2_000);
+    assert_eq!(relay.stop(), 0);
+}
+
+#[test]
+fn one_that_takes_the_transactions_over_without_the_slot_is_told_of() {
+    let db = Outbox::create(postgres18());
+    let id = format!("{}-id", db.name());
+    let config = with(exactly_once(&db, kafka()), &[("producer.override.transactional.id", &id)]);
+    let mut relay = Relay::start(&config);
+    db.wait_until_streaming();
+    let mut written = 0;
+    eventually(DEADLINE, "the relay gives up", || {
+        BACKLOG.insert(&db, written..written + 10, 10);
+        written += 10;
+        let other: BaseProducer = ClientConfig::new()
+            .set("bootstrap.servers", kafka().bootstrap())
+            .set("transactional.id", &id)
+            .create()
+            .unwrap();
+        other.init_transactions(DEADLINE).unwrap();
+        !relay.is_running()
+    });
+    assert_eq!(relay.wait_for_exit(DEADLINE), 3);
+    let said = relay.stderr();
+    assert!(said.contains(&id) && said.contains("producer.override.transactional.id"), "{said}");
+    let relay = Relay::start(&config);
+    check(&db, kafka(), written);
+    assert_eq!(relay.stop(), 0);
+}
+
+#[test]
+fn dead_letters_are_part_of_the_transaction() {
+    let db = Outbox::create(postgres18());
+    let (topic, dead) = (db.topic("order"), db.topic("dead"));
+    kafka().create_topic(&topic, 1, &[("max.message.bytes", "20000")]);
+    let settings = [("errors.tolerance", "all"), ("errors.deadletterqueue.topic.name", dead.as_str())];
+    let config = with(exactly_once(&db, kafka()), &settings);
+    let relay = Relay::start(&config);
+    db.wait_until_streaming();
+    assert_eq!(relay.stop(), 0);
+    let payload = |n: usize| match n % 100 {
+        50 => format!(r#"{{"n": {n}, "x": "{}"}}"#, "x".repeat(30_000)),
+        _ => format!(r#"{{"n": {n}}}"#),
+    };
+    let events: Vec<_> = (0..300).map(|n| Event::new("order", "o-1", "Numbered", &payload(n))).collect();
+    events.chunks(5).for_each(|events| db.insert(events));
+    let relay = Relay::start(&config);
+    db.wait_until_confirmed();
+    let ids = |topic: &str| -> Vec<String> {
+        kafka().records(topic).iter().map(|record| record.header("id").to_owned()).collect()
+    };
+    let expected = |large: bool| -> Vec<String> {
+        let events = events.iter().enumerate().filter(|(n, _)| (n % 100 == 50) == large);
+        events.map(|(_, event)| event.id.to_string()).collect()
+    };
+    assert_eq!(ids(&topic), expected(false));
+    assert_eq!(ids(&dead), expected(true));
+    assert_eq!(relay.stop(), 0);
+    assert_eq!(kafka().undecided_count(db.name()), 0);
+}
+
+#[test]
+fn what_came_before_a_row_that_cannot_be_sent_is_committed() {
+    let db = Outbox::create(postgres18());
+    let config = exactly_once(&db, kafka());
+    write_backlog(&db, &config, 1_000, 100);
+    db.execute("ALTER TABLE outbox ALTER aggregatetype DROP NOT NULL");
+    db.execute("INSERT INTO outbox SELECT gen_random_uuid(), NULL, 'k', 'Numbered', '{}'");
+    let mut relay = Relay::start(&config);
+    assert_eq!(relay.wait_for_exit(DEADLINE), 6, "{}", relay.stderr());
+    assert_eq!(BACKLOG.check(&kafka().records(&db.topic(Backlog::TYPE)), 0..1_000), 0, "repeats");
+    assert_eq!(kafka().undecided_count(db.name()), 0);
+}
+
+#[test]
+fn a_state_of_another_server_is_refused() {
+    let db = Outbox::create(postgres18());
+    let config = exactly_once(&db, kafka());
+    write_backlog(&db, &config, 100, 100);
+    let relay = Relay::start(&config);
+    check(&db, kafka(), 100);
+    assert_eq!(relay.stop(), 0);
+    let topic = format!("__outboxd-state.{}", db.name());
+    let states = kafka().records(&topic);
+    let written = states.last().unwrap().value();
+    let (system, number) =
+        written.split_once("\"system_id\":\"").map(|(_, rest)| rest.split_once('"').unwrap()).unwrap();
+    assert!(number.contains("commit_lsn"), "{written}");
+    let other = written.replace(system, "1234");
+    for (value, code, words) in
+        [(other.as_str(), 7, "system identifier 1234"), ("{}", 3, "its version is missing")]
+    {
+        let record = BaseRecord::to(&topic).key(db.name().as_bytes()).payload(value.as_bytes()).partition(0);
+        kafka().produce(record);
+        let mut relay = Relay::start(&config);
+        assert_eq!(relay.wait_for_exit(Duration::from_secs(30)), code, "{}", relay.stderr());
+        let said = relay.stderr();
+        assert!(said.contains(words) && said.contains(&topic), "{said}");
+    }
+}
+
+/// A relay whose broker is behind a proxy that holds up the first commit.
+struct Proxied {
+    db: Outbox,
+    proxy: BrokerProxy,
+    kafka: Kafka,
+    relay: Relay,
+}
+
+impl Proxied {
+    fn start(transaction_timeout_ms: &str) -> Self {
+        Self::start_with(Fault::CommitHeld, transaction_timeout_ms)
+    }
+
+    fn start_with(fault: Fault, transaction_timeout_ms: &str) -> Self {
+        let db = Outbox::create(postgres18());
+        let broker_port = unused_port().unwrap();
+        let proxy = BrokerProxy::start(broker_port, db.name(), fault);
+        let kafka = Kafka::start_at(broker_port, proxy.port());
+        let settings = [
+            ("bootstrap.servers", proxy.bootstrap()),
+            ("producer.override.transaction.timeout.ms", transaction_timeout_ms.to_owned()),
+        ];
+        let settings = settings.each_ref().map(|(key, value)| (*key, value.as_str()));
+        let relay = Relay::start(&with(exactly_once(&db, &kafka), &settings));
+        db.wait_until_streaming();
+        Self { db, proxy, kafka, relay }
+    }
+}
