@@ -21,7 +21,7 @@ pub(crate) const MODES: [(&str, Mode); 3] = [
 ];
 
 /// Those that this outboxd has.
-pub(crate) const AVAILABLE: [Mode; 2] = [Mode::AtLeastOnce, Mode::TailDedupe];
+pub(crate) const AVAILABLE: [Mode; 3] = [Mode::AtLeastOnce, Mode::TailDedupe, Mode::ExactlyOnce];
 
 impl Mode {
     pub(crate) const fn settings(self) -> &'static [(&'static str, &'static str)] {
