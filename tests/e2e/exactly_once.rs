@@ -116,8 +116,7 @@ fn a_connection_that_breaks_in_the_middle_repeats_nothing() {
     let mut relay = Relay::start(&config);
     for round in 1..4 {
         kafka().wait_for_count(&topic, round * 3000);
-        let sql = "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1";
-        db.query(sql, &[&db.name()]);
+        db.end_the_stream();
     }
     check(&db, kafka(), 20_000);
     assert!(relay.is_running());

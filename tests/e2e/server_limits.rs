@@ -194,10 +194,7 @@ fn a_password_that_changes_is_needed_at_the_next_connection_only() {
     db.execute("ALTER ROLE relay PASSWORD 'new'");
     insert(&db);
     db.wait_until_confirmed();
-    db.query(
-        "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1",
-        &[&db.name()],
-    );
+    db.end_the_stream();
     assert_eq!(relay.wait_for_exit(DEADLINE), 4, "a retry would lock accounts: {}", relay.stderr());
     let relay = Relay::start(&login("new"));
     db.wait_until_streaming();

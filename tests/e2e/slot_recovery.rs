@@ -39,10 +39,7 @@ fn recovering(db: &Outbox, recovery: &str) -> Config {
 /// Ends the relay's stream while the relay itself stands still, and does something to the slot.
 fn behind_its_back(db: &Outbox, relay: &mut Relay, act: impl FnOnce()) {
     relay.pause();
-    db.query(
-        "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1",
-        &[&db.name()],
-    );
+    db.end_the_stream();
     eventually(DEADLINE, "the slot is free", || !db.slot().unwrap().active);
     act();
     relay.resume();

@@ -21,11 +21,6 @@ fn through(proxy: &PgProxy, db: &Outbox) -> Config {
     )
 }
 
-fn end_the_stream(db: &Outbox) {
-    let end = "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1";
-    db.query(end, &[&db.name()]);
-}
-
 #[test]
 fn a_fault_on_the_way_loses_nothing_and_reorders_nothing() {
     let faults = [
@@ -46,7 +41,7 @@ fn a_fault_on_the_way_loses_nothing_and_reorders_nothing() {
         proxy.arm(fault);
         if fault == Fault::RelationLost {
             // A table is described once on a connection.
-            end_the_stream(&db);
+            db.end_the_stream();
         }
         BACKLOG.insert(&db, written..written + 500, 500);
         written += 500;

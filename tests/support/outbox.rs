@@ -206,6 +206,13 @@ impl Outbox {
         })
     }
 
+    /// Ends the walsender that streams from the slot, if there is one.
+    #[track_caller]
+    pub(crate) fn end_the_stream(&self) {
+        let end = "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1";
+        self.query(end, &[&self.name]);
+    }
+
     /// Drops the slot under its walsender, before a relay can take it again.
     #[track_caller]
     pub(crate) fn drop_slot_in_use(&self) {
