@@ -12,7 +12,7 @@ const GROUPS: [(char, u32); 9] =
     [('A', 17), ('B', 20), ('C', 13), ('D', 17), ('E', 21), ('F', 32), ('G', 16), ('H', 11), ('I', 15)];
 
 /// So many rows have a test at least.
-const TESTED_MIN: usize = 148;
+const TESTED_MIN: usize = 153;
 
 /// A line of the table.
 struct Row {
