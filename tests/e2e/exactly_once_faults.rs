@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use outboxd::throwaway::unused_port;
+use outboxd::wal::Lsn;
 use rdkafka::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 
@@ -58,14 +59,20 @@ fn a_broker_that_dies_and_comes_back_repeats_nothing() {
 #[test]
 fn nothing_is_confirmed_before_its_commit() {
     let Proxied { db, proxy, kafka, relay } = Proxied::start("60000");
-    let before = db.slot().unwrap().confirmed_flush_lsn;
-    db.insert(&[Event::new("order", "1", "OrderCreated", "{}")]);
+    // Other tests write to the same server, and what lies before the row may be confirmed.
+    let insert = "INSERT INTO outbox VALUES (gen_random_uuid(), 'order', '1', 'OrderCreated', '{}')
+                  RETURNING pg_current_wal_insert_lsn()::text";
+    let row_lsn: Lsn = db.query(insert, &[])[0].get::<_, String>(0).parse().unwrap();
     proxy.wait_until_held();
     assert_eq!(kafka.record_count(&db.topic("order")), 0, "it is visible");
     assert!(kafka.undecided_count(db.name()) > 0, "it is not written");
-    // The server asks, and is answered.
-    db.execute("SELECT pg_switch_wal()");
-    assert_eq!(db.slot().unwrap().confirmed_flush_lsn, before);
+    let now = db.query("SELECT clock_timestamp()::text", &[])[0].get::<_, String>(0);
+    let heard = "SELECT FROM pg_stat_replication JOIN pg_replication_slots ON pid = active_pid
+                 WHERE slot_name = $1 AND reply_time > $2::text::timestamptz";
+    eventually(DEADLINE, "the relay tells how far it is", || {
+        !db.query(heard, &[&db.name(), &now]).is_empty()
+    });
+    assert!(db.slot().unwrap().confirmed_flush_lsn.unwrap() <= row_lsn, "the row is confirmed");
     proxy.release();
     db.wait_until_confirmed();
     assert_eq!(kafka.records(&db.topic("order")).len(), 1);
@@ -221,6 +228,7 @@ impl Proxied {
         let settings = [
             ("bootstrap.servers", proxy.bootstrap()),
             ("producer.override.transaction.timeout.ms", transaction_timeout_ms.to_owned()),
+            ("status.update.interval.ms", "500".to_owned()),
         ];
         let settings = settings.each_ref().map(|(key, value)| (*key, value.as_str()));
         let relay = Relay::start(&with(exactly_once(&db, &kafka), &settings));
