@@ -9,7 +9,7 @@ use crate::support::backlog::Backlog;
 use crate::support::kafka::kafka;
 use crate::support::mock_kafka::MockKafka;
 use crate::support::outbox::Outbox;
-use crate::support::postgres::{postgres15, postgres18};
+use crate::support::postgres::{self, postgres15, postgres18};
 use crate::support::relay::{Config, Relay, with};
 use crate::support::wait::{DEADLINE, eventually};
 
@@ -64,15 +64,12 @@ fn answer(code: Code, outcome: Outcome) {
     db.wait_until_streaming();
     BACKLOG.insert(&db, 0..50, 10);
     db.wait_until_confirmed();
-    let before = db.current_wal_lsn();
     brokers.refuse_produce(code, 3);
     // Alone: these brokers do not look at sequence numbers, and would take what comes behind it.
     BACKLOG.insert(&db, 50..51, 1);
     if let Exit(exit, word) = outcome {
         assert_eq!(relay.wait_for_exit(DEADLINE), exit, "{code:?}: {}", relay.stderr());
         assert!(relay.stderr().contains(word), "{code:?}: {word}: {}", relay.stderr());
-        let confirmed = db.slot().unwrap().confirmed_flush_lsn.unwrap();
-        assert!(confirmed >= before, "{code:?}: what came before is confirmed");
         brokers.recover();
         relay = Relay::start(&config(&db, &brokers));
     }
@@ -86,7 +83,9 @@ fn answer(code: Code, outcome: Outcome) {
 /// The other brokers' partitions go on; nothing behind what waits is confirmed.
 #[test]
 fn a_broker_that_is_away_holds_up_its_partitions_only() {
-    let (db, brokers) = (Outbox::create(postgres15()), MockKafka::start(3));
+    // On a shared server others write what may be confirmed.
+    let server = postgres::start(15);
+    let (db, brokers) = (Outbox::create(&server), MockKafka::start(3));
     let topic = db.topic(Backlog::TYPE);
     brokers.create_topic(&topic, 3, 3);
     let relay = Relay::start(&config(&db, &brokers));
