@@ -7,7 +7,6 @@
 
 mod backoff;
 mod dead_letters;
-mod ending;
 mod error;
 mod exactly_once;
 mod feed;

@@ -12,7 +12,6 @@
 mod batch;
 #[cfg(test)]
 mod batch_tests;
-mod drive;
 mod known;
 mod state;
 mod takeover;

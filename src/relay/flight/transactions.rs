@@ -1,12 +1,12 @@
 use std::time::Instant;
 
-use super::{Batch, Step, Urgency};
+use super::Flight;
 use crate::ack::Ticket;
 use crate::connect::record::ProducerRecord;
 use crate::kafka::{self, Outlet, Rejection};
 use crate::relay::Error;
+use crate::relay::exactly_once::{Batch, Step, Urgency};
 use crate::relay::feed::unix_us;
-use crate::relay::flight::Flight;
 use crate::transaction::EventPosition;
 
 /// The flight's part in Kafka transactions. Without exactly-once there is no batch, and nothing of this happens.

@@ -1,3 +1,7 @@
+//! One session after another: what opens them, what ends them, and what is tried again.
+
+mod ending;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,7 +27,7 @@ use crate::registry::Registries;
 use crate::telemetry::{Component, Holder, Metrics, Peer, Phase, Status};
 
 /// How often a standby looks whether the slot is free.
-pub(super) const STANDBY_INTERVAL: Duration = Duration::from_secs(1);
+const STANDBY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long one question to the brokers may take while the first of them is awaited.
 const KAFKA_QUESTION: Duration = Duration::from_millis(500);
@@ -38,7 +42,7 @@ const GARBLED_RETRIES_MAX: u32 = 3;
 const UNWRITTEN_RETRIES_MAX: u32 = 5;
 
 /// Says once why the slot is lost.
-pub(super) type Lost = mpsc::Receiver<postgres::Error>;
+type Lost = mpsc::Receiver<postgres::Error>;
 
 /// Everything the relay is made of, once the configuration is understood.
 #[derive(Debug)]
@@ -66,8 +70,8 @@ pub struct RelayParts {
 /// The relay: opens sessions, mends what a retry can mend, stops when told.
 #[derive(Debug)]
 pub struct Relay {
-    pub(super) parts: Arc<RelayParts>,
-    pub(super) status: Status,
+    parts: Arc<RelayParts>,
+    status: Status,
     metrics: Metrics,
     told: Told,
 }

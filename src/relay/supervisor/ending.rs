@@ -3,12 +3,12 @@ use std::time::Instant;
 use tokio::time::{self, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::Error;
-use super::feed::Feed;
-use super::link::Link;
-use super::session::Session;
-use super::supervisor::{CAUSE_TIMEOUT, Lost, Relay, STANDBY_INTERVAL};
+use super::{CAUSE_TIMEOUT, Lost, Relay, STANDBY_INTERVAL};
 use crate::postgres;
+use crate::relay::Error;
+use crate::relay::feed::Feed;
+use crate::relay::link::Link;
+use crate::relay::session::Session;
 
 /// How a session ends.
 impl Relay {

@@ -1,3 +1,7 @@
+//! The records between the feed and the brokers, and what comes back of them.
+
+mod transactions;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -20,30 +24,30 @@ use crate::wal::{Lsn, PgTimestamp, Xid};
 
 /// The records that are on their way, and what their delivery reports allow to be confirmed.
 pub(super) struct Flight<'p, O = Inlet> {
-    pub(super) outlet: O,
+    outlet: O,
     dead_letters: Option<&'p DeadLetters>,
     pub(super) metrics: &'p Metrics,
-    topics: TopicTally,
-    pub(super) ledger: Ledger,
-    pub(super) window: Window,
-    pub(super) pace: Pace,
+    tally: TopicTally,
+    ledger: Ledger,
+    window: Window,
+    pace: Pace,
     /// The event that was handed over last.
     last_sent: Option<EventPosition>,
     /// A heartbeat is on its way.
     heartbeat_sent: bool,
     spare: Vec<Delivered>,
-    pub(super) refusal: Option<Rejection>,
+    refusal: Option<Rejection>,
     /// What was refused for its own sake, with dead letters.
     refused: Vec<Refused>,
     /// A record is on its way that must not have others in its batch.
-    pub(super) alone: bool,
-    outlets: Topics,
+    alone: bool,
+    topics: Topics,
     pub(super) repeats: Repeats,
     lull: Arc<Notify>,
     /// With exactly-once, the Kafka transaction.
-    pub(super) batch: Option<Batch>,
+    batch: Option<Batch>,
     /// A record waits until everything has come back.
-    pub(super) awaits_lull: bool,
+    awaits_lull: bool,
     /// Records that the broker has acknowledged.
     pub(super) events: u64,
     /// When a record was last handed over.
@@ -65,7 +69,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
             outlet,
             dead_letters,
             metrics,
-            topics: metrics.topic_tally(),
+            tally: metrics.topic_tally(),
             ledger: Ledger::new(confirmed),
             window: Window::new(options.inflight_records_max, options.inflight_bytes_max),
             pace: Pace::default(),
@@ -75,7 +79,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
             refusal: None,
             refused: Vec::new(),
             alone: false,
-            outlets: Topics::default(),
+            topics: Topics::default(),
             repeats: Repeats::default(),
             lull: Arc::default(),
             batch: None,
@@ -112,12 +116,12 @@ impl<'p, O: Outlet> Flight<'p, O> {
     pub(super) fn settle(&mut self, topic: String, partitions: usize) {
         // What follows a lost record is aborted with it: the first of a partition need not travel alone.
         let partitions = if self.batch.is_some() { 0 } else { partitions };
-        self.outlets.insert(topic, partitions, Instant::now());
+        self.topics.insert(topic, partitions, Instant::now());
     }
 
     /// Asks for topics again whose answer is old, and knows no more of refused records that are done with.
     pub(super) fn forget_old(&mut self, now: Instant) {
-        self.outlets.forget_old(now);
+        self.topics.forget_old(now);
         if let Some(dead_letters) = self.dead_letters {
             dead_letters.forget_before(self.frontier());
         }
@@ -192,7 +196,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
         self.repeats.text = text;
         handed_over?;
         self.sent(Some(position));
-        self.topics.add(record.topic, 1);
+        self.tally.add(record.topic, 1);
         self.last_event = Some(now);
         self.oldest_unacknowledged.get_or_insert_with(Instant::now);
         Ok(None)
@@ -220,7 +224,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
         if !self.is_open() {
             return Err(self.await_lull());
         }
-        match self.outlets.admit(record, self.pace) {
+        match self.topics.admit(record, self.pace) {
             Admission::To(partition) => Ok(partition),
             Admission::AfterLull => Err(self.await_lull()),
             Admission::Unknown => Err(Need::Topic(record.topic.to_owned())),
@@ -281,7 +285,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
         if self.window.records() == 0 {
             self.oldest_unacknowledged = None;
             (self.alone, self.awaits_lull) = (false, false);
-            self.outlets.lull();
+            self.topics.lull();
             self.lull.notify_one();
         } else if self.ledger.frontier() > before {
             // What is oldest now was not before: its age counts from here.
