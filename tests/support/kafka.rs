@@ -18,13 +18,15 @@ use tokio::runtime::Runtime;
 
 use super::kafka_home::{VERSION, java, kafka_home, properties};
 use super::record::Record;
-use super::wait::{DEADLINE, eventually, eventually_some};
+use super::wait::{DEADLINE, eventually, eventually_eq, eventually_some};
 use super::watcher::{Watcher, signal};
 
 static KAFKA: LazyLock<Kafka> = LazyLock::new(Kafka::start);
 
 /// How long one question to the broker may take before it is asked again.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+/// Far less than the time after which brokers abort a transaction that is left open.
+pub(crate) const DECIDED_WITHIN: Duration = Duration::from_secs(20);
 
 /// The broker that the tests of this process share. Its topics are created on first use with three partitions.
 pub(crate) fn kafka() -> &'static Kafka {
@@ -227,15 +229,7 @@ impl Kafka {
 
     /// How many offsets the topic has given out; cheaper than reading its records.
     pub(crate) fn record_count(&self, topic: &str) -> i64 {
-        let consumer = self.consumer();
-        let metadata = consumer.fetch_metadata(None, DEADLINE).unwrap();
-        let topic = metadata.topics().iter().find(|other| other.name() == topic);
-        let partitions =
-            topic.into_iter().flat_map(|topic| topic.partitions().iter().map(|p| (topic.name(), p.id())));
-        // A topic just made has partitions without a leader.
-        let ends =
-            partitions.map(|(topic, partition)| consumer.fetch_watermarks(topic, partition, REQUEST_TIMEOUT));
-        ends.filter_map(Result::ok).map(|(_, high)| high).sum()
+        record_count(&self.consumer(), topic)
     }
 
     /// How many records there are that no transaction has committed or aborted yet, or that lie behind one, in the topics whose
@@ -252,11 +246,19 @@ impl Kafka {
         partitions.map(|(topic, id)| end(&all, topic, id) - end(&committed, topic, id)).sum()
     }
 
+    /// Waits until everything in the topics whose name begins so is decided: Kafka answers a commit before the partitions
+    /// show it. A transaction that is left open stays so for longer than this waits.
+    #[track_caller]
+    pub(crate) fn wait_until_decided(&self, prefix: &str) {
+        eventually_eq(DECIDED_WITHIN, &0, || self.undecided_count(prefix));
+    }
+
     /// Waits until the topic has given out this many offsets.
     #[track_caller]
     pub(crate) fn wait_for_count(&self, topic: &str, count: i64) {
+        let consumer = self.consumer();
         eventually(DEADLINE, &format!("{count} records in topic {topic}"), || {
-            self.record_count(topic) >= count
+            record_count(&consumer, topic) >= count
         });
     }
 
@@ -384,6 +386,17 @@ impl Drop for Kafka {
 
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().build().unwrap()
+}
+
+/// By the end of each partition.
+fn record_count(consumer: &BaseConsumer, topic: &str) -> i64 {
+    let metadata = consumer.fetch_metadata(Some(topic), DEADLINE).unwrap();
+    let partitions =
+        metadata.topics().iter().flat_map(|topic| topic.partitions().iter().map(|p| (topic.name(), p.id())));
+    // A topic just made has partitions without a leader.
+    let ends =
+        partitions.map(|(topic, partition)| consumer.fetch_watermarks(topic, partition, REQUEST_TIMEOUT));
+    ends.filter_map(Result::ok).map(|(_, high)| high).sum()
 }
 
 fn read_to_end(consumer: &BaseConsumer, partition_count: usize) -> Vec<Record> {
