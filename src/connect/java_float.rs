@@ -1,21 +1,25 @@
 //! Floating point numbers as `Double.toString` and `Float.toString` print them (JDK 19 and later: the shortest digits
 //! that read back as the same number, at least two).
 
-use std::fmt::{LowerExp, Write as _};
+use std::fmt::{Arguments, LowerExp};
+use std::io::Write as _;
+
+/// Longer than any number in scientific notation, such as `-1.7976931348623157e308`.
+const TEXT_MAX: usize = 32;
 
 /// Appends a double.
-pub(super) fn write_f64(out: &mut String, value: f64) {
+pub(super) fn write_f64(out: &mut Vec<u8>, value: f64) {
     if value.is_nan() {
-        out.push_str("NaN");
+        out.extend(b"NaN");
     } else if value.is_infinite() {
-        out.push_str(if value > 0.0 { "Infinity" } else { "-Infinity" });
+        out.extend_from_slice(if value > 0.0 { b"Infinity" } else { b"-Infinity" });
     } else {
         write_finite(out, value, |text| text.parse() == Ok(value));
     }
 }
 
 /// Appends a float.
-pub(super) fn write_f32(out: &mut String, value: f32) {
+pub(super) fn write_f32(out: &mut Vec<u8>, value: f32) {
     if value.is_finite() {
         write_finite(out, value, |text| text.parse() == Ok(value));
     } else {
@@ -23,16 +27,19 @@ pub(super) fn write_f32(out: &mut String, value: f32) {
     }
 }
 
-fn write_finite<T: LowerExp + Copy>(out: &mut String, value: T, reads_back: impl Fn(&str) -> bool) {
-    let shortest = format!("{value:e}");
-    let two_digits = format!("{value:.1e}");
-    // Java prints at least two digits, and chooses the second one as near to the number as it can: 4.9E-324.
-    let text = if !shortest.contains('.') && reads_back(&two_digits) { two_digits } else { shortest };
-    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+fn write_finite<T: LowerExp + Copy>(out: &mut Vec<u8>, value: T, reads_back: impl Fn(&str) -> bool) {
+    let (mut shortest, mut two_digits) = ([0; TEXT_MAX], [0; TEXT_MAX]);
+    let mut text = printed(&mut shortest, format_args!("{value:e}"));
+    if !text.contains('.') {
+        // Java prints at least two digits, and chooses the second one as near to the number as it can: 4.9E-324.
+        let two_digits = printed(&mut two_digits, format_args!("{value:.1e}"));
+        text = if reads_back(two_digits) { two_digits } else { text };
+    }
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |rest| ("-", rest));
     let (first, rest) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
-    out.push_str(sign);
+    out.extend_from_slice(sign.as_bytes());
     match exponent {
         0..=6 => write_plain(out, first, rest, exponent.unsigned_abs() as usize),
         -3..=-1 => write_small(out, first, rest, exponent.unsigned_abs() as usize),
@@ -42,22 +49,29 @@ fn write_finite<T: LowerExp + Copy>(out: &mut String, value: T, reads_back: impl
     }
 }
 
+fn printed<'b>(buffer: &'b mut [u8; TEXT_MAX], number: Arguments<'_>) -> &'b str {
+    let mut free = buffer.as_mut_slice();
+    let _fits = free.write_fmt(number);
+    let length = TEXT_MAX - free.len();
+    buffer.get(..length).and_then(|text| std::str::from_utf8(text).ok()).unwrap_or_default()
+}
+
 /// `1.2345` with exponent 2 is `123.45`.
-fn write_plain(out: &mut String, first: &str, rest: &str, exponent: usize) {
+fn write_plain(out: &mut Vec<u8>, first: &str, rest: &str, exponent: usize) {
     let rest = rest.trim_end_matches('0');
-    out.push_str(first);
-    out.extend(rest.chars().chain(std::iter::repeat('0')).take(exponent));
-    out.push('.');
+    out.extend_from_slice(first.as_bytes());
+    out.extend(rest.bytes().chain(std::iter::repeat(b'0')).take(exponent));
+    out.push(b'.');
     let behind = rest.get(exponent..).unwrap_or_default();
-    out.push_str(if behind.is_empty() { "0" } else { behind });
+    out.extend_from_slice(if behind.is_empty() { b"0" } else { behind.as_bytes() });
 }
 
 /// `1.2` with exponent -2 is `0.012`.
-fn write_small(out: &mut String, first: &str, rest: &str, zeros: usize) {
-    out.push_str("0.");
-    out.extend(std::iter::repeat_n('0', zeros - 1));
-    out.push_str(first);
-    out.push_str(rest.trim_end_matches('0'));
+fn write_small(out: &mut Vec<u8>, first: &str, rest: &str, zeros: usize) {
+    out.extend(b"0.");
+    out.extend(std::iter::repeat_n(b'0', zeros - 1));
+    out.extend_from_slice(first.as_bytes());
+    out.extend_from_slice(rest.trim_end_matches('0').as_bytes());
 }
 
 #[cfg(test)]
@@ -66,9 +80,9 @@ mod tests {
     use proptest::prelude::*;
 
     fn f64_text(value: f64) -> String {
-        let mut out = String::new();
+        let mut out = Vec::new();
         write_f64(&mut out, value);
-        out
+        String::from_utf8(out).unwrap()
     }
 
     #[test]
@@ -112,9 +126,9 @@ mod tests {
             (1.0e-5, "1.0E-5"),
             (f32::NAN, "NaN"),
         ] {
-            let mut out = String::new();
+            let mut out = Vec::new();
             write_f32(&mut out, value);
-            assert_eq!(out, text);
+            assert_eq!(out, text.as_bytes());
         }
     }
 

@@ -23,7 +23,7 @@ pub(super) fn decode(text: &str, handling: BinaryHandling) -> Value<'_> {
 
 /// `<(1,2),3>` becomes the bytes of `<(1.0,2.0),3.0>`.
 pub(super) fn decode_geometric(text: &str, handling: BinaryHandling) -> Option<Value<'static>> {
-    let mut printed = String::with_capacity(text.len() * 2);
+    let mut printed = Vec::with_capacity(text.len() * 2);
     let mut rest = text;
     while !rest.is_empty() {
         let is_number = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
@@ -31,11 +31,12 @@ pub(super) fn decode_geometric(text: &str, handling: BinaryHandling) -> Option<V
         if !number.is_empty() {
             write_f64(&mut printed, number.parse().ok()?);
         }
-        let mut characters = behind.chars();
-        printed.extend(characters.next());
-        rest = characters.as_str();
+        let separator = behind.chars().next().map_or(0, char::len_utf8);
+        let (separator, behind) = behind.split_at_checked(separator)?;
+        printed.extend_from_slice(separator.as_bytes());
+        rest = behind;
     }
-    Some(encode(printed.into_bytes().into(), handling))
+    Some(encode(printed.into(), handling))
 }
 
 #[cfg(test)]

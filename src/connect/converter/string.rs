@@ -65,14 +65,12 @@ pub(super) fn write_scalar(out: &mut Vec<u8>, value: &Value<'_>) {
         Value::Json(text) => out.write_all(text.as_bytes()),
         Value::Decimal(value) => write!(out, "{value}"),
         Value::Float32(value) => {
-            let mut text = String::new();
-            write_f32(&mut text, *value);
-            out.write_all(text.as_bytes())
+            write_f32(out, *value);
+            Ok(())
         }
         Value::Float64(value) => {
-            let mut text = String::new();
-            write_f64(&mut text, *value);
-            out.write_all(text.as_bytes())
+            write_f64(out, *value);
+            Ok(())
         }
         Value::Str(_)
         | Value::Date(_)
