@@ -1,3 +1,4 @@
+use super::expand::KnownSchemas;
 use super::topic::TopicCache;
 use crate::connect::converter::avro::{Registration, SchemaId, SchemaIds};
 
@@ -7,6 +8,7 @@ pub struct Encoder {
     pub(super) scratch: Vec<u8>,
     pub(super) topics: TopicCache,
     pub(super) schemas: SchemaIds,
+    pub(super) structures: KnownSchemas,
 }
 
 impl Encoder {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use super::encoder::Encoder;
 use super::envelope::Envelope;
 use super::error::RouteError;
-use super::expand::Shaped;
+use super::expand::{KnownSchemas, Shaped, Shaping};
 use super::options::InvalidOperation;
 use super::record::{Converted, Headers, RoutedRecord};
 use super::router::{Assumption, Router};
@@ -105,11 +105,11 @@ impl OutboxTable {
             column: self.route.name.clone(),
             source: error.into(),
         })?;
-        let Encoder { scratch, topics, schemas } = encoder;
+        let Encoder { scratch, topics, schemas, structures } = encoder;
         let mut into = Destination { scratch, topic: topics.name(topic), schemas };
         let headers = self.headers(row, &mut into)?;
         let key = self.key(row, &mut into)?;
-        let value = self.value(row, &route, &mut into)?;
+        let value = self.value(row, &route, structures, &mut into)?;
         let partition = self.partition(row)?;
         let timestamp_ms = self.timestamp_ms(row)?.unwrap_or(at.now_ms);
         Ok(Converted { topic, partition, timestamp_ms, key, value, headers }.resolve(encoder))
@@ -178,20 +178,21 @@ impl OutboxTable {
         &'a self,
         row: Row<'_, 'a>,
         route: &str,
+        structures: &mut KnownSchemas,
         into: &mut Destination<'_>,
     ) -> Result<Encoded<'a>, RouteError> {
         let payload = self.decode(&self.payload, row)?;
         if self.router.options.tombstone_on_empty_payload && is_empty(&payload) {
             return Ok(Encoded::Null);
         }
-        let Shaped { schema, value: payload } = Shaped::new(
-            self.router.options.expand_json,
-            &self.payload.name,
-            self.payload.codec.schema(),
-            payload,
-            self.envelope.is_some(),
-            self.router.converters.value == Converter::String,
-        );
+        let shaping = Shaping {
+            expansion: self.router.options.expand_json,
+            name: &self.payload.name,
+            schema: self.payload.codec.schema(),
+            enveloped: self.envelope.is_some(),
+            ignore_schemas: self.router.converters.value == Converter::String,
+        };
+        let Shaped { schema, value: payload } = shaping.shape(payload, structures);
         match (&self.envelope, &schema) {
             (Some(envelope), Some(schema)) => self.enveloped(envelope, schema, payload, (row, route), into),
             _ => self.convert_value(schema.as_deref(), &payload, into),

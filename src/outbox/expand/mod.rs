@@ -1,10 +1,15 @@
 //! JSON expansion: payload text becomes a structure, as Debezium's `JsonSchemaData` makes it.
 
+mod known;
 mod schema;
+#[cfg(test)]
+mod tests;
 mod value;
 
 use std::borrow::Cow;
 use std::sync::Arc;
+
+pub(super) use known::KnownSchemas;
 
 use crate::connect::option::{Lookup, boolean, one_of};
 use crate::connect::{NameAdjustment, OptionError, Schema, Value};
@@ -56,9 +61,9 @@ pub(super) struct Shaped<'a> {
 
 /// What became of a payload's text.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Expanded {
+pub(super) enum Expanded<'a> {
     /// A structure.
-    Structure { schema: Arc<Schema>, value: Value<'static> },
+    Structure { schema: Arc<Schema>, value: Value<'a> },
     /// The JSON itself, without what follows it.
     Verbatim { length: usize },
     /// `[]`, of which no schema can be told; the text stays.
@@ -90,10 +95,23 @@ impl JsonExpansion {
     }
 
     /// Expands the text of a column or field. What follows the first JSON value is ignored, as Jackson ignores it.
-    pub(super) fn expand(self, column: &str, text: &str) -> Expanded {
+    pub(super) fn expand<'a>(self, column: &str, text: &'a str, known: &mut KnownSchemas) -> Expanded<'a> {
         if !text.starts_with(['{', '[']) {
             return Expanded::Not;
         }
+        if !self.lossless
+            && let Some((schema, value)) = known.read(self, column, text)
+        {
+            return Expanded::Structure { schema, value };
+        }
+        let expanded = self.infer(column, text);
+        if let Expanded::Structure { schema, .. } = &expanded {
+            known.remember(column, text, schema);
+        }
+        expanded
+    }
+
+    fn infer(self, column: &str, text: &str) -> Expanded<'static> {
         let mut documents = serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>();
         let Some(Ok(document)) = documents.next() else { return Expanded::Not };
         if self.lossless {
@@ -108,34 +126,53 @@ impl JsonExpansion {
     }
 }
 
-impl<'a> Shaped<'a> {
+impl Expanded<'_> {
+    fn into_owned(self) -> Expanded<'static> {
+        match self {
+            Self::Structure { schema, value } => Expanded::Structure { schema, value: value.into_owned() },
+            Self::Verbatim { length } => Expanded::Verbatim { length },
+            Self::EmptyArray => Expanded::EmptyArray,
+            Self::Not => Expanded::Not,
+        }
+    }
+}
+
+/// How a payload is shaped before it is converted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shaping<'s> {
+    pub(super) expansion: Option<JsonExpansion>,
+    /// The column or field, and its schema.
+    pub(super) name: &'s str,
+    pub(super) schema: &'s Arc<Schema>,
+    pub(super) enveloped: bool,
+    /// Whether the converter does not look at schemas.
+    pub(super) ignore_schemas: bool,
+}
+
+impl Shaping<'_> {
     /// Expands a payload that is text, where expansion is on; all else stays. Where Debezium's structure does not fit its
     /// own schema, converters that look at the schema fail there; those that `ignore_schemas` get the text.
-    pub(super) fn new(
-        expansion: Option<JsonExpansion>,
-        name: &str,
-        schema: &Arc<Schema>,
-        payload: Value<'a>,
-        enveloped: bool,
-        ignore_schemas: bool,
-    ) -> Self {
-        let (Some(expansion), Value::Str(text)) = (expansion, &payload) else {
-            return Self { schema: Some(Arc::clone(schema)), value: payload };
+    pub(super) fn shape<'a>(self, payload: Value<'a>, known: &mut KnownSchemas) -> Shaped<'a> {
+        let schema = Some(Arc::clone(self.schema));
+        let expanded = match (self.expansion, &payload) {
+            (Some(expansion), Value::Str(Cow::Borrowed(text))) => expansion.expand(self.name, text, known),
+            (Some(expansion), Value::Str(text)) => expansion.expand(self.name, text, known).into_owned(),
+            _ => return Shaped { schema, value: payload },
         };
-        match expansion.expand(name, text) {
-            Expanded::Structure { value, .. }
-                if ignore_schemas && !enveloped && is_beyond_debezium(&value) =>
+        match (expanded, &payload) {
+            (Expanded::Structure { value, .. }, _)
+                if self.ignore_schemas && !self.enveloped && is_beyond_debezium(&value) =>
             {
-                Self { schema: Some(Arc::clone(schema)), value: payload }
+                Shaped { schema, value: payload }
             }
-            Expanded::Structure { schema, value } => Self { schema: Some(schema), value },
-            Expanded::Verbatim { length } => {
+            (Expanded::Structure { schema, value }, _) => Shaped { schema: Some(schema), value },
+            (Expanded::Verbatim { length }, Value::Str(text)) => {
                 let json = Cow::Owned(text.get(..length).unwrap_or(text).to_owned());
-                Self { schema: Some(Arc::clone(schema)), value: Value::Json(json) }
+                Shaped { schema, value: Value::Json(json) }
             }
             // Debezium loses the schema here.
-            Expanded::EmptyArray if !enveloped => Self { schema: None, value: payload },
-            Expanded::EmptyArray | Expanded::Not => Self { schema: Some(Arc::clone(schema)), value: payload },
+            (Expanded::EmptyArray, _) if !self.enveloped => Shaped { schema: None, value: payload },
+            _ => Shaped { schema, value: payload },
         }
     }
 }

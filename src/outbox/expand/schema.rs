@@ -52,7 +52,7 @@ pub(super) fn infer(
 }
 
 /// What kind of number it is: the smallest that Jackson has for it.
-pub(super) fn number_kind(number: &serde_json::Number) -> Kind {
+fn number_kind(number: &serde_json::Number) -> Kind {
     match number.as_i64() {
         Some(integer) if i32::try_from(integer).is_ok() => Kind::Int32,
         Some(_) => Kind::Int64,

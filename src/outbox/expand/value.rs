@@ -1,9 +1,9 @@
 use std::borrow::Cow;
 
-use serde_json::{Map, Number, Value as Json};
+use serde_json::{Map, Value as Json};
 
 use super::JsonExpansion;
-use super::schema::{infer, number_kind};
+use super::schema::infer;
 use crate::connect::{Field, Kind, NameAdjustment, Schema, Value};
 
 /// Data that its schema does not hold.
@@ -16,7 +16,10 @@ pub(super) fn fit(expansion: JsonExpansion, json: &Json, schema: &Schema) -> Res
         (Json::Null, _) => Ok(Value::Null),
         (Json::String(text), Kind::String) => Ok(Value::Str(Cow::Owned(text.clone()))),
         (Json::Bool(value), Kind::Boolean) => Ok(Value::Bool(*value)),
-        (Json::Number(number), kind) if number_kind(number) == *kind => fit_number(number),
+        (Json::Number(digits), kind) => match number(&digits.to_string()) {
+            (actual, value) if actual == *kind => Ok(value.into_owned()),
+            _ => Err(Misfit),
+        },
         (Json::Array(items), Kind::Array(element)) => {
             let fitted = items.iter().map(|item| fit(expansion, item, element));
             Ok(Value::Array(fitted.collect::<Result<_, _>>()?))
@@ -31,11 +34,17 @@ fn fit_struct(
     members: &Map<String, Json>,
     fields: &[Field],
 ) -> Result<Value<'static>, Misfit> {
-    let has_field = |name: &str| {
-        let name = expansion.names.field_name(name);
-        fields.iter().any(|field| field.name == name)
-    };
-    for (name, member) in members.iter().filter(|(name, _)| !has_field(name)) {
+    // Where nothing is left out, the fields are the members, in their order.
+    let mut expected = fields.iter();
+    for (name, member) in members {
+        let field_name = expansion.names.field_name(name);
+        if expected.as_slice().first().is_some_and(|field| field.name == field_name) {
+            expected.next();
+            continue;
+        }
+        if fields.iter().any(|field| field.name == field_name) {
+            continue;
+        }
         // Left out on purpose, or lost because another element's schema stands for all?
         if !matches!(infer(expansion, Some(name), member), Ok(None)) {
             return Err(Misfit);
@@ -54,15 +63,17 @@ fn fit_struct(
     Ok(Value::Struct(fitted.collect::<Result<_, _>>()?))
 }
 
-/// Integers beyond 64 bits and numbers beyond a double keep their digits, all others become what Java has for them.
-fn fit_number(number: &Number) -> Result<Value<'static>, Misfit> {
-    let digits = || Value::Json(Cow::Owned(number.to_string()));
-    match number.as_i64() {
-        Some(integer) => Ok(i32::try_from(integer).map_or(Value::Int64(integer), Value::Int32)),
-        None if !number.to_string().contains(['.', 'e', 'E']) => Ok(digits()),
-        None => match number.as_f64() {
-            Some(double) if double.is_finite() => Ok(Value::Float64(double)),
-            _ => Ok(digits()),
-        },
+/// A number, given as its text, with its kind: the smallest that Jackson has for it. Integers beyond 64 bits and numbers
+/// beyond a double keep their digits, all others become what Java has for them.
+pub(super) fn number(text: &str) -> (Kind, Value<'_>) {
+    if let Ok(integer) = text.parse::<i64>() {
+        let narrow = i32::try_from(integer).map(|integer| (Kind::Int32, Value::Int32(integer)));
+        return narrow.unwrap_or((Kind::Int64, Value::Int64(integer)));
     }
+    let double = text.contains(['.', 'e', 'E']).then(|| text.parse::<f64>().ok()).flatten();
+    let value = match double {
+        Some(double) if double.is_finite() => Value::Float64(double),
+        _ => Value::Json(Cow::Borrowed(text)),
+    };
+    (Kind::Float64, value)
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::encoder::Encoder;
-use super::expand::{EmptyArrayBehavior, JsonExpansion, NullBehavior, Shaped};
+use super::expand::{EmptyArrayBehavior, JsonExpansion, KnownSchemas, NullBehavior, Shaped, Shaping};
 use super::options::{AdditionalMissing, MappedColumn};
 use super::placement::{AdditionalField, Placement};
 use super::record::{Converted, Headers, RoutedRecord};
@@ -96,12 +96,12 @@ impl MessageOutbox {
         let topic = encoder.topics.learn(&self.router.options.topic, route).map_err(|error| {
             MessageError::Topic { field: self.router.options.route_by.column.clone(), source: error.into() }
         })?;
-        let Encoder { scratch, topics, schemas } = encoder;
+        let Encoder { scratch, topics, schemas, structures } = encoder;
         let into = &mut Destination { scratch, topic: topics.name(topic), schemas };
         let headers = self.headers(&content, into)?;
         let key = self.mapped(&content, &self.router.options.event_key)?;
         let key = convert(("key.converter", &self.router.converters.key), &key, into)?;
-        let value = self.value(&content, route, into)?;
+        let value = self.value(&content, route, structures, into)?;
         let partition = self.partition(&content)?;
         let timestamp_ms = self.timestamp_ms(&content)?.unwrap_or(at.now_ms);
         Ok(Converted { topic, partition, timestamp_ms, key, value, headers }.resolve(encoder))
@@ -155,6 +155,7 @@ impl MessageOutbox {
         &self,
         content: &Content,
         route: &str,
+        structures: &mut KnownSchemas,
         into: &mut Destination<'_>,
     ) -> Result<Encoded<'static>, MessageError> {
         let options = &self.router.options;
@@ -164,14 +165,14 @@ impl MessageOutbox {
             return Ok(Encoded::Null);
         }
         let enveloped = options.is_enveloped();
-        let Shaped { schema, value } = Shaped::new(
-            options.expand_json,
-            payload.name,
-            payload.schema,
-            payload.value.clone(),
+        let shaping = Shaping {
+            expansion: options.expand_json,
+            name: payload.name,
+            schema: payload.schema,
             enveloped,
-            self.router.converters.value == Converter::String,
-        );
+            ignore_schemas: self.router.converters.value == Converter::String,
+        };
+        let Shaped { schema, value } = shaping.shape(payload.value.clone(), structures);
         let (schema, value) = match schema {
             Some(schema) if enveloped => self.envelope(content, route, schema, value)?,
             Some(schema) => (schema, value),

@@ -1,0 +1,146 @@
+use proptest::prelude::*;
+use serde_json::{Map, Value as Json};
+
+use super::*;
+
+/// Each behavior, and names as they are or adjusted.
+fn expansions() -> Vec<JsonExpansion> {
+    let nulls = [NullBehavior::Ignore, NullBehavior::OptionalBytes];
+    let arrays = [EmptyArrayBehavior::Ignore, EmptyArrayBehavior::OptionalString];
+    let names = [NameAdjustment::None, NameAdjustment::Avro];
+    let mut all = Vec::new();
+    for null in nulls {
+        for empty_array in arrays {
+            all.extend(names.map(|names| JsonExpansion { null, empty_array, lossless: false, names }));
+        }
+    }
+    all
+}
+
+/// That a text becomes the same whatever was read before it.
+fn check(expansion: JsonExpansion, known: &mut KnownSchemas, text: &str) -> Result<(), TestCaseError> {
+    let inferred = expansion.expand("payload", text, &mut KnownSchemas::default());
+    let expanded = expansion.expand("payload", text, known);
+    prop_assert_eq!(&expanded, &inferred, "{} after {:?}", text, known);
+    prop_assert_eq!(expansion.expand("payload", text, known), inferred, "{} again", text);
+    Ok(())
+}
+
+#[test]
+fn a_structure_that_is_known_is_found() {
+    let found = [
+        (
+            r#"{"a": 1, "b": "x", "c": [{"d": 1.5}]}"#,
+            r#"{"a": 2, "b": "y\n", "c": [{"d": 2.5}, {"d": 0.1}]}"#,
+        ),
+        (r#"{"a": 1}"#, r#"{"a": -7, "b": null, "c": [ ]} trailing"#),
+        (r#"{"a": 1e400, "b": 5000000000}"#, r#"{"a": 99999999999999999999, "b": -5000000000}"#),
+        (r#"[true, false]"#, "[false]"),
+        ("{}", r#"{"a": null}"#),
+    ];
+    for (first, second) in found {
+        let (expansion, mut known) = (expansions()[0], KnownSchemas::default());
+        expansion.expand("payload", first, &mut known);
+        let read = known.read(expansion, "payload", second);
+        let Expanded::Structure { schema, value } = expansion.infer("payload", second) else {
+            panic!("{second}")
+        };
+        assert_eq!(read, Some((schema, value)), "{second}");
+        assert_eq!(known.read(expansion, "other", second), None);
+    }
+}
+
+#[test]
+fn what_differs_is_inferred_anew() {
+    let texts = [
+        r#"{"a": 1, "b": 2}"#,
+        r#"{"a": 1, "b": 2, "b": null}"#,
+        r#"{"a": 1, "b": 2, "a": 3}"#,
+        r#"{"a": null, "b": 2, "a": 3}"#,
+        r#"{"b": 1, "a": 2}"#,
+        r#"{"a": 1, "": null, "b": 2}"#,
+        r#"{"a": "1", "b": 2}"#,
+        r#"{"a": 1.0, "b": 2}"#,
+        r#"{"a": true, "b": 2}"#,
+        r#"{"a": "x", "b": 2.5}"#,
+        r#"{"a": "x", "b": "2.5"}"#,
+        r#"{"a": {"x": 1}, "b": 2}"#,
+        r#"{"a": 4294967296, "b": 2}"#,
+        r#"{"a": -0, "b": 2}"#,
+        r#"{"a": -0.0, "b": 2}"#,
+        r#"{"a": 1e400, "b": 2}"#,
+        r#"{"a": 1E5, "b": 2}"#,
+        r#"{"a": 1, "b": 2, "c": 3}"#,
+        r#"{"a": 1}"#,
+        r#"{"a": 1, "b": [{"c": 1}, {"d": 2}]}"#,
+        r#"{"a": 1, "b": [{"c": 1, "d": 2}]}"#,
+        r#"{"a": 1, "b": [{"c": 1, "d": 2}, null]}"#,
+        r#"{"a": 1, "b": [[], ["x"]]}"#,
+        r#"{"a": 1, "b": [["x"], []]}"#,
+        r#"{"a": 1, "b": []}"#,
+        r#"{"a": 1, "b": ["\ud83d\ude00"]}"#,
+        r#"{"a": 1, "b": ["\ud83d"]}"#,
+        r#"{"a-b": 1, "a.b": null}"#,
+        r#"{"a.b": null, "a-b": 1}"#,
+        r#"{"a_b": 1, "a-b": 2}"#,
+        r#"{"a": 1, "b": 2"#,
+    ];
+    for expansion in expansions() {
+        let mut known = KnownSchemas::default();
+        for first in texts {
+            for second in texts {
+                check(expansion, &mut known, first).unwrap();
+                check(expansion, &mut known, second).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_long_text_is_not_remembered() {
+    let text = format!(r#"{{"a": "{}"}}"#, "x".repeat(1 << 14));
+    let (expansion, mut known) = (expansions()[0], KnownSchemas::default());
+    expansion.expand("payload", &text, &mut known);
+    assert_eq!(known.read(expansion, "payload", r#"{"a": "x"}"#), None);
+}
+
+/// JSON whose members have few names, so that structures meet again.
+fn json() -> impl Strategy<Value = Json> {
+    let leaf = prop_oneof![
+        Just(Json::Null),
+        any::<bool>().prop_map(Json::from),
+        any::<i8>().prop_map(Json::from),
+        any::<i64>().prop_map(Json::from),
+        any::<u64>().prop_map(Json::from),
+        any::<f64>().prop_map(Json::from),
+        "[a\"\\\\\n😀]{0,3}".prop_map(Json::from),
+    ];
+    leaf.prop_recursive(3, 16, 3, |inner| {
+        let members = prop::collection::vec(("[ab._]{1,2}", inner.clone()), 0..4);
+        prop_oneof![
+            prop::collection::vec(inner, 0..3).prop_map(Json::from),
+            members.prop_map(|members| Json::Object(members.into_iter().collect::<Map<_, _>>())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_was_read_before_changes_nothing(documents in prop::collection::vec(json(), 1..12)) {
+        for expansion in expansions() {
+            let mut known = KnownSchemas::default();
+            for document in &documents {
+                check(expansion, &mut known, &format!(r#"{{"a": {document}}}"#))?;
+                check(expansion, &mut known, &document.to_string())?;
+            }
+        }
+    }
+
+    #[test]
+    fn any_payload_is_expanded_or_kept(texts in prop::collection::vec(r#"[\[{]["a-c:,0-9.e\[\]{}nul -]{0,40}"#, 2)) {
+        let mut known = KnownSchemas::default();
+        for text in &texts {
+            check(expansions()[0], &mut known, text)?;
+        }
+    }
+}
