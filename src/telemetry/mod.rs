@@ -18,7 +18,7 @@ mod status_line;
 pub use logging::{FILTER_VARIABLE, LogError, LogFormat, LogOptions, Logs, UnknownLogFormat};
 pub use metrics::{
     Change, ConfigInfo, DeathCause, Metrics, Peer, SlotDanger, SlotReport, TOPIC_LABELS_MAX, TopicTally,
-    WalStatus,
+    TransactionEnd, WalStatus,
 };
 pub use status::{
     Component, Condition, Holder, Limits, NotReady, Phase, Progress, Readiness, Role, Snapshot, Status,

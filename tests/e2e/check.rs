@@ -101,6 +101,25 @@ fn the_dead_letter_topic_is_looked_at() {
 }
 
 #[test]
+fn what_exactly_once_needs_is_looked_at() {
+    let db = Outbox::create(postgres18());
+    let config = with(db.config(kafka()), &[("exactly.once.support", "required")]);
+    let topic = format!("__outboxd-state.{}", db.name());
+    let report = Report::of(&config);
+    assert_eq!(report.exit, READY);
+    assert!(report.find("KA018", "note")["title"].as_str().unwrap().contains(&topic));
+    assert!(report.find("KA019", "skipped")["title"].as_str().unwrap().contains("transactional.id"));
+    assert!(kafka().topics(&topic).is_empty());
+    let relay = Relay::start(&config);
+    db.wait_until_streaming();
+    assert_eq!(relay.stop(), 0);
+    Report::of(&config).find("KA018", "ok");
+    kafka().alter_topic(&topic, ("cleanup.policy", "delete"));
+    let cure = Report::of(&config).find("KA018", "warning")["cure"].as_str().unwrap().to_owned();
+    assert!(cure.contains(&topic) && cure.contains("cleanup.policy=compact"), "{cure}");
+}
+
+#[test]
 fn a_dead_postgres_leaves_kafka_to_be_checked_and_the_other_way_round() {
     let db = Outbox::create(postgres18());
     let no_postgres = Report::of(&with(db.config(kafka()), &[("database.port", DEAD_PORT)]));

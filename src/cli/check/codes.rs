@@ -110,6 +110,10 @@ pub(super) const MESSAGE_SIZE: Code = Code("KA015");
 pub(super) const TOPIC_SETTINGS: Code = Code("KA016");
 /// The dead-letter topic takes what the others find too large.
 pub(super) const LETTER_SIZE: Code = Code("KA017");
+/// The topic of exactly-once's state keeps it.
+pub(super) const STATE_TOPIC: Code = Code("KA018");
+/// `transactional.id`
+pub(super) const TRANSACTIONAL_ID: Code = Code("KA019");
 
 /// A schema registry answers.
 pub(super) const REGISTRY: Code = Code("SR001");

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use super::codes;
 use super::report::Check;
+use super::state_topic::{state_topic, transactional_id};
 use super::topics::{self, Target};
 use crate::kafka::{Admin, Broker, Error, Settings, Topic};
-use crate::relay::RelayParts;
+use crate::relay::{RelayParts, TransactionOptions};
 
 /// How long the first broker may take to answer, and how long any later question.
 const REACH_MAX: Duration = Duration::from_secs(4);
@@ -20,6 +21,17 @@ pub(super) struct Cluster {
     id: String,
     brokers: Vec<Broker>,
     topics: Vec<Topic>,
+}
+
+/// What is asked about.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) servers: &'a str,
+    pub(super) targets: &'a [Target],
+    pub(super) dead_letters: Option<&'a Target>,
+    /// With exactly-once.
+    pub(super) transactions: Option<&'a TransactionOptions>,
+    pub(super) slot: &'a str,
 }
 
 /// Waits until a broker answers, and asks what there is. The producer asks first: it is what `run` would use, and it
@@ -36,12 +48,8 @@ pub(super) async fn reach(parts: Arc<RelayParts>) -> Result<Cluster, Error> {
 }
 
 /// Checks the cluster and the topics that events will go to.
-pub(super) async fn check(
-    reached: Result<Cluster, Error>,
-    servers: &str,
-    targets: &[Target],
-    dead_letters: Option<&Target>,
-) -> Vec<Check> {
+pub(super) async fn check(reached: Result<Cluster, Error>, asked: Asked<'_>) -> Vec<Check> {
+    let Asked { servers, targets, dead_letters, transactions, slot } = asked;
     let cluster = match reached {
         Ok(cluster) => cluster,
         Err(error) => {
@@ -56,6 +64,10 @@ pub(super) async fn check(
         checks.push(Check::skipped(codes::TARGETS, title));
     }
     checks.extend(cluster.check_topics(targets, dead_letters).await);
+    if let Some(transactions) = transactions {
+        checks.extend(cluster.check_state_topic(&transactions.state_topic).await);
+        checks.push(transactional_id(transactions, slot));
+    }
     checks
 }
 
@@ -99,6 +111,12 @@ impl Cluster {
             checks.push(topics::letter_size(dead_letters, letter_max, &others.collect::<Vec<_>>()));
         }
         checks
+    }
+
+    async fn check_state_topic(&self, name: &str) -> Vec<Check> {
+        let topic = self.topic(name);
+        let settings = self.settings(topic.map_or(&[], |_| std::slice::from_ref(&name))).await;
+        state_topic(name, topic, settings.first().and_then(Option::as_ref))
     }
 
     fn topic(&self, name: &str) -> Option<&Topic> {

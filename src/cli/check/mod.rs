@@ -16,6 +16,7 @@ mod registry;
 mod report;
 mod server;
 mod slot;
+mod state_topic;
 mod tables;
 mod topics;
 
@@ -78,7 +79,14 @@ async fn ask(parts: Arc<crate::relay::RelayParts>) -> Vec<Check> {
     let mut checks = found.checks;
     checks.extend(about_routes);
     let servers = &parts.kafka.bootstrap_servers;
-    checks.extend(kafka::check(reached, servers, &targets, dead_letters.as_ref()).await);
+    let asked = kafka::Asked {
+        servers,
+        targets: &targets,
+        dead_letters: dead_letters.as_ref(),
+        transactions: parts.relay.transactions.as_ref(),
+        slot: parts.postgres.slot.name.as_str(),
+    };
+    checks.extend(kafka::check(reached, asked).await);
     checks.extend(registries);
     checks
 }

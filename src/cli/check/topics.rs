@@ -122,7 +122,7 @@ fn leaderless(topic: &Topic) -> Option<Check> {
 }
 
 /// What `acks=all` is worth.
-fn durability(topic: &str, copies: usize, settings: &Settings) -> Check {
+pub(super) fn durability(topic: &str, copies: usize, settings: &Settings) -> Check {
     let code = codes::DURABILITY;
     let in_sync_min = settings.number("min.insync.replicas").unwrap_or(1);
     let raise = format!(

@@ -201,8 +201,9 @@ impl Batch {
         }
     }
 
-    /// Takes what has come back, and leaves in `reports` what the ledger and the window may know of.
-    pub(crate) fn take(&mut self, reports: &mut Reports) {
+    /// Takes what has come back, and leaves in `reports` what the ledger and the window may know of. Whether the transaction
+    /// is committed.
+    pub(crate) fn take(&mut self, reports: &mut Reports) -> bool {
         reports.delivered.retain(|delivered| {
             let of_state = delivered.ticket == Ticket::STATE;
             self.state_outstanding &= !of_state;
@@ -216,10 +217,12 @@ impl Batch {
         let reason = reason.or_else(|| reports.fatal.clone());
         let failed = reports.failed_records > 0 || reason.is_some();
         self.doubtful |= reports.coordinator_lost;
+        let mut is_committed = false;
         match reports.ended.take() {
             Some(Ok(())) if self.phase == Phase::Committing => {
                 self.start_again();
                 mem::swap(&mut reports.delivered, &mut self.held);
+                is_committed = true;
             }
             Some(Err(error)) if self.phase == Phase::Committing => {
                 self.fault = Some(error);
@@ -238,6 +241,7 @@ impl Batch {
         if matches!(self.phase, Phase::Failed | Phase::Aborting | Phase::Over) {
             self.give_up(reports);
         }
+        is_committed
     }
 
     /// Why it could not be committed.

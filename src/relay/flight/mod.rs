@@ -18,7 +18,7 @@ use crate::ack::{Ledger, Ticket, Window};
 use crate::connect::record::ProducerRecord;
 use crate::kafka::{self, Delivered, Inlet, Outlet, Pace, Rejection, Reports};
 use crate::pgoutput::Begin;
-use crate::telemetry::{Metrics, TopicTally};
+use crate::telemetry::{Metrics, TopicTally, TransactionEnd};
 use crate::transaction::EventPosition;
 use crate::wal::{Lsn, PgTimestamp, Xid};
 
@@ -269,8 +269,8 @@ impl<'p, O: Outlet> Flight<'p, O> {
     /// When a report names a record that was never handed over.
     pub(super) fn absorb(&mut self) -> Result<Reports, Error> {
         let mut reports = self.outlet.take(std::mem::take(&mut self.spare));
-        if let Some(batch) = &mut self.batch {
-            batch.take(&mut reports);
+        if self.batch.as_mut().is_some_and(|batch| batch.take(&mut reports)) {
+            self.metrics.kafka_transaction(TransactionEnd::Committed);
         }
         let (now, before) = (unix_us(), self.ledger.frontier());
         for delivered in &reports.delivered {

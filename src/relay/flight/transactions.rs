@@ -7,6 +7,7 @@ use crate::kafka::{self, Outlet, Rejection};
 use crate::relay::Error;
 use crate::relay::exactly_once::{Batch, Step, Urgency};
 use crate::relay::feed::unix_us;
+use crate::telemetry::TransactionEnd;
 use crate::transaction::EventPosition;
 
 /// The flight's part in Kafka transactions. Without exactly-once there is no batch, and nothing of this happens.
@@ -31,7 +32,10 @@ impl<O: Outlet> Flight<'_, O> {
                 Step::None => break,
                 Step::Send { topic, key, value } => self.send_state(&topic, &key, &value)?,
                 Step::Commit => self.outlet.commit(),
-                Step::Abort => self.outlet.abort(),
+                Step::Abort => {
+                    self.metrics.kafka_transaction(TransactionEnd::Aborted);
+                    self.outlet.abort();
+                }
             }
         }
         Ok(())

@@ -66,6 +66,29 @@ impl Peer {
     }
 }
 
+/// What became of a Kafka transaction: `result` of `relay_kafka_transactions_total`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TransactionEnd {
+    /// Its rows are in Kafka for good.
+    Committed,
+    /// Its rows are taken back; they come again in another.
+    Aborted,
+}
+
+impl TransactionEnd {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Committed, Self::Aborted];
+
+    /// The value of the label.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Committed => "committed",
+            Self::Aborted => "aborted",
+        }
+    }
+}
+
 /// Why an event went to the dead-letter topic: `reason` of `relay_dead_letters_total`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DeathCause {

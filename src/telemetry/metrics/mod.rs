@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 
-pub use labels::{Change, DeathCause, Peer, SlotDanger, WalStatus};
+pub use labels::{Change, DeathCause, Peer, SlotDanger, TransactionEnd, WalStatus};
 pub use topics::{TOPIC_LABELS_MAX, TopicTally};
 
 use super::status::Snapshot;
@@ -99,6 +99,11 @@ impl Metrics {
     /// Counts an event that went to the dead-letter topic.
     pub fn dead_letter(&self, cause: DeathCause) {
         self.series().dead_letters.get_or_create(&fixed("reason", cause.name())).inc();
+    }
+
+    /// Counts a Kafka transaction that has ended.
+    pub fn kafka_transaction(&self, end: TransactionEnd) {
+        self.series().kafka_transactions.get_or_create(&fixed("result", end.name())).inc();
     }
 
     /// Counts a connection that was lost and made again.
@@ -192,6 +197,7 @@ mod tests {
             "relay_reconnects_total{side=\"postgres\"} 0",
             "relay_slot_status{status=\"lost\"} 0",
             "relay_dead_letters_total{reason=\"too_large\"} 0",
+            "relay_kafka_transactions_total{result=\"aborted\"} 0",
         ] {
             assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
         }
@@ -210,6 +216,7 @@ mod tests {
         metrics.event_error("missing_column");
         metrics.publish_error("MessageSizeTooLarge");
         metrics.dead_letter(DeathCause::Key);
+        metrics.kafka_transaction(TransactionEnd::Committed);
         metrics.reconnect(Peer::Kafka);
         metrics.commit_to_ack(Duration::from_micros(700));
         let page = metrics.encode().unwrap();
@@ -220,6 +227,7 @@ mod tests {
             "relay_event_errors_total{kind=\"missing_column\"} 1",
             "relay_publish_errors_total{code=\"MessageSizeTooLarge\"} 1",
             "relay_dead_letters_total{reason=\"key\"} 1",
+            "relay_kafka_transactions_total{result=\"committed\"} 1",
             "relay_reconnects_total{side=\"kafka\"} 1",
             "relay_commit_to_ack_seconds_bucket{le=\"0.0005\"} 0",
             "relay_commit_to_ack_seconds_bucket{le=\"0.001\"} 1",

@@ -9,7 +9,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use super::known::Known;
-use super::labels::{Change, DeathCause, Label, Peer, WalStatus, fixed};
+use super::labels::{Change, DeathCause, Label, Peer, TransactionEnd, WalStatus, fixed};
 use super::topics::PublishedByTopic;
 use super::{ConfigInfo, SlotReport};
 use crate::telemetry::status::{Progress, Snapshot};
@@ -33,6 +33,7 @@ pub(super) struct Series {
     pub(super) published: PublishedByTopic,
     pub(super) publish_errors: Family<Label, Counter>,
     pub(super) dead_letters: Family<Label, Counter>,
+    pub(super) kafka_transactions: Family<Label, Counter>,
     pub(super) reconnects: Family<Label, Counter>,
     pub(super) commit_to_ack: Histogram,
     pub(super) slot_recoveries: Counter,
@@ -71,6 +72,7 @@ impl Series {
             published: PublishedByTopic::default(),
             publish_errors: Family::default(),
             dead_letters: Family::default(),
+            kafka_transactions: Family::default(),
             reconnects: Family::default(),
             commit_to_ack: Histogram::new(LATENCY_BUCKETS_SECONDS),
             slot_recoveries: Counter::default(),
@@ -94,6 +96,9 @@ impl Series {
         DeathCause::ALL
             .iter()
             .for_each(|cause| drop(series.dead_letters.get_or_create(&fixed("reason", cause.name()))));
+        TransactionEnd::ALL
+            .iter()
+            .for_each(|end| drop(series.kafka_transactions.get_or_create(&fixed("result", end.name()))));
         series.show_wal_status(None);
         series
     }
@@ -148,6 +153,11 @@ impl Series {
             "dead_letters",
             "Events handed to the producer for the dead-letter topic",
             self.dead_letters.clone(),
+        );
+        registry.register(
+            "kafka_transactions",
+            "Kafka transactions that were committed or aborted, with exactly-once",
+            self.kafka_transactions.clone(),
         );
     }
 

@@ -1,0 +1,71 @@
+//! What exactly-once needs of Kafka.
+
+use super::codes;
+use super::report::Check;
+use super::topics::durability;
+use crate::kafka::{Settings, Topic};
+use crate::relay::TransactionOptions;
+
+/// The topic of the state, which may not be there yet.
+pub(super) fn state_topic(name: &str, topic: Option<&Topic>, settings: Option<&Settings>) -> Vec<Check> {
+    let Some(topic) = topic else {
+        let title =
+            format!("topic {name:?} of exactly-once's state does not exist yet; run makes it, compacted");
+        return vec![Check::note(codes::STATE_TOPIC, title).detail(
+            "that needs the right to create it; without a state rows go out from where the slot stands",
+        )];
+    };
+    let Some(settings) = settings else {
+        let title = format!("the settings of topic {name:?} may not be seen by us");
+        return vec![Check::skipped(codes::STATE_TOPIC, title)];
+    };
+    vec![kept_for_good(name, settings), durability(name, topic.replicas, settings)]
+}
+
+/// A state that was deleted is none, and what it tells of is sent again.
+fn kept_for_good(topic: &str, settings: &Settings) -> Check {
+    let code = codes::STATE_TOPIC;
+    match settings.get("cleanup.policy") {
+        Some("compact") | None => Check::ok(code, format!("topic {topic:?} keeps exactly-once's state")),
+        Some(policy) => Check::warning(
+            code,
+            format!("topic {topic:?} forgets exactly-once's state after its retention: cleanup.policy={policy}"),
+        )
+        .detail("a start that finds no state sends again what lies behind the slot's position")
+        .cure(format!(
+            "kafka-configs.sh --bootstrap-server … --alter --entity-type topics --entity-name {topic} --add-config \
+             cleanup.policy=compact"
+        )),
+    }
+}
+
+/// To ask for the right would end the transactions of a relay that runs.
+pub(super) fn transactional_id(options: &TransactionOptions, slot: &str) -> Check {
+    let id = options.id.clone();
+    let id = id.unwrap_or_else(|| format!("outboxd-<system identifier>-{}-{slot}", options.topic_prefix));
+    let title = format!("whether we may write as transactional.id {id} is seen at the first start");
+    Check::skipped(codes::TRANSACTIONAL_ID, title)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::Outcome::{self, Note, Ok, Skipped, Warning};
+    use super::*;
+
+    #[test]
+    fn a_state_must_not_be_forgotten() {
+        let topic = Topic { name: "state".to_owned(), partitions: 1, replicas: 3, in_sync: 3, leaderless: 0 };
+        let settings = |policy: &str| {
+            let pairs = [("cleanup.policy", policy), ("min.insync.replicas", "2")];
+            Settings::new(pairs.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())))
+        };
+        let outcomes =
+            |checks: Vec<Check>| checks.iter().map(|check| check.outcome).collect::<Vec<Outcome>>();
+        let existing = |policy| outcomes(state_topic("state", Some(&topic), Some(&settings(policy))));
+        assert_eq!(existing("compact"), [Ok, Ok]);
+        assert_eq!(existing("delete"), [Warning, Ok]);
+        assert_eq!(existing("compact,delete"), [Warning, Ok]);
+        assert_eq!(outcomes(state_topic("state", None, None)), [Note]);
+        assert_eq!(outcomes(state_topic("state", Some(&topic), None)), [Skipped]);
+    }
+}
