@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use outboxd::throwaway::{Options, ThrowawayPostgres};
 
-use crate::support::acl::Operation;
+use crate::support::acl::{Operation, Resource};
 use crate::support::certificate::Authority;
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
@@ -100,17 +100,7 @@ fn the_rights_on_topics_are_enough_and_others_are_refused() {
         kafka.kafka.create_topic(&db.topic(kind), 3, &[]);
     }
     kafka.kafka.create_topic("somebody-elses", 1, &[]);
-    let jaas = format!(
-        "org.apache.kafka.common.security.plain.PlainLoginModule required username=\"{USER}\" password=\"secret\";"
-    );
-    let config = with(
-        db.config(&kafka.kafka),
-        &[
-            ("bootstrap.servers", &kafka.bootstrap(Door::Sasl, "127.0.0.1")),
-            ("producer.security.protocol", "SASL_PLAINTEXT"),
-            ("producer.sasl.jaas.config", &jaas),
-        ],
-    );
+    let config = logged_in(&db, &kafka);
     let relay = Relay::start(&config);
     db.wait_until_streaming();
     let event = |kind: &str| Event::new(kind, "o-1", "OrderCreated", "{}");
@@ -126,4 +116,49 @@ fn the_rights_on_topics_are_enough_and_others_are_refused() {
     let said = relay.stderr();
     assert!(said.contains("kafka-acls.sh --add") && said.contains("somebody-elses"), "{said}");
     assert!(kafka.kafka.records("somebody-elses").is_empty());
+}
+
+#[test]
+fn exactly_once_says_which_right_it_lacks_and_needs_no_more() {
+    let authority = Authority::new("ours");
+    let kafka = SecureKafka::start_strict(&authority, "secret");
+    let db = Outbox::create(postgres18());
+    kafka.allow(&db.topic(""), &[Operation::Write, Operation::Describe]);
+    kafka.kafka.create_topic(&db.topic("order"), 3, &[]);
+    let config = with(logged_in(&db, &kafka), &[("exactly.once.support", "required")]);
+    let refused = |cure: &str| {
+        let mut relay = Relay::start(&config);
+        assert_eq!(relay.wait_for_exit(DEADLINE), 3, "{}", relay.stderr());
+        assert!(relay.stderr().contains(cure), "{}", relay.stderr());
+    };
+    refused("--operation Write --operation Describe --transactional-id outboxd-");
+    kafka.allow_on((Resource::TransactionalId, "outboxd-"), &[Operation::Write, Operation::Describe]);
+    let state = format!("__outboxd-state.{}", db.name());
+    refused(&format!("--topic {state}"));
+    let all = [Operation::Create, Operation::Describe, Operation::Read, Operation::Write];
+    kafka.allow_on((Resource::Topic, &state), &all);
+    for count in 1..3 {
+        let relay = Relay::start(&config);
+        db.wait_until_streaming();
+        db.insert(&[Event::new("order", "o-1", "OrderCreated", "{}")]);
+        db.wait_until_confirmed();
+        assert_eq!(relay.stop(), 0);
+        kafka.kafka.wait_until_decided(db.name());
+        assert_eq!(kafka.kafka.records(&db.topic("order")).len(), count);
+    }
+}
+
+/// With the rights of a user.
+fn logged_in(db: &Outbox, kafka: &SecureKafka) -> Config {
+    let jaas = format!(
+        "org.apache.kafka.common.security.plain.PlainLoginModule required username=\"{USER}\" password=\"secret\";"
+    );
+    with(
+        db.config(&kafka.kafka),
+        &[
+            ("bootstrap.servers", &kafka.bootstrap(Door::Sasl, "127.0.0.1")),
+            ("producer.security.protocol", "SASL_PLAINTEXT"),
+            ("producer.sasl.jaas.config", &jaas),
+        ],
+    )
 }

@@ -5,28 +5,40 @@ use std::net::TcpStream;
 
 use super::wait::DEADLINE;
 
-/// An operation on topics, by its number in the protocol.
+/// An operation, by its number in the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     Read = 3,
     Write = 4,
+    Create = 5,
     Describe = 8,
+}
+
+/// What it is allowed on, by its number in the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Resource {
+    Topic = 2,
+    TransactionalId = 5,
 }
 
 const CREATE_ACLS: i16 = 30;
 const VERSION: i16 = 1;
-const TOPIC: u8 = 2;
 const PREFIXED: u8 = 4;
 const ALLOW: u8 = 3;
 
-/// Allows the user this on every topic that begins with the prefix.
-pub(super) fn allow(broker: &str, user: &str, prefix: &str, operations: &[Operation]) {
+/// Allows the user this on everything that begins with the prefix.
+pub(super) fn allow(
+    broker: &str,
+    user: &str,
+    (resource, prefix): (Resource, &str),
+    operations: &[Operation],
+) {
     let mut request = [CREATE_ACLS.to_be_bytes(), VERSION.to_be_bytes()].concat();
     request.extend(7_i32.to_be_bytes());
     text(&mut request, "tests");
     request.extend(i32::try_from(operations.len()).unwrap().to_be_bytes());
     for operation in operations {
-        request.push(TOPIC);
+        request.push(resource as u8);
         text(&mut request, prefix);
         request.push(PREFIXED);
         text(&mut request, &format!("User:{user}"));

@@ -3,7 +3,7 @@ use std::path::Path;
 
 use outboxd::throwaway::unused_port;
 
-use super::acl::{self, Operation};
+use super::acl::{self, Operation, Resource};
 use super::cache::run;
 use super::certificate::Authority;
 use super::kafka::Kafka;
@@ -57,7 +57,12 @@ impl SecureKafka {
 
     /// Gives the user rights on topics that begin so.
     pub(crate) fn allow(&self, prefix: &str, operations: &[Operation]) {
-        acl::allow(&self.kafka.bootstrap(), USER, prefix, operations);
+        self.allow_on((Resource::Topic, prefix), operations);
+    }
+
+    /// The same for anything.
+    pub(crate) fn allow_on(&self, what: (Resource, &str), operations: &[Operation]) {
+        acl::allow(&self.kafka.bootstrap(), USER, what, operations);
     }
 
     fn start_with(authority: &Authority, password: &str, more: &str) -> Self {
