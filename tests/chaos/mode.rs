@@ -32,6 +32,15 @@ impl Mode {
         }
     }
 
+    /// `outboxd.inflight.records.max`, of which a seed chooses one. It bounds a transaction of Kafka's too: with 50 records in
+    /// each, two cores that also have the servers do not keep up with the load.
+    pub(crate) const fn windows(self) -> [u32; 3] {
+        match self {
+            Self::AtLeastOnce | Self::TailDedupe => [50, 500, 3500],
+            Self::ExactlyOnce => [200, 500, 3500],
+        }
+    }
+
     /// Kafka answers the commit of a transaction when it is decided; the partitions hear of it a little later, and only then
     /// do consumers see its records. So they are looked for in the next sample.
     pub(crate) const fn samples_late(self) -> usize {
