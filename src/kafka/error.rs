@@ -56,6 +56,15 @@ pub enum Error {
         /// No permission: waiting does not help.
         refused: bool,
     },
+    /// Somebody's transaction is open in the topic of the state, and hides what was committed.
+    #[error(
+        "topic {topic:?}, which tells how far the last Kafka transaction went, has a transaction that is neither committed \
+         nor aborted"
+    )]
+    UndecidedState {
+        /// Its name.
+        topic: String,
+    },
     /// `offset.storage.topic` names a topic that is not there.
     #[error("offset.storage.topic: there is no topic {topic:?}")]
     NoOffsetTopic {
@@ -111,6 +120,7 @@ impl Diagnose for Error {
             | Self::Unwritten(_)
             | Self::Fatal(_)
             | Self::StateTopic { .. }
+            | Self::UndecidedState { .. }
             | Self::TopicTail { .. }
             | Self::OffsetTopic { .. } => Class::Transient,
             Self::Rejected(_) | Self::NoOffsetTopic { .. } => Class::Definite,
@@ -125,7 +135,7 @@ impl Diagnose for Error {
             }
             Self::Transaction { fault, .. } => fault.exit(),
             Self::StateTopic { refused: true, .. } => Exit::Precondition,
-            Self::StateTopic { .. } => Exit::KafkaUnreachable,
+            Self::StateTopic { .. } | Self::UndecidedState { .. } => Exit::KafkaUnreachable,
             Self::NoOffsetTopic { .. } => Exit::Precondition,
             Self::Rejected(_) => Exit::Row,
             Self::Unwritten(_) | Self::Fatal(_) => Exit::Failed,
@@ -158,6 +168,11 @@ impl Diagnose for Error {
                  --operation Write --topic {topic}, if the brokers ask for permissions; \
                  outboxd.exactly.once.state.topic names another topic"
             )),
+            Self::UndecidedState { .. } => Some(
+                "the brokers abort it when it is older than its producer's transaction.timeout.ms. If it stays: \
+                 kafka-transactions.sh --bootstrap-server … find-hanging --broker-id …, then abort what that shows"
+                    .to_owned(),
+            ),
             Self::TopicTail { topic, .. } => Some(format!(
                 "kafka-acls.sh --add --allow-principal User:… --operation Read --topic {topic}, if the brokers ask for \
                  permissions"

@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
-use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::{Message as _, Offset, TopicPartitionList};
 use tokio_util::sync::CancellationToken;
 
@@ -19,6 +19,9 @@ const PARTITION: i32 = 0;
 /// How far from its end the topic is read at first, and how much further each time. It is compacted, but not at once.
 const TAIL: i64 = 200;
 const FURTHER: i64 = 16;
+
+/// How long an open transaction in the topic is waited for: ours are ended by now, and those of others take moments.
+const UNDECIDED_PATIENCE: Duration = Duration::from_secs(10);
 
 /// For how long a call may block before it is seen whether anybody waits for it still.
 const SLICE: Duration = Duration::from_secs(2);
@@ -72,15 +75,15 @@ impl StateTopic {
     /// When it cannot be read to its end in time.
     pub fn read(&self, key: &[u8], patience: Duration, stop: &CancellationToken) -> Result<Stored, Error> {
         let time = Time { deadline: Instant::now() + patience, stop };
-        let left = || time.slice();
         let consumer = self.consumer("read_committed")?;
-        if !self.is_there(&consumer, left())? {
+        if !self.is_there(&consumer, &time)? {
             return Ok(Stored::NoTopic);
         }
-        let (low, high) = self.bounds(&self.consumer("read_uncommitted")?, left())?;
-        while self.bounds(&consumer, left())?.1 < high {
-            if time.is_over() {
-                return Err(self.failed("read", &LATE));
+        let (low, high) = self.bounds(&self.consumer("read_uncommitted")?, &time)?;
+        let asked = Instant::now();
+        while self.bounds(&consumer, &time)?.1 < high {
+            if time.is_over() || asked.elapsed() > UNDECIDED_PATIENCE {
+                return Err(Error::UndecidedState { topic: self.name.clone() });
             }
         }
         let mut distance = TAIL;
@@ -97,8 +100,8 @@ impl StateTopic {
     }
 
     /// Of the partition, as far as the consumer may see it.
-    fn bounds(&self, consumer: &BaseConsumer, patience: Duration) -> Result<(i64, i64), Error> {
-        let bounds = consumer.fetch_watermarks(&self.name, PARTITION, patience);
+    fn bounds(&self, consumer: &BaseConsumer, time: &Time<'_>) -> Result<(i64, i64), Error> {
+        let bounds = time.insist(|slice| consumer.fetch_watermarks(&self.name, PARTITION, slice));
         bounds.map_err(|error| self.failed("read", &error))
     }
 
@@ -133,11 +136,10 @@ impl StateTopic {
         }
     }
 
-    fn is_there(&self, consumer: &BaseConsumer, patience: Duration) -> Result<bool, Error> {
+    fn is_there(&self, consumer: &BaseConsumer, time: &Time<'_>) -> Result<bool, Error> {
         // A consumer's question does not make the topic.
-        let metadata = consumer
-            .fetch_metadata(Some(&self.name), patience)
-            .map_err(|error| self.failed("read", &error))?;
+        let metadata = time.insist(|slice| consumer.fetch_metadata(Some(&self.name), slice));
+        let metadata = metadata.map_err(|error| self.failed("read", &error))?;
         let Some(topic) = metadata.topics().iter().find(|topic| topic.name() == self.name) else {
             return Ok(false);
         };
@@ -176,6 +178,17 @@ struct Time<'t> {
 impl Time<'_> {
     fn slice(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(1), SLICE)
+    }
+
+    /// Asks until there is an answer, or the time is over.
+    fn insist<T>(&self, ask: impl Fn(Duration) -> KafkaResult<T>) -> KafkaResult<T> {
+        loop {
+            match ask(self.slice()) {
+                Err(error)
+                    if error.rdkafka_error_code() == Some(Code::OperationTimedOut) && !self.is_over() => {}
+                answer => return answer,
+            }
+        }
     }
 
     fn is_over(&self) -> bool {

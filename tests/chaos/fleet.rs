@@ -69,6 +69,10 @@ impl Fleet {
         self.active.resume();
     }
 
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.active.is_running()
+    }
+
     /// The one that was replaced while it was paused goes on.
     pub(crate) fn resume_second(&mut self) {
         if let Some(second) = &mut self.second {

@@ -51,6 +51,7 @@ pub(crate) struct Site {
     pub(crate) link: Proxy,
     pub(crate) places: Vec<Place>,
     pub(crate) config: Config,
+    pub(crate) mode: Mode,
     consumer: BaseConsumer,
 }
 
@@ -67,7 +68,7 @@ impl Site {
         link.tamper(sabotage.and_then(Sabotage::of_postgres));
         world.kafka_link.tamper(sabotage.and_then(|sabotage| sabotage.of_kafka(topics())));
         let config = config(&db, world, &link, mode, window);
-        Self { db, link, places, config, consumer: world.kafka.consumer() }
+        Self { db, link, places, config, mode, consumer: world.kafka.consumer() }
     }
 
     /// The end of each partition, asked past the links. The broker must be there.

@@ -11,11 +11,11 @@ use crate::exactly_once::{BACKLOG, check, exactly_once, write_backlog};
 use crate::support::backlog::Backlog;
 use crate::support::broker_proxy::{BrokerProxy, Fault};
 use crate::support::http::get_until;
-use crate::support::kafka::{Kafka, kafka};
+use crate::support::kafka::{Kafka, MARKERS_WRITTEN, kafka};
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{self, postgres18};
 use crate::support::relay::{Relay, with};
-use crate::support::wait::{DEADLINE, eventually};
+use crate::support::wait::{DEADLINE, eventually, let_pass};
 
 #[test]
 fn a_relay_that_wakes_up_behind_its_successor_commits_nothing_more() {
@@ -43,6 +43,8 @@ fn a_relay_that_wakes_up_behind_its_successor_commits_nothing_more() {
     assert!(first.is_running(), "{}", first.stderr());
 }
 
+/// Not in the middle of a commit: Kafka's coordinator skips the markers of partitions that have no leader when it starts
+/// again, and the only broker's have none.
 #[test]
 fn a_broker_that_dies_and_comes_back_repeats_nothing() {
     let mut kafka = Kafka::start();
@@ -52,7 +54,10 @@ fn a_broker_that_dies_and_comes_back_repeats_nothing() {
     let mut relay = Relay::start(&config);
     for round in 1..3 {
         kafka.wait_for_count(&topic, round * 2_000);
+        relay.pause();
+        let_pass(MARKERS_WRITTEN);
         kafka.kill();
+        relay.resume();
         kafka.start_again();
     }
     check(&db, &kafka, 20_000);
@@ -182,6 +187,34 @@ fn what_came_before_a_row_that_cannot_be_sent_is_committed() {
     assert_eq!(relay.wait_for_exit(DEADLINE), 6, "{}", relay.stderr());
     kafka().wait_until_decided(db.name());
     assert_eq!(BACKLOG.check(&kafka().records(&db.topic(Backlog::TYPE)), 0..1_000), 0, "repeats");
+}
+
+/// Nobody can tell what was committed behind it.
+#[test]
+fn a_transaction_that_somebody_has_left_open_in_the_states_topic_is_told_and_waited_for() {
+    let db = Outbox::create(postgres18());
+    let config = exactly_once(&db, kafka());
+    write_backlog(&db, &config, 100, 100);
+    let other: BaseProducer = ClientConfig::new()
+        .set("bootstrap.servers", kafka().bootstrap())
+        .set("transactional.id", format!("{}-other", db.name()))
+        .create()
+        .unwrap();
+    other.init_transactions(DEADLINE).unwrap();
+    other.begin_transaction().unwrap();
+    let topic = format!("__outboxd-state.{}", db.name());
+    other
+        .send(BaseRecord::to(&topic).key("other").payload("{}").partition(0))
+        .map_err(|(error, _)| error)
+        .unwrap();
+    other.flush(DEADLINE).unwrap();
+    let mut relay = Relay::start(&config);
+    relay.wait_for_stderr("neither committed nor aborted");
+    assert!(relay.is_running(), "{}", relay.stderr());
+    assert!(kafka().records(&db.topic(Backlog::TYPE)).is_empty());
+    other.abort_transaction(DEADLINE).unwrap();
+    check(&db, kafka(), 100);
+    assert_eq!(relay.stop(), 0);
 }
 
 #[test]
