@@ -66,6 +66,17 @@ pub struct TransactionOptions {
     pub interval: Duration,
 }
 
+impl TransactionOptions {
+    /// The `transactional.id`: the one that was given, or one that no other outbox has.
+    #[must_use]
+    pub fn transactional_id(&self, system_id: &str, slot: &str) -> String {
+        match &self.id {
+            Some(id) => id.clone(),
+            None => format!("outboxd-{system_id}-{}-{slot}", self.topic_prefix),
+        }
+    }
+}
+
 /// When the slot and the age of what is in flight are warned of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuardOptions {

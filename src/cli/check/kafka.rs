@@ -99,8 +99,7 @@ impl Cluster {
             let known = settings_of(&target.topic);
             checks.extend(topics::existing(target, topic, known));
             if known.is_none() {
-                let title = format!("the settings of topic {:?} may not be seen by us", topic.name);
-                checks.push(Check::skipped(codes::TOPIC_SETTINGS, title));
+                checks.push(topics::unseen_settings(&topic.name));
             }
         }
         let max = |target: &Target| settings_of(&target.topic)?.number("max.message.bytes");

@@ -2,7 +2,7 @@
 
 use super::codes;
 use super::report::Check;
-use super::topics::durability;
+use super::topics::{durability, leaderless, unseen_settings};
 use crate::kafka::{Settings, Topic};
 use crate::relay::TransactionOptions;
 
@@ -16,10 +16,11 @@ pub(super) fn state_topic(name: &str, topic: Option<&Topic>, settings: Option<&S
         )];
     };
     let Some(settings) = settings else {
-        let title = format!("the settings of topic {name:?} may not be seen by us");
-        return vec![Check::skipped(codes::STATE_TOPIC, title)];
+        return std::iter::once(unseen_settings(name)).chain(leaderless(topic)).collect();
     };
-    vec![kept_for_good(name, settings), durability(name, topic.replicas, settings)]
+    let mut checks = vec![kept_for_good(name, settings), durability(name, topic.replicas, settings)];
+    checks.extend(leaderless(topic));
+    checks
 }
 
 /// A state that was deleted is none, and what it tells of is sent again.
@@ -41,15 +42,14 @@ fn kept_for_good(topic: &str, settings: &Settings) -> Check {
 
 /// To ask for the right would end the transactions of a relay that runs.
 pub(super) fn transactional_id(options: &TransactionOptions, slot: &str) -> Check {
-    let id = options.id.clone();
-    let id = id.unwrap_or_else(|| format!("outboxd-<system identifier>-{}-{slot}", options.topic_prefix));
+    let id = options.transactional_id("<system identifier>", slot);
     let title = format!("whether we may write as transactional.id {id} is seen at the first start");
     Check::skipped(codes::TRANSACTIONAL_ID, title)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::Outcome::{self, Note, Ok, Skipped, Warning};
+    use super::super::report::Outcome::{self, Failure, Note, Ok, Skipped, Warning};
     use super::*;
 
     #[test]
@@ -67,5 +67,7 @@ mod tests {
         assert_eq!(existing("compact,delete"), [Warning, Ok]);
         assert_eq!(outcomes(state_topic("state", None, None)), [Note]);
         assert_eq!(outcomes(state_topic("state", Some(&topic), None)), [Skipped]);
+        let leaderless = Topic { leaderless: 1, ..topic };
+        assert_eq!(outcomes(state_topic("state", Some(&leaderless), None)), [Skipped, Failure]);
     }
 }

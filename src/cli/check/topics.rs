@@ -111,7 +111,7 @@ pub(super) fn existing(target: &Target, topic: &Topic, settings: Option<&Setting
     checks
 }
 
-fn leaderless(topic: &Topic) -> Option<Check> {
+pub(super) fn leaderless(topic: &Topic) -> Option<Check> {
     (topic.leaderless > 0).then(|| {
         let partitions = counted(topic.leaderless, "partition");
         Check::failure(codes::WRITABLE, format!("topic {:?} has {partitions} without a leader", topic.name))
@@ -119,6 +119,11 @@ fn leaderless(topic: &Topic) -> Option<Check> {
                 "bring the brokers back that hold them: kafka-topics.sh --describe --unavailable-partitions",
             )
     })
+}
+
+/// Nothing that depends on the settings is known.
+pub(super) fn unseen_settings(topic: &str) -> Check {
+    Check::skipped(codes::TOPIC_SETTINGS, format!("the settings of topic {topic:?} may not be seen by us"))
 }
 
 /// What `acks=all` is worth.

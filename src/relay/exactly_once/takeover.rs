@@ -143,11 +143,7 @@ async fn keeping_alive<T>(
 }
 
 fn settings(parts: &RelayParts, options: &TransactionOptions, system_id: &SystemId) -> TransactionSettings {
-    let slot = &parts.postgres.slot.name;
-    let id = match &options.id {
-        Some(id) => id.clone(),
-        None => format!("outboxd-{system_id}-{}-{slot}", options.topic_prefix),
-    };
+    let id = options.transactional_id(&system_id.0, parts.postgres.slot.name.as_str());
     TransactionSettings { id, timeout: options.timeout }
 }
 
