@@ -169,8 +169,9 @@ impl Diagnose for Error {
                  outboxd.exactly.once.state.topic names another topic"
             )),
             Self::UndecidedState { .. } => Some(
-                "the brokers abort it when it is older than its producer's transaction.timeout.ms. If it stays: \
-                 kafka-transactions.sh --bootstrap-server … find-hanging --broker-id …, then abort what that shows"
+                "the brokers abort it when it is older than its producer's transaction.timeout.ms. If it stays, \
+                 kafka-transactions.sh --bootstrap-server … find-hanging --broker-id … shows it; its rows may be confirmed to \
+                 PostgreSQL already, and are lost if it is aborted: read docs/guarantees.md, Exactly once, first"
                     .to_owned(),
             ),
             Self::TopicTail { topic, .. } => Some(format!(
