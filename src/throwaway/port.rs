@@ -1,20 +1,30 @@
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 /// Below what Linux (32768) and macOS (49152) hand to outgoing connections: a client that retries against a stopped
 /// server can otherwise be given that server's port and connect to itself, and the server cannot come back.
 const RANGE: Range<u16> = 20_000..32_000;
 const ATTEMPT_COUNT_MAX: usize = 100;
 
+/// The next one to try. From a place at random on, so that processes do not meet, and each once in a round, so that nobody is
+/// given a port that another was given a moment ago and does not listen on yet.
+static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| AtomicU16::new(fastrand::u16(..)));
+
 /// A TCP port of 127.0.0.1 on which nothing listens right now.
 ///
 /// # Errors
 /// When a hundred ports in a row were taken.
 pub fn unused_port() -> io::Result<u16> {
-    let mut attempts = (0..ATTEMPT_COUNT_MAX).map(|_| bind(fastrand::u16(RANGE)));
+    let mut attempts = (0..ATTEMPT_COUNT_MAX).map(|_| bind(next()));
     let free = attempts.find_map(Result::ok);
     free.ok_or_else(|| io::Error::new(io::ErrorKind::AddrInUse, "no free port on 127.0.0.1"))
+}
+
+fn next() -> u16 {
+    RANGE.start + NEXT.fetch_add(1, Ordering::Relaxed) % (RANGE.end - RANGE.start)
 }
 
 fn bind(port: u16) -> io::Result<u16> {
@@ -23,6 +33,8 @@ fn bind(port: u16) -> io::Result<u16> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -32,5 +44,11 @@ mod tests {
         bind(port).unwrap_err();
         drop(listener);
         bind(port).unwrap();
+    }
+
+    #[test]
+    fn a_port_is_not_given_out_twice_in_a_row() {
+        let ports: BTreeSet<u16> = (0..500).map(|_| unused_port().unwrap()).collect();
+        assert_eq!(ports.len(), 500);
     }
 }
