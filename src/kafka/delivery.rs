@@ -211,6 +211,8 @@ pub struct Reports {
     pub trouble: Option<String>,
     /// The connection to the coordinator of transactions has broken.
     pub coordinator_lost: bool,
+    /// What keeps records from being seen, or from being sent, when it takes long: something undecided before them.
+    pub hidden: Option<String>,
     /// What has come of the commit or the abort of a Kafka transaction.
     pub ended: Option<Result<(), Error>>,
 }
@@ -250,7 +252,7 @@ pub(super) struct Shared {
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) reports: Reports,
-    log_ends: LogEnds,
+    pub(super) log_ends: LogEnds,
     /// Counts the producers.
     pub(super) generation: u64,
 }
@@ -274,6 +276,7 @@ impl Deliveries {
             fatal: reports.fatal.take(),
             trouble: reports.trouble.clone(),
             coordinator_lost: mem::take(&mut reports.coordinator_lost),
+            hidden: reports.hidden.clone(),
             ended: reports.ended.take(),
         }
     }

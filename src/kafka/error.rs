@@ -56,14 +56,16 @@ pub enum Error {
         /// No permission: waiting does not help.
         refused: bool,
     },
-    /// Somebody's transaction is open in the topic of the state, and hides what was committed.
+    /// A partition has an open transaction, which hides what was committed.
     #[error(
-        "topic {topic:?}, which tells how far the last Kafka transaction went, has a transaction that is neither committed \
-         nor aborted"
+        "partition {partition} of topic {topic:?} has a transaction that is neither committed nor aborted: consumers of \
+         committed records see nothing behind it"
     )]
-    UndecidedState {
-        /// Its name.
+    Undecided {
+        /// The topic.
         topic: String,
+        /// Its partition.
+        partition: i32,
     },
     /// `offset.storage.topic` names a topic that is not there.
     #[error("offset.storage.topic: there is no topic {topic:?}")]
@@ -120,7 +122,7 @@ impl Diagnose for Error {
             | Self::Unwritten(_)
             | Self::Fatal(_)
             | Self::StateTopic { .. }
-            | Self::UndecidedState { .. }
+            | Self::Undecided { .. }
             | Self::TopicTail { .. }
             | Self::OffsetTopic { .. } => Class::Transient,
             Self::Rejected(_) | Self::NoOffsetTopic { .. } => Class::Definite,
@@ -135,7 +137,7 @@ impl Diagnose for Error {
             }
             Self::Transaction { fault, .. } => fault.exit(),
             Self::StateTopic { refused: true, .. } => Exit::Precondition,
-            Self::StateTopic { .. } | Self::UndecidedState { .. } => Exit::KafkaUnreachable,
+            Self::StateTopic { .. } | Self::Undecided { .. } => Exit::KafkaUnreachable,
             Self::NoOffsetTopic { .. } => Exit::Precondition,
             Self::Rejected(_) => Exit::Row,
             Self::Unwritten(_) | Self::Fatal(_) => Exit::Failed,
@@ -168,10 +170,10 @@ impl Diagnose for Error {
                  --operation Write --topic {topic}, if the brokers ask for permissions; \
                  outboxd.exactly.once.state.topic names another topic"
             )),
-            Self::UndecidedState { .. } => Some(
-                "the brokers abort it when it is older than its producer's transaction.timeout.ms. If it stays, \
-                 kafka-transactions.sh --bootstrap-server … find-hanging --broker-id … shows it; its rows may be confirmed to \
-                 PostgreSQL already, and are lost if it is aborted: read docs/guarantees.md, Exactly once, first"
+            Self::Undecided { .. } => Some(
+                "the brokers abort it when it is older than its producer's transaction.timeout.ms. If it stays, Kafka has \
+                 forgotten to end it, and kafka-transactions.sh --bootstrap-server … find-hanging --broker-id … shows it. Its rows \
+                 are not confirmed to PostgreSQL: docs/guarantees.md, What Kafka forgets, tells how to have them sent again"
                     .to_owned(),
             ),
             Self::TopicTail { topic, .. } => Some(format!(

@@ -31,13 +31,16 @@ pub(super) struct LogEnds {
     topics: HashMap<String, HashMap<i32, i64>>,
     /// The partition of the last report, which is not in the map: reports come in batches of one partition.
     current: Option<LogEnd>,
+    /// With transactions: those that were left since [`Self::take_fresh`], some more than once.
+    fresh: Option<Vec<LogEnd>>,
 }
 
-#[derive(Debug)]
-struct LogEnd {
-    topic: String,
-    partition: i32,
-    offset: i64,
+/// The last record of a partition, or the last of ours in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct LogEnd {
+    pub(super) topic: String,
+    pub(super) partition: i32,
+    pub(super) offset: i64,
 }
 
 impl LogEnds {
@@ -60,16 +63,40 @@ impl LogEnds {
         Ok(())
     }
 
+    /// Keeps what [`Self::take_fresh`] takes. Whoever asks for it takes it from time to time.
+    pub(super) fn keep_fresh(&mut self) {
+        self.fresh.get_or_insert_default();
+    }
+
+    /// The last records of those partitions to which records have come since this was called last.
+    pub(super) fn take_fresh(&mut self) -> Vec<LogEnd> {
+        self.leave();
+        let mut fresh = self.fresh.as_mut().map(std::mem::take).unwrap_or_default();
+        // Offsets grow.
+        fresh.sort_unstable_by(|a, b| {
+            (&a.topic, a.partition, b.offset).cmp(&(&b.topic, b.partition, a.offset))
+        });
+        fresh.dedup_by(|a, b| a.partition == b.partition && a.topic == b.topic);
+        fresh
+    }
+
     fn turn_to(&mut self, topic: &str, partition: i32) -> &mut LogEnd {
-        if let Some(LogEnd { topic, partition, offset }) = self.current.take() {
-            if self.topics.len() >= REMEMBERED_MAX && !self.topics.contains_key(&topic) {
-                self.topics.clear();
-            }
-            self.topics.entry(topic).or_default().insert(partition, offset);
-        }
+        self.leave();
         let known = self.topics.get(topic).and_then(|partitions| partitions.get(&partition));
         let offset = known.copied().unwrap_or(-1);
         self.current.insert(LogEnd { topic: topic.to_owned(), partition, offset })
+    }
+
+    fn leave(&mut self) {
+        let Some(end) = self.current.take() else { return };
+        if let Some(fresh) = &mut self.fresh {
+            fresh.push(end.clone());
+        }
+        let LogEnd { topic, partition, offset } = end;
+        if self.topics.len() >= REMEMBERED_MAX && !self.topics.contains_key(&topic) {
+            self.topics.clear();
+        }
+        self.topics.entry(topic).or_default().insert(partition, offset);
     }
 }
 
@@ -106,6 +133,23 @@ mod tests {
         for (topic, partition, offset, expected) in cases {
             assert_eq!(ends.advance(topic, partition, offset), expected, "{topic}-{partition}@{offset}");
         }
+    }
+
+    #[test]
+    fn what_has_come_since_is_told_once_with_its_last_offset() {
+        let mut ends = LogEnds::default();
+        ends.advance("a", 0, 1).unwrap();
+        assert_eq!(ends.take_fresh(), [], "nobody asked for it");
+        ends.keep_fresh();
+        for (topic, partition, offset) in [("b", 1, 4), ("a", 0, 2), ("b", 1, 5), ("a", 0, 3), ("b", 0, 7)] {
+            ends.advance(topic, partition, offset).unwrap();
+        }
+        let end = |topic: &str, partition, offset| LogEnd { topic: topic.to_owned(), partition, offset };
+        assert_eq!(ends.take_fresh(), [end("a", 0, 3), end("b", 0, 7), end("b", 1, 5)]);
+        assert_eq!(ends.take_fresh(), []);
+        assert!(ends.advance("b", 0, 7).is_err(), "what was told is not forgotten");
+        ends.advance("b", 0, 8).unwrap();
+        assert_eq!(ends.take_fresh(), [end("b", 0, 8)]);
     }
 
     proptest! {

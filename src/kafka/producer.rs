@@ -8,7 +8,9 @@ use rdkafka::producer::{BaseRecord, Producer as _, PurgeConfig, ThreadedProducer
 use tokio_util::sync::CancellationToken;
 
 use super::delivery::{Deliveries, Rejection};
+use super::leftovers::Leftovers;
 use super::pace::Pace;
+use super::stable_ends::StableEnds;
 use super::topic_probe::TopicProbe;
 use super::transactions::{Transaction, TransactionSettings, Worker};
 use super::{Error, Options};
@@ -72,7 +74,12 @@ pub(super) struct Clients {
     /// Absent when the configuration sets `linger.ms`.
     bulk: Option<ThreadedProducer<Deliveries>>,
     /// It sends in transactions; then there is no other.
-    transactions: Option<TransactionSettings>,
+    transactions: Option<Transactional>,
+}
+
+struct Transactional {
+    settings: TransactionSettings,
+    ends: StableEnds,
 }
 
 impl Producer {
@@ -152,6 +159,12 @@ impl Producer {
         TopicProbe::new(self.clients(), topic)
     }
 
+    /// What may be undecided in these topics.
+    #[must_use]
+    pub fn leftovers(&self, topics: Vec<String>) -> Leftovers {
+        Leftovers::of(self.clients(), self.deliveries.clone(), topics)
+    }
+
     /// The delivery reports of this producer.
     #[must_use]
     pub const fn deliveries(&self) -> &Deliveries {
@@ -162,7 +175,7 @@ impl Producer {
     #[must_use]
     pub fn inlet(&self) -> Inlet {
         let (clients, deliveries) = (self.clients(), self.deliveries.clone());
-        let settings = clients.transactions.clone();
+        let settings = clients.transactions.as_ref().map(|transactions| transactions.settings.clone());
         let worker = settings.map(|settings| Worker::new(Arc::clone(&clients), settings, deliveries.clone()));
         Inlet { clients, deliveries, worker }
     }
@@ -243,6 +256,11 @@ impl Clients {
         &self.prompt
     }
 
+    /// With transactions: to ask what is decided.
+    pub(super) fn stable_ends(&self) -> Option<&StableEnds> {
+        Some(&self.transactions.as_ref()?.ends)
+    }
+
     fn new(options: &Options, deliveries: &Deliveries) -> Result<Self, Error> {
         let create =
             |config: ClientConfig| config.create_with_context(deliveries.clone()).map_err(Error::Settings);
@@ -278,7 +296,9 @@ impl Clients {
         config.set("transactional.id", &settings.id);
         config.set("transaction.timeout.ms", settings.timeout.as_millis().to_string());
         let prompt = config.create_with_context(deliveries.clone()).map_err(Error::Settings)?;
-        Ok(Self { prompt, bulk: None, transactions: Some(settings.clone()) })
+        let ends = StableEnds::new(options)?;
+        let transactions = Some(Transactional { settings: settings.clone(), ends });
+        Ok(Self { prompt, bulk: None, transactions })
     }
 }
 

@@ -3,11 +3,12 @@ use std::time::{Duration, Instant};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
-use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::{Message as _, Offset, TopicPartitionList};
 use tokio_util::sync::CancellationToken;
 
 use super::producer::client_config;
+use super::time::Time;
 use super::{Error, Options};
 
 /// Asked for by the interface; nothing is assigned or committed through a group.
@@ -22,9 +23,6 @@ const FURTHER: i64 = 16;
 
 /// How long an open transaction in the topic is waited for: ours are ended by now, and those of others take moments.
 const UNDECIDED_PATIENCE: Duration = Duration::from_secs(10);
-
-/// For how long a call may block before it is seen whether anybody waits for it still.
-const SLICE: Duration = Duration::from_secs(2);
 
 const LATE: KafkaError = KafkaError::MessageConsumption(Code::OperationTimedOut);
 
@@ -74,7 +72,7 @@ impl StateTopic {
     /// # Errors
     /// When it cannot be read to its end in time.
     pub fn read(&self, key: &[u8], patience: Duration, stop: &CancellationToken) -> Result<Stored, Error> {
-        let time = Time { deadline: Instant::now() + patience, stop };
+        let time = Time::new(patience, stop);
         let consumer = self.consumer("read_committed")?;
         if !self.is_there(&consumer, &time)? {
             return Ok(Stored::NoTopic);
@@ -83,7 +81,7 @@ impl StateTopic {
         let asked = Instant::now();
         while self.bounds(&consumer, &time)?.1 < high {
             if time.is_over() || asked.elapsed() > UNDECIDED_PATIENCE {
-                return Err(Error::UndecidedState { topic: self.name.clone() });
+                return Err(Error::Undecided { topic: self.name.clone(), partition: PARTITION });
             }
         }
         let mut distance = TAIL;
@@ -166,33 +164,6 @@ impl StateTopic {
         let refused = matches!(code, Some(Code::TopicAuthorizationFailed | Code::ClusterAuthorizationFailed));
         let reason = code.map_or_else(|| error.to_string(), |code| code.to_string());
         Error::StateTopic { doing, topic: self.name.clone(), reason, refused }
-    }
-}
-
-/// How long the reading may take.
-struct Time<'t> {
-    deadline: Instant,
-    stop: &'t CancellationToken,
-}
-
-impl Time<'_> {
-    fn slice(&self) -> Duration {
-        self.deadline.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(1), SLICE)
-    }
-
-    /// Asks until there is an answer, or the time is over.
-    fn insist<T>(&self, ask: impl Fn(Duration) -> KafkaResult<T>) -> KafkaResult<T> {
-        loop {
-            match ask(self.slice()) {
-                Err(error)
-                    if error.rdkafka_error_code() == Some(Code::OperationTimedOut) && !self.is_over() => {}
-                answer => return answer,
-            }
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        Instant::now() >= self.deadline || self.stop.is_cancelled()
     }
 }
 

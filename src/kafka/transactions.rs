@@ -9,7 +9,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::Error;
 use super::delivery::Deliveries;
+use super::log_ends::LogEnd;
 use super::producer::Clients;
+use super::time::Time;
 use crate::error::{Class, Exit};
 
 /// For how long a call may block before it looks whether it is still wanted. Each can be taken up again.
@@ -20,6 +22,9 @@ const ABORT_PATIENCE: Duration = Duration::from_secs(3);
 
 /// How long records that are acknowledged may take to leave librdkafka's count.
 const COUNT_PATIENCE: Duration = Duration::from_millis(100);
+
+/// How long a committed transaction may stay hidden before that is told.
+const HIDDEN_GRACE: Duration = Duration::from_secs(10);
 
 /// A producer of transactions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,12 +110,16 @@ impl Worker {
         Self { clients, settings, deliveries, generation, stop, _guard: guard, tasks: JoinSet::new() }
     }
 
+    /// The coordinator promises a commit before the partitions hear of it, and can forget to tell them. So it is done
+    /// when consumers see it.
     pub(super) fn commit(&mut self) {
-        self.start(|transaction, deliveries| {
+        let (records, generation) = (self.deliveries.take_last_records(), self.generation);
+        self.start(move |transaction, deliveries| {
             transaction.wait_until_counted();
             transaction.finish("committed", transaction.settings.timeout, |producer| {
                 producer.commit_transaction(SLICE)
             })?;
+            transaction.wait_until_seen(records, |hidden| deliveries.hidden(generation, Some(hidden)))?;
             // What is committed is committed.
             if let Err(error) = transaction.producer().begin_transaction() {
                 deliveries.broke(error.to_string());
@@ -190,6 +199,16 @@ impl Transaction<'_> {
         while self.producer().in_flight_count() > 0 && Instant::now() < deadline {
             thread::yield_now();
         }
+    }
+
+    /// Until consumers see what is committed; `tell` hears of it when that takes long.
+    fn wait_until_seen(&self, mut records: Vec<LogEnd>, tell: impl FnOnce(&Error)) -> Result<(), Error> {
+        let Some(ends) = self.clients.stable_ends() else { return Ok(()) };
+        let seen = ends.wait(&mut records, &Time::new(HIDDEN_GRACE, self.stop));
+        let Err(hidden) = seen.map_err(LogEnd::undecided) else { return Ok(()) };
+        tell(&hidden);
+        let seen = ends.wait(&mut records, &Time::new(self.settings.timeout, self.stop));
+        seen.map_err(LogEnd::undecided)
     }
 
     fn failed(&self, doing: &'static str, error: &KafkaError) -> Error {

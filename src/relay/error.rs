@@ -225,8 +225,11 @@ impl Error {
 
     /// Whether it is about Kafka transactions: the next session begins with a new producer.
     pub(super) const fn is_of_transactions(&self) -> bool {
-        use kafka::Error::{StateTopic, Transaction, UndecidedState};
-        matches!(self, Self::Kafka(Transaction { .. } | StateTopic { .. } | UndecidedState { .. }))
+        use kafka::Error::{StateTopic, TopicTail, Transaction, Undecided};
+        matches!(
+            self,
+            Self::Kafka(Transaction { .. } | StateTopic { .. } | Undecided { .. } | TopicTail { .. })
+        )
     }
 
     /// Whether another producer has taken over our transactions, or one took too long.

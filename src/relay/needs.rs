@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::backoff::Backoff;
 use super::repeats::{self, Question, Tail};
 use super::supervisor::RelayParts;
-use super::topics::settled;
+use super::topics::{decided, settled};
 use crate::connect::converter::avro::{Registration, SchemaId};
 use crate::error::{Class, Diagnose as _, chain};
 use crate::registry::Error;
@@ -76,8 +76,10 @@ pub(super) fn meet<'s>(parts: &'s RelayParts, status: &'s Status, need: Need) ->
         Need::Schema(registration) => Box::pin(register(parts, status, *registration)),
         Need::Topic(topic) => {
             let probe = parts.producer.topic_probe(&topic);
+            let leftovers = parts.producer.leftovers(vec![topic.clone()]);
             Box::pin(async move {
                 let partitions = settled(&probe).await;
+                decided(leftovers).await;
                 Ok(Met::Topic { name: topic, partitions })
             })
         }

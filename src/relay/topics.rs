@@ -3,15 +3,19 @@ use std::time::{Duration, Instant};
 
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use crate::connect::record::ProducerRecord;
-use crate::kafka::{Pace, TopicAnswer, TopicProbe, partition_of};
+use crate::kafka::{Leftovers, Pace, TopicAnswer, TopicProbe, partition_of};
 
 /// How long one question about a topic may take.
 const QUESTION: Duration = Duration::from_millis(500);
 
 /// How long to wait until a topic that was absent is asked for again.
 const INTERVAL: Duration = Duration::from_millis(50);
+
+/// How long something may stay undecided before that is told: transactions take moments.
+const UNDECIDED_GRACE: Duration = Duration::from_secs(5);
 
 /// How long a topic may take to be made. Then its record is handed over, and librdkafka tells what is wrong.
 const CREATION_PATIENCE: Duration = Duration::from_secs(5);
@@ -126,6 +130,29 @@ pub(super) async fn settled(probe: &TopicProbe) -> usize {
         tracing::info!(topic = probe.topic(), "topic was made");
     }
     partitions
+}
+
+/// With transactions, waits until everything in the topic is decided that was there before the first of them. Brokers that
+/// are down are waited for. What takes long is told.
+pub(super) async fn decided(mut leftovers: Leftovers) {
+    let (began, stop) = (Instant::now(), CancellationToken::new());
+    let _guard = stop.clone().drop_guard();
+    loop {
+        let stop = stop.clone();
+        let waiting = spawn_blocking(move || {
+            let outcome = leftovers.wait(QUESTION, &stop);
+            (leftovers, outcome)
+        });
+        // Only a panic or the runtime's end keeps it from coming back.
+        let Ok((back, outcome)) = waiting.await else { return };
+        leftovers = back;
+        match outcome {
+            Ok(()) => return,
+            Err(error) if began.elapsed() >= UNDECIDED_GRACE => leftovers.tell(&error),
+            Err(_) => {}
+        }
+        sleep(INTERVAL).await;
+    }
 }
 
 async fn ask(probe: TopicProbe, leaders: bool) -> TopicAnswer {

@@ -171,6 +171,6 @@ fn kill_again_and_again(db: &Outbox, config: &Config, look: impl Fn()) {
     assert!(seen < rows, "all rows were sent before a kill");
 }
 
-fn confirmed(db: &Outbox) -> Option<Lsn> {
+pub(crate) fn confirmed(db: &Outbox) -> Option<Lsn> {
     db.slot().unwrap().confirmed_flush_lsn
 }

@@ -7,10 +7,10 @@ use outboxd::wal::Lsn;
 use rdkafka::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 
-use crate::exactly_once::{BACKLOG, check, exactly_once, write_backlog};
+use crate::exactly_once::{BACKLOG, check, confirmed, exactly_once, write_backlog};
 use crate::support::backlog::Backlog;
 use crate::support::broker_proxy::{BrokerProxy, Fault};
-use crate::support::http::get_until;
+use crate::support::http::{Page, get_until};
 use crate::support::kafka::{Kafka, MARKERS_WRITTEN, kafka};
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{self, postgres18};
@@ -43,8 +43,7 @@ fn a_relay_that_wakes_up_behind_its_successor_commits_nothing_more() {
     assert!(first.is_running(), "{}", first.stderr());
 }
 
-/// Not in the middle of a commit: Kafka's coordinator skips the markers of partitions that have no leader when it starts
-/// again, and the only broker's have none.
+/// Not in the middle of a commit, which Kafka may forget: see below.
 #[test]
 fn a_broker_that_dies_and_comes_back_repeats_nothing() {
     let mut kafka = Kafka::start();
@@ -195,25 +194,104 @@ fn a_transaction_that_somebody_has_left_open_in_the_states_topic_is_told_and_wai
     let db = Outbox::create(postgres18());
     let config = exactly_once(&db, kafka());
     write_backlog(&db, &config, 100, 100);
-    let other: BaseProducer = ClientConfig::new()
-        .set("bootstrap.servers", kafka().bootstrap())
-        .set("transactional.id", format!("{}-other", db.name()))
-        .create()
-        .unwrap();
-    other.init_transactions(DEADLINE).unwrap();
-    other.begin_transaction().unwrap();
-    let topic = format!("__outboxd-state.{}", db.name());
-    other
-        .send(BaseRecord::to(&topic).key("other").payload("{}").partition(0))
-        .map_err(|(error, _)| error)
-        .unwrap();
-    other.flush(DEADLINE).unwrap();
+    let other = Neighbour::open(&db, &format!("__outboxd-state.{}", db.name()), 0);
     let mut relay = Relay::start(&config);
     relay.wait_for_stderr("neither committed nor aborted");
     assert!(relay.is_running(), "{}", relay.stderr());
     assert!(kafka().records(&db.topic(Backlog::TYPE)).is_empty());
-    other.abort_transaction(DEADLINE).unwrap();
+    other.end();
     check(&db, kafka(), 100);
+    assert_eq!(relay.stop(), 0);
+}
+
+/// Kafka promises a commit before it tells the partitions, and may forget to. What consumers do not see is not confirmed.
+#[test]
+fn nothing_is_confirmed_that_consumers_do_not_see() {
+    let db = Outbox::create(postgres18());
+    let (config, topic) = (exactly_once(&db, kafka()), db.topic(Backlog::TYPE));
+    let port = unused_port().unwrap();
+    let relay = Relay::start_with(&config, &["--http", &port.to_string()], &[]);
+    db.wait_until_streaming();
+    BACKLOG.insert(&db, 0..100, 10);
+    check(&db, kafka(), 100);
+    let other = Neighbour::open(&db, &topic, 0);
+    let before: Lsn =
+        db.query("SELECT pg_current_wal_insert_lsn()::text", &[])[0].get::<_, String>(0).parse().unwrap();
+    BACKLOG.insert(&db, 100..200, 10);
+    let told = |page: &Page| page.code == 503 && page.body.contains("neither committed nor aborted");
+    get_until(port, "/readyz", "tells what hides the rows", told);
+    assert!(kafka().records(&topic).len() < 200, "all rows are visible");
+    assert!(confirmed(&db) <= Some(before), "hidden rows are confirmed");
+    other.end();
+    check(&db, kafka(), 200);
+    get_until(port, "/readyz", "is well again", |page| page.code == 200);
+    assert_eq!(relay.stop(), 0);
+}
+
+/// It may be of a predecessor of ours, whose abort Kafka has forgotten: a commit of ours would commit it too.
+#[test]
+fn nothing_is_written_behind_what_was_left_open_in_a_topic() {
+    let db = Outbox::create(postgres18());
+    let (config, topic) = (exactly_once(&db, kafka()), db.topic(Backlog::TYPE));
+    write_backlog(&db, &config, 100, 100);
+    let other = Neighbour::open(&db, &topic, 0);
+    let relay = Relay::start(&config);
+    relay.wait_for_stderr("neither committed nor aborted");
+    assert_eq!(kafka().undecided_count(db.name()), 1, "something was written");
+    other.end();
+    check(&db, kafka(), 100);
+    assert_eq!(relay.stop(), 0);
+}
+
+/// The state says that the rows are in Kafka, and consumers do not see them.
+#[test]
+fn rows_of_a_transaction_that_consumers_do_not_see_are_not_passed_over() {
+    let db = Outbox::create(postgres18());
+    let (config, topic) = (exactly_once(&db, kafka()), db.topic(Backlog::TYPE));
+    let mut relay = Relay::start(&config);
+    db.wait_until_streaming();
+    BACKLOG.insert(&db, 0..10, 10);
+    check(&db, kafka(), 10);
+    let other = Neighbour::open(&db, &topic, 0);
+    let before = wal_end(&db);
+    BACKLOG.insert(&db, 10..20, 10);
+    eventually(DEADLINE, "the rows are committed", || {
+        kafka().records(&format!("__outboxd-state.{}", db.name())).len() == 2
+    });
+    relay.kill();
+    let relay = Relay::start(&config);
+    relay.wait_for_stderr("neither committed nor aborted");
+    assert!(confirmed(&db) <= Some(before), "hidden rows are confirmed");
+    other.end();
+    check(&db, kafka(), 20);
+    assert_eq!(relay.stop(), 0);
+}
+
+/// Kafka has promised a commit when its only broker dies. The broker starts again, and leaves out the markers of partitions
+/// that have no leader yet: the transaction stays open for good. It is not always so; then there is nothing to mend.
+#[test]
+fn a_commit_that_kafka_forgets_is_told_and_its_rows_can_be_had_again() {
+    let Proxied { db, proxy, mut kafka, mut relay } = Proxied::start_with(Fault::MarkersHeld, "60000");
+    BACKLOG.insert(&db, 0..10, 10);
+    let written = wal_end(&db);
+    proxy.wait_until_held();
+    kafka.kill();
+    proxy.release();
+    kafka.start_again();
+    let is_told = |relay: &Relay| relay.stderr().contains("neither committed nor aborted");
+    eventually(DEADLINE, "it is made up for or told", || confirmed(&db) >= Some(written) || is_told(&relay));
+    if is_told(&relay) {
+        assert!(confirmed(&db) < Some(written), "hidden rows are confirmed");
+        relay.kill();
+        assert!(kafka.abort_open(db.name()) > 0);
+        kafka.abort_open("__outboxd-state");
+        let anew = [("outboxd.exactly.once.state.topic", "__outboxd-state.anew")];
+        relay = Relay::start(&with(exactly_once(&db, &kafka), &anew));
+    }
+    db.wait_until_confirmed();
+    kafka.wait_until_decided(db.name());
+    // Rows are repeated only where the markers of some partitions were not forgotten.
+    BACKLOG.check(&kafka.records(&db.topic(Backlog::TYPE)), 0..10);
     assert_eq!(relay.stop(), 0);
 }
 
@@ -241,6 +319,34 @@ fn a_state_of_another_server_is_refused() {
         assert_eq!(relay.wait_for_exit(Duration::from_secs(30)), code, "{}", relay.stderr());
         let said = relay.stderr();
         assert!(said.contains(words) && said.contains(&topic), "{said}");
+    }
+}
+
+fn wal_end(db: &Outbox) -> Lsn {
+    let end = &db.query("SELECT pg_current_wal_insert_lsn()::text", &[])[0];
+    end.get::<_, String>(0).parse().unwrap()
+}
+
+/// Another producer, which has a transaction open in a partition.
+struct Neighbour(BaseProducer);
+
+impl Neighbour {
+    fn open(db: &Outbox, topic: &str, partition: i32) -> Self {
+        let other: BaseProducer = ClientConfig::new()
+            .set("bootstrap.servers", kafka().bootstrap())
+            .set("transactional.id", format!("{}-other", db.name()))
+            .create()
+            .unwrap();
+        other.init_transactions(DEADLINE).unwrap();
+        other.begin_transaction().unwrap();
+        let record = BaseRecord::to(topic).key("other").payload("{}").partition(partition);
+        other.send(record).map_err(|(error, _)| error).unwrap();
+        other.flush(DEADLINE).unwrap();
+        Self(other)
+    }
+
+    fn end(self) {
+        self.0.abort_transaction(DEADLINE).unwrap();
     }
 }
 

@@ -19,6 +19,9 @@ pub(crate) enum Fault {
     CommitHeld,
     /// The first EndTxn request is held up until it is released, and its connection breaks.
     CommitDelayed,
+    /// The partitions do not hear that a transaction has ended until it is released: WriteTxnMarkers requests, which the
+    /// broker sends to itself, go no further.
+    MarkersHeld,
 }
 
 /// Stands between a broker that advertises this address and its clients, and forwards what they say.
@@ -36,6 +39,7 @@ enum Stage {
     /// EndTxn of this producer id and epoch.
     CommitHeld([u8; 10]),
     CommitDelayed,
+    MarkersHeld,
     Asked {
         first: [u8; 4],
         fault: Fault,
@@ -48,6 +52,7 @@ enum Stage {
 
 const PRODUCE: [u8; 2] = [0, 0];
 const END_TXN: [u8; 2] = [0, 26];
+const WRITE_TXN_MARKERS: [u8; 2] = [0, 27];
 const DUPLICATE_SEQUENCE_NUMBER: i16 = 46;
 
 impl BrokerProxy {
@@ -82,7 +87,10 @@ impl BrokerProxy {
     #[track_caller]
     pub(crate) fn wait_until_held(&self) {
         eventually(DEADLINE, "a request is held", || {
-            matches!(*lock(&self.stage), Stage::Held | Stage::CommitHeld(_) | Stage::CommitDelayed)
+            matches!(
+                *lock(&self.stage),
+                Stage::Held | Stage::CommitHeld(_) | Stage::CommitDelayed | Stage::MarkersHeld
+            )
         });
     }
 
@@ -146,6 +154,9 @@ fn request(stage: &mut Stage, frame: Vec<u8>, topic: &str) -> (Vec<u8>, Option<V
     if let (Stage::Armed(Fault::CommitHeld), Some(who)) = (&*stage, committer(&frame)) {
         *stage = Stage::CommitHeld(who);
     }
+    if matches!(stage, Stage::Armed(Fault::MarkersHeld)) && frame[4..6] == WRITE_TXN_MARKERS {
+        *stage = Stage::MarkersHeld;
+    }
     let ours = frame.windows(topic.len()).any(|part| part == topic.as_bytes());
     if frame[4..6] != PRODUCE || !ours {
         return (frame, None);
@@ -154,6 +165,7 @@ fn request(stage: &mut Stage, frame: Vec<u8>, topic: &str) -> (Vec<u8>, Option<V
     match std::mem::replace(stage, Stage::Over) {
         Stage::Armed(Fault::CommitDelayed) => *stage = Stage::Armed(Fault::CommitDelayed),
         Stage::Armed(Fault::CommitHeld) => *stage = Stage::Armed(Fault::CommitHeld),
+        Stage::Armed(Fault::MarkersHeld) => *stage = Stage::Armed(Fault::MarkersHeld),
         Stage::Armed(Fault::FirstHeld) => *stage = Stage::Held,
         Stage::Armed(fault) => *stage = Stage::Asked { first: id, fault },
         Stage::Answered { mut answer } => {
@@ -179,6 +191,7 @@ fn holds(stage: &Stage, frame: &[u8]) -> bool {
     match stage {
         Stage::Held => true,
         Stage::CommitHeld(who) => committer(frame) == Some(*who),
+        Stage::MarkersHeld => frame.get(4..6) == Some(&WRITE_TXN_MARKERS),
         _ => false,
     }
 }

@@ -16,6 +16,7 @@ use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{Offset, TopicPartitionList};
 use tokio::runtime::Runtime;
 
+use super::cache::run;
 use super::kafka_home::{VERSION, java, kafka_home, properties};
 use super::record::Record;
 use super::wait::{DEADLINE, eventually, eventually_eq, eventually_some};
@@ -246,6 +247,36 @@ impl Kafka {
             consumer.fetch_watermarks(topic, partition, DEADLINE).unwrap().1
         };
         partitions.map(|(topic, id)| end(&all, topic, id) - end(&committed, topic, id)).sum()
+    }
+
+    /// Ends what Kafka has forgotten to end, as an operator does: aborts the transaction that is open in each partition of
+    /// the topics whose name begins so, if there is one. Returns in how many there was.
+    pub(crate) fn abort_open(&self, prefix: &str) -> usize {
+        let (committed, all) =
+            (self.consumer(), self.consumer_of(self.client().set("isolation.level", "read_uncommitted")));
+        let metadata = all.fetch_metadata(None, DEADLINE).unwrap();
+        let mut count = 0;
+        for topic in metadata.topics().iter().filter(|topic| topic.name().starts_with(prefix)) {
+            for partition in topic.partitions() {
+                let place = (topic.name(), partition.id());
+                let [decided, end] = [&committed, &all]
+                    .map(|consumer| consumer.fetch_watermarks(place.0, place.1, DEADLINE).unwrap().1);
+                if decided < end {
+                    self.abort_from(place, decided);
+                    count += 1;
+                }
+            }
+        }
+        count
+    }
+
+    /// `kafka-transactions.sh abort`.
+    fn abort_from(&self, (topic, partition): (&str, i32), offset: i64) {
+        let (partition, offset) = (partition.to_string(), offset.to_string());
+        let mut command = java(&kafka_home());
+        command.args(["org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", &self.bootstrap()]);
+        command.args(["abort", "--topic", topic, "--partition", &partition, "--start-offset", &offset]);
+        run("kafka-transactions.sh abort", &mut command);
     }
 
     /// Waits until everything in the topics whose name begins so is decided: Kafka answers a commit before the partitions

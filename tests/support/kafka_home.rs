@@ -10,11 +10,11 @@ const LOG4J2: &str = include_str!("kafka-log4j2.xml");
 /// Any UUID in Kafka's base64 form; each broker stands alone, so they may share it.
 const CLUSTER_ID: &str = "b3V0Ym94ZC1vdXRib3gxMA";
 
-/// A folder with Kafka's jars in `libs`, its logging configuration, and `formatted`, an empty broker's data.
+/// A folder with the jars of Kafka and its tools in `libs`, its logging configuration, and `formatted`, an empty broker's data.
 ///
 /// Fetched from Maven Central by the first process that asks, and kept for all.
 pub(super) fn kafka_home() -> PathBuf {
-    cached(&format!("kafka-{VERSION}"), |folder| {
+    cached(&format!("kafka-tools-{VERSION}"), |folder| {
         fetch(folder);
         format_storage(folder);
     })

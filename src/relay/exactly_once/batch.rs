@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::mem;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,9 @@ use crate::wal::Lsn;
 /// For how long the end of a source transaction is waited for, so that it is not split. A Kafka transaction that is open
 /// hides what others have committed behind it, and the brokers abort it at last.
 const SPLIT_AGE: Duration = Duration::from_secs(5);
+
+/// How many topics a transaction may write to; its state names them.
+const TOPICS_MAX: usize = 500;
 
 /// For how long a transaction may be open.
 #[derive(Debug, Clone, Copy, Default)]
@@ -43,6 +47,8 @@ pub(crate) struct Batch {
     began: Option<Instant>,
     /// How far it goes, when it goes further than the last.
     place: Option<Place>,
+    /// Where it has written to.
+    topics: BTreeSet<String>,
     /// Records that are not acknowledged yet.
     outstanding: usize,
     /// Nor is the state's.
@@ -124,6 +130,7 @@ impl Batch {
             used: false,
             began: None,
             place: None,
+            topics: BTreeSet::new(),
             outstanding: 0,
             state_outstanding: false,
             held: Vec::new(),
@@ -143,6 +150,11 @@ impl Batch {
         matches!(self.phase, Phase::Open)
     }
 
+    /// Whether further rows may go out in it.
+    pub(crate) fn takes_rows(&self) -> bool {
+        self.is_open() && self.topics.len() < TOPICS_MAX
+    }
+
     /// Whether a commit or an abort is running.
     pub(crate) const fn is_busy(&self) -> bool {
         matches!(self.phase, Phase::Committing | Phase::Aborting)
@@ -153,9 +165,12 @@ impl Batch {
         self.known.has(event)
     }
 
-    /// A record is handed over, of this event if it is one's.
-    pub(crate) const fn sent(&mut self, event: Option<EventPosition>) {
+    /// A record for this topic is handed over, of this event if it is one's.
+    pub(crate) fn sent(&mut self, topic: &str, event: Option<EventPosition>) {
         self.used = true;
+        if !self.topics.contains(topic) {
+            self.topics.insert(topic.to_owned());
+        }
         self.outstanding = self.outstanding.saturating_add(1);
         if let Some(event) = event {
             self.place = Some(Place { event, end_lsn: None });
@@ -271,7 +286,7 @@ impl Batch {
         let began = *self.began.get_or_insert(now);
         let late = now.saturating_duration_since(began) >= self.patience(in_transaction);
         let soon = !in_transaction && (urgency == Urgency::Idle || window.is_half_full());
-        late || soon || urgency == Urgency::Now || !window.has_room()
+        late || soon || urgency == Urgency::Now || !window.has_room() || !self.takes_rows()
     }
 
     const fn patience(&self, in_transaction: bool) -> Duration {
@@ -283,7 +298,8 @@ impl Batch {
         let (source, place) = (self.source.clone()?, self.place?);
         self.state_outstanding = true;
         let (topic, key) = (self.names.state_topic.clone(), source.slot.clone());
-        Some(Step::Send { topic, key, value: State { source, place }.to_json() })
+        let topics = self.topics.iter().cloned().collect();
+        Some(Step::Send { topic, key, value: State { source, place, topics }.to_json() })
     }
 
     fn commit(&mut self) -> Step {
@@ -296,6 +312,7 @@ impl Batch {
 
     fn start_again(&mut self) {
         (self.phase, self.used, self.began, self.place) = (Phase::Open, false, None, None);
+        self.topics.clear();
         if self.doubtful {
             let reason = "its connection broke, and a request may arrive once more".to_owned();
             self.fault = Some(self.fail(reason));

@@ -36,9 +36,13 @@ impl Bench {
     }
 
     fn send(&mut self, commit_lsn: u64, ordinal: u64) {
+        self.send_to("topic", commit_lsn, ordinal);
+    }
+
+    fn send_to(&mut self, topic: &str, commit_lsn: u64, ordinal: u64) {
         assert!(self.batch.is_open());
         let event = EventPosition { commit_lsn: Lsn::new(commit_lsn), ordinal };
-        self.batch.sent(Some(event));
+        self.batch.sent(topic, Some(event));
         self.window.enter(1);
     }
 
@@ -71,10 +75,14 @@ fn unknown() -> kafka::Error {
     kafka::Error::Fatal("no answer".to_owned())
 }
 
-fn place(step: &Step) -> (u64, u64, Option<u64>) {
+fn state(step: &Step) -> State {
     let Step::Send { topic, key, value } = step else { panic!("{step:?} sends no state") };
     assert_eq!((topic.as_str(), key.as_str()), ("state", ""));
-    let place = State::parse(value.as_bytes()).unwrap().place;
+    State::parse(value.as_bytes()).unwrap()
+}
+
+fn place(step: &Step) -> (u64, u64, Option<u64>) {
+    let place = state(step).place;
     (place.event.commit_lsn.get(), place.event.ordinal, place.end_lsn.map(Lsn::get))
 }
 
@@ -97,6 +105,29 @@ fn an_idle_source_is_committed_at_once_and_acknowledged_behind_the_commit() {
     assert_eq!(acknowledged.delivered, [Delivered { ticket: Ticket(7), records: 1, bytes: 1 }]);
     assert!(bench.batch.is_open() && !bench.batch.is_busy());
     assert_eq!(bench.step(Urgency::Now, false), Step::None);
+}
+
+#[test]
+fn the_state_names_the_topics_and_there_are_not_too_many() {
+    let mut bench = Bench::new();
+    for round in 0..2 {
+        bench.send_to("b", round, 0);
+        bench.send_to("a", round, 1);
+        bench.send_to("b", round, 2);
+        assert_eq!(state(&bench.step(Urgency::Now, true)).topics, ["a", "b"]);
+        bench.deliver(0, 3);
+        bench.deliver(Ticket::STATE.0, 1);
+        assert_eq!(bench.step(Urgency::Now, true), Step::Commit);
+        bench.end(Ok(()));
+    }
+    bench.window = Window::new(2_000, 2_000);
+    let mut topics = (0..).take_while(|n| {
+        bench.send_to(&n.to_string(), 2, *n);
+        bench.deliver(0, 1);
+        bench.step(Urgency::More, true) == Step::None
+    });
+    assert_eq!(topics.by_ref().last(), Some(498));
+    assert!(!bench.batch.is_open());
 }
 
 #[test]
@@ -145,7 +176,7 @@ fn a_transaction_that_is_split_says_how_far_it_is_sent() {
 #[test]
 fn a_heartbeat_alone_says_nothing_of_rows() {
     let mut bench = Bench::new();
-    bench.batch.sent(None);
+    bench.batch.sent("topic", None);
     bench.window.enter(1);
     assert_eq!(bench.step(Urgency::Idle, false), Step::None);
     bench.deliver(Ticket::NONE.0, 1);

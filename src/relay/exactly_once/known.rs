@@ -68,7 +68,7 @@ impl Known {
         timelines: &Timelines,
         wal_end: Lsn,
     ) -> Result<Self, Mismatch> {
-        let State { source: then, place } = state;
+        let State { source: then, place, .. } = state;
         if then.system_id != source.system_id {
             let (state, server) = (then.system_id.clone(), source.system_id.clone());
             return Err(Mismatch::System { state, server });
@@ -152,7 +152,7 @@ mod tests {
 
     fn state(timeline: u32, end_lsn: Option<u64>) -> State {
         let place = Place { event: at(100, 5), end_lsn: end_lsn.map(Lsn::new) };
-        State { source: source(timeline), place }
+        State { source: source(timeline), place, topics: Vec::new() }
     }
 
     fn known(state: &State, now: &Source, history: &str) -> Result<Known, Mismatch> {

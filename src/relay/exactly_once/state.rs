@@ -11,6 +11,8 @@ const VERSION: u64 = 1;
 pub(crate) struct State {
     pub(crate) source: Source,
     pub(crate) place: Place,
+    /// Where the transaction has written to: Kafka may have forgotten to commit it there.
+    pub(crate) topics: Vec<String>,
 }
 
 /// Where the rows are from.
@@ -50,7 +52,7 @@ pub enum StateError {
 impl State {
     /// As it is written.
     pub(crate) fn to_json(&self) -> String {
-        let Self { source, place } = self;
+        let Self { source, place, topics } = self;
         let mut members = Map::new();
         let mut say = |name: &str, value: Value| members.insert(name.to_owned(), value);
         say("version", VERSION.into());
@@ -62,6 +64,7 @@ impl State {
         say("commit_lsn", place.event.commit_lsn.to_string().into());
         say("ordinal", place.event.ordinal.into());
         say("end_lsn", place.end_lsn.map_or(Value::Null, |lsn| lsn.to_string().into()));
+        say("topics", topics.clone().into());
         Value::Object(members).to_string()
     }
 
@@ -90,7 +93,15 @@ impl State {
             Some(Value::Null) => None,
             _ => Some(lsn("end_lsn")?),
         };
-        Ok(Self { source, place: Place { event, end_lsn } })
+        let topics = match members.get("topics") {
+            None => Some(Vec::new()),
+            Some(Value::Array(topics)) => {
+                topics.iter().map(|topic| topic.as_str().map(str::to_owned)).collect()
+            }
+            Some(_) => None,
+        };
+        let topics = topics.ok_or(StateError::Member("topics"))?;
+        Ok(Self { source, place: Place { event, end_lsn }, topics })
     }
 }
 
@@ -107,12 +118,13 @@ mod tests {
 
     use super::*;
 
-    const WRITTEN: &str = r#"{"version":1,"system_id":"7300000000000000001","timeline":2,"database":"shop","slot":"outbox","stream":"s","commit_lsn":"0/16B3748","ordinal":41,"end_lsn":null}"#;
+    const WRITTEN: &str = r#"{"version":1,"system_id":"7300000000000000001","timeline":2,"database":"shop","slot":"outbox","stream":"s","commit_lsn":"0/16B3748","ordinal":41,"end_lsn":null,"topics":["outbox.event.order","b"]}"#;
 
     #[test]
     fn the_form_is_fixed() {
         let state = State::parse(WRITTEN.as_bytes()).unwrap();
         assert_eq!(state.place.event, EventPosition { commit_lsn: Lsn::new(0x16B_3748), ordinal: 41 });
+        assert_eq!(state.topics, ["outbox.event.order", "b"]);
         assert_eq!(state.to_json(), WRITTEN);
     }
 
@@ -127,6 +139,8 @@ mod tests {
             ("0/16B3748", "16B3748", "commit_lsn"),
             (r#""end_lsn":null"#, r#""end_lsn":7"#, "end_lsn"),
             (r#""slot":"outbox""#, r#""slot":null"#, "slot"),
+            (r#"["outbox.event.order","b"]"#, "null", "topics"),
+            (r#""b"]"#, "7]", "topics"),
         ];
         for (from, to, expected) in cases {
             let text = if from.is_empty() { "[]".to_owned() } else { WRITTEN.replace(from, to) };
@@ -139,13 +153,14 @@ mod tests {
         #[test]
         fn what_is_written_is_read_back(
             names in prop::collection::vec(".{0,12}", 4), timeline: u32, commit: u64, ordinal: u64, end: Option<u64>,
+            topics in prop::collection::vec(".{0,12}", 0..4),
         ) {
             let [system_id, database, slot, stream] = names.try_into().unwrap();
             let source = Source {
                 system_id: SystemId(system_id), timeline: TimelineId(timeline), database, slot, stream,
             };
             let event = EventPosition { commit_lsn: Lsn::new(commit), ordinal };
-            let state = State { source, place: Place { event, end_lsn: end.map(Lsn::new) } };
+            let state = State { source, place: Place { event, end_lsn: end.map(Lsn::new) }, topics };
             prop_assert_eq!(State::parse(state.to_json().as_bytes()).unwrap(), state);
         }
 

@@ -22,6 +22,9 @@ const INIT_PATIENCE: Duration = Duration::from_secs(30);
 /// How long the state may take to be read.
 const READ_PATIENCE: Duration = Duration::from_secs(30);
 
+/// How long the last transaction may take to be seen in the topics that it has written to.
+const SETTLE_PATIENCE: Duration = Duration::from_secs(10);
+
 /// How long the topic of the state may take to be made.
 const MAKE_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -52,7 +55,11 @@ pub(in crate::relay) async fn take_over(
     }
     let source = source(parts, link);
     let known = match stored {
-        Stored::Value(bytes) => known(options, &source, link, &bytes)?,
+        Stored::Value(bytes) => {
+            let state = parse(options, &source, &bytes)?;
+            settle(parts, link, &state, &stop).await?;
+            known(options, &source, link, &state)?
+        }
         Stored::NoTopic | Stored::Nothing => {
             tracing::info!(
                 topic = options.state_topic, slot = source.slot, slot_at = %link.confirmed,
@@ -94,13 +101,27 @@ pub(in crate::relay) async fn history(
     Ok(Timelines::parse(text))
 }
 
-fn known(options: &TransactionOptions, source: &Source, link: &Link, bytes: &[u8]) -> Result<Known, Error> {
+fn parse(options: &TransactionOptions, source: &Source, bytes: &[u8]) -> Result<State, Error> {
     let (topic, slot) = (options.state_topic.clone(), source.slot.clone());
-    let state = match State::parse(bytes) {
-        Ok(state) => state,
-        Err(source) => return Err(Error::NoState { topic, slot, source }),
-    };
-    let known = match Known::new(&state, source, &link.timelines, link.wal_flushed) {
+    State::parse(bytes).map_err(|source| Error::NoState { topic, slot, source })
+}
+
+/// A commit that is in the topic of the state, and that Kafka has forgotten in another, is no reason to confirm anything.
+async fn settle(
+    parts: &Arc<RelayParts>,
+    link: &mut Link,
+    state: &State,
+    stop: &CancellationToken,
+) -> Result<(), Error> {
+    let (mut leftovers, stop) = (parts.producer.leftovers(state.topics.clone()), stop.clone());
+    let settled = spawn_blocking(move || leftovers.wait(SETTLE_PATIENCE, &stop));
+    let settled = keeping_alive(parts, link, settled).await?;
+    Ok(settled.unwrap_or_else(|_| Err(aborted()))?)
+}
+
+fn known(options: &TransactionOptions, source: &Source, link: &Link, state: &State) -> Result<Known, Error> {
+    let (topic, slot) = (options.state_topic.clone(), source.slot.clone());
+    let known = match Known::new(state, source, &link.timelines, link.wal_flushed) {
         Ok(known) => known,
         Err(source) => return Err(Error::OtherState { topic, slot, source }),
     };

@@ -195,7 +195,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
         let handed_over = self.hand_over(ProducerRecord { partition, position: told, ..*record }, ticket);
         self.repeats.text = text;
         handed_over?;
-        self.sent(Some(position));
+        self.sent(record.topic, Some(position));
         self.tally.add(record.topic, 1);
         self.last_event = Some(now);
         self.oldest_unacknowledged.get_or_insert_with(Instant::now);
@@ -214,7 +214,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
             Ok(partition) => self.hand_over(ProducerRecord { partition, ..*record }, Ticket::NONE)?,
             Err(need) => return Ok(Some(need)),
         }
-        self.sent(None);
+        self.sent(record.topic, None);
         self.heartbeat_sent = true;
         Ok(None)
     }

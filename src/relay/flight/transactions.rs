@@ -67,12 +67,12 @@ impl<O: Outlet> Flight<'_, O> {
     /// is not split.
     pub(in crate::relay) fn takes_rows(&self) -> bool {
         let ends = || !self.ledger.in_transaction() && self.window.is_half_full();
-        self.batch.as_ref().is_none_or(|batch| batch.is_open() && !ends())
+        self.batch.as_ref().is_none_or(|batch| batch.takes_rows() && !ends())
     }
 
-    pub(in crate::relay) fn sent(&mut self, event: Option<EventPosition>) {
+    pub(in crate::relay) fn sent(&mut self, topic: &str, event: Option<EventPosition>) {
         if let Some(batch) = &mut self.batch {
-            batch.sent(event);
+            batch.sent(topic, event);
         }
     }
 

@@ -1,0 +1,74 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
+use tokio_util::sync::CancellationToken;
+
+use super::Error;
+use super::delivery::Deliveries;
+use super::log_ends::LogEnd;
+use super::producer::Clients;
+use super::stable_ends::StableEnds;
+use super::time::Time;
+
+/// What is in topics before our first transaction, and may belong to one that has not ended: of a producer that had our
+/// transactional id before, when Kafka has forgotten to write its markers. A commit of ours would commit that too, where it
+/// writes to the same partition. Without transactions there is nothing of the kind.
+pub struct Leftovers {
+    clients: Arc<Clients>,
+    deliveries: Deliveries,
+    generation: u64,
+    topics: Vec<String>,
+    /// What is not known to be decided, once it was looked for.
+    records: Option<Vec<LogEnd>>,
+}
+
+impl Leftovers {
+    pub(super) fn of(clients: Arc<Clients>, deliveries: Deliveries, topics: Vec<String>) -> Self {
+        let generation = deliveries.generation();
+        Self { clients, deliveries, generation, topics, records: None }
+    }
+
+    /// Waits until everything is decided that was there when this was called first; a topic that is not there, or was waited
+    /// for before, has nothing. Blocks for about `patience` at most, or until nobody waits any more; may be called again.
+    ///
+    /// # Errors
+    /// What is not decided, or why that is not known.
+    pub fn wait(&mut self, patience: Duration, stop: &CancellationToken) -> Result<(), Error> {
+        let Some(ends) = self.clients.stable_ends() else { return Ok(()) };
+        let time = Time::new(patience, stop);
+        let records = match &mut self.records {
+            Some(records) => records,
+            unknown @ None => unknown.insert(unsettled(ends, &self.topics, &time)?),
+        };
+        ends.wait(records, &time).map_err(LogEnd::undecided)?;
+        self.topics.iter().for_each(|topic| ends.settle(topic));
+        self.deliveries.hidden(self.generation, None);
+        Ok(())
+    }
+
+    /// Tells what is waited for, with the delivery reports.
+    pub fn tell(&self, undecided: &Error) {
+        self.deliveries.hidden(self.generation, Some(undecided));
+    }
+}
+
+impl std::fmt::Debug for Leftovers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Leftovers").field("topics", &self.topics).finish_non_exhaustive()
+    }
+}
+
+fn unsettled(ends: &StableEnds, topics: &[String], time: &Time<'_>) -> Result<Vec<LogEnd>, Error> {
+    let mut records = Vec::new();
+    for topic in topics {
+        let found = ends.unsettled(topic, time.slice());
+        records.extend(found.map_err(|error| unread(topic, &error))?);
+    }
+    Ok(records)
+}
+
+fn unread(topic: &str, error: &KafkaError) -> Error {
+    let forbidden = error.rdkafka_error_code() == Some(Code::TopicAuthorizationFailed);
+    Error::TopicTail { topic: topic.to_owned(), reason: error.to_string(), forbidden }
+}

@@ -1,0 +1,140 @@
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
+use rdkafka::metadata::MetadataPartition;
+use rdkafka::{Offset, TopicPartitionList};
+
+use super::log_ends::LogEnd;
+use super::producer::client_config;
+use super::time::Time;
+use super::{Error, Options};
+
+/// How long to wait until partitions are asked again: the markers of a transaction are written within milliseconds, or
+/// something is in their way.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+const PAUSE_MAX: Duration = Duration::from_millis(100);
+
+/// How many topics are remembered in which nothing is left. With more, which a column of many values can name, each is
+/// looked at again.
+const REMEMBERED_MAX: usize = 10_000;
+
+/// How far partitions are decided. Up to its last stable offset each transaction in a partition has ended, and consumers of
+/// committed records see it.
+pub(super) struct StableEnds {
+    /// It sees what is decided.
+    decided: BaseConsumer,
+    /// And this one all.
+    all: BaseConsumer,
+    /// Topics in which everything is decided that was there before our first transaction.
+    settled: Mutex<HashSet<String>>,
+}
+
+impl StableEnds {
+    pub(super) fn new(options: &Options) -> Result<Self, Error> {
+        let consumer = |isolation: &str| {
+            let mut config = client_config(options);
+            config.set("isolation.level", isolation);
+            config.create().map_err(Error::Settings)
+        };
+        let settled = Mutex::default();
+        Ok(Self { decided: consumer("read_committed")?, all: consumer("read_uncommitted")?, settled })
+    }
+
+    /// The last record of each partition of a topic that is not known to be settled; none when there is no such topic.
+    pub(super) fn unsettled(&self, topic: &str, patience: Duration) -> KafkaResult<Vec<LogEnd>> {
+        if self.settled.lock().unwrap_or_else(PoisonError::into_inner).contains(topic) {
+            return Ok(Vec::new());
+        }
+        let mut question = TopicPartitionList::new();
+        for partition in self.partitions(topic, patience)? {
+            question.add_partition_offset(topic, partition, Offset::End)?;
+        }
+        let answer = ask(&self.all, question, patience)?;
+        let ends = answer.elements().into_iter().map(|end| {
+            end.error()?;
+            let Offset::Offset(next) = end.offset() else {
+                return Err(KafkaError::OffsetFetch(Code::NoOffset));
+            };
+            Ok(LogEnd { topic: topic.to_owned(), partition: end.partition(), offset: next.saturating_sub(1) })
+        });
+        ends.collect()
+    }
+
+    /// What was in the topic before is decided.
+    pub(super) fn settle(&self, topic: &str) {
+        let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        if settled.len() >= REMEMBERED_MAX {
+            settled.clear();
+        }
+        settled.insert(topic.to_owned());
+    }
+
+    /// Waits until these records are decided; those that are leave the list. Asks once at least.
+    ///
+    /// # Errors
+    /// One that is not decided in time.
+    pub(super) fn wait(&self, records: &mut Vec<LogEnd>, time: &Time<'_>) -> Result<(), LogEnd> {
+        let mut pause = PAUSE_MIN;
+        loop {
+            // Whoever does not answer is asked again.
+            self.drop_decided(records, time.slice()).ok();
+            let Some(first) = records.first() else { return Ok(()) };
+            if time.is_over() {
+                return Err(first.clone());
+            }
+            // Nothing is assigned, so that nothing comes.
+            self.decided.poll(pause);
+            pause = pause.saturating_mul(2).min(PAUSE_MAX);
+        }
+    }
+
+    /// A partition that does not say how far it is decided is not.
+    fn drop_decided(&self, records: &mut Vec<LogEnd>, patience: Duration) -> KafkaResult<()> {
+        let mut question = TopicPartitionList::with_capacity(records.len());
+        for LogEnd { topic, partition, .. } in &*records {
+            question.add_partition_offset(topic, *partition, Offset::End)?;
+        }
+        let answer = ask(&self.decided, question, patience)?;
+        records.retain(|record| {
+            let end = answer.find_partition(&record.topic, record.partition);
+            !end.is_some_and(|end| matches!(end.offset(), Offset::Offset(next) if next > record.offset))
+        });
+        Ok(())
+    }
+
+    /// A consumer's question does not make the topic.
+    fn partitions(&self, topic: &str, patience: Duration) -> KafkaResult<Vec<i32>> {
+        let metadata = self.all.fetch_metadata(Some(topic), patience)?;
+        let Some(topic) = metadata.topics().iter().find(|answer| answer.name() == topic) else {
+            return Ok(Vec::new());
+        };
+        match topic.error().map(Code::from) {
+            None => Ok(topic.partitions().iter().map(MetadataPartition::id).collect()),
+            Some(Code::UnknownTopicOrPartition | Code::UnknownTopic) => Ok(Vec::new()),
+            Some(code) => Err(KafkaError::MetadataFetch(code)),
+        }
+    }
+}
+
+impl LogEnd {
+    /// The error that it is not decided.
+    pub(super) fn undecided(self) -> Error {
+        Error::Undecided { topic: self.topic, partition: self.partition }
+    }
+}
+
+fn ask(
+    consumer: &BaseConsumer,
+    question: TopicPartitionList,
+    patience: Duration,
+) -> KafkaResult<TopicPartitionList> {
+    if question.count() == 0 {
+        return Ok(question);
+    }
+    // Nothing is assigned: only what librdkafka has to say comes, and would gather.
+    while consumer.poll(Duration::ZERO).is_some() {}
+    consumer.offsets_for_times(question, patience)
+}

@@ -1,0 +1,39 @@
+use std::time::{Duration, Instant};
+
+use rdkafka::error::{KafkaResult, RDKafkaErrorCode as Code};
+use tokio_util::sync::CancellationToken;
+
+/// For how long a call may block before it is seen whether anybody waits for it still.
+const SLICE: Duration = Duration::from_secs(2);
+
+/// How long questions that block may take in all.
+pub(super) struct Time<'t> {
+    deadline: Instant,
+    stop: &'t CancellationToken,
+}
+
+impl<'t> Time<'t> {
+    pub(super) fn new(patience: Duration, stop: &'t CancellationToken) -> Self {
+        Self { deadline: Instant::now() + patience, stop }
+    }
+
+    /// How long the next call may block.
+    pub(super) fn slice(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(1), SLICE)
+    }
+
+    /// Asks until there is an answer, or the time is over.
+    pub(super) fn insist<T>(&self, ask: impl Fn(Duration) -> KafkaResult<T>) -> KafkaResult<T> {
+        loop {
+            match ask(self.slice()) {
+                Err(error)
+                    if error.rdkafka_error_code() == Some(Code::OperationTimedOut) && !self.is_over() => {}
+                answer => return answer,
+            }
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        Instant::now() >= self.deadline || self.stop.is_cancelled()
+    }
+}
