@@ -114,6 +114,9 @@ impl Cluster {
         if self.coordinator.as_ref().is_some_and(|coordinator| !coordinator.allows(request.producer)) {
             return Answer::Fenced;
         }
+        if self.coordinator.as_ref().is_some_and(|coordinator| !coordinator.is_complete()) {
+            return Answer::NotLeader;
+        }
         let length = request.events.len() as u64;
         if self.idempotent
             && let Some((next, known)) = partition.producers.get(&request.producer)

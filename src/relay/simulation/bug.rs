@@ -50,6 +50,10 @@ pub(super) enum Bug {
     DoesNotFence,
     /// A start reads a state that is not committed.
     ReadsUncommitted,
+    /// A commit is taken for done when the coordinator has promised it.
+    ConfirmsPromises,
+    /// A start does not wait for what is left open in partitions.
+    WritesBehindLeftovers,
     /// Everything up to the greatest position in a topic is taken for written.
     TailOfTopic,
     /// Everything up to the greatest position in a partition is taken for written, of what was sent there.

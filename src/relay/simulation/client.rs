@@ -129,7 +129,9 @@ impl Client {
 
     /// Something happens to a commit or an abort.
     fn end_transactions(&mut self, rng: &mut Rng, cluster: &mut Cluster, truth: &mut Truth, faults: bool) {
-        let (Some(ender), Some(coordinator)) = (&mut self.ender, &mut cluster.coordinator) else { return };
+        let Some(coordinator) = &mut cluster.coordinator else { return };
+        coordinator.write_marker(rng, faults, truth);
+        let Some(ender) = &mut self.ender else { return };
         match rng.u8(..) {
             0..40 if faults => {
                 if ender.disconnect() && self.bug != Some(Bug::TrustsRetriedCommits) {

@@ -14,6 +14,9 @@ pub(super) const STATE_PLACE: Place = (2, 0);
 /// How often a request is sent until nobody waits for its answer any more.
 const TRIES_MAX: u32 = 3;
 
+/// For how many turns a committed transaction is waited for that consumers do not see.
+const TURNS_MAX: u32 = 40;
+
 /// Of the one transactional id that all relays have.
 #[derive(Debug)]
 pub(super) struct Coordinator {
@@ -21,6 +24,12 @@ pub(super) struct Coordinator {
     owner: u64,
     /// What is written and undecided, by producer.
     open: BTreeMap<u64, Vec<(Place, usize)>>,
+    /// What is decided, and not written into the partitions yet: whether it is committed, and what.
+    markers: BTreeMap<Place, (bool, Vec<usize>)>,
+    /// What was decided, and forgotten: it is open in its partition until an operator ends it, or the next marker there.
+    left_open: BTreeMap<Place, Vec<usize>>,
+    /// How often an operator had to.
+    operations: u32,
     /// What states say, by number.
     states: Vec<String>,
     /// The last committed state.
@@ -31,15 +40,26 @@ pub(super) struct Coordinator {
 
 impl Coordinator {
     pub(super) const fn new(fences: bool) -> Self {
-        Self { owner: 0, open: BTreeMap::new(), states: Vec::new(), committed: None, fences }
+        Self {
+            owner: 0,
+            open: BTreeMap::new(),
+            markers: BTreeMap::new(),
+            left_open: BTreeMap::new(),
+            operations: 0,
+            states: Vec::new(),
+            committed: None,
+            fences,
+        }
     }
 
-    /// `init_transactions`: what was open is aborted.
-    pub(super) fn begin(&mut self, producer: u64) {
+    /// `init_transactions`: what was open is aborted. False until that is done.
+    pub(super) fn begin(&mut self, producer: u64) -> bool {
         self.owner = producer;
-        if self.fences {
-            self.open.clear();
+        if self.fences && self.markers.is_empty() {
+            let open = std::mem::take(&mut self.open);
+            self.decide(open.into_values().flatten(), false);
         }
+        self.markers.is_empty()
     }
 
     pub(super) const fn allows(&self, producer: u64) -> bool {
@@ -57,14 +77,56 @@ impl Coordinator {
             return Err(TransactionFault::Fenced);
         }
         truth.tell(|| format!("  transaction of producer {producer} ends, commits: {commits}"));
-        let open = self.open.remove(&producer).unwrap_or_default();
-        for (place, event) in open.into_iter().filter(|_| commits) {
+        if self.markers.is_empty() {
+            let open = self.open.remove(&producer).unwrap_or_default();
+            self.decide(open, commits);
+        }
+        Ok(())
+    }
+
+    fn decide(&mut self, open: impl IntoIterator<Item = (Place, usize)>, commits: bool) {
+        for (place, event) in open {
+            self.markers.entry(place).or_insert((commits, Vec::new())).1.push(event);
+        }
+    }
+
+    /// A partition hears of the last decision; or, with `faults`, it is forgotten.
+    pub(super) fn write_marker(&mut self, rng: &mut Rng, faults: bool, truth: &mut Truth) {
+        let Some(place) = rng.choice(self.markers.keys().copied()) else { return };
+        let Some((commits, events)) = self.markers.remove(&place) else { return };
+        let open = self.left_open.entry(place).or_default();
+        open.extend(events);
+        if faults && rng.u8(..) < 4 {
+            return truth.tell(|| format!("  the marker for {place:?} is forgotten, commits: {commits}"));
+        }
+        // It counts for everything of the producer that is open there.
+        for event in self.left_open.remove(&place).into_iter().flatten().filter(|_| commits) {
             match place {
                 STATE_PLACE => self.committed = Some(event),
                 (topic, partition) => truth.written(topic, partition, event),
             }
         }
-        Ok(())
+    }
+
+    /// Whether consumers see all that was committed in these places.
+    pub(super) fn is_seen(&self, wanted: impl Fn(Place) -> bool) -> bool {
+        !self.markers.keys().chain(self.left_open.keys()).any(|place| wanted(*place))
+    }
+
+    /// Whether a transaction may begin.
+    pub(super) fn is_complete(&self) -> bool {
+        self.markers.is_empty()
+    }
+
+    /// An operator aborts what was forgotten, and has the relays begin with another topic for their state.
+    pub(super) fn operate(&mut self, truth: &mut Truth) {
+        if self.is_complete() && !self.left_open.is_empty() {
+            truth.tell(|| format!("an operator aborts {:?}", self.left_open));
+            self.left_open.clear();
+            self.committed = None;
+            self.operations += 1;
+            truth.begin_anew();
+        }
     }
 
     /// A number for a state that is about to be written.
@@ -88,17 +150,21 @@ impl Coordinator {
 #[derive(Debug, Default)]
 pub(super) struct Ender {
     generation: u64,
+    waits: bool,
     /// What is asked for, and how often it was sent.
     asks: Option<(bool, u32)>,
     sent: bool,
     requests: VecDeque<bool>,
     answers: VecDeque<Result<(), TransactionFault>>,
     strays: Vec<bool>,
+    /// For how many turns more a commit is waited for that was promised, and the operations before.
+    unseen: Option<(u32, u32)>,
 }
 
 impl Ender {
-    pub(super) fn new(generation: u64) -> Self {
-        Self { generation, ..Self::default() }
+    /// `waits`: a commit is done when it is seen, not when it is promised.
+    pub(super) fn new(generation: u64, waits: bool) -> Self {
+        Self { generation, waits, ..Self::default() }
     }
 
     pub(super) const fn ask(&mut self, commits: bool) {
@@ -118,7 +184,7 @@ impl Ender {
     /// Nobody waits any more.
     pub(super) fn die(&mut self) {
         self.disconnect();
-        self.asks = None;
+        (self.asks, self.unseen) = (None, None);
     }
 
     pub(super) fn deliver_stray(
@@ -145,6 +211,17 @@ impl Ender {
         truth: &mut Truth,
     ) -> Option<bool> {
         let (commits, tries) = self.asks?;
+        if let Some((turns, operations)) = self.unseen {
+            self.unseen = turns.checked_sub(1).map(|turns| (turns, operations));
+            // Whoever waits when an operator comes is stopped.
+            return if self.unseen.is_none() || operations < coordinator.operations {
+                self.end(deliveries, commits, Err(TransactionFault::Unknown))
+            } else if coordinator.is_seen(|_| true) {
+                self.end(deliveries, commits, Ok(()))
+            } else {
+                None
+            };
+        }
         if !self.sent {
             if tries == TRIES_MAX {
                 return self.end(deliveries, commits, Err(TransactionFault::Unknown));
@@ -154,6 +231,10 @@ impl Ender {
         } else if let Some(commits) = self.requests.pop_front() {
             self.answers.push_back(coordinator.end(producer, commits, truth));
         } else if let Some(answer) = self.answers.pop_front() {
+            if answer.is_ok() && commits && self.waits {
+                self.unseen = Some((TURNS_MAX, coordinator.operations));
+                return None;
+            }
             return self.end(deliveries, commits, answer);
         }
         None
@@ -165,7 +246,7 @@ impl Ender {
         commits: bool,
         outcome: Result<(), TransactionFault>,
     ) -> Option<bool> {
-        self.asks = None;
+        (self.asks, self.unseen) = (None, None);
         let failed = |fault| Error::Transaction {
             fault,
             doing: if commits { "committed" } else { "aborted" },

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::bug::Bug;
-use super::coordinator::{Coordinator, Ender};
+use super::coordinator::{Coordinator, Ender, STATE_PLACE};
 use super::process::World;
 use super::server::Wire;
 use super::table;
@@ -61,9 +61,16 @@ impl Takeover {
             return Some((self.batch(known), known));
         }
         if !self.begun {
-            coordinator.begin(client as u64);
-            kafka.clients.get_mut(client)?.ender = Some(Ender::new(deliveries.generation()));
-            self.begun = true;
+            self.begun = coordinator.begin(client as u64);
+            let waits = world.bug != Some(Bug::ConfirmsPromises);
+            kafka.clients.get_mut(client)?.ender = Some(Ender::new(deliveries.generation(), waits));
+            return None;
+        }
+        let waits = world.bug != Some(Bug::WritesBehindLeftovers);
+        if !coordinator.is_seen(|place| waits || place == STATE_PLACE) {
+            if world.rng.u8(..) < 20 {
+                coordinator.operate(&mut kafka.truth);
+            }
             return None;
         }
         let state = match world.bug {

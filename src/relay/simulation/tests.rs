@@ -168,10 +168,12 @@ fn planted_bugs_of_exactly_once_are_found() {
         (Bug::DoesNotDrain, 300),
         (Bug::StateBehind, 300),
         (Bug::ReusesProducer, 300),
-        (Bug::TrustsRetriedCommits, 4000),
+        (Bug::TrustsRetriedCommits, 8000),
         (Bug::StartsAtState, 300),
         (Bug::DoesNotFence, 300),
         (Bug::ReadsUncommitted, 300),
+        (Bug::ConfirmsPromises, 300),
+        (Bug::WritesBehindLeftovers, 1000),
     ];
     find(&bench(ExactlyOnce, false), &cases);
 }

@@ -49,6 +49,8 @@ pub(super) struct Truth {
     pub(super) repeats: usize,
     /// What is written is committed: it must not come twice, and there is no exception to its order.
     pub(super) exactly_once: bool,
+    /// What may come twice nevertheless: an operator had the relays begin anew.
+    tolerated: BTreeSet<usize>,
     pub(super) violation: Option<String>,
     /// Tell what happens: for a seed that is replayed alone.
     pub(super) tells: bool,
@@ -126,7 +128,7 @@ impl Truth {
         let event = &mut self.events[number];
         if std::mem::replace(&mut event.written, true) {
             self.repeats += 1;
-            if self.exactly_once {
+            if self.exactly_once && !self.tolerated.remove(&number) {
                 self.violate(format!("L5: event {number} is committed twice"));
             }
             return;
@@ -183,6 +185,13 @@ impl Truth {
         if let Some(event) = self.handed_over.get(&process).copied() {
             self.clean = Some(Clean { process, event });
         }
+    }
+
+    /// Nobody knows any more what is written.
+    pub(super) fn begin_anew(&mut self) {
+        self.clean = None;
+        let events = self.events.iter().enumerate();
+        self.tolerated = events.filter(|(_, event)| event.written).map(|(number, _)| number).collect();
     }
 
     /// The server is not where it was: repeats are allowed.
