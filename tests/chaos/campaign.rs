@@ -24,9 +24,11 @@ use crate::world::{Site, World};
 /// L7: within this time after healing everything that was committed before is confirmed, or more of it is than before: how
 /// fast a machine is that has other work is not the question.
 const LIVENESS: Duration = Duration::from_secs(30);
+/// After so long an operator looks whether Kafka has forgotten to end a transaction.
+const SUSPECT: Duration = Duration::from_secs(15);
 /// L8: what the relay may use, unoptimised.
 const RSS_MAX_KIB: u64 = 128 * 1024;
-const FILES_MAX: usize = 64;
+const FILES_MAX: usize = 96;
 /// L8: what the slot may hold back in the end.
 const WAL_MAX_BYTES: i64 = 64 << 20;
 
@@ -81,15 +83,24 @@ impl Plan {
             let (samples, usage) = samples.join().unwrap();
             (truth.join().unwrap(), samples, usage)
         });
-        let Run { phases, log, faults, times, mut complaints, .. } = run;
+        let Run { phases, log, faults, times, forgotten, mut complaints, .. } = run;
         complaints.extend(usage_complaint(usage));
         let seen = seen::read(&world.kafka, &format!("{}.", site.db.name()));
-        let evidence =
-            Evidence { truth: &truth, seen: &seen, samples: &samples, phases: &phases, mode: self.mode };
+        let evidence = Evidence { truth: &truth, seen: &seen, samples: &samples, phases: &phases };
         let mut verdict = evidence.judge();
         verdict.violations.append(&mut complaints);
         let transactions = attempts.load(Ordering::Relaxed);
-        Outcome { plan: self, faults, log, verdict, transactions, times, usage, samples: samples.len() }
+        Outcome {
+            plan: self,
+            faults,
+            log,
+            verdict,
+            transactions,
+            times,
+            forgotten,
+            usage,
+            samples: samples.len(),
+        }
     }
 }
 
@@ -104,6 +115,8 @@ struct Run<'r> {
     faults: Vec<Fault>,
     times: Vec<(&'static str, Duration)>,
     complaints: Vec<String>,
+    /// How often an operator had to end a transaction.
+    forgotten: usize,
 }
 
 impl<'r> Run<'r> {
@@ -118,6 +131,7 @@ impl<'r> Run<'r> {
             faults: Vec::new(),
             times: Vec::new(),
             complaints: Vec::new(),
+            forgotten: 0,
         }
     }
 
@@ -153,7 +167,7 @@ impl<'r> Run<'r> {
 
     /// L7: whether everything before now is confirmed in time.
     fn recover(&mut self, after: &str) -> bool {
-        let began = Instant::now();
+        let mut began = Instant::now();
         let target = self.site.db.current_wal_lsn();
         let (mut confirmed, mut moved) = (None, began);
         while moved.elapsed() < LIVENESS {
@@ -168,6 +182,9 @@ impl<'r> Run<'r> {
                     .extend(self.fleet.left.drain(..).map(|left| format!("L7 after {after}: {left}")));
                 return true;
             }
+            if moved.elapsed() > SUSPECT && self.end_what_kafka_forgot() {
+                (began, moved) = (Instant::now(), Instant::now());
+            }
             let_pass(Duration::from_millis(20));
         }
         let slot = self.site.db.slot();
@@ -176,6 +193,28 @@ impl<'r> Run<'r> {
             self.fleet.said()
         ));
         false
+    }
+
+    /// What the guarantees say about a transaction that Kafka has promised to end, and left open. The rows whose markers it
+    /// did not forget come again. False when nothing is open.
+    fn end_what_kafka_forgot(&mut self) -> bool {
+        let state = format!("__outboxd-state.{}", self.site.db.name());
+        let prefixes = [self.site.db.name(), &state];
+        let kafka = &self.world.kafka;
+        if self.site.mode != Mode::ExactlyOnce || prefixes.iter().all(|name| kafka.undecided_count(name) == 0)
+        {
+            return false;
+        }
+        self.fleet.kill();
+        let ended: usize = prefixes.iter().map(|name| self.world.kafka.abort_open(name)).sum();
+        self.forgotten += 1;
+        self.note(&format!("Kafka forgot to end a transaction in {ended} partitions"));
+        self.fleet.set("outboxd.exactly.once.state.topic", &format!("{state}.{}", self.forgotten));
+        let begins = self.site.ends();
+        let name = "what Kafka forgot".to_owned();
+        self.phases.push(Phase { name, forbids_repeats: false, two_may_send: false, begins });
+        self.fleet.replace();
+        true
     }
 
     /// Nobody writes any more: everything must be there, and a stop is clean.

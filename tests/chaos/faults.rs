@@ -7,8 +7,6 @@ use fastrand::Rng;
 use outboxd::throwaway::StopMode;
 
 use crate::fleet::Fleet;
-use crate::mode::Mode;
-use crate::support::kafka::MARKERS_WRITTEN;
 use crate::support::outbox::Outbox;
 use crate::support::proxy::{Ending, Proxy, Weather};
 use crate::support::wait::{DEADLINE, eventually, let_pass};
@@ -161,7 +159,7 @@ impl Scene<'_> {
             Fault::RelayStopped => self.stop_relay(alone),
             Fault::RelayPaused => self.fleet.pause(),
             Fault::RelayReplaced => self.replace_relay(alone),
-            Fault::BrokerKilled => self.kill_broker(),
+            Fault::BrokerKilled => self.world.kafka.kill(),
             Fault::BrokerPaused => self.world.kafka.pause(),
             Fault::PostgresFast => self.stop_postgres(StopMode::Fast),
             Fault::PostgresImmediate => self.stop_postgres(StopMode::Immediate),
@@ -173,23 +171,6 @@ impl Scene<'_> {
             Fault::WalsenderKilled => kill_walsender(&self.site.db),
             Fault::PostgresLink(fault) => fault.inflict(&self.site.link),
             Fault::KafkaLink(fault) => fault.inflict(&self.world.kafka_link),
-        }
-    }
-
-    /// With transactions, not while one is being committed: the broker forgets its markers when it starts again and its
-    /// partitions have no leader yet, so that the transaction stays open for good.
-    fn kill_broker(&mut self) {
-        if self.site.mode != Mode::ExactlyOnce {
-            return self.world.kafka.kill();
-        }
-        let running = self.fleet.is_running();
-        if running {
-            self.fleet.pause();
-        }
-        let_pass(MARKERS_WRITTEN);
-        self.world.kafka.kill();
-        if running {
-            self.fleet.resume();
         }
     }
 

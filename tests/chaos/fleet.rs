@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::support::outbox::Outbox;
-use crate::support::relay::{Config, Relay};
+use crate::support::relay::{Config, Relay, with};
 use crate::support::wait::eventually;
 
 /// A stop under load ends within this time.
@@ -49,6 +49,11 @@ impl Fleet {
         self.active.kill();
     }
 
+    /// What the relays have from their next start on.
+    pub(crate) fn set(&mut self, key: &str, value: &str) {
+        self.config = with(self.config.clone(), &[(key, value)]);
+    }
+
     /// After a kill or a stop.
     pub(crate) fn replace(&mut self) {
         let fresh = Relay::start(&self.config);
@@ -67,10 +72,6 @@ impl Fleet {
 
     pub(crate) fn resume(&mut self) {
         self.active.resume();
-    }
-
-    pub(crate) fn is_running(&mut self) -> bool {
-        self.active.is_running()
     }
 
     /// The one that was replaced while it was paused goes on.

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::mode::Mode;
 use crate::samples::Sample;
 use crate::seen::Seen;
 use crate::truth::Event;
@@ -49,7 +48,6 @@ pub(crate) struct Evidence<'e> {
     pub(crate) seen: &'e [Seen],
     pub(crate) samples: &'e [Sample],
     pub(crate) phases: &'e [Phase],
-    pub(crate) mode: Mode,
 }
 
 impl Evidence<'_> {
@@ -145,25 +143,24 @@ impl Evidence<'_> {
 
     /// L6: what the slot was confirmed for was in the partitions.
     fn confirmations(&self, firsts: &HashMap<usize, (&Place, i64)>, verdict: &mut Verdict) {
-        let later = self.samples.iter().skip(self.mode.samples_late()).chain(self.samples.last());
-        let mut samples: Vec<(&Sample, &Sample)> = self.samples.iter().zip(later).collect();
-        samples.sort_by_key(|(sample, _)| sample.confirmed);
+        let mut samples: Vec<&Sample> = self.samples.iter().collect();
+        samples.sort_by_key(|sample| sample.confirmed);
         let mut highest: BTreeMap<&Place, i64> = BTreeMap::new();
         let mut events = self.truth.iter().enumerate().peekable();
-        for (sample, later) in samples {
+        for sample in samples {
             while let Some((number, _)) = events.next_if(|(_, event)| event.commit_lsn < sample.confirmed) {
                 // What never came is lost, and told as such.
                 let Some((place, offset)) = firsts.get(&number) else { continue };
                 let highest = highest.entry(place).or_default();
                 *highest = (*highest).max(*offset);
             }
-            let early = highest.iter().find(|(place, offset)| later.ends.get(**place) <= Some(offset));
+            let early = highest.iter().find(|(place, offset)| sample.ends.get(**place) <= Some(offset));
             if let Some((place, offset)) = early {
                 verdict.early_confirms += 1;
                 if verdict.early_confirms <= SHOWN_MAX {
-                    let (at, ends) = (sample.at, [sample, later].map(|sample| sample.ends.get(*place)));
+                    let (at, end) = (sample.at, sample.ends.get(*place));
                     verdict.violations.push(format!(
-                        "L6 at {at:?} confirmed {:X}, and offset {offset} of {place:?} was not there: {ends:?}",
+                        "L6 at {at:?} confirmed {:X}, and offset {offset} of {place:?} was not there: {end:?}",
                         sample.confirmed
                     ));
                 }

@@ -41,15 +41,6 @@ impl Mode {
         }
     }
 
-    /// Kafka answers the commit of a transaction when it is decided; the partitions hear of it a little later, and only then
-    /// do consumers see its records. So they are looked for in the next sample.
-    pub(crate) const fn samples_late(self) -> usize {
-        match self {
-            Self::AtLeastOnce | Self::TailDedupe => 0,
-            Self::ExactlyOnce => 1,
-        }
-    }
-
     /// Whether consumers may see something again while this is wrong. A stop that nothing disturbs repeats nothing in any
     /// mode; a relay that was replaced while it was paused goes on with what it has on its way, which only a transaction
     /// prevents.

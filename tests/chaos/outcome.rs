@@ -17,6 +17,8 @@ pub(crate) struct Outcome {
     pub(crate) verdict: Verdict,
     pub(crate) transactions: u64,
     pub(crate) times: Vec<(&'static str, Duration)>,
+    /// How often Kafka left a transaction open that it had promised to end.
+    pub(crate) forgotten: usize,
     pub(crate) usage: Usage,
     pub(crate) samples: usize,
 }
@@ -34,7 +36,7 @@ impl Outcome {
     pub(crate) fn head() -> &'static str {
         "| mode | seed | s | faults | relay kills | stops | pauses | broker kills | pauses | PostgreSQL stops, crashes | links cut | \
          slow, held, garbled | transactions | rows | lost | phantom | reordered | changed | confirmed early | repeats (replays) | \
-         slowest recovery |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"
+         forgotten by Kafka | slowest recovery |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"
     }
 }
 
@@ -64,6 +66,7 @@ impl fmt::Display for Outcome {
         write!(f, "| {} | {} | {} ", self.transactions, verdict.rows, verdict.lost)?;
         write!(f, "| {} | {} | {} ", verdict.phantoms, verdict.reordered, verdict.changed)?;
         write!(f, "| {} | {} ({}) ", verdict.early_confirms, verdict.repeats, verdict.replays)?;
+        write!(f, "| {} ", self.forgotten)?;
         write!(f, "| {:.1} s |", self.longest("healed to caught up").as_secs_f64())
     }
 }
