@@ -17,6 +17,9 @@ use args::{Args, Command};
 /// Parses the command line, runs the command, and tells how the process should end.
 #[must_use]
 pub fn main() -> Exit {
+    // Whoever is first decides whether exit frees what OpenSSL has. librdkafka's threads, which use it to the last, would have it
+    // freed, and the process would end by a signal now and then.
+    openssl::init();
     match Args::parse().command {
         Command::Run(args) => run::run(&args),
         Command::Check(args) => check::check(&args),

@@ -12,6 +12,7 @@ use crate::support::watcher::Watcher;
 
 const PASSWORD: &str = "p=a ss";
 const PATIENCE: Duration = Duration::from_secs(20);
+const STARTS: usize = 100;
 
 /// A broker behind locks, and the keys.
 struct Locked {
@@ -128,4 +129,23 @@ fn a_wrong_key_is_told_as_what_it_is() {
         locked.refuse(Door::SaslTls, "127.0.0.1", &says, &["producer.sasl.jaas.config"]);
     }
     assert!(locked.db.leftovers().is_empty(), "PostgreSQL is not touched");
+}
+
+/// It ends while librdkafka speaks TLS on threads of its own, which must not be how it ends. Once in fifty times it was.
+#[test]
+fn a_mistake_that_is_found_while_kafka_is_spoken_to_has_its_exit_code() {
+    let locked = Locked::new();
+    let [ours, client] = ["ours.pem", "client.pem"].map(|name| locked.key(name));
+    let no_key = [
+        ("producer.security.protocol", "SSL"),
+        ("producer.ssl.truststore.location", ours.as_str()),
+        ("database.sslmode", "require"),
+        ("database.sslcert", client.as_str()),
+        ("database.sslkey", ours.as_str()),
+    ];
+    let config = locked.config(Door::Tls, "127.0.0.1", &no_key);
+    for _ in 0..STARTS {
+        let mut relay = Relay::start(&config);
+        assert_eq!(relay.wait_for_exit(PATIENCE), 2, "{}", relay.stderr());
+    }
 }
