@@ -103,6 +103,12 @@ impl Error {
         matches!(self, Self::Transaction { fault: Fenced | Refused, .. })
     }
 
+    /// Whether a transaction was committed, and consumers may not see it.
+    #[must_use]
+    pub const fn is_unseen(&self) -> bool {
+        matches!(self, Self::Undecided { .. } | Self::TopicTail { .. })
+    }
+
     /// The record that says how far a transaction goes was refused.
     #[must_use]
     pub fn unwritten_state(rejection: Rejection) -> Self {

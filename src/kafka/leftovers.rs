@@ -1,14 +1,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use tokio_util::sync::CancellationToken;
 
 use super::Error;
 use super::delivery::Deliveries;
 use super::log_ends::LogEnd;
 use super::producer::Clients;
-use super::stable_ends::StableEnds;
+use super::stable_ends::{StableEnds, unread};
 use super::time::Time;
 
 /// What is in topics before our first transaction, and may belong to one that has not ended: of a producer that had our
@@ -41,7 +40,7 @@ impl Leftovers {
             Some(records) => records,
             unknown @ None => unknown.insert(unsettled(ends, &self.topics, &time)?),
         };
-        ends.wait(records, &time).map_err(LogEnd::undecided)?;
+        ends.wait(records, &time)?;
         self.topics.iter().for_each(|topic| ends.settle(topic));
         self.deliveries.hidden(self.generation, None);
         Ok(())
@@ -63,12 +62,7 @@ fn unsettled(ends: &StableEnds, topics: &[String], time: &Time<'_>) -> Result<Ve
     let mut records = Vec::new();
     for topic in topics {
         let found = ends.unsettled(topic, time.slice());
-        records.extend(found.map_err(|error| unread(topic, &error))?);
+        records.extend(found.map_err(|error| unread(topic.clone(), &error))?);
     }
     Ok(records)
-}
-
-fn unread(topic: &str, error: &KafkaError) -> Error {
-    let forbidden = error.rdkafka_error_code() == Some(Code::TopicAuthorizationFailed);
-    Error::TopicTail { topic: topic.to_owned(), reason: error.to_string(), forbidden }
 }

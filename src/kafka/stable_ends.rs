@@ -1,4 +1,4 @@
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +16,9 @@ use super::{Error, Options};
 /// something is in their way.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
+
+/// How long an answer may take even when the time is nearly over: it says more than that there was none.
+const ANSWER_MIN: Duration = Duration::from_millis(500);
 
 /// How many topics are remembered in which nothing is left. With more, which a column of many values can name, each is
 /// looked at again.
@@ -75,15 +78,21 @@ impl StableEnds {
     /// Waits until these records are decided; those that are leave the list. Asks once at least.
     ///
     /// # Errors
-    /// One that is not decided in time.
-    pub(super) fn wait(&self, records: &mut Vec<LogEnd>, time: &Time<'_>) -> Result<(), LogEnd> {
+    /// One that is not decided in time, or why that is not known.
+    pub(super) fn wait(&self, records: &mut Vec<LogEnd>, time: &Time<'_>) -> Result<(), Error> {
         let mut pause = PAUSE_MIN;
         loop {
-            // Whoever does not answer is asked again.
-            self.drop_decided(records, time.slice()).ok();
-            let Some(first) = records.first() else { return Ok(()) };
+            let answer = self.drop_decided(records, time.slice().max(ANSWER_MIN));
+            let Some(LogEnd { topic, partition, .. }) = records.first() else { return Ok(()) };
             if time.is_over() {
-                return Err(first.clone());
+                let (topic, partition) = (topic.clone(), *partition);
+                return Err(match answer {
+                    Ok(()) => Error::Undecided { topic, partition },
+                    Err(error) => unread(topic, &error),
+                });
+            }
+            if answer.is_err() {
+                self.find_leaders(records, time);
             }
             // Nothing is assigned, so that nothing comes.
             self.decided.poll(pause);
@@ -105,6 +114,17 @@ impl StableEnds {
         Ok(())
     }
 
+    /// While librdkafka tries to reach a leader that is gone, it does not ask who leads now.
+    fn find_leaders(&self, records: &[LogEnd], time: &Time<'_>) {
+        let topics: BTreeSet<&str> = records.iter().map(|record| record.topic.as_str()).collect();
+        for topic in topics {
+            // The answer is for librdkafka; without one it is asked again with the records.
+            if time.is_over() || self.decided.fetch_metadata(Some(topic), time.slice()).is_err() {
+                return;
+            }
+        }
+    }
+
     /// A consumer's question does not make the topic.
     fn partitions(&self, topic: &str, patience: Duration) -> KafkaResult<Vec<i32>> {
         let metadata = self.all.fetch_metadata(Some(topic), patience)?;
@@ -119,11 +139,10 @@ impl StableEnds {
     }
 }
 
-impl LogEnd {
-    /// The error that it is not decided.
-    pub(super) fn undecided(self) -> Error {
-        Error::Undecided { topic: self.topic, partition: self.partition }
-    }
+/// The end of a topic is not known.
+pub(super) fn unread(topic: String, error: &KafkaError) -> Error {
+    let forbidden = error.rdkafka_error_code() == Some(Code::TopicAuthorizationFailed);
+    Error::TopicTail { topic, reason: error.to_string(), forbidden }
 }
 
 fn ask(

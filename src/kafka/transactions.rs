@@ -23,7 +23,7 @@ const ABORT_PATIENCE: Duration = Duration::from_secs(3);
 /// How long records that are acknowledged may take to leave librdkafka's count.
 const COUNT_PATIENCE: Duration = Duration::from_millis(100);
 
-/// How long a committed transaction may stay hidden before that is told.
+/// How long a committed transaction may stay hidden before that is told, and told again.
 const HIDDEN_GRACE: Duration = Duration::from_secs(10);
 
 /// A producer of transactions.
@@ -201,14 +201,17 @@ impl Transaction<'_> {
         }
     }
 
-    /// Until consumers see what is committed; `tell` hears of it when that takes long.
-    fn wait_until_seen(&self, mut records: Vec<LogEnd>, tell: impl FnOnce(&Error)) -> Result<(), Error> {
+    /// Until consumers see what is committed; `tell` hears from time to time what they do not see.
+    fn wait_until_seen(&self, mut records: Vec<LogEnd>, tell: impl Fn(&Error)) -> Result<(), Error> {
         let Some(ends) = self.clients.stable_ends() else { return Ok(()) };
-        let seen = ends.wait(&mut records, &Time::new(HIDDEN_GRACE, self.stop));
-        let Err(hidden) = seen.map_err(LogEnd::undecided) else { return Ok(()) };
-        tell(&hidden);
-        let seen = ends.wait(&mut records, &Time::new(self.settings.timeout, self.stop));
-        seen.map_err(LogEnd::undecided)
+        let deadline = Instant::now() + self.settings.timeout;
+        while let Err(hidden) = ends.wait(&mut records, &Time::new(HIDDEN_GRACE, self.stop)) {
+            if self.stop.is_cancelled() || Instant::now() >= deadline {
+                return Err(hidden);
+            }
+            tell(&hidden);
+        }
+        Ok(())
     }
 
     fn failed(&self, doing: &'static str, error: &KafkaError) -> Error {

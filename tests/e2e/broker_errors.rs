@@ -111,6 +111,44 @@ fn a_broker_that_is_away_holds_up_its_partitions_only() {
     assert_eq!(BACKLOG.check(&brokers.records(&topic), 0..200), 0, "repeats");
 }
 
+/// Also those whom it asks whether a commit is seen; and one of them dies. These brokers take nothing back, so none may be
+/// aborted.
+#[test]
+fn with_exactly_once_leaders_and_the_coordinator_may_move() {
+    let (db, brokers) = (Outbox::create(postgres18()), MockKafka::start(3));
+    let (topic, state, id) = (db.topic(Backlog::TYPE), format!("{}-state", db.name()), db.name());
+    brokers.create_topic(&topic, 3, 3);
+    brokers.create_topic(&state, 1, 1);
+    let settings = [
+        ("exactly.once.support", "required"),
+        ("outboxd.exactly.once.state.topic", &state),
+        ("producer.override.transactional.id", id),
+    ];
+    let relay = Relay::start(&with(config(&db, &brokers), &settings));
+    db.wait_until_streaming();
+    // Who leads the partitions and the state, and who coordinates; who is down then.
+    let rounds = [
+        ([1, 2, 3], 1, 1, None),
+        ([2, 3, 1], 3, 2, None),
+        ([2, 1, 1], 2, 2, Some(3)),
+        ([3, 3, 3], 3, 3, Some(2)),
+    ];
+    for (round, (leaders, of_state, coordinator, down)) in (0_u64..).zip(rounds) {
+        BACKLOG.insert(&db, round * 100..round * 100 + 50, 5);
+        for (partition, leader) in (0..).zip(leaders) {
+            brokers.move_leader(&topic, partition, leader);
+        }
+        brokers.move_leader(&state, 0, of_state);
+        brokers.move_coordinator(id, coordinator);
+        down.iter().for_each(|broker| brokers.broker_down(*broker));
+        BACKLOG.insert(&db, round * 100 + 50..round * 100 + 100, 5);
+        db.wait_until_confirmed_to(db.current_wal_lsn(), Duration::from_secs(30));
+        down.iter().for_each(|broker| brokers.broker_up(*broker));
+    }
+    assert_eq!(relay.stop(), 0);
+    assert_eq!(BACKLOG.check(&brokers.records(&topic), 0..400), 0, "repeats");
+}
+
 /// Kafka 0.11 is the oldest with records that have headers and an idempotent producer.
 #[test]
 fn brokers_of_older_versions_are_spoken_to() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
-use rdkafka::mocking::MockCluster;
+use rdkafka::mocking::{MockCluster, MockCoordinator};
 use rdkafka::producer::DefaultProducerContext;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use rdkafka::{Offset, TopicPartitionList};
@@ -33,6 +33,17 @@ impl MockKafka {
         for partition in 0..partitions {
             self.cluster.partition_leader(name, partition, Some(1 + partition % brokers)).unwrap();
         }
+    }
+
+    /// Another broker leads this partition from now on.
+    pub(crate) fn move_leader(&self, topic: &str, partition: i32, broker: i32) {
+        self.cluster.partition_leader(topic, partition, Some(broker)).unwrap();
+    }
+
+    /// Another broker coordinates the transactions of this id from now on.
+    pub(crate) fn move_coordinator(&self, transactional_id: &str, broker: i32) {
+        let id = MockCoordinator::Transaction(transactional_id.to_owned());
+        self.cluster.coordinator(id, broker).unwrap();
     }
 
     /// The next requests to produce are answered so, one after another.

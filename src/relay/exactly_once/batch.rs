@@ -240,8 +240,9 @@ impl Batch {
                 is_committed = true;
             }
             Some(Err(error)) if self.phase == Phase::Committing => {
+                // What is committed cannot be aborted.
+                self.phase = if error.is_unseen() { Phase::Over } else { Phase::Failed };
                 self.fault = Some(error);
-                self.phase = Phase::Failed;
             }
             Some(outcome) => {
                 // Why nothing more can be done says more than what failed first.

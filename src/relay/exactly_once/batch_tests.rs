@@ -202,6 +202,22 @@ fn after_a_commit_of_which_nothing_is_known_nothing_is_acknowledged_and_nothing_
     assert_eq!(bench.step(Urgency::Now, false), Step::None);
 }
 
+/// Kafka has promised it, and there is nothing that could be aborted.
+#[test]
+fn a_commit_that_consumers_do_not_see_is_not_acknowledged_and_not_aborted() {
+    let mut bench = Bench::new();
+    bench.send(100, 0);
+    bench.step(Urgency::Now, false);
+    bench.deliver(0, 1);
+    bench.deliver(Ticket::STATE.0, 1);
+    assert_eq!(bench.step(Urgency::Now, false), Step::Commit);
+    let reports = bench.end(Err(kafka::Error::Undecided { topic: "a".to_owned(), partition: 0 }));
+    assert_eq!((reports.delivered.len(), reports.failed_records), (0, 1));
+    assert!(bench.batch.take_fault().is_some());
+    assert_eq!(bench.step(Urgency::Now, false), Step::None);
+    assert!(!bench.batch.is_busy() && !bench.batch.is_open());
+}
+
 /// What is committed is committed, but the request may arrive again.
 #[test]
 fn after_a_connection_that_broke_during_a_commit_the_producer_is_not_used_again() {
