@@ -107,8 +107,13 @@ impl StableEnds {
             question.add_partition_offset(topic, *partition, Offset::End)?;
         }
         let answer = ask(&self.decided, question, patience)?;
+        let answers = answer.elements();
+        let mut answers = answers.iter();
         records.retain(|record| {
-            let end = answer.find_partition(&record.topic, record.partition);
+            // In the order of the question.
+            let end = answers
+                .next()
+                .filter(|end| end.topic() == record.topic && end.partition() == record.partition);
             !end.is_some_and(|end| matches!(end.offset(), Offset::Offset(next) if next > record.offset))
         });
         Ok(())
