@@ -218,6 +218,12 @@ pub struct Reports {
 }
 
 impl Reports {
+    /// What is in the way, if something is.
+    #[must_use]
+    pub fn obstacle(&self) -> Option<&str> {
+        self.trouble.as_deref().or(self.hidden.as_deref())
+    }
+
     /// Counts an acknowledged record. True when it is the first since the last look: whoever has been told once takes all
     /// that is there.
     fn deliver(&mut self, ticket: Ticket, bytes: usize) -> bool {

@@ -255,7 +255,7 @@ impl<'s, 'p> Session<'s, 'p> {
     fn collect(&mut self) -> Result<(), Error> {
         let reports = self.feed.flight.collect()?;
         let now = Instant::now();
-        match reports.trouble.or(reports.hidden) {
+        match reports.obstacle() {
             Some(reason) => self.status.down(Component::Kafka, reason, now),
             None if self.last_tick + TICK <= now => self.status.up(Component::Kafka, now),
             None => {}

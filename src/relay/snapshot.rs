@@ -10,9 +10,10 @@ use super::preflight::relation_of;
 use super::session::TICK;
 use super::supervisor::{CAUSE_TIMEOUT, RelayParts};
 use crate::connect::column::ColumnDescription;
+use crate::kafka::Reports;
 use crate::pgoutput::{Begin, Commit, Message};
 use crate::postgres::{SnapshotReader, SnapshotRow, Sql, TableFacts, TlsSetup};
-use crate::telemetry::{Metrics, Status};
+use crate::telemetry::{Component, Metrics, Status};
 use crate::wal::{Lsn, Oid, PgTimestamp, Xid};
 
 /// How often a long snapshot says how far it is.
@@ -135,13 +136,9 @@ impl<'s> Snapshot<'s> {
                     }
                     Err(error) => return self.feed.refuse(error),
                 },
-                () = self.parts.producer.deliveries().arrived() => {
-                    self.feed.flight.collect()?;
-                }
-                // The status must be told, however long it takes.
-                () = sleep(TICK) => {
-                    self.feed.flight.collect()?;
-                    self.status.tick_idle(Instant::now());
+                () = self.arrival() => {
+                    let reports = self.feed.flight.collect()?;
+                    self.tell_kafka(&reports);
                 }
             }
         }
@@ -150,13 +147,13 @@ impl<'s> Snapshot<'s> {
     /// Waits until nothing is on its way.
     async fn returned(&mut self, urgency: Urgency) -> Result<(), Error> {
         loop {
-            self.feed.flight.absorb()?;
+            let reports = self.feed.flight.absorb()?;
+            self.tell_kafka(&reports);
             self.feed.flight.step(Instant::now(), urgency)?;
             if self.feed.flight.is_settled() {
                 return Ok(());
             }
-            self.parts.producer.deliveries().arrived().await;
-            self.status.tick_idle(Instant::now());
+            self.arrival().await;
         }
     }
 
@@ -167,10 +164,27 @@ impl<'s> Snapshot<'s> {
     /// Waits for delivery reports.
     async fn acknowledged(&mut self) -> Result<(), Error> {
         self.feed.flight.step(Instant::now(), Urgency::More)?;
-        self.parts.producer.deliveries().arrived().await;
-        self.feed.flight.collect()?;
-        self.status.tick_idle(Instant::now());
+        self.arrival().await;
+        let reports = self.feed.flight.collect()?;
+        self.tell_kafka(&reports);
         Ok(())
+    }
+
+    /// Of delivery reports, or the time to tell the status.
+    async fn arrival(&self) {
+        tokio::select! {
+            () = self.parts.producer.deliveries().arrived() => {}
+            () = sleep(TICK) => {}
+        }
+    }
+
+    fn tell_kafka(&self, reports: &Reports) {
+        let now = Instant::now();
+        match reports.obstacle() {
+            Some(reason) => self.status.down(Component::Kafka, reason, now),
+            None => self.status.up(Component::Kafka, now),
+        }
+        self.status.tick_idle(now);
     }
 
     fn tell(&mut self, table: Oid) {

@@ -243,6 +243,18 @@ fn nothing_is_written_behind_what_was_left_open_in_a_topic() {
     assert_eq!(relay.stop(), 0);
 }
 
+#[test]
+fn a_snapshot_tells_what_it_waits_for() {
+    let db = Outbox::create(postgres18());
+    BACKLOG.insert(&db, 0..100, 100);
+    let other = Neighbour::open(&db, &db.topic(Backlog::TYPE), 0);
+    let relay = Relay::start(&exactly_once(&db, kafka()));
+    relay.wait_for_stderr("neither committed nor aborted");
+    other.end();
+    check(&db, kafka(), 100);
+    assert_eq!(relay.stop(), 0);
+}
+
 /// The state says that the rows are in Kafka, and consumers do not see them.
 #[test]
 fn rows_of_a_transaction_that_consumers_do_not_see_are_not_passed_over() {
