@@ -67,6 +67,17 @@ pub enum Error {
         /// Its partition.
         partition: i32,
     },
+    /// Somebody has ended a transaction otherwise than it was committed.
+    #[error(
+        "partition {partition} of topic {topic:?}: a transaction that was committed has been aborted there. Its rows are sent \
+         again from where the slot stands"
+    )]
+    TakenBack {
+        /// The topic.
+        topic: String,
+        /// Its partition.
+        partition: i32,
+    },
     /// `offset.storage.topic` names a topic that is not there.
     #[error("offset.storage.topic: there is no topic {topic:?}")]
     NoOffsetTopic {
@@ -106,7 +117,7 @@ impl Error {
     /// Whether a transaction was committed, and consumers may not see it.
     #[must_use]
     pub const fn is_unseen(&self) -> bool {
-        matches!(self, Self::Undecided { .. } | Self::TopicTail { .. })
+        matches!(self, Self::Undecided { .. } | Self::TopicTail { .. } | Self::TakenBack { .. })
     }
 
     /// The record that says how far a transaction goes was refused.
@@ -129,6 +140,7 @@ impl Diagnose for Error {
             | Self::Fatal(_)
             | Self::StateTopic { .. }
             | Self::Undecided { .. }
+            | Self::TakenBack { .. }
             | Self::TopicTail { .. }
             | Self::OffsetTopic { .. } => Class::Transient,
             Self::Rejected(_) | Self::NoOffsetTopic { .. } => Class::Definite,
@@ -143,7 +155,9 @@ impl Diagnose for Error {
             }
             Self::Transaction { fault, .. } => fault.exit(),
             Self::StateTopic { refused: true, .. } => Exit::Precondition,
-            Self::StateTopic { .. } | Self::Undecided { .. } => Exit::KafkaUnreachable,
+            Self::StateTopic { .. } | Self::Undecided { .. } | Self::TakenBack { .. } => {
+                Exit::KafkaUnreachable
+            }
             Self::NoOffsetTopic { .. } => Exit::Precondition,
             Self::Rejected(_) => Exit::Row,
             Self::Unwritten(_) | Self::Fatal(_) => Exit::Failed,
@@ -186,7 +200,7 @@ impl Diagnose for Error {
                 "kafka-acls.sh --add --allow-principal User:… --operation Read --topic {topic}, if the brokers ask for \
                  permissions"
             )),
-            Self::Fatal(_) => None,
+            Self::Fatal(_) | Self::TakenBack { .. } => None,
         }
     }
 }

@@ -15,6 +15,7 @@ mod partitioner;
 mod producer;
 mod stable_ends;
 mod state_topic;
+mod taken_back;
 mod time;
 mod topic_probe;
 mod topic_tail;

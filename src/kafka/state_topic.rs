@@ -4,6 +4,7 @@ use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 use rdkafka::{Message as _, Offset, TopicPartitionList};
 use tokio_util::sync::CancellationToken;
 
@@ -63,6 +64,24 @@ impl StateTopic {
                 Ok(())
             }
             Some(Err((_, code))) => Err(failed(&KafkaError::AdminOp(code))),
+        }
+    }
+
+    /// Takes the value of a key away, and looks whether it is gone. Blocks for twice `patience` at most.
+    ///
+    /// # Errors
+    /// When it is not gone in time.
+    pub fn forget(&self, key: &[u8], patience: Duration, stop: &CancellationToken) -> Result<(), Error> {
+        let mut config = client_config(&self.options);
+        config.set("message.timeout.ms", patience.as_millis().max(1).to_string());
+        config.set("enable.gapless.guarantee", "false");
+        let producer: BaseProducer = config.create().map_err(Error::Settings)?;
+        let tombstone = BaseRecord::<[u8], [u8]>::to(&self.name).partition(PARTITION).key(key);
+        producer.send(tombstone).map_err(|(error, _)| self.failed("written", &error))?;
+        producer.flush(patience).map_err(|error| self.failed("written", &error))?;
+        match self.read(key, patience, stop)? {
+            Stored::Value(_) => Err(self.failed("written", &LATE)),
+            Stored::Nothing | Stored::NoTopic => Ok(()),
         }
     }
 

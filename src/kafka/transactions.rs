@@ -7,11 +7,12 @@ use rdkafka::producer::{Producer as _, PurgeConfig, ThreadedProducer};
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::Error;
 use super::delivery::Deliveries;
 use super::log_ends::LogEnd;
 use super::producer::Clients;
+use super::taken_back::taken_back;
 use super::time::Time;
+use super::{Error, StateTopic};
 use crate::error::{Class, Exit};
 
 /// For how long a call may block before it looks whether it is still wanted. Each can be taken up again.
@@ -27,12 +28,14 @@ const COUNT_PATIENCE: Duration = Duration::from_millis(100);
 const HIDDEN_GRACE: Duration = Duration::from_secs(10);
 
 /// A producer of transactions.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct TransactionSettings {
     /// `transactional.id`: of all that have it, one can commit.
     pub id: String,
     /// `transaction.timeout.ms`: how long the brokers let a transaction be open, and we wait for them to answer.
     pub timeout: Duration,
+    /// Where it is written how far they go, if it is: the topic, and our key in it.
+    pub state: Option<(StateTopic, String)>,
 }
 
 /// What is behind a transaction's bad end.
@@ -205,13 +208,29 @@ impl Transaction<'_> {
     fn wait_until_seen(&self, mut records: Vec<LogEnd>, tell: impl Fn(&Error)) -> Result<(), Error> {
         let Some(ends) = self.clients.stable_ends() else { return Ok(()) };
         let deadline = Instant::now() + self.settings.timeout;
+        let mut late = None;
         while let Err(hidden) = ends.wait(&mut records, &Time::new(HIDDEN_GRACE, self.stop)) {
             if self.stop.is_cancelled() || Instant::now() >= deadline {
                 return Err(hidden);
             }
             tell(&hidden);
+            late.get_or_insert_with(|| records.clone());
         }
-        Ok(())
+        late.map_or(Ok(()), |late| self.check_late(&late))
+    }
+
+    /// What was hidden for so long may have been ended by an operator, who can only abort.
+    fn check_late(&self, records: &[LogEnd]) -> Result<(), Error> {
+        let time = Time::new(self.settings.timeout, self.stop);
+        let Some(LogEnd { topic, partition, .. }) = taken_back(self.clients.options(), records, &time)?
+        else {
+            return Ok(());
+        };
+        // The state may say that the rows are in Kafka. Nobody reads it before this returns.
+        if let Some((state, key)) = &self.settings.state {
+            state.forget(key.as_bytes(), self.settings.timeout, self.stop)?;
+        }
+        Err(Error::TakenBack { topic, partition })
     }
 
     fn failed(&self, doing: &'static str, error: &KafkaError) -> Error {

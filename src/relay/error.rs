@@ -225,10 +225,11 @@ impl Error {
 
     /// Whether it is about Kafka transactions: the next session begins with a new producer.
     pub(super) const fn is_of_transactions(&self) -> bool {
-        use kafka::Error::{StateTopic, TopicTail, Transaction, Undecided};
+        use kafka::Error::{StateTopic, TakenBack, TopicTail, Transaction, Undecided};
+        let Self::Kafka(error) = self else { return false };
         matches!(
-            self,
-            Self::Kafka(Transaction { .. } | StateTopic { .. } | Undecided { .. } | TopicTail { .. })
+            error,
+            Transaction { .. } | StateTopic { .. } | Undecided { .. } | TakenBack { .. } | TopicTail { .. }
         )
     }
 

@@ -279,32 +279,72 @@ fn rows_of_a_transaction_that_consumers_do_not_see_are_not_passed_over() {
     assert_eq!(relay.stop(), 0);
 }
 
-/// Kafka has promised a commit when its only broker dies. The broker starts again, and leaves out the markers of partitions
-/// that have no leader yet: the transaction stays open for good. It is not always so; then there is nothing to mend.
 #[test]
 fn a_commit_that_kafka_forgets_is_told_and_its_rows_can_be_had_again() {
-    let Proxied { db, proxy, mut kafka, mut relay } = Proxied::start_with(Fault::MarkersHeld, "60000");
-    BACKLOG.insert(&db, 0..10, 10);
-    let written = wal_end(&db);
-    proxy.wait_until_held();
-    kafka.kill();
-    proxy.release();
-    kafka.start_again();
-    let is_told = |relay: &Relay| relay.stderr().contains("neither committed nor aborted");
-    eventually(DEADLINE, "it is made up for or told", || confirmed(&db) >= Some(written) || is_told(&relay));
-    if is_told(&relay) {
-        assert!(confirmed(&db) < Some(written), "hidden rows are confirmed");
-        relay.kill();
-        assert!(kafka.abort_open(db.name()) > 0);
-        kafka.abort_open("__outboxd-state");
+    let mut forgotten = Forgotten::new();
+    if forgotten.is_told() {
+        forgotten.proxied.relay.kill();
+        forgotten.abort();
+        let Proxied { db, kafka, relay, .. } = &mut forgotten.proxied;
         let anew = [("outboxd.exactly.once.state.topic", "__outboxd-state.anew")];
-        relay = Relay::start(&with(exactly_once(&db, &kafka), &anew));
+        *relay = Relay::start(&with(exactly_once(db, kafka), &anew));
     }
-    db.wait_until_confirmed();
-    kafka.wait_until_decided(db.name());
-    // Rows are repeated only where the markers of some partitions were not forgotten.
-    BACKLOG.check(&kafka.records(&db.topic(Backlog::TYPE)), 0..10);
-    assert_eq!(relay.stop(), 0);
+    forgotten.check();
+}
+
+#[test]
+fn the_rows_of_a_commit_that_was_taken_back_come_again() {
+    let forgotten = Forgotten::new();
+    if forgotten.is_told() {
+        forgotten.abort();
+    }
+    forgotten.check();
+}
+
+/// Kafka has promised a commit when its only broker dies. The broker starts again, and leaves out the markers of partitions
+/// that have no leader yet: the transaction stays open for good. It is not always so; then there is nothing to mend.
+struct Forgotten {
+    proxied: Proxied,
+    written: Lsn,
+}
+
+impl Forgotten {
+    fn new() -> Self {
+        let mut proxied = Proxied::start_with(Fault::MarkersHeld, "60000");
+        let Proxied { db, proxy, kafka, .. } = &mut proxied;
+        BACKLOG.insert(db, 0..10, 10);
+        let written = wal_end(db);
+        proxy.wait_until_held();
+        kafka.kill();
+        proxy.release();
+        kafka.start_again();
+        let forgotten = Self { proxied, written };
+        eventually(DEADLINE, "it is made up for or told", || forgotten.is_confirmed() || forgotten.is_told());
+        assert!(!(forgotten.is_told() && forgotten.is_confirmed()), "hidden rows are confirmed");
+        forgotten
+    }
+
+    fn is_told(&self) -> bool {
+        self.proxied.relay.stderr().contains("neither committed nor aborted")
+    }
+
+    fn is_confirmed(&self) -> bool {
+        confirmed(&self.proxied.db) >= Some(self.written)
+    }
+
+    fn abort(&self) {
+        let Proxied { db, kafka, .. } = &self.proxied;
+        assert!(kafka.abort_open("__outboxd-state") + kafka.abort_open(db.name()) > 0);
+    }
+
+    fn check(self) {
+        let Proxied { db, kafka, relay, .. } = self.proxied;
+        db.wait_until_confirmed();
+        kafka.wait_until_decided(db.name());
+        // Rows are repeated only where the markers of some partitions were not forgotten.
+        BACKLOG.check(&kafka.records(&db.topic(Backlog::TYPE)), 0..10);
+        assert_eq!(relay.stop(), 0);
+    }
 }
 
 #[test]

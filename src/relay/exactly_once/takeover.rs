@@ -36,8 +36,12 @@ pub(in crate::relay) async fn take_over(
     stop: &CancellationToken,
 ) -> Result<Option<Batch>, Error> {
     let Some(options) = &parts.relay.transactions else { return Ok(None) };
-    let settings = settings(parts, options, &link.origin.system_id);
     let topic = StateTopic::new(&parts.kafka, &options.state_topic);
+    let slot = parts.postgres.slot.name.to_string();
+    let settings = TransactionSettings {
+        state: Some((topic.clone(), slot)),
+        ..settings(parts, options, &link.origin.system_id)
+    };
     let stop = stop.child_token();
     let _guard = stop.clone().drop_guard();
     let stored = {
@@ -165,7 +169,7 @@ async fn keeping_alive<T>(
 
 fn settings(parts: &RelayParts, options: &TransactionOptions, system_id: &SystemId) -> TransactionSettings {
     let id = options.transactional_id(&system_id.0, parts.postgres.slot.name.as_str());
-    TransactionSettings { id, timeout: options.timeout }
+    TransactionSettings { id, timeout: options.timeout, state: None }
 }
 
 fn patience(options: &TransactionOptions) -> Patience {
