@@ -25,6 +25,9 @@ const READ_PATIENCE: Duration = Duration::from_secs(30);
 /// How long the last transaction may take to be seen in the topics that it has written to.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(10);
 
+/// And how long the questions about each of them may take besides.
+const TOPIC_PATIENCE: Duration = Duration::from_millis(250);
+
 /// How long the topic of the state may take to be made.
 const MAKE_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -118,7 +121,9 @@ async fn settle(
     stop: &CancellationToken,
 ) -> Result<(), Error> {
     let (mut leftovers, stop) = (parts.producer.leftovers(state.topics.clone()), stop.clone());
-    let settled = spawn_blocking(move || leftovers.wait(SETTLE_PATIENCE, &stop));
+    let topics = u32::try_from(state.topics.len()).unwrap_or(u32::MAX);
+    let patience = SETTLE_PATIENCE.saturating_add(TOPIC_PATIENCE.saturating_mul(topics));
+    let settled = spawn_blocking(move || leftovers.wait(patience, &stop));
     let settled = keeping_alive(parts, link, settled).await?;
     Ok(settled.unwrap_or_else(|_| Err(aborted()))?)
 }
