@@ -35,6 +35,17 @@ impl Bench {
         Self { batch, window: Window::new(10, 1_000), start, now: start }
     }
 
+    /// A row is being committed.
+    fn committing() -> Self {
+        let mut bench = Self::new();
+        bench.send(100, 0);
+        bench.step(Urgency::Now, false);
+        bench.deliver(0, 1);
+        bench.deliver(Ticket::STATE.0, 1);
+        assert_eq!(bench.step(Urgency::Now, false), Step::Commit);
+        bench
+    }
+
     fn send(&mut self, commit_lsn: u64, ordinal: u64) {
         self.send_to("topic", commit_lsn, ordinal);
     }
@@ -185,12 +196,7 @@ fn a_heartbeat_alone_says_nothing_of_rows() {
 
 #[test]
 fn after_a_commit_of_which_nothing_is_known_nothing_is_acknowledged_and_nothing_sent() {
-    let mut bench = Bench::new();
-    bench.send(100, 0);
-    bench.step(Urgency::Now, false);
-    bench.deliver(0, 1);
-    bench.deliver(Ticket::STATE.0, 1);
-    assert_eq!(bench.step(Urgency::Now, false), Step::Commit);
+    let mut bench = Bench::committing();
     let reports = bench.end(Err(unknown()));
     assert_eq!((reports.delivered.len(), reports.failed_records, reports.failed_bytes), (0, 1, 1));
     assert!(bench.batch.take_fault().is_some());
@@ -205,12 +211,7 @@ fn after_a_commit_of_which_nothing_is_known_nothing_is_acknowledged_and_nothing_
 /// Kafka has promised it, and there is nothing that could be aborted.
 #[test]
 fn a_commit_that_consumers_do_not_see_is_not_acknowledged_and_not_aborted() {
-    let mut bench = Bench::new();
-    bench.send(100, 0);
-    bench.step(Urgency::Now, false);
-    bench.deliver(0, 1);
-    bench.deliver(Ticket::STATE.0, 1);
-    assert_eq!(bench.step(Urgency::Now, false), Step::Commit);
+    let mut bench = Bench::committing();
     let reports = bench.end(Err(kafka::Error::Undecided { topic: "a".to_owned(), partition: 0 }));
     assert_eq!((reports.delivered.len(), reports.failed_records), (0, 1));
     assert!(bench.batch.take_fault().is_some());
@@ -221,12 +222,7 @@ fn a_commit_that_consumers_do_not_see_is_not_acknowledged_and_not_aborted() {
 /// What is committed is committed, but the request may arrive again.
 #[test]
 fn after_a_connection_that_broke_during_a_commit_the_producer_is_not_used_again() {
-    let mut bench = Bench::new();
-    bench.send(100, 0);
-    bench.step(Urgency::Now, false);
-    bench.deliver(0, 1);
-    bench.deliver(Ticket::STATE.0, 1);
-    assert_eq!(bench.step(Urgency::Now, false), Step::Commit);
+    let mut bench = Bench::committing();
     bench.take(Reports { coordinator_lost: true, ..Reports::default() });
     assert_eq!(bench.end(Ok(())).delivered.len(), 1);
     assert!(bench.batch.take_fault().is_some() && !bench.batch.is_open());
