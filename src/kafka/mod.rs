@@ -13,6 +13,7 @@ mod outlet;
 mod pace;
 mod partitioner;
 mod producer;
+mod reader;
 mod stable_ends;
 mod state_topic;
 mod taken_back;

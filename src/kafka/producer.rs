@@ -70,7 +70,6 @@ pub struct Producer {
 /// load. So there are two producers, and the load decides which one is used. They change only while nothing is in
 /// flight, so that one key's records never overtake each other.
 pub(super) struct Clients {
-    options: Options,
     prompt: ThreadedProducer<Deliveries>,
     /// Absent when the configuration sets `linger.ms`.
     bulk: Option<ThreadedProducer<Deliveries>>,
@@ -257,11 +256,6 @@ impl Clients {
         &self.prompt
     }
 
-    /// How they were made.
-    pub(super) const fn options(&self) -> &Options {
-        &self.options
-    }
-
     /// With transactions: to ask what is decided.
     pub(super) fn stable_ends(&self) -> Option<&StableEnds> {
         Some(&self.transactions.as_ref()?.ends)
@@ -276,12 +270,10 @@ impl Clients {
             config
         };
         if options.properties.iter().any(|(key, _)| LINGER_NAMES.contains(&key.as_str())) {
-            let prompt = create(client_config(options))?;
-            return Ok(Self { options: options.clone(), prompt, bulk: None, transactions: None });
+            return Ok(Self { prompt: create(client_config(options))?, bulk: None, transactions: None });
         }
         let bulk = Some(create(with_linger(BULK_LINGER_MS))?);
-        let prompt = create(with_linger(PROMPT_LINGER_MS))?;
-        Ok(Self { options: options.clone(), prompt, bulk, transactions: None })
+        Ok(Self { prompt: create(with_linger(PROMPT_LINGER_MS))?, bulk, transactions: None })
     }
 
     fn transactional(
@@ -306,7 +298,7 @@ impl Clients {
         let prompt = config.create_with_context(deliveries.clone()).map_err(Error::Settings)?;
         let ends = StableEnds::new(options)?;
         let transactions = Some(Transactional { settings: settings.clone(), ends });
-        Ok(Self { options: options.clone(), prompt, bulk: None, transactions })
+        Ok(Self { prompt, bulk: None, transactions })
     }
 }
 

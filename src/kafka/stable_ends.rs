@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
-use rdkafka::metadata::MetadataPartition;
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::log_ends::LogEnd;
 use super::producer::client_config;
+use super::reader::partition_ids;
+use super::taken_back::taken_back;
 use super::time::Time;
 use super::{Error, Options};
 
@@ -27,6 +28,7 @@ const REMEMBERED_MAX: usize = 10_000;
 /// How far partitions are decided. Up to its last stable offset each transaction in a partition has ended, and consumers of
 /// committed records see it.
 pub(super) struct StableEnds {
+    options: Options,
     /// It sees what is decided.
     decided: BaseConsumer,
     /// And this one all.
@@ -42,8 +44,8 @@ impl StableEnds {
             config.set("isolation.level", isolation);
             config.create().map_err(Error::Settings)
         };
-        let settled = Mutex::default();
-        Ok(Self { decided: consumer("read_committed")?, all: consumer("read_uncommitted")?, settled })
+        let (decided, all) = (consumer("read_committed")?, consumer("read_uncommitted")?);
+        Ok(Self { options: options.clone(), decided, all, settled: Mutex::default() })
     }
 
     /// The last record of each partition of a topic that is not known to be settled; none when there is no such topic.
@@ -52,7 +54,7 @@ impl StableEnds {
             return Ok(Vec::new());
         }
         let mut question = TopicPartitionList::new();
-        for partition in self.partitions(topic, patience)? {
+        for partition in partition_ids(&self.all, topic, patience)? {
             question.add_partition_offset(topic, partition, Offset::End)?;
         }
         let answer = ask(&self.all, question, patience)?;
@@ -100,6 +102,14 @@ impl StableEnds {
         }
     }
 
+    /// The first of these records, which are decided, that was aborted.
+    ///
+    /// # Errors
+    /// When the brokers do not say in time.
+    pub(super) fn taken_back(&self, records: &[LogEnd], time: &Time<'_>) -> Result<Option<LogEnd>, Error> {
+        taken_back(&self.options, records, time)
+    }
+
     /// A partition that does not say how far it is decided is not.
     fn drop_decided(&self, records: &mut Vec<LogEnd>, patience: Duration) -> KafkaResult<()> {
         let mut question = TopicPartitionList::with_capacity(records.len());
@@ -127,19 +137,6 @@ impl StableEnds {
             if time.is_over() || self.decided.fetch_metadata(Some(topic), time.slice()).is_err() {
                 return;
             }
-        }
-    }
-
-    /// A consumer's question does not make the topic.
-    fn partitions(&self, topic: &str, patience: Duration) -> KafkaResult<Vec<i32>> {
-        let metadata = self.all.fetch_metadata(Some(topic), patience)?;
-        let Some(topic) = metadata.topics().iter().find(|answer| answer.name() == topic) else {
-            return Ok(Vec::new());
-        };
-        match topic.error().map(Code::from) {
-            None => Ok(topic.partitions().iter().map(MetadataPartition::id).collect()),
-            Some(Code::UnknownTopicOrPartition | Code::UnknownTopic) => Ok(Vec::new()),
-            Some(code) => Err(KafkaError::MetadataFetch(code)),
         }
     }
 }

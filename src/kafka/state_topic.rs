@@ -9,11 +9,9 @@ use rdkafka::{Message as _, Offset, TopicPartitionList};
 use tokio_util::sync::CancellationToken;
 
 use super::producer::client_config;
+use super::reader::{partition_ids, reader};
 use super::time::Time;
 use super::{Error, Options};
-
-/// Asked for by the interface; nothing is assigned or committed through a group.
-const GROUP_ID: &str = "outboxd";
 
 /// The one partition that is used.
 const PARTITION: i32 = 0;
@@ -92,11 +90,11 @@ impl StateTopic {
     /// When it cannot be read to its end in time.
     pub fn read(&self, key: &[u8], patience: Duration, stop: &CancellationToken) -> Result<Stored, Error> {
         let time = Time::new(patience, stop);
-        let consumer = self.consumer("read_committed")?;
+        let consumer = reader(&self.options, "read_committed")?;
         if !self.is_there(&consumer, &time)? {
             return Ok(Stored::NoTopic);
         }
-        let (low, high) = self.bounds(&self.consumer("read_uncommitted")?, &time)?;
+        let (low, high) = self.bounds(&reader(&self.options, "read_uncommitted")?, &time)?;
         let asked = Instant::now();
         while self.bounds(&consumer, &time)?.1 < high {
             if time.is_over() || asked.elapsed() > UNDECIDED_PATIENCE {
@@ -154,28 +152,8 @@ impl StateTopic {
     }
 
     fn is_there(&self, consumer: &BaseConsumer, time: &Time<'_>) -> Result<bool, Error> {
-        // A consumer's question does not make the topic.
-        let metadata = time.insist(|slice| consumer.fetch_metadata(Some(&self.name), slice));
-        let metadata = metadata.map_err(|error| self.failed("read", &error))?;
-        let Some(topic) = metadata.topics().iter().find(|topic| topic.name() == self.name) else {
-            return Ok(false);
-        };
-        match topic.error().map(Code::from) {
-            None => Ok(!topic.partitions().is_empty()),
-            Some(Code::UnknownTopicOrPartition | Code::UnknownTopic) => Ok(false),
-            Some(code) => Err(self.failed("read", &KafkaError::MetadataFetch(code))),
-        }
-    }
-
-    fn consumer(&self, isolation: &str) -> Result<BaseConsumer, Error> {
-        let mut config = client_config(&self.options);
-        config.set("group.id", GROUP_ID).set("enable.auto.commit", "false");
-        config.set("isolation.level", isolation);
-        // How the end of a partition is known also where transactions were aborted.
-        config.set("enable.partition.eof", "true");
-        // The ends are asked for, not what may still come.
-        config.set("fetch.wait.max.ms", "10");
-        config.create().map_err(Error::Settings)
+        let partitions = time.insist(|slice| partition_ids(consumer, &self.name, slice));
+        Ok(!partitions.map_err(|error| self.failed("read", &error))?.is_empty())
     }
 
     fn failed(&self, doing: &'static str, error: &KafkaError) -> Error {

@@ -4,13 +4,14 @@ use std::time::{Duration, Instant};
 
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::producer::{Producer as _, PurgeConfig, ThreadedProducer};
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::delivery::Deliveries;
 use super::log_ends::LogEnd;
 use super::producer::Clients;
-use super::taken_back::taken_back;
 use super::time::Time;
 use super::{Error, StateTopic};
 use crate::error::{Class, Exit};
@@ -26,6 +27,10 @@ const COUNT_PATIENCE: Duration = Duration::from_millis(100);
 
 /// How long a committed transaction may stay hidden before that is told, and told again.
 const HIDDEN_GRACE: Duration = Duration::from_secs(10);
+
+/// How long the removal of a state may take, and how long to wait until it is tried again.
+const FORGET_PATIENCE: Duration = Duration::from_secs(10);
+const FORGET_PAUSE: Duration = Duration::from_secs(1);
 
 /// A producer of transactions.
 #[derive(Debug, Clone)]
@@ -216,21 +221,26 @@ impl Transaction<'_> {
             tell(&hidden);
             late.get_or_insert_with(|| records.clone());
         }
-        late.map_or(Ok(()), |late| self.check_late(&late))
+        let Some(late) = late else { return Ok(()) };
+        // An operator may have ended it, who can only abort.
+        let time = Time::new(self.settings.timeout, self.stop);
+        let Some(LogEnd { topic, partition, .. }) = ends.taken_back(&late, &time)? else { return Ok(()) };
+        self.forget_state(tell)?;
+        Err(Error::TakenBack { topic, partition })
     }
 
-    /// What was hidden for so long may have been ended by an operator, who can only abort.
-    fn check_late(&self, records: &[LogEnd]) -> Result<(), Error> {
-        let time = Time::new(self.settings.timeout, self.stop);
-        let Some(LogEnd { topic, partition, .. }) = taken_back(self.clients.options(), records, &time)?
-        else {
-            return Ok(());
-        };
-        // The state may say that the rows are in Kafka. Nobody reads it before this returns.
-        if let Some((state, key)) = &self.settings.state {
-            state.forget(key.as_bytes(), self.settings.timeout, self.stop)?;
+    /// The state may say that the rows are in Kafka. Nobody reads it before this returns, and who would read it then would
+    /// lose them: so it is tried again until it is gone.
+    fn forget_state(&self, tell: impl Fn(&Error)) -> Result<(), Error> {
+        let Some((state, key)) = &self.settings.state else { return Ok(()) };
+        while let Err(error) = state.forget(key.as_bytes(), FORGET_PATIENCE, self.stop) {
+            tell(&error);
+            let stopped = timeout(FORGET_PAUSE, self.stop.cancelled());
+            if Handle::current().block_on(stopped).is_ok() {
+                return Err(error);
+            }
         }
-        Err(Error::TakenBack { topic, partition })
+        Ok(())
     }
 
     fn failed(&self, doing: &'static str, error: &KafkaError) -> Error {

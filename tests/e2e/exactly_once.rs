@@ -1,13 +1,15 @@
 //! Exactly once, for consumers that read committed records only.
 
+use outboxd::kafka::{Options, StateTopic, Stored};
 use outboxd::wal::Lsn;
+use tokio_util::sync::CancellationToken;
 
 use crate::support::backlog::Backlog;
 use crate::support::kafka::{DECIDED_WITHIN, Kafka, kafka};
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{postgres15, postgres18};
 use crate::support::relay::{Config, Relay, with};
-use crate::support::wait::eventually;
+use crate::support::wait::{DEADLINE, eventually};
 
 pub(crate) const BACKLOG: Backlog = Backlog { key_count: 200 };
 const ROWS: u64 = 40_000;
@@ -173,4 +175,23 @@ fn kill_again_and_again(db: &Outbox, config: &Config, look: impl Fn()) {
 
 pub(crate) fn confirmed(db: &Outbox) -> Option<Lsn> {
     db.slot().unwrap().confirmed_flush_lsn
+}
+
+/// As when an operator has taken back what it tells of.
+#[test]
+fn a_state_that_is_removed_is_gone() {
+    let db = Outbox::create(postgres18());
+    let relay = Relay::start(&exactly_once(&db, kafka()));
+    db.wait_until_streaming();
+    BACKLOG.insert(&db, 0..10, 10);
+    check(&db, kafka(), 10);
+    assert_eq!(relay.stop(), 0);
+    let bootstrap_servers = kafka().bootstrap();
+    let options = Options { bootstrap_servers, properties: Vec::new(), connect_timeout: DEADLINE };
+    let topic = StateTopic::new(&options, &format!("__outboxd-state.{}", db.name()));
+    let (key, stop) = (db.name().as_bytes(), CancellationToken::new());
+    let read = || topic.read(key, DEADLINE, &stop).unwrap();
+    assert!(matches!(read(), Stored::Value(_)));
+    topic.forget(key, DEADLINE, &stop).unwrap();
+    assert_eq!(read(), Stored::Nothing);
 }

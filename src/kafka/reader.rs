@@ -1,0 +1,46 @@
+//! Consumers that read what is there, and wait for nothing.
+
+use std::time::Duration;
+
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
+use rdkafka::metadata::MetadataPartition;
+
+use super::producer::client_config;
+use super::{Error, Options};
+
+const SETTINGS: [(&str, &str); 4] = [
+    // Asked for by the interface; nothing is assigned or committed through a group.
+    ("group.id", "outboxd"),
+    ("enable.auto.commit", "false"),
+    // How the end of a partition is known also where transactions were aborted.
+    ("enable.partition.eof", "true"),
+    // The ends are asked for, not what may still come.
+    ("fetch.wait.max.ms", "10"),
+];
+
+/// A consumer with this `isolation.level`.
+pub(super) fn reader(options: &Options, isolation: &str) -> Result<BaseConsumer, Error> {
+    let mut config = client_config(options);
+    for (key, value) in SETTINGS {
+        config.set(key, value);
+    }
+    config.set("isolation.level", isolation).create().map_err(Error::Settings)
+}
+
+/// The partitions of a topic; none when there is no such topic. A consumer's question does not make it.
+pub(super) fn partition_ids(
+    consumer: &BaseConsumer,
+    topic: &str,
+    patience: Duration,
+) -> KafkaResult<Vec<i32>> {
+    let metadata = consumer.fetch_metadata(Some(topic), patience)?;
+    let Some(topic) = metadata.topics().iter().find(|answer| answer.name() == topic) else {
+        return Ok(Vec::new());
+    };
+    match topic.error().map(Code::from) {
+        None => Ok(topic.partitions().iter().map(MetadataPartition::id).collect()),
+        Some(Code::UnknownTopicOrPartition | Code::UnknownTopic) => Ok(Vec::new()),
+        Some(code) => Err(KafkaError::MetadataFetch(code)),
+    }
+}
