@@ -49,7 +49,7 @@ done
 # Rows: the number of the options, then the values.
 n=0
 for payload in '{}' '{"a": 1, "b": [1, 2.5, null], "c": {"d": "x"}, "e": []}' '[{"a": 1}, {"b": "\u0000"}]' '[]' 'null' \
-    '12345678901234567890.5' '"text"' '{"a": 1e400, "n": 9007199254740993}' '{not json'; do
+    '12345678901234567890.5' '"text"' '[{"a":1},{"b":2},{"c":{"d":1}},{"c":{"e":[{"f":1},{"g":null}]}},{},null]' '{"a": 1e400, "n": 9007199254740993}' '{not json'; do
     for options in 0 1 2 3 4 5 6 7; do
         row=$(printf %s "$payload" | xxd -plain | tr -d '\n')
         seed row "$((n++))" "0$options$(text 'b3c5a6d0-0000-4000-8000-000000000000\0Order\0o-1\0Created\0')${row}00$(text 'a note')"
@@ -58,6 +58,7 @@ done
 seed row null "02$(text 'id\0Order\0\1\0\1\0\1\0\1')"
 
 seed logical_message plain "$(text '{"id":"1","aggregateType":"User","aggregateId":"2","payload":{"a":[1,null]},"type":"T"}')"
+seed logical_message distinct "$(text '{"id":"1","aggregateType":"User","aggregateId":"2","payload":[{"a":1},{"b":2},{"c":{"d":1}},{"c":{"e":[{"f":1},{"g":null}]}},{},null],"type":"T"}')"
 seed logical_message all "$(text '{"id":1,"aggregateType":"U","aggregateId":null,"payload":"x","p":3,"at":1553460779000,"note":"n","more":2.5}')"
 seed quoting plain "$(text 'orders_outbox\ndbz_publication\norigin\nnone')"
 seed quoting hostile "$(text 'a"b\nx'\''"\\y\n"\n'\''; --')"

@@ -21,7 +21,7 @@ END
 $$;
 
 -- Streaming reads the log, not the table, and the catalogs are open to all. SELECT is for what looks at rows: a
--- snapshot, and outboxd check, which learns the topics from them. Leave it out if you need neither.
+-- snapshot, outboxd verify, and outboxd check, which learns the topics from them. Leave it out if you need none of them.
 GRANT USAGE ON SCHEMA public TO outboxd;
 GRANT SELECT ON public.outbox TO outboxd;
 

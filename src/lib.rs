@@ -29,6 +29,7 @@ pub mod pgoutput;
 pub mod replication;
 pub mod source_offset;
 pub mod transaction;
+pub mod verification;
 
 #[cfg(feature = "io")]
 pub mod cli;

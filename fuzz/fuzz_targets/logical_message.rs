@@ -22,5 +22,5 @@ fuzz_target!(|content: &[u8]| {
     if let Ok(record) = OUTBOX.route(content, NOW, &mut encoder) {
         assert_eq!(check_topic_name(record.topic), Ok(()));
     }
-    drop(OUTBOX.salvage(content, &mut encoder));
+    drop(OUTBOX.raw_record(content, &mut encoder));
 });

@@ -1,5 +1,6 @@
 use std::collections::VecDeque;
 
+use super::LedgerError;
 use crate::wal::{Lsn, PgTimestamp, Xid};
 
 /// How many transactions may wait behind one that is not acknowledged: 4 MB of them.
@@ -23,47 +24,13 @@ impl Ticket {
     }
 }
 
-/// A sequence of events that cannot happen while the protocol and the producer keep their word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum LedgerError {
-    /// A transaction began inside another.
-    #[error("transaction with commit at {commit_lsn} begins inside another")]
-    BeginInsideTransaction {
-        /// The commit LSN that `Begin` announced.
-        commit_lsn: Lsn,
-    },
-    /// A record or a commit came outside a transaction.
-    #[error("a change or commit came outside a transaction")]
-    OutsideTransaction,
-    /// Transactions did not come in commit order.
-    #[error("transaction with commit at {commit_lsn} comes after {previous}")]
-    CommitOrder {
-        /// The commit LSN that `Begin` announced.
-        commit_lsn: Lsn,
-        /// The commit LSN before it.
-        previous: Lsn,
-    },
-    /// `Commit` does not close the transaction that `Begin` opened.
-    #[error("commit at {found} (end {end}) closes the transaction that announced {announced}")]
-    CommitMismatch {
-        /// What `Begin` announced.
-        announced: Lsn,
-        /// What `Commit` says.
-        found: Lsn,
-        /// The `end_lsn` that `Commit` says.
-        end: Lsn,
-    },
-    /// A delivery report for a record that was never handed over, or for the second time.
-    #[error("a delivery report names ticket {0:?}, which has nothing outstanding")]
-    UnknownTicket(Ticket),
-}
-
 /// One FIFO of transactions and keepalive marks, in the order in which they arrived on the connection.
 ///
 /// # Invariants
 /// 1. Every transaction with a commit LSN below the frontier is wholly acknowledged, or had nothing to send.
 /// 2. The frontier is an `end_lsn`, a mark, or where it began; it never goes back and never passes what arrived.
 /// 3. A keepalive counts only once everything that arrived before it is acknowledged.
+/// 4. While it is held the frontier stays.
 ///
 /// A transaction takes one entry whatever its size; one that commits with nothing outstanding becomes a mark, and
 /// neighbouring marks are one. While one partition is stuck and others flow, acknowledged entries wait behind the stuck
@@ -79,6 +46,7 @@ pub struct Ledger {
     /// The last transaction that was acknowledged, and had something to send.
     acknowledged: Option<(Xid, PgTimestamp)>,
     open: bool,
+    held: bool,
 }
 
 #[derive(Debug)]
@@ -104,7 +72,15 @@ impl Ledger {
             latest_commit: Lsn::ZERO,
             acknowledged: None,
             open: false,
+            held: false,
         }
+    }
+
+    /// Whether the frontier stays where it is, whatever is acknowledged: until it is known that the server has the history
+    /// that it had.
+    pub fn hold(&mut self, held: bool) {
+        self.held = held;
+        self.advance();
     }
 
     /// A transaction begins.
@@ -263,7 +239,7 @@ impl Ledger {
     }
 
     fn advance(&mut self) {
-        while let Some(entry) = self.entries.front() {
+        while let Some(entry) = self.entries.front().filter(|_| !self.held) {
             let lsn = match entry {
                 Entry::Mark(lsn) => *lsn,
                 Entry::Transaction { end_lsn: Some(lsn), outstanding: 0, xid, commit_time, .. } => {
@@ -375,6 +351,20 @@ mod tests {
         ledger.acknowledge(ticket, 1).unwrap();
         assert_eq!(ledger.frontier(), Lsn::new(50));
         assert_eq!(ledger.last_acknowledged(), Some((XID, TIME)));
+    }
+
+    #[test]
+    fn a_ledger_that_is_held_stays_where_it_is() {
+        let mut ledger = Ledger::new(Lsn::new(5));
+        ledger.hold(true);
+        ledger.begin(Lsn::new(10), TIME, XID).unwrap();
+        let ticket = ledger.issue().unwrap();
+        ledger.commit(Lsn::new(10), Lsn::new(11)).unwrap();
+        ledger.acknowledge(ticket, 1).unwrap();
+        ledger.mark(Lsn::new(20));
+        assert_eq!(ledger.frontier(), Lsn::new(5));
+        ledger.hold(false);
+        assert_eq!(ledger.frontier(), Lsn::new(20));
     }
 
     #[test]

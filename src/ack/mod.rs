@@ -1,7 +1,9 @@
 //! The acknowledgement ledger: which LSN may be confirmed.
 
+mod error;
 mod ledger;
 mod window;
 
-pub use ledger::{Ledger, LedgerError, Ticket};
+pub use error::LedgerError;
+pub use ledger::{Ledger, Ticket};
 pub use window::Window;

@@ -22,6 +22,10 @@ pub(super) enum Command {
     ///
     /// Exits 0 when all is well, 1 on warnings, 2 on failures.
     Check(CheckArgs),
+    /// Compare the rows of the captured tables with the records in Kafka; change nothing
+    ///
+    /// Is every committed row's record there, once, in order, with its bytes? Exits 0 if so, 1 if not (each row is named).
+    Verify(VerifyArgs),
     /// A whole system on this machine, nothing to install: PostgreSQL, a broker, the relay, and orders to watch
     #[cfg(feature = "demo")]
     Demo(DemoArgs),
@@ -87,6 +91,47 @@ pub(super) struct CheckArgs {
 }
 
 #[derive(Debug, clap::Args)]
+pub(super) struct VerifyArgs {
+    #[command(flatten)]
+    pub(super) config: ConfigArgs,
+    /// Only rows written at this time or later: '2026-01-31 12:00+00', or how long ago: '2 hours'
+    #[arg(long, value_name = "TIME")]
+    pub(super) since: Option<String>,
+    /// Only rows written before this time
+    #[arg(long, value_name = "TIME")]
+    pub(super) until: Option<String>,
+    /// The column that tells when a row was written: timestamp, timestamptz, or bigint in milliseconds.
+    /// Otherwise table.field.event.timestamp, or the commit time with track_commit_timestamp=on
+    #[arg(long, value_name = "COLUMN")]
+    pub(super) time_column: Option<String>,
+    /// The column whose value grows with each row of a key, to check the order by. Not needed where records have the
+    /// header outboxd.position (outboxd.identity.headers=true)
+    #[arg(long, value_name = "COLUMN")]
+    pub(super) order_by: Option<String>,
+    /// Only some of the rows, chosen by the hash of their id: a share (5%) or about so many (100000)
+    #[arg(long, value_name = "N%|N", value_parser = sample)]
+    pub(super) sample: Option<Sample>,
+    /// How long the relay may take to come to the rows that were read, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(super) wait: u64,
+    /// Where temporary files go: about 200 bytes for each row. The system's folder for them when not given
+    #[arg(long, value_name = "DIR")]
+    pub(super) scratch: Option<PathBuf>,
+    /// Print one JSON object, with every row that is not as it should be
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// How many rows are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sample {
+    /// So many of 2^32.
+    Share(u64),
+    /// About so many.
+    Rows(u64),
+}
+
+#[derive(Debug, clap::Args)]
 pub(super) struct HealthArgs {
     /// Where the running outboxd serves its status
     #[arg(long, value_name = "ADDR", env = "OUTBOXD_HTTP", value_parser = addr)]
@@ -99,4 +144,47 @@ fn addr(text: &str) -> Result<SocketAddr, InvalidAddress> {
 
 fn log_format(text: &str) -> Result<LogFormat, UnknownLogFormat> {
     text.parse()
+}
+
+fn sample(text: &str) -> Result<Sample, String> {
+    let refused = || format!("{text:?} is neither a share, such as 5%, nor a number of rows");
+    let Some(percent) = text.strip_suffix('%') else {
+        return text.parse().ok().filter(|rows| *rows > 0).map(Sample::Rows).ok_or_else(refused);
+    };
+    // In millionths of a percent: without floating point, and fine enough.
+    let (whole, part) = percent.split_once('.').unwrap_or((percent, ""));
+    let digits = format!("{whole}{part:0<6}");
+    let plain = part.len() <= 6 && digits.bytes().all(|byte| byte.is_ascii_digit()) && !whole.is_empty();
+    let millionths =
+        digits.parse::<u64>().ok().filter(|millionths| plain && (1..=100_000_000).contains(millionths));
+    let share = millionths.ok_or_else(refused)?.saturating_mul(1 << 32) / 100_000_000;
+    Ok(Sample::Share(share.max(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_a_share_or_a_number() {
+        let share = |text: &str| sample(text).map_err(drop);
+        let cases = [
+            ("100%", Ok(Sample::Share(1 << 32))),
+            ("50%", Ok(Sample::Share(1 << 31))),
+            ("0.5%", Ok(Sample::Share(21_474_836))),
+            ("0.000001%", Ok(Sample::Share(42))),
+            ("1000", Ok(Sample::Rows(1000))),
+            ("0", Err(())),
+            ("0%", Err(())),
+            ("101%", Err(())),
+            ("-1%", Err(())),
+            (".5%", Err(())),
+            ("0.0000001%", Err(())),
+            ("%", Err(())),
+            ("many", Err(())),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(share(text), expected, "{text}");
+        }
+    }
 }

@@ -1,8 +1,8 @@
-use crate::config::{Config, ConfigError, Notice, Sources};
+use crate::config::{Config, ConfigError, Draft, Notice, Sources};
 use crate::connect::column::ColumnOptions;
 use crate::connect::converter::avro::SchemaIds;
-use crate::connect::converter::{ConvertError, Converter, Converters};
-use crate::connect::{NameAdjustment, OptionError};
+use crate::connect::converter::{ConvertError, Converters};
+use crate::connect::{NameAdjustment, OptionError, Refused};
 use crate::error::{Class, Diagnose};
 use crate::kafka::{self, Producer};
 use crate::outbox::{
@@ -10,7 +10,7 @@ use crate::outbox::{
     check_topic_name,
 };
 use crate::postgres::TableFilter;
-use crate::registry::{self, Registries, SetupError};
+use crate::registry::{self, Registries};
 use crate::relay::{DeadLetters, RelayParts};
 use crate::telemetry::ConfigInfo;
 
@@ -84,13 +84,11 @@ pub(super) fn assemble(args: &ConfigArgs) -> Result<Assembly, AssembleError> {
 /// # Errors
 /// When the configuration cannot work.
 pub(super) fn assemble_sources(sources: &Sources) -> Result<Assembly, AssembleError> {
-    let config = Config::load(sources)?;
-    let router = router(&config)?;
-    let messages = messages(&config, &router)?;
-    check_heartbeat(&config, &router)?;
-    let dead_letters = dead_letters(&config)?;
-    let registries = registries(&config, router.converters())?;
-    let tables = TableFilter::new(&config.postgres.tables).map_err(|error| config.refuse(&error))?;
+    let mut draft = Config::draft(sources)?;
+    let made = Made::read(&mut draft);
+    let (config, made) = draft.finish(made)?;
+    let [key_registry, value_registry] = made.registries;
+    let registries = Registries::new(key_registry, value_registry)?;
     let producer = Producer::new(&config.kafka)?;
     let info = ConfigInfo {
         topic_prefix: config.topic_prefix.clone(),
@@ -105,103 +103,215 @@ pub(super) fn assemble_sources(sources: &Sources) -> Result<Assembly, AssembleEr
         postgres: config.postgres,
         kafka: config.kafka,
         relay: config.relay,
-        tables,
-        router,
-        messages,
+        tables: made.tables,
+        router: made.router,
+        messages: made.messages,
         producer,
-        dead_letters,
+        dead_letters: made.dead_letters,
         registries,
     };
     Ok(Assembly { parts, notices: config.notices, info })
 }
 
-fn router(config: &Config) -> Result<EventRouter, AssembleError> {
-    let said = |key: &str| config.option(key);
-    let refused = |error: OptionError| config.refuse(&error);
-    let columns = ColumnOptions::parse(&said).map_err(refused)?;
-    let converters = Converters::parse(&said).map_err(refused)?;
-    let options = EventRouterOptions::parse(&|option| config.transform_option(option))
-        .map_err(|error| config.transform_error(&error.key, &error.reason))?;
+/// What the options of other modules come to.
+struct Made {
+    router: EventRouter,
+    messages: Option<MessageOutbox>,
+    tables: TableFilter,
+    dead_letters: Option<DeadLetters>,
+    /// For keys and for values.
+    registries: [Option<registry::Options>; 2],
+}
+
+impl Made {
+    /// Reads all of them, and only then gives up: every mistake is to be told at once.
+    fn read(draft: &mut Draft) -> Result<Self, Refused> {
+        let converters = draft.section("", Converters::read);
+        let registries = converters.as_ref().map(|converters| registries(draft, converters)).ok();
+        let router = router(draft, converters);
+        let messages = router.as_ref().map_or(Ok(None), |router| messages(draft, router));
+        let heartbeat = router.as_ref().map_or(Ok(()), |router| check_heartbeat(draft, router));
+        let position = check_position_topic(draft);
+        let dead_letters = dead_letters(draft);
+        let tables = tables(draft);
+        heartbeat?;
+        position?;
+        Ok(Self {
+            router: router?,
+            messages: messages?,
+            tables,
+            dead_letters: dead_letters?,
+            registries: registries.unwrap_or_default(),
+        })
+    }
+}
+
+fn router(draft: &mut Draft, converters: Result<Converters, Refused>) -> Result<EventRouter, Refused> {
+    let prefix = draft.config().transform_prefix();
+    let columns = draft.section("", |options| Ok(ColumnOptions::read(options)));
+    let options = draft.section(&prefix, EventRouterOptions::read);
+    let condition = draft.section("", |options| Condition::read(options, &prefix));
+    let schema_names = names(draft, "schema.name.adjustment.mode");
+    let field_names = names(draft, "field.name.adjustment.mode");
+    let config = draft.config();
     let run_id = config.extended_headers.then(|| uuid::Uuid::now_v7().to_string());
     let context = EventContext {
-        option_prefix: config.transform_prefix(),
+        option_prefix: prefix,
         topic_prefix: config.topic_prefix.clone(),
         topic_delimiter: config.topic_delimiter.clone(),
         run_id,
-        columns,
-        condition: Condition::parse(&said, &config.transform_prefix()).map_err(refused)?,
+        columns: columns?,
+        condition: condition?,
         rules: config.columns.clone(),
-        schema_names: NameAdjustment::parse(&said, "schema.name.adjustment.mode").map_err(refused)?,
-        field_names: NameAdjustment::parse(&said, "field.name.adjustment.mode").map_err(refused)?,
+        schema_names: schema_names?,
+        field_names: field_names?,
     };
-    Ok(EventRouter::new(options, converters, context).map_err(refused)?)
+    let router = EventRouter::new(options?, converters?, context);
+    draft.keep(router)
+}
+
+fn names(draft: &mut Draft, mode: &str) -> Result<NameAdjustment, Refused> {
+    draft.section("", |options| Ok(NameAdjustment::read(options, mode)))
+}
+
+fn tables(draft: &mut Draft) -> TableFilter {
+    let tables = draft.config().postgres.tables.clone();
+    let read = draft.section("", |options| Ok(TableFilter::read(options, &tables)));
+    read.unwrap_or_default()
 }
 
 const HEARTBEAT_NAME: &str = "topic.heartbeat.name";
 
 /// Refuses heartbeats that the converters could never write.
-fn check_heartbeat(config: &Config, router: &EventRouter) -> Result<(), AssembleError> {
+fn check_heartbeat(draft: &mut Draft, router: &EventRouter) -> Result<(), Refused> {
+    let config = draft.config();
     let Some(options) = &config.relay.heartbeat else { return Ok(()) };
-    if let Err(reason) = check_topic_name(&options.topic) {
+    let topic = options.topic.clone();
+    if let Err(reason) = check_topic_name(&topic) {
         let key =
             if config.option(HEARTBEAT_NAME).is_some() { HEARTBEAT_NAME } else { "topic.heartbeat.prefix" };
-        return Err(config.option_error(key, &reason.to_string()).into());
+        return Err(draft.refuse(OptionError::new(key, topic, reason.to_string())));
     }
-    match router.heartbeat(options.topic.clone()).beat(0, &mut SchemaIds::default()) {
+    match router.heartbeat(topic).beat(0, &mut SchemaIds::default()) {
         // A schema is registered when it is needed.
         Ok(_) | Err(ConvertError::Unregistered(_)) => Ok(()),
         Err(error) => {
             let reason = format!(
                 "key.converter or value.converter cannot write heartbeats, which are structs: {error}"
             );
-            Err(config.option_error("heartbeat.interval.ms", &reason).into())
+            Err(draft.refuse(OptionError::new("heartbeat.interval.ms", "", reason)))
         }
     }
 }
 
-fn dead_letters(config: &Config) -> Result<Option<DeadLetters>, AssembleError> {
-    let Some(options) = &config.relay.dead_letters else { return Ok(None) };
-    match check_topic_name(&options.topic) {
-        Ok(()) => Ok(Some(DeadLetters::new(options.clone()))),
+fn check_position_topic(draft: &mut Draft) -> Result<(), Refused> {
+    let Some(topic) = draft.config().relay.position.topic.clone() else { return Ok(()) };
+    match check_topic_name(&topic) {
+        Ok(()) => Ok(()),
         Err(reason) => {
-            Err(config.option_error("errors.deadletterqueue.topic.name", &reason.to_string()).into())
+            Err(draft.refuse(OptionError::new("outboxd.position.topic", topic, reason.to_string())))
+        }
+    }
+}
+
+fn dead_letters(draft: &mut Draft) -> Result<Option<DeadLetters>, Refused> {
+    let Some(options) = draft.config().relay.dead_letters.clone() else { return Ok(None) };
+    match check_topic_name(&options.topic) {
+        Ok(()) => Ok(Some(DeadLetters::new(options))),
+        Err(reason) => {
+            let error =
+                OptionError::new("errors.deadletterqueue.topic.name", options.topic, reason.to_string());
+            Err(draft.refuse(error))
         }
     }
 }
 
 /// The outbox of logical messages, when the configuration decodes them.
-fn messages(config: &Config, router: &EventRouter) -> Result<Option<MessageOutbox>, AssembleError> {
-    let Some(prefix) = config.decoder_prefix() else { return Ok(None) };
-    let said = |key: &str| config.option(key);
-    let refused = |error: OptionError| config.refuse(&error);
-    let condition = Condition::parse(&said, &prefix).map_err(refused)?;
+fn messages(draft: &mut Draft, router: &EventRouter) -> Result<Option<MessageOutbox>, Refused> {
+    let Some(prefix) = draft.config().decoder_prefix() else { return Ok(None) };
+    let [include, exclude] = draft.config().message_prefixes.clone();
+    let condition = draft.section("", |options| Condition::read(options, &prefix));
+    let prefixes = draft.section("", |options| Ok(MessagePrefixes::read(options, &include, &exclude)));
+    let prefixes = prefixes.unwrap_or_default();
+    let outbox = draft.section(&prefix, |options| Ok(router.read_messages(prefixes, options)));
     let topic = router.message_topic();
     let unapplied = [
-        (&prefix, condition.is_none_or(|condition| condition.holds(&topic, std::iter::empty()))),
-        (&config.transform_prefix(), router.acts_on_messages()),
+        (prefix, condition?.is_none_or(|condition| condition.holds(&topic, std::iter::empty()))),
+        (draft.config().transform_prefix(), router.acts_on_messages()),
     ];
     if let Some((prefix, _)) = unapplied.iter().find(|(_, holds)| !holds) {
         let reason = format!(
             "it leaves out logical messages (topic {topic}), which Debezium would send as they are and outboxd does not"
         );
-        return Err(config.option_error(&format!("{prefix}predicate"), &reason).into());
+        return Err(draft.refuse(OptionError::new(format!("{prefix}predicate"), "", reason)));
     }
-    let [include, exclude] = &config.message_prefixes;
-    let prefixes = MessagePrefixes::new(include, exclude).map_err(refused)?;
-    let outbox = router.messages(prefixes, &|option| config.option(&format!("{prefix}{option}")));
-    let refused = |error: OptionError| config.option_error(&format!("{prefix}{}", error.key), &error.reason);
-    Ok(Some(outbox.map_err(refused)?))
+    outbox.map(Some)
 }
 
-fn registries(config: &Config, converters: &Converters) -> Result<Registries, AssembleError> {
-    let refused = |error: OptionError| config.refuse(&error);
-    for avro in [&converters.key, &converters.value].into_iter().filter_map(Converter::avro) {
-        for (key, setting) in config.settings().iter() {
-            registry::Options::check_known(avro, key, &setting.value).map_err(refused)?;
+fn registries(draft: &mut Draft, converters: &Converters) -> [Option<registry::Options>; 2] {
+    [&converters.key, &converters.value].map(|converter| {
+        let avro = converter.avro()?;
+        let settings = draft.config().settings().clone();
+        for (key, setting) in settings.iter() {
+            let known = registry::Options::check_known(avro, key, &setting.value);
+            let _kept = draft.keep(known);
+        }
+        draft.section("", |options| Ok(registry::Options::read(avro, options))).ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A configuration without a mistake.
+    const COMPLETE: [&str; 9] = [
+        "bootstrap.servers=localhost:9092",
+        "topic.prefix=srv",
+        "database.hostname=localhost",
+        "database.user=postgres",
+        "database.dbname=orders",
+        "table.include.list=public.outbox",
+        "transforms=outbox",
+        "transforms.outbox.type=io.debezium.transforms.outbox.EventRouter",
+        "plugin.name=pgoutput",
+    ];
+
+    fn assembled(settings: &str) -> Result<Assembly, AssembleError> {
+        let settings = settings.split(" ; ").filter(|setting| !setting.is_empty());
+        let overrides = COMPLETE.into_iter().chain(settings).map(str::to_owned).collect();
+        assemble_sources(&Sources { overrides, ..Sources::default() })
+    }
+
+    #[test]
+    fn all_mistakes_are_told_at_once() {
+        assert!(assembled("").is_ok());
+        for line in include_str!("cases/mistakes.tsv").lines().skip(1) {
+            let (settings, told) = line.split_once('\t').unwrap();
+            let AssembleError::Config(error) = assembled(settings).unwrap_err() else { panic!("{line}") };
+            let problems: Vec<_> = error.problems().map(ToString::to_string).collect();
+            for expected in told.split(" ; ") {
+                assert!(
+                    problems.iter().any(|problem| problem.contains(expected)),
+                    "{expected}: {problems:#?}"
+                );
+            }
+            assert_eq!(problems.len(), told.split(" ; ").count(), "{settings}: {problems:#?}");
         }
     }
-    Registries::new(converters, &|key| config.option(key)).map_err(|error| match error {
-        SetupError::Option(error) => refused(error).into(),
-        SetupError::Registry(error) => error.into(),
-    })
+
+    #[test]
+    fn each_mistake_has_its_cure() {
+        let error =
+            assembled("slot.nam=a ; transforms.outbox.route.by.feild=x ; value.converter=AvroConverter")
+                .unwrap_err();
+        let cure = error.cure().unwrap();
+        for expected in [
+            "did you mean slot.name?",
+            "did you mean transforms.outbox.route.by.field?",
+            "add\n  value.converter.schema.registry.url=…",
+        ] {
+            assert!(cure.contains(expected), "{cure}");
+        }
+    }
 }

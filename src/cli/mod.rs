@@ -8,6 +8,7 @@ mod demo;
 mod health;
 mod run;
 mod signals;
+mod verify;
 
 use clap::Parser as _;
 
@@ -23,6 +24,7 @@ pub fn main() -> Exit {
     match Args::parse().command {
         Command::Run(args) => run::run(&args),
         Command::Check(args) => check::check(&args),
+        Command::Verify(args) => verify::verify(&args),
         #[cfg(feature = "demo")]
         Command::Demo(args) => demo::demo(&args),
         Command::Health(args) => health::health(&args),

@@ -23,7 +23,8 @@ impl Signals {
         self.next().await;
     }
 
-    async fn next(&mut self) {
+    /// Returns at the next signal.
+    pub(super) async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}

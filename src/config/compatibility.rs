@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::keys::{self, Row, Status};
 
-/// Debezium 3.6.0.Final's options with their defaults: what its connector says of itself (`/validate`), and those of its
+/// Debezium 3.7.0.Final's options with their defaults: what its connector says of itself (`/validate`), and those of its
 /// transforms, of Connect's converters and of the worker that matter here.
 const OPTIONS: &str = include_str!("debezium_options.tsv");
 const BEGIN: &str = "<!-- The table below is generated: UPDATE_DOCS=1 cargo test --lib compatibility -->\n";

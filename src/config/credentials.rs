@@ -1,4 +1,4 @@
-//! Who we are to Kafka, and whom we trust: SASL logins and key stores.
+//! SASL logins and key stores for Kafka.
 
 use std::collections::BTreeMap;
 

@@ -3,6 +3,7 @@
 //! A variable's name has lost dots, dashes and case, so it is led back to its key through the table of known keys.
 
 use super::{keys, producer};
+use crate::connect::option::closest;
 
 /// Variables with our prefixes that configure something else: the program itself, images, launch scripts.
 const FOREIGN: [&str; 10] = [
@@ -116,14 +117,14 @@ fn nearest(name: &str) -> Option<String> {
     let clients = producer::known().map(shouted);
     if name.starts_with("OUTBOXD_") {
         let own = |key: String| if key.starts_with("OUTBOXD_") { key } else { format!("OUTBOXD_{key}") };
-        return keys::closest(name, spelled.chain(clients.map(|key| format!("PRODUCER_{key}"))).map(own));
+        return closest(name, spelled.chain(clients.map(|key| format!("PRODUCER_{key}"))).map(own));
     }
     let server = |key: String| match key.starts_with("TRANSFORMS") || key.starts_with("PREDICATES") {
         true => format!("DEBEZIUM_{key}"),
         false => format!("DEBEZIUM_SOURCE_{key}"),
     };
     let clients = clients.map(|key| format!("DEBEZIUM_SINK_KAFKA_PRODUCER_{key}"));
-    keys::closest(name, spelled.map(server).chain(clients))
+    closest(name, spelled.map(server).chain(clients))
 }
 
 /// A key as a variable's name has it.

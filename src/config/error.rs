@@ -16,8 +16,11 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    pub(super) fn new(first: Problem, others: Vec<Problem>) -> Self {
-        Self { first, others }
+    /// The error of these mistakes; none without any.
+    pub(super) fn of(problems: Vec<Problem>) -> Option<Self> {
+        let mut problems = problems.into_iter();
+        let first = problems.next()?;
+        Some(Self { first, others: problems.collect() })
     }
 
     /// Every mistake, in the order they were found.
@@ -28,7 +31,7 @@ impl ConfigError {
 
 impl From<Problem> for ConfigError {
     fn from(first: Problem) -> Self {
-        Self::new(first, Vec::new())
+        Self { first, others: Vec::new() }
     }
 }
 
@@ -97,8 +100,8 @@ pub enum Problem {
     /// `-X` without a key and a value.
     #[error("-X takes key=value, not {0:?}")]
     Override(String),
-    /// A key nobody knows.
-    #[error("{}: nobody knows the key {:?}", said.origin, said.key)]
+    /// A key that is not in the tables.
+    #[error("{}: unknown key {:?}", said.origin, said.key)]
     UnknownKey {
         /// What was said.
         said: Box<Said>,
@@ -106,7 +109,7 @@ pub enum Problem {
         nearest: Option<String>,
     },
     /// A variable with one of our prefixes that is no key.
-    #[error("environment variable {name} is no key that anybody knows")]
+    #[error("environment variable {name} is not a known key")]
     UnknownVariable {
         /// Its name.
         name: String,

@@ -2,6 +2,8 @@
 
 use std::sync::LazyLock;
 
+use crate::connect::option::closest;
+
 /// The table. Keys may hold one `<alias>` (any one name between dots) or end in `.*` (anything that follows).
 const TABLE: &str = include_str!("keys.tsv");
 
@@ -86,15 +88,6 @@ pub(super) fn nearest(key: &str) -> Option<String> {
     let alias = key.strip_prefix("transforms.").and_then(|rest| rest.split('.').next()).unwrap_or("outbox");
     let known = rows().iter().filter(|row| !row.pattern.ends_with('*'));
     closest(key, known.map(|row| row.pattern.replace("<alias>", alias)))
-}
-
-/// The candidate that resembles a word most, if any resembles it at all.
-pub(super) fn closest(word: &str, candidates: impl Iterator<Item = String>) -> Option<String> {
-    let word = word.to_lowercase();
-    let score = |candidate: &str| strsim::normalized_damerau_levenshtein(&word, &candidate.to_lowercase());
-    let scored = candidates.map(|candidate| (score(&candidate), candidate));
-    let best = scored.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
-    (best.0 >= 0.6).then_some(best.1)
 }
 
 #[cfg(test)]

@@ -88,7 +88,9 @@ pub(super) fn collect(sources: &Sources) -> Result<Layers, Problem> {
     }
     layers.add_environment(&sources.environment, &environment);
     for text in &sources.overrides {
-        layers.add_override(text, &environment)?;
+        if let Err(problem) = layers.add_override(text, &environment) {
+            layers.problems.push(problem);
+        }
     }
     layers.add_server_defaults();
     Ok(layers)

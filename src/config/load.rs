@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use super::check::check;
-use super::error::{ConfigError, Problem};
+use super::draft::Draft;
+use super::error::ConfigError;
 use super::layers::{self, Dialect, Layers, Sources};
 use super::notice::{Notice, NoticeKind};
 use super::read::Reader;
 use super::router::Transforms;
 use super::settings::Settings;
-use super::{dead_letters, guarantee, offset, postgres, producer, router};
+use super::{dead_letters, guarantee, offset, position, postgres, producer, router};
 
 /// A configuration that can work, as far as it can be told without a server.
 #[derive(Debug, Clone)]
@@ -41,27 +42,28 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads and checks a configuration.
+    /// Reads and checks a configuration, as far as it concerns no other module's options.
     ///
     /// # Errors
     /// Every mistake that was found, together.
     pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
+        let (config, ()) = Self::draft(sources)?.finish(Ok(()))?;
+        Ok(config)
+    }
+
+    /// Reads a configuration and keeps its mistakes, so that those of further options can join them.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn draft(sources: &Sources) -> Result<Draft, ConfigError> {
         let Layers { settings, dialect, problems, notices, .. } = layers::collect(sources)?;
         let mut reader = Reader::new(&settings, dialect);
         (reader.problems, reader.notices) = (problems, notices);
         let parts = Parts::read(&mut reader);
         let Reader { problems, mut notices, .. } = reader;
-        let postgres = match parts.postgres {
-            Ok(postgres) => postgres,
-            Err(problem) => return Err(ConfigError::new(problem, problems)),
-        };
-        let mut problems = problems.into_iter();
-        if let Some(first) = problems.next() {
-            return Err(ConfigError::new(first, problems.collect()));
-        }
         notices.sort_by_key(|notice| notice.kind == NoticeKind::Ignored);
-        Ok(Self {
-            postgres,
+        let config = Self {
+            postgres: parts.postgres,
             kafka: parts.kafka,
             relay: parts.relay,
             connector_name: parts.connector_name,
@@ -73,13 +75,14 @@ impl Config {
             notices,
             transforms: parts.transforms,
             settings,
-        })
+        };
+        Ok(Draft::new(config, dialect, problems))
     }
 }
 
 /// What is read before it is known whether all of it is right.
 struct Parts {
-    postgres: Result<crate::postgres::Options, Problem>,
+    postgres: crate::postgres::Options,
     kafka: crate::kafka::Options,
     relay: crate::relay::Options,
     topic_prefix: String,
@@ -102,6 +105,7 @@ impl Parts {
         let offsets = offset::options(reader, &connector_name, &topic_prefix);
         let connect_timeout = reader.millis("outboxd.connect.timeout.ms", 1, Duration::from_secs(5));
         let postgres = postgres::options(reader, &transforms.router, connect_timeout);
+        let position = position(reader, &connector_name, &topic_prefix, &postgres);
         note_converters(reader);
         let kafka = producer::options(reader, connect_timeout);
         check(reader);
@@ -110,6 +114,7 @@ impl Parts {
             kafka,
             relay: crate::relay::Options {
                 offsets,
+                position,
                 dead_letters,
                 transactions,
                 ..relay(reader, &[&topic_delimiter, &topic_prefix].map(String::as_str).concat(), guarantee)
@@ -150,6 +155,16 @@ fn topic_prefix(reader: &mut Reader<'_>) -> String {
     prefix
 }
 
+fn position(
+    reader: &mut Reader<'_>,
+    connector: &str,
+    topic_prefix: &str,
+    postgres: &crate::postgres::Options,
+) -> crate::relay::PositionOptions {
+    let (database, slot) = (postgres.server.database.as_str(), postgres.slot.name.as_str());
+    position::options(reader, position::Names { connector, topic_prefix, database, slot })
+}
+
 /// `topic_suffix` is what follows the prefix in the names of the connector's own topics.
 fn relay(
     reader: &mut Reader<'_>,
@@ -173,6 +188,7 @@ fn relay(
         heartbeat: heartbeat(reader, topic_suffix),
         guard: guard(reader),
         offsets: None,
+        position: crate::relay::PositionOptions::default(),
         identity_headers: identity_headers(reader, guarantee),
         guarantee,
         transactions: None,

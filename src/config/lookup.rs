@@ -1,9 +1,7 @@
-//! What the router's and the converters' own options are read from, and the errors of what they cannot take.
+//! What the options of other modules are read from.
 
-use super::error::{ConfigError, Problem};
 use super::load::Config;
 use super::settings::Settings;
-use crate::connect::OptionError;
 
 impl Config {
     /// Everything that was said, for `config show`; secrets are masked when it is printed.
@@ -24,12 +22,6 @@ impl Config {
         self.settings.value(key).map(str::to_owned)
     }
 
-    /// The error of an EventRouter option that the router cannot take.
-    #[must_use]
-    pub fn transform_error(&self, option: &str, reason: &str) -> ConfigError {
-        self.option_error(&self.transform_key(option), reason)
-    }
-
     /// What stands before the EventRouter's options: `transforms.<alias>.`.
     #[must_use]
     pub fn transform_prefix(&self) -> String {
@@ -44,22 +36,5 @@ impl Config {
 
     fn transform_key(&self, option: &str) -> String {
         format!("{}{option}", self.transform_prefix())
-    }
-
-    /// The error of an option that its module cannot take; it tells where the option was set.
-    #[must_use]
-    pub fn refuse(&self, error: &OptionError) -> ConfigError {
-        self.option_error(&error.key, &error.reason)
-    }
-
-    /// The error of an option, by its whole key, that its module cannot take; it tells where the option was set.
-    #[must_use]
-    pub fn option_error(&self, key: &str, reason: &str) -> ConfigError {
-        match self.settings.get(key) {
-            Some(setting) => Problem::invalid(setting, reason).into(),
-            None => {
-                Problem::Missing { key: key.into(), reason: reason.into(), lines: format!("{key}=…") }.into()
-            }
-        }
     }
 }

@@ -6,8 +6,8 @@
 //! -X key=value ────────────┘                (later wins)            └ read: postgres, producer, router ─ Config
 //! ```
 //!
-//! Nothing below imports this module: it makes the options of the others from text. Every mistake is collected, so
-//! that one run shows them all. `keys.tsv` holds every known key and what becomes of it.
+//! Nothing below imports this module: it makes the options of the others from text. Every mistake is collected in a [`Draft`], with
+//! those of the options that other modules read, so that one run shows them all. `keys.tsv` holds every known key and what becomes of it.
 
 mod check;
 mod columns;
@@ -16,6 +16,9 @@ mod compatibility;
 mod converters;
 mod credentials;
 mod dead_letters;
+#[cfg(test)]
+mod documented;
+mod draft;
 mod environment;
 mod error;
 mod file;
@@ -29,6 +32,7 @@ mod lookup;
 mod notice;
 mod offset;
 mod placeholder;
+mod position;
 mod postgres;
 mod producer;
 mod properties;
@@ -37,6 +41,7 @@ mod router;
 mod settings;
 mod spelling;
 
+pub use draft::Draft;
 pub use error::{ConfigError, Problem, Said};
 pub use layers::Sources;
 pub use load::Config;

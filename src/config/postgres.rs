@@ -7,15 +7,10 @@ use crate::postgres::{
     SlotRecovery, SlotRetry, SnapshotMode, SnapshotOptions, SslMode, TableOptions, TlsOptions,
 };
 
-use super::error::Problem;
 use super::read::Reader;
 
 /// Fills the options. `alias` is the EventRouter's.
-pub(super) fn options(
-    reader: &mut Reader<'_>,
-    alias: &str,
-    connect_timeout: Duration,
-) -> Result<Options, Problem> {
+pub(super) fn options(reader: &mut Reader<'_>, alias: &str, connect_timeout: Duration) -> Options {
     check_plugin(reader);
     let server = server(reader, connect_timeout);
     let slot = slot(reader);
@@ -29,7 +24,7 @@ pub(super) fn options(
     let status_interval = reader.millis("status.update.interval.ms", 1, Duration::from_secs(10));
     let message_bytes_max = reader.integer("outboxd.message.max.bytes", 1024..=i64::from(i32::MAX), 1 << 30);
     let snapshot = snapshot(reader);
-    Ok(Options { server, slot: slot?, publication, tables, snapshot, status_interval, message_bytes_max })
+    Options { server, slot, publication, tables, snapshot, status_interval, message_bytes_max }
 }
 
 fn server(reader: &mut Reader<'_>, connect_timeout: Duration) -> ServerOptions {
@@ -65,23 +60,21 @@ fn tls(reader: &mut Reader<'_>) -> TlsOptions {
     }
 }
 
-fn slot(reader: &mut Reader<'_>) -> Result<SlotOptions, Problem> {
+fn slot(reader: &mut Reader<'_>) -> SlotOptions {
     let drop_on_stop = reader.boolean("slot.drop.on.stop", false);
     let failover = reader.boolean("slot.failover", false);
     let recoveries = [("fail", SlotRecovery::Fail), ("snapshot", SlotRecovery::Snapshot)];
     let recovery = reader.choice("slot.recovery", &recoveries, SlotRecovery::default());
     let retry = slot_retry(reader);
     let stream_params = stream_params(reader);
-    Ok(SlotOptions { name: slot_name(reader)?, drop_on_stop, failover, recovery, retry, stream_params })
+    SlotOptions { name: slot_name(reader), drop_on_stop, failover, recovery, retry, stream_params }
 }
 
-fn slot_name(reader: &Reader<'_>) -> Result<SlotName, Problem> {
-    let setting = reader.settings.get("slot.name");
-    let name = setting.map_or("debezium", |setting| setting.value.trim());
-    SlotName::new(name).map_err(|error| {
-        let problem =
-            |setting| Problem::invalid(setting, "PostgreSQL takes 1 to 63 of a-z, 0-9 and _ for a slot");
-        setting.map_or_else(|| reader.dialect.missing("slot.name", &error.to_string(), &[]), problem)
+fn slot_name(reader: &mut Reader<'_>) -> SlotName {
+    let Some(setting) = reader.settings.get("slot.name") else { return SlotName::default() };
+    SlotName::new(setting.value.trim()).unwrap_or_else(|_| {
+        reader.invalid(setting, "PostgreSQL takes 1 to 63 of a-z, 0-9 and _ for a slot");
+        SlotName::default()
     })
 }
 

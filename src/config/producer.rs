@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use crate::connect::option::closest;
 use crate::kafka::Options;
 use crate::secret::Secret;
 
@@ -162,7 +163,7 @@ fn integer(row: &Row, value: &str) -> Option<i64> {
 
 fn unknown(client: &str, setting: &Setting) -> Problem {
     let prefix = setting.written.strip_suffix(client).unwrap_or("producer.");
-    let nearest = keys::closest(client, known().map(str::to_owned));
+    let nearest = closest(client, known().map(str::to_owned));
     Problem::unknown(setting, nearest.map(|nearest| format!("{prefix}{nearest}")))
 }
 

@@ -36,6 +36,11 @@ fn complete_and(lines: &[&str]) -> Result<Config, ConfigError> {
     Config::load(&Sources { overrides, ..Sources::default() })
 }
 
+fn draft(lines: &[&str]) -> Draft {
+    let overrides = COMPLETE.iter().chain(lines).map(|line| (*line).to_owned()).collect();
+    Config::draft(&Sources { overrides, ..Sources::default() }).unwrap()
+}
+
 fn file_and_bootstrap(name: &str) -> Config {
     let environment = vec![("OUTBOXD_BOOTSTRAP_SERVERS".into(), "localhost:9092".into())];
     Config::load(&Sources { files: vec![case(name)], environment, overrides: vec![] }).unwrap()
@@ -291,11 +296,23 @@ fn what_decodes_messages_stands_before_the_router() {
 }
 
 #[test]
-fn an_option_that_the_router_refuses_is_told_under_its_full_key() {
-    let config = complete_and(&["transforms.outbox.table.op.invalid.behavior=loud"]).unwrap();
-    let error = config.transform_error("table.op.invalid.behavior", "it must be one of warn, error, fatal");
-    let expected = "-X: transforms.outbox.table.op.invalid.behavior=loud is not allowed: it must be one of warn, error, fatal";
-    assert_eq!(error.to_string(), expected);
+fn mistakes_of_other_modules_are_kept_under_their_full_keys() {
+    let lines = ["transforms.outbox.table.op.invalid.behavior=loud", "slot.name=B"];
+    let mut draft = draft(&lines);
+    for _ in 0..2 {
+        let read = draft.section("transforms.outbox.", crate::outbox::EventRouterOptions::read);
+        assert!(read.is_ok(), "the default stands in");
+    }
+    let missing = crate::connect::OptionError::new("value.converter.schema.registry.url", "", "needed");
+    let error = draft.keep::<()>(Err(missing)).and(Ok(()));
+    let error = draft.finish(error).unwrap_err();
+    let told: Vec<_> = error.problems().map(ToString::to_string).collect();
+    let expected = [
+        "-X: slot.name=B is not allowed: PostgreSQL takes 1 to 63 of a-z, 0-9 and _ for a slot",
+        "-X: transforms.outbox.table.op.invalid.behavior=loud is not allowed: it must be one of warn, error, fatal",
+        "value.converter.schema.registry.url is missing: needed",
+    ];
+    assert_eq!(told, expected);
 }
 
 #[test]

@@ -26,6 +26,6 @@ pub use decimal::Decimal;
 pub use heartbeat::Heartbeat;
 pub use name::NameAdjustment;
 pub use name_patterns::NamePatterns;
-pub use option::OptionError;
+pub use option::{OptionError, OptionReader, Refused};
 pub use schema::{Field, Kind, Schema};
 pub use value::Value;

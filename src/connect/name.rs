@@ -1,7 +1,6 @@
 use std::borrow::Cow;
 
-use super::OptionError;
-use super::option::{Lookup, one_of};
+use super::option::OptionReader;
 
 /// How names become names that Avro takes: `schema.name.adjustment.mode` and `field.name.adjustment.mode` (none).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,13 +22,10 @@ enum Points {
 }
 
 impl NameAdjustment {
-    /// Reads a mode; `lookup` gives the text for `key`.
-    ///
-    /// # Errors
-    /// When it is none of Debezium's.
-    pub fn parse(lookup: Lookup<'_>, key: &str) -> Result<Self, OptionError> {
+    /// Reads a mode.
+    pub fn read(options: &mut OptionReader<'_>, key: &str) -> Self {
         let modes = [("none", Self::None), ("avro", Self::Avro), ("avro_unicode", Self::AvroUnicode)];
-        one_of(lookup, key, &modes, Self::None)
+        options.one_of(key, &modes, Self::None)
     }
 
     /// A schema's name, whose parts are between points.

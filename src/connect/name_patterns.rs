@@ -1,6 +1,6 @@
 use fancy_regex::Regex;
 
-use super::{OptionError, java_regex};
+use super::{OptionError, OptionReader, java_regex};
 
 /// One of Debezium's lists of regular expressions for names: of tables, columns, message prefixes. Each must match the
 /// whole of a name, and ignores case.
@@ -19,6 +19,11 @@ impl NamePatterns {
             })
         };
         patterns.iter().map(compile).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Compiles the expressions of an option; those of an option with a mistake are none.
+    pub fn read(options: &mut OptionReader<'_>, key: &str, patterns: &[String]) -> Self {
+        options.keep(Self::new(key, patterns)).unwrap_or_default()
     }
 
     /// Whether there are none.

@@ -9,6 +9,8 @@ use super::Value;
 pub enum Kind {
     /// `BOOLEAN`
     Boolean,
+    /// `INT8`
+    Int8,
     /// `INT16`
     Int16,
     /// `INT32`
@@ -122,6 +124,7 @@ impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Boolean => "BOOLEAN",
+            Self::Int8 => "INT8",
             Self::Int16 => "INT16",
             Self::Int32 => "INT32",
             Self::Int64 => "INT64",

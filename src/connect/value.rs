@@ -9,6 +9,8 @@ pub enum Value<'a> {
     Null,
     /// `BOOLEAN`
     Bool(bool),
+    /// `INT8`
+    Int8(i8),
     /// `INT16`
     Int16(i16),
     /// `INT32`
@@ -57,6 +59,7 @@ impl<'a> Value<'a> {
         match self {
             Self::Null => Value::Null,
             Self::Bool(value) => Value::Bool(value),
+            Self::Int8(value) => Value::Int8(value),
             Self::Int16(value) => Value::Int16(value),
             Self::Int32(value) => Value::Int32(value),
             Self::Int64(value) => Value::Int64(value),

@@ -36,7 +36,11 @@ pub(super) fn ready(state: &Snapshot, now: Instant) -> Health {
     };
     let components = Component::ALL.into_iter().filter(needed);
     checks.extend(components.map(|component| component_check(component, state, &readiness)));
-    health(readiness.ready, checks)
+    let mut health = health(readiness.ready, checks);
+    if let (Some(body), false) = (health.body.as_object_mut(), state.warnings.is_empty()) {
+        body.insert("warnings".to_owned(), state.warnings.clone().into());
+    }
+    health
 }
 
 /// What Kafka Connect's worker says under `/health`, with its status code.
@@ -202,6 +206,19 @@ mod tests {
             "danger": "alarm",
         });
         assert_eq!(body["checks"][2]["data"], expected);
+    }
+
+    #[test]
+    fn warnings_are_shown_once_and_leave_it_ready() {
+        let now = Instant::now();
+        let status = streaming(now);
+        assert!(ready(&status.snapshot(), now).body.get("warnings").is_none());
+        assert!(status.warn("look at this".to_owned()) && !status.warn("look at this".to_owned()));
+        let Health { up, body } = ready(&status.snapshot(), now);
+        assert!(up);
+        assert_eq!(body["warnings"], json!(["look at this"]));
+        let more = (0..2 * crate::telemetry::WARNINGS_MAX).filter(|n| status.warn(n.to_string())).count();
+        assert_eq!(more, crate::telemetry::WARNINGS_MAX - 1);
     }
 
     #[test]

@@ -2,12 +2,15 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use hyper::{Request, Response, header};
 use tokio::time;
 
+use crate::http_client::{Address, USER_AGENT, connect, exchange};
+
 /// The longest answer that is read.
-const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
+const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
 /// Asks a status port for `path`, as a container's health check does: the status code and the body. An address that
 /// means every interface is asked on loopback.
@@ -15,32 +18,34 @@ const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 /// # Errors
 /// When nobody answers within `timeout`, or when what comes back is not HTTP.
 pub async fn probe(addr: SocketAddr, path: &str, timeout: Duration) -> io::Result<(u16, String)> {
-    match time::timeout(timeout, ask(reachable(addr), path)).await {
-        Ok(answer) => parse(&answer?),
+    match time::timeout(timeout, ask(reachable(addr), path, timeout)).await {
+        Ok(answer) => answer,
         Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, format!("{addr} does not answer"))),
     }
 }
 
-async fn ask(addr: SocketAddr, path: &str) -> io::Result<Vec<u8>> {
-    if !path.starts_with('/') || path.contains(|c: char| c.is_control() || c == ' ') {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{path:?} is not a path")));
-    }
-    let mut stream = TcpStream::connect(addr).await?;
-    // HTTP/1.0: the answer ends where the connection does, and is never in chunks.
-    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {addr}\r\n\r\n").as_bytes()).await?;
-    let mut answer = Vec::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).await?;
-    Ok(answer)
+async fn ask(addr: SocketAddr, path: &str, timeout: Duration) -> io::Result<(u16, String)> {
+    let request = Request::get(path)
+        .header(header::HOST, addr.to_string())
+        .header(header::USER_AGENT, USER_AGENT)
+        .body(String::new());
+    let no_path = || io::Error::new(io::ErrorKind::InvalidInput, format!("{path:?} is not a path"));
+    let request = request.ok().filter(|_| path.starts_with('/')).ok_or_else(no_path)?;
+    let address = Address {
+        tls: false,
+        host: addr.ip().to_string(),
+        port: addr.port(),
+        path: String::new(),
+        user: None,
+    };
+    exchange(connect(&address).await?, request, timeout, answer).await
 }
 
-fn parse(answer: &[u8]) -> io::Result<(u16, String)> {
-    let text = String::from_utf8_lossy(answer);
-    let parsed = text.split_once("\r\n\r\n").and_then(|(head, body)| {
-        let mut words = head.lines().next()?.split(' ');
-        words.next().filter(|version| version.starts_with("HTTP/1."))?;
-        Some((words.next()?.parse().ok()?, body.to_owned()))
-    });
-    parsed.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP"))
+async fn answer(response: Response<Incoming>) -> io::Result<(u16, String)> {
+    let status = response.status().as_u16();
+    let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+    let body = body.map_err(io::Error::other)?.to_bytes();
+    Ok((status, String::from_utf8_lossy(&body).into_owned()))
 }
 
 fn reachable(addr: SocketAddr) -> SocketAddr {
@@ -55,16 +60,36 @@ fn reachable(addr: SocketAddr) -> SocketAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use crate::http_client::test_server;
+
+    fn asked(addr: SocketAddr, path: &str) -> io::Result<(u16, String)> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(probe(addr, path, Duration::from_secs(5)))
+    }
 
     #[test]
     fn answers_are_read() {
-        let answer = parse(b"HTTP/1.0 503 Service Unavailable\r\ncontent-length: 2\r\n\r\n{}").unwrap();
-        assert_eq!(answer, (503, "{}".into()));
-        for wrong in
-            ["", "SSH-2.0-x\r\n\r\n", "HTTP/1.1 ok\r\n\r\n", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 99999\r\n\r\n"]
-        {
-            assert!(parse(wrong.as_bytes()).is_err(), "{wrong}");
+        let cases = [
+            (test_server::answer("503 Service Unavailable", "{}"), Some((503, "{}"))),
+            ("HTTP/1.0 200 OK\r\n\r\nto the end".to_owned(), Some((200, "to the end"))),
+            ("SSH-2.0-x\r\n\r\n".to_owned(), None),
+            ("HTTP/1.1 ok\r\n\r\n".to_owned(), None),
+            (String::new(), None),
+        ];
+        for (given, expected) in cases {
+            let (port, serving) = test_server::serve(&given, None);
+            let found = asked(SocketAddr::from(([127, 0, 0, 1], port)), "/readyz").ok();
+            assert_eq!(found, expected.map(|(status, body)| (status, body.to_owned())), "{given}");
+            assert!(serving.join().unwrap().starts_with("GET /readyz HTTP/1.1\r\n"));
+        }
+    }
+
+    #[test]
+    fn what_is_no_path_is_not_asked_for() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        for path in ["/a b", "/a\r\nx: y", "readyz", ""] {
+            let error = asked(listener.local_addr().unwrap(), path).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{path:?}");
         }
     }
 
@@ -73,13 +98,6 @@ mod tests {
         let cases = [("0.0.0.0:1", "127.0.0.1:1"), ("[::]:1", "[::1]:1"), ("10.0.0.1:1", "10.0.0.1:1")];
         for (addr, expected) in cases {
             assert_eq!(reachable(addr.parse().unwrap()), expected.parse().unwrap());
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_read_or_refused(answer: Vec<u8>) {
-            drop(parse(&answer));
         }
     }
 }

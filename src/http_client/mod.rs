@@ -1,8 +1,12 @@
-//! HTTP/1.1 as a client, for those who ask seldom: one question, one answer, a connection each.
+//! HTTP/1.1 as a client, for those who ask seldom, the registry, the fetching of PostgreSQL and the probe: one question,
+//! one answer, a connection each.
 //!
 //! ```text
 //!   Address ──▶ connect ──▶ (a proxy's tunnel) ──▶ secure ──▶ exchange: Request ──▶ Response
 //! ```
+//!
+//! This is hyper's own client, the one that the tree has anyway. reqwest 0.13 would follow redirects and use proxies for
+//! us; it adds 42 packages to Cargo.lock, Unicode's tables for host names among them, and the binary is near its limit.
 //!
 //! # Invariants
 //! - Nothing is followed or tried again here, and only the wait for an answer's head is limited: the rest is the

@@ -1,11 +1,14 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, ResourceSpecifier};
+use rdkafka::admin::{
+    AdminClient, AdminOptions, ConfigResource, NewTopic, ResourceSpecifier, TopicReplication,
+};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::metadata::MetadataTopic;
 
 use super::delivery::Deliveries;
+use super::position_topic::position_topic_error;
 use super::producer::client_config;
 use super::{Error, Options};
 
@@ -92,6 +95,22 @@ impl Admin {
     ) -> Result<Vec<Result<Settings, RDKafkaErrorCode>>, RDKafkaErrorCode> {
         let resources: Vec<_> = topics.iter().map(|topic| ResourceSpecifier::Topic(topic)).collect();
         self.describe(&resources, patience).await
+    }
+
+    /// Whether we may make a topic of the relay's own. Nothing is made.
+    ///
+    /// # Errors
+    /// When the brokers would not make it.
+    pub async fn may_make(&self, topic: &str, patience: Duration) -> Result<(), Error> {
+        let options = AdminOptions::new().request_timeout(Some(patience)).validate_only(true);
+        let new = NewTopic::new(topic, 1, TopicReplication::Fixed(-1));
+        let answers = self.inner.create_topics([&new], &options).await;
+        let error = match answers.map(|answers| answers.into_iter().next()) {
+            Ok(Some(Ok(_)) | None) => return Ok(()),
+            Ok(Some(Err((_, code)))) => KafkaError::AdminOp(code),
+            Err(error) => error,
+        };
+        Err(position_topic_error(topic, "made", &error))
     }
 
     async fn describe(

@@ -18,6 +18,7 @@ pub const REFUSED_MAX: usize = 10_000;
 
 /// What librdkafka calls a connection that breaks, and the broker that transactions are committed with.
 const CONNECTION_FAILED: &str = "FAIL";
+const REQUEST_TIMED_OUT: &str = "REQTMOUT";
 const COORDINATOR: &str = "TxnCoordinator";
 
 /// Records of one transaction that the broker has acknowledged.
@@ -359,7 +360,8 @@ impl Deliveries {
 impl ClientContext for Deliveries {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         // librdkafka tells it nowhere else: the connection is its own business, unless a commit was on it.
-        if facility == CONNECTION_FAILED && message.contains(COORDINATOR) {
+        // When a request was not answered in time, it closes the connection without calling that a failure.
+        if [CONNECTION_FAILED, REQUEST_TIMED_OUT].contains(&facility) && message.contains(COORDINATOR) {
             self.lost_coordinator();
         }
         match level {

@@ -1,6 +1,7 @@
 use rdkafka::error::KafkaError;
 
 use super::delivery::Rejection;
+use super::fault::Fault;
 use super::transactions::TransactionFault;
 use crate::error::{Class, Diagnose, Exit};
 
@@ -56,6 +57,18 @@ pub enum Error {
         /// No permission: waiting does not help.
         refused: bool,
     },
+    /// The topic of the positions cannot be made, read or written.
+    #[error("topic {topic:?}, in which outboxd keeps its position, cannot be {doing}: {reason}")]
+    PositionTopic {
+        /// `made`, `read` or `written`.
+        doing: &'static str,
+        /// Its name.
+        topic: String,
+        /// librdkafka's words.
+        reason: String,
+        /// The brokers do not let us: waiting does not help.
+        forbidden: bool,
+    },
     /// A partition has an open transaction, which hides what was committed.
     #[error(
         "partition {partition} of topic {topic:?} has a transaction that is neither committed nor aborted: consumers of \
@@ -93,6 +106,16 @@ pub enum Error {
         topic: String,
         /// librdkafka's words.
         reason: String,
+    },
+    /// A topic cannot be read from its front to its end.
+    #[error("topic {topic:?} cannot be read: {reason}")]
+    Unread {
+        /// Its name.
+        topic: String,
+        /// librdkafka's words.
+        reason: String,
+        /// The brokers do not let us.
+        forbidden: bool,
     },
     /// The end of a topic cannot be read.
     #[error("the end of topic {topic:?} cannot be read: {reason}")]
@@ -134,11 +157,15 @@ impl Diagnose for Error {
         match self {
             Self::Settings(_) => Class::Config,
             Self::Transaction { fault, .. } => fault.class(),
-            Self::StateTopic { refused: true, .. } => Class::Definite,
-            Self::Unreachable { .. }
+            Self::StateTopic { refused: true, .. }
+            | Self::PositionTopic { forbidden: true, .. }
+            | Self::Unread { forbidden: true, .. } => Class::Definite,
+            Self::Unread { .. }
+            | Self::Unreachable { .. }
             | Self::Unwritten(_)
             | Self::Fatal(_)
             | Self::StateTopic { .. }
+            | Self::PositionTopic { .. }
             | Self::Undecided { .. }
             | Self::TakenBack { .. }
             | Self::TopicTail { .. }
@@ -150,14 +177,19 @@ impl Diagnose for Error {
     fn exit(&self) -> Exit {
         match self {
             Self::Settings(_) => Exit::Usage,
-            Self::Unreachable { .. } | Self::OffsetTopic { .. } | Self::TopicTail { .. } => {
-                Exit::KafkaUnreachable
-            }
+            Self::Unread { forbidden: true, .. } => Exit::Precondition,
+            Self::Unreachable { .. }
+            | Self::OffsetTopic { .. }
+            | Self::TopicTail { .. }
+            | Self::Unread { .. } => Exit::KafkaUnreachable,
             Self::Transaction { fault, .. } => fault.exit(),
-            Self::StateTopic { refused: true, .. } => Exit::Precondition,
-            Self::StateTopic { .. } | Self::Undecided { .. } | Self::TakenBack { .. } => {
-                Exit::KafkaUnreachable
+            Self::StateTopic { refused: true, .. } | Self::PositionTopic { forbidden: true, .. } => {
+                Exit::Precondition
             }
+            Self::StateTopic { .. }
+            | Self::PositionTopic { .. }
+            | Self::Undecided { .. }
+            | Self::TakenBack { .. } => Exit::KafkaUnreachable,
             Self::NoOffsetTopic { .. } => Exit::Precondition,
             Self::Rejected(_) => Exit::Row,
             Self::Unwritten(_) | Self::Fatal(_) => Exit::Failed,
@@ -190,13 +222,18 @@ impl Diagnose for Error {
                  --operation Write --topic {topic}, if the brokers ask for permissions; \
                  outboxd.exactly.once.state.topic names another topic"
             )),
+            Self::PositionTopic { topic, .. } => Some(format!(
+                "kafka-acls.sh --add --allow-principal User:… --operation Create --operation Describe --operation Read \
+                 --operation Write --topic {topic}, if the brokers ask for permissions; outboxd.position.topic names another \
+                 topic, or none"
+            )),
             Self::Undecided { .. } => Some(
                 "the brokers abort it when it is older than its producer's transaction.timeout.ms. If it stays, Kafka has \
                  forgotten to end it, and kafka-transactions.sh --bootstrap-server … find-hanging --broker-id … shows it. Its rows \
                  are not confirmed to PostgreSQL: docs/guarantees.md, What Kafka forgets, tells how to have them sent again"
                     .to_owned(),
             ),
-            Self::TopicTail { topic, .. } => Some(format!(
+            Self::Unread { topic, .. } | Self::TopicTail { topic, .. } => Some(format!(
                 "kafka-acls.sh --add --allow-principal User:… --operation Read --topic {topic}, if the brokers ask for \
                  permissions"
             )),
@@ -208,6 +245,8 @@ impl Diagnose for Error {
 const fn unwritten(rejection: &Rejection) -> &'static str {
     if rejection.is_doubtful() {
         "Kafka acknowledged a record that it may not have written"
+    } else if matches!(rejection.fault(), Some(Fault::Partition)) {
+        "a topic was made anew with fewer partitions"
     } else {
         "Kafka does not go on with this producer"
     }

@@ -1,17 +1,19 @@
-//! Kafka: the producer, its delivery reports and its transactions; the topics of Connect's source offsets and of
-//! exactly-once's state.
+//! Kafka: the producer, its delivery reports and its transactions; the topics of Connect's source offsets, of
+//! exactly-once's state and of the relays' positions.
 
 mod admin;
+mod compacted_topic;
 mod delivery;
 mod error;
 mod fault;
-mod leftovers;
 mod log_ends;
 mod offset_topic;
+mod open_transactions;
 mod options;
 mod outlet;
 mod pace;
 mod partitioner;
+mod position_topic;
 mod producer;
 mod reader;
 mod stable_ends;
@@ -19,6 +21,7 @@ mod state_topic;
 mod taken_back;
 mod time;
 mod topic_probe;
+mod topic_scan;
 mod topic_tail;
 mod transaction_reports;
 mod transactions;
@@ -29,15 +32,17 @@ pub(crate) use delivery::ReportPlace;
 pub use delivery::{Cause, Delivered, Deliveries, REFUSED_MAX, Rejection, Reports};
 pub use error::Error;
 pub use fault::Fault;
-pub use leftovers::Leftovers;
 pub use log_ends::Doubt;
 pub use offset_topic::{OffsetTopic, StoredValue};
+pub use open_transactions::OpenTransactions;
 pub use options::Options;
 pub use outlet::Outlet;
 pub use pace::Pace;
-pub use partitioner::partition_of;
+pub use partitioner::{partition_of, positive_hash};
+pub use position_topic::{PositionTopic, Read, Receipt};
 pub use producer::{Inlet, Producer};
 pub use state_topic::{StateTopic, Stored};
 pub use topic_probe::{TopicAnswer, TopicProbe};
+pub use topic_scan::{ScannedPartition, ScannedRecord, TopicScan};
 pub use topic_tail::{Sight, TailRecord, TopicTail};
 pub use transactions::{TransactionFault, TransactionSettings};

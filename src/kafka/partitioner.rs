@@ -4,8 +4,13 @@
 #[must_use]
 pub fn partition_of(key: &[u8], partitions: usize) -> Option<i32> {
     let partitions = u32::try_from(partitions).ok()?;
-    let positive = murmur2(key) & 0x7fff_ffff;
-    i32::try_from(positive.checked_rem(partitions)?).ok()
+    i32::try_from(positive_hash(key).checked_rem(partitions)?).ok()
+}
+
+/// The remainder of this, divided by the number of partitions, is the partition of a key.
+#[must_use]
+pub fn positive_hash(key: &[u8]) -> u32 {
+    murmur2(key) & 0x7fff_ffff
 }
 
 /// Austin Appleby's MurmurHash2 with the seed of Kafka's clients.

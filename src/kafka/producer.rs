@@ -8,7 +8,7 @@ use rdkafka::producer::{BaseRecord, Producer as _, PurgeConfig, ThreadedProducer
 use tokio_util::sync::CancellationToken;
 
 use super::delivery::{Deliveries, Rejection};
-use super::leftovers::Leftovers;
+use super::open_transactions::OpenTransactions;
 use super::pace::Pace;
 use super::stable_ends::StableEnds;
 use super::topic_probe::TopicProbe;
@@ -161,8 +161,8 @@ impl Producer {
 
     /// What may be undecided in these topics.
     #[must_use]
-    pub fn leftovers(&self, topics: Vec<String>) -> Leftovers {
-        Leftovers::of(self.clients(), self.deliveries.clone(), topics)
+    pub fn open_transactions(&self, topics: Vec<String>) -> OpenTransactions {
+        OpenTransactions::of(self.clients(), self.deliveries.clone(), topics)
     }
 
     /// The delivery reports of this producer.

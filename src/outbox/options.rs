@@ -1,8 +1,7 @@
 use super::expand::JsonExpansion;
 use super::placement::{self, AdditionalField, Placement};
 use super::topic::TopicRouting;
-use crate::connect::OptionError;
-use crate::connect::option::{Lookup, boolean, one_of};
+use crate::connect::{OptionError, OptionReader, Refused};
 
 /// Every option of the transform that is acted on, relative to the transform's own keys.
 pub const OPTION_NAMES: &[&str] = &[
@@ -95,33 +94,41 @@ impl EventRouterOptions {
     /// Reads the options; `lookup` gives the text for a key of [`OPTION_NAMES`].
     ///
     /// # Errors
-    /// On everything that Debezium refuses, and on what it notices at the first row only: an unknown placement, a
-    /// group that the expression does not have, a name twice in the envelope.
+    /// As [`Self::read`]; the first mistake.
     pub fn parse(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Self, OptionError> {
+        OptionReader::alone(lookup, Self::read)
+    }
+
+    /// Reads the options of [`OPTION_NAMES`]. What Debezium refuses is a mistake, and what it notices at the first row
+    /// only: an unknown placement, a group that the expression does not have, a name twice in the envelope.
+    ///
+    /// # Errors
+    /// When no topic can be told.
+    pub fn read(options: &mut OptionReader<'_>) -> Result<Self, Refused> {
         let operations = [
             ("warn", InvalidOperation::Warn),
             ("error", InvalidOperation::Error),
             ("fatal", InvalidOperation::Fatal),
         ];
         Ok(Self {
-            invalid_operation: one_of(
-                lookup,
+            invalid_operation: options.one_of(
                 "table.op.invalid.behavior",
                 &operations,
                 InvalidOperation::Warn,
-            )?,
-            event_id: mapped(lookup, "table.field.event.id", "id")?,
-            event_key: mapped(lookup, "table.field.event.key", "aggregateid")?,
-            event_type: mapped(lookup, "table.field.event.type", "type")?,
-            event_timestamp: column(lookup, "table.field.event.timestamp")?,
-            payload: mapped(lookup, "table.field.event.payload", "payload")?,
-            additional: additional(lookup)?,
-            additional_missing: additional_missing(lookup)?,
-            schema_version: column(lookup, "table.field.event.schema.version")?,
-            expand_json: JsonExpansion::parse(lookup)?,
-            route_by: mapped(lookup, "route.by.field", "aggregatetype")?,
-            topic: TopicRouting::parse(lookup)?,
-            tombstone_on_empty_payload: boolean(lookup, "route.tombstone.on.empty.payload", false)?,
+            ),
+            event_id: mapped(options, "table.field.event.id", "id"),
+            event_key: mapped(options, "table.field.event.key", "aggregateid"),
+            event_type: mapped(options, "table.field.event.type", "type"),
+            event_timestamp: column(options, "table.field.event.timestamp"),
+            payload: mapped(options, "table.field.event.payload", "payload"),
+            additional: additional(options),
+            additional_missing: additional_missing(options),
+            schema_version: column(options, "table.field.event.schema.version"),
+            expand_json: JsonExpansion::read(options),
+            route_by: mapped(options, "route.by.field", "aggregatetype"),
+            tombstone_on_empty_payload: options.boolean("route.tombstone.on.empty.payload", false),
+            // Last, because it alone ends the reading.
+            topic: TopicRouting::read(options)?,
         })
     }
 }
@@ -133,30 +140,33 @@ impl EventRouterOptions {
     }
 }
 
-fn mapped(lookup: Lookup<'_>, option: &'static str, default: &str) -> Result<MappedColumn, OptionError> {
-    let given = column(lookup, option)?;
+fn mapped(options: &mut OptionReader<'_>, option: &'static str, default: &str) -> MappedColumn {
+    let given = column(options, option);
     let explicit = given.is_some();
-    Ok(MappedColumn { option, column: given.unwrap_or_else(|| default.to_owned()), explicit })
+    MappedColumn { option, column: given.unwrap_or_else(|| default.to_owned()), explicit }
 }
 
-fn column(lookup: Lookup<'_>, key: &'static str) -> Result<Option<String>, OptionError> {
-    match lookup(key) {
-        Some(text) if text.trim().is_empty() => Err(OptionError::new(key, text, "it must name a column")),
-        given => Ok(given.map(|text| text.trim().to_owned())),
+fn column(options: &mut OptionReader<'_>, key: &'static str) -> Option<String> {
+    let text = options.text(key)?;
+    if text.trim().is_empty() {
+        options.refuse(key, text, "it must name a column");
+        return None;
     }
+    Some(text.trim().to_owned())
 }
 
-fn additional(lookup: Lookup<'_>) -> Result<Vec<AdditionalField>, OptionError> {
-    lookup("table.fields.additional.placement").map_or(Ok(Vec::new()), |text| placement::parse(&text))
+fn additional(options: &mut OptionReader<'_>) -> Vec<AdditionalField> {
+    let Some(text) = options.text("table.fields.additional.placement") else { return Vec::new() };
+    options.keep(placement::parse(&text)).unwrap_or_default()
 }
 
-fn additional_missing(lookup: Lookup<'_>) -> Result<AdditionalMissing, OptionError> {
+fn additional_missing(options: &mut OptionReader<'_>) -> AdditionalMissing {
     let behaviors = [("error", AdditionalMissing::Error), ("ignore", AdditionalMissing::Ignore)];
-    let before_3_6 = match boolean(lookup, "table.fields.additional.error.on.missing", true)? {
+    let before_3_6 = match options.boolean("table.fields.additional.error.on.missing", true) {
         true => AdditionalMissing::Error,
         false => AdditionalMissing::Ignore,
     };
-    one_of(lookup, "table.field.additional.missing", &behaviors, before_3_6)
+    options.one_of("table.field.additional.missing", &behaviors, before_3_6)
 }
 
 #[cfg(test)]

@@ -2,8 +2,7 @@
 
 use fancy_regex::Regex;
 
-use crate::connect::option::{Lookup, boolean};
-use crate::connect::{OptionError, java_regex};
+use crate::connect::{OptionReader, Refused, java_regex};
 
 /// Where Kafka's predicates live.
 const PACKAGE: &str = "org.apache.kafka.connect.transforms.predicates.";
@@ -27,28 +26,27 @@ enum Predicate {
 }
 
 impl Condition {
-    /// Reads the condition of the transform whose options begin with `prefix` (`transforms.outbox.`); `lookup` takes
-    /// whole keys. `None` when the transform names no predicate.
+    /// Reads the condition of the transform whose options begin with `prefix` (`transforms.outbox.`). `None` when the
+    /// transform names no predicate.
     ///
     /// # Errors
     /// When the predicate is not declared, not known, or lacks what it needs.
-    pub fn parse(lookup: Lookup<'_>, prefix: &str) -> Result<Option<Self>, OptionError> {
+    pub fn read(options: &mut OptionReader<'_>, prefix: &str) -> Result<Option<Self>, Refused> {
         let negate_key = format!("{prefix}negate");
-        let negate = boolean(lookup, &negate_key, false)?;
+        let negate = options.boolean(&negate_key, false);
         let key = format!("{prefix}predicate");
-        let Some(name) = lookup(&key).map(|name| name.trim().to_owned()).filter(|name| !name.is_empty())
-        else {
+        let Some(name) = options.filled(&key).map(|name| name.trim().to_owned()) else {
             return match negate {
-                true => Err(OptionError::new(negate_key, "true", "there is no predicate to negate")),
+                true => Err(options.refuse(negate_key, "true", "there is no predicate to negate")),
                 false => Ok(None),
             };
         };
-        let declared = lookup("predicates").unwrap_or_default();
+        let declared = options.text("predicates").unwrap_or_default();
         if !declared.split(',').any(|known| known.trim() == name) {
             let reason = format!("`predicates` does not name it: add predicates={name}");
-            return Err(OptionError::new(key, name, reason));
+            return Err(options.refuse(key, name, reason));
         }
-        Ok(Some(Self { predicate: Predicate::parse(lookup, &name)?, negate }))
+        Ok(Some(Self { predicate: Predicate::read(options, &name)?, negate }))
     }
 
     /// Whether the transform is applied to an event on this topic, with headers of these names.
@@ -65,45 +63,48 @@ impl Condition {
 }
 
 impl Predicate {
-    fn parse(lookup: Lookup<'_>, name: &str) -> Result<Self, OptionError> {
+    fn read(options: &mut OptionReader<'_>, name: &str) -> Result<Self, Refused> {
         let type_key = format!("predicates.{name}.type");
-        let class = lookup(&type_key).unwrap_or_default();
+        let class = options.text(&type_key).unwrap_or_default();
         let class = class.trim();
-        let option = |option: &str| {
-            let key = format!("predicates.{name}.{option}");
-            let value = lookup(&key).filter(|value| !value.is_empty());
-            value.ok_or_else(|| OptionError::new(&key, "", format!("{class} needs it")))
-        };
         match class.strip_prefix(PACKAGE).unwrap_or(class) {
             "TopicNameMatches" => {
-                let pattern = option("pattern")?;
+                let pattern = needed(options, name, "pattern", class)?;
                 let (_, whole) = java_regex::compile(&pattern).map_err(|error| {
                     let reason = format!("not a regular expression: {error}");
-                    OptionError::new(format!("predicates.{name}.pattern"), &pattern, reason)
+                    options.refuse(format!("predicates.{name}.pattern"), &pattern, reason)
                 })?;
                 Ok(Self::TopicNameMatches(whole))
             }
-            "HasHeaderKey" => option("name").map(Self::HasHeaderKey),
+            "HasHeaderKey" => needed(options, name, "name", class).map(Self::HasHeaderKey),
             "RecordIsTombstone" => Ok(Self::RecordIsTombstone),
             _ => {
                 let reason = "it must be TopicNameMatches, HasHeaderKey or RecordIsTombstone of \
                               org.apache.kafka.connect.transforms.predicates";
-                Err(OptionError::new(type_key, class, reason))
+                Err(options.refuse(type_key, class, reason))
             }
         }
     }
 }
 
+/// An option of a predicate that its class cannot do without.
+fn needed(options: &mut OptionReader<'_>, name: &str, option: &str, class: &str) -> Result<String, Refused> {
+    let key = format!("predicates.{name}.{option}");
+    let value = options.text(&key).filter(|value| !value.is_empty());
+    value.ok_or_else(|| options.refuse(&key, "", format!("{class} needs it")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connect::OptionError;
 
     const TOPIC: &str = "srv.public.outbox";
 
     fn parse(options: &[(&str, &str)]) -> Result<Option<Condition>, OptionError> {
         let find =
             |key: &str| options.iter().find(|(name, _)| *name == key).map(|(_, value)| (*value).to_owned());
-        Condition::parse(&find, "transforms.outbox.")
+        OptionReader::alone(&find, |options| Condition::read(options, "transforms.outbox."))
     }
 
     type Options<'a> = Vec<(&'a str, &'a str)>;

@@ -13,7 +13,7 @@ use super::topic_name::check_topic_name;
 use crate::connect::column::{ColumnDescription, ColumnOptions, ColumnRules};
 use crate::connect::converter::avro::SchemaIds;
 use crate::connect::converter::{Converter, Converters, Destination};
-use crate::connect::{Heartbeat, Kind, NameAdjustment, OptionError, Schema, Value};
+use crate::connect::{Heartbeat, Kind, NameAdjustment, OptionError, OptionReader, Schema, Value};
 use crate::pgoutput::Relation;
 
 /// The EventRouter (`io.debezium.transforms.outbox.EventRouter`), with the converters behind it.
@@ -96,17 +96,23 @@ impl EventRouter {
         Ok(Self(Arc::new(Router { options, converters, context, headers })))
     }
 
-    /// The outbox that logical messages are, once `DecodeLogicalDecodingMessageContent` has decoded them. `lookup` gives
-    /// that transform's own options.
+    /// The outbox that logical messages are, once `DecodeLogicalDecodingMessageContent` has decoded them. `options` are
+    /// that transform's own.
+    #[must_use]
+    pub fn read_messages(&self, prefixes: MessagePrefixes, options: &mut OptionReader<'_>) -> MessageOutbox {
+        MessageOutbox::read(Arc::clone(&self.0), prefixes, options)
+    }
+
+    /// The same; `lookup` gives the options.
     ///
     /// # Errors
-    /// When an option cannot be used.
+    /// When an option cannot be used; the first one.
     pub fn messages(
         &self,
         prefixes: MessagePrefixes,
         lookup: &dyn Fn(&str) -> Option<String>,
     ) -> Result<MessageOutbox, OptionError> {
-        MessageOutbox::new(Arc::clone(&self.0), prefixes, lookup)
+        OptionReader::alone(lookup, |options| Ok(self.read_messages(prefixes, options)))
     }
 
     /// The connector's heartbeat to `topic`, which the router lets pass.
@@ -172,9 +178,17 @@ impl EventRouter {
     /// Whether a table with these columns can be an outbox, as far as names tell.
     #[must_use]
     pub fn fits(&self, columns: &[String]) -> bool {
+        self.missing(columns).is_empty()
+    }
+
+    /// The columns that a table with these columns lacks, each with the option that names it, as far as names tell.
+    #[must_use]
+    pub fn missing(&self, columns: &[String]) -> Vec<(&'static str, &str)> {
         let names = self.0.context.field_names;
         let has = |wanted: &str| columns.iter().any(|column| names.field_name(column) == wanted);
-        self.required_columns().iter().all(|(_, column)| has(column) || twin_of(column).is_some_and(has))
+        let mut required = self.required_columns();
+        required.retain(|(_, column)| !has(column) && !twin_of(column).is_some_and(has));
+        required
     }
 
     /// The topic that a route value leads to.

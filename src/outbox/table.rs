@@ -80,6 +80,12 @@ impl OutboxTable {
         &self.unmasked
     }
 
+    /// The column that decides the record's timestamp.
+    #[must_use]
+    pub fn timestamp_column(&self) -> Option<&str> {
+        self.timestamp.as_ref().map(|timestamp| timestamp.column.name.as_str())
+    }
+
     /// What an UPDATE of a row does.
     #[must_use]
     pub fn on_update(&self) -> InvalidOperation {

@@ -185,7 +185,7 @@ fn what_is_kept_of_a_refused_row_is_what_its_event_would_show() {
     let columns = columns(&case);
     let table = router(&case).bind(&relation(&columns), &columns).unwrap();
     let values = row(&case, &columns);
-    let kept = table.salvage(&tuple(&values), &mut Encoder::default());
+    let kept = table.raw_record(&tuple(&values), &mut Encoder::default());
     assert_eq!((kept.topic.as_deref(), kept.key.as_deref()), (None, Some(b"o-1".as_slice())));
     let value: Json = serde_json::from_slice(&kept.value).unwrap();
     let [id, _, key, kind, payload] = ROW.map(|(_, value)| value);
@@ -199,7 +199,7 @@ fn what_is_kept_of_a_refused_row_is_what_its_event_would_show() {
     // What is not UTF-8 can be had back; the key is then the column's own form.
     let mut raw: Vec<_> = tuple(&values).columns().to_vec();
     raw[2] = ColumnValue::Text(b"caf\xe9");
-    let kept = table.salvage(&raw.into_iter().collect(), &mut Encoder::default());
+    let kept = table.raw_record(&raw.into_iter().collect(), &mut Encoder::default());
     let value: Json = serde_json::from_slice(&kept.value).unwrap();
     assert_eq!(value["aggregateid"], serde_json::json!({ "hex": "636166e9" }));
     assert_eq!(kept.key.as_deref(), Some(br#"{"hex":"636166e9"}"#.as_slice()));
@@ -219,7 +219,7 @@ proptest! {
         let tuple: Tuple<'_> = values.iter().map(Option::as_deref).map(column).collect();
         let mut encoder = Encoder::default();
         drop(table.route(&tuple, NOW, &mut encoder));
-        let kept = table.salvage(&tuple, &mut encoder);
+        let kept = table.raw_record(&tuple, &mut encoder);
         prop_assert!(serde_json::from_slice::<Json>(&kept.value).unwrap().is_object());
     }
 }

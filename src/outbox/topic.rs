@@ -5,8 +5,7 @@ use fancy_regex::Regex;
 
 use super::replacement::Replacement;
 use super::topic_name::{IllegalTopicName, check_topic_name};
-use crate::connect::option::Lookup;
-use crate::connect::{OptionError, java_regex};
+use crate::connect::{OptionReader, Refused, java_regex};
 
 const REGEX_KEY: &str = "route.topic.regex";
 const REGEX_DEFAULT: &str = "(?<routedByValue>.*)";
@@ -34,14 +33,14 @@ pub(super) enum TopicError {
 }
 
 impl TopicRouting {
-    pub(super) fn parse(lookup: Lookup<'_>) -> Result<Self, OptionError> {
-        let regex = lookup(REGEX_KEY).unwrap_or_else(|| REGEX_DEFAULT.to_owned());
-        let replacement = lookup(REPLACEMENT_KEY).unwrap_or_else(|| REPLACEMENT_DEFAULT.to_owned());
-        let refused =
-            |error| OptionError::new(REGEX_KEY, &regex, format!("not a regular expression: {error}"));
-        let (find, whole) = java_regex::compile(&regex).map_err(refused)?;
+    pub(super) fn read(options: &mut OptionReader<'_>) -> Result<Self, Refused> {
+        let regex = options.text(REGEX_KEY).unwrap_or_else(|| REGEX_DEFAULT.to_owned());
+        let replacement = options.text(REPLACEMENT_KEY).unwrap_or_else(|| REPLACEMENT_DEFAULT.to_owned());
+        let (find, whole) = java_regex::compile(&regex).map_err(|error| {
+            options.refuse(REGEX_KEY, &regex, format!("not a regular expression: {error}"))
+        })?;
         let parsed = Replacement::parse(&replacement, &find)
-            .map_err(|error| OptionError::new(REPLACEMENT_KEY, &replacement, error.to_string()))?;
+            .map_err(|error| options.refuse(REPLACEMENT_KEY, &replacement, error.to_string()))?;
         Ok(Self { find, whole, replacement: parsed })
     }
 
@@ -101,13 +100,15 @@ impl TopicCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connect::OptionError;
     use proptest::prelude::*;
 
     fn routing(regex: Option<&str>, replacement: Option<&str>) -> Result<TopicRouting, OptionError> {
-        TopicRouting::parse(&|key| {
+        let said = |key: &str| {
             let value = if key == REGEX_KEY { regex } else { replacement };
             value.map(str::to_owned)
-        })
+        };
+        OptionReader::alone(&said, TopicRouting::read)
     }
 
     #[test]

@@ -4,7 +4,7 @@ use tokio_postgres::types::ToSql;
 
 use super::sql::Sql;
 use super::{Error, SlotName};
-use crate::wal::{Lsn, Oid};
+use crate::wal::{Lsn, Oid, PgTimestamp};
 
 /// What matters of the server.
 #[derive(Debug, Clone)]
@@ -13,6 +13,8 @@ pub struct ServerFacts {
     pub version_num: i32,
     /// `wal_level`.
     pub wal_level: String,
+    /// `effective_wal_level` (PostgreSQL 19): what is in force, which rises to `logical` with the first slot.
+    pub effective_wal_level: Option<String>,
     /// Whether it is a standby.
     pub in_recovery: bool,
     /// `wal_sender_timeout` in milliseconds; 0 is never.
@@ -27,6 +29,21 @@ pub struct ServerFacts {
     pub free_wal_senders: i64,
     /// `idle_replication_slot_timeout` in seconds (PostgreSQL 18); 0 is never.
     pub idle_slot_timeout_s: i64,
+}
+
+impl ServerFacts {
+    /// Whether the server writes what logical decoding needs, now or from the first slot on. It may take tens of seconds to make
+    /// that one.
+    #[must_use]
+    pub fn can_decode(&self) -> bool {
+        self.wal_level == "logical" || self.decodes_on_demand()
+    }
+
+    /// Whether logical decoding is turned on with the first slot: PostgreSQL 19 does that.
+    #[must_use]
+    pub fn decodes_on_demand(&self) -> bool {
+        self.wal_level == "replica" && self.effective_wal_level.is_some()
+    }
 }
 
 /// A table that logical decoding could send.
@@ -59,10 +76,6 @@ pub struct PublicationFacts {
     pub via_root: bool,
     /// The tables named in it.
     pub tables: Vec<Oid>,
-    /// For each of them what tells this membership from another: a table that is taken out and put in again has a new one.
-    pub memberships: Vec<u32>,
-    /// Those of them of which a row filter sends some rows only.
-    pub filtered: Vec<Oid>,
     /// The tables that it really publishes (`pg_publication_tables`), leaves or roots.
     pub published: Vec<(String, String)>,
 }
@@ -98,6 +111,21 @@ pub struct SlotFacts {
     pub inactive_since: Option<String>,
 }
 
+/// Where the slot and the server are, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// The slot's `confirmed_flush_lsn`.
+    pub confirmed: Lsn,
+    /// The end of the WAL.
+    pub wal_end: Lsn,
+    /// The server's clock.
+    pub clock: PgTimestamp,
+}
+
+const MOMENT: &str = "
+select confirmed_flush_lsn::text, pg_current_wal_lsn()::text, (extract(epoch from clock_timestamp()) * 1000000)::bigint
+from pg_replication_slots where slot_name = $1";
+
 const SERVER: &str = "
 select current_setting('server_version_num')::int, current_setting('wal_level'), pg_is_in_recovery(),
        (select setting::bigint from pg_settings where name = 'wal_sender_timeout'),
@@ -106,7 +134,8 @@ select current_setting('server_version_num')::int, current_setting('wal_level'),
        current_setting('max_replication_slots')::bigint - (select count(*) from pg_replication_slots),
        current_setting('max_wal_senders')::bigint - (select count(*) from pg_stat_replication),
        coalesce((select case unit when 'min' then setting::bigint * 60 else setting::bigint end
-                 from pg_settings where name = 'idle_replication_slot_timeout'), 0)";
+                 from pg_settings where name = 'idle_replication_slot_timeout'), 0),
+       current_setting('effective_wal_level', true)";
 
 const TABLES: &str = "
 select c.oid, n.nspname::text, c.relname::text, c.relkind = 'p', c.relpersistence = 'p',
@@ -121,9 +150,6 @@ where c.relkind in ('r', 'p') and n.nspname not in ('pg_catalog', 'information_s
 const PUBLICATION: &str = "
 select p.puballtables, p.pubinsert, p.pubviaroot,
        array(select r.prrelid from pg_publication_rel r where r.prpubid = p.oid order by r.oid),
-       array(select r.oid from pg_publication_rel r where r.prpubid = p.oid order by r.oid),
-       -- A column that PostgreSQL 14 has not got.
-       array(select r.prrelid from pg_publication_rel r where r.prpubid = p.oid and to_jsonb(r)->>'prqual' is not null),
        array(select t.schemaname::text from pg_publication_tables t where t.pubname = p.pubname order by t.schemaname, t.tablename),
        array(select t.tablename::text from pg_publication_tables t where t.pubname = p.pubname order by t.schemaname, t.tablename)
 from pg_publication p where p.pubname = $1";
@@ -162,6 +188,7 @@ impl Sql {
             free_slots: row.try_get(6).map_err(get)?,
             free_wal_senders: row.try_get(7).map_err(get)?,
             idle_slot_timeout_s: row.try_get(8).map_err(get)?,
+            effective_wal_level: row.try_get(9).map_err(get)?,
         })
     }
 
@@ -173,18 +200,17 @@ impl Sql {
         self.tables_of(TABLES, &[]).await
     }
 
-    /// The tables that have the names of these now, which may be others.
+    /// Those of these tables that are still there.
     ///
     /// # Errors
     /// When the query fails.
-    pub async fn tables_named_as(&self, tables: &[TableFacts]) -> Result<Vec<TableFacts>, Error> {
+    pub async fn tables_of_oids(&self, oids: &[Oid]) -> Result<Vec<TableFacts>, Error> {
         let query = format!(
             "select * from ({TABLES}) t (oid, schema, name, partitioned, logged, root, columns)
-             where (t.schema, t.name) in (select * from unnest($1::text[], $2::text[]))"
+             where t.oid = any($1::oid[])"
         );
-        let column = |name: fn(&TableFacts) -> &str| tables.iter().map(name).collect::<Vec<_>>();
-        let (schemas, names) = (column(|table| &table.schema), column(|table| &table.name));
-        self.tables_of(&query, &[&schemas, &names]).await
+        let oids: Vec<u32> = oids.iter().map(|oid| oid.0).collect();
+        self.tables_of(&query, &[&oids]).await
     }
 
     async fn tables_of(&self, query: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<TableFacts>, Error> {
@@ -215,15 +241,13 @@ impl Sql {
         let get = |error| Error::sql(DOING, error);
         let rows = self.query(DOING, PUBLICATION, &[&name]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
-        let schemas: Vec<String> = row.try_get(6).map_err(get)?;
-        let tables: Vec<String> = row.try_get(7).map_err(get)?;
+        let schemas: Vec<String> = row.try_get(4).map_err(get)?;
+        let tables: Vec<String> = row.try_get(5).map_err(get)?;
         Ok(Some(PublicationFacts {
             all_tables: row.try_get(0).map_err(get)?,
             inserts: row.try_get(1).map_err(get)?,
             via_root: row.try_get(2).map_err(get)?,
             tables: row.try_get::<_, Vec<u32>>(3).map_err(get)?.into_iter().map(Oid).collect(),
-            memberships: row.try_get(4).map_err(get)?,
-            filtered: row.try_get::<_, Vec<u32>>(5).map_err(get)?.into_iter().map(Oid).collect(),
             published: schemas.into_iter().zip(tables).collect(),
         }))
     }
@@ -256,6 +280,22 @@ impl Sql {
             invalidation_reason: row.try_get(11).map_err(get)?,
             inactive_since: row.try_get(12).map_err(get)?,
         }))
+    }
+
+    /// Where the slot and the server are now.
+    ///
+    /// # Errors
+    /// When the query fails, or there is no such slot.
+    pub async fn moment(&self, name: &SlotName) -> Result<Moment, Error> {
+        const DOING: &str = "reading the slot's position";
+        let row = one(self.query(DOING, MOMENT, &[&name.as_str()]).await?, DOING)?;
+        let get = |error| Error::sql(DOING, error);
+        let lsn = |index: usize| -> Result<Lsn, Error> {
+            let text: Option<&str> = row.try_get(index).map_err(get)?;
+            Ok(text.and_then(|text| text.parse().ok()).unwrap_or_default())
+        };
+        let clock = PgTimestamp::from_unix_us(row.try_get(2).map_err(get)?);
+        Ok(Moment { confirmed: lsn(0)?, wal_end: lsn(1)?, clock })
     }
 
     /// The walsender of another session of this `application_name` that is taking a snapshot for a slot to be.

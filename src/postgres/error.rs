@@ -173,6 +173,8 @@ pub struct SlotHolder {
     pub application: String,
     /// ` at ADDRESS`, when it is known.
     pub client: String,
+    /// The slot is there; otherwise its holder sends the snapshot that comes before it.
+    pub has_slot: bool,
 }
 
 impl Error {
@@ -280,8 +282,8 @@ pub(super) const STREAMING: &str = "streaming";
 
 /// The server decodes by the catalog as it was when a row was written, so that a publication made later does not help.
 pub(super) const NO_PUBLICATION_CURE: &str = "the rows written since are not in the stream, and never will be: create the publication \
-    again, move the slot behind them with SELECT pg_replication_slot_advance('…', pg_current_wal_lsn()), then send what is \
-    missing from the table";
+    again, move the slot behind them with SELECT end_lsn FROM pg_replication_slot_advance('…', pg_current_wal_lsn()), start once with \
+    -X outboxd.position.accept=END_LSN, then send what is missing from the table";
 
 /// Whether the same command may succeed later: connection trouble (08), resources (53), shutdown and start-up (57P),
 /// an object in use (55006), conflicts (40), and the system's troubles (58) but for files that are gone (58P01), of which
@@ -297,12 +299,19 @@ fn class_of_sqlstate(code: &str) -> Class {
 
 pub(super) fn server_error(refusal: &tokio_postgres::error::DbError) -> ServerError {
     ServerError {
-        severity: refusal.severity().to_owned(),
+        severity: severity(refusal),
         code: refusal.code().code().to_owned(),
         message: refusal.message().to_owned(),
         detail: refusal.detail().map(str::to_owned),
         hint: refusal.hint().map(str::to_owned),
+        file: refusal.file().map(str::to_owned),
     }
+}
+
+/// Untranslated.
+fn severity(refusal: &tokio_postgres::error::DbError) -> String {
+    let translated = || refusal.severity().to_owned();
+    refusal.parsed_severity().map_or_else(translated, |severity| severity.to_string())
 }
 
 fn login_cure(user: &str, database: &str, error: &ServerError) -> String {
@@ -362,8 +371,7 @@ mod tests {
                 severity: "ERROR".to_owned(),
                 code: code.to_owned(),
                 message: message.to_owned(),
-                detail: None,
-                hint: None,
+                ..ServerError::default()
             });
             let error = match doing {
                 "logging in" => Error::Login {

@@ -12,8 +12,9 @@ const SCRAM_ITERATIONS_MAX: u32 = 5_000_000;
 
 const SCRAM_PLUS: &str = "SCRAM-SHA-256-PLUS";
 
-/// Session settings that decide the text form of values, and those that would end a long-lived session.
-const SESSION: [(&str, &str); 9] = [
+/// Session settings that decide the text form of values, those that would end a long-lived session, and the one that could
+/// keep from us what the server says only in a warning. They go before the settings of the role and the database.
+const SESSION: [(&str, &str); 10] = [
     ("client_encoding", "UTF8"),
     ("DateStyle", "ISO"),
     ("IntervalStyle", "postgres"),
@@ -23,6 +24,7 @@ const SESSION: [(&str, &str); 9] = [
     ("statement_timeout", "0"),
     ("lock_timeout", "0"),
     ("idle_session_timeout", "0"),
+    ("client_min_messages", "notice"),
 ];
 
 /// Which kind of backend is asked for.

@@ -176,6 +176,13 @@ pub struct SlotName(String);
 #[error("{0:?} is not a slot name: 1 to 63 of a-z, 0-9 and _")]
 pub struct InvalidSlotName(String);
 
+impl Default for SlotName {
+    /// Debezium's default.
+    fn default() -> Self {
+        Self("debezium".to_owned())
+    }
+}
+
 impl SlotName {
     /// Checks the name.
     ///

@@ -204,11 +204,39 @@ impl SlotOptions {
     /// The error for a slot that stands beyond `acknowledged`, which was as far as this process ever confirmed.
     #[must_use]
     pub fn moved_ahead(&self, confirmed: Lsn, acknowledged: Lsn) -> Error {
-        self.lost(&format!(
+        let reason = format!(
             "somebody has moved it ahead, from {acknowledged} to {confirmed} ({} bytes), with pg_replication_slot_advance or by \
              reading from it: what was written in between would not be sent",
             confirmed.bytes_since(acknowledged)
-        ))
+        );
+        self.lost_unless(reason, &format!("start with -X outboxd.position.accept={confirmed}"))
+    }
+
+    /// The error for a slot that stands beyond `from`, which was as far as it was confirmed when outboxd ran last. `age` is how
+    /// many seconds ago the last transaction before that committed.
+    #[must_use]
+    pub fn moved_while_away(&self, from: Lsn, to: Lsn, age: Option<u64>) -> Error {
+        let reason = format!(
+            "outboxd had confirmed it up to {from}, and it stands at {to}: while this outboxd did not run, somebody has moved it, \
+             read from it or made it again (or an outboxd ran that kept no position). What was written in between would not be \
+             sent: {} bytes of WAL{}",
+            to.bytes_since(from),
+            since(age)
+        );
+        self.lost_unless(reason, &format!("start with -X outboxd.position.accept={to}"))
+    }
+
+    /// The error for a slot that was there when outboxd ran last, and is not any more.
+    #[must_use]
+    pub fn vanished_while_away(&self, from: Option<Lsn>, age: Option<u64>) -> Error {
+        let Some(from) = from else { return self.vanished() };
+        let reason = format!(
+            "it was dropped. outboxd had confirmed it up to {from}; a new slot begins with what is written from now on, and what \
+             was written since would not be sent{}",
+            since(age)
+        );
+        let without = format!("start with -X snapshot.mode=no_data -X outboxd.position.accept={from}");
+        self.lost_unless(reason, &without)
     }
 
     /// The error for a slot that was there earlier in this process and is not any more.
@@ -220,14 +248,27 @@ impl SlotOptions {
     /// The error for a slot that is of no use any more.
     #[must_use]
     pub fn lost(&self, reason: &str) -> Error {
-        let slot = self.name.to_string();
+        let drop = format!(
+            "SELECT pg_drop_replication_slot('{}'); and start with -X snapshot.mode=no_data; that start says which \
+             outboxd.position.accept it needs besides",
+            self.name
+        );
+        self.lost_unless(reason.to_owned(), &drop)
+    }
+
+    /// The same, with what begins anew without what was missed.
+    fn lost_unless(&self, reason: String, without: &str) -> Error {
         let cure = format!(
             "what was written since is not in the stream any more. To send all rows that are still in the table (those that \
-             were sent come again) and go on from there: start with -X slot.recovery=snapshot. To do without them: SELECT \
-             pg_drop_replication_slot('{slot}'); and start with -X snapshot.mode=no_data"
+             were sent come again) and go on from there: start with -X slot.recovery=snapshot. To do without them: {without}"
         );
-        Error::SlotLost { slot, reason: reason.to_owned(), cure }
+        Error::SlotLost { slot: self.name.to_string(), reason, cure }
     }
+}
+
+fn since(age: Option<u64>) -> String {
+    let told = |seconds| format!("; the last event that was sent committed {seconds} s ago");
+    age.map_or_else(String::new, told)
 }
 
 impl SlotFacts {
@@ -254,6 +295,7 @@ impl SlotFacts {
             pid,
             application: self.application.clone().unwrap_or_else(|| "unknown program".to_owned()),
             client: self.client.as_ref().map_or_else(String::new, |client| format!(" at {client}")),
+            has_slot: true,
         }
     }
 }

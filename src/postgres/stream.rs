@@ -3,10 +3,7 @@ use super::connection::Connection;
 use super::error::{NO_PUBLICATION_CURE, STREAMING};
 use crate::replication::{ReplicationMessage, StandbyStatusUpdate, StartReplication, decode};
 use crate::wal::Lsn;
-use crate::wire::BackendMessage;
-
-/// PostgreSQL 18 goes on without a publication that it does not find, and only says so in a notice.
-const SKIPPED_PUBLICATION: &str = "skipped loading publication";
+use crate::wire::{BackendMessage, ServerError};
 
 /// A started logical replication stream.
 ///
@@ -102,7 +99,7 @@ impl ReplicationStream {
         let lsn: Lsn = self.connection.position();
         let Some(frame) = self.connection.buffered()? else { return Ok(()) };
         match BackendMessage::decode(frame).map_err(|source| Error::Decode { lsn, source })? {
-            BackendMessage::NoticeResponse(notice) if notice.message.contains(SKIPPED_PUBLICATION) => {
+            BackendMessage::NoticeResponse(notice) if is_skipped_publication(&notice) => {
                 Err(Error::Precondition {
                     problem: format!("PostgreSQL streams without the publication: {}", notice.message),
                     cure: NO_PUBLICATION_CURE.to_owned(),
@@ -128,6 +125,13 @@ impl ReplicationStream {
     }
 }
 
+/// PostgreSQL 18 goes on without a publication that it does not find, and says so only in a warning: "skipped loading
+/// publication". `lc_messages` may translate that, so it is known by the fields that are never translated. It is the only
+/// warning with this SQLSTATE (`object_not_in_prerequisite_state`) in that file.
+fn is_skipped_publication(notice: &ServerError) -> bool {
+    notice.severity == "WARNING" && notice.code == "55000" && notice.file.as_deref() == Some("pgoutput.c")
+}
+
 /// For the simulation, which has a server without a socket.
 #[cfg(test)]
 impl ReplicationStream {
@@ -139,5 +143,41 @@ impl ReplicationStream {
     /// What [`Self::fill`] would have read.
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
         self.connection.feed(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stream that was sent this notice.
+    fn noticed(fields: &str) -> Result<(), Error> {
+        let mut stream = ReplicationStream::offline(1 << 20);
+        let body = format!("{}\0\0", fields.replace('|', "\0"));
+        let length = u32::try_from(body.len() + 4).unwrap();
+        stream.feed(&[b"N", &length.to_be_bytes()[..], body.as_bytes()].concat());
+        stream.buffered().map(drop)
+    }
+
+    #[test]
+    fn a_skipped_publication_is_known_in_every_language() {
+        let cases = [
+            (
+                "SWARNING|VWARNING|C55000|Mskipped loading publication \"p\"|Fpgoutput.c|L1800|RLoadPublications",
+                true,
+            ),
+            (
+                "SWARNUNG|VWARNING|C55000|MPublikation »p« wird ausgelassen|Fpgoutput.c|L9|RLoadPublications",
+                true,
+            ),
+            ("SNOTICE|VNOTICE|C00000|Mskipped loading publication|Flogical.c|L1|RStartup", false),
+            ("SWARNING|VWARNING|C01000|Manother|Fpgoutput.c|L1|Rpgoutput_startup", false),
+            ("SWARNING|VWARNING|C55000|Manother|Fslot.c|L1|RReplicationSlotAcquire", false),
+        ];
+        for (fields, ends) in cases {
+            let outcome = noticed(fields);
+            assert_eq!(matches!(outcome, Err(Error::Precondition { .. })), ends, "{fields}: {outcome:?}");
+            assert_eq!(outcome.is_err(), ends, "{fields}");
+        }
     }
 }

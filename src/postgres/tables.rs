@@ -1,9 +1,9 @@
 use super::catalog::TableFacts;
 use super::{Error, TableOptions};
-use crate::connect::{NamePatterns, OptionError};
+use crate::connect::{NamePatterns, OptionError, OptionReader};
 
 /// Which tables are captured: Debezium's include and exclude lists.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct TableFilter {
     schema_include: NamePatterns,
     schema_exclude: NamePatterns,
@@ -15,14 +15,19 @@ impl TableFilter {
     /// Compiles the lists. Entries match the whole of `schema.table` (or of the schema) and ignore case, as Debezium's.
     ///
     /// # Errors
-    /// When an entry is no regular expression.
-    pub fn new(options: &TableOptions) -> Result<Self, OptionError> {
-        Ok(Self {
-            schema_include: NamePatterns::new("schema.include.list", &options.schema_include)?,
-            schema_exclude: NamePatterns::new("schema.exclude.list", &options.schema_exclude)?,
-            table_include: NamePatterns::new("table.include.list", &options.table_include)?,
-            table_exclude: NamePatterns::new("table.exclude.list", &options.table_exclude)?,
-        })
+    /// When an entry is no regular expression; the first one.
+    pub fn new(tables: &TableOptions) -> Result<Self, OptionError> {
+        OptionReader::alone(&|_| None, |options| Ok(Self::read(options, tables)))
+    }
+
+    /// The same, with every mistake kept.
+    pub fn read(options: &mut OptionReader<'_>, tables: &TableOptions) -> Self {
+        Self {
+            schema_include: NamePatterns::read(options, "schema.include.list", &tables.schema_include),
+            schema_exclude: NamePatterns::read(options, "schema.exclude.list", &tables.schema_exclude),
+            table_include: NamePatterns::read(options, "table.include.list", &tables.table_include),
+            table_exclude: NamePatterns::read(options, "table.exclude.list", &tables.table_exclude),
+        }
     }
 
     /// Whether tables are named at all. If not, a table is captured for its columns.
@@ -34,11 +39,20 @@ impl TableFilter {
     /// Whether a table of this name is captured, as far as names decide.
     #[must_use]
     pub fn matches(&self, schema: &str, table: &str) -> bool {
+        self.left_out_by(schema, table).is_none()
+    }
+
+    /// The list that keeps a table of this name from being captured.
+    #[must_use]
+    pub fn left_out_by(&self, schema: &str, table: &str) -> Option<&'static str> {
         let full = format!("{schema}.{table}");
-        (self.schema_include.is_empty() || self.schema_include.matches(schema))
-            && !self.schema_exclude.matches(schema)
-            && (self.table_include.is_empty() || self.table_include.matches(&full))
-            && !self.table_exclude.matches(&full)
+        let rules = [
+            ("schema.exclude.list", self.schema_exclude.matches(schema)),
+            ("table.exclude.list", self.table_exclude.matches(&full)),
+            ("schema.include.list", !self.schema_include.is_empty() && !self.schema_include.matches(schema)),
+            ("table.include.list", !self.table_include.is_empty() && !self.table_include.matches(&full)),
+        ];
+        rules.into_iter().find_map(|(list, leaves_out)| leaves_out.then_some(list))
     }
 
     /// The captured ones among `tables`. A partition is captured with its root and not named itself, unless it is

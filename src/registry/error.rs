@@ -35,7 +35,7 @@ pub enum Error {
         source: io::Error,
     },
     /// We may not ask.
-    #[error("the schema registry at {address} does not let us in: {status} {reason}")]
+    #[error("the schema registry at {address} refuses the login: {status} {reason}")]
     Denied {
         /// Scheme, host and port.
         address: String,

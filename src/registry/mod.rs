@@ -20,6 +20,6 @@ mod tls;
 pub use client::Client;
 pub use error::Error;
 pub use options::{Lookup, Options, TlsOptions};
-pub use registries::{Registries, SetupError};
+pub use registries::Registries;
 
 pub use crate::http_client::{Address, Credentials};

@@ -1,8 +1,8 @@
 use std::path::PathBuf;
 
-use crate::connect::OptionError;
 use crate::connect::converter::avro::{AvroConverter, Flavor};
-use crate::connect::option::boolean;
+use crate::connect::option::closest;
+use crate::connect::{OptionError, OptionReader};
 use crate::http_client::{Address, Credentials};
 use crate::secret::Secret;
 
@@ -86,13 +86,11 @@ const APICURIO_PATH: &str = "/apis/registry/";
 const CONFLUENT_PATH: &str = "/apis/ccompat/v7";
 
 impl Options {
-    /// Reads the options of a converter; `get` gives the text for a whole key.
-    ///
-    /// # Errors
-    /// When no registry is named, or something is asked for that is not available.
-    pub fn parse(avro: &AvroConverter, get: &dyn Fn(&str) -> Option<String>) -> Result<Self, OptionError> {
-        let reader = Reader { key: &avro.key, get };
-        reader.must_be("discard.type.doc.default", "false", "it would change the schemas")?;
+    /// Reads the options of a converter. It is a mistake when no registry is named, or something is asked for that is
+    /// not available.
+    pub fn read(avro: &AvroConverter, options: &mut OptionReader<'_>) -> Self {
+        let mut reader = Reader { key: &avro.key, options };
+        reader.must_be("discard.type.doc.default", "false", "it would change the schemas");
         match avro.flavor {
             Flavor::Confluent => reader.confluent(),
             Flavor::Apicurio => reader.apicurio(),
@@ -107,176 +105,170 @@ impl Options {
         let Some(option) = key.strip_prefix(&avro.key).and_then(|rest| rest.strip_prefix('.')) else {
             return Ok(());
         };
-        let known = match avro.flavor {
-            Flavor::Confluent => CONFLUENT.contains(&option),
-            Flavor::Apicurio => APICURIO.contains(&option),
+        let known: &[&str] = match avro.flavor {
+            Flavor::Confluent => &CONFLUENT,
+            Flavor::Apicurio => &APICURIO,
         };
-        if known || avro.reads(option) {
+        if known.contains(&option) || avro.reads(option) {
             return Ok(());
         }
-        let reason =
-            "AvroConverter has no such option here, and to ignore it could change the records; remove it";
-        Err(OptionError::new(key, value, reason))
+        let cure = match closest(option, known.iter().map(|known| (*known).to_owned())) {
+            Some(nearest) => format!("did you mean {}.{nearest}?", avro.key),
+            None => "remove it".to_owned(),
+        };
+        let reason = "AvroConverter has no such option here, and to ignore it could change the records";
+        Err(OptionError::new(key, value, format!("{reason}; {cure}")))
     }
 }
 
-struct Reader<'r> {
+/// Reads options below a converter's key.
+struct Reader<'r, 'l> {
     key: &'r str,
-    get: &'r dyn Fn(&str) -> Option<String>,
+    options: &'r mut OptionReader<'l>,
 }
 
-impl Reader<'_> {
-    fn confluent(&self) -> Result<Options, OptionError> {
-        let addresses = self.addresses("schema.registry.url", Address::parse)?;
-        let credentials = self.basic("basic.auth.credentials.source", &addresses)?.or(self.bearer()?);
-        let lookup = if self.boolean("auto.register.schemas", true)? {
-            Lookup::Register
-        } else if self.boolean("use.latest.version", false)? {
-            Lookup::Latest
-        } else {
-            Lookup::Find
-        };
-        Ok(Options {
+impl Reader<'_, '_> {
+    fn confluent(&mut self) -> Options {
+        let addresses = self.addresses("schema.registry.url", Address::parse);
+        let basic = self.basic("basic.auth.credentials.source", &addresses);
+        let bearer = self.bearer();
+        Options {
             converter: self.key.to_owned(),
             addresses,
-            credentials,
-            lookup,
-            normalize: self.boolean("normalize.schemas", false)?,
-            tls: self.tls("schema.registry.ssl")?,
-        })
+            credentials: basic.or(bearer),
+            lookup: self.lookup("auto.register.schemas", true, "use.latest.version"),
+            normalize: self.boolean("normalize.schemas", false),
+            tls: self.tls("schema.registry.ssl"),
+        }
     }
 
-    fn apicurio(&self) -> Result<Options, OptionError> {
-        let addresses = self.addresses("apicurio.registry.url", apicurio_address)?;
-        let lookup = if self.boolean("apicurio.registry.auto-register", false)? {
-            Lookup::Register
-        } else if self.boolean("apicurio.registry.find-latest", false)? {
-            Lookup::Latest
-        } else {
-            Lookup::Find
-        };
+    fn apicurio(&mut self) -> Options {
+        let addresses = self.addresses("apicurio.registry.url", apicurio_address);
         self.must_be_one(
             "apicurio.registry.auto-register.if-exists",
             &["RETURN_OR_UPDATE", "FIND_OR_CREATE_VERSION"],
-        )?;
+        );
         let user = self.text("apicurio.auth.username");
         let password = self.text("apicurio.auth.password").unwrap_or_default();
         let said = user.map(|user| Credentials::Basic(Secret::new(format!("{user}:{password}"))));
-        Ok(Options {
+        Options {
             converter: self.key.to_owned(),
             credentials: said.or_else(|| addresses.iter().find_map(|address| address.user.clone())),
             addresses,
-            lookup,
+            lookup: self.lookup("apicurio.registry.auto-register", false, "apicurio.registry.find-latest"),
             normalize: false,
-            tls: self.tls("apicurio.registry.request.ssl")?,
-        })
+            tls: self.tls("apicurio.registry.request.ssl"),
+        }
     }
 
-    fn addresses(
-        &self,
-        option: &str,
-        read: fn(&str) -> Option<Address>,
-    ) -> Result<Vec<Address>, OptionError> {
-        let key = format!("{}.{option}", self.key);
+    fn lookup(&mut self, register: &str, register_default: bool, latest: &str) -> Lookup {
+        let (registers, finds_latest) =
+            (self.boolean(register, register_default), self.boolean(latest, false));
+        match (registers, finds_latest) {
+            (true, _) => Lookup::Register,
+            (false, true) => Lookup::Latest,
+            (false, false) => Lookup::Find,
+        }
+    }
+
+    fn addresses(&mut self, option: &str, read: fn(&str) -> Option<Address>) -> Vec<Address> {
         let Some(text) = self.text(option) else {
-            return Err(OptionError::new(
-                key,
-                "",
-                "without a schema registry nothing can be written as Avro",
-            ));
+            self.refuse(option, "", "without a schema registry nothing can be written as Avro");
+            return Vec::new();
         };
         let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
         let addresses: Option<Vec<Address>> = items.map(read).collect();
-        addresses.filter(|addresses| !addresses.is_empty()).ok_or_else(|| {
-            OptionError::new(
-                key,
-                "(a URL)",
-                "it must be http://host:port or https://host:port, with commas between several",
-            )
+        addresses.filter(|addresses| !addresses.is_empty()).unwrap_or_else(|| {
+            let form = "it must be http://host:port or https://host:port, with commas between several";
+            self.refuse(option, "(a URL)", form);
+            Vec::new()
         })
     }
 
-    fn basic(&self, source: &str, addresses: &[Address]) -> Result<Option<Credentials>, OptionError> {
+    fn basic(&mut self, source: &str, addresses: &[Address]) -> Option<Credentials> {
         match self.text(source).as_deref().map(str::trim) {
-            None | Some("URL" | "") => Ok(addresses.iter().find_map(|address| address.user.clone())),
+            None | Some("URL" | "") => addresses.iter().find_map(|address| address.user.clone()),
             Some("USER_INFO") => {
                 let deprecated = || self.text("schema.registry.basic.auth.user.info");
-                match self.text("basic.auth.user.info").or_else(deprecated) {
-                    Some(user) => Ok(Some(Credentials::Basic(Secret::new(user.trim())))),
-                    None => Err(self.error("basic.auth.user.info", "", "USER_INFO needs it: user:password")),
+                let user = self.text("basic.auth.user.info").or_else(deprecated);
+                if user.is_none() {
+                    self.refuse("basic.auth.user.info", "", "USER_INFO needs it: user:password");
                 }
+                user.map(|user| Credentials::Basic(Secret::new(user.trim())))
             }
-            Some(other) => Err(self.error(
-                source,
-                other,
-                "it must be URL or USER_INFO; with SASL_INHERIT, say USER_INFO",
-            )),
+            Some(other) => {
+                self.refuse(source, other, "it must be URL or USER_INFO; with SASL_INHERIT, say USER_INFO");
+                None
+            }
         }
     }
 
-    fn bearer(&self) -> Result<Option<Credentials>, OptionError> {
+    fn bearer(&mut self) -> Option<Credentials> {
         const SOURCE: &str = "bearer.auth.credentials.source";
         match self.text(SOURCE).as_deref().map(str::trim) {
-            None | Some("") => Ok(None),
-            Some("STATIC_TOKEN") => match self.text("bearer.auth.token") {
-                Some(token) => Ok(Some(Credentials::Bearer(Secret::new(token.trim())))),
-                None => Err(self.error("bearer.auth.token", "", "STATIC_TOKEN needs it")),
-            },
+            None | Some("") => None,
+            Some("STATIC_TOKEN") => {
+                let token = self.text("bearer.auth.token");
+                if token.is_none() {
+                    self.refuse("bearer.auth.token", "", "STATIC_TOKEN needs it");
+                }
+                token.map(|token| Credentials::Bearer(Secret::new(token.trim())))
+            }
             Some(other) => {
-                Err(self.error(SOURCE, other, "only STATIC_TOKEN is available, with bearer.auth.token"))
+                self.refuse(SOURCE, other, "only STATIC_TOKEN is available, with bearer.auth.token");
+                None
             }
         }
     }
 
-    fn tls(&self, prefix: &str) -> Result<TlsOptions, OptionError> {
+    fn tls(&mut self, prefix: &str) -> TlsOptions {
         let option = |name: &str| format!("{prefix}.{name}");
         let truststore = self.text(&option("truststore.location"));
         let certificates = self.text(&option("truststore.certificates"));
-        if truststore.is_some() || certificates.is_some() {
-            let (name, reason) =
-                (option("truststore.type"), "keystores of Java cannot be read: name a PEM file");
-            if !self.text(&name).is_some_and(|kind| kind.trim().eq_ignore_ascii_case("PEM")) {
-                let said = self.text(&name).unwrap_or_default();
-                return Err(self.error(&name, &said, &format!("{reason}, and say {}.{name}=PEM", self.key)));
-            }
+        let name = option("truststore.type");
+        let kind = self.text(&name).unwrap_or_default();
+        let is_said = truststore.is_some() || certificates.is_some();
+        if is_said && !kind.trim().eq_ignore_ascii_case("PEM") {
+            let reason =
+                format!("keystores of Java cannot be read: name a PEM file, and say {}.{name}=PEM", self.key);
+            self.refuse(&name, &kind, &reason);
         }
-        let algorithm = (self.get)(&format!("{}.{}", self.key, option("endpoint.identification.algorithm")));
-        Ok(TlsOptions {
+        let algorithm = format!("{}.{}", self.key, option("endpoint.identification.algorithm"));
+        let algorithm = self.options.text(&algorithm);
+        TlsOptions {
             truststore: truststore.map(PathBuf::from),
             certificates,
             any_host: algorithm.is_some_and(|algorithm| algorithm.trim().is_empty()),
-        })
-    }
-
-    fn must_be(&self, option: &str, only: &str, reason: &str) -> Result<(), OptionError> {
-        match self.text(option) {
-            Some(said) if !said.trim().eq_ignore_ascii_case(only) => {
-                Err(self.error(option, &said, &format!("{reason}, and is not available: say {only}")))
-            }
-            _ => Ok(()),
         }
     }
 
-    fn must_be_one(&self, option: &str, allowed: &[&str]) -> Result<(), OptionError> {
-        match self.text(option) {
-            Some(said) if !allowed.contains(&said.trim()) => {
-                Err(self.error(option, &said, &format!("it must be one of {}", allowed.join(", "))))
-            }
-            _ => Ok(()),
+    fn must_be(&mut self, option: &str, only: &str, reason: &str) {
+        if let Some(said) = self.text(option)
+            && !said.trim().eq_ignore_ascii_case(only)
+        {
+            self.refuse(option, &said, &format!("{reason}, and is not available: say {only}"));
         }
     }
 
-    fn boolean(&self, option: &str, default: bool) -> Result<bool, OptionError> {
-        boolean(self.get, &format!("{}.{option}", self.key), default)
+    fn must_be_one(&mut self, option: &str, allowed: &[&str]) {
+        if let Some(said) = self.text(option)
+            && !allowed.contains(&said.trim())
+        {
+            self.refuse(option, &said, &format!("it must be one of {}", allowed.join(", ")));
+        }
+    }
+
+    fn boolean(&mut self, option: &str, default: bool) -> bool {
+        self.options.boolean(&format!("{}.{option}", self.key), default)
     }
 
     /// The value, unless it is blank.
     fn text(&self, option: &str) -> Option<String> {
-        (self.get)(&format!("{}.{option}", self.key)).filter(|text| !text.trim().is_empty())
+        self.options.filled(&format!("{}.{option}", self.key))
     }
 
-    fn error(&self, option: &str, value: &str, reason: &str) -> OptionError {
-        OptionError::new(format!("{}.{option}", self.key), value, reason)
+    fn refuse(&mut self, option: &str, value: &str, reason: &str) {
+        self.options.refuse(format!("{}.{option}", self.key), value, reason);
     }
 }
 
@@ -316,7 +308,7 @@ mod tests {
         for (option, value) in said {
             Options::check_known(avro, &format!("value.converter.{option}"), value)?;
         }
-        Options::parse(avro, &get)
+        OptionReader::alone(&get, |reader| Ok(Options::read(avro, reader)))
     }
 
     const URL: (&str, &str) = ("schema.registry.url", "http://a:1,https://b/x");
@@ -366,6 +358,12 @@ mod tests {
             (CONFLUENT_CLASS, vec![], "without a schema registry"),
             (CONFLUENT_CLASS, vec![("schema.registry.url", "mock://x")], "http://host:port"),
             (CONFLUENT_CLASS, vec![URL, ("use.schema.id", "7")], "no such option"),
+            (
+                CONFLUENT_CLASS,
+                vec![URL, ("schema.registry.ulr", "http://a")],
+                "did you mean value.converter.schema.registry.url?",
+            ),
+            (CONFLUENT_CLASS, vec![URL, ("rule.executors", "x")], "remove it"),
             (CONFLUENT_CLASS, vec![URL, ("apicurio.registry.url", "http://a")], "no such option"),
             (CONFLUENT_CLASS, vec![URL, ("basic.auth.credentials.source", "SASL_INHERIT")], "USER_INFO"),
             (CONFLUENT_CLASS, vec![URL, ("basic.auth.credentials.source", "USER_INFO")], "user:password"),

@@ -1,6 +1,4 @@
 use super::{Client, Error, Options};
-use crate::connect::OptionError;
-use crate::connect::converter::Converters;
 use crate::connect::converter::avro::{Registration, SchemaId, Side};
 
 /// The registries of the converters that need one.
@@ -10,28 +8,13 @@ pub struct Registries {
     value: Option<Client>,
 }
 
-/// Why there are none.
-#[derive(Debug, thiserror::Error)]
-pub enum SetupError {
-    /// An option.
-    #[error(transparent)]
-    Option(#[from] OptionError),
-    /// A certificate.
-    #[error(transparent)]
-    Registry(#[from] Error),
-}
-
 impl Registries {
-    /// Reads the options of every converter that needs a registry.
+    /// The registries that these options name, for keys and for values.
     ///
     /// # Errors
-    /// When an option has no meaning, or certificates cannot be read.
-    pub fn new(converters: &Converters, get: &dyn Fn(&str) -> Option<String>) -> Result<Self, SetupError> {
-        let client = |converter: &crate::connect::converter::Converter| {
-            let options = converter.avro().map(|avro| Options::parse(avro, get)).transpose()?;
-            Ok::<_, SetupError>(options.map(Client::new).transpose()?)
-        };
-        Ok(Self { key: client(&converters.key)?, value: client(&converters.value)? })
+    /// When certificates cannot be read.
+    pub fn new(key: Option<Options>, value: Option<Options>) -> Result<Self, Error> {
+        Ok(Self { key: key.map(Client::new).transpose()?, value: value.map(Client::new).transpose()? })
     }
 
     /// Each of them.

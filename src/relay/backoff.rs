@@ -4,21 +4,32 @@ const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// Exponential back-off with full jitter: 0.1 s doubling up to 30 s, each wait between half and all of it.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Backoff {
     attempts: u32,
 }
 
 impl Backoff {
-    /// How long to wait before the next attempt; `jitter` lies in 0..1.
+    /// How long to wait before the next attempt, which is counted; `jitter` lies in 0..1.
     pub(super) fn next(&mut self, jitter: f64) -> Duration {
+        let pause = self.pause(jitter);
+        *self = self.counted();
+        pause
+    }
+
+    /// How long to wait before the next attempt; `jitter` lies in 0..1.
+    pub(super) fn pause(self, jitter: f64) -> Duration {
         let ceiling = FIRST.saturating_mul(2u32.saturating_pow(self.attempts)).min(LONGEST);
-        self.attempts = self.attempts.saturating_add(1);
         ceiling.mul_f64(0.5 + jitter.clamp(0.0, 1.0) / 2.0)
     }
 
+    /// After one more attempt.
+    pub(super) const fn counted(self) -> Self {
+        Self { attempts: self.attempts.saturating_add(1) }
+    }
+
     /// Attempts since the last success.
-    pub(super) const fn attempts(&self) -> u32 {
+    pub(super) const fn attempts(self) -> u32 {
         self.attempts
     }
 }

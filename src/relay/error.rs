@@ -1,12 +1,15 @@
 use std::time::Duration;
 
+use super::capture::CaptureError;
 use super::exactly_once::{Mismatch, StateError};
+use super::position::RecordError;
 use crate::ack::LedgerError;
 use crate::error::{Class, Diagnose, Exit};
 use crate::outbox::{BindError, MessageError, RouteError};
 use crate::pgoutput::UnknownRelation;
 use crate::source_offset::OffsetError;
-use crate::transaction::{EventPosition, SequenceError};
+use crate::telemetry::Peer;
+use crate::transaction::{Divergence, EventPosition, SequenceError};
 use crate::wal::Lsn;
 use crate::wire::DecodeError;
 use crate::{kafka, postgres, registry};
@@ -27,6 +30,9 @@ pub enum Error {
     /// A table cannot be an outbox under this configuration.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// Rows that are captured, or may be, cannot be sent.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
     /// A row cannot be routed, converted or sent.
     #[error("row {} of the transaction that committed at {} in table {table} cannot be sent", .position.ordinal, .position.commit_lsn)]
     Row {
@@ -181,12 +187,36 @@ pub enum Error {
         /// `slot.name`.
         slot: String,
     },
+    /// The same, as the state of exactly-once shows.
+    #[error("Kafka has events up to {sent_up_to}, but there is no slot {slot:?}: a new one leaves rows out")]
+    StateWithoutSlot {
+        /// `slot.name`.
+        slot: String,
+        /// By the state.
+        sent_up_to: Lsn,
+    },
     /// The server that answers is not the one that this process has streamed from.
     #[error("this is not the server that outboxd has streamed from: {difference}")]
     OtherHistory {
         /// What differs.
         difference: String,
+        /// The value that begins anew on it, once that is known.
+        accept: Option<Lsn>,
     },
+    /// What is kept as the position cannot be read.
+    #[error("what topic {topic:?} holds under {key} is not a position of outboxd")]
+    NoPosition {
+        /// `outboxd.position.topic`
+        topic: String,
+        /// Which relay's.
+        key: String,
+        /// What is wrong with it.
+        #[source]
+        source: RecordError,
+    },
+    /// The server has not got the transactions that this process has read from it.
+    #[error("the server's history went back: a copy or a backup was put back")]
+    WentBack(#[from] Divergence),
     /// A stop did not drain in time.
     #[error("{records} records were not acknowledged within {} s of the stop; they will be sent again", .within.as_secs())]
     Undrained {
@@ -198,6 +228,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// The table whose row it is about.
+    pub(super) fn table(&self) -> Option<&str> {
+        match self {
+            Self::Row { table, .. } => Some(table),
+            _ => None,
+        }
+    }
+
     /// Whether Kafka acknowledged a record that it may not have written.
     pub(super) const fn is_unwritten(&self) -> bool {
         matches!(self, Self::Kafka(kafka::Error::Unwritten(_)))
@@ -205,7 +243,12 @@ impl Error {
 
     /// Whether there is no slot to go on from, though there was one.
     pub(super) const fn is_lost_slot(&self) -> bool {
-        matches!(self, Self::Postgres(postgres::Error::SlotLost { .. }) | Self::OffsetWithoutSlot { .. })
+        matches!(
+            self,
+            Self::Postgres(postgres::Error::SlotLost { .. })
+                | Self::OffsetWithoutSlot { .. }
+                | Self::StateWithoutSlot { .. }
+        )
     }
 
     /// Whether the server is a standby: one that was its primary before, or will be.
@@ -238,6 +281,14 @@ impl Error {
         matches!(self, Self::Kafka(kafka::Error::Transaction { fault: kafka::TransactionFault::Fenced, .. }))
     }
 
+    /// Who is reached again after it.
+    pub(super) const fn peer(&self) -> Peer {
+        match self {
+            Self::Kafka(_) | Self::Condemned { .. } => Peer::Kafka,
+            _ => Peer::Postgres,
+        }
+    }
+
     /// Whether the stream could not be understood.
     pub(super) const fn is_garbled(&self) -> bool {
         use postgres::Error as Pg;
@@ -258,6 +309,7 @@ impl Diagnose for Error {
             Self::Kafka(error) => error.class(),
             Self::Registry(error) => error.class(),
             Self::Bind(error) => error.class(),
+            Self::Capture(error) => error.class(),
             Self::Row { .. }
             | Self::Message { .. }
             | Self::Refused { .. }
@@ -270,9 +322,12 @@ impl Diagnose for Error {
             | Self::NoOffset { .. }
             | Self::OffsetAhead { .. }
             | Self::NoState { .. }
+            | Self::NoPosition { .. }
             | Self::OtherState { .. }
             | Self::OffsetWithoutSlot { .. }
-            | Self::OtherHistory { .. } => Class::Definite,
+            | Self::StateWithoutSlot { .. }
+            | Self::OtherHistory { .. }
+            | Self::WentBack(_) => Class::Definite,
             Self::Condemned { .. } => Class::Transient,
             // A fresh connection tells whether the fault was on the way.
             Self::Decode { .. } | Self::Relation(_) | Self::Sequence(_) => Class::Transient,
@@ -286,6 +341,7 @@ impl Diagnose for Error {
             Self::Kafka(error) => error.exit(),
             Self::Registry(error) => error.exit(),
             Self::Bind(error) => error.exit(),
+            Self::Capture(error) => error.exit(),
             Self::Row { .. }
             | Self::Message { .. }
             | Self::Refused { .. }
@@ -296,10 +352,13 @@ impl Diagnose for Error {
             | Self::NoOffsetMap { .. }
             | Self::NoOffset { .. }
             | Self::NoState { .. }
+            | Self::NoPosition { .. }
             | Self::OffsetAhead { .. } => Exit::Precondition,
-            Self::OffsetWithoutSlot { .. } | Self::OtherHistory { .. } | Self::OtherState { .. } => {
-                Exit::SlotLost
-            }
+            Self::OffsetWithoutSlot { .. }
+            | Self::StateWithoutSlot { .. }
+            | Self::OtherHistory { .. }
+            | Self::WentBack(_)
+            | Self::OtherState { .. } => Exit::SlotLost,
             Self::Decode { .. }
             | Self::Relation(_)
             | Self::Sequence(_)
@@ -315,6 +374,7 @@ impl Diagnose for Error {
             Self::Kafka(error) => error.cure(),
             Self::Registry(error) => error.cure(),
             Self::Bind(error) => error.cure(),
+            Self::Capture(error) => error.cure(),
             Self::Row { source, .. } => source.cure(),
             Self::Message { source, .. } => source.cure(),
             Self::Refused { source, .. } | Self::Condemned { source, .. } | Self::Heartbeat(source) => source.cure(),
@@ -341,10 +401,24 @@ impl Diagnose for Error {
                  the slot stands"
                     .to_owned(),
             ),
-            Self::OtherHistory { .. } => Some(
+            Self::OtherHistory { accept, .. } => Some(format!(
                 "if database.hostname leads to a copy or to an old primary, correct that: its rows must not be sent as if they \
-                 were this source's. If this server is meant to go on from here, start outboxd again: it then relies on the \
-                 slot that it finds there"
+                 were this source's. If another relay has the same name, topic.prefix, database and slot, give one of them \
+                 another topic.prefix. If this server is meant to go on from here, {}",
+                match accept {
+                    Some(lsn) => format!(
+                        "start with -X outboxd.position.accept={lsn}: outboxd then relies on the slot that it finds there"
+                    ),
+                    None => "start outboxd again: it says which value of outboxd.position.accept that needs".to_owned(),
+                }
+            )),
+            Self::NoPosition { topic, .. } => Some(format!(
+                "if another program writes to {topic}, name another topic: outboxd.position.topic. If a newer outboxd wrote it, \
+                 use that one"
+            )),
+            Self::WentBack(_) => Some(
+                "its new rows are behind the slot: none was passed over. If this is the wrong server, correct database.hostname. If it \
+                 must go on from here, start outboxd again; it sends everything from the slot on. Kafka keeps events of rows that are gone"
                     .to_owned(),
             ),
             Self::NoState { .. } => Some(
@@ -361,6 +435,11 @@ impl Diagnose for Error {
             Self::OffsetWithoutSlot { .. } => Some(
                 "if slot.name is wrong, correct it. To send all rows that are in the table: -X slot.recovery=snapshot. To \
                  begin with what is written from now on: leave the offset.storage keys out, with -X snapshot.mode=no_data"
+                    .to_owned(),
+            ),
+            Self::StateWithoutSlot { .. } => Some(
+                "if slot.name is wrong, correct it. To send all rows that are in the table: -X slot.recovery=snapshot. To begin \
+                 with new rows only: another outboxd.exactly.once.state.topic, with -X snapshot.mode=no_data"
                     .to_owned(),
             ),
             Self::Undrained { .. } => Some("raise outboxd.shutdown.timeout.ms, or look at Kafka".to_owned()),

@@ -1,29 +1,35 @@
 use std::time::{Duration, Instant};
 
 use super::Error;
+use super::acknowledged::Acknowledged;
 use super::backoff::Backoff;
+use super::capture::CapturedTables;
+use super::clock::Now;
 use super::feed::Feed;
-use super::link::Origin;
-use crate::error::{Class, Diagnose};
+use super::origin::Origin;
 use crate::kafka::Outlet;
 use crate::source_offset::SourceOffset;
-use crate::wal::Lsn;
+use crate::wal::{Lsn, PgTimestamp};
 
 /// What this process remembers from one session to the next.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    /// The last session's history and how far it is acknowledged.
-    pub(super) acknowledged: Option<(Origin, Lsn)>,
+    /// The last session's server and what of it is acknowledged.
+    pub(super) acknowledged: Option<(Origin, Acknowledged)>,
     /// The newest offset of that history: ours, or the one that was stored when this process began.
     pub(super) offset: Option<SourceOffset>,
     /// Whether it is ours: what Debezium has stored is left as it is.
     pub(super) offset_is_ours: bool,
+    /// Every table that was captured.
+    pub(super) captured: CapturedTables,
     pub(super) backoff: Backoff,
     pub(super) told_assumptions: bool,
     /// A primary was reached: if a standby answers at its address now, a failover is on its way.
     pub(super) reached_primary: bool,
     /// Another outboxd has had the slot since, and may have moved it on.
     pub(super) stood_by: bool,
+    /// The slot was there while we stood by.
+    pub(super) saw_slot: bool,
     /// Tries at a slot that a foreign program holds.
     pub(super) slot_retries: u32,
     /// Sessions in a row that brought nothing forward.
@@ -39,30 +45,27 @@ const FENCED_MAX: u32 = 3;
 const FENCED_AGE_MAX: Duration = Duration::from_secs(600);
 
 impl Memory {
-    /// Whether another try at opening a link may succeed.
-    pub(super) fn may_pass(&self, error: &Error) -> bool {
-        error.class() == Class::Transient || self.reached_primary && error.is_standby()
-    }
-
-    /// Whether the patience at the start ends before the next try. Who has stood by is past the start, however long ago that
-    /// was.
-    pub(super) fn runs_out_of_patience(&self, deadline: Option<Instant>, pause: Duration) -> bool {
-        !self.reached_primary && deadline.is_some_and(|deadline| Instant::now() + pause > deadline)
-    }
-
-    /// What a session has to know of those before: how far they were acknowledged, and the stored offset. Positions of
-    /// another history mean nothing.
+    /// What a session that begins at `confirmed` has to know of those before: what is acknowledged, and the stored offset.
+    /// Positions of another server or timeline mean nothing.
     pub(super) fn of(
         &mut self,
-        history: &Origin,
+        server: &Origin,
         stored: Option<&SourceOffset>,
-    ) -> (Lsn, Option<SourceOffset>) {
+        (confirmed, now): (Lsn, PgTimestamp),
+    ) -> (Acknowledged, Option<SourceOffset>) {
         match &self.acknowledged {
             None => self.offset = stored.cloned(),
-            Some((origin, _)) if origin != history => self.offset = None,
-            Some((_, acknowledged)) => return (*acknowledged, self.offset.clone()),
+            Some((origin, _)) if origin != server => self.offset = None,
+            Some((_, acknowledged)) => {
+                let mut acknowledged = acknowledged.clone();
+                if confirmed > acknowledged.to {
+                    acknowledged.history.pass_on(now);
+                }
+                acknowledged.history.resume(confirmed);
+                return (acknowledged, self.offset.clone());
+            }
         }
-        (Lsn::ZERO, self.offset.clone())
+        (Acknowledged::nothing(now), self.offset.clone())
     }
 
     /// Whether a producer that has not the slot takes our transactions over again and again. Once tells nothing: it may have been
@@ -79,14 +82,17 @@ impl Memory {
         times > FENCED_MAX
     }
 
-    pub(super) fn remember(&mut self, origin: Origin, confirmed: Lsn, feed: &Feed<'_, impl Outlet>) {
+    pub(super) fn remember(
+        &mut self,
+        origin: Origin,
+        confirmed: Lsn,
+        feed: &Feed<'_, impl Outlet>,
+        now: Now,
+    ) {
         let frontier = feed.flight.frontier();
-        // A session that broke before it was as far as the last one knows less than we did.
-        let known = self.acknowledged.take().filter(|(known, _)| *known == origin);
-        let acknowledged = known.map_or(frontier, |(_, lsn)| lsn.max(frontier));
-        self.acknowledged = Some((origin, acknowledged));
-        self.stood_by = false;
-        if let Some(offset) = feed.offset() {
+        self.acknowledged = Some((origin, feed.acknowledged()));
+        (self.stood_by, self.saw_slot) = (false, false);
+        if let Some(offset) = feed.offset(now) {
             (self.offset, self.offset_is_ours) = (Some(offset), true);
         }
         if frontier > confirmed {

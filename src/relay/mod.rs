@@ -2,44 +2,64 @@
 //!
 //! ```text
 //! supervisor ── open ──▶ link (connections, slot, stream)     again after every failure that a retry can mend
-//!     └──────── run ──▶ session (the loop) ── feed (rows → records) ── flight (delivery reports → ledger)
+//!     └──────── run ──▶ session (waits) ── core (decides) ── feed (rows → records) ── flight (delivery reports → ledger)
 //! ```
 
+mod acknowledged;
+mod asking;
 mod backoff;
+mod capture;
+mod clock;
+mod core;
 mod dead_letters;
 mod error;
 mod exactly_once;
 mod feed;
 mod flight;
 mod heartbeat;
-mod intake;
+mod heartbeat_query;
+mod last_state;
 mod link;
 mod memory;
 mod needs;
 mod offset_file;
 mod offsets;
 mod options;
+mod origin;
+mod parts;
+mod position;
+mod position_store;
 mod preflight;
 mod publication_guard;
 mod repeats;
+mod resolver;
+mod retry;
 mod session;
 #[cfg(test)]
 mod simulation;
 mod slot_guard;
+mod slot_start;
 mod snapshot;
 mod supervisor;
+mod takeover;
 mod tolerance;
 mod topics;
 mod watcher;
 
+pub use capture::CaptureError;
+pub(crate) use capture::{in_the_publication, near_miss, not_in_the_wal};
 pub use dead_letters::DeadLetters;
 pub use error::Error;
 pub use exactly_once::{Mismatch, StateError};
 pub(crate) use link::is_our_own;
 pub use options::{
     DeadLetterOptions, Guarantee, GuardOptions, HeartbeatOptions, OffsetOptions, OffsetStore, Options,
-    ProcessingFailure, SkippedOperations, TransactionOptions,
+    PositionOptions, ProcessingFailure, SkippedOperations, TransactionOptions,
 };
+pub use parts::RelayParts;
+pub(crate) use position::Phase;
+pub use position::RecordError;
+pub(crate) use position_store::{KeptPosition, kept_position};
 pub use preflight::{Capture, Preflight};
 pub(crate) use preflight::{OLDEST_VERSION_NUM, left_out, no_table, relation_of};
-pub use supervisor::{Relay, RelayParts};
+pub use supervisor::Relay;

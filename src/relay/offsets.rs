@@ -7,7 +7,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::supervisor::RelayParts;
+use super::parts::RelayParts;
 use super::{Error, OffsetOptions, OffsetStore, offset_file};
 use crate::error::chain;
 use crate::kafka::{self, OffsetTopic, StoredValue};

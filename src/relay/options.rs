@@ -2,13 +2,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::source_offset::OffsetKey;
+use crate::wal::Lsn;
 
 /// The limits and the patience of the relay itself.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// `outboxd.inflight.records.max` (20 000): records handed to the producer and not yet acknowledged.
+    /// `outboxd.inflight.records.max` (3 500): records handed to the producer and not yet acknowledged.
     pub inflight_records_max: usize,
-    /// `outboxd.inflight.bytes.max` (8 MiB): their key and value bytes. One larger record may always be in flight alone.
+    /// `outboxd.inflight.bytes.max` (4 MiB): their key and value bytes. One larger record may always be in flight alone.
     pub inflight_bytes_max: usize,
     /// `outboxd.shutdown.timeout.ms` (25 s): how long a stop may drain.
     pub shutdown_timeout: Duration,
@@ -30,6 +31,8 @@ pub struct Options {
     pub guard: GuardOptions,
     /// Where Debezium keeps its source offset; `None` when the configuration does not say.
     pub offsets: Option<OffsetOptions>,
+    /// Where the relay keeps its position.
+    pub position: PositionOptions,
     /// `outboxd.delivery.guarantee` (at_least_once): what is done about repeats.
     pub guarantee: Guarantee,
     /// How transactions are made; `None` unless the guarantee is exactly-once.
@@ -37,6 +40,17 @@ pub struct Options {
     /// `outboxd.identity.headers` (false; with `tail_dedupe` true): whether records say where their event stands in the
     /// source.
     pub identity_headers: bool,
+}
+
+/// Where the relay keeps its position; by default nowhere, so that what says so is the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PositionOptions {
+    /// `outboxd.position.topic` (`__outboxd-positions`); `None` when it is empty: no position is kept.
+    pub topic: Option<String>,
+    /// The record's key: connector name, topic prefix, database and slot.
+    pub key: String,
+    /// `outboxd.position.accept`: where a slot stands that is not where the relay left it, and that is gone on from.
+    pub accept: Option<Lsn>,
 }
 
 /// `outboxd.delivery.guarantee`

@@ -1,22 +1,46 @@
 use std::sync::Arc;
 
+use sha2::{Digest as _, Sha256};
 use tokio::{join, try_join};
 
-use super::supervisor::RelayParts;
+use super::capture::{CapturedTables, not_in_the_wal};
+use super::origin::Origin;
+use super::parts::RelayParts;
 use crate::connect::column::ColumnDescription;
 use crate::pgoutput::{Column, Relation, ReplicaIdentity};
-use crate::postgres::{Connection, Error, Options, ServerFacts, Sql, TableFacts, TableFilter, TlsSetup};
-use crate::wal::{Lsn, SystemId, TimelineId};
+use crate::postgres::{
+    Connection, Error, Options, ServerFacts, Sql, Storage, TableFacts, TableFilter, TlsSetup,
+};
+use crate::wal::{Lsn, Oid, SystemId, TimelineId};
 
 /// The oldest PostgreSQL that we support: logical messages came to pgoutput in 14.
 pub(crate) const OLDEST_VERSION_NUM: i32 = 140_000;
 
+/// How much of the digest stands for a slot name that is too long.
+const DIGEST_BYTES: usize = 4;
+
 /// What `application_name` our sessions carry begins with; it tells a second instance from a foreign program.
 pub(super) const APPLICATION: &str = "outboxd";
 
+/// The server cuts a longer `application_name` off.
+const APPLICATION_BYTES_MAX: usize = 63;
+
 /// The `application_name` of this configuration's sessions.
 pub(super) fn application(options: &Options) -> String {
-    format!("{APPLICATION}/{}", options.slot.name)
+    application_of(options.slot.name.as_str())
+}
+
+/// Another one for each slot: by it a second instance knows who takes the snapshot. A long slot name is cut, and a digest
+/// of it stands for the rest; the tilde is in no slot's name.
+fn application_of(slot: &str) -> String {
+    let whole = format!("{APPLICATION}/{slot}");
+    if whole.len() <= APPLICATION_BYTES_MAX {
+        return whole;
+    }
+    let digest = Sha256::digest(slot.as_bytes());
+    let digest: String = digest.iter().take(DIGEST_BYTES).map(|byte| format!("{byte:02x}")).collect();
+    let kept = APPLICATION_BYTES_MAX.saturating_sub(digest.len()).saturating_sub(1);
+    format!("{whole:.kept$}~{digest}")
 }
 
 /// PostgreSQL, reached and found fit; nothing has been changed in it.
@@ -43,9 +67,18 @@ pub struct Capture {
     pub tables: Vec<TableFacts>,
     /// What had to be assumed to make them fit, one line each.
     pub assumptions: Vec<String>,
+    /// `server_version_num`
+    pub(super) version_num: i32,
+    /// What was captured before as well.
+    pub(super) known: CapturedTables,
 }
 
 impl Preflight {
+    /// Which history its LSNs belong to.
+    pub(super) fn origin(&self) -> Origin {
+        Origin { system_id: self.system_id.clone(), timeline: self.timeline }
+    }
+
     /// Connects and checks the server.
     ///
     /// # Errors
@@ -63,25 +96,58 @@ impl Preflight {
         Ok(Self { connection, sql: Arc::new(sql), server, system_id, timeline, wal_end })
     }
 
+    /// The captured tables, also those that an earlier session has captured.
+    ///
+    /// # Errors
+    /// As [`Capture::find`], and when a table or a partition never reaches the WAL.
+    pub(super) async fn capture(
+        &self,
+        parts: &RelayParts,
+        known: &CapturedTables,
+    ) -> Result<Capture, super::Error> {
+        let capture = Capture::find_with(&self.sql, parts, known, self.server.version_num).await?;
+        let oids: Vec<Oid> = capture.tables.iter().map(|table| table.oid).collect();
+        let versions = self.sql.table_versions(&oids).await?;
+        if let Some(table) = versions.iter().find(|table| table.storage != Storage::Logged) {
+            return Err(not_in_the_wal(table).into());
+        }
+        known.learn(&versions);
+        Ok(capture)
+    }
+}
+
+impl Capture {
     /// Finds the captured tables and tries the router on each. Where logical messages are events there need be none.
     ///
     /// # Errors
     /// When none is captured, one has not the columns that the router needs, or the router's predicate leaves one out.
-    pub async fn capture(&self, parts: &RelayParts) -> Result<Capture, super::Error> {
+    pub async fn find(sql: &Sql, parts: &RelayParts) -> Result<Self, super::Error> {
+        let version_num = sql.server().await?.version_num;
+        Self::find_with(sql, parts, &CapturedTables::default(), version_num).await
+    }
+
+    /// The same, with what an earlier session has captured.
+    async fn find_with(
+        sql: &Sql,
+        parts: &RelayParts,
+        known: &CapturedTables,
+        version_num: i32,
+    ) -> Result<Self, super::Error> {
         let (filter, router) = (&parts.tables, &parts.router);
-        let all = self.sql.tables().await?;
+        let all = sql.tables().await?;
         let is_outbox =
             |table: &TableFacts| router.acts_on(&table.schema, &table.name) && router.fits(&table.columns);
-        let captured = filter.captured(&all, is_outbox)?;
-        if captured.is_empty() && parts.messages.is_none() {
-            return Err(no_table(filter, &all).into());
-        }
+        let mut captured = filter.captured(&all, is_outbox)?;
         if let Some(table) = captured.iter().find(|table| !router.acts_on(&table.schema, &table.name)) {
             return Err(left_out(&table.schema, &table.name).into());
         }
+        captured.extend(captured_before(&all, &captured, known, filter));
+        if captured.is_empty() && parts.messages.is_none() {
+            return Err(no_table(filter, &all).into());
+        }
         let mut assumptions = Vec::new();
         for table in &captured {
-            let columns = self.sql.describe(table.oid).await?;
+            let columns = sql.describe(table.oid).await?;
             let bound = router.bind(&relation_of(table, &columns), &columns)?;
             assumptions.extend(bound.assumptions().iter().map(ToString::to_string));
             assumptions.extend(bound.unmasked().iter().map(ToString::to_string));
@@ -95,12 +161,39 @@ impl Preflight {
             ));
         }
         assumptions.dedup();
-        Ok(Capture { tables: captured.into_iter().cloned().collect(), assumptions })
+        let tables = captured.into_iter().cloned().collect();
+        Ok(Self { tables, assumptions, version_num, known: known.clone() })
     }
+}
+
+/// The tables that an earlier session has captured and that have another name or other columns now, unless the user has
+/// excluded them since.
+fn captured_before<'t>(
+    all: &'t [TableFacts],
+    captured: &[&TableFacts],
+    known: &CapturedTables,
+    filter: &TableFilter,
+) -> Vec<&'t TableFacts> {
+    let mut found = Vec::new();
+    for root in known.roots() {
+        let Some(table) = all.iter().find(|table| table.oid.0 == root.oid) else { continue };
+        let list = filter.left_out_by(&table.schema, &table.name);
+        if list.is_some_and(|list| list.ends_with(".exclude.list")) {
+            known.forget(table.oid);
+        } else if !captured.iter().any(|other| other.oid == table.oid || table.root == Some(other.oid)) {
+            found.push(table);
+        }
+    }
+    found
 }
 
 /// The table as the stream would describe it.
 pub(crate) fn relation_of(table: &TableFacts, columns: &[ColumnDescription]) -> Relation {
+    relation_from(table.oid, &table.schema, &table.name, columns)
+}
+
+/// As the stream would describe a table of this name and these columns.
+pub(super) fn relation_from(oid: Oid, schema: &str, table: &str, columns: &[ColumnDescription]) -> Relation {
     let columns = columns.iter().map(|column| Column {
         name: column.name.clone(),
         type_oid: column.type_oid,
@@ -108,9 +201,9 @@ pub(crate) fn relation_of(table: &TableFacts, columns: &[ColumnDescription]) -> 
         in_identity: false,
     });
     Relation {
-        oid: table.oid,
-        schema: table.schema.clone(),
-        table: table.name.clone(),
+        oid,
+        schema: schema.to_owned(),
+        table: table.to_owned(),
         replica_identity: ReplicaIdentity::Default,
         columns: columns.collect(),
     }
@@ -142,7 +235,7 @@ fn check_server(server: &ServerFacts) -> Result<(), Error> {
     if server.in_recovery {
         return Err(Error::Standby);
     }
-    if server.wal_level != "logical" {
+    if !server.can_decode() {
         return refuse(
             format!("wal_level is {:?}, logical decoding needs \"logical\"", server.wal_level),
             "as a superuser: ALTER SYSTEM SET wal_level = 'logical';\nthen restart the server (on RDS: set the \

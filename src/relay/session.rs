@@ -1,3 +1,5 @@
+use std::mem;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
@@ -5,90 +7,64 @@ use tokio::time;
 use tokio_util::sync::CancellationToken;
 
 use super::Error;
-use super::exactly_once::Urgency;
-use super::feed::{Feed, Wish, unix_us};
-use super::heartbeat::Pulse;
-use super::intake::{self, Reading, Taken};
-use super::link::{Link, resolve};
-use super::needs::{Awaiting, Met, Waiting, met};
+use super::asking::{Answer, answered, ask};
+use super::clock::Now;
+use super::core::{Core, Drain, Draining, Ending, Event, Then, Turn};
+use super::link::Link;
+use super::parts::RelayParts;
 use super::publication_guard::PublicationGuard;
-use super::supervisor::RelayParts;
+use super::resolver::Resolver;
 use super::watcher::ServerLsn;
 use crate::postgres;
-use crate::registry;
 use crate::replication::Feedback;
 use crate::source_offset::SourceOffset;
 use crate::telemetry::{Component, Metrics, Progress, Status};
 use crate::wal::PgTimestamp;
-use crate::wire::READ_BYTES;
-
-/// How often the status is told while nothing happens, and at most while much does.
-pub(super) const TICK: Duration = Duration::from_millis(500);
-
-/// A read of this many bytes means that the server has more: we are behind.
-const BEHIND_BYTES: usize = 16 * 1024;
-
-/// How long the next read waits while we are behind. The walsender sends each message with a system call of its own, and
-/// a reader that wakes for each of them slows it down; one that lets them gather gets more in less time.
-const NAP: Duration = Duration::from_millis(4);
 
 /// How long the stream may outlive the SQL connection. A fast shutdown ends the SQL connection at once and then waits
 /// for walsenders until all is confirmed, which never happens while Kafka is down: we must let the server stop.
 const SQL_LOSS_GRACE: Duration = Duration::from_secs(3);
 
-/// One stream, from START_REPLICATION to its end: the loop.
+/// One stream, from START_REPLICATION to its end: the core with its connections.
 pub(super) struct Session<'s, 'p> {
-    pub(super) parts: &'s RelayParts,
+    parts: &'s RelayParts,
     pub(super) link: Link,
-    pub(super) feed: &'s mut Feed<'p>,
-    pub(super) feedback: Feedback,
-    pub(super) server: ServerLsn,
-    pub(super) status: &'s Status,
-    metrics: &'s Metrics,
+    pub(super) core: &'s mut Core<'p>,
+    server: ServerLsn,
+    status: &'s Status,
     /// Who stores the offset from time to time.
     pub(super) offset: watch::Sender<Option<SourceOffset>>,
-    last_tick: Instant,
-    pulse: Option<Pulse>,
-    /// Until when the socket is left alone.
-    nap: Option<Instant>,
     /// Since when the SQL connection is gone.
     sql_lost: Option<Instant>,
     publication: PublicationGuard,
-    /// The row that waits for what it needs.
-    awaiting: Option<Awaiting<'s>>,
+    resolver: Resolver<'s>,
+    /// The question that the core waits for.
+    answer: Option<Answer<'s>>,
 }
 
 impl<'s, 'p> Session<'s, 'p> {
     pub(super) fn new(
-        parts: &'s RelayParts,
+        parts: &'s Arc<RelayParts>,
         link: Link,
-        feed: &'s mut Feed<'p>,
+        core: &'s mut Core<'p>,
         status: &'s Status,
         metrics: &'s Metrics,
         server: ServerLsn,
     ) -> Self {
-        let now = Instant::now();
-        let interval = status_interval(parts.postgres.status_interval, link.wal_sender_timeout_ms);
-        let server_timeout =
-            Duration::from_millis(u64::try_from(link.wal_sender_timeout_ms).unwrap_or_default());
-        let feedback = Feedback::new(interval, link.confirmed, now).with_patience(server_timeout);
-        let publication =
-            PublicationGuard::watch(&parts.postgres.publication, &link.sql, &link.capture.tables);
+        let publication = PublicationGuard::watch(parts, &link.sql, &link.capture, status);
+        let resolver = Resolver::new(parts, &link.sql, &link.capture, status, metrics);
+        let offset = watch::Sender::new(None);
         Self {
             parts,
             link,
-            feed,
-            feedback,
+            core,
             server,
             status,
-            metrics,
-            offset: watch::Sender::new(None),
-            last_tick: now,
-            pulse: Pulse::new(parts, now),
-            nap: None,
+            offset,
             sql_lost: None,
             publication,
-            awaiting: None,
+            resolver,
+            answer: None,
         }
     }
 
@@ -97,185 +73,139 @@ impl<'s, 'p> Session<'s, 'p> {
     /// # Errors
     /// When the stream breaks, or a row cannot be sent.
     pub(super) async fn stream(&mut self, stop: &CancellationToken) -> Result<(), Error> {
-        let mut reading = Reading::On;
+        let mut event = Event::None;
         loop {
-            reading = self.reading(reading, stop);
-            // Reports first: they make room for messages that are in the buffer, for which nothing else would wake us.
-            self.collect()?;
-            self.pump(reading).await?;
-            self.beat(reading)?;
-            self.feed.flight.step(Instant::now(), self.urgency(reading))?;
-            self.feedback.flushed(self.feed.flight.frontier());
-            self.confirm().await?;
-            if reading == Reading::Off && self.feed.flight.window().records() == 0 {
-                return Ok(());
+            let now = Now::read();
+            if self.core.is_tick_due(now) {
+                self.check_sql(now.instant)?;
+                self.publication.check()?;
             }
-            let waits = reading != Reading::Off && self.awaiting.is_some();
-            let wants_input = reading != Reading::Off && !waits && self.feed.has_room();
-            if !wants_input {
-                // Whom we do not listen to is not silent.
-                self.feedback.heard(Instant::now());
+            self.link.position.collect(&mut self.core.positions);
+            let stopped = stop.is_cancelled();
+            let turn = self.core.turn(now, mem::take(&mut event), stopped, &mut self.link.stream)?;
+            self.tell(&turn, now);
+            if let Some(keep) = turn.keep {
+                self.link.position.write(keep, &mut self.core.positions);
             }
-            let napping = self.nap.is_some_and(|until| Instant::now() < until);
-            let wake_at = self.wake_at().into();
-            tokio::select! {
-                biased;
-                // 1: acknowledgements make room and let the server throw WAL away. They can wait for the end of a nap.
-                () = self.parts.producer.deliveries().arrived(), if !(wants_input && napping) => {}
-                // 2: a full window stops the reading; updates go on.
-                read = self.link.stream.fill(), if wants_input && !napping => {
-                    self.rest_after(read?);
-                    self.feedback.heard(Instant::now());
-                }
-                // 3: what a row waited for is there, and the row goes on.
-                answer = met(&mut self.awaiting), if waits => {
-                    let wish = self.resume(answer)?;
-                    self.grant(wish).await?;
-                }
-                // 4: a stop.
-                () = stop.cancelled(), if reading == Reading::On => {}
-                // 5: the walsender must hear from us, and the status must be told.
-                () = time::sleep_until(wake_at) => {}
+            if let Some(need) = turn.need {
+                self.answer = Some(ask(&self.resolver, need));
             }
+            if let Some(update) = &turn.update {
+                self.link.stream.update(update).await?;
+            }
+            event = match turn.then {
+                Then::Ended => return Ok(()),
+                then @ Then::Wait { .. } => self.wait(then, stop, stopped).await?,
+            };
         }
     }
 
     /// After a failure: waits for what is on its way and confirms what was acknowledged before the failure, so that a
-    /// restart repeats as little as possible.
-    pub(super) async fn drain(&mut self) -> Result<(), Error> {
+    /// restart repeats as little as possible. Returns what was behind the failure, if that is known.
+    pub(super) async fn drain(&mut self, mut ending: Ending) -> Option<Error> {
         loop {
-            self.feed.flight.absorb()?;
-            self.feed.flight.step(Instant::now(), Urgency::Now)?;
-            self.feedback.flushed(self.feed.flight.frontier());
-            self.confirm().await?;
-            if self.feed.flight.is_settled() {
-                return Ok(());
+            self.link.position.collect(&mut self.core.positions);
+            let Ok(Drain { update, keep, then, .. }) = ending.turn(self.core, Now::read()) else { break };
+            if let Some(keep) = keep {
+                self.link.position.write(keep, &mut self.core.positions);
             }
+            if let Some(update) = update
+                && self.link.stream.update(&update).await.is_err()
+            {
+                break;
+            }
+            match then {
+                Draining::Wait => {}
+                Draining::Purge => self.parts.producer.purge(),
+                Draining::Done => break,
+                Draining::Late => {
+                    self.tell_late();
+                    break;
+                }
+            }
+            let due = self.core.feedback.due();
+            let due = ending.due().map_or(due, |other| due.min(other));
+            let due = self.core.feed.flight.commit_due().map_or(due, |other| due.min(other));
+            let due = self.core.position_due().map_or(due, |other| due.min(other));
             tokio::select! {
                 biased;
                 () = self.parts.producer.deliveries().arrived() => {}
-                () = time::sleep_until(self.wake_at().into()) => {}
+                () = time::sleep_until(due.into()) => {}
             }
+        }
+        ending.cause(self.core, Now::read())
+    }
+
+    fn tell_late(&self) {
+        let flight = &self.core.feed.flight;
+        tracing::warn!(
+            records = flight.window().records(),
+            confirmed = %flight.frontier(),
+            within_s = self.parts.relay.shutdown_timeout.as_secs_f64(),
+            "Kafka has not acknowledged everything that was sent before the failure within outboxd.shutdown.timeout.ms: what \
+             is not confirmed comes again at the next start"
+        );
+    }
+
+    /// Waits for what the next turn is about.
+    async fn wait(&mut self, then: Then, stop: &CancellationToken, stopped: bool) -> Result<Event, Error> {
+        let Then::Wait { reads, answers, rests_until, until } = then else { return Ok(Event::None) };
+        let rests = rests_until.is_some_and(|until| Instant::now() < until);
+        tokio::select! {
+            biased;
+            // 1: acknowledgements make room and let the server throw WAL away. They can wait for the end of a rest.
+            () = self.parts.producer.deliveries().arrived(), if !(reads && rests) => Ok(Event::None),
+            // 2: a full window stops the reading; updates go on.
+            read = self.link.stream.fill(), if reads && !rests => Ok(Event::Read(read?)),
+            // 3: what a row waited for is there, and the row goes on.
+            answer = answered(&mut self.answer), if answers => {
+                self.answer = None;
+                Ok(Event::Answer(answer))
+            }
+            // 4: a stop.
+            () = stop.cancelled(), if !stopped => Ok(Event::None),
+            // 5: the walsender must hear from us, and the status must be told.
+            () = time::sleep_until(until.into()) => Ok(Event::None),
         }
     }
 
-    /// A full read is followed by the next at once, a large one by a nap, a small one means that we have caught up.
-    fn rest_after(&mut self, read: usize) {
-        self.feed.behind = read >= BEHIND_BYTES;
-        self.nap = (BEHIND_BYTES..READ_BYTES).contains(&read).then(|| Instant::now() + NAP);
-    }
-
-    /// How much a commit is wanted.
-    const fn urgency(&self, reading: Reading) -> Urgency {
-        match reading {
-            Reading::Off => Urgency::Now,
-            _ if self.feed.behind || self.awaiting.is_some() => Urgency::More,
-            Reading::On | Reading::ToCommit => Urgency::Idle,
-        }
-    }
-
-    fn reading(&self, reading: Reading, stop: &CancellationToken) -> Reading {
-        let brief = self.awaiting.as_ref().is_none_or(|awaiting| awaiting.brief);
-        reading.next(stop.is_cancelled(), self.feed.flight.in_transaction(), brief)
-    }
-
-    /// Takes every whole message that is in the buffer, while the window has room.
-    async fn pump(&mut self, reading: Reading) -> Result<(), Error> {
-        while reading != Reading::Off && self.awaiting.is_none() && self.feed.has_room() {
-            let Some(message) = self.link.stream.buffered()? else { return Ok(()) };
-            let wish = match intake::take(self.feed, &mut self.feedback, message)? {
-                Taken::Keepalive => Wish::None,
-                Taken::Message { lsn, wish } => {
-                    self.link.stream.passed(lsn);
-                    wish
-                }
-                Taken::Held { lsn, need, waiting } => {
-                    self.awaiting = Some(Awaiting::new(waiting, need, self.parts, self.status));
-                    self.link.stream.passed(lsn);
-                    return Ok(());
-                }
-            };
-            let committed = matches!(wish, Wish::Committed(_));
-            self.grant(wish).await?;
-            if committed && reading == Reading::ToCommit {
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
-    async fn grant(&mut self, wish: Wish) -> Result<(), Error> {
-        match wish {
-            Wish::None | Wish::Await(_) => {}
-            Wish::Committed(_) => self.metrics.transactions(1),
-            Wish::Describe(relation) => {
-                let table = resolve(self.parts, &self.link.sql, &relation).await?;
-                self.feed.describe(relation.oid, table);
-            }
-        }
-        Ok(())
-    }
-
-    fn beat(&mut self, reading: Reading) -> Result<(), Error> {
-        let Some(pulse) = self.pulse.as_mut().filter(|_| reading == Reading::On && self.awaiting.is_none())
-        else {
-            return Ok(());
-        };
-        let wish = pulse.poll(self.feed, Instant::now(), unix_us() / 1000)?;
-        self.wait_if_needed(wish, || Waiting::Heartbeat);
-        Ok(())
-    }
-
-    /// Takes what waited again; it may need something more.
-    fn resume(&mut self, answer: Result<Met, registry::Error>) -> Result<Wish, Error> {
-        let Some(Awaiting { waiting, .. }) = self.awaiting.take() else { return Ok(Wish::None) };
-        match (answer, waiting) {
-            (Ok(met), Waiting::Heartbeat) => self.feed.learn(met),
-            (Ok(met), Waiting::Message { data, lsn }) => {
-                let wish = intake::take_again(self.feed, &mut self.feedback, Some(met), (&data, lsn))?;
-                return Ok(self.wait_if_needed(wish, || Waiting::Message { data, lsn }));
-            }
-            (Err(error), Waiting::Heartbeat) => return Err(error.into()),
-            (Err(error), Waiting::Message { data, lsn }) => {
-                self.feed.refuse(error)?;
-                let wish = intake::take_again(self.feed, &mut self.feedback, None, (&data, lsn))?;
-                return Ok(self.wait_if_needed(wish, || Waiting::Message { data, lsn }));
-            }
-        }
-        Ok(Wish::None)
-    }
-
-    /// Asks for what is needed, if that is the wish.
-    fn wait_if_needed(&mut self, wish: Wish, waiting: impl FnOnce() -> Waiting) -> Wish {
-        let Wish::Await(need) = wish else { return wish };
-        self.awaiting = Some(Awaiting::new(waiting(), need, self.parts, self.status));
-        Wish::None
-    }
-
-    fn collect(&mut self) -> Result<(), Error> {
-        let reports = self.feed.flight.collect()?;
-        let now = Instant::now();
-        match reports.obstacle() {
-            Some(reason) => self.status.down(Component::Kafka, reason, now),
-            None if self.last_tick + TICK <= now => self.status.up(Component::Kafka, now),
+    fn tell(&self, turn: &Turn, now: Now) {
+        match &turn.obstacle {
+            Some(reason) => self.status.down(Component::Kafka, reason.as_str(), now.instant),
+            None if turn.ticked => self.status.up(Component::Kafka, now.instant),
             None => {}
         }
-        if self.last_tick + TICK <= now {
-            self.tick(now);
-            self.check_sql(now)?;
-            self.check_silence(now)?;
-            self.publication.check()?;
+        if turn.ticked {
+            self.status.tick(self.progress(), now.instant);
+            self.tell_offset(now);
         }
-        Ok(())
     }
 
-    /// Ends a stream whose server does not answer any more: somewhere on the way the other half of the connection is lost.
-    fn check_silence(&self, now: Instant) -> Result<(), Error> {
-        if !self.feedback.is_silent(now) {
-            return Ok(());
+    fn progress(&self) -> Progress {
+        let Core { feed, feedback, .. } = &*self.core;
+        let received = feedback.last_received();
+        Progress {
+            received,
+            flushed: feed.flight.frontier(),
+            kept: self.core.positions.kept(),
+            confirmed: feedback.confirmed(),
+            server: self.server.get().max(received),
+            oldest_commit: feed.flight.oldest_commit().and_then(system_time),
+            oldest_unacknowledged: feed.flight.oldest_unacknowledged,
+            last_event: feed.flight.last_event.map(Now::system_time),
+            inflight_events: feed.flight.window().records(),
+            inflight_bytes: feed.flight.window().bytes(),
+            events: feed.flight.events,
         }
-        let source = std::io::ErrorKind::TimedOut.into();
-        Err(postgres::Error::Broken { doing: "streaming: the server does not answer", source }.into())
+    }
+
+    fn tell_offset(&self, now: Now) {
+        let offset = self.core.feed.offset(now);
+        self.offset.send_if_modified(|told| {
+            let changed = *told != offset;
+            *told = offset;
+            changed
+        });
     }
 
     /// Ends a stream that the server may only be keeping because it waits for us.
@@ -291,50 +221,13 @@ impl<'s, 'p> Session<'s, 'p> {
         Err(postgres::Error::Broken { doing: "streaming: the SQL connection beside it was ended", source }
             .into())
     }
+}
 
-    async fn confirm(&mut self) -> Result<(), Error> {
-        let clock = PgTimestamp::from_unix_us(unix_us());
-        if let Some(update) = self.feedback.poll(Instant::now(), clock) {
-            self.link.stream.update(&update).await?;
-        }
-        Ok(())
-    }
-
-    fn tick(&mut self, now: Instant) {
-        self.last_tick = now;
-        let received = self.feedback.last_received();
-        let progress = Progress {
-            received,
-            flushed: self.feed.flight.frontier(),
-            confirmed: self.feedback.confirmed(),
-            server: self.server.get().max(received),
-            oldest_commit: self.feed.flight.oldest_commit().and_then(system_time),
-            oldest_unacknowledged: self.feed.flight.oldest_unacknowledged,
-            last_event: self.feed.flight.last_event,
-            inflight_events: self.feed.flight.window().records(),
-            inflight_bytes: self.feed.flight.window().bytes(),
-            events: self.feed.flight.events,
-        };
-        self.status.tick(progress, now);
-        self.feed.flight.forget_old(now);
-        self.tell_offset();
-    }
-
-    fn tell_offset(&self) {
-        let offset = self.feed.offset();
-        self.offset.send_if_modified(|told| {
-            let changed = *told != offset;
-            *told = offset;
-            changed
-        });
-    }
-
-    fn wake_at(&self) -> Instant {
-        let regular = self.feedback.due().min(self.last_tick + TICK);
-        let regular = self.pulse.as_ref().map_or(regular, |pulse| regular.min(pulse.due()));
-        let regular = self.feed.flight.commit_due().map_or(regular, |due| regular.min(due));
-        self.nap.filter(|until| *until > Instant::now()).map_or(regular, |until| regular.min(until))
-    }
+/// What the server of this link is told, and how often.
+pub(super) fn feedback(parts: &RelayParts, link: &Link, now: Now) -> Feedback {
+    let interval = status_interval(parts.postgres.status_interval, link.wal_sender_timeout_ms);
+    let server_timeout = Duration::from_millis(u64::try_from(link.wal_sender_timeout_ms).unwrap_or_default());
+    Feedback::new(interval, link.confirmed, now.instant).with_patience(server_timeout)
 }
 
 /// The server gives up on a client that is silent for `wal_sender_timeout`; a third of it leaves room for delays.

@@ -1,49 +1,90 @@
+use std::mem;
 use std::time::{Duration, Instant};
 
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep_until;
 
 use super::Error;
+use super::acknowledged::Acknowledged;
+use super::asking::{Answer, answered, ask};
+use super::clock::Now;
+use super::core::{CAUSE_TIMEOUT, Core, Drain, Draining, Ending, Event, Limits, Source, Taken, Then, Turn};
 use super::exactly_once::{Batch, Urgency};
-use super::feed::{Feed, Table, Wish, unix_us};
-use super::needs::{Need, meet};
+use super::feed::{Feed, Table, Wish};
+use super::needs::Waiting;
+use super::parts::RelayParts;
 use super::preflight::relation_of;
-use super::session::TICK;
-use super::supervisor::{CAUSE_TIMEOUT, RelayParts};
+use super::resolver::Resolver;
 use crate::connect::column::ColumnDescription;
-use crate::kafka::Reports;
-use crate::pgoutput::{Begin, Commit, Message};
-use crate::postgres::{SnapshotReader, SnapshotRow, Sql, TableFacts, TlsSetup};
-use crate::telemetry::{Component, Metrics, Status};
+use crate::error::{Class, Diagnose};
+use crate::kafka::Outlet;
+use crate::pgoutput::{Begin, Commit, Message, Tuple};
+use crate::postgres::{SnapshotReader, SnapshotRow, TableFacts, TlsSetup};
+use crate::replication::Feedback;
+use crate::telemetry::{Component, Status};
 use crate::wal::{Lsn, Oid, PgTimestamp, Xid};
+use crate::wire::READ_BYTES;
 
 /// How often a long snapshot says how far it is.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How often a snapshot that waits looks around.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Sends the rows that are in the captured tables, as one transaction that committed at `at`.
 pub(super) struct Snapshot<'s> {
     parts: &'s RelayParts,
     status: &'s Status,
-    feed: Feed<'s>,
+    resolver: Resolver<'s>,
+    core: Core<'s>,
     at: Lsn,
     rows: u64,
     told: Instant,
+    /// The question that the core waits for.
+    answer: Option<Answer<'s>>,
+}
+
+/// The row that is read, until the core has taken it.
+struct NextRow<'r, 'd> {
+    at: Lsn,
+    table: Oid,
+    row: Option<&'r Tuple<'d>>,
+}
+
+impl Source for NextRow<'_, '_> {
+    fn take_next<O: Outlet>(
+        &mut self,
+        feed: &mut Feed<'_, O>,
+        _: &mut Feedback,
+        now: Now,
+    ) -> Result<Option<Taken>, Error> {
+        let Some(row) = self.row else { return Ok(None) };
+        let lsn = self.at;
+        match feed.insert(lsn, self.table, row, now)? {
+            // It is given again.
+            Wish::Await(need) => Ok(Some(Taken::Held { lsn, need, waiting: Waiting::Row })),
+            wish => {
+                self.row = None;
+                Ok(Some(Taken::Message { lsn, wish }))
+            }
+        }
+    }
 }
 
 impl<'s> Snapshot<'s> {
-    pub(super) fn new(
-        parts: &'s RelayParts,
-        status: &'s Status,
-        metrics: &'s Metrics,
-        at: Lsn,
-        batch: Option<Batch>,
-    ) -> Self {
-        let mut feed = Feed::new(parts, metrics, Lsn::ZERO, Lsn::ZERO, None);
+    pub(super) fn new(resolver: Resolver<'s>, at: Lsn, batch: Option<Batch>) -> Self {
+        let Resolver { parts, status, metrics, .. } = resolver;
+        let nothing = Acknowledged::nothing(PgTimestamp(0));
+        let mut feed = Feed::new(parts, metrics, Lsn::ZERO, nothing, None);
         feed.flight.in_transactions(batch);
-        feed.behind = true;
         if let Some(dead_letters) = &parts.dead_letters {
             dead_letters.begin_snapshot();
         }
-        Self { parts, status, feed, at, rows: 0, told: Instant::now() }
+        let now = Now::read();
+        // No server hears of a snapshot's progress.
+        let mut feedback = Feedback::new(parts.postgres.status_interval, Lsn::ZERO, now.instant);
+        feedback.received(at);
+        let core = Core::new(feed, feedback, None, now);
+        Self { parts, status, resolver, core, at, rows: 0, told: now.instant, answer: None }
     }
 
     /// Reads every table and returns how many rows were sent, once the last of them is acknowledged. After a failure it
@@ -51,41 +92,32 @@ impl<'s> Snapshot<'s> {
     pub(super) async fn send(
         mut self,
         tables: &[TableFacts],
-        sql: &Sql,
         tls: &TlsSetup,
         application: &str,
         snapshot: Option<&str>,
     ) -> Result<u64, Error> {
-        let outcome = self.send_rows(tables, sql, tls, application, snapshot).await;
-        let refused = matches!(outcome, Err(Error::Kafka(_))) && !self.feed.flight.is_doubtful();
-        let urgency = if outcome.is_ok() { Urgency::Now } else { Urgency::Over };
-        if refused && timeout(CAUSE_TIMEOUT, self.returned(urgency)).await.is_err() {
-            self.parts.producer.purge();
-        }
-        self.returned(urgency).await?;
-        match self.feed.flight.take_refusal() {
-            Some(refusal) => Err(refusal),
-            None => outcome.and_then(|()| self.feed.flight.fault().map_or(Ok(self.rows), Err)),
-        }
+        let outcome = self.send_rows(tables, tls, application, snapshot).await;
+        let cause = self.returned(outcome.as_ref().err()).await?;
+        cause.map_or(outcome, Err)?;
+        Ok(self.rows)
     }
 
     async fn send_rows(
         &mut self,
         tables: &[TableFacts],
-        sql: &Sql,
         tls: &TlsSetup,
         application: &str,
         snapshot: Option<&str>,
     ) -> Result<(), Error> {
         let mut reader = SnapshotReader::open(&self.parts.postgres, tls, application, snapshot).await?;
-        let commit_time = PgTimestamp::from_unix_us(unix_us());
+        let commit_time = Now::read().postgres();
         self.take(Message::Begin(Begin { final_lsn: self.at, commit_time, xid: Xid(0) }))?;
         for table in tables {
-            let columns = sql.describe(table.oid).await?;
+            let columns = self.resolver.sql.describe(table.oid).await?;
             reader.select(&self.parts.postgres.snapshot.statement(table, &columns)).await?;
             self.read(&mut reader, table, &columns).await?;
         }
-        self.take(Message::Commit(Commit { commit_lsn: self.at, end_lsn: self.at, commit_time })).map(drop)
+        self.take(Message::Commit(Commit { commit_lsn: self.at, end_lsn: self.at, commit_time }))
     }
 
     async fn read(
@@ -95,9 +127,6 @@ impl<'s> Snapshot<'s> {
         columns: &[ColumnDescription],
     ) -> Result<(), Error> {
         loop {
-            while !self.feed.has_room() {
-                self.acknowledged().await?;
-            }
             match reader.next().await? {
                 SnapshotRow::Columns(names) => {
                     let shown: Vec<_> = names
@@ -106,92 +135,97 @@ impl<'s> Snapshot<'s> {
                         .cloned()
                         .collect();
                     let bound = self.parts.router.bind(&relation_of(table, &shown), &shown)?;
-                    self.feed.describe(table.oid, Table::Outbox(Box::new(bound)));
+                    self.core.feed.describe(table.oid, Table::Outbox(Box::new(bound)));
                 }
-                SnapshotRow::Row(new) => {
+                SnapshotRow::Row(row) => {
                     self.rows = self.rows.saturating_add(1);
-                    while let Wish::Await(need) = self.feed.insert(self.at, table.oid, &new)? {
-                        self.meet(need).await?;
-                    }
-                    self.feed.flight.collect()?;
-                    self.tell(table.oid);
+                    self.send_row(table.oid, &row).await?;
+                    self.tell_progress(table.oid);
                 }
                 SnapshotRow::End => return Ok(()),
             }
         }
     }
 
-    /// Asks for what a row needs. The row is taken again in any case.
-    async fn meet(&mut self, need: Need) -> Result<(), Error> {
-        let mut answer = meet(self.parts, self.status, need);
+    /// Hands a row over, once there is room for it and what it needs is there.
+    async fn send_row(&mut self, table: Oid, row: &Tuple<'_>) -> Result<(), Error> {
+        let mut next = NextRow { at: self.at, table, row: Some(row) };
+        // There is always more.
+        let mut event = Event::Read(READ_BYTES);
         loop {
-            self.feed.flight.step(Instant::now(), Urgency::More)?;
-            tokio::select! {
-                biased;
-                // Once it is there, nothing else matters.
-                answer = answer.as_mut() => match answer {
-                    Ok(met) => {
-                        self.feed.learn(met);
-                        return Ok(());
-                    }
-                    Err(error) => return self.feed.refuse(error),
-                },
-                () = self.arrival() => {
-                    let reports = self.feed.flight.collect()?;
-                    self.tell_kafka(&reports);
-                }
+            let now = Now::read();
+            let turn = self.core.turn(now, mem::take(&mut event), false, &mut next)?;
+            self.tell(&turn, now);
+            if let Some(need) = turn.need {
+                self.answer = Some(ask(&self.resolver, need));
             }
-        }
-    }
-
-    /// Waits until nothing is on its way.
-    async fn returned(&mut self, urgency: Urgency) -> Result<(), Error> {
-        loop {
-            let reports = self.feed.flight.absorb()?;
-            self.tell_kafka(&reports);
-            self.feed.flight.step(Instant::now(), urgency)?;
-            if self.feed.flight.is_settled() {
+            if next.row.is_none() {
                 return Ok(());
             }
-            self.arrival().await;
+            event = self.wait(turn.then).await;
         }
     }
 
-    fn take(&mut self, message: Message<'_>) -> Result<Wish, Error> {
-        self.feed.take(self.at, message)
-    }
-
-    /// Waits for delivery reports.
-    async fn acknowledged(&mut self) -> Result<(), Error> {
-        self.feed.flight.step(Instant::now(), Urgency::More)?;
-        self.arrival().await;
-        let reports = self.feed.flight.collect()?;
-        self.tell_kafka(&reports);
-        Ok(())
-    }
-
-    /// Of delivery reports, or the time to tell the status.
-    async fn arrival(&self) {
+    async fn wait(&mut self, then: Then) -> Event {
+        let Then::Wait { answers, until, .. } = then else { return Event::None };
         tokio::select! {
-            () = self.parts.producer.deliveries().arrived() => {}
-            () = sleep(TICK) => {}
+            biased;
+            // Once it is there, nothing else matters.
+            answer = answered(&mut self.answer), if answers => {
+                self.answer = None;
+                Event::Answer(answer)
+            }
+            () = self.parts.producer.deliveries().arrived() => Event::None,
+            () = sleep_until(until.into()) => Event::None,
         }
     }
 
-    fn tell_kafka(&self, reports: &Reports) {
-        let now = Instant::now();
-        match reports.obstacle() {
-            Some(reason) => self.status.down(Component::Kafka, reason, now),
-            None => self.status.up(Component::Kafka, now),
+    /// Waits until nothing is on its way. Returns what was behind a failure, if that is known.
+    async fn returned(&mut self, failure: Option<&Error>) -> Result<Option<Error>, Error> {
+        // Nothing follows a definite error that could take these reports for its own, and Kafka may be away for long.
+        let ends = failure.is_some_and(|error| error.class() == Class::Definite && !error.is_standby());
+        let limits = Limits { cause: CAUSE_TIMEOUT, rest: ends.then_some(self.parts.relay.shutdown_timeout) };
+        let urgency = if failure.is_some() { Urgency::Over } else { Urgency::Now };
+        let mut ending = Ending::new(failure, &self.core, urgency, limits, Now::read());
+        loop {
+            let now = Now::read();
+            let Drain { obstacle, then, .. } = ending.turn(&mut self.core, now)?;
+            self.tell_kafka(obstacle.as_deref(), now);
+            self.status.tick_idle(now.instant);
+            match then {
+                Draining::Wait => {}
+                Draining::Purge => self.parts.producer.purge(),
+                Draining::Done | Draining::Late => return Ok(ending.cause(&mut self.core, now)),
+            }
+            tokio::select! {
+                () = self.parts.producer.deliveries().arrived() => {}
+                () = sleep_until((now.instant + LOOK_INTERVAL).into()) => {}
+            }
         }
-        self.status.tick_idle(now);
     }
 
-    fn tell(&mut self, table: Oid) {
+    fn take(&mut self, message: Message<'_>) -> Result<(), Error> {
+        self.core.feed.take(self.at, message, Now::read()).map(drop)
+    }
+
+    fn tell(&self, turn: &Turn, now: Now) {
+        if turn.ticked || turn.obstacle.is_some() {
+            self.tell_kafka(turn.obstacle.as_deref(), now);
+            self.status.tick_idle(now.instant);
+        }
+    }
+
+    fn tell_kafka(&self, obstacle: Option<&str>, now: Now) {
+        match obstacle {
+            Some(reason) => self.status.down(Component::Kafka, reason, now.instant),
+            None => self.status.up(Component::Kafka, now.instant),
+        }
+    }
+
+    fn tell_progress(&mut self, table: Oid) {
         let now = Instant::now();
         if now.saturating_duration_since(self.told) >= PROGRESS_INTERVAL {
             tracing::info!(rows = self.rows, %table, "snapshot goes on");
-            self.status.tick_idle(now);
             self.told = now;
         }
     }

@@ -6,7 +6,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::connect::record::ProducerRecord;
-use crate::kafka::{Leftovers, Pace, TopicAnswer, TopicProbe, partition_of};
+use crate::kafka::{OpenTransactions, Pace, TopicAnswer, TopicProbe, partition_of};
 
 /// How long one question about a topic may take.
 const QUESTION: Duration = Duration::from_millis(500);
@@ -34,7 +34,7 @@ const ANSWER_AGE_MAX: Duration = Duration::from_secs(300);
 pub(super) struct Topics {
     known: HashMap<String, Topic>,
     /// How often everything in flight has come back.
-    lulls: u64,
+    times_empty: u64,
     /// When answers were last forgotten, counted like that: the first record of a partition may be on its way still.
     forgotten: Option<u64>,
 }
@@ -42,11 +42,13 @@ pub(super) struct Topics {
 #[derive(Debug)]
 struct Topic {
     asked: Instant,
+    /// How many partitions it had then; 0 when that is not known.
+    count: usize,
     /// For each partition, and each way of sending, which has a producer of its own.
     partitions: Vec<[Opening; 2]>,
 }
 
-/// The lull in which a partition had its first record. It is open from the next one on.
+/// How often the queue had been empty when a partition had its first record. It is open from the next one on.
 type Opening = Option<u64>;
 
 /// Whether a record may be handed over.
@@ -55,7 +57,7 @@ pub(super) enum Admission {
     /// Yes, to this partition; librdkafka chooses one for a record without a key.
     To(Option<i32>),
     /// Once everything in flight has come back, with it the first record of its partition.
-    AfterLull,
+    AfterQueueEmpty,
     /// Once its topic was asked for.
     Unknown,
 }
@@ -69,26 +71,33 @@ impl Topics {
             (given, _) => given,
         };
         match partition.and_then(|partition| topic.opening(partition, pace)) {
-            Some(None) if self.forgotten == Some(self.lulls) => return Admission::AfterLull,
-            Some(opening @ None) => *opening = Some(self.lulls),
-            Some(Some(first)) if *first == self.lulls => return Admission::AfterLull,
+            Some(None) if self.forgotten == Some(self.times_empty) => return Admission::AfterQueueEmpty,
+            Some(opening @ None) => *opening = Some(self.times_empty),
+            Some(Some(first)) if *first == self.times_empty => return Admission::AfterQueueEmpty,
             Some(Some(_)) | None => {}
         }
         Admission::To(partition)
     }
 
     /// Everything in flight has come back.
-    pub(super) const fn lull(&mut self) {
-        self.lulls = self.lulls.saturating_add(1);
+    pub(super) const fn queue_is_empty(&mut self) {
+        self.times_empty = self.times_empty.saturating_add(1);
     }
 
-    /// The topic was asked for, and has so many partitions; none when that is not known.
-    pub(super) fn insert(&mut self, topic: String, partitions: usize, asked: Instant) {
+    /// Whether the topic had this partition when it was asked for.
+    pub(super) fn had(&self, topic: &str, partition: i32) -> bool {
+        let count = self.known.get(topic).map_or(0, |topic| topic.count);
+        usize::try_from(partition).is_ok_and(|partition| partition < count)
+    }
+
+    /// The topic was asked for, and has `count` partitions, 0 when that is not known. `watched` of them take their first record
+    /// alone; of others librdkafka decides what goes to which.
+    pub(super) fn insert(&mut self, topic: String, count: usize, watched: usize, asked: Instant) {
         if self.known.len() >= REMEMBERED_MAX {
             self.known.clear();
-            self.forgotten = Some(self.lulls);
+            self.forgotten = Some(self.times_empty);
         }
-        self.known.insert(topic, Topic { asked, partitions: vec![[None; 2]; partitions] });
+        self.known.insert(topic, Topic { asked, count, partitions: vec![[None; 2]; watched] });
     }
 
     /// Forgets the answers that are too old.
@@ -96,7 +105,7 @@ impl Topics {
         let before = self.known.len();
         self.known.retain(|_, topic| now.saturating_duration_since(topic.asked) < ANSWER_AGE_MAX);
         if self.known.len() < before {
-            self.forgotten = Some(self.lulls);
+            self.forgotten = Some(self.times_empty);
         }
     }
 }
@@ -134,21 +143,21 @@ pub(super) async fn settled(probe: &TopicProbe) -> usize {
 
 /// With transactions, waits until everything in the topic is decided that was there before the first of them. Brokers that
 /// are down are waited for. What takes long is told.
-pub(super) async fn decided(mut leftovers: Leftovers) {
+pub(super) async fn decided(mut open_transactions: OpenTransactions) {
     let (began, stop) = (Instant::now(), CancellationToken::new());
     let _guard = stop.clone().drop_guard();
     loop {
         let stop = stop.clone();
         let waiting = spawn_blocking(move || {
-            let outcome = leftovers.wait(QUESTION, &stop);
-            (leftovers, outcome)
+            let outcome = open_transactions.wait(QUESTION, &stop);
+            (open_transactions, outcome)
         });
         // Only a panic or the runtime's end keeps it from coming back.
         let Ok((back, outcome)) = waiting.await else { return };
-        leftovers = back;
+        open_transactions = back;
         match outcome {
             Ok(()) => return,
-            Err(error) if began.elapsed() >= UNDECIDED_GRACE => leftovers.tell(&error),
+            Err(error) if began.elapsed() >= UNDECIDED_GRACE => open_transactions.tell(&error),
             Err(_) => {}
         }
         sleep(INTERVAL).await;
@@ -177,7 +186,7 @@ mod tests {
 
     fn one_topic(partitions: usize) -> Topics {
         let mut topics = Topics::default();
-        topics.insert(TOPIC.to_owned(), partitions, Instant::now());
+        topics.insert(TOPIC.to_owned(), partitions, partitions, Instant::now());
         topics
     }
 
@@ -187,11 +196,11 @@ mod tests {
         let (a, b) = (record(TOPIC, None, Some(b"key")), record("b", None, None));
         assert_eq!(topics.admit(&a, Pace::Prompt), Admission::Unknown);
         let asked = Instant::now();
-        topics.insert(TOPIC.to_owned(), 1, asked);
+        topics.insert(TOPIC.to_owned(), 1, 1, asked);
         assert_eq!(topics.admit(&a, Pace::Prompt), Admission::To(Some(0)));
         assert_eq!(topics.admit(&b, Pace::Prompt), Admission::Unknown);
         topics.forget_old(asked + ANSWER_AGE_MAX / 2);
-        assert_eq!(topics.admit(&a, Pace::Prompt), Admission::AfterLull);
+        assert_eq!(topics.admit(&a, Pace::Prompt), Admission::AfterQueueEmpty);
         topics.forget_old(asked + ANSWER_AGE_MAX);
         assert_eq!(topics.admit(&a, Pace::Prompt), Admission::Unknown);
     }
@@ -221,18 +230,28 @@ mod tests {
         let first = record(TOPIC, None, Some(b"key"));
         assert_eq!(topics.admit(&first, Pace::Prompt), Admission::To(Some(0)));
         topics.forget_old(Instant::now() + ANSWER_AGE_MAX);
-        topics.insert(TOPIC.to_owned(), 1, Instant::now());
-        assert_eq!(topics.admit(&first, Pace::Prompt), Admission::AfterLull);
-        topics.lull();
+        topics.insert(TOPIC.to_owned(), 1, 1, Instant::now());
+        assert_eq!(topics.admit(&first, Pace::Prompt), Admission::AfterQueueEmpty);
+        topics.queue_is_empty();
         assert_eq!(topics.admit(&first, Pace::Prompt), Admission::To(Some(0)));
-        assert_eq!(topics.admit(&first, Pace::Prompt), Admission::AfterLull);
+        assert_eq!(topics.admit(&first, Pace::Prompt), Admission::AfterQueueEmpty);
+    }
+
+    #[test]
+    fn a_partition_that_was_there_is_told_from_one_that_never_was() {
+        let mut topics = Topics::default();
+        topics.insert(TOPIC.to_owned(), 3, 0, Instant::now());
+        let cases = [(TOPIC, 2, true), (TOPIC, 3, false), (TOPIC, -1, false), ("another", 0, false)];
+        for (topic, partition, expected) in cases {
+            assert_eq!(topics.had(topic, partition), expected, "{partition} of {topic}");
+        }
     }
 
     #[test]
     fn topics_without_end_are_not_remembered() {
         let mut topics = Topics::default();
         for number in 0..=REMEMBERED_MAX {
-            topics.insert(number.to_string(), 1, Instant::now());
+            topics.insert(number.to_string(), 1, 1, Instant::now());
             assert_ne!(
                 topics.admit(&record(&number.to_string(), None, None), Pace::Bulk),
                 Admission::Unknown
@@ -243,19 +262,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_follows_the_first_record_of_a_partition_before_a_lull(
+        fn nothing_follows_the_first_record_of_a_partition_before_the_queue_was_empty(
             turns in prop::collection::vec((0..4i32, any::<bool>(), prop::bool::weighted(0.2)), 0..300),
         ) {
             let mut topics = one_topic(4);
             let (mut open, mut first) = (HashSet::new(), HashSet::new());
-            for (partition, bulk, lull) in turns {
+            for (partition, bulk, empty) in turns {
                 let pace = if bulk { Pace::Bulk } else { Pace::Prompt };
                 let place = (partition, bulk);
                 let admission = topics.admit(&record(TOPIC, Some(partition), None), pace);
                 let waits = !open.contains(&place) && !first.insert(place);
-                prop_assert_eq!(admission == Admission::AfterLull, waits);
-                if lull {
-                    topics.lull();
+                prop_assert_eq!(admission == Admission::AfterQueueEmpty, waits);
+                if empty {
+                    topics.queue_is_empty();
                     open.extend(first.drain());
                 }
             }

@@ -7,8 +7,8 @@ use tokio::time;
 use tokio_util::sync::CancellationToken;
 
 use super::GuardOptions;
+use super::parts::RelayParts;
 use super::slot_guard::{Change, SlotGuard, cure, unconfirmed_bytes};
-use super::supervisor::RelayParts;
 use crate::postgres::{self, SlotFacts, SlotOptions, Sql};
 use crate::telemetry::{Component, Metrics, SlotDanger, SlotReport, Status};
 use crate::wal::Lsn;

@@ -17,10 +17,11 @@ mod status_line;
 
 pub use logging::{FILTER_VARIABLE, LogError, LogFormat, LogOptions, Logs, UnknownLogFormat};
 pub use metrics::{
-    Change, ConfigInfo, DeathCause, Metrics, Peer, SlotDanger, SlotReport, TOPIC_LABELS_MAX, TopicTally,
-    TransactionEnd, WalStatus,
+    Change, ConfigInfo, DeathCause, Metrics, NOT_SENT_LABELS_MAX, Peer, RowTally, SlotDanger, SlotReport,
+    TOPIC_LABELS_MAX, TopicTally, TransactionEnd, WalStatus,
 };
 pub use status::{
     Component, Condition, Holder, Limits, NotReady, Phase, Progress, Readiness, Role, Snapshot, Status,
+    WARNINGS_MAX,
 };
 pub use status_line::StatusLine;

@@ -6,6 +6,9 @@
 //!     ◀─ answers ──     └─ end of orders: kills the server, removes the folder
 //! ```
 //!
+//! Crates that embed a PostgreSQL, `postgresql_embedded` and `pg-embed`, stop it when a value is dropped: after SIGKILL
+//! the server and its folder stay. That is why fetching and keeping are our own.
+//!
 //! # Invariants
 //! - Nothing is left behind, however we end: the keeper holds the other end of a pipe, and SIGKILL closes pipes too.
 //! - PostgreSQL refuses to run as root; root lends it the account `postgres` or `nobody`.

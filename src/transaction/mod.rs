@@ -3,8 +3,12 @@
 //! Rows are not held back: with protocol version 1 pgoutput sends a transaction only after it has committed, so a row
 //! can go on at once and only the LSN waits for the commit.
 
+mod history;
+
 use crate::pgoutput::{Begin, Commit};
 use crate::wal::Lsn;
+
+pub use history::{Divergence, History, Identity};
 
 /// Where an event stands in the source: the commit LSN of its transaction and its ordinal among that transaction's
 /// events. Unlike a row's own LSN it is unique and stable over restarts: the rows of one COPY share an LSN.

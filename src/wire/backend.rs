@@ -71,6 +71,8 @@ pub struct ServerError {
     pub detail: Option<String>,
     /// The hint, when there is one.
     pub hint: Option<String>,
+    /// The file of the server's source that reported it. Unlike the texts it is never translated.
+    pub file: Option<String>,
 }
 
 impl fmt::Display for ServerError {
@@ -169,6 +171,7 @@ fn server_error(reader: &mut Reader<'_>) -> Result<ServerError, DecodeError> {
             b'M' => error.message = text,
             b'D' => error.detail = Some(text),
             b'H' => error.hint = Some(text),
+            b'F' => error.file = Some(text),
             _ => {}
         }
     }
@@ -192,6 +195,7 @@ mod tests {
         let message = BackendMessage::decode(Frame { tag: b'E', body }).unwrap();
         let BackendMessage::ErrorResponse(error) = message else { panic!("{message:?}") };
         assert_eq!((error.severity.as_str(), error.code.as_str()), ("ERROR", "42704"));
+        assert_eq!(error.file.as_deref(), Some("file.c"));
         assert_eq!(error.to_string(), r#"publication "p" does not exist (SQLSTATE 42704); make it"#);
     }
 

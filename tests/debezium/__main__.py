@@ -7,6 +7,7 @@ import sys
 sys.dont_write_bytecode = True
 
 import servers
+from columns import columns
 from corpus import corpus
 from fuzz import fuzz
 from record import record
@@ -20,6 +21,8 @@ def main():
     recording = commands.add_parser("record", help="record anew every case that says it was recorded")
     recording.add_argument("--check", action="store_true", help="write nothing, tell the differences")
     recording.add_argument("case", nargs="*", help="file names without .yaml; all when none is given")
+    measuring = commands.add_parser("columns", help="measure tests/cases/columns.tsv anew")
+    measuring.add_argument("--check", action="store_true", help="write nothing, tell the differences")
     fuzzing = commands.add_parser("fuzz", help="random cases through Debezium and outboxd, side by side")
     fuzzing.add_argument("--seeds", default="1-20", help="FIRST-LAST, default 1-20")
     fuzzing.add_argument("--known", metavar="FILE", help="more entries like those of deliberate.yaml: differences already found")
@@ -36,6 +39,9 @@ def main():
             signal.pause()
         elif arguments.command == "record":
             differing = record(Trials(addresses), arguments.case, arguments.check)
+            sys.exit(1 if arguments.check and differing else 0)
+        elif arguments.command == "columns":
+            differing = columns(Trials(addresses), arguments.check)
             sys.exit(1 if arguments.check and differing else 0)
         elif arguments.command == "fuzz":
             options = (arguments.known, arguments.verbose, arguments.minimise)

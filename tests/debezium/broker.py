@@ -61,19 +61,16 @@ class Broker:
         return [as_record(message) for message in messages]
 
     def _ends(self, tag):
-        ends = {}
-        for name, topic in self._topics(tag).items():
-            for number in topic.partitions:
-                ends[name, number] = self._end(TopicPartition(name, number))
-        return ends
-
-    def _end(self, partition):
         for _ in range(LEADER_ATTEMPTS):
+            partitions = [(name, number) for name, topic in self._topics(tag).items() for number in topic.partitions]
             try:
-                return self.watcher.get_watermark_offsets(partition, REQUEST_SECONDS)
-            except KafkaException:  # a topic that was just made has no leader yet
+                return {partition: self._end(*partition) for partition in partitions}
+            except KafkaException:  # a topic that was just made has no leader yet, one that was just deleted is still told
                 time.sleep(0.1)
-        raise TimeoutError(f"{partition} has no leader")
+        raise TimeoutError(f"one of {partitions} has no leader")
+
+    def _end(self, topic, number):
+        return self.watcher.get_watermark_offsets(TopicPartition(topic, number), REQUEST_SECONDS)
 
     def _topics(self, tag):
         for _ in range(LEADER_ATTEMPTS):

@@ -1,11 +1,13 @@
 """Records every case that says so anew."""
 
 import pathlib
+import re
 
 import case_file
 
-UNRECORDED = "recorded from Debezium"
+RECORDED = "recorded from Debezium"
 """What a new case says."""
+VERSIONS = re.compile(RECORDED + r"( [^,]+(, Kafka Connect [^,]+)?(, PostgreSQL [^,]+)?)?")
 CASES = pathlib.Path(__file__).parent.parent / "cases"
 FOLDERS = ("relay", "inventory", "generated")
 
@@ -21,15 +23,16 @@ def record(trials, names, check_only):
         differences = compare(case, run)
         differing += bool(differences)
         print(f"{'differs' if differences else 'same   '} {path.stem}", *differences, sep="\n    ", flush=True)
-        if (differences or case.source == UNRECORDED) and not check_only:
-            path.write_text(case_file.with_records(path.read_text(), versions, run.records))
-    print(f"{differing} cases {'differ' if check_only else 'rewritten'}")
+        source = versions + case.source[len(VERSIONS.match(case.source)[0]):]
+        if (differences or case.source != source) and not check_only:
+            path.write_text(case_file.with_records(path.read_text(), source, run.records))
+    print(f"{differing} cases {'differ' if check_only else 'changed'}")
     return differing
 
 
 def is_recorded(case):
     """Debezium Server's own sink cannot be recorded through Connect, nor what Debezium fails to do."""
-    return case.source.startswith(UNRECORDED) and not case.properties
+    return case.source.startswith(RECORDED) and not case.properties
 
 
 def compare(case, run):

@@ -15,8 +15,15 @@ use crate::support::wait::{DEADLINE, eventually};
 
 const BACKLOG: Backlog = Backlog { key_count: 5 };
 
+/// These brokers make no topics when asked, and so keep no position.
 fn config(db: &Outbox, brokers: &MockKafka) -> Config {
-    with(db.config(kafka()), &[("bootstrap.servers", &brokers.bootstrap()), ("snapshot.mode", "no_data")])
+    let bootstrap = brokers.bootstrap();
+    let settings = [
+        ("bootstrap.servers", bootstrap.as_str()),
+        ("snapshot.mode", "no_data"),
+        ("outboxd.position.topic", ""),
+    ];
+    with(db.config(kafka()), &settings)
 }
 
 /// What comes of it: the process goes on, or ends so.

@@ -120,6 +120,23 @@ fn what_exactly_once_needs_is_looked_at() {
 }
 
 #[test]
+fn a_slot_that_was_moved_is_told_before_the_start() {
+    let db = Outbox::create(postgres18());
+    let relay = Relay::start(&db.config(kafka()));
+    db.wait_until_streaming();
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    let report = Report::of(&db.config(kafka()));
+    report.find("KA020", "ok");
+    report.find("PG045", "ok");
+    db.execute("CREATE TABLE other (n int)");
+    db.query("SELECT pg_replication_slot_advance($1::text::name, pg_current_wal_lsn())::text", &[&db.name()]);
+    let report = Report::of(&db.config(kafka()));
+    let cure = report.find("PG045", "failure")["cure"].as_str().unwrap();
+    assert!(cure.contains("outboxd.position.accept="), "{cure}");
+}
+
+#[test]
 fn a_dead_postgres_leaves_kafka_to_be_checked_and_the_other_way_round() {
     let db = Outbox::create(postgres18());
     let no_postgres = Report::of(&with(db.config(kafka()), &[("database.port", DEAD_PORT)]));
@@ -170,6 +187,38 @@ fn columns_publication_and_slot_that_do_not_fit_are_all_told_at_once() {
     let report = Report::of(&missing);
     let cure = report.find("PG022", "failure")["cure"].as_str().unwrap();
     assert!(cure.starts_with("transforms.outbox.route.by.field=aggregate_type"), "{cure}");
+}
+
+#[test]
+fn partitions_that_are_not_in_the_wal_and_tables_that_are_nearly_captured_are_told() {
+    let columns = "id uuid, aggregatetype text, aggregateid text, type text, payload jsonb";
+    let db = Outbox::create_bare(
+        postgres18(),
+        &format!(
+            "CREATE TABLE outbox ({columns}) PARTITION BY LIST (aggregateid);
+             CREATE UNLOGGED TABLE outbox_1 PARTITION OF outbox FOR VALUES IN ('k1');
+             CREATE TABLE outbox_new ({columns}); CREATE TABLE orders (n int)"
+        ),
+    );
+    db.execute(&format!(
+        "CREATE PUBLICATION {} FOR TABLE outbox, outbox_new, orders WITH (publish = 'insert')",
+        db.name()
+    ));
+    let report = Report::of(&db.config(kafka()));
+    assert_eq!(report.exit, FAILURES);
+    db.execute(report.find("PG021", "failure")["cure"].as_str().unwrap().split(';').next().unwrap());
+    let report = Report::of(&db.config(kafka()));
+    assert_eq!(report.exit, WARNINGS, "the cure has cured it: {:#}", report.json);
+    let misses = report.json["checks"].as_array().unwrap().iter().filter(|check| check["code"] == "PG026");
+    let titles: Vec<_> = misses.map(|check| check["title"].as_str().unwrap()).collect();
+    assert!(
+        titles.iter().any(|title| title.starts_with("table public.outbox_new has every column")),
+        "{titles:?}"
+    );
+    assert!(
+        titles.iter().any(|title| title.starts_with("table public.orders is in the publication")),
+        "{titles:?}"
+    );
 }
 
 #[test]

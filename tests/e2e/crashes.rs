@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use outboxd::throwaway::unused_port;
 
 use crate::support::backlog::Backlog;
-use crate::support::http::get_until;
+use crate::support::http::{Page, get_until};
 use crate::support::kafka::{Kafka, kafka};
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{postgres15, postgres18};
@@ -92,6 +92,22 @@ fn a_stop_while_kafka_is_down_ends_in_time_and_a_second_signal_at_once() {
     kafka.resume();
 }
 
+/// The row behind the stuck record cannot be sent, so the relay has to end; it waits for Kafka no longer than a stop does.
+#[test]
+fn a_row_that_cannot_be_routed_while_kafka_is_down_ends_the_relay_in_time() {
+    let mut kafka = Kafka::start();
+    let db = Outbox::create(postgres18());
+    let settings = [("outboxd.shutdown.timeout.ms", "2000")];
+    let mut relay = start_with_stuck_record(&db, &with(db.config(&kafka), &settings), &mut kafka);
+    db.insert(&[Event::new("no such topic", "o-2", "OrderCreated", "{}")]);
+    assert_eq!(relay.wait_for_exit(Duration::from_secs(20)), 6, "{}", relay.stderr());
+    let said = relay.stderr();
+    let words =
+        ["outboxd.shutdown.timeout.ms", "comes again at the next start", "\"records\":1", "public.outbox"];
+    words.iter().for_each(|word| assert!(said.contains(word), "{word} is not in {said}"));
+    kafka.resume();
+}
+
 /// A relay with a small window that has so many rows before it.
 fn start_with_backlog(db: &Outbox, count: u64) -> Relay {
     let config = with(db.config(kafka()), &[("outboxd.inflight.records.max", "100")]);
@@ -121,10 +137,12 @@ fn start_with_stuck_record(db: &Outbox, config: &Config, kafka: &mut Kafka) -> R
     db.insert(&[Event::new("order", "o-0", "OrderCreated", "{}")]);
     db.wait_until_confirmed();
     get_until(port, "/readyz", "is ready", |page| page.code == 200);
+    let in_flight = |page: &Page| page.sample("relay_inflight_events");
+    get_until(port, "/metrics", "shows that nothing is in flight", |page| in_flight(page) == Some(0.0));
     kafka.pause();
     db.insert(&[Event::new("order", "o-1", "OrderCreated", "{}")]);
     get_until(port, "/metrics", "shows the record in flight", |page| {
-        page.sample("relay_inflight_events").is_some_and(|count| count > 0.0)
+        in_flight(page).is_some_and(|count| count > 0.0)
     });
     relay
 }

@@ -158,6 +158,32 @@ fn a_slot_that_has_moved_on_is_no_matter() {
     assert_eq!(relay.stop(), 0);
 }
 
+/// The state tells of an older slot: a new one would begin behind a gap.
+#[test]
+fn a_slot_that_was_dropped_while_nobody_ran_is_not_made_anew_in_silence() {
+    let db = Outbox::create(postgres18());
+    let settings = [("snapshot.mode", "no_data"), ("outboxd.position.topic", "")];
+    let config = with(exactly_once(&db, kafka()), &settings);
+    write_backlog(&db, &config, 100, 10);
+    let relay = Relay::start(&config);
+    check(&db, kafka(), 100);
+    assert_eq!(relay.stop(), 0);
+    db.query("SELECT pg_drop_replication_slot($1)", &[&db.name()]);
+    BACKLOG.insert(&db, 100..200, 10);
+    let mut relay = Relay::start(&config);
+    assert_eq!(relay.wait_for_exit(DEADLINE), 7, "{}", relay.stderr());
+    let said = relay.stderr();
+    assert!(said.contains("Kafka has events up to") && said.contains("slot.recovery=snapshot"), "{said}");
+    assert!(db.slot().is_none(), "a slot was made");
+    let relay = Relay::start(&with(config, &[("slot.recovery", "snapshot")]));
+    kafka().wait_for_count(&db.topic(Backlog::TYPE), 300);
+    db.wait_until_streaming();
+    BACKLOG.insert(&db, 200..300, 10);
+    db.wait_until_confirmed();
+    BACKLOG.check(&kafka().records(&db.topic(Backlog::TYPE)), 0..300);
+    assert_eq!(relay.stop(), 0);
+}
+
 /// Kills the relay in the middle of its rows, each time a little later, until it has sent a quarter of them: what it sends
 /// before the kill reaches it cannot be foreseen. What must be so after each kill is looked at.
 fn kill_again_and_again(db: &Outbox, config: &Config, look: impl Fn()) {

@@ -102,19 +102,22 @@ fn a_commit_of_which_nothing_is_known_is_found_out() {
     assert_eq!(relay.stop(), 0);
 }
 
-/// The commit's request was sent a second time, which was answered; the first one arrives later, and would commit whatever is
-/// open then.
+/// The commit's request was sent a second time, because its connection broke or it was not answered in time, and that one was
+/// answered. The first one arrives later, and would commit whatever is open then.
 #[test]
 fn a_producer_whose_commit_may_arrive_again_is_replaced() {
-    let Proxied { db, proxy, kafka, relay } = Proxied::start_with(Fault::CommitDelayed, "60000");
-    BACKLOG.insert(&db, 0..100, 10);
-    proxy.wait_until_held();
-    relay.wait_for_stderr("may arrive once more");
-    BACKLOG.insert(&db, 100..2_000, 100);
-    kafka.wait_for_count(&db.topic(Backlog::TYPE), 500);
-    proxy.release();
-    check(&db, &kafka, 2_000);
-    assert_eq!(relay.stop(), 0);
+    let timeout = [("rdkafka.socket.timeout.ms", "2000")];
+    for (fault, more) in [(Fault::CommitDelayed, &[][..]), (Fault::CommitUnanswered, &timeout)] {
+        let Proxied { db, proxy, kafka, relay } = Proxied::start_with(fault, "60000", more);
+        BACKLOG.insert(&db, 0..100, 10);
+        proxy.wait_until_held();
+        relay.wait_for_stderr("may arrive once more");
+        BACKLOG.insert(&db, 100..2_000, 100);
+        kafka.wait_for_count(&db.topic(Backlog::TYPE), 500);
+        proxy.release();
+        check(&db, &kafka, 2_000);
+        assert_eq!(relay.stop(), 0);
+    }
 }
 
 #[test]
@@ -310,7 +313,7 @@ struct Forgotten {
 
 impl Forgotten {
     fn new() -> Self {
-        let mut proxied = Proxied::start_with(Fault::MarkersHeld, "60000");
+        let mut proxied = Proxied::start_with(Fault::MarkersHeld, "60000", &[]);
         let Proxied { db, proxy, kafka, .. } = &mut proxied;
         BACKLOG.insert(db, 0..10, 10);
         let written = wal_end(db);
@@ -412,10 +415,10 @@ struct Proxied {
 
 impl Proxied {
     fn start(transaction_timeout_ms: &str) -> Self {
-        Self::start_with(Fault::CommitHeld, transaction_timeout_ms)
+        Self::start_with(Fault::CommitHeld, transaction_timeout_ms, &[])
     }
 
-    fn start_with(fault: Fault, transaction_timeout_ms: &str) -> Self {
+    fn start_with(fault: Fault, transaction_timeout_ms: &str, more: &[(&str, &str)]) -> Self {
         let db = Outbox::create(postgres18());
         let broker_port = unused_port().unwrap();
         let proxy = BrokerProxy::start(broker_port, db.name(), fault);
@@ -426,7 +429,7 @@ impl Proxied {
             ("status.update.interval.ms", "500".to_owned()),
         ];
         let settings = settings.each_ref().map(|(key, value)| (*key, value.as_str()));
-        let relay = Relay::start(&with(exactly_once(&db, &kafka), &settings));
+        let relay = Relay::start(&with(with(exactly_once(&db, &kafka), &settings), more));
         db.wait_until_streaming();
         Self { db, proxy, kafka, relay }
     }

@@ -106,8 +106,28 @@ fn the_rights_on_topics_are_enough_and_others_are_refused() {
     let event = |kind: &str| Event::new(kind, "o-1", "OrderCreated", "{}");
     db.insert(&[event("order"), event("other")]);
     db.wait_until_confirmed();
+    let warnings = |relay: &Relay| relay.stderr().matches("does not keep its position").count();
+    let warning = relay.wait_for_stderr("does not keep its position");
+    assert!(warning.contains("--operation Write --topic __outboxd-positions"), "{warning}");
+    assert_eq!(warnings(&relay), 1);
     assert_eq!(relay.stop(), 0);
     assert_eq!(kafka.kafka.records(&db.topic("order")).len(), 1);
+
+    // Each of them is needed.
+    for operation in [Operation::Describe, Operation::Read, Operation::Create, Operation::Write] {
+        let relay = Relay::start(&config);
+        relay.wait_for_stderr("does not keep its position");
+        db.wait_until_streaming();
+        assert_eq!(relay.stop(), 0);
+        kafka.allow("__outboxd-positions", &[operation]);
+    }
+    let relay = Relay::start(&config);
+    db.wait_until_streaming();
+    db.insert(&[event("order")]);
+    db.wait_until_confirmed();
+    assert_eq!(warnings(&relay), 0, "{}", relay.stderr());
+    assert_eq!(relay.stop(), 0);
+    assert!(!kafka.kafka.records("__outboxd-positions").is_empty());
 
     db.insert(&[event("somebody-elses")]);
     let replaced = ("transforms.outbox.route.topic.replacement", "${routedByValue}");
@@ -131,12 +151,13 @@ fn exactly_once_says_which_right_it_lacks_and_needs_no_more() {
         assert_eq!(relay.wait_for_exit(DEADLINE), 3, "{}", relay.stderr());
         assert!(relay.stderr().contains(cure), "{}", relay.stderr());
     };
-    refused("--operation Write --operation Describe --transactional-id outboxd-");
-    kafka.allow_on((Resource::TransactionalId, "outboxd-"), &[Operation::Write, Operation::Describe]);
+    // The state first: a slot is made only when it names no position.
     let state = format!("__outboxd-state.{}", db.name());
     refused(&format!("--topic {state}"));
     let all = [Operation::Create, Operation::Describe, Operation::Read, Operation::Write];
     kafka.allow_on((Resource::Topic, &state), &all);
+    refused("--operation Write --operation Describe --transactional-id outboxd-");
+    kafka.allow_on((Resource::TransactionalId, "outboxd-"), &[Operation::Write, Operation::Describe]);
     for count in 1..3 {
         let relay = Relay::start(&config);
         db.wait_until_streaming();

@@ -121,9 +121,14 @@ fn rows_that_no_publication_had_are_left_behind_by_moving_the_slot() {
     db.execute(&format!("CREATE PUBLICATION {publication} FOR TABLE outbox WITH (publish = 'insert')"));
     let mut relay = Relay::start(&config);
     assert_eq!(relay.wait_for_exit(DEADLINE), 3, "{}", relay.stderr());
-    assert!(relay.stderr().contains("pg_replication_slot_advance"), "{}", relay.stderr());
+    let said = relay.stderr();
+    assert!(
+        said.contains("pg_replication_slot_advance") && said.contains("outboxd.position.accept"),
+        "{said}"
+    );
     db.query("SELECT pg_replication_slot_advance($1::text::name, pg_current_wal_lsn())::text", &[&db.name()]);
-    let relay = Relay::start(&config);
+    let moved_to = db.slot().unwrap().confirmed_flush_lsn.unwrap().to_string();
+    let relay = Relay::start(&with(config, &[("outboxd.position.accept", &moved_to)]));
     db.wait_until_streaming();
     db.insert(&[event(3)]);
     let records = kafka().read(&db.topic("order"), 2);

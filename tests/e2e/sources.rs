@@ -86,7 +86,9 @@ fn relay_one(
 ) -> Record {
     let topic = db.topic("order");
     let count = kafka().records(&topic).len();
-    let relay = Relay::start_from(files, arguments, variables);
+    // The forms name the connector differently, and each name has a position of its own for the one slot.
+    let arguments = [arguments, &["-X", "outboxd.position.topic="]].concat();
+    let relay = Relay::start_from(files, &arguments, variables);
     db.wait_until_streaming();
     db.execute(
         "DELETE FROM outbox;

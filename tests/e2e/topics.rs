@@ -1,6 +1,7 @@
 //! What may happen to topics: more partitions, deleted and made anew, shared, with small limits; and brokers that cannot be
 //! reached where they say.
 
+use outboxd::kafka::partition_of;
 use outboxd::throwaway::unused_port;
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions};
@@ -66,17 +67,60 @@ fn a_topic_that_is_deleted_and_made_anew_gets_what_comes_then() {
     db.wait_until_streaming();
     BACKLOG.insert(&db, 0..100, 10);
     db.wait_until_confirmed();
-    let options = AdminOptions::new().operation_timeout(Some(DEADLINE));
-    ask(admin().delete_topics(&[&topic], &options))
-        .unwrap()
-        .into_iter()
-        .for_each(|result| drop(result.unwrap()));
-    eventually(DEADLINE, "the topic is gone", || kafka().topics(&topic).is_empty());
-    kafka().create_topic(&topic, 1, &[]);
+    make_anew(&topic, 1);
     BACKLOG.insert(&db, 100..200, 10);
     db.wait_until_confirmed();
     assert_eq!(relay.stop(), 0);
     BACKLOG.check(&kafka().records(&topic), 100..200);
+}
+
+/// All rows have one key, whose partition is one of those that are gone.
+#[test]
+fn a_topic_that_is_made_anew_with_fewer_partitions_gets_what_comes_then() {
+    let key = (0..).map(|n| format!("o-{n}")).find(|key| partition_of(key.as_bytes(), 4) == Some(3)).unwrap();
+    let event = |n: u32| Event::new("order", &key, "Numbered", &n.to_string());
+    let db = Outbox::create(postgres18());
+    let topic = db.topic("order");
+    kafka().create_topic(&topic, 4, &[]);
+    let relay = Relay::start(&no_snapshot(&db));
+    db.wait_until_streaming();
+    db.insert(&[event(1)]);
+    db.wait_until_confirmed();
+    make_anew(&topic, 1);
+    db.insert(&[event(2)]);
+    db.insert(&[event(3)]);
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    let values: Vec<_> = kafka().records(&topic).iter().map(|record| record.value().to_owned()).collect();
+    assert!(values.ends_with(&["2".to_owned(), "3".to_owned()]), "{values:?}");
+}
+
+#[test]
+fn a_row_that_names_a_partition_which_is_gone_is_refused_with_its_cure() {
+    let db = Outbox::create(postgres18());
+    let topic = db.topic("order");
+    db.execute("ALTER TABLE outbox ADD COLUMN part int DEFAULT 3");
+    kafka().create_topic(&topic, 4, &[]);
+    let placement = [("transforms.outbox.table.fields.additional.placement", "part:partition")];
+    let mut relay = Relay::start(&with(no_snapshot(&db), &placement));
+    db.wait_until_streaming();
+    db.insert(&[Event::new("order", "o-1", "OrderCreated", "{}")]);
+    db.wait_until_confirmed();
+    make_anew(&topic, 1);
+    db.insert(&[Event::new("order", "o-1", "OrderCreated", "{}")]);
+    assert_eq!(relay.wait_for_exit(DEADLINE), 6, "{}", relay.stderr());
+    let (said, cure) = (relay.stderr(), format!("names a partition that topic {topic} does not have"));
+    assert!(said.contains(&cure), "{said}");
+}
+
+fn make_anew(topic: &str, partitions: i32) {
+    let options = AdminOptions::new().operation_timeout(Some(DEADLINE));
+    ask(admin().delete_topics(&[topic], &options))
+        .unwrap()
+        .into_iter()
+        .for_each(|result| drop(result.unwrap()));
+    eventually(DEADLINE, "the topic is gone", || kafka().topics(topic).is_empty());
+    kafka().create_topic(topic, partitions, &[]);
 }
 
 /// The batch is too large for the topic, none of its records is.

@@ -19,6 +19,8 @@ pub(crate) enum Fault {
     CommitHeld,
     /// The first EndTxn request is held up until it is released, and its connection breaks.
     CommitDelayed,
+    /// The first EndTxn request is held up until it is released, and nobody answers.
+    CommitUnanswered,
     /// The partitions do not hear that a transaction has ended until it is released: WriteTxnMarkers requests, which the
     /// broker sends to itself, go no further.
     MarkersHeld,
@@ -111,8 +113,11 @@ fn forward(client: &TcpStream, broker: &TcpStream, stage: &Arc<Mutex<Stage>>, to
     let (shared, name) = (Arc::clone(stage), topic.to_owned());
     thread::spawn(move || {
         pump(from, &to, |frame| {
-            if delays(&mut lock(&shared), &frame) {
-                drop(back.shutdown(Shutdown::Both));
+            let (delays, breaks) = delays(&mut lock(&shared), &frame);
+            if delays {
+                if breaks {
+                    drop(back.shutdown(Shutdown::Both));
+                }
                 eventually(DEADLINE, "the request is released", || matches!(*lock(&shared), Stage::Over));
                 return frame;
             }
@@ -163,9 +168,9 @@ fn request(stage: &mut Stage, frame: Vec<u8>, topic: &str) -> (Vec<u8>, Option<V
     }
     let id: [u8; 4] = frame[8..12].try_into().unwrap();
     match std::mem::replace(stage, Stage::Over) {
-        Stage::Armed(Fault::CommitDelayed) => *stage = Stage::Armed(Fault::CommitDelayed),
-        Stage::Armed(Fault::CommitHeld) => *stage = Stage::Armed(Fault::CommitHeld),
-        Stage::Armed(Fault::MarkersHeld) => *stage = Stage::Armed(Fault::MarkersHeld),
+        Stage::Armed(
+            fault @ (Fault::CommitDelayed | Fault::CommitUnanswered | Fault::CommitHeld | Fault::MarkersHeld),
+        ) => *stage = Stage::Armed(fault),
         Stage::Armed(Fault::FirstHeld) => *stage = Stage::Held,
         Stage::Armed(fault) => *stage = Stage::Asked { first: id, fault },
         Stage::Answered { mut answer } => {
@@ -177,13 +182,15 @@ fn request(stage: &mut Stage, frame: Vec<u8>, topic: &str) -> (Vec<u8>, Option<V
     (frame, None)
 }
 
-/// Whether a request is the one that arrives late.
-fn delays(stage: &mut Stage, frame: &[u8]) -> bool {
-    let delays = matches!(stage, Stage::Armed(Fault::CommitDelayed)) && committer(frame).is_some();
+/// Whether a request is the one that arrives late, and whether its connection breaks.
+fn delays(stage: &mut Stage, frame: &[u8]) -> (bool, bool) {
+    let breaks = matches!(stage, Stage::Armed(Fault::CommitDelayed));
+    let late = breaks || matches!(stage, Stage::Armed(Fault::CommitUnanswered));
+    let delays = late && committer(frame).is_some();
     if delays {
         *stage = Stage::CommitDelayed;
     }
-    delays
+    (delays, breaks)
 }
 
 /// Whether a request must wait.

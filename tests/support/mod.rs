@@ -15,6 +15,7 @@
 
 pub(crate) mod acl;
 pub(crate) mod backlog;
+pub(crate) mod backup;
 pub(crate) mod broker_proxy;
 mod cache;
 pub(crate) mod certificate;

@@ -67,6 +67,8 @@ pub(super) const NULLABLE: Code = Code("PG023");
 pub(super) const PARTITIONS: Code = Code("PG024");
 /// The values of the route lead to topics.
 pub(super) const ROUTES: Code = Code("PG025");
+/// Tables that are published and nearly captured.
+pub(super) const NEAR_MISSES: Code = Code("PG026");
 /// The publication exists or can be made.
 pub(super) const PUBLICATION: Code = Code("PG030");
 /// It publishes inserts.
@@ -87,6 +89,8 @@ pub(super) const SLOT_USABLE: Code = Code("PG041");
 pub(super) const SLOT_FREE: Code = Code("PG042");
 /// `wal_status` and `safe_wal_size`
 pub(super) const SLOT_WAL: Code = Code("PG043");
+/// It stands where outboxd left it.
+pub(super) const SLOT_POSITION: Code = Code("PG045");
 /// Other slots of the database that send the same, or that nobody reads.
 pub(super) const OTHER_SLOTS: Code = Code("PG044");
 
@@ -114,6 +118,8 @@ pub(super) const LETTER_SIZE: Code = Code("KA017");
 pub(super) const STATE_TOPIC: Code = Code("KA018");
 /// `transactional.id`
 pub(super) const TRANSACTIONAL_ID: Code = Code("KA019");
+/// The topic of the positions can be made, read, and keeps them.
+pub(super) const POSITION_TOPIC: Code = Code("KA020");
 
 /// A schema registry answers.
 pub(super) const REGISTRY: Code = Code("SR001");

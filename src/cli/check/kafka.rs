@@ -4,15 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::codes;
+use super::position::{Found, position_topic};
 use super::report::Check;
 use super::state_topic::{state_topic, transactional_id};
 use super::topics::{self, Target};
 use crate::kafka::{Admin, Broker, Error, Settings, Topic};
-use crate::relay::{RelayParts, TransactionOptions};
+use crate::relay::{KeptPosition, RelayParts, TransactionOptions, kept_position};
 
 /// How long the first broker may take to answer, and how long any later question.
 const REACH_MAX: Duration = Duration::from_secs(4);
 const QUESTION_MAX: Duration = Duration::from_millis(1_500);
+const POSITION_MAX: Duration = Duration::from_secs(3);
 
 /// A cluster that answers.
 #[derive(Debug)]
@@ -32,7 +34,13 @@ pub(super) struct Asked<'a> {
     /// With exactly-once.
     pub(super) transactions: Option<&'a TransactionOptions>,
     pub(super) slot: &'a str,
+    /// The topic of the positions, and what was read from it.
+    pub(super) position: Option<&'a str>,
+    pub(super) kept: Option<&'a Kept>,
 }
+
+/// The position of this relay, if there is one.
+pub(super) type Kept = Result<Option<KeptPosition>, Error>;
 
 /// Waits until a broker answers, and asks what there is. The producer asks first: it is what `run` would use, and it
 /// hears why a connection fails.
@@ -47,9 +55,19 @@ pub(super) async fn reach(parts: Arc<RelayParts>) -> Result<Cluster, Error> {
     asking.await.unwrap_or_else(|_| Err(Error::Fatal("the check was aborted".to_owned())))
 }
 
+/// The same, and then the position, if one is kept.
+pub(super) async fn reach_with_position(parts: &Arc<RelayParts>) -> (Result<Cluster, Error>, Option<Kept>) {
+    let reached = reach(Arc::clone(parts)).await;
+    let kept = match (&reached, &parts.relay.position.topic) {
+        (Ok(_), Some(_)) => Some(kept_position(Arc::clone(parts), POSITION_MAX).await),
+        _ => None,
+    };
+    (reached, kept)
+}
+
 /// Checks the cluster and the topics that events will go to.
 pub(super) async fn check(reached: Result<Cluster, Error>, asked: Asked<'_>) -> Vec<Check> {
-    let Asked { servers, targets, dead_letters, transactions, slot } = asked;
+    let Asked { servers, targets, dead_letters, transactions, slot, position, kept } = asked;
     let cluster = match reached {
         Ok(cluster) => cluster,
         Err(error) => {
@@ -67,6 +85,9 @@ pub(super) async fn check(reached: Result<Cluster, Error>, asked: Asked<'_>) -> 
     if let Some(transactions) = transactions {
         checks.extend(cluster.check_state_topic(&transactions.state_topic).await);
         checks.push(transactional_id(transactions, slot));
+    }
+    if let (Some(name), Some(kept)) = (position, kept) {
+        checks.extend(cluster.check_position_topic(name, kept).await);
     }
     checks
 }
@@ -116,6 +137,17 @@ impl Cluster {
         let topic = self.topic(name);
         let settings = self.settings(topic.map_or(&[], |_| std::slice::from_ref(&name))).await;
         state_topic(name, topic, settings.first().and_then(Option::as_ref))
+    }
+
+    async fn check_position_topic(&self, name: &str, kept: &Kept) -> Vec<Check> {
+        let Some(topic) = self.topic(name) else {
+            // One that we may not see is not in the list.
+            let may_be_made = self.admin.may_make(name, QUESTION_MAX).await;
+            return position_topic(name, &Found::Nothing { may_be_made });
+        };
+        let settings = self.settings(&[name]).await;
+        let settings = settings.first().and_then(Option::as_ref);
+        position_topic(name, &Found::Topic { topic, settings, read: kept.as_ref().map(|_| ()) })
     }
 
     fn topic(&self, name: &str) -> Option<&Topic> {

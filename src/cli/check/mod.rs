@@ -10,6 +10,7 @@ mod catalog;
 mod codes;
 mod configuration;
 mod kafka;
+mod position;
 mod postgres;
 mod publication;
 mod registry;
@@ -68,15 +69,15 @@ fn check_servers(assembly: Assembly) -> Vec<Check> {
 
 /// All servers at once; only the topics have to wait for the tables.
 async fn ask(parts: Arc<crate::relay::RelayParts>) -> Vec<Check> {
-    let (found, reached, registries) = tokio::join!(
+    let (found, (reached, kept), registries) = tokio::join!(
         postgres::check(&parts),
-        kafka::reach(Arc::clone(&parts)),
+        kafka::reach_with_position(&parts),
         registry::check(&parts.registries)
     );
     let (targets, about_routes) = topics::targets(&parts.router, &found.outboxes);
     let dead_letters =
         parts.dead_letters.as_ref().map(|dead_letters| topics::Target::dead_letters(dead_letters.topic()));
-    let mut checks = found.checks;
+    let (mut checks, slot) = (found.checks, found.slot);
     checks.extend(about_routes);
     let servers = &parts.kafka.bootstrap_servers;
     let asked = kafka::Asked {
@@ -85,7 +86,13 @@ async fn ask(parts: Arc<crate::relay::RelayParts>) -> Vec<Check> {
         dead_letters: dead_letters.as_ref(),
         transactions: parts.relay.transactions.as_ref(),
         slot: parts.postgres.slot.name.as_str(),
+        position: parts.relay.position.topic.as_deref(),
+        kept: kept.as_ref(),
     };
+    let (options, explained) = (&parts.postgres.slot, parts.relay.offsets.is_some());
+    if let (Some(slot), Some(Ok(Some(kept)))) = (slot, &kept) {
+        checks.extend(position::slot_position(options, kept, slot.as_ref(), explained));
+    }
     checks.extend(kafka::check(reached, asked).await);
     checks.extend(registries);
     checks

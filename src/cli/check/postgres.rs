@@ -8,7 +8,9 @@ use super::report::Check;
 use super::tables::{self, Outbox};
 use super::{publication, server, slot};
 use crate::error::Diagnose as _;
-use crate::postgres::{Connection, Error, Options, ServerFacts, ServerOptions, Sql, TableFacts, TlsSetup};
+use crate::postgres::{
+    Connection, Error, Options, ServerFacts, ServerOptions, SlotFacts, Sql, TableFacts, TlsSetup,
+};
 use crate::relay::RelayParts;
 
 /// Connecting, one query, and everything together take no longer than this.
@@ -32,6 +34,8 @@ pub(super) struct Findings {
     pub(super) checks: Vec<Check>,
     /// The captured tables that can be an outbox, with values that their route has.
     pub(super) outboxes: Vec<(Outbox, Vec<String>)>,
+    /// The slot or its absence, once that is known.
+    pub(super) slot: Option<Option<SlotFacts>>,
 }
 
 /// The two connections of a relay, each with what kept it from being made.
@@ -80,9 +84,11 @@ impl Findings {
         self.checks.push(server::free_wal_senders(server.free_wal_senders, our_wal_senders));
         self.checks.push(server::clock(clock_ahead(sql).await?));
         let slot_exists = self.ask_slot(options, sql, &server).await?;
-        let tables = self.ask_tables(parts, sql).await?;
+        let all = sql.tables().await?;
+        let tables = self.ask_tables(parts, sql, &all).await?;
         if !tables.is_empty() {
             self.ask_publication(options, sql, &tables, slot_exists, server.version_num).await?;
+            self.ask_near_misses(parts, sql, &tables, &all).await?;
         }
         Ok(())
     }
@@ -111,12 +117,32 @@ impl Findings {
         let database = &options.server.database;
         self.checks.extend(slot::slot(&options.slot, facts.as_ref(), database, server.version_num));
         self.checks.extend(slot::others(&catalog::other_slots(sql, options.slot.name.as_str()).await?));
-        Ok(facts.is_some())
+        let exists = facts.is_some();
+        self.slot = Some(facts);
+        Ok(exists)
     }
 
-    async fn ask_tables(&mut self, parts: &RelayParts, sql: &Sql) -> Result<Vec<TableFacts>, Error> {
-        let all = sql.tables().await?;
-        let (tables, check) = tables::captured(&parts.tables, &parts.router, parts.messages.is_some(), &all);
+    async fn ask_near_misses(
+        &mut self,
+        parts: &RelayParts,
+        sql: &Sql,
+        captured: &[TableFacts],
+        all: &[TableFacts],
+    ) -> Result<(), Error> {
+        let Some(publication) = sql.publication(&parts.postgres.publication.name).await? else {
+            return Ok(());
+        };
+        self.checks.extend(tables::near_misses(&parts.tables, &parts.router, &publication, captured, all));
+        Ok(())
+    }
+
+    async fn ask_tables(
+        &mut self,
+        parts: &RelayParts,
+        sql: &Sql,
+        all: &[TableFacts],
+    ) -> Result<Vec<TableFacts>, Error> {
+        let (tables, check) = tables::captured(&parts.tables, &parts.router, parts.messages.is_some(), all);
         self.checks.push(check);
         for table in &tables {
             self.checks.extend(tables::unlogged(table));
@@ -128,6 +154,8 @@ impl Findings {
                 self.outboxes.push((outbox, values));
             }
         }
+        let oids: Vec<_> = tables.iter().map(|table| table.oid).collect();
+        self.checks.extend(tables::unlogged_partitions(&sql.table_versions(&oids).await?));
         Ok(tables)
     }
 

@@ -225,8 +225,6 @@ mod tests {
             inserts: true,
             via_root: false,
             tables: vec![Oid(1)],
-            memberships: vec![1],
-            filtered: Vec::new(),
             published: Vec::new(),
         }
     }

@@ -15,12 +15,7 @@ const WAL_SENDER_TIMEOUT_MIN_MS: i64 = 3_000;
 
 /// What must hold whatever the configuration says.
 pub(super) fn requirements(facts: &ServerFacts) -> Vec<Check> {
-    vec![
-        version(facts.version_num),
-        primary(facts.in_recovery),
-        wal_level(&facts.wal_level),
-        encoding(&facts.encoding),
-    ]
+    vec![version(facts.version_num), primary(facts.in_recovery), wal_level(facts), encoding(&facts.encoding)]
 }
 
 /// What decides how long a relay may be away.
@@ -50,8 +45,15 @@ fn primary(in_recovery: bool) -> Check {
     Check::ok(codes::PRIMARY, "the server is a primary")
 }
 
-fn wal_level(level: &str) -> Check {
-    if level == "logical" {
+fn wal_level(facts: &ServerFacts) -> Check {
+    let level = &facts.wal_level;
+    if facts.decodes_on_demand() {
+        return Check::ok(
+            codes::WAL_LEVEL,
+            "wal_level is replica: PostgreSQL turns logical decoding on with the first slot",
+        );
+    }
+    if facts.can_decode() {
         return Check::ok(codes::WAL_LEVEL, "wal_level is logical");
     }
     Check::failure(codes::WAL_LEVEL, format!("wal_level is {level:?}, logical decoding needs \"logical\"")).cure(
@@ -176,6 +178,7 @@ mod tests {
         ServerFacts {
             version_num: 180_004,
             wal_level: "logical".to_owned(),
+            effective_wal_level: None,
             in_recovery: false,
             wal_sender_timeout_ms: 60_000,
             encoding: "UTF8".to_owned(),

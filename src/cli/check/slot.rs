@@ -111,19 +111,19 @@ const fn megabytes(bytes: i64) -> i64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::report::Outcome::{self, Failure, Ok, Warning};
     use super::*;
     use crate::postgres::{SlotName, SlotRecovery};
     use crate::wal::Lsn;
 
-    fn options(failover: bool) -> SlotOptions {
+    pub(in super::super) fn options(failover: bool) -> SlotOptions {
         let name = SlotName::new("outbox").unwrap();
         let recovery = SlotRecovery::default();
         SlotOptions { name, drop_on_stop: false, failover, recovery, retry: None, stream_params: Vec::new() }
     }
 
-    fn facts() -> SlotFacts {
+    pub(in super::super) fn facts() -> SlotFacts {
         SlotFacts {
             plugin: Some("pgoutput".to_owned()),
             database: Some("orders".to_owned()),

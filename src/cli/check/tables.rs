@@ -4,8 +4,8 @@ use super::codes;
 use super::report::Check;
 use crate::connect::column::ColumnDescription;
 use crate::outbox::{Assumption, BindError, EventRouter};
-use crate::postgres::{TableFacts, TableFilter};
-use crate::relay::{left_out, no_table, relation_of};
+use crate::postgres::{PublicationFacts, Storage, TableFacts, TableFilter, TableVersion};
+use crate::relay::{in_the_publication, left_out, near_miss, no_table, not_in_the_wal, relation_of};
 
 const EVENT_ID: &str = "table.field.event.id";
 const EVENT_KEY: &str = "table.field.event.key";
@@ -84,6 +84,41 @@ pub(super) fn unlogged(table: &TableFacts) -> Option<Check> {
         Check::failure(codes::LOGGED, format!("table {shown} is unlogged: its rows never reach the WAL"))
             .cure(format!("ALTER TABLE {quoted} SET LOGGED;"))
     })
+}
+
+/// Partitions whose inserts do not reach the WAL.
+pub(super) fn unlogged_partitions(versions: &[TableVersion]) -> Vec<Check> {
+    let partitions =
+        versions.iter().filter(|table| table.oid != table.root && table.storage != Storage::Logged);
+    partitions.map(|table| Check::error(codes::LOGGED, &not_in_the_wal(table))).collect()
+}
+
+/// Tables that are published, and that little keeps from being captured.
+pub(super) fn near_misses(
+    filter: &TableFilter,
+    router: &EventRouter,
+    publication: &PublicationFacts,
+    captured: &[TableFacts],
+    all: &[TableFacts],
+) -> Vec<Check> {
+    let is_captured = |table: &&TableFacts| {
+        captured.iter().any(|other| other.oid == table.oid || table.root == Some(other.oid))
+    };
+    let published = all.iter().filter(|table| !is_captured(table) && publication.publishes(table));
+    let misses = published.filter_map(|table| {
+        let reason = filter.left_out_by(&table.schema, &table.name).unwrap_or("columns");
+        let shown = name(table);
+        let warning = near_miss(router, &shown, &table.columns, reason).or_else(|| {
+            let named = publication.tables.contains(&table.oid) && !reason.ends_with(".exclude.list");
+            named.then(|| in_the_publication(&shown, reason))
+        })?;
+        let pattern = fancy_regex::escape(&shown);
+        Some(Check::warning(codes::NEAR_MISSES, warning).cure(format!(
+            "to send its rows: add {pattern} to table.include.list; to say that they are not wanted: add it to \
+             table.exclude.list"
+        )))
+    });
+    misses.collect()
 }
 
 /// Whether the router finds its columns, and what it had to assume.
@@ -220,6 +255,29 @@ pub(super) mod tests {
         assert_eq!(check.outcome, Ok);
         assert_eq!(unlogged(&tables[0]).map(|check| check.outcome), Some(Failure));
         assert_eq!(unlogged(&table(1)), None);
+    }
+
+    #[test]
+    fn tables_that_are_nearly_captured_are_told() {
+        let table_include = vec!["public.outbox".to_owned()];
+        let table_exclude = vec!["public.archive".to_owned()];
+        let options = TableOptions { table_include, table_exclude, ..TableOptions::default() };
+        let filter = TableFilter::new(&options).unwrap();
+        let named = |oid, name: &str| TableFacts { name: name.to_owned(), ..table(oid) };
+        let orders = TableFacts { columns: vec!["id".to_owned()], ..named(3, "orders") };
+        let all = [table(1), named(2, "outbox_2"), orders, named(4, "archive"), named(5, "unpublished")];
+        let publication = PublicationFacts {
+            all_tables: false,
+            inserts: true,
+            via_root: false,
+            tables: vec![Oid(1), Oid(2), Oid(3), Oid(4)],
+            published: Vec::new(),
+        };
+        let told = near_misses(&filter, &router(), &publication, &all[..1], &all);
+        let titles: Vec<_> = told.iter().map(|check| check.title.as_str()).collect();
+        assert_eq!(titles.len(), 2, "{titles:?}");
+        assert!(titles[0].contains("public.outbox_2 has every column"), "{titles:?}");
+        assert!(titles[1].contains("public.orders is in the publication"), "{titles:?}");
     }
 
     #[test]

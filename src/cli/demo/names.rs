@@ -58,6 +58,8 @@ impl Names {
             ("slot.name", NAME),
             ("publication.name", NAME),
             ("publication.autocreate.mode", "disabled"),
+            // It leaves nothing behind, and nothing follows it.
+            ("outboxd.position.topic", ""),
             ("snapshot.mode", "no_data"),
             ("extended.headers.enabled", "false"),
             ("key.converter", STRING_CONVERTER),

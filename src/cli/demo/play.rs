@@ -182,7 +182,7 @@ impl Tasks {
         self.consumer.stop.cancel();
         let late = timeout(CONSUMER_TIME_MAX, self.consumer.ended()).await.is_err();
         if late {
-            tracing::warn!("standard output is not read: the consumer is left behind");
+            tracing::warn!("standard output is not read: the consumer does not end");
         }
         self.http.stop().await;
         if let Some(Err(error)) = relayed {

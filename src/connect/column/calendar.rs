@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 pub(super) const MICROS_PER_SECOND: i64 = 1_000_000;
+pub(super) const MICROS_PER_MINUTE: i64 = 60 * MICROS_PER_SECOND;
 pub(super) const MICROS_PER_DAY: i64 = 86_400 * MICROS_PER_SECOND;
 
 /// A timestamp: one of PostgreSQL's infinities, or microseconds since the Unix epoch.
@@ -40,10 +41,9 @@ fn parse_moment(text: &str, clock: impl Fn(&str) -> Option<(i64, i64)>) -> Optio
     days.checked_mul(MICROS_PER_DAY)?.checked_add(micros)?.checked_sub(offset).map(Moment::At)
 }
 
-/// Reads a `timetz`: microseconds of the day in UTC.
-pub(super) fn parse_timetz(text: &str) -> Option<i64> {
-    let (micros, offset) = clock_and_offset(text)?;
-    Some((micros - offset).rem_euclid(MICROS_PER_DAY))
+/// Reads a `timetz`: microseconds of the day where it was written, and the offset from UTC in microseconds.
+pub(super) fn parse_timetz(text: &str) -> Option<(i64, i64)> {
+    clock_and_offset(text).filter(|(micros, _)| *micros <= MICROS_PER_DAY)
 }
 
 /// Reads a `date` that is not infinite: days since the epoch.

@@ -52,7 +52,8 @@ impl ColumnCodec {
         let unsupported = || UnsupportedType(column.kind.name());
         let (format, schema) =
             Format::of(&column.kind, column.type_modifier, options).ok_or_else(unsupported)?;
-        let mut schema = schema.optional(!column.not_null);
+        let optional = schema.optional || !column.not_null;
+        let mut schema = schema.optional(optional);
         schema.default = default::value(column, &format);
         let mapping = mapper.and_then(|mapper| mapper.bind(column, &mut schema));
         let type_name = column.kind.name();

@@ -1,4 +1,6 @@
-use super::options::{ColumnOptions, HstoreHandling, IntervalHandling};
+use super::geometry::Geometry;
+use super::interval::IntervalFormat;
+use super::options::{ColumnOptions, HstoreHandling};
 use super::temporal::{
     TemporalFormat, date_format, time_format, timestamp_format, timestamptz_format, timetz_format,
 };
@@ -23,13 +25,14 @@ pub(super) enum Format {
     Bit,
     Bits,
     Temporal(TemporalFormat),
-    Interval(IntervalHandling),
+    Interval(IntervalFormat),
     Hstore(HstoreHandling),
     Point,
     /// A type that is shown with `include.unknown.datatypes` only.
     Unknown(super::BinaryHandling),
-    /// A geometric type, which is unknown too.
-    Geometric(super::BinaryHandling),
+    Geometric(Geometry),
+    /// An element of an array of a geometric type. Debezium announces such arrays, and fails at every element.
+    WithoutForm,
     Array {
         element: Box<Self>,
         /// Whether an element may be null.
@@ -57,7 +60,8 @@ impl Format {
     pub(super) const fn may_lack_a_form(&self) -> bool {
         match self {
             Self::Numeric(_) | Self::Money(_) | Self::Temporal(_) | Self::Interval(_) => true,
-            Self::Hstore(_) | Self::Point | Self::Geometric(_) | Self::Array { .. } => true,
+            Self::Hstore(_) | Self::Point | Self::Geometric(_) => true,
+            Self::WithoutForm | Self::Array { .. } => true,
             Self::Bool | Self::Int16 | Self::Int32 | Self::Int64 | Self::Float32 | Self::Float64 => false,
             Self::Text | Self::Bytea(_) | Self::Bit | Self::Bits | Self::Unknown(_) => false,
         }
@@ -79,11 +83,12 @@ impl Format {
             Self::Bit => Value::Bool(boolean(text)?),
             Self::Bits => return bytes::decode_bits(text),
             Self::Temporal(format) => return format.decode(text),
-            Self::Interval(handling) => return interval::decode(text, *handling),
+            Self::Interval(format) => return format.decode(text),
             Self::Hstore(handling) => return hstore::decode(text, *handling),
             Self::Point => return point::decode(text),
             Self::Unknown(handling) => unknown::decode(text, *handling),
-            Self::Geometric(handling) => return unknown::decode_geometric(text, *handling),
+            Self::Geometric(geometry) => return geometry.decode(text),
+            Self::WithoutForm => return None,
             Self::Array { element, nullable, delimiter } => {
                 return array::decode(text, element, *nullable, *delimiter);
             }
@@ -107,10 +112,13 @@ fn base(name: &str, modifier: i32, options: &ColumnOptions) -> Option<(Format, S
         "varbit" => Some(bytes::bits(if modifier < 0 { i32::MAX } else { modifier })),
         "date" => Some(temporal(date_format(options.time))),
         "time" => Some(temporal(time_format(modifier, options.time))),
-        "timetz" => Some(temporal(timetz_format())),
+        "timetz" => Some(temporal(timetz_format(modifier, options.time))),
         "timestamp" => Some(temporal(timestamp_format(modifier, options.time))),
-        "timestamptz" => Some(temporal(timestamptz_format(modifier))),
-        "interval" => Some((Format::Interval(options.interval), interval::schema(options.interval))),
+        "timestamptz" => Some(temporal(timestamptz_format(modifier, options.time))),
+        "interval" => {
+            let (format, schema) = interval::format(modifier, options);
+            Some((Format::Interval(format), schema))
+        }
         "hstore" => Some((Format::Hstore(options.hstore), hstore::schema(options.hstore))),
         "point" => Some((Format::Point, point::schema())),
         "json" | "jsonb" => text(Schema::named(Kind::String, "io.debezium.data.Json")),
@@ -122,8 +130,10 @@ fn base(name: &str, modifier: i32, options: &ColumnOptions) -> Option<(Format, S
         | "macaddr8" | "int4range" | "int8range" | "numrange" | "tsrange" | "tstzrange" | "daterange" => {
             text(Schema::new(Kind::String))
         }
-        "line" | "lseg" | "box" | "path" | "polygon" | "circle" => unknown::geometric(options),
-        _ => unknown::column(options),
+        _ => match Geometry::named(name) {
+            Some(geometry) => Some((Format::Geometric(geometry), geometry.schema())),
+            None => unknown::column(options),
+        },
     }
 }
 
@@ -146,10 +156,10 @@ fn array_of(element: &TypeKind, modifier: i32, options: &ColumnOptions) -> Optio
     };
     let format = match format {
         Format::Temporal(format) => Format::Temporal(format.of_array_elements()),
+        Format::Geometric(_) => Format::WithoutForm,
         other => other,
     };
-    let nullable =
-        !has_required_elements(element) && !matches!(format, Format::Unknown(_) | Format::Geometric(_));
+    let nullable = !has_required_elements(element) && !matches!(format, Format::Unknown(_));
     let schema = Schema::new(Kind::Array(schema.optional(nullable).into()));
     Some((Format::Array { element: Box::new(format), nullable, delimiter: delimiter(element) }, schema))
 }

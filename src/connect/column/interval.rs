@@ -1,10 +1,22 @@
 use std::borrow::Cow;
 
 use super::calendar::{micros_of_clock, write_micros};
-use super::options::IntervalHandling;
+use super::options::{ColumnOptions, IntervalHandling, TimePrecision};
+use super::structured;
 use crate::connect::{Kind, Schema, Value};
 
 const DAYS_PER_MONTH: f64 = 365.25 / 12.0;
+
+/// What an `interval` becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IntervalFormat {
+    /// Microseconds.
+    Micros,
+    /// ISO 8601.
+    Iso,
+    /// A field for each part, the seconds with so many digits.
+    Structured(u8),
+}
 
 /// An interval in the parts that PostgreSQL keeps and Debezium prints.
 #[derive(Debug, Default, PartialEq)]
@@ -18,21 +30,32 @@ struct Interval {
     micros: i64,
 }
 
-/// The schema of an `interval`.
-pub(super) const fn schema(handling: IntervalHandling) -> Schema {
-    match handling {
-        IntervalHandling::Numeric => Schema::named(Kind::Int64, "io.debezium.time.MicroDuration"),
-        IntervalHandling::String => Schema::named(Kind::String, "io.debezium.time.Interval"),
+/// How an `interval` is read. `time.precision.mode=structured` is stronger than `interval.handling.mode`.
+pub(super) fn format(modifier: i32, options: &ColumnOptions) -> (IntervalFormat, Schema) {
+    if options.time == TimePrecision::Structured {
+        let digits = structured::precision(modifier);
+        return (IntervalFormat::Structured(digits), structured::interval_schema());
+    }
+    match options.interval {
+        IntervalHandling::Numeric => {
+            (IntervalFormat::Micros, Schema::named(Kind::Int64, "io.debezium.time.MicroDuration"))
+        }
+        IntervalHandling::String => {
+            (IntervalFormat::Iso, Schema::named(Kind::String, "io.debezium.time.Interval"))
+        }
     }
 }
 
-/// Reads an `interval` in the style `postgres`.
-pub(super) fn decode(text: &str, handling: IntervalHandling) -> Option<Value<'static>> {
-    let interval = Interval::parse(text)?;
-    Some(match handling {
-        IntervalHandling::Numeric => Value::Int64(interval.micros()),
-        IntervalHandling::String => Value::Str(Cow::Owned(interval.iso())),
-    })
+impl IntervalFormat {
+    /// Reads an `interval` in the style `postgres`.
+    pub(super) fn decode(self, text: &str) -> Option<Value<'static>> {
+        let interval = Interval::parse(text)?;
+        match self {
+            Self::Micros => Some(Value::Int64(interval.micros())),
+            Self::Iso => Some(Value::Str(Cow::Owned(interval.iso()))),
+            Self::Structured(digits) => interval.structured(digits),
+        }
+    }
 }
 
 impl Interval {
@@ -78,6 +101,11 @@ impl Interval {
         ((minutes * 60.0 + self.micros as f64 / 1e6) * 1e6) as i64
     }
 
+    fn structured(&self, digits: u8) -> Option<Value<'static>> {
+        let [years, months, days] = [self.years, self.months, self.days].map(i64::from);
+        structured::interval([years, months, days, self.hours, self.minutes], self.micros, digits)
+    }
+
     fn iso(&self) -> String {
         let Self { years, months, days, hours, minutes, micros } = self;
         let mut text = format!("P{years}Y{months}M{days}DT{hours}H{minutes}M");
@@ -107,11 +135,11 @@ mod tests {
             ("123:00:00", 442_800_000_000, "P0Y0M0DT123H0M0S"),
         ];
         for (text, micros, iso) in cases {
-            assert_eq!(decode(text, IntervalHandling::Numeric), Some(Value::Int64(micros)), "{text}");
-            assert_eq!(decode(text, IntervalHandling::String), Some(Value::str(iso)), "{text}");
+            assert_eq!(IntervalFormat::Micros.decode(text), Some(Value::Int64(micros)), "{text}");
+            assert_eq!(IntervalFormat::Iso.decode(text), Some(Value::str(iso)), "{text}");
         }
         for wrong in ["1", "x days", "1 fortnight", "1:2:x"] {
-            assert_eq!(decode(wrong, IntervalHandling::Numeric), None, "{wrong}");
+            assert_eq!(IntervalFormat::Micros.decode(wrong), None, "{wrong}");
         }
     }
 }

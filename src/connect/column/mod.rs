@@ -12,6 +12,7 @@ mod default;
 mod description;
 mod dimensions;
 mod format;
+mod geometry;
 mod hstore;
 mod interval;
 mod mapper;
@@ -20,6 +21,7 @@ mod numeric;
 mod options;
 mod point;
 mod rules;
+mod structured;
 mod temporal;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,4 @@
-use crate::connect::OptionError;
-use crate::connect::option::{Lookup, boolean, one_of};
+use crate::connect::{OptionError, OptionReader};
 
 /// The options of this module, by their names in the connector's configuration.
 pub const OPTION_NAMES: &[&str] = &[
@@ -18,7 +17,7 @@ pub const OPTION_NAMES: &[&str] = &[
 pub struct ColumnOptions {
     /// `decimal.handling.mode` (precise): what `numeric` and `money` become.
     pub decimal: DecimalHandling,
-    /// `time.precision.mode` (adaptive): what `date`, `time` and `timestamp` become.
+    /// `time.precision.mode` (adaptive): what dates and times become.
     pub time: TimePrecision,
     /// `binary.handling.mode` (bytes): what `bytea` becomes.
     pub binary: BinaryHandling,
@@ -72,6 +71,8 @@ pub enum TimePrecision {
     IsoString,
     /// Connect's own logical types: days and milliseconds.
     Connect,
+    /// Structs with a field for each part.
+    Structured,
 }
 
 /// `binary.handling.mode`
@@ -124,8 +125,13 @@ impl ColumnOptions {
     /// Reads the options; `lookup` gives the text for a key of [`OPTION_NAMES`].
     ///
     /// # Errors
-    /// When a mode is not one of Debezium's.
+    /// When a mode is not one of Debezium's; the first one.
     pub fn parse(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Self, OptionError> {
+        OptionReader::alone(lookup, |options| Ok(Self::read(options)))
+    }
+
+    /// Reads the options of [`OPTION_NAMES`].
+    pub fn read(options: &mut OptionReader<'_>) -> Self {
         use DecimalHandling::{Double, Precise};
         let decimals = [("precise", Precise), ("double", Double), ("string", DecimalHandling::String)];
         let binaries = [
@@ -141,25 +147,22 @@ impl ColumnOptions {
             ("warn", FailureHandling::Warn),
             ("skip", FailureHandling::Skip),
         ];
-        Ok(Self {
-            decimal: one_of(lookup, "decimal.handling.mode", &decimals, Precise)?,
-            time: time_precision(lookup)?,
-            binary: one_of(lookup, "binary.handling.mode", &binaries, BinaryHandling::Bytes)?,
-            interval: one_of(lookup, "interval.handling.mode", &intervals, IntervalHandling::Numeric)?,
-            hstore: one_of(lookup, "hstore.handling.mode", &hstores, HstoreHandling::Json)?,
-            money_fraction_digits: money_fraction_digits(lookup)?,
-            include_unknown: boolean(lookup, "include.unknown.datatypes", false)?,
-            failure: one_of(
-                lookup,
-                "event.converting.failure.handling.mode",
-                &failures,
-                FailureHandling::Warn,
-            )?,
-        })
+        Self {
+            decimal: options.one_of("decimal.handling.mode", &decimals, Precise),
+            time: time_precision(options),
+            binary: options.one_of("binary.handling.mode", &binaries, BinaryHandling::Bytes),
+            interval: options.one_of("interval.handling.mode", &intervals, IntervalHandling::Numeric),
+            hstore: options.one_of("hstore.handling.mode", &hstores, HstoreHandling::Json),
+            money_fraction_digits: money_fraction_digits(options),
+            include_unknown: options.boolean("include.unknown.datatypes", false),
+            failure: options.one_of(FAILURE_MODE, &failures, FailureHandling::Warn),
+        }
     }
 }
 
-fn time_precision(lookup: Lookup<'_>) -> Result<TimePrecision, OptionError> {
+const FAILURE_MODE: &str = "event.converting.failure.handling.mode";
+
+fn time_precision(options: &mut OptionReader<'_>) -> TimePrecision {
     let names = [
         ("adaptive", TimePrecision::Adaptive),
         ("adaptive_time_microseconds", TimePrecision::AdaptiveTimeMicroseconds),
@@ -167,16 +170,21 @@ fn time_precision(lookup: Lookup<'_>) -> Result<TimePrecision, OptionError> {
         ("isostring", TimePrecision::IsoString),
         ("microseconds", TimePrecision::Microseconds),
         ("nanoseconds", TimePrecision::Nanoseconds),
+        ("structured", TimePrecision::Structured),
     ];
-    one_of(lookup, "time.precision.mode", &names, TimePrecision::Adaptive)
+    options.one_of("time.precision.mode", &names, TimePrecision::Adaptive)
 }
 
-fn money_fraction_digits(lookup: Lookup<'_>) -> Result<u8, OptionError> {
+fn money_fraction_digits(options: &mut OptionReader<'_>) -> u8 {
     const KEY: &str = "money.fraction.digits";
-    let Some(text) = lookup(KEY) else { return Ok(ColumnOptions::default().money_fraction_digits) };
+    let default = ColumnOptions::default().money_fraction_digits;
+    let Some(text) = options.text(KEY) else { return default };
     match text.trim().parse() {
-        Ok(digits @ 0..=18) => Ok(digits),
-        _ => Err(OptionError::new(KEY, text, "it must be a number from 0 to 18")),
+        Ok(digits @ 0..=18) => digits,
+        _ => {
+            options.refuse(KEY, text, "it must be a number from 0 to 18");
+            default
+        }
     }
 }
 

@@ -1,20 +1,21 @@
 use std::borrow::Cow;
 
 use super::calendar::{
-    MICROS_PER_DAY, MICROS_PER_SECOND, Moment, micros_of_clock, parse_date, parse_timestamp,
-    parse_timestamptz, parse_timetz, write_clock, write_date, write_micros,
+    MICROS_PER_DAY, MICROS_PER_MINUTE, MICROS_PER_SECOND, Moment, micros_of_clock, parse_date,
+    parse_timestamp, parse_timestamptz, parse_timetz, write_clock, write_date, write_micros,
 };
 use super::options::TimePrecision;
+use super::structured;
 use crate::connect::{Kind, Schema, Value};
 
-/// What Debezium shows for `infinity` and `-infinity`, in microseconds (pgjdbc's limits) and in days (the server's
-/// limits, wrapped around when they are moved from 2000 to 1970).
-const INFINITY_MICROS: i64 = 9_223_372_036_825_200_000;
-const NEGATIVE_INFINITY_MICROS: i64 = -9_223_372_036_832_400_000;
-const INFINITY_DAYS: i32 = -2_147_472_692;
+/// What Debezium shows for `infinity` and `-infinity`: in milliseconds pgjdbc's limits, as text the years of these
+/// limits, in days what it makes of the server's limits.
+const INFINITY_MILLIS: i64 = 9_223_372_036_825_200_000;
+const NEGATIVE_INFINITY_MILLIS: i64 = -9_223_372_036_832_400_000;
+const INFINITY_ISO: &str = "+292278994-08-16T23:00:00Z";
+const NEGATIVE_INFINITY_ISO: &str = "-292275055-05-16T23:00:00Z";
+const INFINITY_DAYS: i32 = 2_146_033_979;
 const NEGATIVE_INFINITY_DAYS: i32 = -2_147_472_691;
-/// Digits of a second's fraction that `timestamptz` has when its precision is not given.
-const FULL_PRECISION: u8 = 6;
 const MICROS_PER_MILLI: i64 = 1000;
 const MILLIS_PER_DAY: i64 = MICROS_PER_DAY / MICROS_PER_MILLI;
 
@@ -25,19 +26,20 @@ pub(super) enum TemporalFormat {
     Days,
     IsoDate,
     ConnectDate,
+    StructuredDate,
     Time {
         unit: Unit,
         /// Elements of arrays lose their microseconds on Debezium's way through `java.sql.Time`.
         whole_millis: bool,
     },
-    TimeTz {
-        /// Elements of arrays lose their fractions on Debezium's way through `java.sql.Time`.
-        whole_seconds: bool,
-    },
+    TimeTz,
+    /// With so many digits of a second's fraction.
+    StructuredTimeTz(u8),
     Timestamp(Unit),
     TimestampTz {
         digits: u8,
     },
+    StructuredTimestampTz(u8),
 }
 
 /// What a time is counted in.
@@ -49,10 +51,12 @@ pub(super) enum Unit {
     Iso,
     /// Milliseconds, in a `java.util.Date`.
     Connect,
+    /// A struct, with so many digits of a second's fraction.
+    Structured(u8),
 }
 
 /// `date`
-pub(super) const fn date_format(precision: TimePrecision) -> (TemporalFormat, Schema) {
+pub(super) fn date_format(precision: TimePrecision) -> (TemporalFormat, Schema) {
     match precision {
         TimePrecision::Connect => {
             (TemporalFormat::ConnectDate, Schema::named(Kind::Int32, "org.apache.kafka.connect.data.Date"))
@@ -60,12 +64,13 @@ pub(super) const fn date_format(precision: TimePrecision) -> (TemporalFormat, Sc
         TimePrecision::IsoString => {
             (TemporalFormat::IsoDate, Schema::named(Kind::String, "io.debezium.time.IsoDate"))
         }
+        TimePrecision::Structured => (TemporalFormat::StructuredDate, structured::date_schema()),
         _ => (TemporalFormat::Days, Schema::named(Kind::Int32, "io.debezium.time.Date")),
     }
 }
 
 /// `time(p)`
-pub(super) const fn time_format(modifier: i32, precision: TimePrecision) -> (TemporalFormat, Schema) {
+pub(super) fn time_format(modifier: i32, precision: TimePrecision) -> (TemporalFormat, Schema) {
     let unit = match precision {
         TimePrecision::AdaptiveTimeMicroseconds => Unit::Micros,
         other => unit(modifier, other),
@@ -76,20 +81,22 @@ pub(super) const fn time_format(modifier: i32, precision: TimePrecision) -> (Tem
         Unit::Nanos => Schema::named(Kind::Int64, "io.debezium.time.NanoTime"),
         Unit::Iso => Schema::named(Kind::String, "io.debezium.time.IsoTime"),
         Unit::Connect => Schema::named(Kind::Int32, "org.apache.kafka.connect.data.Time"),
+        Unit::Structured(_) => structured::time_schema(),
     };
     (TemporalFormat::Time { unit, whole_millis: false }, schema)
 }
 
 /// `timetz`
-pub(super) const fn timetz_format() -> (TemporalFormat, Schema) {
-    (
-        TemporalFormat::TimeTz { whole_seconds: false },
-        Schema::named(Kind::String, "io.debezium.time.ZonedTime"),
-    )
+pub(super) fn timetz_format(modifier: i32, precision: TimePrecision) -> (TemporalFormat, Schema) {
+    if precision == TimePrecision::Structured {
+        let digits = structured::precision(modifier);
+        return (TemporalFormat::StructuredTimeTz(digits), structured::timetz_schema());
+    }
+    (TemporalFormat::TimeTz, Schema::named(Kind::String, "io.debezium.time.ZonedTime"))
 }
 
 /// `timestamp(p)`
-pub(super) const fn timestamp_format(modifier: i32, precision: TimePrecision) -> (TemporalFormat, Schema) {
+pub(super) fn timestamp_format(modifier: i32, precision: TimePrecision) -> (TemporalFormat, Schema) {
     let unit = unit(modifier, precision);
     let schema = match unit {
         Unit::Millis => Schema::named(Kind::Int64, "io.debezium.time.Timestamp"),
@@ -97,18 +104,21 @@ pub(super) const fn timestamp_format(modifier: i32, precision: TimePrecision) ->
         Unit::Nanos => Schema::named(Kind::Int64, "io.debezium.time.NanoTimestamp"),
         Unit::Iso => Schema::named(Kind::String, "io.debezium.time.IsoTimestamp"),
         Unit::Connect => Schema::named(Kind::Int64, "org.apache.kafka.connect.data.Timestamp"),
+        Unit::Structured(_) => structured::timestamp_schema(),
     };
     (TemporalFormat::Timestamp(unit), schema)
 }
 
 /// `timestamptz(p)`
-pub(super) fn timestamptz_format(modifier: i32) -> (TemporalFormat, Schema) {
-    let digits =
-        u8::try_from(modifier).ok().filter(|digits| *digits <= FULL_PRECISION).unwrap_or(FULL_PRECISION);
+pub(super) fn timestamptz_format(modifier: i32, precision: TimePrecision) -> (TemporalFormat, Schema) {
+    let digits = structured::precision(modifier);
+    if precision == TimePrecision::Structured {
+        return (TemporalFormat::StructuredTimestampTz(digits), structured::timestamptz_schema());
+    }
     (TemporalFormat::TimestampTz { digits }, Schema::named(Kind::String, "io.debezium.time.ZonedTimestamp"))
 }
 
-const fn unit(modifier: i32, precision: TimePrecision) -> Unit {
+fn unit(modifier: i32, precision: TimePrecision) -> Unit {
     match precision {
         TimePrecision::Adaptive | TimePrecision::AdaptiveTimeMicroseconds => match modifier {
             0..=3 => Unit::Millis,
@@ -118,6 +128,7 @@ const fn unit(modifier: i32, precision: TimePrecision) -> Unit {
         TimePrecision::Nanoseconds => Unit::Nanos,
         TimePrecision::IsoString => Unit::Iso,
         TimePrecision::Connect => Unit::Connect,
+        TimePrecision::Structured => Unit::Structured(structured::precision(modifier)),
     }
 }
 
@@ -126,7 +137,6 @@ impl TemporalFormat {
     pub(super) const fn of_array_elements(self) -> Self {
         match self {
             Self::Time { unit, .. } => Self::Time { unit, whole_millis: true },
-            Self::TimeTz { .. } => Self::TimeTz { whole_seconds: true },
             other => other,
         }
     }
@@ -142,14 +152,18 @@ impl TemporalFormat {
                 iso.push('Z');
                 Some(owned(iso))
             }
+            Self::StructuredDate => structured::date(text, parse_date),
             Self::Time { unit, whole_millis } => {
                 let micros = micros_of_clock(text).filter(|micros| *micros <= MICROS_PER_DAY)?;
                 time(if whole_millis { micros - micros % MICROS_PER_MILLI } else { micros }, unit)
             }
-            Self::TimeTz { whole_seconds } => {
-                let micros = parse_timetz(text)?;
-                let fraction = if whole_seconds { micros % MICROS_PER_SECOND } else { 0 };
-                Some(owned(iso_time(micros - fraction)))
+            Self::TimeTz => {
+                let (micros, offset) = parse_timetz(text)?;
+                zoned_time(micros, offset).map(owned)
+            }
+            Self::StructuredTimeTz(digits) => {
+                let (micros, offset) = parse_timetz(text)?;
+                structured::timetz(micros, offset, digits)
             }
             Self::Timestamp(unit) => timestamp(parse_timestamp(text)?, unit),
             Self::TimestampTz { digits } => Some(match parse_timestamptz(text)? {
@@ -157,6 +171,7 @@ impl TemporalFormat {
                 Moment::NegativeInfinity => Value::str("-infinity"),
                 Moment::At(micros) => owned(zoned_timestamp(micros, digits)),
             }),
+            Self::StructuredTimestampTz(digits) => structured::timestamptz(parse_timestamptz(text)?, digits),
         }
     }
 }
@@ -180,16 +195,17 @@ fn time(micros: i64, unit: Unit) -> Option<Value<'static>> {
         Unit::Nanos => Value::Int64(micros * 1000),
         Unit::Iso => owned(iso_time(micros % MICROS_PER_DAY)),
         Unit::Connect => Value::Date(micros / MICROS_PER_MILLI),
+        Unit::Structured(digits) => return structured::time(micros, digits),
     })
 }
 
 fn timestamp(moment: Moment, unit: Unit) -> Option<Value<'static>> {
-    let micros = match (moment, unit) {
-        (Moment::Infinity, Unit::Nanos) => return Some(Value::Int64(i64::MAX)),
-        (Moment::NegativeInfinity, Unit::Nanos) => return Some(Value::Int64(i64::MIN)),
-        (Moment::Infinity, _) => INFINITY_MICROS,
-        (Moment::NegativeInfinity, _) => NEGATIVE_INFINITY_MICROS,
-        (Moment::At(micros), _) => micros,
+    let micros = match moment {
+        Moment::At(micros) => micros,
+        Moment::Infinity => return infinity(moment, unit, INFINITY_MILLIS, i64::MAX, INFINITY_ISO),
+        Moment::NegativeInfinity => {
+            return infinity(moment, unit, NEGATIVE_INFINITY_MILLIS, i64::MIN, NEGATIVE_INFINITY_ISO);
+        }
     };
     Some(match unit {
         Unit::Millis => Value::Int64(micros.div_euclid(MICROS_PER_MILLI)),
@@ -203,7 +219,34 @@ fn timestamp(moment: Moment, unit: Unit) -> Option<Value<'static>> {
             iso.push('Z');
             owned(iso)
         }
+        Unit::Structured(digits) => return structured::timestamp(moment, digits),
     })
+}
+
+/// An infinity, which is each unit's own limit.
+fn infinity(
+    moment: Moment,
+    unit: Unit,
+    millis: i64,
+    limit: i64,
+    iso: &'static str,
+) -> Option<Value<'static>> {
+    match unit {
+        Unit::Millis => Some(Value::Int64(millis)),
+        Unit::Connect => Some(Value::Date(millis)),
+        Unit::Micros | Unit::Nanos => Some(Value::Int64(limit)),
+        Unit::Iso => Some(Value::str(iso)),
+        Unit::Structured(digits) => structured::timestamp(moment, digits),
+    }
+}
+
+/// A time in UTC. `24:00` stays only where it is UTC's; an offset with seconds has no form.
+fn zoned_time(micros: i64, offset: i64) -> Option<String> {
+    if offset % MICROS_PER_MINUTE != 0 {
+        return None;
+    }
+    let is_end_of_day = micros == MICROS_PER_DAY && offset == 0;
+    Some(iso_time(if is_end_of_day { micros } else { (micros - offset).rem_euclid(MICROS_PER_DAY) }))
 }
 
 /// `03:04:05.12Z`, with as few digits as it takes.

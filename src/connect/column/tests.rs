@@ -19,7 +19,13 @@ fn columns_become_what_debezium_makes_of_them() {
     for line in CASES.lines().filter(|line| !line.starts_with('#')) {
         let [type_name, modifier, text, options, schema, value] =
             line.split('\t').collect::<Vec<_>>().try_into().expect("six fields");
-        let codec = codec(type_name, modifier.parse().unwrap(), &parse_options(options));
+        let options = parse_options(options);
+        let column = column(type_name, modifier.parse().unwrap());
+        if schema.is_empty() {
+            assert!(ColumnCodec::new(&column, &options, None).is_err(), "{line}");
+            continue;
+        }
+        let codec = ColumnCodec::new(&column, &options, None).expect(line);
         let decoded = codec.decode(ColumnValue::Text(text.as_bytes())).expect(line);
         let expected = format!("{{\"schema\":{schema},\"payload\":{value}}}");
         let (expected, written) = (without_raw_non_bmp(&expected), json(&codec, &decoded));
@@ -78,7 +84,7 @@ fn a_default_number_takes_its_columns_scale() {
 
 #[test]
 fn what_debezium_leaves_out_has_no_codec() {
-    for type_name in ["line", "tsquery", "int4multirange", "interval[]", "money[]", "xml[]", "point[]"] {
+    for type_name in ["tsquery", "int4multirange", "interval[]", "money[]", "xml[]", "point[]"] {
         assert!(
             ColumnCodec::new(&column(type_name, -1), &ColumnOptions::default(), None).is_err(),
             "{type_name}"
@@ -90,7 +96,7 @@ fn what_debezium_leaves_out_has_no_codec() {
 static CODECS: LazyLock<Vec<ColumnCodec>> = LazyLock::new(|| {
     let columns: BTreeSet<_> = CASES
         .lines()
-        .filter(|line| !line.starts_with('#'))
+        .filter(|line| !line.starts_with('#') && !line.ends_with("\t\t"))
         .map(|line| {
             let mut fields = line.split('\t');
             (fields.next().unwrap(), fields.next().unwrap(), fields.nth(1).unwrap())

@@ -32,6 +32,7 @@ pub(super) fn write_schema(out: &mut Vec<u8>, schema: &Schema, field: Option<&st
 fn write_kind(out: &mut Vec<u8>, kind: &Kind) {
     match kind {
         Kind::Boolean => out.extend(b"\"boolean\""),
+        Kind::Int8 => out.extend(b"\"int8\""),
         Kind::Int16 => out.extend(b"\"int16\""),
         Kind::Int32 => out.extend(b"\"int32\""),
         Kind::Int64 => out.extend(b"\"int64\""),

@@ -1,8 +1,7 @@
 use super::Converter;
 use super::avro::AvroConverter;
 use super::json::{DecimalFormat, JsonConverter};
-use crate::connect::OptionError;
-use crate::connect::option::{Lookup, boolean, one_of};
+use crate::connect::{OptionError, OptionReader, Refused};
 
 const ENCODING: &str = "converter.encoding";
 const BINARY_DELEGATE: &str = "delegate.converter.type";
@@ -29,60 +28,66 @@ impl Converters {
     /// `value.converter.schemas.enable`.
     ///
     /// # Errors
-    /// When a class is not known here, or one of its options has no meaning.
+    /// When a class is not known here, or one of its options has no meaning; the first one.
     pub fn parse(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Self, OptionError> {
+        OptionReader::alone(lookup, Self::read)
+    }
+
+    /// Reads the converters and their options.
+    ///
+    /// # Errors
+    /// When a class is not known here, or a converter cannot do what its options say.
+    pub fn read(options: &mut OptionReader<'_>) -> Result<Self, Refused> {
         let default = Self::default();
+        let [key, value, header] =
+            ["key.converter", "value.converter", "header.converter"].map(|key| converter(options, key));
         Ok(Self {
-            key: converter(lookup, "key.converter")?.unwrap_or(default.key),
-            value: converter(lookup, "value.converter")?.unwrap_or(default.value),
-            header: converter(lookup, "header.converter")?.unwrap_or(default.header),
+            key: key?.unwrap_or(default.key),
+            value: value?.unwrap_or(default.value),
+            header: header?.unwrap_or(default.header),
         })
     }
 }
 
 /// The converter that `key` names, with the options below `key`.
-fn converter(lookup: Lookup<'_>, key: &str) -> Result<Option<Converter>, OptionError> {
-    let Some(class) = lookup(key) else { return Ok(None) };
+fn converter(options: &mut OptionReader<'_>, key: &str) -> Result<Option<Converter>, Refused> {
+    let Some(class) = options.text(key) else { return Ok(None) };
     let class_name = class.trim().rsplit('.').next().unwrap_or_default();
     Ok(Some(match class_name {
-        "StringConverter" => string(lookup, key)?,
+        "StringConverter" => string(options, key),
         "SimpleHeaderConverter" => Converter::SimpleHeader,
-        "JsonConverter" => Converter::Json(json(lookup, key)?),
-        "AvroConverter" => Converter::Avro(AvroConverter::parse(lookup, key, &class)?),
+        "JsonConverter" => Converter::Json(json(options, key)),
+        "AvroConverter" => Converter::Avro(AvroConverter::read(options, key, &class)?),
         "ByteArrayConverter" => Converter::ByteArray,
         "BinaryDataConverter" | "ByteBufferConverter" => {
-            Converter::BinaryData(converter(lookup, &format!("{key}.{BINARY_DELEGATE}"))?.map(Box::new))
+            Converter::BinaryData(converter(options, &format!("{key}.{BINARY_DELEGATE}"))?.map(Box::new))
         }
-        _ => return Err(unknown_class(key, &class)),
+        _ => return Err(options.refuse(key, &class, UNKNOWN_CLASS)),
     }))
 }
 
-fn string(lookup: Lookup<'_>, key: &str) -> Result<Converter, OptionError> {
+const UNKNOWN_CLASS: &str = "no such converter here; there are StringConverter, JsonConverter, AvroConverter, \
+                             ByteArrayConverter, BinaryDataConverter and SimpleHeaderConverter";
+
+fn string(options: &mut OptionReader<'_>, key: &str) -> Converter {
     let key = format!("{key}.{ENCODING}");
-    match lookup(&key) {
-        Some(encoding) if !matches!(encoding.trim().to_ascii_uppercase().as_str(), "UTF8" | "UTF-8") => {
-            Err(OptionError::new(key, encoding, "only UTF-8 is written"))
-        }
-        _ => Ok(Converter::String),
+    if let Some(encoding) = options.text(&key)
+        && !matches!(encoding.trim().to_ascii_uppercase().as_str(), "UTF8" | "UTF-8")
+    {
+        options.refuse(key, encoding, "only UTF-8 is written");
     }
+    Converter::String
 }
 
-fn json(lookup: Lookup<'_>, key: &str) -> Result<JsonConverter, OptionError> {
+fn json(options: &mut OptionReader<'_>, key: &str) -> JsonConverter {
     let default = JsonConverter::default();
     let formats = [("BASE64", DecimalFormat::Base64), ("NUMERIC", DecimalFormat::Numeric)];
-    let decimal_format = format!("{key}.decimal.format");
     let replace_null = format!("{key}.replace.null.with.default");
-    Ok(JsonConverter {
-        schemas: boolean(lookup, &format!("{key}.schemas.enable"), default.schemas)?,
-        decimal_format: one_of(lookup, &decimal_format, &formats, default.decimal_format)?,
-        replace_null_with_default: boolean(lookup, &replace_null, default.replace_null_with_default)?,
-    })
-}
-
-fn unknown_class(key: &str, class: &str) -> OptionError {
-    let reason = "no such converter here; there are StringConverter, JsonConverter, AvroConverter, \
-                  ByteArrayConverter, BinaryDataConverter and SimpleHeaderConverter";
-    OptionError::new(key, class, reason)
+    JsonConverter {
+        schemas: options.boolean(&format!("{key}.schemas.enable"), default.schemas),
+        decimal_format: options.one_of(&format!("{key}.decimal.format"), &formats, default.decimal_format),
+        replace_null_with_default: options.boolean(&replace_null, default.replace_null_with_default),
+    }
 }
 
 #[cfg(test)]

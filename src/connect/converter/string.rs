@@ -59,6 +59,7 @@ pub(super) fn write_scalar(out: &mut Vec<u8>, value: &Value<'_>) {
     let _infallible = match value {
         Value::Null => out.write_all(b"null"),
         Value::Bool(value) => write!(out, "{value}"),
+        Value::Int8(value) => write!(out, "{value}"),
         Value::Int16(value) => write!(out, "{value}"),
         Value::Int32(value) => write!(out, "{value}"),
         Value::Int64(value) => write!(out, "{value}"),

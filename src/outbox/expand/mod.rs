@@ -1,7 +1,8 @@
 //! JSON expansion: payload text becomes a structure, as Debezium's `JsonSchemaData` makes it.
 
 mod known;
-mod schema;
+mod room;
+mod shape;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -11,8 +12,10 @@ use std::sync::Arc;
 
 pub(super) use known::KnownSchemas;
 
-use crate::connect::option::{Lookup, boolean, one_of};
-use crate::connect::{NameAdjustment, OptionError, Schema, Value};
+use room::Room;
+use shape::Shape;
+
+use crate::connect::{NameAdjustment, OptionReader, Schema, Value};
 
 pub(super) const LOSSLESS: &str = "table.expand.json.lossless";
 
@@ -59,6 +62,15 @@ pub(super) struct Shaped<'a> {
     pub(super) value: Value<'a>,
 }
 
+/// Why JSON has no structure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unexpandable {
+    /// No schema describes it: an array of different things, an empty field name, elements that one schema does not hold.
+    Undescribable,
+    /// Its structure would be much larger than its text.
+    TooLarge,
+}
+
 /// What became of a payload's text.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Expanded<'a> {
@@ -68,30 +80,26 @@ pub(super) enum Expanded<'a> {
     Verbatim { length: usize },
     /// `[]`, of which no schema can be told; the text stays.
     EmptyArray,
-    /// Nothing: it is not an object or an array, or one that no schema describes. The text stays.
+    /// Nothing: it is not an object or an array, or one that is [`Unexpandable`]. The text stays.
     Not,
 }
 
 impl JsonExpansion {
     /// Reads the options; `None` when the expansion is off.
-    pub(super) fn parse(lookup: Lookup<'_>) -> Result<Option<Self>, OptionError> {
+    pub(super) fn read(options: &mut OptionReader<'_>) -> Option<Self> {
         let nulls = [("ignore", NullBehavior::Ignore), ("optional_bytes", NullBehavior::OptionalBytes)];
         let arrays =
             [("ignore", EmptyArrayBehavior::Ignore), ("optional_string", EmptyArrayBehavior::OptionalString)];
-        let null = one_of(lookup, "table.json.payload.null.behavior", &nulls, NullBehavior::Ignore)?;
+        let null = options.one_of("table.json.payload.null.behavior", &nulls, NullBehavior::Ignore);
         let key = "table.json.payload.empty.array.behavior";
-        let empty_array = one_of(lookup, key, &arrays, EmptyArrayBehavior::Ignore)?;
-        let on = boolean(lookup, "table.expand.json.payload", false)?;
-        let lossless = boolean(lookup, LOSSLESS, false)?;
+        let empty_array = options.one_of(key, &arrays, EmptyArrayBehavior::Ignore);
+        let on = options.boolean("table.expand.json.payload", false);
+        let lossless = options.boolean(LOSSLESS, false);
         if lossless && !on {
-            return Err(OptionError::new(
-                LOSSLESS,
-                "true",
-                "table.expand.json.payload=true must be set with it",
-            ));
+            options.refuse(LOSSLESS, "true", "table.expand.json.payload=true must be set with it");
         }
-        let names = NameAdjustment::parse(lookup, "field.name.adjustment.mode")?;
-        Ok(on.then_some(Self { null, empty_array, lossless, names }))
+        let names = NameAdjustment::read(options, "field.name.adjustment.mode");
+        on.then_some(Self { null, empty_array, lossless, names })
     }
 
     /// Expands the text of a column or field. What follows the first JSON value is ignored, as Jackson ignores it.
@@ -117,11 +125,10 @@ impl JsonExpansion {
         if self.lossless {
             return Expanded::Verbatim { length: documents.byte_offset() };
         }
-        let Ok(schema) = schema::infer(self, Some(column), &document) else { return Expanded::Not };
-        let Some(schema) = schema else { return Expanded::EmptyArray };
-        match value::fit(self, &document, &schema) {
-            Ok(value) => Expanded::Structure { schema: Arc::new(schema), value },
-            Err(value::Misfit) => Expanded::Not,
+        match structure(self, Some(column), &document, text.len()) {
+            Ok(Some((schema, value))) => Expanded::Structure { schema: Arc::new(schema), value },
+            Ok(None) => Expanded::EmptyArray,
+            Err(Unexpandable::Undescribable | Unexpandable::TooLarge) => Expanded::Not,
         }
     }
 }
@@ -190,12 +197,17 @@ fn holds_digits(value: &Value<'_>) -> bool {
     }
 }
 
-/// The structure of a JSON document that is no column's: its outermost struct has no name.
+/// The structure of a JSON document of so many bytes; `None` when all of it is left out. The outermost struct has the name of the
+/// column, when it is a column's.
 pub(super) fn structure(
     expansion: JsonExpansion,
+    column: Option<&str>,
     document: &serde_json::Value,
-) -> Option<(Schema, Value<'static>)> {
-    let schema = schema::infer(expansion, None, document).ok().flatten()?;
-    let value = value::fit(expansion, document, &schema).ok()?;
-    Some((schema, value))
+    text_length: usize,
+) -> Result<Option<(Schema, Value<'static>)>, Unexpandable> {
+    let Some(shape) = Shape::of(expansion, document)? else { return Ok(None) };
+    let mut room = Room::of_text(text_length);
+    let schema = shape.schema(column, &mut room)?;
+    let value = value::fit(expansion, document, &shape, &mut room)?;
+    Ok(Some((schema, value)))
 }

@@ -1,3 +1,5 @@
+mod naive;
+
 use proptest::prelude::*;
 use serde_json::{Map, Value as Json};
 
@@ -104,6 +106,26 @@ fn a_long_text_is_not_remembered() {
     assert_eq!(known.read(expansion, "payload", r#"{"a": "x"}"#), None);
 }
 
+/// Both sides of the limit, for a text that has no member `m` but in its first element.
+#[test]
+fn what_is_added_to_a_text_is_limited() {
+    let grown = |names: usize, elements: usize| {
+        let members: Vec<_> = (0..names).map(|n| format!(r#""member{n}":1"#)).collect();
+        format!("[{{{}}}{}]", members.join(","), ",{}".repeat(elements))
+    };
+    let is_expanded =
+        |text: &str| matches!(expansions()[0].infer("payload", text), Expanded::Structure { .. });
+    assert!(is_expanded(&grown(100, 200)), "less than a megabyte is added");
+    assert!(is_expanded(&grown(3, 10_000)), "three nulls for each element of three bytes");
+    assert!(!is_expanded(&grown(1_000, 10_000)), "ten million nulls");
+    let named = |structs: usize, name: usize| {
+        let structs: Vec<_> = (0..structs).map(|n| format!(r#""m{n}":{{}}"#)).collect();
+        format!(r#"{{"{}":{{{}}}}}"#, "n".repeat(name), structs.join(","))
+    };
+    assert!(is_expanded(&named(1_000, 500)));
+    assert!(!is_expanded(&named(10_000, 50_000)), "500 MB of names");
+}
+
 /// JSON whose members have few names, so that structures meet again.
 fn json() -> impl Strategy<Value = Json> {
     let leaf = prop_oneof![
@@ -124,6 +146,25 @@ fn json() -> impl Strategy<Value = Json> {
     })
 }
 
+/// Objects that often agree in the types of their members, so that they can be merged.
+fn json_object() -> impl Strategy<Value = Json> {
+    let member = prop_oneof![
+        4 => Just(Json::from(1)),
+        1 => Just(Json::Null),
+        1 => Just(Json::from("x")),
+        1 => Just(Json::Array(Vec::new())),
+    ];
+    let nested = member.prop_recursive(3, 12, 3, |inner| {
+        let members = prop::collection::vec(("[abc]|a[.]b|a-b", inner.clone()), 0..4);
+        prop_oneof![
+            1 => prop::collection::vec(inner, 1..3).prop_map(Json::from),
+            3 => members.prop_map(|members| Json::Object(members.into_iter().collect())),
+        ]
+    });
+    prop::collection::vec(("[abc]|a[.]b|a-b", nested), 0..4)
+        .prop_map(|members| Json::Object(members.into_iter().collect()))
+}
+
 proptest! {
     #[test]
     fn what_was_read_before_changes_nothing(documents in prop::collection::vec(json(), 1..12)) {
@@ -133,6 +174,25 @@ proptest! {
                 check(expansion, &mut known, &format!(r#"{{"a": {document}}}"#))?;
                 check(expansion, &mut known, &document.to_string())?;
             }
+        }
+    }
+
+    #[test]
+    fn an_index_changes_nothing(document in json()) {
+        for expansion in expansions() {
+            for document in [document.clone(), Json::Array(vec![document.clone(), Json::Null, document.clone()])] {
+                let found = structure(expansion, Some("payload"), &document, 0).ok().flatten();
+                prop_assert_eq!(found, naive::expand(expansion, "payload", &document), "{}", document);
+            }
+        }
+    }
+
+    #[test]
+    fn objects_are_merged_as_one_after_another(items in prop::collection::vec(json_object(), 1..6)) {
+        for expansion in expansions() {
+            let document = Json::Array(items.clone());
+            let found = structure(expansion, Some("payload"), &document, 0).ok().flatten();
+            prop_assert_eq!(found, naive::expand(expansion, "payload", &document), "{}", document);
         }
     }
 

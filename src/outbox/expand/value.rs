@@ -2,65 +2,72 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value as Json};
 
-use super::JsonExpansion;
-use super::schema::infer;
-use crate::connect::{Field, Kind, NameAdjustment, Schema, Value};
+use super::room::Room;
+use super::shape::{Fields, Form, Shape};
+use super::{JsonExpansion, Unexpandable};
+use crate::connect::{Kind, Value};
 
-/// Data that its schema does not hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Misfit;
-
-/// The Connect value of a JSON value.
-pub(super) fn fit(expansion: JsonExpansion, json: &Json, schema: &Schema) -> Result<Value<'static>, Misfit> {
-    match (json, &schema.kind) {
+/// The Connect value of a JSON value of this shape.
+pub(super) fn fit(
+    expansion: JsonExpansion,
+    json: &Json,
+    shape: &Shape<'_>,
+    room: &mut Room,
+) -> Result<Value<'static>, Unexpandable> {
+    match (json, &shape.form) {
         (Json::Null, _) => Ok(Value::Null),
-        (Json::String(text), Kind::String) => Ok(Value::Str(Cow::Owned(text.clone()))),
-        (Json::Bool(value), Kind::Boolean) => Ok(Value::Bool(*value)),
-        (Json::Number(digits), kind) => match number(&digits.to_string()) {
+        (Json::String(text), Form::Scalar(Kind::String)) => Ok(Value::Str(Cow::Owned(text.clone()))),
+        (Json::Bool(value), Form::Scalar(Kind::Boolean)) => Ok(Value::Bool(*value)),
+        (Json::Number(digits), Form::Scalar(kind)) => match number(&digits.to_string()) {
             (actual, value) if actual == *kind => Ok(value.into_owned()),
-            _ => Err(Misfit),
+            _ => Err(Unexpandable::Undescribable),
         },
-        (Json::Array(items), Kind::Array(element)) => {
-            let fitted = items.iter().map(|item| fit(expansion, item, element));
+        (Json::Array(items), Form::Array(element)) => {
+            let fitted = items.iter().map(|item| fit(expansion, item, element, room));
             Ok(Value::Array(fitted.collect::<Result<_, _>>()?))
         }
-        (Json::Object(members), Kind::Struct(fields)) => fit_struct(expansion, members, fields),
-        _ => Err(Misfit),
+        (Json::Object(members), Form::Struct(fields)) => fit_struct(expansion, members, fields, room),
+        _ => Err(Unexpandable::Undescribable),
     }
 }
 
 fn fit_struct(
     expansion: JsonExpansion,
     members: &Map<String, Json>,
-    fields: &[Field],
-) -> Result<Value<'static>, Misfit> {
-    // Where nothing is left out, the fields are the members, in their order.
-    let mut expected = fields.iter();
-    for (name, member) in members {
-        let field_name = expansion.names.field_name(name);
-        if expected.as_slice().first().is_some_and(|field| field.name == field_name) {
-            expected.next();
+    fields: &Fields<'_>,
+    room: &mut Room,
+) -> Result<Value<'static>, Unexpandable> {
+    let mut found = Vec::new();
+    found.resize_with(fields.len(), || None);
+    for (place, (name, member)) in members.iter().enumerate() {
+        let Some((index, shape)) = field(fields, place, &expansion.names.field_name(name)) else {
+            // Left out on purpose, or lost because another element's schema stands for all?
+            if !matches!(Shape::of(expansion, member), Ok(None)) {
+                return Err(Unexpandable::Undescribable);
+            }
             continue;
-        }
-        if fields.iter().any(|field| field.name == field_name) {
-            continue;
-        }
-        // Left out on purpose, or lost because another element's schema stands for all?
-        if !matches!(infer(expansion, Some(name), member), Ok(None)) {
-            return Err(Misfit);
+        };
+        // Of members that have come to one name the first stands.
+        if let Some(free @ None) = found.get_mut(index) {
+            *free = Some(fit(expansion, member, shape, room)?);
         }
     }
-    let member_of = |field: &Field| match expansion.names {
-        NameAdjustment::None => members.get(&field.name),
-        names => {
-            members.iter().find(|(name, _)| names.field_name(name) == field.name).map(|(_, member)| member)
+    let mut values = Vec::with_capacity(found.len());
+    for (value, name) in found.into_iter().zip(fields.keys()) {
+        if value.is_none() {
+            room.fill_in(name)?;
         }
-    };
-    let fitted = fields.iter().map(|field| match member_of(field) {
-        Some(member) => fit(expansion, member, &field.schema),
-        None => Ok(Value::Null),
-    });
-    Ok(Value::Struct(fitted.collect::<Result<_, _>>()?))
+        values.push(value.unwrap_or(Value::Null));
+    }
+    Ok(Value::Struct(values))
+}
+
+/// The field of this name and its place. Where nothing is left out it is the place of the member.
+fn field<'s, 'j>(fields: &'s Fields<'j>, place: usize, name: &str) -> Option<(usize, &'s Shape<'j>)> {
+    if let Some((_, shape)) = fields.get_index(place).filter(|(field, _)| *field == name) {
+        return Some((place, shape));
+    }
+    fields.get_full(name).map(|(index, _, shape)| (index, shape))
 }
 
 /// A number, given as its text, with its kind: the smallest that Jackson has for it. Integers beyond 64 bits and numbers

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::MessageError;
 use crate::connect::{Field, Kind, Schema, Value};
-use crate::outbox::expand::{JsonExpansion, structure};
+use crate::outbox::expand::{JsonExpansion, Unexpandable, structure};
 
 /// A message's content: the fields of its JSON object.
 #[derive(Debug)]
@@ -22,7 +22,11 @@ impl Content {
             Some(Ok(_)) => return Err(MessageError::NotObject),
             Some(Err(_)) | None => return Err(MessageError::NotJson),
         };
-        let (schema, value) = structure(expansion, &document).ok_or(MessageError::Undescribable)?;
+        let (schema, value) = match structure(expansion, None, &document, text.len()) {
+            Ok(Some(structure)) => structure,
+            Ok(None) | Err(Unexpandable::Undescribable) => return Err(MessageError::Undescribable),
+            Err(Unexpandable::TooLarge) => return Err(MessageError::TooLarge),
+        };
         match (schema.kind, value) {
             (Kind::Struct(fields), Value::Struct(values)) => Ok(Self { fields, values }),
             _ => Err(MessageError::NotObject),

@@ -14,6 +14,12 @@ pub enum MessageError {
     /// No Connect schema describes the content.
     #[error("its content has no schema: an array of different things, or a field without a name")]
     Undescribable,
+    /// As a structure the content would be much larger than it is as text.
+    #[error(
+        "its content would be many times larger as a structure: the objects of an array have few members in common, or names are \
+         very long"
+    )]
+    TooLarge,
     /// A field is not there.
     #[error("its content has no field \"{field}\" ({option})")]
     Missing {
@@ -85,6 +91,10 @@ impl Diagnose for MessageError {
                  route.topic.regex and route.topic.replacement"
             }
             Self::Convert { .. } => "name another converter, or write another kind of value",
+            Self::TooLarge => {
+                "write such data as a text that holds JSON, or objects that have the same members; messages of other programs \
+                 are left out with message.prefix.include.list"
+            }
             Self::NotJson | Self::NotObject | Self::Undescribable | Self::Kind { .. } => {
                 "write events as JSON objects; messages of other programs are left out with \
                  message.prefix.include.list"

@@ -21,8 +21,7 @@ use super::router::Router;
 use super::table::{RouteContext, is_empty};
 use super::{binding, envelope};
 use crate::connect::converter::{Converter, Destination, Encoded};
-use crate::connect::option::{Lookup, boolean};
-use crate::connect::{Field, Kind, NameAdjustment, OptionError, Schema, Value};
+use crate::connect::{Field, Kind, NameAdjustment, OptionReader, Schema, Value};
 
 use content::Content;
 pub use error::MessageError;
@@ -50,28 +49,22 @@ struct Named<'c> {
 
 impl MessageOutbox {
     /// `fields.null.include` (false) of the decoding transform: whether fields that are null are there.
-    ///
-    /// # Errors
-    /// When it is neither true nor false.
-    pub(super) fn new(
+    pub(super) fn read(
         router: Arc<Router>,
         prefixes: MessagePrefixes,
-        lookup: Lookup<'_>,
-    ) -> Result<Self, OptionError> {
-        let null = match boolean(lookup, NULLS, false)? {
+        options: &mut OptionReader<'_>,
+    ) -> Self {
+        let null = match options.boolean(NULLS, false) {
             true => NullBehavior::OptionalBytes,
             false => NullBehavior::Ignore,
         };
-        Ok(Self {
-            router,
-            expansion: JsonExpansion {
-                null,
-                empty_array: EmptyArrayBehavior::Ignore,
-                lossless: false,
-                names: NameAdjustment::None,
-            },
-            prefixes,
-        })
+        let expansion = JsonExpansion {
+            null,
+            empty_array: EmptyArrayBehavior::Ignore,
+            lossless: false,
+            names: NameAdjustment::None,
+        };
+        Self { router, expansion, prefixes }
     }
 
     /// Whether messages of this prefix are events.

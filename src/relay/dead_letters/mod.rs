@@ -1,33 +1,32 @@
 //! Dead letters: where events go that cannot be sent, instead of stopping the relay.
 //!
 //! ```text
-//! a row makes no event ──▶ bury ─────────────────────────────▶ the dead-letter topic, acknowledged like any record
-//! Kafka refuses a record ─▶ judge ─▶ new producer, new session ─▶ the record is met again: dispatch ─▶ bury
+//! a row makes no event ──▶ send_letter ─────────────────────────────▶ the dead-letter topic, acknowledged like any record
+//! Kafka refuses a record ─▶ judge ─▶ new producer, new session ─▶ the record is met again: dispatch ─▶ send_letter
 //! ```
 //!
 //! What Kafka refuses stops the whole producer, before anything behind it is written. So its row must be read again; what is
 //! known of it is kept here from one session to the next, and forgotten with the process.
 
+mod error_context;
 mod held_keys;
-mod obituary;
 mod verdicts;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use super::Error;
-use super::feed::unix_ms;
-use super::flight::Flight;
+use super::clock::Now;
 use super::needs::Need;
 use super::options::DeadLetterOptions;
 use crate::connect::record::{Header, ProducerRecord};
-use crate::kafka::Outlet;
-use crate::outbox::Salvage;
-use crate::telemetry::DeathCause;
+use crate::outbox::RawRecord;
+use crate::telemetry::{DeathCause, Metrics};
 use crate::transaction::EventPosition;
 use crate::wal::Lsn;
+use error_context::VALUE_LEFT_OUT;
+pub(super) use error_context::{ErrorContext, Origin};
 use held_keys::{Full, HeldKeys};
-use obituary::{Obituary, Origin, VALUE_LEFT_OUT};
 pub(super) use verdicts::Refused;
 use verdicts::{Verdict, Verdicts};
 
@@ -47,10 +46,41 @@ struct State {
 }
 
 /// What becomes of a record.
-enum Fate {
+pub(super) enum Fate {
+    /// It is sent.
     Send,
+    /// It is sent with nothing else on its way, to see whether it is the one that Kafka refuses.
     Alone,
-    Dead(Arc<Obituary>),
+    /// It goes to the dead-letter topic.
+    Dead(Arc<ErrorContext>),
+}
+
+/// Where letters are handed over.
+pub(super) trait Mailbox {
+    /// Hands a record over, unless it needs something first.
+    ///
+    /// # Errors
+    /// When the producer refuses it.
+    fn send(
+        &mut self,
+        record: &ProducerRecord<'_>,
+        position: EventPosition,
+        now: Now,
+    ) -> Result<Option<Need>, Error>;
+
+    /// The same, with nothing else on its way.
+    ///
+    /// # Errors
+    /// When the producer refuses it.
+    fn send_alone(
+        &mut self,
+        record: &ProducerRecord<'_>,
+        position: EventPosition,
+        now: Now,
+    ) -> Result<Option<Need>, Error>;
+
+    /// Where letters are counted.
+    fn metrics(&self) -> &Metrics;
 }
 
 impl DeadLetters {
@@ -74,8 +104,8 @@ impl DeadLetters {
     }
 
     /// Learns from what Kafka refused. False when another session would be of no use.
-    pub(super) fn judge(&self, refused: &[Refused]) -> bool {
-        self.lock().verdicts.learn(refused, &self.options.topic, Instant::now())
+    pub(super) fn judge(&self, refused: &[Refused], now: Instant) -> bool {
+        self.lock().verdicts.learn(refused, &self.options.topic, now)
     }
 
     /// All before this is acknowledged: nothing of it is met again.
@@ -83,95 +113,87 @@ impl DeadLetters {
         self.lock().verdicts.forget_before(frontier);
     }
 
-    /// Hands a record over: to its own topic, or to the dead-letter topic if that is what it came to.
-    ///
-    /// # Errors
-    /// When the producer refuses it, or no further key can be held.
-    pub(super) fn dispatch(
-        &self,
-        flight: &mut Flight<'_, impl Outlet>,
-        record: &ProducerRecord<'_>,
-        position: EventPosition,
-        now: SystemTime,
-    ) -> Result<Option<Need>, Error> {
-        let origin = Origin { position, topic: Some(record.topic), partition: record.partition };
-        match self.fate(record, position) {
-            Fate::Send => flight.send(record, position, now),
-            Fate::Alone => flight.send_alone(record, position, now),
-            Fate::Dead(obituary) => self.bury(flight, record, &obituary, origin, now),
-        }
-    }
-
     /// Hands over what is left of a row or a message that makes no event.
     ///
     /// # Errors
     /// When the producer refuses it, or no further key can be held.
-    pub(super) fn bury_remains(
+    pub(super) fn send_raw_letter(
         &self,
-        flight: &mut Flight<'_, impl Outlet>,
-        remains: &Salvage,
+        mailbox: &mut impl Mailbox,
+        remains: &RawRecord,
         error: &Error,
         position: EventPosition,
-        now: SystemTime,
+        now: Now,
     ) -> Result<Option<Need>, Error> {
         let record = ProducerRecord {
             topic: &self.options.topic,
             partition: None,
-            timestamp_ms: unix_ms(now),
+            timestamp_ms: now.unix_ms(),
             key: remains.key.as_deref(),
             value: Some(&remains.value),
             headers: &remains.headers(),
             position: None,
         };
         let origin = Origin { position, topic: remains.topic.as_deref(), partition: None };
-        self.bury(flight, &record, &Obituary::of_row(error), origin, now)
+        self.send_letter(mailbox, &record, &ErrorContext::of_row(error), origin, now)
     }
 
-    fn bury(
+    /// Hands over the letter of a dead event.
+    ///
+    /// # Errors
+    /// When the producer refuses it, or no further key can be held.
+    pub(super) fn send_letter(
         &self,
-        flight: &mut Flight<'_, impl Outlet>,
+        mailbox: &mut impl Mailbox,
         record: &ProducerRecord<'_>,
-        obituary: &Obituary,
+        error_context: &ErrorContext,
         origin: Origin<'_>,
-        now: SystemTime,
+        now: Now,
     ) -> Result<Option<Need>, Error> {
-        self.hold(record.key, obituary, origin)?;
-        let context = obituary.headers(&self.options, origin);
+        self.hold(record.key, error_context, origin)?;
+        let context = error_context.headers(&self.options, origin);
         let context = context.iter().map(|(name, value)| Header { name, value: Some(value.as_bytes()) });
         let headers: Vec<_> = record.headers.iter().copied().chain(context).collect();
         // What Kafka did not like may be the record's own timestamp.
         let timestamp_ms =
-            if obituary.cause == DeathCause::Invalid { unix_ms(now) } else { record.timestamp_ms };
+            if error_context.cause == DeathCause::Invalid { now.unix_ms() } else { record.timestamp_ms };
         let topic = self.options.topic.as_str();
         let letter = ProducerRecord { topic, partition: None, timestamp_ms, headers: &headers, ..*record };
-        let verdict = self.lock().verdicts.of(&letter, Instant::now());
+        let verdict = self.lock().verdicts.of(&letter, now.instant);
         let need = match verdict {
-            None => flight.send(&letter, origin.position, now)?,
-            Some(Verdict::Suspect) => flight.send_alone(&letter, origin.position, now)?,
-            Some(Verdict::Dead(_)) => send_without_value(flight, &letter, origin.position, now)?,
+            None => mailbox.send(&letter, origin.position, now)?,
+            Some(Verdict::Suspect) => mailbox.send_alone(&letter, origin.position, now)?,
+            Some(Verdict::Dead(_)) => send_without_value(mailbox, &letter, origin.position, now)?,
         };
         if need.is_none() && self.is_new(origin.position) {
-            flight.metrics.dead_letter(obituary.cause);
-            obituary.tell(record, origin);
+            mailbox.metrics().dead_letter(error_context.cause);
+            error_context.tell(record, origin);
         }
         Ok(need)
     }
 
-    fn fate(&self, record: &ProducerRecord<'_>, position: EventPosition) -> Fate {
+    /// What is known of a record.
+    pub(super) fn fate(&self, record: &ProducerRecord<'_>, position: EventPosition, now: Instant) -> Fate {
         let state = self.lock();
-        let verdict = state.verdicts.of(record, Instant::now());
-        if let Some(Verdict::Dead(obituary)) = verdict {
-            return Fate::Dead(obituary);
+        let verdict = state.verdicts.of(record, now);
+        if let Some(Verdict::Dead(error_context)) = verdict {
+            return Fate::Dead(error_context);
         }
         if let Some(since) = record.key.and_then(|key| state.held.held_behind(record.topic, key, position)) {
-            return Fate::Dead(Arc::new(Obituary::of_follower(since)));
+            return Fate::Dead(Arc::new(ErrorContext::of_follower(since)));
         }
         verdict.map_or(Fate::Send, |_| Fate::Alone)
     }
 
     /// From now on later events of the key follow, if that was asked for. An event without a key has no place among others.
-    fn hold(&self, key: Option<&[u8]>, obituary: &Obituary, origin: Origin<'_>) -> Result<(), Error> {
-        let Some(key) = key.filter(|_| self.options.follow_key && obituary.cause != DeathCause::Key) else {
+    fn hold(
+        &self,
+        key: Option<&[u8]>,
+        error_context: &ErrorContext,
+        origin: Origin<'_>,
+    ) -> Result<(), Error> {
+        let Some(key) = key.filter(|_| self.options.follow_key && error_context.cause != DeathCause::Key)
+        else {
             return Ok(());
         };
         let held = self.lock().held.hold(origin.topic, key, origin.position);
@@ -192,13 +214,13 @@ impl DeadLetters {
 
 /// A letter that is too large for the dead-letter topic as well: its headers tell what is missing.
 fn send_without_value(
-    flight: &mut Flight<'_, impl Outlet>,
+    mailbox: &mut impl Mailbox,
     letter: &ProducerRecord<'_>,
     position: EventPosition,
-    now: SystemTime,
+    now: Now,
 ) -> Result<Option<Need>, Error> {
     let bytes = letter.value.map_or(0, <[u8]>::len).to_string();
     let left_out = Header { name: VALUE_LEFT_OUT, value: Some(bytes.as_bytes()) };
     let headers: Vec<_> = letter.headers.iter().copied().chain([left_out]).collect();
-    flight.send(&ProducerRecord { value: None, headers: &headers, ..*letter }, position, now)
+    mailbox.send(&ProducerRecord { value: None, headers: &headers, ..*letter }, position, now)
 }

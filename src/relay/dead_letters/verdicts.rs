@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::obituary::Obituary;
+use super::error_context::ErrorContext;
 use crate::connect::record::{Fingerprint, ProducerRecord};
 use crate::kafka::{Fault, Rejection};
 use crate::wal::Lsn;
@@ -22,7 +22,7 @@ pub(super) enum Verdict {
     /// Its batch was refused: it is sent alone, to see whether it was the one.
     Suspect,
     /// It goes to the dead-letter topic.
-    Dead(Arc<Obituary>),
+    Dead(Arc<ErrorContext>),
 }
 
 /// A refused record and its transaction.
@@ -37,17 +37,17 @@ pub(in crate::relay) struct Refused {
 pub(super) struct Verdicts {
     /// By topic and contents: a snapshot that begins anew has another LSN. Each with its transaction's.
     records: HashMap<(String, Fingerprint), (Lsn, Verdict)>,
-    topics: HashMap<String, (Instant, Arc<Obituary>)>,
+    topics: HashMap<String, (Instant, Arc<ErrorContext>)>,
 }
 
 impl Verdicts {
     /// What is known of a record.
     pub(super) fn of(&self, record: &ProducerRecord<'_>, now: Instant) -> Option<Verdict> {
         if !self.topics.is_empty()
-            && let Some((since, obituary)) = self.topics.get(record.topic)
+            && let Some((since, error_context)) = self.topics.get(record.topic)
             && now.saturating_duration_since(*since) < TOPIC_REST
         {
-            return Some(Verdict::Dead(Arc::clone(obituary)));
+            return Some(Verdict::Dead(Arc::clone(error_context)));
         }
         if self.records.is_empty() {
             return None;
@@ -68,13 +68,13 @@ impl Verdicts {
                 // If it is no consequence of the others, it comes again, and alone.
                 _ => continue,
             };
-            let obituary = || Arc::new(Obituary::of_refusal(fault, rejection));
+            let error_context = || Arc::new(ErrorContext::of_refusal(fault, rejection));
             learnt |= match fault {
-                Fault::Topic => self.learn_topic(&rejection.topic, obituary(), now),
+                Fault::Topic => self.learn_topic(&rejection.topic, error_context(), now),
                 fault if fault.is_of_batch() && has_company(rejection, refused) => {
                     self.learn_record(*commit_lsn, rejection, Verdict::Suspect)
                 }
-                _ => self.learn_record(*commit_lsn, rejection, Verdict::Dead(obituary())),
+                _ => self.learn_record(*commit_lsn, rejection, Verdict::Dead(error_context())),
             };
         }
         learnt
@@ -85,11 +85,11 @@ impl Verdicts {
         self.records.retain(|_, (commit_lsn, _)| *commit_lsn >= frontier);
     }
 
-    fn learn_topic(&mut self, topic: &str, obituary: Arc<Obituary>, now: Instant) -> bool {
+    fn learn_topic(&mut self, topic: &str, error_context: Arc<ErrorContext>, now: Instant) -> bool {
         if self.topics.len() >= TOPICS_MAX {
             self.topics.clear();
         }
-        let before = self.topics.insert(topic.to_owned(), (now, obituary));
+        let before = self.topics.insert(topic.to_owned(), (now, error_context));
         before.is_none_or(|(since, _)| now.saturating_duration_since(since) >= TOPIC_REST)
     }
 

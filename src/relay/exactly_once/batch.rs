@@ -3,11 +3,11 @@ use std::mem;
 use std::time::{Duration, Instant};
 
 use super::known::Known;
-use super::state::{Place, Source, State};
+use super::state::{Place, Seen, Source, State};
 use crate::ack::{Ticket, Window};
 use crate::kafka::{self, Delivered, Reports, TransactionFault};
-use crate::transaction::EventPosition;
-use crate::wal::Lsn;
+use crate::transaction::{Divergence, EventPosition, Identity};
+use crate::wal::{Lsn, PgTimestamp, Xid};
 
 /// For how long the end of a source transaction is waited for, so that it is not split. A Kafka transaction that is open
 /// hides what others have committed behind it, and the brokers abort it at last.
@@ -45,8 +45,13 @@ pub(crate) struct Batch {
     used: bool,
     /// Since when.
     began: Option<Instant>,
-    /// How far it goes, when it goes further than the last.
+    /// How far it goes, when it goes further than the last, and id and commit time of the transaction there.
     place: Option<Place>,
+    place_transaction: Option<(Xid, PgTimestamp)>,
+    /// Of the transaction of the source that is open.
+    transaction: Option<(Xid, PgTimestamp)>,
+    /// None that was seen so far committed later.
+    latest: PgTimestamp,
     /// Where it has written to.
     topics: BTreeSet<String>,
     /// Records that are not acknowledged yet.
@@ -120,7 +125,7 @@ impl Patience {
 
 impl Batch {
     /// Of a stream: nothing has been handed over.
-    pub(crate) const fn new(names: Names, known: Known, source: Source, patience: Patience) -> Self {
+    pub(crate) fn new(names: Names, known: Known, source: Source, patience: Patience) -> Self {
         Self {
             names,
             known,
@@ -130,6 +135,9 @@ impl Batch {
             used: false,
             began: None,
             place: None,
+            place_transaction: None,
+            transaction: None,
+            latest: known.latest(),
             topics: BTreeSet::new(),
             outstanding: 0,
             state_outstanding: false,
@@ -142,7 +150,7 @@ impl Batch {
     /// Of a snapshot, whose rows have no place in the stream.
     pub(crate) fn of_snapshot(names: Names, patience: Patience) -> Self {
         let source = Source::default();
-        Self { source: None, ..Self::new(names, Known::default(), source, patience) }
+        Self { source: None, ..Self::new(names, Known::nothing(PgTimestamp(0)), source, patience) }
     }
 
     /// Whether records may be handed over.
@@ -160,9 +168,45 @@ impl Batch {
         matches!(self.phase, Phase::Committing | Phase::Aborting)
     }
 
+    /// A transaction of the source begins.
+    ///
+    /// # Errors
+    /// When the source has not the history that the state tells of.
+    pub(crate) fn begin(&mut self, commit_lsn: Lsn, identity: Identity) -> Result<(), Divergence> {
+        self.known.begin(commit_lsn, identity)?;
+        self.transaction = match identity {
+            Identity::Transaction { xid, commit_time } => Some((xid, commit_time)),
+            Identity::Message(_) => None,
+        };
+        self.latest = identity.commit_time().map_or(self.latest, |time| time.max(self.latest));
+        Ok(())
+    }
+
+    /// Everything of the source before `wal_end` has come.
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    pub(crate) fn reach(&self, wal_end: Lsn) -> Result<(), Divergence> {
+        self.known.reach(wal_end)
+    }
+
+    /// Whether it is not certain yet that the source has the history that the state tells of.
+    pub(crate) const fn is_awaiting(&self) -> bool {
+        self.known.is_awaiting()
+    }
+
     /// Whether an event is in Kafka since before this start.
-    pub(crate) fn has(&self, event: EventPosition) -> bool {
+    ///
+    /// # Errors
+    /// When another one at its place is.
+    pub(crate) fn has(&self, event: EventPosition) -> Result<bool, Divergence> {
         self.known.has(event)
+    }
+
+    /// Where its state is written: the topic, and the slot's name, which is the key.
+    pub(crate) fn state_place(&self) -> (String, String) {
+        let slot = self.source.as_ref().map(|source| source.slot.clone()).unwrap_or_default();
+        (self.names.state_topic.clone(), slot)
     }
 
     /// A record for this topic is handed over, of this event if it is one's.
@@ -174,6 +218,7 @@ impl Batch {
         self.outstanding = self.outstanding.saturating_add(1);
         if let Some(event) = event {
             self.place = Some(Place { event, end_lsn: None });
+            self.place_transaction = self.transaction;
         }
     }
 
@@ -300,7 +345,8 @@ impl Batch {
         self.state_outstanding = true;
         let (topic, key) = (self.names.state_topic.clone(), source.slot.clone());
         let topics = self.topics.iter().cloned().collect();
-        Some(Step::Send { topic, key, value: State { source, place, topics }.to_json() })
+        let seen = Some(Seen { latest: self.latest, transaction: self.place_transaction });
+        Some(Step::Send { topic, key, value: State { source, place, topics, seen }.to_json() })
     }
 
     fn commit(&mut self) -> Step {

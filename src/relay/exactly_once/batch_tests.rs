@@ -6,13 +6,16 @@ use proptest::prelude::*;
 
 use super::batch::{Batch, Names, Patience, Step, Urgency};
 use super::known::Known;
-use super::state::{Source, State};
+use super::state::{Seen, Source, State};
 use crate::ack::{Ticket, Window};
 use crate::kafka::{self, Delivered, Reports};
-use crate::transaction::EventPosition;
-use crate::wal::Lsn;
+use crate::transaction::{EventPosition, Identity};
+use crate::wal::{Lsn, PgTimestamp, Xid};
 
 const INTERVAL: Duration = Duration::from_millis(100);
+
+/// The server's clock when the stream began.
+const START: PgTimestamp = PgTimestamp(10);
 
 /// A batch, and the window that it shares with the flight.
 struct Bench {
@@ -27,7 +30,7 @@ impl Bench {
         let names = Names { id: "id".to_owned(), state_topic: "state".to_owned() };
         let batch = Batch::new(
             names,
-            Known::default(),
+            Known::nothing(START),
             Source::default(),
             Patience::new(INTERVAL, Duration::from_secs(60)),
         );
@@ -95,6 +98,38 @@ fn state(step: &Step) -> State {
 fn place(step: &Step) -> (u64, u64, Option<u64>) {
     let place = state(step).place;
     (place.event.commit_lsn.get(), place.event.ordinal, place.end_lsn.map(Lsn::get))
+}
+
+/// Another start must know the history again.
+#[test]
+fn the_state_says_what_was_seen_of_the_history() {
+    let mut bench = Bench::new();
+    let begin = |bench: &mut Bench, lsn, xid, time| {
+        let identity = Identity::Transaction { xid: Xid(xid), commit_time: PgTimestamp(time) };
+        bench.batch.begin(Lsn::new(lsn), identity).unwrap();
+    };
+    let committed = |bench: &mut Bench| {
+        let seen = state(&bench.step(Urgency::Now, false)).seen.unwrap();
+        bench.deliver(0, 1);
+        bench.deliver(Ticket::STATE.0, 1);
+        assert_eq!(bench.step(Urgency::Now, false), Step::Commit);
+        bench.end(Ok(()));
+        seen
+    };
+    // What came before the start committed before its time.
+    begin(&mut bench, 100, 1, 9);
+    bench.send(100, 0);
+    assert_eq!(committed(&mut bench), Seen { latest: START, transaction: Some((Xid(1), PgTimestamp(9))) });
+    // The clock may be set back, and transactions without rows count.
+    begin(&mut bench, 200, 2, 30);
+    bench.send(200, 0);
+    begin(&mut bench, 210, 3, 40);
+    begin(&mut bench, 220, 4, 20);
+    let expected = Seen { latest: PgTimestamp(40), transaction: Some((Xid(2), PgTimestamp(30))) };
+    assert_eq!(committed(&mut bench), expected);
+    bench.batch.begin(Lsn::new(300), Identity::Message(1)).unwrap();
+    bench.send(300, 0);
+    assert_eq!(committed(&mut bench), Seen { latest: PgTimestamp(40), transaction: None });
 }
 
 #[test]

@@ -14,11 +14,9 @@ mod batch;
 mod batch_tests;
 mod known;
 mod state;
-mod takeover;
 
 pub(super) use batch::{Batch, Names, Patience, Step, Urgency};
 pub use known::Mismatch;
-pub(super) use known::{Known, Timelines};
+pub(super) use known::{Begins, Known, Timelines};
 pub use state::StateError;
 pub(super) use state::{Source, State};
-pub(super) use takeover::{begin, history, take_over};

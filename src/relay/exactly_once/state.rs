@@ -1,7 +1,7 @@
 use serde_json::{Map, Value};
 
 use crate::transaction::EventPosition;
-use crate::wal::{Lsn, SystemId, TimelineId};
+use crate::wal::{Lsn, PgTimestamp, SystemId, TimelineId, Xid};
 
 /// The version of the form below. One that is not known is refused: what it says must not be guessed.
 const VERSION: u64 = 1;
@@ -13,6 +13,17 @@ pub(crate) struct State {
     pub(crate) place: Place,
     /// Where the transaction has written to: Kafka may have forgotten to commit it there.
     pub(crate) topics: Vec<String>,
+    /// By what the history is known again. States of outboxd before 0.4 have none.
+    pub(crate) seen: Option<Seen>,
+}
+
+/// What was seen of the source's history up to a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// None of its transactions committed later, by the server's clock.
+    pub(crate) latest: PgTimestamp,
+    /// Id and commit time of the transaction at the place; a logical message outside a transaction has neither.
+    pub(crate) transaction: Option<(Xid, PgTimestamp)>,
 }
 
 /// Where the rows are from.
@@ -52,7 +63,7 @@ pub enum StateError {
 impl State {
     /// As it is written.
     pub(crate) fn to_json(&self) -> String {
-        let Self { source, place, topics } = self;
+        let Self { source, place, topics, seen } = self;
         let mut members = Map::new();
         let mut say = |name: &str, value: Value| members.insert(name.to_owned(), value);
         say("version", VERSION.into());
@@ -65,6 +76,13 @@ impl State {
         say("ordinal", place.event.ordinal.into());
         say("end_lsn", place.end_lsn.map_or(Value::Null, |lsn| lsn.to_string().into()));
         say("topics", topics.clone().into());
+        if let Some(Seen { latest, transaction }) = seen {
+            say("latest_commit_us", latest.unix_us().into());
+            if let Some((xid, commit_time)) = transaction {
+                say("xid", xid.0.into());
+                say("commit_us", commit_time.unix_us().into());
+            }
+        }
         Value::Object(members).to_string()
     }
 
@@ -101,7 +119,22 @@ impl State {
             Some(_) => None,
         };
         let topics = topics.ok_or(StateError::Member("topics"))?;
-        Ok(Self { source, place: Place { event, end_lsn }, topics })
+        let seen = Seen::parse(&members)?;
+        Ok(Self { source, place: Place { event, end_lsn }, topics, seen })
+    }
+}
+
+impl Seen {
+    fn parse(members: &Map<String, Value>) -> Result<Option<Self>, StateError> {
+        let number = |name: &'static str| match members.get(name) {
+            None => Ok(None),
+            Some(value) => value.as_i64().map(Some).ok_or(StateError::Member(name)),
+        };
+        let Some(latest) = number("latest_commit_us")? else { return Ok(None) };
+        let (xid, commit) = (number("xid")?.map(u32::try_from).transpose(), number("commit_us")?);
+        let xid = xid.map_err(|_| StateError::Member("xid"))?;
+        let transaction = xid.zip(commit).map(|(xid, us)| (Xid(xid), PgTimestamp::from_unix_us(us)));
+        Ok(Some(Self { latest: PgTimestamp::from_unix_us(latest), transaction }))
     }
 }
 
@@ -126,6 +159,7 @@ mod tests {
         assert_eq!(state.place.event, EventPosition { commit_lsn: Lsn::new(0x16B_3748), ordinal: 41 });
         assert_eq!(state.topics, ["outbox.event.order", "b"]);
         assert_eq!(state.to_json(), WRITTEN);
+        assert_eq!(state.seen, None);
     }
 
     #[test]
@@ -141,6 +175,8 @@ mod tests {
             (r#""slot":"outbox""#, r#""slot":null"#, "slot"),
             (r#"["outbox.event.order","b"]"#, "null", "topics"),
             (r#""b"]"#, "7]", "topics"),
+            (r#""b"]"#, r#""b"],"latest_commit_us":"7""#, "latest_commit_us"),
+            (r#""b"]"#, r#""b"],"latest_commit_us":7,"xid":-1"#, "xid"),
         ];
         for (from, to, expected) in cases {
             let text = if from.is_empty() { "[]".to_owned() } else { WRITTEN.replace(from, to) };
@@ -153,14 +189,18 @@ mod tests {
         #[test]
         fn what_is_written_is_read_back(
             names in prop::collection::vec(".{0,12}", 4), timeline: u32, commit: u64, ordinal: u64, end: Option<u64>,
-            topics in prop::collection::vec(".{0,12}", 0..4),
+            topics in prop::collection::vec(".{0,12}", 0..4), seen: Option<(i32, Option<(u32, i32)>)>,
         ) {
             let [system_id, database, slot, stream] = names.try_into().unwrap();
             let source = Source {
                 system_id: SystemId(system_id), timeline: TimelineId(timeline), database, slot, stream,
             };
             let event = EventPosition { commit_lsn: Lsn::new(commit), ordinal };
-            let state = State { source, place: Place { event, end_lsn: end.map(Lsn::new) }, topics };
+            let time = |time: i32| PgTimestamp(i64::from(time));
+            let seen = seen.map(|(latest, transaction)| Seen {
+                latest: time(latest), transaction: transaction.map(|(xid, at)| (Xid(xid), time(at))),
+            });
+            let state = State { source, place: Place { event, end_lsn: end.map(Lsn::new) }, topics, seen };
             prop_assert_eq!(State::parse(state.to_json().as_bytes()).unwrap(), state);
         }
 

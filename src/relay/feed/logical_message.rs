@@ -1,44 +1,61 @@
-use std::time::SystemTime;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use super::{Feed, Wish, unix_ms, unix_us};
+use super::{Feed, Wish};
 use crate::connect::converter::ConvertError;
 use crate::kafka::Outlet;
 use crate::outbox::{MessageError, RouteContext};
 use crate::pgoutput::{Begin, Commit, LogicalMessage};
 use crate::relay::Error;
+use crate::relay::clock::Now;
 use crate::relay::needs::Need;
 use crate::telemetry::Change;
-use crate::transaction::EventPosition;
-use crate::wal::{Lsn, PgTimestamp, Xid};
+use crate::transaction::{EventPosition, Identity};
+use crate::wal::{Lsn, Oid, Xid};
+
+/// What messages are counted under: they have no table.
+const MESSAGES: &str = "pg_logical_emit_message";
+const NO_TABLE: Oid = Oid(0);
 
 impl<O: Outlet> Feed<'_, O> {
     /// A message outside a transaction is one of its own: it came at once, and is there even if the transaction that
     /// wrote it rolls back.
-    pub(super) fn logical_message(&mut self, lsn: Lsn, message: &LogicalMessage<'_>) -> Result<Wish, Error> {
+    pub(super) fn logical_message(
+        &mut self,
+        lsn: Lsn,
+        message: &LogicalMessage<'_>,
+        now: Now,
+    ) -> Result<Wish, Error> {
         let again = self.held.take();
         if again.is_none() {
             self.metrics.changes(Change::Message, 1);
             if !message.transactional {
-                self.begin_lone(message.lsn)?;
+                self.begin_lone(message, now)?;
             }
         }
         let position = again.map_or_else(|| self.assembler.next_position(), Ok)?;
         if again.is_none() && message.transactional && self.was_sent_before(lsn) {
-            self.metrics.skipped("acknowledged", 1);
+            self.message_not_sent("acknowledged");
             return Ok(Wish::None);
         }
-        match self.event(message, position)? {
+        match self.event(message, position, now)? {
             Wish::None => self.end_lone(),
             wish => Ok(wish),
         }
     }
 
-    fn begin_lone(&mut self, end_lsn: Lsn) -> Result<(), Error> {
+    fn message_not_sent(&mut self, reason: &'static str) {
+        self.metrics.skipped(reason, 1);
+        self.passed.count(self.metrics, NO_TABLE, MESSAGES, reason);
+    }
+
+    fn begin_lone(&mut self, message: &LogicalMessage<'_>, now: Now) -> Result<(), Error> {
+        let end_lsn = message.lsn;
         // The last byte of the message's own record; where it ends, the next commit may begin.
         let commit_lsn = Lsn::new(end_lsn.get().saturating_sub(1));
-        let commit_time = PgTimestamp::from_unix_us(unix_us());
+        let commit_time = now.postgres();
         // It has no commit time by which a stored offset could tell that it was sent: it is rather sent twice.
-        self.open(Begin { final_lsn: commit_lsn, commit_time, xid: Xid(0) })?;
+        let begin = Begin { final_lsn: commit_lsn, commit_time, xid: Xid(0) };
+        self.open(begin, Identity::Message(digest(message)))?;
         self.lone = Some(Commit { commit_lsn, end_lsn, commit_time });
         Ok(())
     }
@@ -50,17 +67,21 @@ impl<O: Outlet> Feed<'_, O> {
         }
     }
 
-    fn event(&mut self, message: &LogicalMessage<'_>, position: EventPosition) -> Result<Wish, Error> {
+    fn event(
+        &mut self,
+        message: &LogicalMessage<'_>,
+        position: EventPosition,
+        now: Now,
+    ) -> Result<Wish, Error> {
         let Some(messages) = self.messages.filter(|messages| messages.takes(message.prefix)) else {
-            self.metrics.skipped("message.prefix", 1);
+            self.message_not_sent("message.prefix");
             return Ok(Wish::None);
         };
-        if self.passing || self.flight.has(position) {
-            self.metrics.skipped(if self.passing { "acknowledged" } else { "committed" }, 1);
+        if self.passing || self.flight.has(position)? {
+            self.message_not_sent(if self.passing { "acknowledged" } else { "committed" });
             return Ok(Wish::None);
         }
-        let now = SystemTime::now();
-        let context = RouteContext { now_ms: unix_ms(now) };
+        let context = RouteContext { now_ms: now.unix_ms() };
         let routed = match self.refused.take() {
             Some(error) => Err(error),
             None => match messages.route(message.content, context, &mut self.encoder) {
@@ -77,10 +98,18 @@ impl<O: Outlet> Feed<'_, O> {
         let need = match routed {
             Ok(need) => need,
             Err(error) => {
-                let remains = self.dead_letters.map(|_| messages.salvage(message.content, &mut self.encoder));
+                let remains =
+                    self.dead_letters.map(|_| messages.raw_record(message.content, &mut self.encoder));
                 return self.give_up(error, remains, position, now);
             }
         };
         Ok(self.hold(position, need))
     }
+}
+
+/// By what a message is known again when it is read another time.
+fn digest(message: &LogicalMessage<'_>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (message.prefix, message.content).hash(&mut hasher);
+    hasher.finish()
 }

@@ -4,11 +4,13 @@ mod logical_message;
 mod refusal;
 
 use std::collections::HashMap;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::acknowledged::Acknowledged;
+use super::capture::{NotSent, PassedRows};
+use super::clock::Now;
 use super::flight::Flight;
 use super::needs::{Met, Need};
-use super::supervisor::RelayParts;
+use super::parts::RelayParts;
 use super::tolerance::Tolerance;
 use super::{DeadLetters, Error, Options, SkippedOperations};
 use crate::connect::converter::ConvertError;
@@ -18,16 +20,16 @@ use crate::outbox::{Encoder, InvalidOperation, MessageOutbox, OutboxTable, Route
 use crate::pgoutput::{Begin, Commit, Message, Relation, Tuple, UnknownRelation};
 use crate::source_offset::{SentBefore, SourceOffset};
 use crate::telemetry::{Change, Metrics};
-use crate::transaction::{Assembler, EventPosition};
-use crate::wal::{Lsn, Oid, PgTimestamp};
+use crate::transaction::{Assembler, EventPosition, Identity};
+use crate::wal::{Lsn, Oid};
 
 /// What the rows of a relation are to us.
 #[derive(Debug)]
 pub(super) enum Table {
     /// An outbox: inserts become events.
     Outbox(Box<OutboxTable>),
-    /// Not captured: its rows pass by.
-    Other,
+    /// Not captured: its rows are counted.
+    NotCaptured(NotSent),
 }
 
 /// Rows and messages in, records out. One per session; it does no I/O but hand records to the producer, which never
@@ -40,11 +42,12 @@ pub(super) struct Feed<'p, O = Inlet> {
     skipped: SkippedOperations,
     assembler: Assembler,
     tables: HashMap<Oid, Table>,
+    passed: PassedRows,
     /// Whether the source has much more to give.
     pub(super) behind: bool,
     encoder: Encoder,
-    /// Transactions that committed before this are acknowledged already, by an earlier session of this process.
-    acknowledged: Lsn,
+    /// What is acknowledged already, by an earlier session of this process.
+    acknowledged: Acknowledged,
     /// The open transaction is one of those.
     passing: bool,
     /// The offset that is stored.
@@ -75,13 +78,13 @@ pub(super) enum Wish {
 }
 
 impl<'p> Feed<'p> {
-    /// A feed that starts at the slot's `confirmed_flush_lsn` and sends nothing that committed before `acknowledged`, nor
-    /// what the stored offset says was sent.
+    /// A feed that starts at the slot's `confirmed_flush_lsn` and sends nothing that is `acknowledged`, nor what the stored
+    /// offset says was sent.
     pub(super) fn new(
         parts: &'p RelayParts,
         metrics: &'p Metrics,
         confirmed: Lsn,
-        acknowledged: Lsn,
+        acknowledged: Acknowledged,
         stored: Option<SourceOffset>,
     ) -> Self {
         let (dead_letters, messages) = (parts.dead_letters.as_ref(), parts.messages.as_ref());
@@ -99,7 +102,7 @@ impl<'p, O: Outlet> Feed<'p, O> {
         messages: Option<&'p MessageOutbox>,
         dead_letters: Option<&'p DeadLetters>,
         options: &Options,
-        acknowledged: Lsn,
+        acknowledged: Acknowledged,
         stored: Option<SourceOffset>,
     ) -> Self {
         Self {
@@ -110,6 +113,7 @@ impl<'p, O: Outlet> Feed<'p, O> {
             skipped: options.skipped,
             assembler: Assembler::default(),
             tables: HashMap::new(),
+            passed: PassedRows::default(),
             behind: false,
             encoder: Encoder::default(),
             acknowledged,
@@ -127,16 +131,17 @@ impl<'p, O: Outlet> Feed<'p, O> {
     ///
     /// # Errors
     /// When the message is impossible here, or a row cannot be routed or sent.
-    pub(super) fn take(&mut self, lsn: Lsn, message: Message<'_>) -> Result<Wish, Error> {
+    pub(super) fn take(&mut self, lsn: Lsn, message: Message<'_>, now: Now) -> Result<Wish, Error> {
         match message {
-            Message::Insert { relation, new } => return self.insert(lsn, relation, &new),
+            Message::Insert { relation, new } => return self.insert(lsn, relation, &new, now),
             Message::Begin(begin) => self.begin(begin)?,
             Message::Commit(commit) => return self.commit(&commit).map(Wish::Committed),
             Message::Relation(relation) => return Ok(Wish::Describe(relation)),
             Message::Update { relation, .. } => self.update(relation)?,
             Message::Delete { relation, .. } => self.pass(relation, Change::Delete, "delete")?,
-            Message::Truncate { .. } => self.metrics.changes(Change::Truncate, 1),
-            Message::LogicalMessage(message) => return self.logical_message(lsn, &message),
+            Message::Truncate { relations, .. } => self.truncate(&relations)?,
+            Message::LogicalMessage(message) => return self.logical_message(lsn, &message, now),
+            // They describe: no row is in them.
             Message::Origin { .. } | Message::Type { .. } => {}
         }
         Ok(Wish::None)
@@ -148,12 +153,13 @@ impl<'p, O: Outlet> Feed<'p, O> {
     }
 
     /// What [`Wish::Await`] asked for.
-    pub(super) fn learn(&mut self, met: Met) {
+    pub(super) fn learn(&mut self, met: Met, now: Now) {
         match met {
             Met::Schema(schema) => self.encoder.learn(schema.0, schema.1),
-            Met::Topic { name, partitions } => self.flight.settle(name, partitions),
+            Met::Topic { name, partitions } => self.flight.settle(name, partitions, now),
             Met::Tail(tail) => self.flight.repeats.learn(tail),
-            Met::Lull => {}
+            Met::Table { relation, table } => self.describe(relation, table),
+            Met::QueueEmpty => {}
         }
     }
 
@@ -162,8 +168,17 @@ impl<'p, O: Outlet> Feed<'p, O> {
         self.encoder.schemas()
     }
 
+    /// What is acknowledged by now.
+    pub(super) fn acknowledged(&self) -> Acknowledged {
+        let mut acknowledged = self.acknowledged.clone();
+        // A session that broke before it was as far as the last one knows less than that.
+        acknowledged.to = acknowledged.to.max(self.flight.frontier());
+        acknowledged.history.forget_from(acknowledged.to);
+        acknowledged
+    }
+
     /// The offset of what is acknowledged, for Debezium to go on from; none while the stored one is as far.
-    pub(super) fn offset(&self) -> Option<SourceOffset> {
+    pub(super) fn offset(&self, now: Now) -> Option<SourceOffset> {
         let stored = self.stored.as_ref();
         let frontier = self.flight.frontier();
         if stored.is_some_and(|stored| frontier <= stored.furthest()) {
@@ -173,7 +188,7 @@ impl<'p, O: Outlet> Feed<'p, O> {
             Some((xid, commit_time)) => (Some(u64::from(xid.0)), Some(commit_time)),
             None => (stored.and_then(|stored| stored.tx_id), stored.and_then(|stored| stored.committed_at)),
         };
-        let committed_at = committed_at.unwrap_or_else(|| PgTimestamp::from_unix_us(unix_us()));
+        let committed_at = committed_at.unwrap_or(now.postgres());
         Some(SourceOffset::up_to(frontier, tx_id, committed_at))
     }
 
@@ -182,17 +197,39 @@ impl<'p, O: Outlet> Feed<'p, O> {
         self.flight.has_room(self.behind)
     }
 
+    /// The stream begins.
+    pub(super) fn start(&mut self) {
+        self.flight.hold(self.acknowledged.history.is_awaiting());
+    }
+
+    /// A keepalive said that all WAL before this was sent.
+    ///
+    /// # Errors
+    /// When something that was read before is not there any more.
+    pub(super) fn mark(&mut self, wal_end: Lsn) -> Result<(), Error> {
+        if !self.flight.in_transaction() {
+            self.acknowledged.history.reach(wal_end)?;
+        }
+        self.flight.mark(wal_end)
+    }
+
     fn begin(&mut self, begin: Begin) -> Result<(), Error> {
         if let Some(sent_before) = &mut self.sent_before {
             sent_before.begin(&begin);
         }
-        self.open(begin)
+        self.open(begin, Identity::from(&begin))
     }
 
-    fn open(&mut self, begin: Begin) -> Result<(), Error> {
+    /// A transaction that was acknowledged is passed over only if it is the one that was.
+    fn open(&mut self, begin: Begin, identity: Identity) -> Result<(), Error> {
         self.assembler.begin(begin)?;
-        self.flight.begin(&begin)?;
-        self.passing = begin.final_lsn < self.acknowledged;
+        let Acknowledged { to, history } = &mut self.acknowledged;
+        self.passing = begin.final_lsn < *to && history.meet_again(begin.final_lsn, identity)?;
+        if begin.final_lsn >= *to {
+            history.add(begin.final_lsn, identity)?;
+        }
+        self.flight.begin(&begin, identity)?;
+        self.flight.hold(self.acknowledged.history.is_awaiting());
         Ok(())
     }
 
@@ -210,23 +247,33 @@ impl<'p, O: Outlet> Feed<'p, O> {
     ///
     /// # Errors
     /// When it cannot be routed or sent.
-    pub(super) fn insert(&mut self, lsn: Lsn, relation: Oid, row: &Tuple<'_>) -> Result<Wish, Error> {
+    pub(super) fn insert(
+        &mut self,
+        lsn: Lsn,
+        relation: Oid,
+        row: &Tuple<'_>,
+        now: Now,
+    ) -> Result<Wish, Error> {
         let again = self.held.take();
         let position = again.map_or_else(|| self.assembler.next_position(), Ok)?;
         let sent_before = again.is_none() && self.was_sent_before(lsn);
-        let Table::Outbox(table) = self.tables.get(&relation).ok_or(UnknownRelation(relation))? else {
-            return Ok(Wish::None);
+        let table = match self.tables.get(&relation).ok_or(UnknownRelation(relation))? {
+            Table::Outbox(table) => table,
+            Table::NotCaptured(rows) => {
+                rows.count();
+                return Ok(Wish::None);
+            }
         };
         if again.is_none() {
             self.metrics.changes(Change::Insert, 1);
         }
-        let in_kafka = self.flight.has(position).then_some("committed");
+        let in_kafka = self.flight.has(position)?.then_some("committed");
         if let Some(reason) = in_kafka.or(self.skip_reason(sent_before)) {
             self.metrics.skipped(reason, 1);
+            self.passed.count(self.metrics, relation, table.name(), reason);
             return Ok(Wish::None);
         }
-        let now = SystemTime::now();
-        let context = RouteContext { now_ms: unix_ms(now) };
+        let context = RouteContext { now_ms: now.unix_ms() };
         let routed = match self.refused.take() {
             Some(error) => Err(error),
             None => match table.route(row, context, &mut self.encoder) {
@@ -243,7 +290,7 @@ impl<'p, O: Outlet> Feed<'p, O> {
         let need = match routed {
             Ok(need) => need,
             Err(error) => {
-                let remains = self.dead_letters.map(|_| table.salvage(row, &mut self.encoder));
+                let remains = self.dead_letters.map(|_| table.raw_record(row, &mut self.encoder));
                 return self.give_up(error, remains, position, now);
             }
         };
@@ -251,7 +298,7 @@ impl<'p, O: Outlet> Feed<'p, O> {
             for column in table.replaced_columns(row) {
                 self.metrics.event_error("value");
                 let (table, commit_lsn) = (table.name(), position.commit_lsn);
-                tracing::warn!(table, column, %commit_lsn, "a value has no form: its default or NULL is sent");
+                tracing::warn!(table, column, %commit_lsn, "a value cannot be written in its type: its default or NULL is sent");
             }
         }
         Ok(self.hold(position, need))
@@ -279,11 +326,16 @@ impl<'p, O: Outlet> Feed<'p, O> {
 
     fn update(&mut self, relation: Oid) -> Result<(), Error> {
         let EventPosition { commit_lsn, .. } = self.assembler.next_position()?;
-        let Table::Outbox(table) = self.tables.get(&relation).ok_or(UnknownRelation(relation))? else {
-            return Ok(());
+        let table = match self.tables.get(&relation).ok_or(UnknownRelation(relation))? {
+            Table::Outbox(table) => table,
+            Table::NotCaptured(rows) => {
+                rows.count();
+                return Ok(());
+            }
         };
         self.metrics.changes(Change::Update, 1);
         self.metrics.skipped("update", 1);
+        self.passed.count(self.metrics, relation, table.name(), "update");
         if self.skipped.update {
             return Ok(());
         }
@@ -302,22 +354,26 @@ impl<'p, O: Outlet> Feed<'p, O> {
 
     fn pass(&mut self, relation: Oid, change: Change, reason: &'static str) -> Result<(), Error> {
         self.assembler.current()?;
-        if let Table::Outbox(_) = self.tables.get(&relation).ok_or(UnknownRelation(relation))? {
-            self.metrics.changes(change, 1);
-            self.metrics.skipped(reason, 1);
+        match self.tables.get(&relation).ok_or(UnknownRelation(relation))? {
+            Table::Outbox(table) => {
+                self.metrics.changes(change, 1);
+                self.metrics.skipped(reason, 1);
+                self.passed.count(self.metrics, relation, table.name(), reason);
+            }
+            Table::NotCaptured(rows) => rows.count(),
         }
         Ok(())
     }
-}
 
-pub(super) fn unix_ms(time: SystemTime) -> i64 {
-    time.duration_since(UNIX_EPOCH)
-        .ok()
-        .and_then(|since| i64::try_from(since.as_millis()).ok())
-        .unwrap_or_default()
-}
-
-pub(super) fn unix_us() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.ok().and_then(|since| i64::try_from(since.as_micros()).ok()).unwrap_or_default()
+    /// Rows that are taken out of a table were events before: nothing is sent.
+    fn truncate(&mut self, relations: &[Oid]) -> Result<(), Error> {
+        self.metrics.changes(Change::Truncate, 1);
+        for relation in relations {
+            match self.tables.get(relation).ok_or(UnknownRelation(*relation))? {
+                Table::Outbox(table) => self.passed.count(self.metrics, *relation, table.name(), "truncate"),
+                Table::NotCaptured(rows) => rows.count(),
+            }
+        }
+        Ok(())
+    }
 }

@@ -1,11 +1,10 @@
-use std::time::SystemTime;
-
 use super::{Feed, Wish};
 use crate::error::{Diagnose as _, Exit};
 use crate::kafka::Outlet;
-use crate::outbox::Salvage;
+use crate::outbox::RawRecord;
 use crate::registry;
 use crate::relay::Error;
+use crate::relay::clock::Now;
 use crate::transaction::EventPosition;
 
 impl<O: Outlet> Feed<'_, O> {
@@ -27,13 +26,13 @@ impl<O: Outlet> Feed<'_, O> {
     pub(super) fn give_up(
         &mut self,
         error: Error,
-        remains: Option<Salvage>,
+        remains: Option<RawRecord>,
         position: EventPosition,
-        now: SystemTime,
+        now: Now,
     ) -> Result<Wish, Error> {
         let need = match (self.dead_letters, remains) {
             (Some(letters), Some(remains)) => {
-                letters.bury_remains(&mut self.flight, &remains, &error, position, now)?
+                letters.send_raw_letter(&mut self.flight, &remains, &error, position, now)?
             }
             _ => None,
         };
@@ -44,7 +43,11 @@ impl<O: Outlet> Feed<'_, O> {
         }
         self.metrics.event_error("route");
         if self.dead_letters.is_none() {
+            let table = error.table().map(str::to_owned);
             self.tolerance.pass_over(error)?;
+            if let Some(table) = table {
+                self.metrics.rows_not_sent(&table, "errors.tolerance").count();
+            }
         }
         Ok(self.hold(position, need))
     }

@@ -2,24 +2,21 @@
 
 mod transactions;
 
-use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
-
-use super::dead_letters::{DeadLetters, Refused};
+use super::clock::Now;
+use super::dead_letters::{DeadLetters, Fate, Mailbox, Origin, Refused};
 use super::exactly_once::Batch;
-use super::feed::unix_us;
 use super::needs::Need;
 use super::repeats::{Presence, Repeats};
 use super::topics::{Admission, Topics};
 use super::{Error, Options};
 use crate::ack::{Ledger, Ticket, Window};
 use crate::connect::record::ProducerRecord;
-use crate::kafka::{self, Delivered, Inlet, Outlet, Pace, Rejection, Reports};
+use crate::kafka::{self, Delivered, Fault, Inlet, Outlet, Pace, Rejection, Reports};
 use crate::pgoutput::Begin;
 use crate::telemetry::{Metrics, TopicTally, TransactionEnd};
-use crate::transaction::EventPosition;
+use crate::transaction::{EventPosition, Identity};
 use crate::wal::{Lsn, PgTimestamp, Xid};
 
 /// The records that are on their way, and what their delivery reports allow to be confirmed.
@@ -43,15 +40,14 @@ pub(super) struct Flight<'p, O = Inlet> {
     alone: bool,
     topics: Topics,
     pub(super) repeats: Repeats,
-    lull: Arc<Notify>,
     /// With exactly-once, the Kafka transaction.
     batch: Option<Batch>,
     /// A record waits until everything has come back.
-    awaits_lull: bool,
+    awaits_empty_queue: bool,
     /// Records that the broker has acknowledged.
     pub(super) events: u64,
     /// When a record was last handed over.
-    pub(super) last_event: Option<SystemTime>,
+    pub(super) last_event: Option<Now>,
     /// Since when the oldest record on its way has been the oldest.
     pub(super) oldest_unacknowledged: Option<Instant>,
 }
@@ -81,9 +77,8 @@ impl<'p, O: Outlet> Flight<'p, O> {
             alone: false,
             topics: Topics::default(),
             repeats: Repeats::default(),
-            lull: Arc::default(),
             batch: None,
-            awaits_lull: false,
+            awaits_empty_queue: false,
             events: 0,
             last_event: None,
             oldest_unacknowledged: None,
@@ -91,8 +86,9 @@ impl<'p, O: Outlet> Flight<'p, O> {
     }
 
     /// A transaction begins.
-    pub(super) fn begin(&mut self, begin: &Begin) -> Result<(), Error> {
+    pub(super) fn begin(&mut self, begin: &Begin, identity: Identity) -> Result<(), Error> {
         self.repeats.pass(begin.final_lsn);
+        self.begin_in_batch(begin.final_lsn, identity)?;
         Ok(self.ledger.begin(begin.final_lsn, begin.commit_time, begin.xid)?)
     }
 
@@ -105,18 +101,25 @@ impl<'p, O: Outlet> Flight<'p, O> {
     }
 
     /// A keepalive said that all WAL before this was sent.
-    pub(super) fn mark(&mut self, wal_end: Lsn) {
+    pub(super) fn mark(&mut self, wal_end: Lsn) -> Result<(), Error> {
         if !self.in_transaction() {
             self.repeats.pass(wal_end);
+            self.reach_in_batch(wal_end)?;
         }
         self.ledger.mark(wal_end);
+        Ok(())
+    }
+
+    /// Nothing may be confirmed while it is not certain that the server has the history that it had.
+    pub(super) fn hold(&mut self, uncertain: bool) {
+        self.ledger.hold(uncertain || self.batch.as_ref().is_some_and(Batch::is_awaiting));
     }
 
     /// A topic that [`Need::Topic`] asked for is there with so many partitions, or will not come.
-    pub(super) fn settle(&mut self, topic: String, partitions: usize) {
+    pub(super) fn settle(&mut self, topic: String, partitions: usize, now: Now) {
         // What follows a lost record is aborted with it: the first of a partition need not travel alone.
-        let partitions = if self.batch.is_some() { 0 } else { partitions };
-        self.topics.insert(topic, partitions, Instant::now());
+        let openings = if self.batch.is_some() { 0 } else { partitions };
+        self.topics.insert(topic, partitions, openings, now.instant);
     }
 
     /// Asks for topics again whose answer is old, and knows no more of refused records that are done with.
@@ -135,11 +138,16 @@ impl<'p, O: Outlet> Flight<'p, O> {
         &mut self,
         record: &ProducerRecord<'_>,
         position: EventPosition,
-        now: SystemTime,
+        now: Now,
     ) -> Result<Option<Need>, Error> {
-        match self.dead_letters {
-            Some(dead_letters) => dead_letters.dispatch(self, record, position, now),
-            None => self.send(record, position, now),
+        let Some(dead_letters) = self.dead_letters else { return self.send(record, position, now) };
+        match dead_letters.fate(record, position, now.instant) {
+            Fate::Send => self.send(record, position, now),
+            Fate::Alone => self.send_alone(record, position, now),
+            Fate::Dead(error_context) => {
+                let origin = Origin { position, topic: Some(record.topic), partition: record.partition };
+                dead_letters.send_letter(self, record, &error_context, origin, now)
+            }
         }
     }
 
@@ -151,10 +159,10 @@ impl<'p, O: Outlet> Flight<'p, O> {
         &mut self,
         record: &ProducerRecord<'_>,
         position: EventPosition,
-        now: SystemTime,
+        now: Now,
     ) -> Result<Option<Need>, Error> {
         if self.window.records() > 0 {
-            return Ok(Some(self.await_lull()));
+            return Ok(Some(self.await_empty_queue()));
         }
         let need = self.send(record, position, now)?;
         self.alone = self.window.records() > 0;
@@ -169,7 +177,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
         &mut self,
         record: &ProducerRecord<'_>,
         position: EventPosition,
-        now: SystemTime,
+        now: Now,
     ) -> Result<Option<Need>, Error> {
         match self.repeats.look(record, position) {
             Presence::New => {}
@@ -198,7 +206,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
         self.sent(record.topic, Some(position));
         self.tally.add(record.topic, 1);
         self.last_event = Some(now);
-        self.oldest_unacknowledged.get_or_insert_with(Instant::now);
+        self.oldest_unacknowledged.get_or_insert(now.instant);
         Ok(None)
     }
 
@@ -222,18 +230,18 @@ impl<'p, O: Outlet> Flight<'p, O> {
     /// The record's partition, if it is decided, or what it needs first.
     fn admit(&mut self, record: &ProducerRecord<'_>) -> Result<Option<i32>, Need> {
         if !self.is_open() {
-            return Err(self.await_lull());
+            return Err(self.await_empty_queue());
         }
         match self.topics.admit(record, self.pace) {
             Admission::To(partition) => Ok(partition),
-            Admission::AfterLull => Err(self.await_lull()),
+            Admission::AfterQueueEmpty => Err(self.await_empty_queue()),
             Admission::Unknown => Err(Need::Topic(record.topic.to_owned())),
         }
     }
 
-    fn await_lull(&mut self) -> Need {
-        self.awaits_lull = true;
-        Need::Lull(Arc::clone(&self.lull))
+    fn await_empty_queue(&mut self) -> Need {
+        self.awaits_empty_queue = true;
+        Need::QueueEmpty
     }
 
     fn hand_over(&mut self, record: ProducerRecord<'_>, ticket: Ticket) -> Result<(), Error> {
@@ -251,8 +259,8 @@ impl<'p, O: Outlet> Flight<'p, O> {
     ///
     /// # Errors
     /// When a record was refused, or the producer cannot go on.
-    pub(super) fn collect(&mut self) -> Result<Reports, Error> {
-        let mut reports = self.absorb()?;
+    pub(super) fn collect(&mut self, now: Now) -> Result<Reports, Error> {
+        let mut reports = self.absorb(now)?;
         let failure =
             self.refusal.as_ref().map(|refusal| refusal.reason.clone()).or_else(|| reports.fatal.take());
         match (self.fault(), failure) {
@@ -267,12 +275,12 @@ impl<'p, O: Outlet> Flight<'p, O> {
     ///
     /// # Errors
     /// When a report names a record that was never handed over.
-    pub(super) fn absorb(&mut self) -> Result<Reports, Error> {
+    pub(super) fn absorb(&mut self, now: Now) -> Result<Reports, Error> {
         let mut reports = self.outlet.take(std::mem::take(&mut self.spare));
         if self.batch.as_mut().is_some_and(|batch| batch.take(&mut reports)) {
             self.metrics.kafka_transaction(TransactionEnd::Committed);
         }
-        let (now, before) = (unix_us(), self.ledger.frontier());
+        let before = self.ledger.frontier();
         for delivered in &reports.delivered {
             self.acknowledge(*delivered, now)?;
         }
@@ -284,25 +292,24 @@ impl<'p, O: Outlet> Flight<'p, O> {
         }
         if self.window.records() == 0 {
             self.oldest_unacknowledged = None;
-            (self.alone, self.awaits_lull) = (false, false);
-            self.topics.lull();
-            self.lull.notify_one();
+            (self.alone, self.awaits_empty_queue) = (false, false);
+            self.topics.queue_is_empty();
         } else if self.ledger.frontier() > before {
             // What is oldest now was not before: its age counts from here.
-            self.oldest_unacknowledged = Some(Instant::now());
+            self.oldest_unacknowledged = Some(now.instant);
         }
         Ok(reports)
     }
 
     /// The record that was refused, as an error: the cause of what [`Self::collect`] reported. It is known for certain once
     /// everything that was on its way has come back.
-    pub(super) fn take_refusal(&mut self) -> Option<Error> {
+    pub(super) fn take_refusal(&mut self, now: Now) -> Option<Error> {
         let rejection = self.refusal.take()?;
         if self.is_passing(&rejection) {
             return None;
         }
         self.metrics.publish_error(&rejection.kind());
-        if rejection.is_doubtful() || rejection.is_of_producer() {
+        if rejection.is_doubtful() || rejection.is_of_producer() || self.is_outdated(&rejection) {
             return Some(kafka::Error::Unwritten(Box::new(rejection)).into());
         }
         if rejection.ticket == Ticket::STATE {
@@ -313,11 +320,18 @@ impl<'p, O: Outlet> Flight<'p, O> {
         }
         let commit_lsn = self.ledger.commit_lsn(rejection.ticket).unwrap_or_default();
         let source = Box::new(rejection);
-        let known = self.dead_letters.is_some_and(|letters| letters.judge(&self.refused));
+        let known = self.dead_letters.is_some_and(|letters| letters.judge(&self.refused, now.instant));
         Some(match known {
             true => Error::Condemned { commit_lsn, source },
             false => Error::Refused { commit_lsn, source },
         })
+    }
+
+    /// Whether a record was refused for a partition that the topic had when it was last asked for: it has been made anew with fewer.
+    /// The next session asks again, and chooses another partition unless the row names one.
+    fn is_outdated(&self, rejection: &Rejection) -> bool {
+        let had = |partition| self.topics.had(&rejection.topic, partition);
+        rejection.fault() == Some(Fault::Partition) && rejection.partition.is_some_and(had)
     }
 
     fn refuse(&mut self, rejections: Vec<Rejection>) {
@@ -377,7 +391,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
         self.ledger.oldest_unacknowledged()
     }
 
-    fn acknowledge(&mut self, delivered: Delivered, now_us: i64) -> Result<(), Error> {
+    fn acknowledge(&mut self, delivered: Delivered, now: Now) -> Result<(), Error> {
         let Delivered { ticket, records, bytes } = delivered;
         if ticket == Ticket::NONE {
             self.heartbeat_sent = false;
@@ -385,7 +399,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
             return Ok(());
         }
         if let Some(committed) = self.ledger.commit_time(ticket) {
-            let latency = u64::try_from(now_us.saturating_sub(committed.unix_us())).unwrap_or_default();
+            let latency = u64::try_from(now.unix_us.saturating_sub(committed.unix_us())).unwrap_or_default();
             self.metrics.commit_to_ack(Duration::from_micros(latency));
         }
         let records_acknowledged = u64::try_from(records).unwrap_or(u64::MAX);
@@ -393,5 +407,29 @@ impl<'p, O: Outlet> Flight<'p, O> {
         self.window.leave(records, bytes);
         self.events = self.events.saturating_add(records_acknowledged);
         Ok(())
+    }
+}
+
+impl<O: Outlet> Mailbox for Flight<'_, O> {
+    fn send(
+        &mut self,
+        record: &ProducerRecord<'_>,
+        position: EventPosition,
+        now: Now,
+    ) -> Result<Option<Need>, Error> {
+        Self::send(self, record, position, now)
+    }
+
+    fn send_alone(
+        &mut self,
+        record: &ProducerRecord<'_>,
+        position: EventPosition,
+        now: Now,
+    ) -> Result<Option<Need>, Error> {
+        Self::send_alone(self, record, position, now)
+    }
+
+    fn metrics(&self) -> &Metrics {
+        self.metrics
     }
 }

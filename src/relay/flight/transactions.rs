@@ -5,10 +5,11 @@ use crate::ack::Ticket;
 use crate::connect::record::ProducerRecord;
 use crate::kafka::{self, Outlet, Rejection};
 use crate::relay::Error;
+use crate::relay::clock::Now;
 use crate::relay::exactly_once::{Batch, Step, Urgency};
-use crate::relay::feed::unix_us;
 use crate::telemetry::TransactionEnd;
-use crate::transaction::EventPosition;
+use crate::transaction::{Divergence, EventPosition, Identity};
+use crate::wal::Lsn;
 
 /// The flight's part in Kafka transactions. Without exactly-once there is no batch, and nothing of this happens.
 impl<O: Outlet> Flight<'_, O> {
@@ -18,19 +19,36 @@ impl<O: Outlet> Flight<'_, O> {
     }
 
     /// Whether an event is in Kafka since before this start.
-    pub(in crate::relay) fn has(&self, event: EventPosition) -> bool {
-        self.batch.as_ref().is_some_and(|batch| batch.has(event))
+    ///
+    /// # Errors
+    /// When another one at its place is: the source has another history.
+    pub(in crate::relay) fn has(&self, event: EventPosition) -> Result<bool, Error> {
+        let Some(batch) = &self.batch else { return Ok(false) };
+        batch.has(event).map_err(|divergence| other_state(batch, divergence))
+    }
+
+    /// A transaction of the source begins.
+    pub(super) fn begin_in_batch(&mut self, commit_lsn: Lsn, identity: Identity) -> Result<(), Error> {
+        let Some(batch) = &mut self.batch else { return Ok(()) };
+        let begun = batch.begin(commit_lsn, identity);
+        begun.map_err(|divergence| other_state(batch, divergence))
+    }
+
+    /// Everything of the source before `wal_end` has come.
+    pub(super) fn reach_in_batch(&self, wal_end: Lsn) -> Result<(), Error> {
+        let Some(batch) = &self.batch else { return Ok(()) };
+        batch.reach(wal_end).map_err(|divergence| other_state(batch, divergence))
     }
 
     /// Commits or aborts what is due.
-    pub(in crate::relay) fn step(&mut self, now: Instant, urgency: Urgency) -> Result<(), Error> {
+    pub(in crate::relay) fn step(&mut self, now: Now, urgency: Urgency) -> Result<(), Error> {
         let in_transaction = self.ledger.in_transaction();
-        let waits = self.awaits_lull || self.alone;
+        let waits = self.awaits_empty_queue || self.alone;
         let urgency = if waits && urgency != Urgency::Over { Urgency::Now } else { urgency };
         while let Some(batch) = &mut self.batch {
-            match batch.step(now, urgency, in_transaction, &self.window) {
+            match batch.step(now.instant, urgency, in_transaction, &self.window) {
                 Step::None => break,
-                Step::Send { topic, key, value } => self.send_state(&topic, &key, &value)?,
+                Step::Send { topic, key, value } => self.send_state(&topic, &key, &value, now)?,
                 Step::Commit => self.outlet.commit(),
                 Step::Abort => {
                     self.metrics.kafka_transaction(TransactionEnd::Aborted);
@@ -52,9 +70,9 @@ impl<O: Outlet> Flight<'_, O> {
     }
 
     /// After a session has ended: takes what comes back, and aborts what is not committed. True once nothing is on its way.
-    pub(in crate::relay) fn wind_up(&mut self) -> Result<bool, Error> {
-        self.absorb()?;
-        self.step(Instant::now(), Urgency::Over)?;
+    pub(in crate::relay) fn wind_up(&mut self, now: Now) -> Result<bool, Error> {
+        self.absorb(now)?;
+        self.step(now, Urgency::Over)?;
         Ok(self.is_settled())
     }
 
@@ -94,11 +112,11 @@ impl<O: Outlet> Flight<'_, O> {
         self.batch.is_some() && !rejection.is_doubtful() && !rejection.is_lasting()
     }
 
-    fn send_state(&mut self, topic: &str, key: &str, value: &str) -> Result<(), Error> {
+    fn send_state(&mut self, topic: &str, key: &str, value: &str, now: Now) -> Result<(), Error> {
         let record = ProducerRecord {
             topic,
             partition: Some(0),
-            timestamp_ms: unix_us() / 1000,
+            timestamp_ms: now.unix_ms(),
             key: Some(key.as_bytes()),
             value: Some(value.as_bytes()),
             headers: &[],
@@ -107,4 +125,9 @@ impl<O: Outlet> Flight<'_, O> {
         let sent = self.outlet.send(&record, Ticket::STATE, self.pace);
         sent.map_err(|rejection| kafka::Error::unwritten_state(rejection).into())
     }
+}
+
+fn other_state(batch: &Batch, divergence: Divergence) -> Error {
+    let (topic, slot) = batch.state_place();
+    Error::OtherState { topic, slot, source: divergence.into() }
 }

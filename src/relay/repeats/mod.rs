@@ -6,13 +6,12 @@ mod tails;
 
 use std::time::Instant;
 
-use super::link::Link;
 use super::{Guarantee, Options};
 use crate::connect::record::ProducerRecord;
 use crate::transaction::EventPosition;
 use crate::wal::{Lsn, SystemId};
 pub(super) use position_text::PositionText;
-pub(super) use reading::read;
+pub(super) use reading::{quiet_at, read};
 #[cfg(test)]
 pub(super) use tails::Found;
 pub(super) use tails::{Presence, Question, Tail, Tails};
@@ -32,23 +31,10 @@ pub(super) struct Horizon {
     pub(super) system_id: SystemId,
     /// Nothing that committed before this comes again.
     pub(super) from: Lsn,
-    /// Nothing that committed behind this can have been sent before. `None` when that is not known.
-    pub(super) to: Option<Lsn>,
+    /// Nothing that committed behind this can have been sent before.
+    pub(super) to: Lsn,
     /// From then on a predecessor that is gone appends no more, as far as can be told.
     pub(super) quiet_at: Option<Instant>,
-}
-
-impl Horizon {
-    /// Of a stream that has just started and passes over what lies before `acknowledged`; `follows` tells that this process
-    /// had no hand in what was sent last.
-    pub(super) fn of(link: &Link, acknowledged: Lsn, follows: bool) -> Self {
-        Self {
-            system_id: link.origin.system_id.clone(),
-            from: link.confirmed.max(acknowledged),
-            to: link.wal_end,
-            quiet_at: follows.then(reading::quiet_at),
-        }
-    }
 }
 
 impl Repeats {

@@ -32,7 +32,7 @@ struct Reading {
 }
 
 /// From when on nothing more is expected of a predecessor that is gone now.
-pub(super) fn quiet_at() -> Instant {
+pub(in crate::relay) fn quiet_at() -> Instant {
     Instant::now() + QUIET
 }
 

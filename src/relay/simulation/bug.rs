@@ -26,6 +26,8 @@ pub(super) enum Bug {
     IgnoresNotice,
     /// After a failover the position in the old history still counts.
     OldHistoryCounts,
+    /// Where the history went back on the same timeline, LSNs alone say what was sent.
+    BelievesLsns,
     /// A report of success is believed without an offset, and with an old one.
     BelievesReports,
     /// A new session begins while records of the last one are on their way.

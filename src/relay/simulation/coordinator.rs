@@ -123,10 +123,15 @@ impl Coordinator {
         if self.is_complete() && !self.left_open.is_empty() {
             truth.tell(|| format!("an operator aborts {:?}", self.left_open));
             self.left_open.clear();
-            self.committed = None;
             self.operations += 1;
-            truth.begin_anew();
+            self.begin_anew(truth);
         }
+    }
+
+    /// An operator gives the relays another topic for their state.
+    pub(super) fn begin_anew(&mut self, truth: &mut Truth) {
+        self.committed = None;
+        truth.begin_anew();
     }
 
     /// A number for a state that is about to be written.

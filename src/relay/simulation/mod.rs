@@ -1,8 +1,8 @@
 //! The relay's core between a model of PostgreSQL and a model of Kafka: a seed decides what is committed, what breaks and in
 //! which order everything happens; oracles watch. See docs/reliability.md.
 //!
-//! Real: feed, flight, ledger, window, pace, topics, assembler, router, converters, intake, feedback, memory, delivery
-//! reports, log ends, the decoders. Modelled: both servers, librdkafka, and the loop around all of it.
+//! Real: the core with all that it owns (feed, flight, ledger, window, pace, topics, assembler, router, converters, feedback), how
+//! a session ends and what follows, memory, delivery reports, log ends, the decoders. Modelled: both servers and librdkafka.
 
 mod broker;
 mod bug;

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::mem;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
@@ -13,25 +13,29 @@ use super::pipe::{Kafka, Pipe, Shadow};
 use super::server::Server;
 use super::session::{Session, Start};
 use super::takeover::Takeover;
+use super::wal;
 use crate::error::{Class, Diagnose as _, chain};
 use crate::kafka::{self, Deliveries};
 use crate::outbox::{EventRouter, MessageOutbox};
 use crate::postgres;
-use crate::relay::exactly_once::{Batch, Known};
+use crate::relay::acknowledged::Acknowledged;
+use crate::relay::clock::Now;
+use crate::relay::core::{Draining, Ending, Limits};
+use crate::relay::exactly_once::{Batch, Known, Urgency};
 use crate::relay::feed::Feed;
 use crate::relay::flight::Flight;
-use crate::relay::link::Origin;
 use crate::relay::memory::Memory;
+use crate::relay::origin::Origin;
 use crate::relay::repeats::{Horizon, Repeats};
+use crate::relay::retry::{self, Next, Producer, Situation, Step};
 use crate::relay::{Error, Guarantee, Options};
 use crate::source_offset::SourceOffset;
 use crate::telemetry::Metrics;
-use crate::wal::{Lsn, SystemId, TimelineId};
+use crate::transaction::History;
+use crate::wal::{Lsn, PgTimestamp, SystemId, TimelineId};
 
-/// How many turns a drain waits for the cause of a failure, and then for the rest.
-const PATIENCE: u32 = 40;
-/// As in the supervisor.
-const UNWRITTEN_RETRIES_MAX: u32 = 5;
+/// How long a drain waits for the cause of a failure, and then for the rest.
+const LIMITS: Limits = Limits { cause: Duration::from_millis(400), rest: Some(Duration::from_millis(400)) };
 
 /// What is the same for all relays, and costs something to make.
 pub(super) struct Bench {
@@ -55,8 +59,17 @@ pub(super) struct World<'p> {
     pub(super) offset: Option<SourceOffset>,
 }
 
+impl World<'_> {
+    fn now(&self) -> Now {
+        Now { instant: self.now, unix_us: wal::BEGAN_UNIX_US }
+    }
+}
+
 pub(super) struct Process<'p> {
     number: usize,
+    /// How often the server had gone back when it began, and when its stream did.
+    went_back: usize,
+    streams_after: usize,
     clients: [usize; 2],
     deliveries: Deliveries,
     shadow: Rc<RefCell<Shadow>>,
@@ -72,7 +85,7 @@ enum State<'p> {
     Connecting,
     TakingOver(Box<Takeover>),
     Streaming(Box<Session<'p>>),
-    Draining(Box<Session<'p>>, Error, u32),
+    Draining(Box<Session<'p>>, Error, Ending),
     Settling(Box<Session<'p>>, Error),
     Ended,
 }
@@ -82,6 +95,8 @@ impl<'p> Process<'p> {
         let deliveries = Deliveries::default();
         Self {
             number,
+            went_back: world.server.went_back,
+            streams_after: 0,
             clients: clients(world, &deliveries),
             deliveries,
             shadow: Rc::default(),
@@ -98,8 +113,8 @@ impl<'p> Process<'p> {
             State::Connecting => "connecting".to_owned(),
             State::TakingOver(takeover) => format!("taking over {takeover:?}"),
             State::Streaming(session) => format!("streaming {}", session.describe()),
-            State::Draining(session, error, turns) => {
-                format!("draining {turns} {} {}", chain(error), session.describe())
+            State::Draining(session, error, _) => {
+                format!("draining {} {}", chain(error), session.describe())
             }
             State::Settling(session, error) => format!("settling {} {}", chain(error), session.describe()),
             State::Ended => "ended".to_owned(),
@@ -114,9 +129,9 @@ impl<'p> Process<'p> {
         self.clients
     }
 
-    pub(super) fn forget_topics(&mut self) {
+    pub(super) fn forget_topics(&mut self, now: Instant) {
         if let State::Streaming(session) = &mut self.state {
-            session.forget_topics();
+            session.forget_topics(now);
         }
     }
 
@@ -144,7 +159,7 @@ impl<'p> Process<'p> {
             State::Connecting => self.connect(world),
             State::TakingOver(takeover) => self.take_over(takeover, world),
             State::Streaming(session) => self.stream(session, world),
-            State::Draining(session, error, turns) => self.drain(session, error, turns, world),
+            State::Draining(session, error, ending) => self.drain(session, error, ending, world),
             State::Settling(session, error) => self.settle(session, error, world),
             State::Ended => State::Ended,
         };
@@ -161,9 +176,9 @@ impl<'p> Process<'p> {
 
     fn connect(&mut self, world: &mut World<'p>) -> State<'p> {
         let Some(wire) = world.server.connect() else { return State::Connecting };
-        let told = || format!("  process {} streams from {}", self.number, world.server.confirmed);
-        world.kafka.borrow_mut().truth.connected(self.number, told);
+        world.kafka.borrow_mut().truth.connected(self.number, world.server.confirmed);
         let timeline = TimelineId(world.server.timeline);
+        self.streams_after = world.server.went_back;
         let origin = Origin { system_id: SystemId("1".to_owned()), timeline };
         let takeover = Takeover::new(wire, origin, world);
         Takeover::skip(world);
@@ -192,18 +207,28 @@ impl<'p> Process<'p> {
     }
 
     fn open(&mut self, takeover: Takeover, batch: Option<Batch>, world: &mut World<'p>) -> State<'p> {
-        let Takeover { wire, origin, confirmed, .. } = takeover;
+        let Takeover { wire, origin, confirmed, now, .. } = takeover;
         // One of a history that is gone is refused at start, and the operator removes it.
         let end = Lsn::new(world.server.wal.end);
         world.offset.take_if(|offset| offset.furthest() > end);
-        let (mut acknowledged, stored) = self.memory.of(&origin, world.offset.as_ref());
-        if world.bug == Some(Bug::OldHistoryCounts)
-            && let Some((_, lsn)) = &self.memory.acknowledged
-        {
-            acknowledged = *lsn;
+        // As `Known::check` of the link.
+        let before = self.memory.acknowledged.as_ref().filter(|(known, _)| *known == origin);
+        if before.is_some_and(|(_, acknowledged)| acknowledged.to > end) {
+            wire.borrow_mut().closed = true;
+            return State::Ended;
         }
-        if world.bug == Some(Bug::ForgetsSessions) {
-            acknowledged = Lsn::ZERO;
+        let (mut acknowledged, stored) = self.memory.of(&origin, world.offset.as_ref(), (confirmed, now));
+        if world.bug == Some(Bug::OldHistoryCounts)
+            && let Some((_, before)) = &self.memory.acknowledged
+        {
+            acknowledged.to = before.to;
+        }
+        if world.bug == Some(Bug::OldHistoryCounts) {
+            acknowledged.history = History::new(PgTimestamp(i64::MAX));
+        }
+        let believed = acknowledged.to;
+        if matches!(world.bug, Some(Bug::ForgetsSessions | Bug::BelievesLsns)) {
+            acknowledged = Acknowledged::nothing(now);
         }
         self.shadow = Rc::default();
         let bench = world.bench;
@@ -219,31 +244,33 @@ impl<'p> Process<'p> {
         let mut flight = Flight::new(pipe, None, &bench.metrics, &bench.options, confirmed);
         flight.in_transactions(batch);
         let system_id = origin.system_id.clone();
-        flight.repeats = Repeats::new(
-            &bench.options,
-            Horizon { system_id, from: confirmed, to: Some(end), quiet_at: None },
-        );
+        flight.repeats =
+            Repeats::new(&bench.options, Horizon { system_id, from: confirmed, to: end, quiet_at: None });
         let messages = Some(&bench.messages);
-        let feed =
+        let mut feed =
             Feed::with_flight(flight, &bench.metrics, messages, None, &bench.options, acknowledged, stored);
+        feed.start();
         let counts = world.kafka.borrow().cluster.counts;
         let (router, shadow, bug) = (&bench.router, Rc::clone(&self.shadow), world.bug);
         let (kafka, process) = (Rc::clone(&world.kafka), self.number);
-        let start = Start { feed, origin, confirmed, wire, router, counts, shadow, bug, kafka, process };
-        State::Streaming(Box::new(Session::new(start, world.now)))
+        let start =
+            Start { feed, origin, confirmed, believed, wire, router, counts, shadow, bug, kafka, process };
+        State::Streaming(Box::new(Session::new(start, world.now())))
     }
 
     fn stream(&mut self, mut session: Box<Session<'p>>, world: &mut World<'p>) -> State<'p> {
-        match session.turn(&mut world.rng, world.now, self.stopped) {
+        let now = world.now();
+        match session.turn(&mut world.rng, now, self.stopped) {
             Ok(false) => {
                 if world.rng.u8(..) < 4 {
-                    world.offset = session.feed.offset().or(world.offset.take());
+                    world.offset = session.core.feed.offset(now).or(world.offset.take());
                 }
                 State::Streaming(session)
             }
             Ok(true) => self.say_goodbye(session, world),
             Err(error) if error.class() == Class::Definite || matches!(error, Error::Kafka(_)) => {
-                State::Draining(session, error, 0)
+                let ending = Ending::new(Some(&error), &session.core, Urgency::Now, LIMITS, now);
+                State::Draining(session, error, ending)
             }
             Err(error) => hang_up(session, error),
         }
@@ -258,7 +285,7 @@ impl<'p> Process<'p> {
         world.server.hear(&mut kafka.truth);
         session.wire.borrow_mut().closed = true;
         // A row that waits for its topic does not hold up a stop: then those before it in its transaction come again.
-        if !session.feed.flight.in_transaction() {
+        if !session.core.feed.flight.in_transaction() {
             kafka.truth.stopped(self.number);
         }
         drop(kafka);
@@ -267,40 +294,53 @@ impl<'p> Process<'p> {
     }
 
     /// As `Relay::after_failure`: a refusal is known for certain once everything has come back.
-    fn drain(&self, mut session: Box<Session<'p>>, error: Error, turns: u32, world: &World<'p>) -> State<'p> {
-        let refused = matches!(error, Error::Kafka(_)) && !session.feed.flight.is_doubtful();
-        if refused && turns == PATIENCE {
-            let mut kafka = world.kafka.borrow_mut();
-            self.clients.iter().for_each(|client| kafka.clients[*client].purge());
-        }
-        match session.drain(world.now) {
-            Ok(false) if turns < 2 * PATIENCE => State::Draining(session, error, turns + 1),
-            _ => {
-                let refusal = session.feed.flight.take_refusal();
-                let error = refusal.or(session.feed.flight.fault()).unwrap_or(error);
-                hang_up(session, error)
+    fn drain(
+        &self,
+        mut session: Box<Session<'p>>,
+        error: Error,
+        mut ending: Ending,
+        world: &World<'p>,
+    ) -> State<'p> {
+        match session.drain(&mut ending, world.now()) {
+            Ok(Draining::Wait) => return State::Draining(session, error, ending),
+            Ok(Draining::Purge) => {
+                let mut kafka = world.kafka.borrow_mut();
+                self.clients.iter().for_each(|client| kafka.clients[*client].purge());
+                return State::Draining(session, error, ending);
             }
+            Ok(Draining::Done | Draining::Late) | Err(_) => {}
         }
+        let cause = ending.cause(&mut session.core, world.now());
+        hang_up(session, cause.unwrap_or(error))
     }
 
     /// Waits until everything has come back: the next session must not overtake it.
     fn settle(&mut self, mut session: Box<Session<'p>>, error: Error, world: &mut World<'p>) -> State<'p> {
         let settles = world.bug != Some(Bug::DoesNotSettle) && !self.stopped;
-        match session.feed.flight.wind_up() {
+        match session.core.wind_up(world.now()) {
             Err(error) => return self.broke(&error, world),
             Ok(false) if settles => return State::Settling(session, error),
             Ok(_) => {}
         }
         self.remember(&session, world);
-        let failed = session.feed.flight.take_refusal().is_some() || matches!(error, Error::Kafka(_));
-        if settles && !failed && session.origin.timeline == TimelineId(world.server.timeline) {
+        let failed =
+            session.core.feed.flight.take_refusal(world.now()).is_some() || matches!(error, Error::Kafka(_));
+        let is_history = session.origin.timeline == TimelineId(world.server.timeline)
+            && self.streams_after == world.server.went_back;
+        if settles && !failed && is_history {
             world.kafka.borrow_mut().truth.settled(self.number);
         }
         self.endure(&error, world)
     }
 
     fn remember(&mut self, session: &Session<'p>, world: &mut World<'p>) {
-        self.memory.remember(session.origin.clone(), session.confirmed, &session.feed);
+        let before = self.memory.acknowledged.clone().filter(|(known, _)| *known == session.origin);
+        self.memory.remember(session.origin.clone(), session.confirmed, &session.core.feed, world.now());
+        if world.bug == Some(Bug::BelievesLsns)
+            && let (Some((_, before)), Some((_, after))) = (before, &mut self.memory.acknowledged)
+        {
+            after.to = after.to.max(before.to);
+        }
         if self.memory.offset_is_ours {
             world.offset.clone_from(&self.memory.offset);
         }
@@ -309,23 +349,45 @@ impl<'p> Process<'p> {
     fn endure(&mut self, error: &Error, world: &mut World<'p>) -> State<'p> {
         let told = || format!("  process {} endures: {}", self.number, chain(error));
         world.kafka.borrow().truth.tell(told);
-        let unwritten = error.is_unwritten();
-        let in_vain = unwritten && self.memory.fruitless > UNWRITTEN_RETRIES_MAX;
-        match error {
-            Error::Postgres(postgres::Error::Precondition { .. }) => {
-                world.server.mend_publication(&mut world.kafka.borrow_mut().truth);
-                State::Ended
-            }
-            Error::Refused { .. } | Error::Kafka(kafka::Error::Fatal(_)) => State::Ended,
-            Error::Kafka(kafka::Error::Unwritten(_)) if in_vain || self.stopped => State::Ended,
-            Error::Kafka(kafka::Error::Unwritten(_)) => {
+        if !is_expected(error) && !self.went_back(error, world) {
+            return self.broke(error, world);
+        }
+        if let Error::Postgres(postgres::Error::Precondition { .. }) = error {
+            world.server.mend_publication(&mut world.kafka.borrow_mut().truth);
+        }
+        let situation = Situation {
+            step: Step::Session,
+            stopping: self.stopped,
+            backoff: self.memory.backoff,
+            retries_max: None,
+            fruitless: self.memory.fruitless,
+            fenced_again: self.memory.is_fenced_again(error, world.now),
+            reached_primary: self.memory.reached_primary,
+            time_left: None,
+        };
+        match retry::after(error, situation, 0.0) {
+            Next::Stop | Next::StandBy { .. } => State::Ended,
+            Next::NewProducer | Next::Retry { producer: Producer::New, .. } => {
                 self.known = None;
                 self.renew(world);
                 State::Connecting
             }
-            Error::Kafka(kafka::Error::Transaction { .. }) => State::Connecting,
-            Error::Postgres(postgres::Error::Broken { .. }) => State::Connecting,
-            error => self.broke(error, world),
+            Next::Retry { producer: Producer::Same, .. } => State::Connecting,
+        }
+    }
+
+    /// Whether the relay has noticed that the server went back. Then an operator has the relays begin anew.
+    fn went_back(&self, error: &Error, world: &World<'p>) -> bool {
+        match error {
+            Error::WentBack(_) => world.server.went_back > self.went_back,
+            Error::OtherState { .. } if world.server.went_back > 0 => {
+                let Kafka { cluster, truth, .. } = &mut *world.kafka.borrow_mut();
+                if let Some(coordinator) = &mut cluster.coordinator {
+                    coordinator.begin_anew(truth);
+                }
+                true
+            }
+            _ => false,
         }
     }
 
@@ -343,6 +405,17 @@ impl<'p> Process<'p> {
         world.kafka.borrow_mut().truth.violate(text);
         State::Ended
     }
+}
+
+/// Whether an error can be while the servers keep their word.
+const fn is_expected(error: &Error) -> bool {
+    use kafka::Error::{Fatal, Transaction, Unwritten};
+    matches!(
+        error,
+        Error::Postgres(postgres::Error::Precondition { .. } | postgres::Error::Broken { .. })
+            | Error::Kafka(Fatal(_) | Unwritten(_) | Transaction { .. })
+            | Error::Refused { .. }
+    )
 }
 
 fn hang_up<'p>(session: Box<Session<'p>>, error: Error) -> State<'p> {

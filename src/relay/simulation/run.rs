@@ -28,13 +28,14 @@ pub(super) struct Tally {
 }
 
 /// What can break.
-const FAULTS: [Fault; 14] = [
+const FAULTS: [Fault; 15] = [
     Fault::Cut,
     Fault::CrashRelay,
     Fault::PauseRelay,
     Fault::StopRelay,
     Fault::CrashServer,
     Fault::FailOver,
+    Fault::GoBack,
     Fault::TakeLeader,
     Fault::ForgetProducers,
     Fault::SequenceAgain,
@@ -56,6 +57,7 @@ enum Fault {
     StopRelay,
     CrashServer,
     FailOver,
+    GoBack,
     TakeLeader,
     ForgetProducers,
     SequenceAgain,
@@ -212,7 +214,7 @@ impl<'p> Run<'p> {
                 // The server gives up on one that is silent.
                 self.break_server(Fault::Cut);
             }
-            _ => process.forget_topics(),
+            _ => process.forget_topics(self.world.now),
         }
     }
 
@@ -247,6 +249,7 @@ impl<'p> Run<'p> {
             Fault::Cut => server.cut(rng, truth),
             Fault::CrashServer => server.crash(rng, truth),
             Fault::FailOver => server.fail_over(rng, truth),
+            Fault::GoBack => server.go_back(rng, truth),
             Fault::AlterTable => server.wal.shape ^= 1,
             Fault::DropPublication => server.wal.published = !server.wal.published,
             _ => server.persist(),

@@ -36,6 +36,8 @@ pub(super) struct Server {
     told: usize,
     /// Where each timeline was left.
     pub(super) switches: Vec<(u32, u64)>,
+    /// How often a copy was put back.
+    pub(super) went_back: usize,
 }
 
 /// A walsender.
@@ -64,6 +66,7 @@ impl Server {
             sender: None,
             told: 0,
             switches: Vec::new(),
+            went_back: 0,
         }
     }
 
@@ -100,7 +103,7 @@ impl Server {
         for _ in 0..rng.usize(0..8) {
             match rng.u8(..) < 40 {
                 true => sender.keepalive(&self.wal, rng),
-                false => sender.send(&self.wal, rng),
+                false => sender.send(&self.wal),
             }
         }
     }
@@ -155,17 +158,32 @@ impl Server {
     /// A standby takes over that has the slot as it was stored, and perhaps less of the WAL. What the old primary
     /// committed behind that is gone, and other transactions get its LSNs.
     pub(super) fn fail_over(&mut self, rng: &mut Rng, truth: &mut Truth) {
-        self.crash(rng, truth);
-        let pieces = &mut self.wal.pieces;
-        let stored = pieces.iter().take_while(|piece| piece.end() <= self.persisted).count();
-        let kept = rng.usize(stored..=pieces.len());
-        pieces.truncate(kept);
-        self.told = self.told.min(kept);
-        let end = pieces.last().map_or(self.persisted, |piece| piece.end().max(self.persisted));
-        truth.forget_behind(end);
-        self.wal.end = end;
+        let end = self.lose(self.persisted, rng, truth);
         self.switches.push((self.timeline, end));
         self.timeline += 1;
+    }
+
+    /// A copy that was made since the slot was last stored is put back: the same timeline, on which other transactions get the
+    /// LSNs of those that are gone. Before a relay sees it, its WAL may be longer than the old one.
+    pub(super) fn go_back(&mut self, rng: &mut Rng, truth: &mut Truth) {
+        let switched = self.switches.last().map_or(0, |(_, at)| *at);
+        self.lose(self.persisted.max(switched), rng, truth);
+        self.went_back += 1;
+        for _ in 0..rng.usize(0..6) {
+            self.wal.commit(rng, truth);
+        }
+    }
+
+    /// Only a part of what lies behind `floor` is left; where the WAL ends now.
+    fn lose(&mut self, floor: u64, rng: &mut Rng, truth: &mut Truth) -> u64 {
+        self.crash(rng, truth);
+        let pieces = &self.wal.pieces;
+        let stored = pieces.iter().take_while(|piece| piece.end() <= floor).count();
+        let kept = rng.usize(stored..=pieces.len());
+        self.told = self.told.min(kept);
+        let end = self.wal.cut(kept, floor);
+        truth.forget_behind(end);
+        end
     }
 
     /// Everything that was committed is confirmed.
@@ -176,7 +194,7 @@ impl Server {
 
 impl Sender {
     /// One message of the next piece.
-    fn send(&mut self, wal: &Wal, rng: &mut Rng) {
+    fn send(&mut self, wal: &Wal) {
         while wal.pieces.get(self.piece).is_some_and(|piece| piece.decides() < self.start) {
             self.piece += 1;
         }
@@ -194,7 +212,7 @@ impl Sender {
                 let changes: Vec<&Change> =
                     changes.iter().filter(|change| !unpublished || change.relation.is_none()).collect();
                 // Newer servers pass over transactions without a change.
-                if changes.is_empty() && self.message == 0 && rng.bool() {
+                if changes.is_empty() && self.message == 0 && xid % 2 == 0 {
                     return self.pass(*end);
                 }
                 let begin = Begin { final_lsn: Lsn::new(*commit), commit_time: *at, xid: Xid(*xid) };
@@ -252,7 +270,7 @@ impl Sender {
     }
 
     fn notice(&self) {
-        let text = b"SWARNING\0VWARNING\0C01000\0Mskipped loading publication \"p\"\0\0";
+        let text = b"SWARNING\0VWARNING\0C55000\0Mskipped loading publication \"p\"\0Fpgoutput.c\0\0";
         self.frame(b'N', text);
     }
 

@@ -1,9 +1,9 @@
-//! The session's loop without its sockets: what `relay::session` does in a turn, with the same feed, feedback and intake.
+//! A session of the simulation: the relay's own core, between a stream without a socket and the model of Kafka.
 
 use std::cell::RefCell;
-use std::pin::pin;
+use std::collections::HashMap;
+use std::mem;
 use std::rc::Rc;
-use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
@@ -12,37 +12,52 @@ use super::bug::Bug;
 use super::pipe::{Kafka, Pipe, Shadow};
 use super::server::Wire;
 use super::{table, tails};
+use crate::kafka::Outlet;
 use crate::outbox::EventRouter;
+use crate::pgoutput::{self, Message, Relation};
 use crate::postgres::{self, ReplicationStream};
 use crate::relay::Error;
-use crate::relay::exactly_once::Urgency;
-use crate::relay::feed::{Feed, Wish};
-use crate::relay::intake::{self, Reading, Taken};
-use crate::relay::link::Origin;
-use crate::relay::needs::{Met, Need, Waiting};
-use crate::replication::{Feedback, ReplicationMessage};
-use crate::wal::{Lsn, Oid, PgTimestamp};
+use crate::relay::clock::Now;
+use crate::relay::core::{self, Core, Draining, Ending, Event, Reading, Source, Taken, Then};
+use crate::relay::feed::Feed;
+use crate::relay::needs::{Met, Need};
+use crate::relay::origin::Origin;
+use crate::replication::{Feedback, ReplicationMessage, StandbyStatusUpdate, XLogData};
+use crate::wal::{Lsn, Oid};
+use crate::wire::READ_BYTES;
 
 const MESSAGE_BYTES_MAX: usize = 1 << 16;
 const STATUS_INTERVAL: Duration = Duration::from_millis(300);
 
 pub(super) struct Session<'p> {
-    pub(super) feed: Feed<'p, Pipe>,
-    pub(super) feedback: Feedback,
+    pub(super) core: Core<'p, Pipe>,
     pub(super) origin: Origin,
     pub(super) confirmed: Lsn,
     pub(super) wire: Rc<RefCell<Wire>>,
-    stream: ReplicationStream,
+    source: Tampered,
     router: &'p EventRouter,
     counts: [i32; 2],
-    reading: Reading,
-    awaiting: Option<(Waiting, Need)>,
+    /// What the core waits for.
+    need: Option<Need>,
+    event: Event,
     bug: Option<Bug>,
     kafka: Rc<RefCell<Kafka>>,
     process: usize,
     shadow: Rc<RefCell<Shadow>>,
-    described: Vec<Oid>,
+    /// How the tables were described first.
+    described: HashMap<Oid, Relation>,
+}
+
+/// The stream, with the planted bugs that are about what is read.
+struct Tampered {
+    stream: ReplicationStream,
+    bug: Option<Bug>,
+    shadow: Rc<RefCell<Shadow>>,
     last_row: Option<Lsn>,
+    last_keepalive: Option<Lsn>,
+    /// What a planted bug takes for sent, and where the open transaction commits.
+    believed: Lsn,
+    commit_lsn: Lsn,
 }
 
 /// What a session is opened with.
@@ -50,6 +65,8 @@ pub(super) struct Start<'p> {
     pub(super) feed: Feed<'p, Pipe>,
     pub(super) origin: Origin,
     pub(super) confirmed: Lsn,
+    /// What lies before was acknowledged, by its LSN.
+    pub(super) believed: Lsn,
     pub(super) wire: Rc<RefCell<Wire>>,
     pub(super) router: &'p EventRouter,
     pub(super) counts: [i32; 2],
@@ -60,199 +77,140 @@ pub(super) struct Start<'p> {
 }
 
 impl<'p> Session<'p> {
-    pub(super) fn new(start: Start<'p>, now: Instant) -> Self {
-        let Start { feed, origin, confirmed, wire, router, counts, shadow, bug, kafka, process } = start;
+    pub(super) fn new(start: Start<'p>, now: Now) -> Self {
+        let Start { feed, origin, confirmed, believed, wire, router, counts, shadow, bug, kafka, process } =
+            start;
+        let feedback = Feedback::new(STATUS_INTERVAL, confirmed, now.instant);
+        let source = Tampered {
+            stream: ReplicationStream::offline(MESSAGE_BYTES_MAX),
+            bug,
+            shadow: Rc::clone(&shadow),
+            last_row: None,
+            last_keepalive: None,
+            believed,
+            commit_lsn: Lsn::ZERO,
+        };
         Self {
-            feed,
-            feedback: Feedback::new(STATUS_INTERVAL, confirmed, now),
+            core: Core::new(feed, feedback, None, now),
             origin,
             confirmed,
             wire,
-            stream: ReplicationStream::offline(MESSAGE_BYTES_MAX),
+            source,
             router,
             counts,
-            reading: Reading::On,
-            awaiting: None,
+            need: None,
+            event: Event::None,
             bug,
             kafka,
             process,
             shadow,
-            described: Vec::new(),
-            last_row: None,
+            described: HashMap::new(),
         }
     }
 
-    /// A turn of the loop. True when it was told to stop and everything is drained.
-    pub(super) fn turn(&mut self, rng: &mut Rng, now: Instant, stopped: bool) -> Result<bool, Error> {
-        let brief = self.awaiting.as_ref().is_none_or(|(_, need)| matches!(need, Need::Lull(_)));
-        self.reading = self.reading.next(stopped, self.feed.flight.in_transaction(), brief);
-        self.feed.flight.collect()?;
-        self.flushed();
-        self.pump()?;
-        self.feed.flight.step(now, self.urgency())?;
-        self.flushed();
-        self.confirm(now)?;
-        let drained = self.feed.flight.window().records() == 0 || self.bug == Some(Bug::DoesNotDrain);
-        if self.reading == Reading::Off && drained {
-            return Ok(true);
-        }
-        match self.reading {
-            Reading::Off => {}
-            _ if self.awaiting.is_some() => self.resume(rng)?,
-            _ if self.feed.has_room() => self.fill(rng)?,
-            _ => {}
+    /// A turn of the core, and what happens until the next. True when it was told to stop and everything is drained.
+    pub(super) fn turn(&mut self, rng: &mut Rng, now: Now, stopped: bool) -> Result<bool, Error> {
+        let turn = self.core.turn(now, mem::take(&mut self.event), stopped, &mut self.source)?;
+        self.confirm_wrongly();
+        self.need = turn.need.or(self.need.take());
+        self.send(turn.update)?;
+        let does_not_drain = self.bug == Some(Bug::DoesNotDrain) && self.core.reading() == Reading::Off;
+        match turn.then {
+            _ if does_not_drain => return Ok(true),
+            Then::Ended => return Ok(true),
+            Then::Wait { answers: true, .. } => self.answer(rng),
+            Then::Wait { reads: true, .. } => self.read(rng)?,
+            Then::Wait { .. } => {}
         }
         Ok(false)
     }
 
-    /// As a session drains after a failure. True when nothing is on its way.
-    pub(super) fn drain(&mut self, now: Instant) -> Result<bool, Error> {
-        self.feed.flight.absorb()?;
-        self.feed.flight.step(now, Urgency::Now)?;
-        self.feedback.flushed(self.feed.flight.frontier());
-        self.confirm(now)?;
-        Ok(self.feed.flight.is_settled())
-    }
-
-    const fn urgency(&self) -> Urgency {
-        match self.reading {
-            Reading::Off => Urgency::Now,
-            _ if self.feed.behind || self.awaiting.is_some() => Urgency::More,
-            Reading::On | Reading::ToCommit => Urgency::Idle,
-        }
+    /// A turn of the ending after a failure.
+    pub(super) fn drain(&mut self, ending: &mut Ending, now: Now) -> Result<Draining, Error> {
+        let drain = ending.turn(&mut self.core, now)?;
+        self.send(drain.update)?;
+        Ok(drain.then)
     }
 
     /// For the report of a seed that does not come to an end.
     pub(super) fn describe(&self) -> String {
-        let (flight, wire) = (&self.feed.flight, self.wire.borrow());
-        let need = self.awaiting.as_ref().map(|(_, need)| need);
+        let (flight, wire) = (&self.core.feed.flight, self.wire.borrow());
         format!(
-            "({:?}, {} in flight, frontier {}, awaiting {need:?}, {} bytes on the wire, closed: {})",
-            self.reading,
+            "({:?}, {} in flight, frontier {}, awaiting {:?}, {} bytes on the wire, closed: {})",
+            self.core.reading(),
             flight.window().records(),
             flight.frontier(),
+            self.need,
             wire.bytes.len(),
             wire.closed,
         )
     }
 
-    pub(super) fn forget_topics(&mut self) {
-        self.feed.flight.forget_old(Instant::now() + Duration::from_secs(100_000));
+    pub(super) fn forget_topics(&mut self, now: Instant) {
+        self.core.feed.flight.forget_old(now + Duration::from_secs(100_000));
     }
 
-    fn fill(&mut self, rng: &mut Rng) -> Result<(), Error> {
+    fn read(&mut self, rng: &mut Rng) -> Result<(), Error> {
         let mut wire = self.wire.borrow_mut();
         if wire.bytes.is_empty() {
             return if wire.closed { Err(broken()) } else { Ok(()) };
         }
         let length = rng.usize(1..=wire.bytes.len());
-        self.stream.feed(&wire.bytes[..length]);
+        self.source.stream.feed(&wire.bytes[..length]);
         wire.bytes.drain(..length);
-        self.feed.behind = rng.u8(..) < 100;
+        // Now and then the server has much more.
+        self.event = Event::Read(if rng.u8(..) < 100 { READ_BYTES } else { length });
         Ok(())
     }
 
-    fn pump(&mut self) -> Result<(), Error> {
-        while self.reading != Reading::Off && self.awaiting.is_none() && self.feed.has_room() {
-            let message = match self.stream.buffered() {
-                Ok(None) => return Ok(()),
-                Ok(Some(message)) => message,
-                Err(postgres::Error::Precondition { .. }) if self.bug == Some(Bug::IgnoresNotice) => continue,
-                Err(error) => return Err(error.into()),
-            };
-            if passes_over(self.bug, &mut self.last_row, &message) {
-                continue;
-            }
-            let keepalive = match message {
-                ReplicationMessage::PrimaryKeepalive(keepalive) => Some(keepalive.wal_end),
-                ReplicationMessage::XLogData(_) => None,
-            };
-            let wish = match intake::take(&mut self.feed, &mut self.feedback, message)? {
-                Taken::Keepalive => Wish::None,
-                Taken::Message { wish, .. } => wish,
-                Taken::Held { need, waiting, .. } => {
-                    self.awaiting = Some((waiting, need));
-                    return Ok(());
-                }
-            };
-            match (self.bug, keepalive) {
-                (Some(Bug::ConfirmsOnReceive), _) => self.feedback.flushed(self.feedback.last_received()),
-                (Some(Bug::ConfirmsKeepalives), Some(wal_end)) => self.feedback.flushed(wal_end),
-                _ => {}
-            }
-            let committed = matches!(wish, Wish::Committed(_));
-            self.grant(wish);
-            if committed && self.reading == Reading::ToCommit {
-                return Ok(());
-            }
+    fn answer(&mut self, rng: &mut Rng) {
+        let Some(need) = self.need.take() else { return };
+        match self.met(&need, rng) {
+            Some(met) => self.event = Event::Answer(Ok(met)),
+            None => self.need = Some(need),
         }
-        Ok(())
-    }
-
-    fn grant(&mut self, wish: Wish) {
-        match wish {
-            Wish::None | Wish::Await(_) => {}
-            Wish::Committed(end_lsn) => self.shadow.borrow_mut().committed(end_lsn),
-            Wish::Describe(relation) => {
-                let stale = self.bug == Some(Bug::StaleRelation) && self.described.contains(&relation.oid);
-                if !stale {
-                    self.described.push(relation.oid);
-                    self.feed.describe(relation.oid, table::bind(self.router, &relation));
-                }
-            }
-        }
-    }
-
-    fn resume(&mut self, rng: &mut Rng) -> Result<(), Error> {
-        let Some((waiting, need)) = self.awaiting.take() else { return Ok(()) };
-        let Some(met) = self.met(&need, rng) else {
-            self.awaiting = Some((waiting, need));
-            return Ok(());
-        };
-        let Waiting::Message { data, lsn } = waiting else { return Ok(()) };
-        match intake::take_again(&mut self.feed, &mut self.feedback, Some(met), (&data, lsn))? {
-            Wish::Await(need) => self.awaiting = Some((Waiting::Message { data, lsn }, need)),
-            wish => self.grant(wish),
-        }
-        Ok(())
     }
 
     /// The answer, if it is there.
-    fn met(&self, need: &Need, rng: &mut Rng) -> Option<Met> {
+    fn met(&mut self, need: &Need, rng: &mut Rng) -> Option<Met> {
         match need {
+            Need::Table(relation) => {
+                let first = self.described.entry(relation.oid).or_insert_with(|| (**relation).clone());
+                let stale = self.bug == Some(Bug::StaleRelation);
+                let table = table::bind(self.router, if stale { first } else { relation });
+                Some(Met::Table { relation: relation.oid, table })
+            }
             Need::Topic(name) => rng.bool().then(|| {
                 let number = table::EVENTS_TOPICS.iter().position(|topic| topic == name);
                 let known = number.filter(|_| self.bug != Some(Bug::FirstHasCompany));
                 let partitions = known.map_or(0, |number| usize::try_from(self.counts[number]).unwrap());
                 Met::Topic { name: name.clone(), partitions }
             }),
-            Need::Lull(lull) => {
-                let notified = pin!(lull.notified());
-                notified.poll(&mut Context::from_waker(Waker::noop())).is_ready().then_some(Met::Lull)
-            }
             Need::Tail(question) => rng.bool().then(|| {
                 let mut kafka = self.kafka.borrow_mut();
                 Met::Tail(tails::read(&mut kafka, self.process, question, self.bug, rng))
             }),
-            Need::Schema(_) => None,
+            Need::Schema(_) | Need::QueueEmpty => None,
         }
     }
 
-    fn flushed(&mut self) {
-        let frontier = self.feed.flight.frontier();
-        self.feedback.flushed(frontier);
+    /// The planted bugs that are about what is confirmed.
+    fn confirm_wrongly(&mut self) {
+        let frontier = self.core.feed.flight.frontier();
         let wrong = match self.bug {
             Some(Bug::ConfirmsTheLatest) => self.shadow.borrow().latest(),
             Some(Bug::ConfirmsTheNext) if frontier > self.confirmed => self.shadow.borrow().behind(frontier),
+            Some(Bug::ConfirmsOnReceive) => Some(self.core.feedback.last_received()),
+            Some(Bug::ConfirmsKeepalives) => self.source.last_keepalive.take(),
             _ => None,
         };
         if let Some(lsn) = wrong {
-            self.feedback.flushed(lsn);
+            self.core.feedback.flushed(lsn);
         }
     }
 
-    fn confirm(&mut self, now: Instant) -> Result<(), Error> {
-        let Some(update) = self.feedback.poll(now, PgTimestamp(0)) else { return Ok(()) };
+    fn send(&self, update: Option<StandbyStatusUpdate>) -> Result<(), Error> {
+        let Some(update) = update else { return Ok(()) };
         let mut wire = self.wire.borrow_mut();
         if wire.closed {
             return Err(broken());
@@ -262,9 +220,46 @@ impl<'p> Session<'p> {
     }
 }
 
+impl Source for Tampered {
+    fn take_next<O: Outlet>(
+        &mut self,
+        feed: &mut Feed<'_, O>,
+        feedback: &mut Feedback,
+        now: Now,
+    ) -> Result<Option<Taken>, Error> {
+        loop {
+            let message = match self.stream.buffered() {
+                Ok(None) => return Ok(None),
+                Ok(Some(message)) => message,
+                Err(postgres::Error::Precondition { .. }) if self.bug == Some(Bug::IgnoresNotice) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            match &message {
+                ReplicationMessage::PrimaryKeepalive(keepalive) => {
+                    self.last_keepalive = Some(keepalive.wal_end);
+                }
+                ReplicationMessage::XLogData(data) if passes_over(self.bug, &mut self.last_row, data) => {
+                    continue;
+                }
+                ReplicationMessage::XLogData(data)
+                    if self.bug == Some(Bug::BelievesLsns)
+                        && lies_before(self.believed, &mut self.commit_lsn, data) =>
+                {
+                    continue;
+                }
+                ReplicationMessage::XLogData(data) => {
+                    if let Ok(Message::Commit(commit)) = pgoutput::decode(data.data) {
+                        self.shadow.borrow_mut().committed(commit.end_lsn);
+                    }
+                }
+            }
+            return core::take(feed, feedback, message, now).map(Some);
+        }
+    }
+}
+
 /// Whether a planted bug takes a row for a repeat.
-fn passes_over(bug: Option<Bug>, last_row: &mut Option<Lsn>, message: &ReplicationMessage<'_>) -> bool {
-    let ReplicationMessage::XLogData(data) = message else { return false };
+fn passes_over(bug: Option<Bug>, last_row: &mut Option<Lsn>, data: &XLogData<'_>) -> bool {
     if data.data.first() != Some(&b'I') {
         return false;
     }
@@ -274,6 +269,18 @@ fn passes_over(bug: Option<Bug>, last_row: &mut Option<Lsn>, message: &Replicati
         Some(Bug::SkipsFirstRow) => before.is_none(),
         _ => false,
     }
+}
+
+/// Whether a planted bug takes an event for acknowledged: its transaction commits before this.
+fn lies_before(lsn: Lsn, commit_lsn: &mut Lsn, data: &XLogData<'_>) -> bool {
+    match pgoutput::decode(data.data).unwrap() {
+        Message::Begin(begin) => *commit_lsn = begin.final_lsn,
+        Message::Insert { .. } => return *commit_lsn < lsn,
+        Message::LogicalMessage(message) if message.transactional => return *commit_lsn < lsn,
+        Message::LogicalMessage(message) => return message.lsn <= lsn,
+        _ => {}
+    }
+    false
 }
 
 pub(super) fn broken() -> Error {

@@ -6,6 +6,7 @@ use crate::connect::converter::Converters;
 use crate::outbox::{EventContext, EventRouter, EventRouterOptions, MessageOutbox, MessagePrefixes};
 use crate::pgoutput::encode::encode;
 use crate::pgoutput::{Column, ColumnValue, LogicalMessage, Message, OldTuple, Relation, ReplicaIdentity};
+use crate::relay::capture::NotSent;
 use crate::relay::feed::Table;
 use crate::wal::{Lsn, Oid};
 
@@ -48,7 +49,7 @@ pub(super) fn messages(router: &EventRouter) -> MessageOutbox {
 
 pub(super) fn bind(router: &EventRouter, relation: &Relation) -> Table {
     if relation.oid != OUTBOX {
-        return Table::Other;
+        return Table::NotCaptured(NotSent::default());
     }
     let description = |column: &Column| ColumnDescription {
         name: column.name.clone(),

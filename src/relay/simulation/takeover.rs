@@ -10,9 +10,9 @@ use super::process::World;
 use super::server::Wire;
 use super::table;
 use crate::kafka::Deliveries;
-use crate::relay::exactly_once::{Batch, Known, Names, Patience, Source, State, Timelines};
-use crate::relay::link::Origin;
-use crate::wal::{Lsn, TimelineId};
+use crate::relay::exactly_once::{Batch, Begins, Known, Names, Patience, Source, State, Timelines};
+use crate::relay::origin::Origin;
+use crate::wal::{Lsn, PgTimestamp, TimelineId};
 
 /// A few turns.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -24,7 +24,8 @@ pub(super) struct Takeover {
     pub(super) origin: Origin,
     pub(super) confirmed: Lsn,
     timelines: Timelines,
-    wal_end: Lsn,
+    /// What the server's clock said.
+    pub(super) now: PgTimestamp,
     begun: bool,
 }
 
@@ -32,8 +33,8 @@ impl Takeover {
     pub(super) fn new(wire: Rc<RefCell<Wire>>, origin: Origin, world: &World<'_>) -> Self {
         let switch = |(timeline, at): &(u32, u64)| (TimelineId(*timeline), Lsn::new(*at));
         let timelines = Timelines { switches: world.server.switches.iter().map(switch).collect() };
-        let (confirmed, wal_end) = (Lsn::new(world.server.confirmed), Lsn::new(world.server.wal.end));
-        Self { wire, origin, confirmed, timelines, wal_end, begun: false }
+        let (confirmed, now) = (Lsn::new(world.server.confirmed), world.server.wal.clock);
+        Self { wire, origin, confirmed, timelines, now, begun: false }
     }
 
     /// The planted bug: the stream begins where the state says.
@@ -78,13 +79,30 @@ impl Takeover {
             _ => coordinator.state(),
         };
         let state = state.map(|state| State::parse(state.as_bytes()).unwrap());
-        let known = state.map(|state| Known::new(&state, &self.source(), &self.timelines, self.wal_end));
+        let mut begins =
+            Begins { at: self.confirmed, wal_end: Lsn::new(world.server.wal.end), now: self.now };
+        // The real bound leaves room for a page, which is much here.
+        let is_ahead = |state: &State| world.server.went_back > 0 && state.place.furthest() > begins.wal_end;
+        if state.as_ref().is_some_and(is_ahead) {
+            coordinator.begin_anew(&mut kafka.truth);
+            return None;
+        }
+        let known = state.map(|mut state| {
+            if world.bug == Some(Bug::BelievesLsns) {
+                (state.seen, begins.at) = (None, Lsn::new(u64::MAX));
+            }
+            Known::new(&state, &self.source(), &self.timelines, begins)
+        });
         let known = match known {
-            None => Known::default(),
+            None => Known::nothing(self.now),
             Some(Ok(known)) => known,
+            Some(Err(_)) if world.server.went_back > 0 => {
+                coordinator.begin_anew(&mut kafka.truth);
+                return None;
+            }
             Some(Err(error)) => {
                 kafka.truth.violate(format!("a state is refused: {error}"));
-                Known::default()
+                Known::nothing(self.now)
             }
         };
         Some((self.batch(known), known))

@@ -8,7 +8,7 @@ use super::process::Bench;
 use super::run::{Tally, run};
 use super::table;
 use crate::relay::Guarantee::{self, AtLeastOnce, ExactlyOnce, TailDedupe};
-use crate::relay::{GuardOptions, Options, ProcessingFailure, SkippedOperations};
+use crate::relay::{GuardOptions, Options, PositionOptions, ProcessingFailure, SkippedOperations};
 use crate::telemetry::{ConfigInfo, Metrics};
 
 /// Seeds of a usual run; `OUTBOXD_SEEDS=a..b` says others.
@@ -39,6 +39,7 @@ fn bench(guarantee: Guarantee, tells: bool) -> Bench {
                 unacknowledged_max: Duration::from_secs(60),
             },
             offsets: None,
+            position: PositionOptions::default(),
             guarantee,
             identity_headers: guarantee == TailDedupe,
             transactions: None,
@@ -133,6 +134,7 @@ fn planted_bugs_are_found() {
         (Bug::StaleRelation, 300),
         (Bug::IgnoresNotice, 300),
         (Bug::OldHistoryCounts, 300),
+        (Bug::BelievesLsns, 300),
         (Bug::BelievesReports, 300),
         (Bug::DoesNotSettle, 300),
         (Bug::FirstHasCompany, 300),
@@ -153,6 +155,7 @@ fn planted_bugs_of_tail_dedupe_are_found() {
         (Bug::PositionIsIdentity, 1000),
         (Bug::ConfirmsOnReceive, 100),
         (Bug::OldHistoryCounts, 300),
+        (Bug::BelievesLsns, 300),
     ];
     find(&bench(TailDedupe, false), &cases);
 }
@@ -167,6 +170,7 @@ fn planted_bugs_of_exactly_once_are_found() {
         (Bug::BelievesReports, 300),
         (Bug::DoesNotDrain, 300),
         (Bug::StateBehind, 300),
+        (Bug::BelievesLsns, 300),
         (Bug::ReusesProducer, 300),
         (Bug::TrustsRetriedCommits, 8000),
         (Bug::StartsAtState, 300),

@@ -4,10 +4,13 @@ use fastrand::Rng;
 
 use super::table::{self, OTHER, OUTBOX};
 use super::truth::{Event, Truth};
-use crate::relay::feed::unix_us;
 use crate::wal::{Oid, PgTimestamp};
 
 const KEYS: u8 = 6;
+
+const FIRST_XID: u32 = 700;
+/// When every simulation begins. The relays' clock stands still; each transaction commits later than the last.
+pub(super) const BEGAN_UNIX_US: i64 = 1_700_000_000_000_000;
 
 /// More than clocks and commit records may disagree by.
 const SECONDS_BETWEEN_US: i64 = 10_000_000;
@@ -61,7 +64,7 @@ pub(super) struct Wal {
     pub(super) end: u64,
     xid: u32,
     /// It never goes back, even if the history does.
-    clock: PgTimestamp,
+    pub(super) clock: PgTimestamp,
     /// How the outbox looks now.
     pub(super) shape: usize,
     pub(super) published: bool,
@@ -72,11 +75,23 @@ impl Wal {
         Self {
             pieces: Vec::new(),
             end: 1000,
-            xid: 700,
-            clock: PgTimestamp::from_unix_us(unix_us()),
+            xid: FIRST_XID,
+            clock: PgTimestamp::from_unix_us(BEGAN_UNIX_US),
             shape: 0,
             published: true,
         }
+    }
+
+    /// What is behind so many pieces, or behind `floor`, is gone; where the WAL ends now.
+    pub(super) fn cut(&mut self, pieces: usize, floor: u64) -> u64 {
+        self.pieces.truncate(pieces);
+        self.end = self.pieces.last().map_or(floor, |piece| piece.end().max(floor));
+        let xids = self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Transaction { xid, .. } => Some(*xid),
+            Piece::Message { .. } => None,
+        });
+        self.xid = xids.max().unwrap_or(FIRST_XID);
+        self.end
     }
 
     /// Other databases write, or a transaction rolls back.

@@ -3,11 +3,14 @@ use std::time::Instant;
 use tokio::time::{self, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{CAUSE_TIMEOUT, Lost, Relay, STANDBY_INTERVAL};
+use super::{Lost, Relay};
 use crate::postgres;
 use crate::relay::Error;
-use crate::relay::feed::Feed;
+use crate::relay::clock::Now;
+use crate::relay::core::{CAUSE_TIMEOUT, Core, Ending, Limits};
+use crate::relay::exactly_once::Urgency;
 use crate::relay::link::Link;
+use crate::relay::retry::STANDBY_INTERVAL;
 use crate::relay::session::Session;
 
 /// How a session ends.
@@ -15,22 +18,18 @@ impl Relay {
     /// Confirms what was acknowledged before a failure that ends the relay, so that a restart meets it first. A fatal
     /// error of the producer gives way to the refused record that caused it.
     pub(super) async fn after_failure(&self, session: &mut Session<'_, '_>, error: Error) -> Error {
-        let refused = matches!(error, Error::Kafka(_)) && !session.feed.flight.is_doubtful();
-        if refused && timeout(CAUSE_TIMEOUT, session.drain()).await.is_err() {
-            self.parts.producer.purge();
-        }
-        if timeout(self.parts.relay.shutdown_timeout, session.drain()).await.is_err() {
-            tracing::warn!("not everything before the failure was acknowledged in time");
-        }
-        let flight = &mut session.feed.flight;
-        let refusal = flight.take_refusal();
-        let fault = if error.is_of_transactions() { flight.fault() } else { None };
-        refusal.or(fault).unwrap_or(error)
+        let limits = Limits { cause: CAUSE_TIMEOUT, rest: Some(self.parts.relay.shutdown_timeout) };
+        let ending = Ending::new(Some(&error), session.core, Urgency::Now, limits, Now::read());
+        session.drain(ending).await.unwrap_or(error)
     }
 
     pub(super) async fn say_goodbye(&self, session: Session<'_, '_>) -> Result<(), Error> {
         let within = self.parts.relay.shutdown_timeout;
-        let Link { stream, sql, .. } = session.link;
+        let frontier = session.core.feed.flight.frontier();
+        if !session.core.positions.has(frontier) {
+            tracing::warn!(lsn = %frontier, "the last position could not be kept in time: it is not confirmed, and comes again");
+        }
+        let Link { stream, sql, position, .. } = session.link;
         let Ok(finished) = timeout(within, stream.finish()).await else {
             return Err(postgres::Error::Timeout {
                 doing: "ending the stream".to_owned(),
@@ -41,6 +40,8 @@ impl Relay {
         finished?;
         tracing::info!("drained: everything sent is acknowledged and confirmed");
         if self.parts.postgres.slot.drop_on_stop {
+            // Who finds no slot must know that nobody else dropped it.
+            position.drop_slot().await?;
             self.parts.postgres.slot.drop_slot(&sql).await?;
         }
         Ok(())
@@ -50,12 +51,12 @@ impl Relay {
     /// lost and not made anew, no session can follow: the wait ends with that error.
     pub(super) async fn settle(
         &self,
-        feed: &mut Feed<'_>,
+        core: &mut Core<'_>,
         broken: bool,
         mut lost: Lost,
         stop: &CancellationToken,
     ) -> Option<postgres::Error> {
-        while broken && matches!(feed.flight.wind_up(), Ok(false)) {
+        while broken && matches!(core.wind_up(Now::read()), Ok(false)) {
             self.status.tick_idle(Instant::now());
             tokio::select! {
                 biased;

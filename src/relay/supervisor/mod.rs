@@ -10,62 +10,39 @@ use tokio::task::JoinSet;
 use tokio::time;
 use tokio_util::sync::CancellationToken;
 
-use super::exactly_once;
+use super::Error;
+use super::clock::Now;
+use super::core::Core;
 use super::feed::Feed;
-use super::link::{Known, Link, Opened, Opening, is_our_own};
+use super::heartbeat::Pulse;
+use super::heartbeat_query;
+use super::link::{Link, Opened, is_our_own};
 use super::memory::Memory;
 use super::offsets::Offsets;
-use super::repeats::{Horizon, Repeats};
-use super::session::Session;
+use super::parts::RelayParts;
+use super::position_store::Positions;
+use super::repeats::Repeats;
+use super::retry::{self, HeldSlot, Next, Situation};
+use super::session::{self, Session};
+use super::slot_start::{Known, Opening};
+use super::takeover;
 use super::watcher::{ServerLsn, SlotWatch, Told, watch_kafka};
-use super::{DeadLetters, Error, Options, heartbeat};
 use crate::error::{Class, Diagnose, chain};
-use crate::kafka::{self, Producer};
-use crate::outbox::{EventRouter, MessageOutbox};
-use crate::postgres::{self, SlotHolder, SlotRetry, TableFilter, TlsSetup};
-use crate::registry::Registries;
-use crate::telemetry::{Component, Holder, Metrics, Peer, Phase, Status};
-
-/// How often a standby looks whether the slot is free.
-const STANDBY_INTERVAL: Duration = Duration::from_secs(1);
+use crate::kafka;
+use crate::postgres::{self, SlotHolder, TlsSetup};
+use crate::telemetry::{Component, Holder, Metrics, Phase, Status};
 
 /// How long one question to the brokers may take while the first of them is awaited.
 const KAFKA_QUESTION: Duration = Duration::from_millis(500);
 
-/// How long the delivery report that tells the cause of a fatal producer error is awaited.
-pub(super) const CAUSE_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// A stream that cannot be understood is asked for again this often: a flipped bit on the way does not come twice.
-const GARBLED_RETRIES_MAX: u32 = 3;
-
-/// After a record that Kafka acknowledged and may not have written, this many sessions in a row may bring nothing forward.
-const UNWRITTEN_RETRIES_MAX: u32 = 5;
+/// Where is kept how far the relay has come.
+struct Places<'p> {
+    offsets: Option<&'p Offsets>,
+    positions: Option<Positions>,
+}
 
 /// Says once why the slot is lost.
 type Lost = mpsc::Receiver<postgres::Error>;
-
-/// Everything the relay is made of, once the configuration is understood.
-#[derive(Debug)]
-pub struct RelayParts {
-    /// How PostgreSQL is reached.
-    pub postgres: postgres::Options,
-    /// How Kafka is reached.
-    pub kafka: kafka::Options,
-    /// Limits and patience.
-    pub relay: Options,
-    /// Which tables are captured.
-    pub tables: TableFilter,
-    /// The transform.
-    pub router: EventRouter,
-    /// Logical messages as an outbox, when they are one.
-    pub messages: Option<MessageOutbox>,
-    /// The producer.
-    pub producer: Producer,
-    /// Where events go that cannot be sent.
-    pub dead_letters: Option<DeadLetters>,
-    /// The schema registries of the converters that need one.
-    pub registries: Registries,
-}
 
 /// The relay: opens sessions, mends what a retry can mend, stops when told.
 #[derive(Debug)]
@@ -100,7 +77,8 @@ impl Relay {
             return Ok(());
         }
         let (offsets, mut memory) = (Offsets::new(&self.parts)?, Memory::default());
-        let outcome = self.run_until_stopped(&tls, offsets.as_ref(), &mut memory, stop).await;
+        let places = Places { offsets: offsets.as_ref(), positions: Positions::new(&self.parts)? };
+        let outcome = self.run_until_stopped(&tls, &places, &mut memory, stop).await;
         let drained = !matches!(outcome, Err(Error::Undrained { .. }));
         let lasts = memory.offset_is_ours && !self.parts.postgres.slot.drop_on_stop;
         if let Some(offsets) = offsets.filter(|_| drained && lasts) {
@@ -112,16 +90,26 @@ impl Relay {
     async fn run_until_stopped(
         &self,
         tls: &TlsSetup,
-        offsets: Option<&Offsets>,
+        places: &Places<'_>,
         memory: &mut Memory,
         stop: &CancellationToken,
     ) -> Result<(), Error> {
         loop {
             self.status.enter(Phase::Connecting);
-            let Some(link) = self.open(tls, offsets, memory, stop).await? else { return Ok(()) };
-            match self.run_session(*link, tls, offsets, memory, stop).await {
+            let Some(link) = self.open(tls, places, memory, stop).await? else { return Ok(()) };
+            match self.run_session(*link, tls, places.offsets, memory, stop).await {
                 Ok(()) => return Ok(()),
-                Err(error) => self.endure(error, memory, stop).await?,
+                Err(error) => {
+                    let situation = Situation {
+                        fenced_again: memory.is_fenced_again(&error, Instant::now()),
+                        ..self.situation(retry::Step::Session, memory, stop)
+                    };
+                    let pause = self.endure(error, situation, memory).await?;
+                    tokio::select! {
+                        () = stop.cancelled() => {}
+                        () = time::sleep(pause) => {}
+                    }
+                }
             }
         }
     }
@@ -142,7 +130,7 @@ impl Relay {
         let start = Instant::now();
         while !stop.is_cancelled() {
             let parts = Arc::clone(&self.parts);
-            // Asking blocks a thread that nothing can wake: short questions, so that a stop is heeded.
+            // Asking blocks a thread that nothing can wake: short questions, so that a stop takes effect soon.
             let asking = tokio::task::spawn_blocking(move || {
                 parts.producer.await_broker(&parts.kafka, KAFKA_QUESTION)
             });
@@ -174,7 +162,7 @@ impl Relay {
     async fn open(
         &self,
         tls: &TlsSetup,
-        offsets: Option<&Offsets>,
+        places: &Places<'_>,
         memory: &mut Memory,
         stop: &CancellationToken,
     ) -> Result<Option<Box<Link>>, Error> {
@@ -184,8 +172,16 @@ impl Relay {
         loop {
             let (parts, status, metrics) = (&self.parts, &self.status, &self.metrics);
             let known = memory.acknowledged.clone();
-            let known = known.map(|(origin, to)| Known { origin, to, shared: memory.stood_by });
-            let opening = Opening { parts, tls, status, metrics, offsets, known: known.as_ref() };
+            let known = known.map(|(origin, acknowledged)| Known {
+                origin,
+                to: acknowledged.to,
+                shared: memory.stood_by,
+            });
+            let captured = &memory.captured;
+            let (offsets, positions) = (places.offsets, places.positions.as_ref());
+            let (known, saw_slot) = (known.as_ref(), memory.saw_slot);
+            let opening =
+                Opening { parts, tls, status, metrics, offsets, positions, saw_slot, known, captured };
             let outcome = tokio::select! {
                 () = stop.cancelled() => return Ok(None),
                 outcome = opening.open() => outcome,
@@ -200,19 +196,12 @@ impl Relay {
                 Err(Error::Postgres(postgres::Error::SlotActive(holder))) => {
                     self.wait_for_slot(holder, memory, deadline)?
                 }
-                Err(error) if !memory.may_pass(&error) => return Err(error),
-                Err(error) if error.is_condemned() => {
-                    self.metrics.reconnect(Peer::Kafka);
-                    self.mend(&error).await?;
-                    continue;
-                }
                 Err(error) => {
-                    let pause = memory.backoff.next(fastrand::f64());
-                    if memory.runs_out_of_patience(deadline, pause) || self.exhausted(memory) {
-                        return Err(error);
-                    }
-                    self.mend(&error).await?;
-                    pause
+                    let situation = Situation {
+                        time_left: time_left(deadline),
+                        ..self.situation(retry::Step::Opening, memory, stop)
+                    };
+                    self.endure(error, situation, memory).await?
                 }
             };
             self.status.tick_idle(Instant::now());
@@ -230,25 +219,28 @@ impl Relay {
         memory: &mut Memory,
         deadline: Option<Instant>,
     ) -> Result<Duration, Error> {
-        if is_our_own(&holder) {
+        let by_us = is_our_own(&holder);
+        if by_us {
             (memory.stood_by, memory.reached_primary) = (true, true);
-            self.status.up(Component::Slot, Instant::now());
-            self.status.enter(Phase::StandingBy(Holder { pid: holder.pid, application: holder.application }));
-            return Ok(STANDBY_INTERVAL.mul_f64(0.75 + fastrand::f64() / 2.0));
+            memory.saw_slot |= holder.has_slot;
+        } else {
+            memory.slot_retries = memory.slot_retries.saturating_add(1);
         }
-        memory.slot_retries = memory.slot_retries.saturating_add(1);
-        let (pause, over) = match self.parts.postgres.slot.retry {
-            Some(SlotRetry { retries_max, delay }) => (delay, memory.slot_retries > retries_max),
-            None => (
-                STANDBY_INTERVAL,
-                deadline.is_some_and(|deadline| Instant::now() + STANDBY_INTERVAL > deadline),
-            ),
-        };
-        if over {
-            return Err(postgres::Error::SlotActive(holder).into());
+        let retry = self.parts.postgres.slot.retry;
+        let held = HeldSlot { by_us, retry, tries: memory.slot_retries, time_left: time_left(deadline) };
+        match retry::after_held_slot(held, fastrand::f64()) {
+            Next::StandBy { pause } => {
+                self.status.up(Component::Slot, Instant::now());
+                let holder = Holder { pid: holder.pid, application: holder.application };
+                self.status.enter(Phase::StandingBy(holder));
+                Ok(pause)
+            }
+            Next::Retry { pause, .. } => {
+                self.status.down(Component::Slot, holder.to_string(), Instant::now());
+                Ok(pause)
+            }
+            Next::Stop | Next::NewProducer => Err(postgres::Error::SlotActive(holder).into()),
         }
-        self.status.down(Component::Slot, holder.to_string(), Instant::now());
-        Ok(pause)
     }
 
     async fn run_session(
@@ -259,24 +251,30 @@ impl Relay {
         memory: &mut Memory,
         stop: &CancellationToken,
     ) -> Result<(), Error> {
-        let batch = match exactly_once::take_over(&self.parts, &mut link, stop).await {
+        let batch = match takeover::take_over(&self.parts, &mut link, stop).await {
             Err(_) if stop.is_cancelled() => return Ok(()),
             batch => batch?,
         };
-        let (acknowledged, stored) = memory.of(&link.origin, link.stored.as_ref());
+        let start = (link.confirmed, link.clock);
+        let (acknowledged, stored) = memory.of(&link.origin, link.stored.as_ref(), start);
         let (origin, confirmed) = (link.origin.clone(), link.confirmed);
         let follows = memory.acknowledged.is_none() || memory.stood_by;
-        let horizon = Horizon::of(&link, acknowledged, follows);
+        let horizon = link.horizon(follows);
         let mut feed = Feed::new(&self.parts, &self.metrics, confirmed, acknowledged, stored);
         feed.flight.in_transactions(batch);
         feed.flight.repeats = Repeats::new(&self.parts.relay, horizon);
+        feed.start();
         let (server, ended, mut watchers) = (ServerLsn::default(), stop.child_token(), JoinSet::new());
         let (mut slot_watcher, lost) = self.watch_slot(&link, server.clone(), stop.child_token());
         watchers.spawn(watch_kafka(Arc::clone(&self.parts), ended.clone()));
-        watchers.spawn(heartbeat::act(Arc::clone(&self.parts), tls.clone(), ended.clone()));
+        watchers.spawn(heartbeat_query::run(Arc::clone(&self.parts), tls.clone(), ended.clone()));
         self.status.up(Component::Slot, Instant::now());
         self.status.enter(Phase::Streaming);
-        let mut session = Session::new(&self.parts, link, &mut feed, &self.status, &self.metrics, server);
+        let now = Now::read();
+        let feedback = session::feedback(&self.parts, &link, now);
+        let mut core = Core::new(feed, feedback, Pulse::new(&self.parts, now.instant), now);
+        core.positions = link.position.pacing(self.parts.relay.shutdown_timeout);
+        let mut session = Session::new(&self.parts, link, &mut core, &self.status, &self.metrics, server);
         if let Some(offsets) = offsets {
             watchers.spawn(offsets.clone().keep(session.offset.subscribe(), ended.clone()));
         }
@@ -294,10 +292,12 @@ impl Relay {
         if outcome.is_err() && !stop.is_cancelled() {
             self.status.enter(Phase::Connecting);
         }
-        // The next session must not start while records of this one are on their way: they would overtake each other.
-        let gone = self.settle(&mut feed, outcome.is_err(), lost, stop).await;
+        // The next session must not start while records of this one are on their way: they would overtake each other. After a
+        // definite error there is none, and the wait for Kafka was that of `after_failure`, which has a limit.
+        let goes_on = matches!(&outcome, Err(error) if error.class() != Class::Definite);
+        let gone = self.settle(&mut core, goes_on, lost, stop).await;
         slot_watcher.shutdown().await;
-        memory.remember(origin, confirmed, &feed);
+        memory.remember(origin, confirmed, &core.feed, Now::read());
         gone.map_or(outcome, |error| Err(error.into()))
     }
 
@@ -333,7 +333,7 @@ impl Relay {
             biased;
             outcome = session.stream(stop) => outcome,
             () = overdue => {
-                return Err(Error::Undrained { records: session.feed.flight.window().records(), within });
+                return Err(Error::Undrained { records: session.core.feed.flight.window().records(), within });
             }
         };
         match outcome {
@@ -344,45 +344,39 @@ impl Relay {
         }
     }
 
-    /// Decides whether a failed session is followed by another.
-    async fn endure(&self, error: Error, memory: &mut Memory, stop: &CancellationToken) -> Result<(), Error> {
-        if error.is_condemned() && !stop.is_cancelled() {
-            self.metrics.reconnect(Peer::Kafka);
-            return self.mend(&error).await;
+    /// Does what has to follow a failure, up to the pause before the next attempt; or gives the error back when it ends the
+    /// relay.
+    async fn endure(
+        &self,
+        error: Error,
+        situation: Situation,
+        memory: &mut Memory,
+    ) -> Result<Duration, Error> {
+        let (pause, producer) = match retry::after(&error, situation, fastrand::f64()) {
+            Next::Stop => return Err(error),
+            Next::NewProducer => (Duration::ZERO, retry::Producer::New),
+            Next::Retry { pause, producer } => {
+                memory.backoff = memory.backoff.counted();
+                (pause, producer)
+            }
+            Next::StandBy { pause } => (pause, retry::Producer::Same),
+        };
+        if situation.step == retry::Step::Session || error.is_condemned() {
+            self.metrics.reconnect(error.peer());
         }
-        let unwritten = error.is_unwritten();
-        let beyond_mending = error.class() != Class::Transient
-            || error.is_condemned()
-            || matches!(error, Error::Kafka(_)) && !unwritten && !error.is_of_transactions();
-        let in_vain = error.is_garbled() && memory.fruitless > GARBLED_RETRIES_MAX
-            || unwritten && memory.fruitless > UNWRITTEN_RETRIES_MAX;
-        // A stop does not wait for what is on its way, and a new producer must.
-        if beyond_mending
-            || in_vain
-            || memory.is_fenced_again(&error, Instant::now())
-            || self.exhausted(memory)
-            || error.wants_new_producer() && stop.is_cancelled()
-        {
-            return Err(error);
+        match producer {
+            retry::Producer::New => self.renew_producer(&error).await?,
+            retry::Producer::Same => {
+                let of_kafka = matches!(error, Error::Kafka(_));
+                let component = if of_kafka { Component::Kafka } else { Component::Postgres };
+                self.status.down(component, chain(&error), Instant::now());
+            }
         }
-        self.metrics.reconnect(if matches!(error, Error::Kafka(_)) { Peer::Kafka } else { Peer::Postgres });
-        self.mend(&error).await?;
-        let pause = memory.backoff.next(fastrand::f64());
-        tokio::select! {
-            () = stop.cancelled() => {}
-            () = time::sleep(pause) => {}
-        }
-        Ok(())
+        Ok(pause)
     }
 
-    /// Tells what has failed. A producer that said what may not be so is replaced; nothing of it is on its way any more.
-    async fn mend(&self, error: &Error) -> Result<(), Error> {
-        // In transactions each session begins with a new producer.
-        if !error.wants_new_producer() || error.is_of_transactions() {
-            let peer = if error.is_of_transactions() { Component::Kafka } else { Component::Postgres };
-            self.status.down(peer, chain(error), Instant::now());
-            return Ok(());
-        }
+    /// A producer that said what may not be so is replaced; nothing of it is on its way any more.
+    async fn renew_producer(&self, error: &Error) -> Result<(), Error> {
         if error.is_condemned() {
             tracing::info!("a new producer goes on from the slot after a record that Kafka refused");
         } else {
@@ -395,8 +389,17 @@ impl Relay {
         Ok(())
     }
 
-    fn exhausted(&self, memory: &Memory) -> bool {
-        self.parts.relay.retries_max.is_some_and(|most| memory.backoff.attempts() > most)
+    fn situation(&self, step: retry::Step, memory: &Memory, stop: &CancellationToken) -> Situation {
+        Situation {
+            step,
+            stopping: stop.is_cancelled(),
+            backoff: memory.backoff,
+            retries_max: self.parts.relay.retries_max,
+            fruitless: memory.fruitless,
+            fenced_again: false,
+            reached_primary: memory.reached_primary,
+            time_left: None,
+        }
     }
 
     fn tell_assumptions(&self, link: &Link, memory: &mut Memory) {
@@ -406,4 +409,8 @@ impl Relay {
             }
         }
     }
+}
+
+fn time_left(deadline: Option<Instant>) -> Option<Duration> {
+    deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
 }

@@ -2,6 +2,7 @@
 
 mod known;
 mod labels;
+mod not_sent;
 mod series;
 mod topics;
 
@@ -13,6 +14,7 @@ use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 
 pub use labels::{Change, DeathCause, Peer, SlotDanger, TransactionEnd, WalStatus};
+pub use not_sent::{NOT_SENT_LABELS_MAX, RowTally};
 pub use topics::{TOPIC_LABELS_MAX, TopicTally};
 
 use super::status::Snapshot;
@@ -84,6 +86,12 @@ impl Metrics {
     /// Counts rows that made no event, by a `reason` from a fixed set.
     pub fn skipped(&self, reason: &'static str, count: u64) {
         self.series().skipped.get_or_create(&fixed("reason", reason)).inc_by(count);
+    }
+
+    /// Counts the rows of `table` that are not sent for this `reason`, one from a fixed set.
+    #[must_use]
+    pub fn rows_not_sent(&self, table: &str, reason: &'static str) -> RowTally {
+        self.series().not_sent.tally(table, reason)
     }
 
     /// Counts a row that could not be routed, converted or sent, by a `kind` from a fixed set.
@@ -185,6 +193,7 @@ mod tests {
             "relay_transactions_total 0",
             "relay_lsn{kind=\"received\"} 0",
             "relay_lsn{kind=\"flushed\"} 0",
+            "relay_lsn{kind=\"kept\"} 0",
             "relay_lsn{kind=\"confirmed\"} 0",
             "relay_lsn{kind=\"server\"} 0",
             "relay_lag_bytes 0",

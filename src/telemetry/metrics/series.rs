@@ -10,6 +10,7 @@ use prometheus_client::registry::Registry;
 
 use super::known::Known;
 use super::labels::{Change, DeathCause, Label, Peer, TransactionEnd, WalStatus, fixed};
+use super::not_sent::RowsNotSent;
 use super::topics::PublishedByTopic;
 use super::{ConfigInfo, SlotReport};
 use crate::telemetry::status::{Progress, Snapshot};
@@ -30,6 +31,7 @@ pub(super) struct Series {
     pub(super) transactions: Counter,
     pub(super) skipped: Family<Label, Counter>,
     pub(super) event_errors: Family<Label, Counter>,
+    pub(super) not_sent: RowsNotSent,
     pub(super) published: PublishedByTopic,
     pub(super) publish_errors: Family<Label, Counter>,
     pub(super) dead_letters: Family<Label, Counter>,
@@ -69,6 +71,7 @@ impl Series {
             transactions: Counter::default(),
             skipped: Family::default(),
             event_errors: Family::default(),
+            not_sent: RowsNotSent::default(),
             published: PublishedByTopic::default(),
             publish_errors: Family::default(),
             dead_letters: Family::default(),
@@ -139,6 +142,11 @@ impl Series {
         registry.register("transactions", "Transactions whose commit was read", self.transactions.clone());
         registry.register("events_skipped", "Rows that made no event", self.skipped.clone());
         registry.register(
+            "rows_not_sent",
+            "Rows of the stream that are not sent, by table and reason",
+            self.not_sent.family.clone(),
+        );
+        registry.register(
             "event_errors",
             "Rows that could not be routed, converted or sent",
             self.event_errors.clone(),
@@ -205,6 +213,7 @@ impl Series {
         let positions = [
             ("received", progress.received),
             ("flushed", progress.flushed),
+            ("kept", progress.kept),
             ("confirmed", progress.confirmed),
             ("server", progress.server),
         ];

@@ -54,6 +54,9 @@ impl Default for Limits {
     }
 }
 
+/// How many warnings are kept.
+pub const WARNINGS_MAX: usize = 32;
+
 /// The shared state. Clones are handles on the same state.
 #[derive(Debug, Clone)]
 pub struct Status(watch::Sender<Snapshot>);
@@ -81,6 +84,8 @@ pub struct Snapshot {
     pub ticked: Instant,
     /// What the probes allow.
     pub limits: Limits,
+    /// What a person should look at although the relay works, in the order in which it was found.
+    pub warnings: Vec<String>,
 }
 
 impl Status {
@@ -98,6 +103,7 @@ impl Status {
             progress: Progress::default(),
             ticked: now,
             limits,
+            warnings: Vec::new(),
         }))
     }
 
@@ -126,6 +132,17 @@ impl Status {
     /// What the server says of the slot.
     pub fn slot(&self, report: SlotReport) {
         self.0.send_modify(|state| state.slot_report = Some(report));
+    }
+
+    /// Keeps a warning for as long as the process lives. True when it is new. Beyond [`WARNINGS_MAX`] none is kept, nor new.
+    pub fn warn(&self, warning: String) -> bool {
+        self.0.send_if_modified(|state| {
+            let is_new = state.warnings.len() < WARNINGS_MAX && !state.warnings.contains(&warning);
+            if is_new {
+                state.warnings.push(warning);
+            }
+            is_new
+        })
     }
 
     /// A turn of the loop that streams: how far it has got.

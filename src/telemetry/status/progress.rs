@@ -9,6 +9,8 @@ pub struct Progress {
     pub received: Lsn,
     /// Up to where every event is acknowledged by the brokers.
     pub flushed: Lsn,
+    /// Up to where the relay's position is in Kafka, which nothing is confirmed beyond; zero when none is kept.
+    pub kept: Lsn,
     /// What PostgreSQL was last told, and may throw away.
     pub confirmed: Lsn,
     /// The end of the WAL on the server, from its last message.

@@ -29,7 +29,7 @@ pub(in crate::throwaway) enum FetchError {
         status: u16,
     },
     /// Away from https, to no URL, or too often.
-    #[error("{url} is redirected to where we do not follow")]
+    #[error("{url} is redirected to an address that outboxd does not follow")]
     Redirect {
         /// What redirects.
         url: String,

@@ -26,6 +26,7 @@ pub(super) fn write_branch(
         (_, Value::Null) if schema.optional => {}
         (_, Value::Null) => return Err(ConvertError::RequiredNull),
         (Kind::Boolean, Value::Bool(flag)) => out.push(u8::from(*flag)),
+        (Kind::Int8, Value::Int8(number)) => write_long(out, i64::from(*number)),
         (Kind::Int16, Value::Int16(number)) => write_long(out, i64::from(*number)),
         (Kind::Int32, Value::Int32(number)) => write_long(out, i64::from(*number)),
         (Kind::Int64, Value::Int64(number)) => write_long(out, *number),

@@ -1,8 +1,7 @@
 use super::ids::Side;
 use super::schema::TextOptions;
 use super::subject::SubjectNameStrategy;
-use crate::connect::OptionError;
-use crate::connect::option::{Lookup, boolean};
+use crate::connect::{OptionReader, Refused};
 
 /// Ids that are remembered when `schemas.cache.config` says nothing, as in both converters.
 const IDS_MAX: usize = 1_000;
@@ -68,29 +67,33 @@ impl AvroConverter {
     ///
     /// # Errors
     /// When it is asked for something that changes the bytes and is not available.
-    pub(in super::super) fn parse(lookup: Lookup<'_>, key: &str, class: &str) -> Result<Self, OptionError> {
+    pub(in super::super) fn read(
+        options: &mut OptionReader<'_>,
+        key: &str,
+        class: &str,
+    ) -> Result<Self, Refused> {
         let side = match key.split('.').next() {
             Some("key") => Side::Key,
             Some("value") => Side::Value,
             _ => {
                 let reason = "it writes keys and values only, in Connect too; leave the option out, or name \
                               org.apache.kafka.connect.json.JsonConverter";
-                return Err(OptionError::new(key, class, reason));
+                return Err(options.refuse(key, class, reason));
             }
         };
         let flavor = if class.contains("apicurio") { Flavor::Apicurio } else { Flavor::Confluent };
         if flavor == Flavor::Apicurio {
-            check_apicurio(lookup, key)?;
+            check_apicurio(options, key);
         }
         for option in WITHOUT_EFFECT {
-            boolean(lookup, &format!("{key}.{option}"), false)?;
+            options.boolean(&format!("{key}.{option}"), false);
         }
         let text = TextOptions {
-            metadata: boolean(lookup, &format!("{key}.connect.meta.data"), true)?,
-            scrub: boolean(lookup, &format!("{key}.scrub.invalid.names"), false)?,
+            metadata: options.boolean(&format!("{key}.connect.meta.data"), true),
+            scrub: options.boolean(&format!("{key}.scrub.invalid.names"), false),
             lone_records: flavor == Flavor::Apicurio,
         };
-        let (subject, ids_max) = (subject(lookup, key, flavor, side)?, ids_max(lookup, key)?);
+        let (subject, ids_max) = (subject(options, key, flavor, side), ids_max(options, key));
         Ok(Self { key: key.to_owned(), flavor, side, subject, ids_max, text })
     }
 
@@ -110,44 +113,38 @@ impl AvroConverter {
 }
 
 /// Only what Confluent's consumers can read is written.
-fn check_apicurio(lookup: Lookup<'_>, key: &str) -> Result<(), OptionError> {
+fn check_apicurio(options: &mut OptionReader<'_>, key: &str) {
     for (option, needed, reason) in DECIDE_THE_WIRE {
         let option = format!("{key}.{option}");
-        let said = lookup(&option);
+        let said = options.text(&option);
         if said.as_deref().is_none_or(|said| !said.trim().eq_ignore_ascii_case(needed)) {
             let reason = format!(
                 "{reason}, and the default is not the same in Apicurio 2 and 3: say {option}={needed}"
             );
-            return Err(OptionError::new(option, said.unwrap_or_default(), reason));
+            options.refuse(option, said.unwrap_or_default(), reason);
         }
     }
-    let switched_on = |option: &str| boolean(lookup, &format!("{key}.{option}"), false);
-    if switched_on(AS_CONFLUENT)? || switched_on(ENABLE_CONFLUENT)? {
-        return Ok(());
-    }
+    let [as_confluent, enabled] =
+        [AS_CONFLUENT, ENABLE_CONFLUENT].map(|option| options.boolean(&format!("{key}.{option}"), false));
     let option = format!("{key}.{ID_HANDLER}");
-    let handler = lookup(&option).unwrap_or_default();
-    if matches!(simple_name(&handler), "Legacy4ByteIdHandler" | "Default4ByteIdHandler") {
-        return Ok(());
+    let handler = options.text(&option).unwrap_or_default();
+    let is_short = matches!(simple_name(&handler), "Legacy4ByteIdHandler" | "Default4ByteIdHandler");
+    if !as_confluent && !enabled && !is_short {
+        let reason = format!("only ids of 4 bytes are written: say {key}.{AS_CONFLUENT}=true");
+        options.refuse(option, handler, reason);
     }
-    let reason = format!("only ids of 4 bytes are written: say {key}.{AS_CONFLUENT}=true");
-    Err(OptionError::new(option, handler, reason))
 }
 
-fn subject(
-    lookup: Lookup<'_>,
-    key: &str,
-    flavor: Flavor,
-    side: Side,
-) -> Result<SubjectNameStrategy, OptionError> {
+fn subject(options: &mut OptionReader<'_>, key: &str, flavor: Flavor, side: Side) -> SubjectNameStrategy {
     let option = format!("{key}.{}", strategy_option(flavor, side));
-    let Some(class) = lookup(&option) else { return Ok(SubjectNameStrategy::Topic) };
+    let Some(class) = options.text(&option) else { return SubjectNameStrategy::Topic };
     let available = SUBJECT_STRATEGIES.iter().filter(|(_, of, _)| *of == flavor);
-    let found = available.clone().find(|(name, ..)| *name == simple_name(&class));
-    found.map(|(.., strategy)| *strategy).ok_or_else(|| {
-        let names: Vec<&str> = available.map(|(name, ..)| *name).collect();
-        OptionError::new(option, class, format!("it must be one of {}", names.join(", ")))
-    })
+    if let Some((.., strategy)) = available.clone().find(|(name, ..)| *name == simple_name(&class)) {
+        return *strategy;
+    }
+    let names: Vec<&str> = available.map(|(name, ..)| *name).collect();
+    options.refuse(option, class, format!("it must be one of {}", names.join(", ")));
+    SubjectNameStrategy::Topic
 }
 
 const fn strategy_option(flavor: Flavor, side: Side) -> &'static str {
@@ -158,12 +155,15 @@ const fn strategy_option(flavor: Flavor, side: Side) -> &'static str {
     }
 }
 
-fn ids_max(lookup: Lookup<'_>, key: &str) -> Result<usize, OptionError> {
+fn ids_max(options: &mut OptionReader<'_>, key: &str) -> usize {
     let option = format!("{key}.schemas.cache.config");
-    let Some(text) = lookup(&option) else { return Ok(IDS_MAX) };
+    let Some(text) = options.text(&option) else { return IDS_MAX };
     match text.trim().parse() {
-        Ok(number @ 1..) => Ok(number),
-        _ => Err(OptionError::new(option, text, "it must be a whole number above 0")),
+        Ok(number @ 1..) => number,
+        _ => {
+            options.refuse(option, text, "it must be a whole number above 0");
+            IDS_MAX
+        }
     }
 }
 

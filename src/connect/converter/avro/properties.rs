@@ -61,8 +61,10 @@ impl Writer<'_> {
             self.out.extend(b",\"connect.name\":");
             self.text(name);
         }
-        if schema.kind == Kind::Int16 {
-            self.out.extend(b",\"connect.type\":\"int16\"");
+        match schema.kind {
+            Kind::Int8 => self.out.extend(b",\"connect.type\":\"int8\""),
+            Kind::Int16 => self.out.extend(b",\"connect.type\":\"int16\""),
+            _ => {}
         }
     }
 

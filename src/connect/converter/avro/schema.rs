@@ -206,7 +206,7 @@ impl<'s> Writer<'s> {
 const fn type_name(kind: &Kind) -> &'static str {
     match kind {
         Kind::Boolean => "boolean",
-        Kind::Int16 | Kind::Int32 => "int",
+        Kind::Int8 | Kind::Int16 | Kind::Int32 => "int",
         Kind::Int64 => "long",
         Kind::Float32 => "float",
         Kind::Float64 => "double",

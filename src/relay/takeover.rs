@@ -5,16 +5,17 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
-use super::{Batch, Known, Names, Patience, Source, State, Timelines};
+use super::clock::Now;
+use super::exactly_once::{Batch, Begins, Known, Names, Patience, Source, State, Timelines};
+use super::last_state::parse;
+use super::link::Link;
+use super::parts::RelayParts;
+use super::session::status_interval;
+use super::{Error, Preflight, TransactionOptions};
 use crate::kafka::{self, StateTopic, Stored, TransactionSettings};
 use crate::postgres;
-use crate::relay::feed::unix_us;
-use crate::relay::link::Link;
-use crate::relay::session::status_interval;
-use crate::relay::supervisor::RelayParts;
-use crate::relay::{Error, Preflight, TransactionOptions};
 use crate::replication::{Feedback, StartReplication};
-use crate::wal::{PgTimestamp, SystemId, TimelineId};
+use crate::wal::{Lsn, SystemId, TimelineId};
 
 /// How long the brokers may take to give us the transactional id. A transaction that is being committed is waited for.
 const INIT_PATIENCE: Duration = Duration::from_secs(30);
@@ -33,7 +34,7 @@ const MAKE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Takes the transactions over from whoever had the slot before: nobody else can commit any more, and what was committed
 /// is known. The slot must be ours already. `None` without exactly-once.
-pub(in crate::relay) async fn take_over(
+pub(super) async fn take_over(
     parts: &Arc<RelayParts>,
     link: &mut Link,
     stop: &CancellationToken,
@@ -63,26 +64,25 @@ pub(in crate::relay) async fn take_over(
     let source = source(parts, link);
     let known = match stored {
         Stored::Value(bytes) => {
-            let state = parse(options, &source, &bytes)?;
+            let state = parse(options, &source.slot, &bytes)?;
             settle(parts, link, &state, &stop).await?;
-            known(options, &source, link, &state)?
+            // Asked for now: whoever had the slot before may have written the state a moment ago.
+            let wal_end = link.sql.moment(&parts.postgres.slot.name).await?.wal_end;
+            known(options, &source, link, (&state, wal_end))?
         }
         Stored::NoTopic | Stored::Nothing => {
             tracing::info!(
                 topic = options.state_topic, slot = source.slot, slot_at = %link.confirmed,
                 "no Kafka transaction of this slot is known: rows go out from where the slot stands"
             );
-            Known::default()
+            Known::nothing(link.clock)
         }
     };
     Ok(Some(Batch::new(names(&settings, options), known, source, patience(options))))
 }
 
 /// The same for a snapshot, whose slot nobody else can have. `None` without exactly-once.
-pub(in crate::relay) async fn begin(
-    parts: &Arc<RelayParts>,
-    system_id: &SystemId,
-) -> Result<Option<Batch>, Error> {
+pub(super) async fn begin(parts: &Arc<RelayParts>, system_id: &SystemId) -> Result<Option<Batch>, Error> {
     let Some(options) = &parts.relay.transactions else { return Ok(None) };
     let settings = settings(parts, options, system_id);
     let stop = CancellationToken::new();
@@ -94,7 +94,7 @@ pub(in crate::relay) async fn begin(
 }
 
 /// The timelines that the server comes from. Asked for before the stream begins.
-pub(in crate::relay) async fn history(
+pub(super) async fn history(
     parts: &RelayParts,
     preflight: &mut Preflight,
 ) -> Result<Timelines, postgres::Error> {
@@ -108,11 +108,6 @@ pub(in crate::relay) async fn history(
     Ok(Timelines::parse(text))
 }
 
-fn parse(options: &TransactionOptions, source: &Source, bytes: &[u8]) -> Result<State, Error> {
-    let (topic, slot) = (options.state_topic.clone(), source.slot.clone());
-    State::parse(bytes).map_err(|source| Error::NoState { topic, slot, source })
-}
-
 /// A commit that is in the topic of the state, and that Kafka has forgotten in another, is no reason to confirm anything.
 async fn settle(
     parts: &Arc<RelayParts>,
@@ -120,17 +115,24 @@ async fn settle(
     state: &State,
     stop: &CancellationToken,
 ) -> Result<(), Error> {
-    let (mut leftovers, stop) = (parts.producer.leftovers(state.topics.clone()), stop.clone());
+    let (mut open_transactions, stop) =
+        (parts.producer.open_transactions(state.topics.clone()), stop.clone());
     let topics = u32::try_from(state.topics.len()).unwrap_or(u32::MAX);
     let patience = SETTLE_PATIENCE.saturating_add(TOPIC_PATIENCE.saturating_mul(topics));
-    let settled = spawn_blocking(move || leftovers.wait(patience, &stop));
+    let settled = spawn_blocking(move || open_transactions.wait(patience, &stop));
     let settled = keeping_alive(parts, link, settled).await?;
     Ok(settled.unwrap_or_else(|_| Err(aborted()))?)
 }
 
-fn known(options: &TransactionOptions, source: &Source, link: &Link, state: &State) -> Result<Known, Error> {
+fn known(
+    options: &TransactionOptions,
+    source: &Source,
+    link: &Link,
+    (state, wal_end): (&State, Lsn),
+) -> Result<Known, Error> {
+    let begins = Begins { at: link.confirmed, wal_end, now: link.clock };
     let (topic, slot) = (options.state_topic.clone(), source.slot.clone());
-    let known = match Known::new(state, source, &link.timelines, link.wal_flushed) {
+    let known = match Known::new(state, source, &link.timelines, begins) {
         Ok(known) => known,
         Err(source) => return Err(Error::OtherState { topic, slot, source }),
     };
@@ -166,7 +168,7 @@ async fn keeping_alive<T>(
             answer = &mut answer => return Ok(answer),
             () = sleep_until(feedback.due().into()) => {}
         }
-        if let Some(update) = feedback.poll(Instant::now(), PgTimestamp::from_unix_us(unix_us())) {
+        if let Some(update) = feedback.poll(Instant::now(), Now::read().postgres()) {
             link.stream.update(&update).await?;
         }
     }

@@ -1,22 +1,28 @@
+//! The same expansion written without an index, as it was first: what the tests compare with.
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 
-use super::{EmptyArrayBehavior, JsonExpansion, NullBehavior};
-use crate::connect::{Field, Kind, NameAdjustment, Schema};
+use super::super::value::number;
+use super::super::{EmptyArrayBehavior, JsonExpansion, NullBehavior};
+use crate::connect::{Field, Kind, NameAdjustment, Schema, Value};
+
+/// Schema and value of a document; `None` when there is no schema, or the value does not fit it.
+pub(super) fn expand(expansion: JsonExpansion, key: &str, json: &Json) -> Option<(Schema, Value<'static>)> {
+    let schema = infer(expansion, Some(key), json).ok().flatten()?;
+    let value = fit(expansion, json, &schema).ok()?;
+    Some((schema, value))
+}
 
 /// JSON that no schema describes: an array of different things, an empty field name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Undescribable;
+#[derive(Debug)]
+struct Undescribable;
 
 /// The schema of a JSON value; `None` when the value is to be left out. `key` is the dotted path that names structs,
 /// `None` below an array in an array, where Debezium starts anew.
-pub(super) fn infer(
-    expansion: JsonExpansion,
-    key: Option<&str>,
-    json: &Json,
-) -> Result<Option<Schema>, Undescribable> {
+fn infer(expansion: JsonExpansion, key: Option<&str>, json: &Json) -> Result<Option<Schema>, Undescribable> {
     Ok(match json {
         Json::String(_) => Some(optional(Kind::String)),
         Json::Bool(_) => Some(optional(Kind::Boolean)),
@@ -123,4 +129,61 @@ fn optional(kind: Kind) -> Schema {
 
 fn array(element: Schema) -> Schema {
     optional(Kind::Array(Arc::new(element)))
+}
+
+/// Data that its schema does not hold.
+#[derive(Debug)]
+struct Misfit;
+
+/// The Connect value of a JSON value.
+fn fit(expansion: JsonExpansion, json: &Json, schema: &Schema) -> Result<Value<'static>, Misfit> {
+    match (json, &schema.kind) {
+        (Json::Null, _) => Ok(Value::Null),
+        (Json::String(text), Kind::String) => Ok(Value::Str(Cow::Owned(text.clone()))),
+        (Json::Bool(value), Kind::Boolean) => Ok(Value::Bool(*value)),
+        (Json::Number(digits), kind) => match number(&digits.to_string()) {
+            (actual, value) if actual == *kind => Ok(value.into_owned()),
+            _ => Err(Misfit),
+        },
+        (Json::Array(items), Kind::Array(element)) => {
+            let fitted = items.iter().map(|item| fit(expansion, item, element));
+            Ok(Value::Array(fitted.collect::<Result<_, _>>()?))
+        }
+        (Json::Object(members), Kind::Struct(fields)) => fit_struct(expansion, members, fields),
+        _ => Err(Misfit),
+    }
+}
+
+fn fit_struct(
+    expansion: JsonExpansion,
+    members: &Map<String, Json>,
+    fields: &[Field],
+) -> Result<Value<'static>, Misfit> {
+    // Where nothing is left out, the fields are the members, in their order.
+    let mut expected = fields.iter();
+    for (name, member) in members {
+        let field_name = expansion.names.field_name(name);
+        if expected.as_slice().first().is_some_and(|field| field.name == field_name) {
+            expected.next();
+            continue;
+        }
+        if fields.iter().any(|field| field.name == field_name) {
+            continue;
+        }
+        // Left out on purpose, or lost because another element's schema stands for all?
+        if !matches!(infer(expansion, Some(name), member), Ok(None)) {
+            return Err(Misfit);
+        }
+    }
+    let member_of = |field: &Field| match expansion.names {
+        NameAdjustment::None => members.get(&field.name),
+        names => {
+            members.iter().find(|(name, _)| names.field_name(name) == field.name).map(|(_, member)| member)
+        }
+    };
+    let fitted = fields.iter().map(|field| match member_of(field) {
+        Some(member) => fit(expansion, member, &field.schema),
+        None => Ok(Value::Null),
+    });
+    Ok(Value::Struct(fitted.collect::<Result<_, _>>()?))
 }

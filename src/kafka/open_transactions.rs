@@ -13,7 +13,7 @@ use super::time::Time;
 /// What is in topics before our first transaction, and may belong to one that has not ended: of a producer that had our
 /// transactional id before, when Kafka has forgotten to write its markers. A commit of ours would commit that too, where it
 /// writes to the same partition. Without transactions there is nothing of the kind.
-pub struct Leftovers {
+pub struct OpenTransactions {
     clients: Arc<Clients>,
     deliveries: Deliveries,
     generation: u64,
@@ -22,7 +22,7 @@ pub struct Leftovers {
     records: Option<Vec<LogEnd>>,
 }
 
-impl Leftovers {
+impl OpenTransactions {
     pub(super) fn of(clients: Arc<Clients>, deliveries: Deliveries, topics: Vec<String>) -> Self {
         let generation = deliveries.generation();
         Self { clients, deliveries, generation, topics, records: None }
@@ -52,9 +52,9 @@ impl Leftovers {
     }
 }
 
-impl std::fmt::Debug for Leftovers {
+impl std::fmt::Debug for OpenTransactions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Leftovers").field("topics", &self.topics).finish_non_exhaustive()
+        f.debug_struct("OpenTransactions").field("topics", &self.topics).finish_non_exhaustive()
     }
 }
 

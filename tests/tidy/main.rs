@@ -1,11 +1,13 @@
 //! The rules of structure that the compiler does not know: who may name what, how long a file may be, what is documented.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod imports;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Bytes in, values out. They build without the `io` feature; here they are kept from the standard library's io too.
-const SANS_IO: [&str; 11] = [
+const SANS_IO: [&str; 12] = [
     "error",
     "secret",
     "wal",
@@ -17,6 +19,27 @@ const SANS_IO: [&str; 11] = [
     "connect",
     "ack",
     "source_offset",
+    "verification",
+];
+
+/// The same of the relay: what decides takes the time as an argument.
+const RELAY_SANS_IO: [&str; 16] = [
+    "backoff",
+    "core",
+    "dead_letters",
+    "error",
+    "exactly_once",
+    "feed",
+    "flight",
+    "heartbeat",
+    "memory",
+    "needs",
+    "options",
+    "origin",
+    "repeats/position_text",
+    "repeats/tails",
+    "retry",
+    "tolerance",
 ];
 const IO: [&str; 10] = [
     "tokio",
@@ -75,6 +98,8 @@ fn a_broken_rule_is_found() {
             "use crate::{ack, postgres};",
             "src/kafka/a.rs:1: crate::postgres in the Kafka half",
         ),
+        ("src/relay/core/a.rs", "Instant::now()", "src/relay/core/a.rs:1: Instant::now in a sans-io module"),
+        ("src/relay/retry.rs", "use tokio::time;", "src/relay/retry.rs:1: tokio in a sans-io module"),
         ("src/http/a.rs", "rdkafka::A; tokio_postgres::B;", "src/http knows both PostgreSQL and Kafka"),
         ("src/wal/a.rs", &long, "src/wal/a.rs: 451 lines, more than 450"),
         ("src/wal/mod.rs", "mod lsn;", "src/wal/mod.rs: no //! doc"),
@@ -93,6 +118,7 @@ fn what_the_rules_allow_is_let_through() {
         ("src/wal/a.rs", "// tokio would not do here\nuse std::fmt;"),
         ("src/wal/a.rs", tests),
         ("src/postgres/a.rs", "use tokio_postgres::Client;"),
+        ("src/relay/core_like.rs", "use tokio::time;"),
         ("src/relay/a.rs", "use crate::kafka::A;\nuse crate::postgres::B;"),
         ("docs/a.md", "a network/stack"),
     ];
@@ -114,6 +140,7 @@ fn violations(files: &[File]) -> Vec<String> {
     let mut broken = Vec::new();
     broken.extend(sources.iter().flat_map(|file| names_what_it_may_not(file, files)));
     broken.extend(modules_that_know_both(&sources));
+    broken.extend(imports::violations(files));
     broken.extend(sources.iter().filter_map(|file| {
         let lines = file.text.lines().count();
         (lines > LINES_MAX).then(|| format!("{}: {lines} lines, more than {LINES_MAX}", file.path))
@@ -138,7 +165,7 @@ fn names_what_it_may_not(file: &File, files: &[File]) -> Vec<String> {
     let (forbidden, place): (&[&str], _) = match module {
         "postgres" => (&KAFKA, "the PostgreSQL half"),
         "kafka" => (&POSTGRES, "the Kafka half"),
-        _ if SANS_IO.contains(&module) => (&IO, "a sans-io module"),
+        _ if SANS_IO.contains(&module) || decides(&file.path) => (&IO, "a sans-io module"),
         _ => return Vec::new(),
     };
     if is_test_module(&file.path, files) {
@@ -149,6 +176,14 @@ fn names_what_it_may_not(file: &File, files: &[File]) -> Vec<String> {
         names.map(move |name| format!("{}:{number}: {name} in {place}", file.path))
     });
     found.collect()
+}
+
+/// Whether a source file of the relay is one of those without I/O.
+fn decides(path: &str) -> bool {
+    let Some(inside) = path.strip_prefix("src/relay/") else { return false };
+    RELAY_SANS_IO
+        .iter()
+        .any(|name| inside.strip_prefix(name).is_some_and(|rest| rest.starts_with(['/', '.'])))
 }
 
 fn modules_that_know_both(sources: &[&File]) -> Vec<String> {

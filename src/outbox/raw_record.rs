@@ -11,7 +11,7 @@ use crate::pgoutput::{ColumnValue, Tuple};
 
 /// What can be kept of a row or a logical message that makes no event. It owns its parts: it is rare, and waits.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Salvage {
+pub struct RawRecord {
     /// The topic, when the row leads to one.
     pub topic: Option<String>,
     /// The key as its converter writes it; when that fails, the column's own text.
@@ -21,7 +21,7 @@ pub struct Salvage {
     headers: Vec<(String, Option<Vec<u8>>)>,
 }
 
-impl Salvage {
+impl RawRecord {
     /// The event's headers, all of them or the id alone.
     #[must_use]
     pub fn headers(&self) -> Vec<Header<'_>> {
@@ -33,7 +33,7 @@ impl OutboxTable {
     /// What can be kept of a row that [`Self::route`] refuses. Columns that the event would not have shown are left out,
     /// and columns that are masked are masked here too.
     #[must_use]
-    pub fn salvage(&self, tuple: &Tuple<'_>, encoder: &mut Encoder) -> Salvage {
+    pub fn raw_record(&self, tuple: &Tuple<'_>, encoder: &mut Encoder) -> RawRecord {
         let row = tuple.columns();
         encoder.start_row();
         let route = self.route_value(row).ok();
@@ -45,7 +45,7 @@ impl OutboxTable {
         let headers = self.headers(row, &mut into).ok();
         let scratch = &*encoder.scratch;
         let text = |column: &BoundColumn| shown(column, row).and_then(|value| bytes_of(&value));
-        Salvage {
+        RawRecord {
             topic,
             key: key.map_or_else(|| text(&self.key), |key| key.resolve(scratch).map(<[u8]>::to_vec)),
             headers: headers.map_or_else(
@@ -70,10 +70,10 @@ impl OutboxTable {
 impl MessageOutbox {
     /// What can be kept of a message that [`Self::route`] refuses.
     #[must_use]
-    pub fn salvage(&self, content: &[u8], encoder: &mut Encoder) -> Salvage {
+    pub fn raw_record(&self, content: &[u8], encoder: &mut Encoder) -> RawRecord {
         encoder.start_row();
         let (topic, key) = self.topic_and_key(content, encoder);
-        Salvage { topic, key, value: content.to_vec(), headers: Vec::new() }
+        RawRecord { topic, key, value: content.to_vec(), headers: Vec::new() }
     }
 }
 

@@ -10,7 +10,7 @@ pub(super) const VALUE_LEFT_OUT: &str = "outboxd.errors.value.left.out.bytes";
 
 /// Why an event goes to the dead-letter topic, in Connect's terms. No value of a row is in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Obituary {
+pub(in crate::relay) struct ErrorContext {
     pub(super) cause: DeathCause,
     /// Connect's `Stage`.
     stage: &'static str,
@@ -25,17 +25,17 @@ pub(super) struct Obituary {
 
 /// Where a dead event came from and where it was to go.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Origin<'a> {
-    pub(super) position: EventPosition,
-    pub(super) topic: Option<&'a str>,
-    pub(super) partition: Option<i32>,
+pub(in crate::relay) struct Origin<'a> {
+    pub(in crate::relay) position: EventPosition,
+    pub(in crate::relay) topic: Option<&'a str>,
+    pub(in crate::relay) partition: Option<i32>,
 }
 
 const ROUTER: &str = "io.debezium.transforms.outbox.EventRouter";
 const PRODUCER: &str = "org.apache.kafka.clients.producer.KafkaProducer";
 const DATA_EXCEPTION: &str = "org.apache.kafka.connect.errors.DataException";
 
-impl Obituary {
+impl ErrorContext {
     /// Of a row or a message that makes no event.
     pub(super) fn of_row(error: &Error) -> Self {
         let (unreadable, converter) = match error {
@@ -156,7 +156,7 @@ mod tests {
         let position = EventPosition { commit_lsn: Lsn::new(0x1_0000_0010), ordinal: 3 };
         let (table, column) = ("public.outbox".to_owned(), "aggregatetype".to_owned());
         let source = Box::new(RouteError::NullRoute { table: table.clone(), column });
-        let obituary = Obituary::of_row(&Error::Row { table, position, source });
+        let error_context = ErrorContext::of_row(&Error::Row { table, position, source });
         let mut options = DeadLetterOptions {
             topic: "dead".to_owned(),
             context_headers: true,
@@ -165,7 +165,7 @@ mod tests {
             keys_max: 1,
         };
         let origin = Origin { position, topic: Some("a"), partition: Some(7) };
-        let headers = obituary.headers(&options, origin);
+        let headers = error_context.headers(&options, origin);
         for (name, expected) in [
             ("__connect.errors.topic", "a"),
             ("__connect.errors.partition", "7"),
@@ -182,9 +182,9 @@ mod tests {
             assert_eq!(found.map(|(_, value)| value.as_str()), Some(expected), "{name}");
         }
         assert!(!headers.iter().any(|(name, _)| *name == "__connect.errors.offset"));
-        let unknown = obituary.headers(&options, Origin { topic: None, partition: None, ..origin });
+        let unknown = error_context.headers(&options, Origin { topic: None, partition: None, ..origin });
         assert_eq!(unknown.len(), headers.len() - 2);
         options.context_headers = false;
-        assert_eq!(obituary.headers(&options, origin), []);
+        assert_eq!(error_context.headers(&options, origin), []);
     }
 }

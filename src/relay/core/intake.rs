@@ -1,16 +1,18 @@
-//! What a message of the stream means to the feed and to what the server is told: the session's decisions without its
-//! sockets. The simulation drives the same.
+//! What a message means to the feed and to what the server is told.
 
-use super::Error;
-use super::feed::{Feed, Wish};
-use super::needs::{Met, Need, Waiting};
+use super::Source;
 use crate::kafka::Outlet;
 use crate::pgoutput;
+use crate::postgres::ReplicationStream;
+use crate::relay::Error;
+use crate::relay::clock::Now;
+use crate::relay::feed::{Feed, Wish};
+use crate::relay::needs::{Need, Waiting};
 use crate::replication::{Feedback, ReplicationMessage, XLogData};
 use crate::wal::Lsn;
 
 /// What has become of a message.
-pub(super) enum Taken {
+pub(in crate::relay) enum Taken {
     /// It was a keepalive.
     Keepalive,
     /// The feed has it. It stands at `lsn`.
@@ -19,45 +21,40 @@ pub(super) enum Taken {
     Held { lsn: Lsn, need: Need, waiting: Waiting },
 }
 
-/// Where the stream stands with a stop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reading {
-    /// No stop: go on.
-    On,
-    /// Told to stop: to the end of the open transaction, so that it is not repeated.
-    ToCommit,
-    /// No further.
-    Off,
-}
-
-impl Reading {
-    /// A row that waits for `brief` things only does not hold up a stop; a registry or a broker that does not answer must
-    /// not.
-    pub(super) const fn next(self, stopped: bool, in_transaction: bool, brief: bool) -> Self {
-        match self {
-            Self::On if !stopped => Self::On,
-            Self::On | Self::ToCommit if in_transaction && brief => Self::ToCommit,
-            Self::On | Self::ToCommit | Self::Off => Self::Off,
+/// The stream of a started slot. What is in its buffer is taken from there.
+impl Source for ReplicationStream {
+    fn take_next<O: Outlet>(
+        &mut self,
+        feed: &mut Feed<'_, O>,
+        feedback: &mut Feedback,
+        now: Now,
+    ) -> Result<Option<Taken>, Error> {
+        let Some(message) = self.buffered()? else { return Ok(None) };
+        let taken = take(feed, feedback, message, now)?;
+        if let Taken::Message { lsn, .. } | Taken::Held { lsn, .. } = &taken {
+            self.passed(*lsn);
         }
+        Ok(Some(taken))
     }
 }
 
 /// Takes the next message of the stream.
-pub(super) fn take<O: Outlet>(
+pub(in crate::relay) fn take<O: Outlet>(
     feed: &mut Feed<'_, O>,
     feedback: &mut Feedback,
     message: ReplicationMessage<'_>,
+    now: Now,
 ) -> Result<Taken, Error> {
     match message {
         ReplicationMessage::PrimaryKeepalive(keepalive) => {
             feedback.received(keepalive.wal_end);
-            feed.flight.mark(keepalive.wal_end);
+            feed.mark(keepalive.wal_end)?;
             if keepalive.reply_requested {
                 feedback.asked();
             }
             Ok(Taken::Keepalive)
         }
-        ReplicationMessage::XLogData(data) => take_data(feed, feedback, data),
+        ReplicationMessage::XLogData(data) => take_data(feed, feedback, data, now),
     }
 }
 
@@ -65,12 +62,13 @@ fn take_data<O: Outlet>(
     feed: &mut Feed<'_, O>,
     feedback: &mut Feedback,
     data: XLogData<'_>,
+    now: Now,
 ) -> Result<Taken, Error> {
     // A description carries `0/0`.
     let lsn = data.wal_start.max(feedback.last_received());
     let message = decode(data.data, lsn)?;
     feedback.received(lsn);
-    match feed.take(data.wal_start, message)? {
+    match feed.take(data.wal_start, message, now)? {
         Wish::Await(need) => {
             Ok(Taken::Held { lsn, need, waiting: Waiting::Message { data: data.data.to_vec(), lsn } })
         }
@@ -78,20 +76,19 @@ fn take_data<O: Outlet>(
     }
 }
 
-/// Takes a message again that has waited: what it needed is there, or will not come. It may need something more.
+/// Takes a message again that has waited. It may need something more.
 pub(super) fn take_again<O: Outlet>(
     feed: &mut Feed<'_, O>,
     feedback: &mut Feedback,
-    met: Option<Met>,
     (data, lsn): (&[u8], Lsn),
+    now: Now,
 ) -> Result<Wish, Error> {
-    met.into_iter().for_each(|met| feed.learn(met));
-    let wish = feed.take(lsn, decode(data, lsn)?)?;
+    let wish = feed.take(lsn, decode(data, lsn)?, now)?;
     Ok(heard(feedback, wish))
 }
 
 /// A commit was received up to its end.
-pub(super) fn heard(feedback: &mut Feedback, wish: Wish) -> Wish {
+fn heard(feedback: &mut Feedback, wish: Wish) -> Wish {
     if let Wish::Committed(end_lsn) = wish {
         feedback.received(end_lsn);
     }

@@ -1,0 +1,96 @@
+use std::io;
+use std::path::PathBuf;
+
+use crate::error::{Class, Diagnose, Exit};
+use crate::verification::MalformedEntry;
+use crate::{kafka, postgres, registry, relay};
+
+/// Why nothing can be said about the rows.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum VerifyError {
+    #[error(transparent)]
+    Relay(#[from] relay::Error),
+    #[error(transparent)]
+    Postgres(#[from] postgres::Error),
+    #[error(transparent)]
+    Kafka(#[from] kafka::Error),
+    #[error(transparent)]
+    Registry(#[from] registry::Error),
+    /// The command line asks for what cannot be.
+    #[error("{problem}")]
+    Usage { problem: String, cure: String },
+    /// The outbox is logical messages alone.
+    #[error(
+        "this configuration captures no table, only logical messages: PostgreSQL does not keep them, so there is nothing to compare with"
+    )]
+    MessagesOnly,
+    #[error("skipped.operations=c: this configuration sends no rows")]
+    NothingIsSent,
+    #[error("{path} cannot be {doing}")]
+    Scratch {
+        path: PathBuf,
+        doing: &'static str,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{path} cannot be used")]
+    Malformed {
+        path: PathBuf,
+        #[source]
+        source: MalformedEntry,
+    },
+    #[error("one part of the {what} has more than {mebibytes} MiB: it does not fit into memory")]
+    TooMuch { what: &'static str, mebibytes: u64 },
+    #[error("the rows lead to more than {max} topics")]
+    TooManyTopics { max: usize },
+    #[error("the thread that reads the topics was aborted")]
+    Aborted,
+}
+
+impl Diagnose for VerifyError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Relay(error) => error.class(),
+            Self::Postgres(error) => error.class(),
+            Self::Kafka(error) => error.class(),
+            Self::Registry(error) => error.class(),
+            Self::Usage { .. } | Self::MessagesOnly | Self::NothingIsSent => Class::Config,
+            Self::Scratch { .. }
+            | Self::Malformed { .. }
+            | Self::TooMuch { .. }
+            | Self::TooManyTopics { .. }
+            | Self::Aborted => Class::Definite,
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Relay(error) => error.exit(),
+            Self::Postgres(error) => error.exit(),
+            Self::Kafka(error) => error.exit(),
+            Self::Registry(error) => error.exit(),
+            Self::Usage { .. } | Self::MessagesOnly | Self::NothingIsSent => Exit::Usage,
+            // 1 says that rows are missing. Here nothing is known of them.
+            Self::Scratch { .. }
+            | Self::Malformed { .. }
+            | Self::TooMuch { .. }
+            | Self::TooManyTopics { .. }
+            | Self::Aborted => Exit::Precondition,
+        }
+    }
+
+    fn cure(&self) -> Option<String> {
+        match self {
+            Self::Relay(error) => error.cure(),
+            Self::Postgres(error) => error.cure(),
+            Self::Kafka(error) => error.cure(),
+            Self::Registry(error) => error.cure(),
+            Self::Usage { cure, .. } => Some(cure.clone()),
+            Self::Scratch { .. } => Some("name a folder with enough space: --scratch DIR".to_owned()),
+            Self::TooMuch { .. } | Self::TooManyTopics { .. } => {
+                Some("look at fewer rows at a time: --since, --until, --sample".to_owned())
+            }
+            Self::MessagesOnly | Self::NothingIsSent | Self::Malformed { .. } | Self::Aborted => None,
+        }
+    }
+}

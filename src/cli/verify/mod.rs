@@ -1,0 +1,229 @@
+//! `outboxd verify`: is the record of each committed row in Kafka, once, in order, with its bytes? It changes nothing.
+//!
+//! ```text
+//! plan ─▶ rows (PostgreSQL, one snapshot) ─▶ slot (waits for the relay) ─▶ records (Kafka) ─▶ compare ─▶ report
+//!              └── Expected ─▶ scratch ◀── Found ──┘                            ▲
+//!                                 └──── one range of identities at a time ──────┘
+//! ```
+//!
+//! What a row's record should be is made by the parts that `run` uses: the router, the converters, the registry. The
+//! comparison itself is [`crate::verification`].
+
+mod clock;
+mod compare;
+mod error;
+mod near_misses;
+mod plan;
+mod progress;
+mod records;
+mod report;
+mod rows;
+mod scratch;
+mod slot;
+mod topics;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::args::VerifyArgs;
+use super::assemble::assemble;
+use super::signals::Signals;
+use super::{fail, say};
+use crate::error::Exit;
+use crate::postgres::{SnapshotMode, Sql, TableFacts, TlsSetup};
+use crate::relay::{Capture, RelayParts};
+use crate::verification::{Comparison, Tally};
+use clock::Order;
+use compare::Entries;
+use error::VerifyError;
+use plan::Plan;
+use progress::Progress;
+use records::{RecordReader, RecordsRead};
+use report::{Names, Report, Summary};
+use rows::RowReader;
+use scratch::Scratch;
+use slot::SlotPosition;
+
+/// How our sessions are named in `pg_stat_activity`.
+const APPLICATION: &str = "outboxd verify";
+
+/// How long threads that still wait for a server are waited for at the end.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// `outboxd verify`.
+pub(super) fn verify(args: &VerifyArgs) -> Exit {
+    let parts = match assemble(&args.config) {
+        Ok(assembly) => Arc::new(assembly.parts),
+        Err(error) => return fail(&error),
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            say(&format!("error: the runtime cannot be started: {error}"));
+            return Exit::Failed;
+        }
+    };
+    let progress = Progress::new();
+    let outcome = runtime.block_on(interruptible(Verification { parts, args, progress: progress.clone() }));
+    progress.end();
+    runtime.shutdown_timeout(FAREWELL);
+    match outcome {
+        Some(Ok(tally)) if tally.is_clean() => Exit::Ok,
+        Some(Ok(_)) => Exit::Failed,
+        Some(Err(error)) => fail(&error),
+        None => Exit::Interrupted,
+    }
+}
+
+/// Temporary files are removed also when it is interrupted.
+async fn interruptible(verification: Verification<'_>) -> Option<Result<Tally, VerifyError>> {
+    let Ok(mut signals) = Signals::install() else { return Some(verification.run().await) };
+    tokio::select! {
+        biased;
+        // Nothing is half done that would have to be finished.
+        () = signals.next() => None,
+        outcome = verification.run() => Some(outcome),
+    }
+}
+
+/// One run of the command.
+struct Verification<'a> {
+    parts: Arc<RelayParts>,
+    args: &'a VerifyArgs,
+    progress: Progress,
+}
+
+impl Verification<'_> {
+    async fn run(self) -> Result<Tally, VerifyError> {
+        let (parts, args) = (&self.parts, self.args);
+        if parts.relay.skipped.create {
+            return Err(VerifyError::NothingIsSent);
+        }
+        let tls = TlsSetup::new(&parts.postgres.server)?;
+        let sql = Sql::open(&parts.postgres.server, &tls, APPLICATION).await?;
+        let capture = Capture::find(&sql, parts).await?;
+        if capture.tables.is_empty() {
+            return Err(VerifyError::MessagesOnly);
+        }
+        reach_kafka(Arc::clone(parts)).await?;
+        let notes = self.notes(&sql, &capture).await?;
+        let plan = Plan::new(&sql, parts, capture, args).await?;
+        let scratch = Scratch::new(args.scratch.as_deref())?;
+
+        self.progress.begin("reading rows", plan.estimate(&sql).await);
+        let mut reader = RowReader::new(parts, &plan, &self.progress, scratch.spill("rows"));
+        let wal_end = reader.read(&tls, APPLICATION).await?;
+        let RowReader { rows, topics, .. } = reader;
+        let patience = Duration::from_secs(args.wait);
+        let slot = slot::wait(&sql, &parts.postgres.slot.name, wal_end, patience, &self.progress).await?;
+        let read = self.read_records(&plan, &scratch, topics).await?;
+
+        let comparison = Comparison {
+            topics: topics::states(&parts.kafka, &read).await?,
+            dead_letters: self.dead_letter_topic().and_then(|topic| read.topics.find(topic)),
+            slot_has_passed: slot == SlotPosition::Passed,
+            tally: Tally::default(),
+        };
+        let (order, slack) = judged_order(&plan, &read, args);
+        let notes = notes.into_iter().chain(absent_topics(&read)).collect();
+        let names = names(&sql, &plan, &read).await?;
+        let mut report = Report::begin(names, args.json, self.progress.clone());
+        let entries = Entries { rows, records: read.records, orders: scratch.spill("order") };
+        let tally = compare::compare(comparison, entries, slack, &mut report, &self.progress).await?;
+        report.end(&Summary { tally: tally.clone(), order, slot, whole: plan.is_whole(), notes });
+        Ok(tally)
+    }
+
+    async fn read_records(
+        &self,
+        plan: &Plan,
+        scratch: &Scratch,
+        mut topics: rows::TopicList,
+    ) -> Result<RecordsRead, VerifyError> {
+        if let Some(topic) = self.dead_letter_topic() {
+            topics.number(topic)?;
+        }
+        let reader = RecordReader {
+            options: self.parts.kafka.clone(),
+            topics,
+            since_ms: plan.topics_since_ms,
+            share: plan.share,
+            records: scratch.spill("records"),
+            progress: self.progress.clone(),
+        };
+        reader.read().await
+    }
+
+    fn dead_letter_topic(&self) -> Option<&str> {
+        self.parts.dead_letters.as_ref().map(crate::relay::DeadLetters::topic)
+    }
+
+    /// What is not looked at, and what is not sent by the user's own choice.
+    async fn notes(&self, sql: &Sql, capture: &Capture) -> Result<Vec<String>, VerifyError> {
+        let (parts, mut notes) = (&self.parts, capture.assumptions.clone());
+        if parts.messages.is_some() {
+            notes.push("logical messages are not looked at: PostgreSQL does not keep them".to_owned());
+        }
+        if parts.postgres.snapshot.mode == SnapshotMode::NoData {
+            notes.push(
+                "snapshot.mode sends no rows that were there before the slot, so that they are missing here: --since leaves \
+                 them out"
+                    .to_owned(),
+            );
+        }
+        if !parts.postgres.snapshot.overrides.is_empty() {
+            notes.push(
+                "snapshot.select.statement.overrides is not heeded: rows that it leaves out of a snapshot are missing here"
+                    .to_owned(),
+            );
+        }
+        notes.extend(near_misses::find(sql, parts, &capture.tables).await?);
+        Ok(notes)
+    }
+}
+
+/// The producer asks, as it hears why a connection fails.
+async fn reach_kafka(parts: Arc<RelayParts>) -> Result<(), VerifyError> {
+    let asking = tokio::task::spawn_blocking(move || {
+        parts.producer.await_broker(&parts.kafka, parts.kafka.connect_timeout)
+    });
+    asking.await.map_err(|_| VerifyError::Aborted)?.map(drop).map_err(VerifyError::from)
+}
+
+fn absent_topics(read: &RecordsRead) -> Option<String> {
+    let absent = topics::absent(read);
+    let some: Vec<_> = absent.iter().take(8).copied().collect();
+    (!some.is_empty()).then(|| format!("{} of the topics do not exist: {}", absent.len(), some.join(", ")))
+}
+
+/// What the order is known by, and by how much it may go back where rows tell it.
+fn judged_order(plan: &Plan, read: &RecordsRead, args: &VerifyArgs) -> (Result<String, String>, Option<i64>) {
+    let by_position =
+        || format!("the header outboxd.position of {} of {} records", read.with_position, read.count);
+    let slack = plan.tables.iter().map(|table| table.order.slack()).max().unwrap_or_default();
+    if let Some(column) = &args.order_by {
+        let mut by = format!("column \"{column}\"");
+        if read.with_position > 0 {
+            by.push_str(&format!(" and {}", by_position()));
+        }
+        return (Ok(by), Some(slack));
+    }
+    if read.with_position > 0 {
+        return (Ok(by_position()), None);
+    }
+    if plan.tables.iter().all(|table| table.order == Order::CommitTime) {
+        let by = "the commit times, which tell transactions of a key apart that are more than a second apart";
+        return (Ok(by.to_owned()), Some(slack));
+    }
+    let reason = "no record has the header outboxd.position (outboxd.identity.headers=true), track_commit_timestamp is off, \
+                  and no column is named that grows with each row of a key (--order-by COLUMN)";
+    (Err(reason.to_owned()), None)
+}
+
+async fn names(sql: &Sql, plan: &Plan, read: &RecordsRead) -> Result<Names, VerifyError> {
+    let full = |table: &TableFacts| format!("{}.{}", table.schema, table.name);
+    let places: HashMap<_, _> = sql.tables().await?.iter().map(|table| (table.oid, full(table))).collect();
+    let tables = plan.tables.iter().map(|table| full(&table.facts)).collect();
+    Ok(Names { tables, places, topics: read.topics.names.clone() })
+}

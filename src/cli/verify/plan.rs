@@ -1,0 +1,215 @@
+//! What is read, and how: decided before the first row.
+
+use super::clock::{Clock, Order, TimeColumn, Window};
+use super::error::VerifyError;
+use crate::cli::args::{Sample, VerifyArgs};
+use crate::connect::column::ColumnDescription;
+use crate::outbox::OutboxTable;
+use crate::postgres::{Sql, TableFacts};
+use crate::relay::{Capture, RelayParts, relation_of};
+
+/// A table, and the statements that read it.
+#[derive(Debug)]
+pub(super) struct TablePlan {
+    pub(super) facts: TableFacts,
+    pub(super) bound: OutboxTable,
+    /// The columns of a row that are the table's own; others follow.
+    pub(super) columns: usize,
+    pub(super) clock: Clock,
+    pub(super) order: Order,
+    condition: String,
+    select: String,
+}
+
+/// Everything that is read.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) tables: Vec<TablePlan>,
+    pub(super) window: Window,
+    /// From which record timestamp on the topics are read; none is from their beginning.
+    pub(super) topics_since_ms: Option<i64>,
+    /// The share of all identities that is looked at, of 2^32.
+    pub(super) share: Option<u64>,
+}
+
+/// Records are sent after their row was written. The clocks of the machines differ by less than this.
+const CLOCKS_DIFFER_MS: i64 = 600_000;
+
+impl Plan {
+    pub(super) async fn new(
+        sql: &Sql,
+        parts: &RelayParts,
+        capture: Capture,
+        args: &VerifyArgs,
+    ) -> Result<Self, VerifyError> {
+        let window = window(sql, args).await?;
+        let keeps_commit_times = setting_is_on(sql, "track_commit_timestamp").await?;
+        let mut tables = Vec::new();
+        for facts in capture.tables {
+            let columns = sql.describe(facts.oid).await?;
+            tables.push(TablePlan::new(parts, facts, &columns, args, window, keeps_commit_times)?);
+        }
+        let topics_since_ms = topics_since(window, &tables);
+        let mut plan = Self { tables, window, topics_since_ms, share: None };
+        plan.share = plan.share_of(sql, args.sample).await?;
+        Ok(plan)
+    }
+
+    /// Whether every row and every record is looked at.
+    pub(super) fn is_whole(&self) -> bool {
+        self.window == Window::default() && self.share.is_none()
+    }
+
+    /// About how many rows there are, as far as the server knows without counting.
+    pub(super) async fn estimate(&self, sql: &Sql) -> Option<u64> {
+        const ROWS: &str = "
+            select sum(greatest(c.reltuples, 0))::bigint from pg_class c
+            where c.relkind <> 'p' and (c.oid = any($1) or c.oid in (select p.relid from unnest($1::oid[]) t, pg_partition_tree(t) p where p.isleaf))";
+        let oids: Vec<u32> = self.tables.iter().map(|table| table.facts.oid.0).collect();
+        let rows = sql.query("estimating the number of rows", ROWS, &[&oids]).await.ok()?;
+        let count: i64 = rows.first()?.try_get::<_, Option<i64>>(0).ok()??;
+        u64::try_from(count).ok().filter(|count| *count > 0 && self.window == Window::default())
+    }
+
+    async fn share_of(&self, sql: &Sql, sample: Option<Sample>) -> Result<Option<u64>, VerifyError> {
+        let wanted = match sample {
+            None => return Ok(None),
+            Some(Sample::Share(share)) => return Ok(Some(share)),
+            Some(Sample::Rows(rows)) => rows,
+        };
+        let mut all = 0_u64;
+        for table in &self.tables {
+            let rows = sql.query("counting rows", &table.count(), &[]).await?;
+            let count: i64 = rows.first().and_then(|row| row.try_get(0).ok()).unwrap_or_default();
+            all = all.saturating_add(u64::try_from(count).unwrap_or_default());
+        }
+        let share = u128::from(wanted).saturating_mul(1 << 32).checked_div(u128::from(all));
+        Ok(share.filter(|share| *share < 1 << 32).and_then(|share| u64::try_from(share).ok()))
+    }
+}
+
+impl TablePlan {
+    fn new(
+        parts: &RelayParts,
+        facts: TableFacts,
+        columns: &[ColumnDescription],
+        args: &VerifyArgs,
+        window: Window,
+        keeps_commit_times: bool,
+    ) -> Result<Self, VerifyError> {
+        let bound =
+            parts.router.bind(&relation_of(&facts, columns), columns).map_err(crate::relay::Error::from)?;
+        let of_commit = |clock| if keeps_commit_times { clock } else { Clock::Unknown };
+        let time_column = args.time_column.as_deref();
+        let time_column = time_column.map(|name| named(&bound, columns, name, "--time-column"));
+        let clock = match time_column.transpose()? {
+            Some(column) => {
+                Clock::Column(TimeColumn::new(column).ok_or_else(|| no_time(&bound, &column.name))?)
+            }
+            None => {
+                let column =
+                    columns.iter().find(|column| Some(column.name.as_str()) == bound.timestamp_column());
+                column.and_then(TimeColumn::new).map_or_else(|| of_commit(Clock::CommitTime), Clock::Column)
+            }
+        };
+        let order = match args.order_by.as_deref() {
+            Some(name) => Order::by(named(&bound, columns, name, "--order-by")?)?,
+            None if keeps_commit_times => Order::CommitTime,
+            None => Order::Unknown,
+        };
+        let condition = clock.condition(window);
+        if condition.is_none() && window != Window::default() {
+            return Err(no_clock(&bound));
+        }
+        let condition = condition.map_or_else(String::new, |condition| format!(" WHERE {condition}"));
+        let quote = postgres_protocol::escape::escape_identifier;
+        let own = columns.iter().map(|column| quote(&column.name));
+        let added =
+            ["tableoid::oid::text".to_owned(), "ctid::text".to_owned(), order.number(), clock.millis()];
+        let all: Vec<_> = own.chain(added).collect();
+        let select = format!("SELECT {} FROM {}{condition}", all.join(", "), facts.quoted());
+        Ok(Self { columns: columns.len(), facts, bound, clock, order, condition, select })
+    }
+
+    /// Reads its rows.
+    pub(super) fn select(&self) -> &str {
+        &self.select
+    }
+
+    fn count(&self) -> String {
+        format!("SELECT count(*) FROM {}{}", self.facts.quoted(), self.condition)
+    }
+}
+
+/// Where in the topics a row of the window can be at the earliest. That is known when the record's timestamp is the
+/// column that the window is about, or the time of sending.
+fn topics_since(window: Window, tables: &[TablePlan]) -> Option<i64> {
+    let since = window.since_ms?;
+    let of_table = |table: &TablePlan| match (table.bound.timestamp_column(), &table.clock) {
+        (None, _) => Some(since.saturating_sub(CLOCKS_DIFFER_MS)),
+        (Some(decides), Clock::Column(column)) if column.name == decides => Some(since),
+        _ => None,
+    };
+    let all: Option<Vec<_>> = tables.iter().map(of_table).collect();
+    all?.into_iter().min()
+}
+
+fn named<'c>(
+    bound: &OutboxTable,
+    columns: &'c [ColumnDescription],
+    name: &str,
+    option: &str,
+) -> Result<&'c ColumnDescription, VerifyError> {
+    columns.iter().find(|column| column.name == name).ok_or_else(|| VerifyError::Usage {
+        problem: format!("{option}: table {} has no column \"{name}\"", bound.name()),
+        cure: format!(
+            "its columns are: {}",
+            columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ")
+        ),
+    })
+}
+
+fn no_time(bound: &OutboxTable, column: &str) -> VerifyError {
+    VerifyError::Usage {
+        problem: format!("--time-column: column \"{column}\" of table {} tells no time", bound.name()),
+        cure: "name a column of type timestamp, timestamptz, or bigint (milliseconds since 1970)".to_owned(),
+    }
+}
+
+fn no_clock(bound: &OutboxTable) -> VerifyError {
+    VerifyError::Usage {
+        problem: format!("--since, --until: nothing tells when a row of table {} was written", bound.name()),
+        cure: "name a column that does: --time-column COLUMN".to_owned(),
+    }
+}
+
+async fn window(sql: &Sql, args: &VerifyArgs) -> Result<Window, VerifyError> {
+    Ok(Window {
+        since_ms: moment(sql, "--since", args.since.as_deref()).await?,
+        until_ms: moment(sql, "--until", args.until.as_deref()).await?,
+    })
+}
+
+/// The server reads the text: as a time, or as how long ago that was.
+async fn moment(sql: &Sql, option: &str, text: Option<&str>) -> Result<Option<i64>, VerifyError> {
+    const TIME: &str = "select (extract(epoch from $1::text::timestamptz) * 1000)::bigint";
+    const AGO: &str = "select (extract(epoch from now() - $1::text::interval) * 1000)::bigint";
+    let Some(text) = text else { return Ok(None) };
+    for query in [TIME, AGO] {
+        match sql.query("reading a time", query, &[&text]).await {
+            Ok(rows) => return Ok(rows.first().and_then(|row| row.try_get(0).ok())),
+            // "Data exception": it is no text of that type.
+            Err(error) if error.sqlstate().is_some_and(|code| code.starts_with("22")) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(VerifyError::Usage {
+        problem: format!("{option}: {text:?} is no time"),
+        cure: format!("{option} '2026-01-31 12:00+00', or how long ago: {option} '2 hours'"),
+    })
+}
+
+async fn setting_is_on(sql: &Sql, name: &str) -> Result<bool, VerifyError> {
+    let rows = sql.query("reading a setting", "select current_setting($1)", &[&name]).await?;
+    Ok(rows.first().and_then(|row| row.try_get::<_, String>(0).ok()).is_some_and(|value| value == "on"))
+}

@@ -1,0 +1,131 @@
+use std::time::Duration;
+
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
+use rdkafka::{Message as _, Offset, TopicPartitionList};
+
+use super::Options;
+use super::producer::client_config;
+use super::reader::partition_ids;
+use super::time::Time;
+
+/// The one partition that is used.
+pub(super) const PARTITION: i32 = 0;
+
+/// How far from its end the topic is read at first, and how much further each time. It is compacted, but not at once.
+const TAIL: i64 = 200;
+const FURTHER: i64 = 16;
+
+/// How many of a key's last values are kept while the topic is read.
+const VALUES_MAX: usize = 64;
+
+/// What is said when an answer takes too long.
+pub(super) const LATE: KafkaError = KafkaError::MessageConsumption(Code::OperationTimedOut);
+
+/// How the topic is made. Small segments, because the last one is never compacted.
+const PROPERTIES: [(&str, &str); 3] =
+    [("cleanup.policy", "compact"), ("segment.bytes", "16777216"), ("min.cleanable.dirty.ratio", "0.1")];
+
+/// A compacted topic of one partition, in which each key has its last value.
+#[derive(Debug, Clone)]
+pub(super) struct CompactedTopic {
+    pub(super) options: Options,
+    pub(super) name: String,
+}
+
+impl CompactedTopic {
+    /// Makes the topic; false when it is there already.
+    pub(super) async fn make(&self, patience: Duration) -> KafkaResult<bool> {
+        let admin: AdminClient<DefaultClientContext> = client_config(&self.options).create()?;
+        let mut topic = NewTopic::new(&self.name, 1, TopicReplication::Fixed(-1));
+        topic.config = PROPERTIES.to_vec();
+        let options = AdminOptions::new().request_timeout(Some(patience)).operation_timeout(Some(patience));
+        match admin.create_topics([&topic], &options).await?.into_iter().next() {
+            Some(Err((_, Code::TopicAlreadyExists))) | None => Ok(false),
+            Some(Ok(_)) => Ok(true),
+            Some(Err((_, code))) => Err(KafkaError::AdminOp(code)),
+        }
+    }
+
+    pub(super) fn is_there(&self, consumer: &BaseConsumer, time: &Time<'_>) -> KafkaResult<bool> {
+        Ok(!time.insist(|slice| partition_ids(consumer, &self.name, slice))?.is_empty())
+    }
+
+    /// Where the partition begins and ends, as far as the consumer may see it.
+    pub(super) fn bounds(&self, consumer: &BaseConsumer, time: &Time<'_>) -> KafkaResult<(i64, i64)> {
+        time.insist(|slice| consumer.fetch_watermarks(&self.name, PARTITION, slice))
+    }
+
+    /// The last values of a key, oldest first; `None` among them takes the key away. Read from the end of the topic backwards
+    /// until there is one, so that what was written long before the last value may be missing.
+    pub(super) fn last_values(
+        &self,
+        consumer: &BaseConsumer,
+        (low, high): (i64, i64),
+        key: &[u8],
+        time: &Time<'_>,
+    ) -> KafkaResult<Vec<Option<Vec<u8>>>> {
+        let mut distance = TAIL;
+        loop {
+            let from = high.saturating_sub(distance).max(low);
+            let values = self.values_from(consumer, from, key, time)?;
+            if !values.is_empty() || from == low {
+                return Ok(values);
+            }
+            distance = distance.saturating_mul(FURTHER);
+        }
+    }
+
+    /// The values of the key from this offset on.
+    fn values_from(
+        &self,
+        consumer: &BaseConsumer,
+        from: i64,
+        key: &[u8],
+        time: &Time<'_>,
+    ) -> KafkaResult<Vec<Option<Vec<u8>>>> {
+        let mut assignment = TopicPartitionList::new();
+        assignment.add_partition_offset(&self.name, PARTITION, Offset::Offset(from))?;
+        consumer.assign(&assignment)?;
+        let (mut values, mut trouble) = (Vec::new(), None);
+        loop {
+            match consumer.poll(time.slice()) {
+                Some(Ok(message)) if message.key() == Some(key) => {
+                    if values.len() == VALUES_MAX {
+                        values.remove(0);
+                    }
+                    values.push(message.payload().map(<[u8]>::to_vec));
+                }
+                Some(Ok(_)) | None => {}
+                Some(Err(KafkaError::PartitionEOF(_))) => return Ok(values),
+                // No right to read heals only when somebody gives it.
+                Some(Err(error)) if is_forbidden(&error) => return Err(error),
+                // Most others heal by themselves, and librdkafka tries again.
+                Some(Err(error)) => trouble = Some(error),
+            }
+            if time.is_over() {
+                return Err(trouble.unwrap_or(LATE));
+            }
+        }
+    }
+}
+
+/// Whether the brokers do not let us. Waiting does not help.
+pub(super) fn is_forbidden(error: &KafkaError) -> bool {
+    matches!(code(error), Some(Code::TopicAuthorizationFailed | Code::ClusterAuthorizationFailed))
+}
+
+/// The brokers' word for it.
+pub(super) fn reason(error: &KafkaError) -> String {
+    code(error).map_or_else(|| error.to_string(), |code| code.to_string())
+}
+
+/// The brokers' code, also of what an administrator asks for.
+pub(super) fn code(error: &KafkaError) -> Option<Code> {
+    match error {
+        KafkaError::AdminOp(code) => Some(*code),
+        other => other.rdkafka_error_code(),
+    }
+}

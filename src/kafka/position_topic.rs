@@ -1,0 +1,193 @@
+use std::time::Duration;
+
+use rdkafka::ClientContext;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
+use rdkafka::producer::{BaseRecord, DeliveryResult, NoCustomPartitioner, ProducerContext, ThreadedProducer};
+use tokio::sync::oneshot::{self, error::TryRecvError};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::compacted_topic::{CompactedTopic, LATE, PARTITION, code, is_forbidden, reason};
+use super::delivery::Deliveries;
+use super::producer::client_config;
+use super::reader::reader;
+use super::time::Time;
+use super::{Error, Options};
+
+/// How long librdkafka tries to write a position. A later one says more.
+const WRITE_TIMEOUT_MS: &str = "30000";
+
+const WRITTEN: &str = "written";
+
+/// What these brokers will not do, whoever asks.
+const NEVER: [Code; 5] = [
+    Code::PolicyViolation,
+    Code::InvalidConfig,
+    Code::InvalidTopic,
+    Code::UnsupportedFeature,
+    Code::UnsupportedVersion,
+];
+
+/// The topic is gone, and with it what it said: the next start makes it anew.
+const GONE: [Code; 3] = [Code::UnknownTopic, Code::UnknownTopicOrPartition, Code::UnknownPartition];
+
+/// How a position is written: one after another, in this order, and a refused one stops nothing.
+const SETTINGS: [(&str, &str); 5] = [
+    ("enable.idempotence", "false"),
+    ("enable.gapless.guarantee", "false"),
+    ("max.in.flight", "1"),
+    ("linger.ms", "0"),
+    ("message.timeout.ms", WRITE_TIMEOUT_MS),
+];
+
+/// The compacted topic, of one partition, in which each relay keeps its position.
+///
+/// It has a producer of its own. The relay's producer stops for good at a record that is refused, and in a transaction
+/// nothing is written before its commit; a position must neither stop nor wait for an event.
+pub struct PositionTopic {
+    topic: CompactedTopic,
+    producer: ThreadedProducer<Reports>,
+}
+
+/// What the topic has for a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Read {
+    /// There is no such topic.
+    NoTopic,
+    /// The key's last values, oldest first; `None` takes the key away.
+    Values(Vec<Option<Vec<u8>>>),
+}
+
+/// What comes back of a position that was handed over.
+#[derive(Debug)]
+pub struct Receipt(oneshot::Receiver<Option<KafkaError>>);
+
+impl PositionTopic {
+    /// Sets up the producer. Who waits for `wake` is told of each answer.
+    ///
+    /// # Errors
+    /// When librdkafka refuses a setting.
+    pub fn new(options: &Options, name: &str, wake: Deliveries) -> Result<Self, Error> {
+        let mut config = client_config(options);
+        for (key, value) in SETTINGS {
+            config.set(key, value);
+        }
+        let producer = config.create_with_context(Reports { wake }).map_err(Error::Settings)?;
+        Ok(Self { topic: CompactedTopic { options: options.clone(), name: name.to_owned() }, producer })
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.topic.name
+    }
+
+    /// Makes the topic, unless it is there.
+    ///
+    /// # Errors
+    /// When the brokers do not make it in time.
+    pub async fn make(&self, patience: Duration) -> Result<(), Error> {
+        if self.topic.make(patience).await.map_err(|error| self.failed("made", &error))? {
+            tracing::info!(topic = self.name(), "made the topic of the positions");
+        }
+        Ok(())
+    }
+
+    /// What the topic has for a key. Blocks for `patience` at most.
+    ///
+    /// # Errors
+    /// When it cannot be read to its end in time.
+    pub fn read(&self, key: &[u8], patience: Duration, stop: &CancellationToken) -> Result<Read, Error> {
+        read(&self.topic, key, &Time::new(patience, stop))
+    }
+
+    /// The same without the means to write. Blocks for `patience` at most.
+    ///
+    /// # Errors
+    /// When it cannot be read to its end in time.
+    pub fn peek(options: &Options, name: &str, key: &[u8], patience: Duration) -> Result<Read, Error> {
+        let topic = CompactedTopic { options: options.clone(), name: name.to_owned() };
+        read(&topic, key, &Time::new(patience, &CancellationToken::new()))
+    }
+
+    /// Hands a value over. It never blocks.
+    ///
+    /// # Errors
+    /// When it can never be sent.
+    pub fn send(&self, key: &[u8], value: &[u8]) -> Result<Receipt, Error> {
+        let (report, receipt) = oneshot::channel();
+        let record = BaseRecord::with_opaque_to(self.name(), Box::new(report)).partition(PARTITION);
+        let sent = self.producer.send(record.key(key).payload(value));
+        sent.map(|()| Receipt(receipt)).map_err(|(error, _)| self.failed(WRITTEN, &error))
+    }
+
+    /// What has come of it, once that is known.
+    pub fn outcome(&self, receipt: &mut Receipt) -> Option<Result<(), Error>> {
+        match receipt.0.try_recv() {
+            Ok(None) => Some(Ok(())),
+            Ok(Some(error)) => Some(Err(self.failed(WRITTEN, &error))),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Closed) => Some(Err(self.failed(WRITTEN, &LATE))),
+        }
+    }
+
+    /// Writes a value, and waits for the brokers' answer.
+    ///
+    /// # Errors
+    /// When it is not acknowledged in time.
+    pub async fn write(&self, key: &[u8], value: &[u8], patience: Duration) -> Result<(), Error> {
+        let receipt = self.send(key, value)?;
+        match timeout(patience, receipt.0).await {
+            Ok(Ok(None)) => Ok(()),
+            Ok(Ok(Some(error))) => Err(self.failed(WRITTEN, &error)),
+            Ok(Err(_)) | Err(_) => Err(self.failed(WRITTEN, &LATE)),
+        }
+    }
+
+    fn failed(&self, doing: &'static str, error: &KafkaError) -> Error {
+        position_topic_error(self.name(), doing, error)
+    }
+}
+
+fn read(topic: &CompactedTopic, key: &[u8], time: &Time<'_>) -> Result<Read, Error> {
+    let failed = |error| position_topic_error(&topic.name, "read", &error);
+    let consumer = reader(&topic.options, "read_uncommitted")?;
+    if !topic.is_there(&consumer, time).map_err(failed)? {
+        return Ok(Read::NoTopic);
+    }
+    let bounds = topic.bounds(&consumer, time).map_err(failed)?;
+    topic.last_values(&consumer, bounds, key, time).map(Read::Values).map_err(failed)
+}
+
+/// What could not be done with the topic, and whether waiting helps.
+pub(super) fn position_topic_error(topic: &str, doing: &'static str, error: &KafkaError) -> Error {
+    let code = code(error);
+    let is_one_of = |codes: &[Code]| code.is_some_and(|code| codes.contains(&code));
+    // A topic that was just made is not known everywhere yet. For a record librdkafka has waited for it.
+    let forbidden = is_forbidden(error) || is_one_of(&NEVER) || doing == WRITTEN && is_one_of(&GONE);
+    Error::PositionTopic { doing, topic: topic.to_owned(), reason: reason(error), forbidden }
+}
+
+/// Hands each delivery report to who waits for it.
+struct Reports {
+    wake: Deliveries,
+}
+
+impl ClientContext for Reports {}
+
+impl ProducerContext<NoCustomPartitioner> for Reports {
+    type DeliveryOpaque = Box<oneshot::Sender<Option<KafkaError>>>;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, report: Self::DeliveryOpaque) {
+        let error = result.as_ref().err().map(|(error, _)| error.clone());
+        // Nobody waits any more when the session is over.
+        report.send(error).ok();
+        self.wake.0.arrived.notify_one();
+    }
+}
+
+impl std::fmt::Debug for PositionTopic {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PositionTopic({})", self.name())
+    }
+}

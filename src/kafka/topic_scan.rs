@@ -1,0 +1,272 @@
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
+use rdkafka::message::{BorrowedMessage, Headers as _, Timestamp};
+use rdkafka::{Message as _, Offset, TopicPartitionList};
+
+use super::producer::client_config;
+use super::reader::partition_ids;
+use super::{Error, Options};
+use crate::connect::record::{Header, ID_HEADER, POSITION_HEADER};
+
+/// What bounds the memory; transactions that were aborted are left out.
+const SETTINGS: [(&str, &str); 10] = [
+    // Asked for by the interface; nothing is assigned or committed through a group.
+    ("group.id", "outboxd"),
+    ("enable.auto.commit", "false"),
+    ("enable.partition.eof", "true"),
+    ("isolation.level", "read_committed"),
+    ("fetch.message.max.bytes", "1048576"),
+    ("fetch.max.bytes", "8388608"),
+    // Not more than the line before says. A record that is larger comes all the same, up to what follows.
+    ("message.max.bytes", "8388608"),
+    ("receive.message.max.bytes", "1000000000"),
+    ("queued.max.messages.kbytes", "16384"),
+    ("check.crcs", "true"),
+];
+
+/// How long one question about partitions and offsets may take.
+const QUESTION: Duration = Duration::from_secs(10);
+
+/// How long nothing may come while records are read.
+const STALL: Duration = Duration::from_secs(30);
+
+/// How often it is looked whether anybody still wants the records.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// Everything that some topics have now, read once from the front.
+pub struct TopicScan {
+    consumer: BaseConsumer,
+    partitions: Vec<ScannedPartition>,
+}
+
+/// A partition that is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScannedPartition {
+    /// The topic.
+    pub topic: String,
+    /// The partition.
+    pub id: i32,
+    /// The first offset that is still there.
+    pub low: i64,
+    /// The first offset that is read.
+    pub from: i64,
+    /// The offset behind the last one that is read.
+    pub end: i64,
+}
+
+/// A record of a topic.
+#[derive(Debug)]
+pub struct ScannedRecord<'m> {
+    message: &'m BorrowedMessage<'m>,
+}
+
+impl ScannedRecord<'_> {
+    /// The topic.
+    #[must_use]
+    pub fn topic(&self) -> &str {
+        self.message.topic()
+    }
+
+    /// The partition.
+    #[must_use]
+    pub fn partition(&self) -> i32 {
+        self.message.partition()
+    }
+
+    /// The offset.
+    #[must_use]
+    pub fn offset(&self) -> i64 {
+        self.message.offset()
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> Option<&[u8]> {
+        self.message.key()
+    }
+
+    /// The value.
+    #[must_use]
+    pub fn value(&self) -> Option<&[u8]> {
+        self.message.payload()
+    }
+
+    /// The headers, in wire order.
+    pub fn headers(&self) -> impl Iterator<Item = Header<'_>> {
+        let headers = self.message.headers().into_iter().flat_map(|headers| headers.iter());
+        headers.map(|header| Header { name: header.key, value: header.value })
+    }
+
+    /// The event's id, from the header `id`.
+    #[must_use]
+    pub fn event_id(&self) -> Option<&[u8]> {
+        self.headers().find(|header| header.name == ID_HEADER)?.value
+    }
+
+    /// The text of the last header `outboxd.position`.
+    #[must_use]
+    pub fn position(&self) -> Option<&[u8]> {
+        self.headers().filter(|header| header.name == POSITION_HEADER).last()?.value
+    }
+
+    /// The timestamp that its producer gave it, in milliseconds since 1970; none when the broker has set its own.
+    #[must_use]
+    pub fn created_ms(&self) -> Option<i64> {
+        match self.message.timestamp() {
+            Timestamp::CreateTime(millis) => Some(millis),
+            Timestamp::LogAppendTime(_) | Timestamp::NotAvailable => None,
+        }
+    }
+
+    /// Its timestamp, whoever has set it.
+    #[must_use]
+    pub fn timestamp_ms(&self) -> Option<i64> {
+        self.message.timestamp().to_millis()
+    }
+}
+
+impl TopicScan {
+    /// Asks where the topics begin and end. What is written later is not read. With `since_ms` it begins at the first
+    /// record that has this timestamp or a later one. A topic that does not exist has no partitions. Blocks.
+    ///
+    /// # Errors
+    /// When the brokers do not say, or do not let us.
+    pub fn open(options: &Options, topics: &[String], since_ms: Option<i64>) -> Result<Self, Error> {
+        let mut config = client_config(options);
+        for (key, value) in SETTINGS {
+            config.set(key, value);
+        }
+        let mut scan = Self { consumer: config.create().map_err(Error::Settings)?, partitions: Vec::new() };
+        for topic in topics {
+            let ids = partition_ids(&scan.consumer, topic, QUESTION);
+            for id in ids.map_err(|error| unread(topic, &error))? {
+                let watermarks = scan.consumer.fetch_watermarks(topic, id, QUESTION);
+                let (low, end) = watermarks.map_err(|error| unread(topic, &error))?;
+                scan.partitions.push(ScannedPartition { topic: topic.clone(), id, low, from: low, end });
+            }
+        }
+        if let Some(since_ms) = since_ms {
+            scan.begin_at(since_ms)?;
+        }
+        Ok(scan)
+    }
+
+    /// What is read.
+    #[must_use]
+    pub fn partitions(&self) -> &[ScannedPartition] {
+        &self.partitions
+    }
+
+    /// Gives every record to `take`, topic by topic, those of a partition in their order. Ends early once they are not
+    /// wanted any more. Blocks.
+    ///
+    /// # Errors
+    /// When the brokers do not let us, nothing comes any more, or `take` fails.
+    pub fn read<E: From<Error>>(
+        &self,
+        wanted: impl Fn() -> bool,
+        mut take: impl FnMut(&ScannedRecord<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for partitions in self.partitions.chunk_by(|one, other| one.topic == other.topic) {
+            self.read_topic(partitions, &wanted, &mut take)?;
+        }
+        Ok(())
+    }
+
+    /// One topic at a time: the end of a partition is told by its number alone.
+    fn read_topic<E: From<Error>>(
+        &self,
+        partitions: &[ScannedPartition],
+        wanted: &impl Fn() -> bool,
+        take: &mut impl FnMut(&ScannedRecord<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some(ScannedPartition { topic, .. }) = partitions.first() else { return Ok(()) };
+        let mut open = self.assign(partitions).map_err(|error| unread(topic, &error))?;
+        let (mut last, mut trouble) = (Instant::now(), None);
+        while !open.is_empty() && wanted() {
+            match self.consumer.poll(SLICE) {
+                Some(Ok(message)) => {
+                    last = Instant::now();
+                    let (id, offset) = (message.partition(), message.offset());
+                    let Some(end) = open.get(&id).copied() else { continue };
+                    if offset < end {
+                        take(&ScannedRecord { message: &message })?;
+                    }
+                    if offset.saturating_add(1) >= end {
+                        open.remove(&id);
+                    }
+                }
+                // Behind the last record may be the marker of a transaction.
+                Some(Err(KafkaError::PartitionEOF(id))) => {
+                    last = Instant::now();
+                    open.remove(&id);
+                }
+                Some(Err(error)) if error.rdkafka_error_code().is_some_and(is_forbidden) => {
+                    return Err(unread(topic, &error).into());
+                }
+                // Most heal by themselves, and librdkafka tries again.
+                Some(Err(error)) => trouble = Some(error),
+                None => {}
+            }
+            if last.elapsed() >= STALL {
+                let error = trouble.unwrap_or(KafkaError::MessageConsumption(Code::OperationTimedOut));
+                return Err(unread(topic, &error).into());
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_at(&mut self, since_ms: i64) -> Result<(), Error> {
+        let mut question = TopicPartitionList::with_capacity(self.partitions.len());
+        for ScannedPartition { topic, id, .. } in &self.partitions {
+            let added = question.add_partition_offset(topic, *id, Offset::Offset(since_ms));
+            added.map_err(|error| unread(topic, &error))?;
+        }
+        let Some(first) = self.partitions.first().map(|partition| partition.topic.clone()) else {
+            return Ok(());
+        };
+        let answer =
+            self.consumer.offsets_for_times(question, QUESTION).map_err(|error| unread(&first, &error))?;
+        for partition in &mut self.partitions {
+            let found = answer.find_partition(&partition.topic, partition.id);
+            partition.from = match found.map(|element| element.offset()) {
+                Some(Offset::Offset(offset)) => offset.clamp(partition.low, partition.end.max(partition.low)),
+                // Nothing is as young.
+                Some(Offset::End) => partition.end,
+                _ => partition.low,
+            };
+        }
+        Ok(())
+    }
+
+    /// Begins to read. The partitions that have something to be read, each with its end.
+    fn assign(&self, partitions: &[ScannedPartition]) -> KafkaResult<HashMap<i32, i64>> {
+        let (mut assignment, mut open) = (TopicPartitionList::new(), HashMap::new());
+        for ScannedPartition { topic, id, from, end, .. } in partitions {
+            if from < end {
+                assignment.add_partition_offset(topic, *id, Offset::Offset(*from))?;
+                open.insert(*id, *end);
+            }
+        }
+        self.consumer.assign(&assignment)?;
+        Ok(open)
+    }
+}
+
+fn unread(topic: &str, error: &KafkaError) -> Error {
+    let forbidden = error.rdkafka_error_code().is_some_and(is_forbidden);
+    Error::Unread { topic: topic.to_owned(), reason: error.to_string(), forbidden }
+}
+
+const fn is_forbidden(code: Code) -> bool {
+    matches!(code, Code::TopicAuthorizationFailed | Code::ClusterAuthorizationFailed)
+}
+
+impl std::fmt::Debug for TopicScan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TopicScan").field("partitions", &self.partitions).finish_non_exhaustive()
+    }
+}

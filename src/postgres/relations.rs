@@ -1,0 +1,67 @@
+//! What the catalog says of single relations now.
+
+use super::Error;
+use super::sql::Sql;
+use crate::wal::Oid;
+
+/// A relation, as far as it matters for whether it is captured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RelationFacts {
+    /// Its schema.
+    pub schema: String,
+    /// Its name.
+    pub name: String,
+    /// The topmost table that it is a partition of.
+    pub root: Option<NamedTable>,
+    /// Whether it inherits from another table, as a partition or otherwise.
+    pub inherits: bool,
+}
+
+/// A table and its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedTable {
+    /// Its object id.
+    pub oid: Oid,
+    /// Its schema.
+    pub schema: String,
+    /// Its name.
+    pub name: String,
+}
+
+const RELATION: &str = "
+select n.nspname::text, c.relname::text, root.oid, root.schema, root.name,
+       exists(select from pg_inherits i where i.inhrelid = c.oid)
+from pg_class c join pg_namespace n on n.oid = c.relnamespace
+     left join lateral (
+         select r.oid, s.nspname::text as schema, r.relname::text as name
+         from pg_partition_ancestors(c.oid) with ordinality a(relid, ord)
+              join pg_class r on r.oid = a.relid join pg_namespace s on s.oid = r.relnamespace
+         where c.relispartition order by a.ord desc limit 1) root on true
+where c.oid = $1";
+
+impl Sql {
+    /// The relation of this object id; `None` when it is gone.
+    ///
+    /// # Errors
+    /// When the query fails.
+    pub async fn relation(&self, oid: Oid) -> Result<Option<RelationFacts>, Error> {
+        const DOING: &str = "reading a relation";
+        let get = |error| Error::sql(DOING, error);
+        let rows = self.query(DOING, RELATION, &[&oid.0]).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let root = match row.try_get::<_, Option<u32>>(2).map_err(get)? {
+            Some(oid) => Some(NamedTable {
+                oid: Oid(oid),
+                schema: row.try_get(3).map_err(get)?,
+                name: row.try_get(4).map_err(get)?,
+            }),
+            None => None,
+        };
+        Ok(Some(RelationFacts {
+            schema: row.try_get(0).map_err(get)?,
+            name: row.try_get(1).map_err(get)?,
+            root,
+            inherits: row.try_get(5).map_err(get)?,
+        }))
+    }
+}

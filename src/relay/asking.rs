@@ -1,0 +1,79 @@
+//! How what the core needs is asked for, beside the stream.
+
+use std::future::pending;
+use std::pin::Pin;
+use std::time::Instant;
+
+use tokio::time::sleep;
+
+use super::Error;
+use super::backoff::Backoff;
+use super::needs::{Met, Need};
+use super::parts::RelayParts;
+use super::repeats;
+use super::resolver::Resolver;
+use super::topics::{decided, settled};
+use crate::connect::converter::avro::Registration;
+use crate::error::{Class, Diagnose as _, chain};
+use crate::pgoutput::Relation;
+use crate::telemetry::{Component, Status};
+
+/// A question on its way. Dropping it withdraws the question.
+pub(super) type Answer<'s> = Pin<Box<dyn Future<Output = Result<Met, Error>> + Send + 's>>;
+
+/// Asks until there is an answer for good. A registry that is down is waited for, and so are brokers: the rows are safe in
+/// PostgreSQL.
+pub(super) fn ask<'s>(resolver: &Resolver<'s>, need: Need) -> Answer<'s> {
+    let (parts, status) = (resolver.parts, resolver.status);
+    match need {
+        Need::Table(relation) => Box::pin(describe(resolver.clone(), *relation)),
+        Need::Schema(registration) => Box::pin(register(parts, status, *registration)),
+        Need::Topic(topic) => {
+            let probe = parts.producer.topic_probe(&topic);
+            let open_transactions = parts.producer.open_transactions(vec![topic.clone()]);
+            Box::pin(async move {
+                let partitions = settled(&probe).await;
+                decided(open_transactions).await;
+                Ok(Met::Topic { name: topic, partitions })
+            })
+        }
+        Need::Tail(question) => {
+            let options = parts.kafka.clone();
+            Box::pin(async move { Ok(Met::Tail(repeats::read(options, *question).await)) })
+        }
+        // The core sees it by itself.
+        Need::QueueEmpty => Box::pin(pending()),
+    }
+}
+
+/// Waits for the answer, for ever when nothing was asked. Cancel-safe.
+pub(super) async fn answered(answer: &mut Option<Answer<'_>>) -> Result<Met, Error> {
+    match answer {
+        Some(answer) => answer.as_mut().await,
+        None => pending().await,
+    }
+}
+
+async fn describe(resolver: Resolver<'_>, relation: Relation) -> Result<Met, Error> {
+    let oid = relation.oid;
+    let table = resolver.resolve(relation).await?;
+    Ok(Met::Table { relation: oid, table })
+}
+
+async fn register(parts: &RelayParts, status: &Status, registration: Registration) -> Result<Met, Error> {
+    let mut backoff = Backoff::default();
+    loop {
+        match parts.registries.id(&registration).await {
+            Ok(id) => {
+                status.up(Component::Registry, Instant::now());
+                tracing::info!(subject = registration.subject, id = id.0, "schema is registered");
+                return Ok(Met::Schema(Box::new((registration, id))));
+            }
+            Err(error) if error.class() == Class::Transient => {
+                status.down(Component::Registry, chain(&error), Instant::now());
+                sleep(backoff.next(fastrand::f64())).await;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+use crate::error::{Class, Diagnose, Exit};
+use crate::outbox::BindError;
+use crate::postgres::{self, Storage, TableVersion};
+
+/// Why rows that are captured, or that may be, cannot be sent. Each ends the relay.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CaptureError {
+    /// The stream describes a captured table in a way that the router cannot use.
+    #[error("rows of table {table} cannot be sent: the stream does not describe it as the router needs it")]
+    Unusable {
+        /// `schema.table`, as it was captured.
+        table: String,
+        /// How the table of today differs from what the stream describes.
+        since: Since,
+        /// What is missing.
+        #[source]
+        source: BindError,
+    },
+    /// A table that was dropped or detached may have been a partition of captured tables.
+    #[error(
+        "rows of table {table} may belong to {candidates}: it was dropped, detached or taken out of the publication before \
+         they were read, and the catalog does not tell what it was"
+    )]
+    Unknown {
+        /// `schema.table`, as the stream names it.
+        table: String,
+        /// The captured tables that it may have been a partition of, separated by commas.
+        candidates: String,
+    },
+}
+
+/// How the table of today differs from what the stream describes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Since {
+    /// Today's table would do: these rows were written before it was altered, or the publication does not send all of it.
+    Mended,
+    /// Today's table would not do either.
+    Altered,
+}
+
+impl Diagnose for CaptureError {
+    fn class(&self) -> Class {
+        Class::Definite
+    }
+
+    fn exit(&self) -> Exit {
+        Exit::Precondition
+    }
+
+    fn cure(&self) -> Option<String> {
+        Some(match self {
+            Self::Unusable { table, since, source } => {
+                let columns = source.cure().map_or_else(String::new, |cure| format!("{cure}\n"));
+                format!("{columns}{}\n{}", since.explained(), pass_by(table))
+            }
+            Self::Unknown { table, .. } => {
+                format!("to send its rows: add {} to table.include.list\n{}", pattern(table), pass_by(table))
+            }
+        })
+    }
+}
+
+impl Since {
+    const fn explained(self) -> &'static str {
+        match self {
+            Self::Mended => {
+                "the table has it today: these rows were written before the table was altered, or the publication leaves it \
+                 out (a column list, a generated column). For rows that are older than a column: name only columns that they \
+                 have until they are sent"
+            }
+            Self::Altered => "the table was altered: undo that, or name the columns that it has now",
+        }
+    }
+}
+
+fn pass_by(table: &str) -> String {
+    format!("to lose these rows on purpose: add {} to table.exclude.list", pattern(table))
+}
+
+/// The entry of a list that matches this table only.
+pub(in crate::relay) fn pattern(table: &str) -> String {
+    fancy_regex::escape(table).into_owned()
+}
+
+/// A captured table, or a partition of one, whose rows logical decoding never sees.
+pub(crate) fn not_in_the_wal(table: &TableVersion) -> postgres::Error {
+    let (shown, quoted) = (table.full_name(), table.quoted());
+    match table.storage {
+        Storage::Foreign => postgres::Error::Precondition {
+            problem: format!(
+                "{shown}, a partition of a captured table, is a foreign table: its rows never reach the WAL of this server"
+            ),
+            cure: format!(
+                "ALTER TABLE {} DETACH PARTITION {quoted};\nrows that it has must be sent from where they are",
+                table.parent.as_deref().unwrap_or_default()
+            ),
+        },
+        Storage::Logged | Storage::Unlogged => postgres::Error::Precondition {
+            problem: format!("table {shown} is unlogged: its rows never reach the WAL"),
+            cure: format!(
+                "ALTER TABLE {quoted} SET LOGGED;\nrows that it has already are not in the stream: start once with -X \
+                 snapshot.mode=always to send all rows that are there"
+            ),
+        },
+    }
+}

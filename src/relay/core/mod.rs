@@ -1,0 +1,373 @@
+//! The core of the relay: what it decides between two waits, without a socket and without a clock.
+//!
+//! ```text
+//! what happened ──▶ turn(now, event, source) ──▶ an update for PostgreSQL, a question to ask, what to wait for
+//! ```
+//!
+//! A turn takes delivery reports, then rows while there is room for them, and says what is to be done. Three drive it: the
+//! session with its connections, the snapshot, and the simulation. Whoever drives it reads the clock, once a turn, and does
+//! what the turn says before the next one.
+
+mod ending;
+mod intake;
+mod reading;
+
+use std::time::{Duration, Instant};
+
+use super::Error;
+use super::clock::Now;
+use super::exactly_once::Urgency;
+use super::feed::{Feed, Wish};
+use super::heartbeat::Pulse;
+use super::needs::{Met, Need, Waiting};
+use super::position::{Keep, Pacing};
+use crate::kafka::{Inlet, Outlet, Reports};
+use crate::postgres;
+use crate::replication::{Feedback, StandbyStatusUpdate};
+use crate::wire::READ_BYTES;
+pub(super) use ending::{CAUSE_TIMEOUT, Drain, Draining, Ending, Limits};
+pub(super) use intake::Taken;
+#[cfg(test)]
+pub(super) use intake::take;
+pub(super) use reading::Reading;
+
+/// How often the status is told while nothing happens, and at most while much does.
+pub(super) const TICK: Duration = Duration::from_millis(500);
+
+/// A read of this many bytes means that the server has more: we are behind.
+const BEHIND_BYTES: usize = 16 * 1024;
+
+/// How long the next read waits while we are behind. The walsender sends each message with a system call of its own, and
+/// a reader that wakes for each of them slows it down; one that lets them gather gets more in less time.
+const REST: Duration = Duration::from_millis(4);
+
+/// Where the core takes messages or rows from.
+pub(super) trait Source {
+    /// Lets the feed take the next one. `None` when there is none without waiting.
+    ///
+    /// # Errors
+    /// When it cannot be read or taken.
+    fn take_next<O: Outlet>(
+        &mut self,
+        feed: &mut Feed<'_, O>,
+        feedback: &mut Feedback,
+        now: Now,
+    ) -> Result<Option<Taken>, Error>;
+}
+
+/// One stream or one snapshot: the rows on their way, and what the server is told of them.
+pub(super) struct Core<'p, O = Inlet> {
+    pub(super) feed: Feed<'p, O>,
+    pub(super) feedback: Feedback,
+    /// Nothing is confirmed beyond the position that Kafka has.
+    pub(super) positions: Pacing,
+    pulse: Option<Pulse>,
+    reading: Reading,
+    /// What waits, if anything does. Nothing behind it is taken; at most one is held so.
+    held: Option<Held>,
+    /// What is to be asked for it, until the turn says so.
+    need: Option<Need>,
+    /// Until when the socket is left alone.
+    rests_until: Option<Instant>,
+    last_tick: Instant,
+}
+
+/// What waits, and for what.
+struct Held {
+    waiting: Waiting,
+    until: Until,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// Nothing is on its way to Kafka.
+    QueueEmpty,
+    /// There is an answer.
+    Answer { brief: bool },
+}
+
+/// What has happened since the last turn.
+#[derive(Debug, Default)]
+pub(super) enum Event {
+    /// Nothing else than time, or delivery reports.
+    #[default]
+    None,
+    /// So many bytes were read.
+    Read(usize),
+    /// The last question was answered.
+    Answer(Result<Met, Error>),
+}
+
+/// What a turn has come to.
+#[derive(Debug)]
+pub(super) struct Turn {
+    /// For the server, now.
+    pub(super) update: Option<StandbyStatusUpdate>,
+    /// The position to be written.
+    pub(super) keep: Option<Keep>,
+    /// To be asked. The answer is an event.
+    pub(super) need: Option<Need>,
+    /// What keeps Kafka from taking records.
+    pub(super) obstacle: Option<String>,
+    /// It is time to tell the status.
+    pub(super) ticked: bool,
+    pub(super) then: Then,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Then {
+    /// Everything is sent, acknowledged and confirmed.
+    Ended,
+    /// The next turn comes with delivery reports, a stop, or one of these.
+    Wait {
+        /// Bytes or rows of the source.
+        reads: bool,
+        /// The answer to the last question.
+        answers: bool,
+        /// The source is left alone until then; delivery reports can wait as long.
+        rests_until: Option<Instant>,
+        /// At the latest.
+        until: Instant,
+    },
+}
+
+impl<'p, O: Outlet> Core<'p, O> {
+    pub(super) const fn new(feed: Feed<'p, O>, feedback: Feedback, pulse: Option<Pulse>, now: Now) -> Self {
+        Self {
+            feed,
+            feedback,
+            positions: Pacing::off(),
+            pulse,
+            reading: Reading::On,
+            held: None,
+            need: None,
+            rests_until: None,
+            last_tick: now.instant,
+        }
+    }
+
+    /// Does what there is to do after an event.
+    ///
+    /// # Errors
+    /// When the stream cannot be understood, a row cannot be sent, or the producer cannot go on.
+    pub(super) fn turn(
+        &mut self,
+        now: Now,
+        event: Event,
+        stopped: bool,
+        source: &mut impl Source,
+    ) -> Result<Turn, Error> {
+        self.take(event, now)?;
+        self.reading = self.reading.next(stopped, self.feed.flight.in_transaction(), self.waits_briefly());
+        // Reports first: they make room for messages that are in the buffer, for which nothing else would wake us.
+        let reports = self.feed.flight.collect(now)?;
+        let ticked = self.tick(now)?;
+        if self.reading != Reading::Off && self.waits_until(Until::QueueEmpty) && self.is_queue_empty() {
+            self.resume(Ok(Met::QueueEmpty), now)?;
+        }
+        self.pump(now, source)?;
+        self.beat(now)?;
+        self.feed.flight.step(now, self.urgency())?;
+        let keep = self.keep_position(self.reading == Reading::Off, now);
+        let update = self.feedback.poll(now.instant, now.postgres());
+        Ok(Turn {
+            update,
+            keep,
+            need: self.need.take(),
+            obstacle: obstacle(&reports),
+            ticked,
+            then: self.then(now),
+        })
+    }
+
+    /// After the session has ended: takes what comes back, and aborts what is not committed. True once nothing is on its way.
+    ///
+    /// # Errors
+    /// When a report names a record that was never handed over.
+    pub(super) fn wind_up(&mut self, now: Now) -> Result<bool, Error> {
+        self.feed.flight.wind_up(now)
+    }
+
+    /// Whether the next turn tells the status.
+    pub(super) fn is_tick_due(&self, now: Now) -> bool {
+        self.last_tick + TICK <= now.instant
+    }
+
+    /// When a position is due, or its answer is not waited for any longer.
+    pub(super) fn position_due(&self) -> Option<Instant> {
+        self.positions.wake_at(self.feed.flight.frontier())
+    }
+
+    /// Lets the frontier be confirmed as far as its position is kept. The position to be written, when one is.
+    fn keep_position(&mut self, ending: bool, now: Now) -> Option<Keep> {
+        let lsn = self.feed.flight.frontier();
+        let committed = self.feed.flight.last_acknowledged().map(|(_, committed)| committed);
+        let is_due = self.positions.turn(lsn, ending, now.instant);
+        self.feedback.flushed(self.positions.confirmable(lsn));
+        is_due.then_some(Keep { lsn, committed })
+    }
+
+    /// Whether everything is acknowledged, and its position kept or not waited for any longer.
+    fn is_kept(&self, now: Now) -> bool {
+        self.positions.is_settled(self.feed.flight.frontier(), now.instant)
+    }
+
+    /// How far a stop lets it read.
+    #[cfg(test)]
+    pub(super) const fn reading(&self) -> Reading {
+        self.reading
+    }
+
+    fn take(&mut self, event: Event, now: Now) -> Result<(), Error> {
+        match event {
+            Event::None => {}
+            Event::Read(bytes) => {
+                self.feedback.heard(now.instant);
+                self.rest_after(bytes, now);
+            }
+            Event::Answer(answer) => self.resume(answer, now)?,
+        }
+        Ok(())
+    }
+
+    /// A full read is followed by the next at once, a large one by a rest, a small one means that we have caught up.
+    fn rest_after(&mut self, bytes: usize, now: Now) {
+        self.feed.behind = bytes >= BEHIND_BYTES;
+        self.rests_until = (BEHIND_BYTES..READ_BYTES).contains(&bytes).then(|| now.instant + REST);
+    }
+
+    /// Takes what waited again; it may need something more.
+    fn resume(&mut self, answer: Result<Met, Error>, now: Now) -> Result<(), Error> {
+        let Some(Held { waiting, .. }) = self.held.take() else { return Ok(()) };
+        let about_a_row = matches!(waiting, Waiting::Message { .. } | Waiting::Row);
+        match answer {
+            Ok(met) => self.feed.learn(met, now),
+            Err(Error::Registry(error)) if about_a_row => self.feed.refuse(error)?,
+            Err(error) => return Err(error),
+        }
+        if let Waiting::Message { data, lsn } = waiting {
+            let wish = intake::take_again(&mut self.feed, &mut self.feedback, (&data, lsn), now)?;
+            self.grant(wish, || Waiting::Message { data, lsn });
+        }
+        Ok(())
+    }
+
+    /// Takes everything that the source has, while the window has room.
+    fn pump(&mut self, now: Now, source: &mut impl Source) -> Result<(), Error> {
+        while self.reading != Reading::Off && self.held.is_none() && self.feed.has_room() {
+            let Some(taken) = source.take_next(&mut self.feed, &mut self.feedback, now)? else {
+                return Ok(());
+            };
+            let committed = match taken {
+                Taken::Keepalive => false,
+                Taken::Held { need, waiting, .. } => {
+                    self.hold(waiting, need);
+                    false
+                }
+                Taken::Message { wish, .. } => {
+                    let committed = matches!(wish, Wish::Committed(_));
+                    self.grant(wish, || Waiting::Row);
+                    committed
+                }
+            };
+            if committed && self.reading == Reading::ToCommit {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn beat(&mut self, now: Now) -> Result<(), Error> {
+        let Some(pulse) = self.pulse.as_mut().filter(|_| self.reading == Reading::On && self.held.is_none())
+        else {
+            return Ok(());
+        };
+        let wish = pulse.poll(&mut self.feed, now)?;
+        self.grant(wish, || Waiting::Heartbeat);
+        Ok(())
+    }
+
+    fn grant(&mut self, wish: Wish, waiting: impl FnOnce() -> Waiting) {
+        match wish {
+            Wish::None => {}
+            Wish::Committed(_) => self.feed.flight.metrics.transactions(1),
+            Wish::Describe(relation) => self.hold(Waiting::Rows, Need::Table(Box::new(relation))),
+            Wish::Await(need) => self.hold(waiting(), need),
+        }
+    }
+
+    fn hold(&mut self, waiting: Waiting, need: Need) {
+        let until = match need {
+            Need::QueueEmpty => Until::QueueEmpty,
+            _ => Until::Answer { brief: need.is_brief() },
+        };
+        self.need = Some(need).filter(|_| until != Until::QueueEmpty);
+        self.held = Some(Held { waiting, until });
+    }
+
+    fn tick(&mut self, now: Now) -> Result<bool, Error> {
+        if !self.is_tick_due(now) {
+            return Ok(false);
+        }
+        self.last_tick = now.instant;
+        self.feed.flight.forget_old(now.instant);
+        // Somewhere on the way the other half of the connection is lost.
+        if self.feedback.is_silent(now.instant) {
+            let source = std::io::ErrorKind::TimedOut.into();
+            return Err(
+                postgres::Error::Broken { doing: "streaming: the server does not answer", source }.into()
+            );
+        }
+        Ok(true)
+    }
+
+    fn then(&mut self, now: Now) -> Then {
+        let off = self.reading == Reading::Off;
+        if off && self.is_queue_empty() && self.is_kept(now) {
+            return Then::Ended;
+        }
+        let reads = !off && self.held.is_none() && self.feed.has_room();
+        if !reads {
+            // A server that we do not read from is not silent.
+            self.feedback.heard(now.instant);
+        }
+        let answers = !off && self.held.as_ref().is_some_and(|held| held.until != Until::QueueEmpty);
+        let rests_until = self.rests_until.filter(|until| *until > now.instant);
+        Then::Wait { reads, answers, rests_until, until: self.wake_at(now, rests_until) }
+    }
+
+    fn wake_at(&self, now: Now, rests_until: Option<Instant>) -> Instant {
+        if self.waits_until(Until::QueueEmpty) && self.is_queue_empty() {
+            return now.instant;
+        }
+        let (pulse, commit) = (self.pulse.as_ref().map(Pulse::due), self.feed.flight.commit_due());
+        let others = [pulse, commit, self.position_due(), rests_until];
+        let regular = self.feedback.due().min(self.last_tick + TICK);
+        others.into_iter().flatten().fold(regular, Instant::min)
+    }
+
+    /// How much a commit is wanted.
+    const fn urgency(&self) -> Urgency {
+        match self.reading {
+            Reading::Off => Urgency::Now,
+            _ if self.feed.behind || self.held.is_some() => Urgency::More,
+            Reading::On | Reading::ToCommit => Urgency::Idle,
+        }
+    }
+
+    fn waits_until(&self, until: Until) -> bool {
+        self.held.as_ref().is_some_and(|held| held.until == until)
+    }
+
+    fn waits_briefly(&self) -> bool {
+        self.held.as_ref().is_none_or(|held| held.until != Until::Answer { brief: false })
+    }
+
+    const fn is_queue_empty(&self) -> bool {
+        self.feed.flight.window().records() == 0
+    }
+}
+
+fn obstacle(reports: &Reports) -> Option<String> {
+    reports.obstacle().map(str::to_owned)
+}

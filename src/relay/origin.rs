@@ -1,0 +1,8 @@
+use crate::wal::{SystemId, TimelineId};
+
+/// Which history the LSNs belong to. Positions of different origins must not be compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Origin {
+    pub(super) system_id: SystemId,
+    pub(super) timeline: TimelineId,
+}

@@ -1,0 +1,28 @@
+use super::{DeadLetters, Options};
+use crate::kafka::{self, Producer};
+use crate::outbox::{EventRouter, MessageOutbox};
+use crate::postgres::{self, TableFilter};
+use crate::registry::Registries;
+
+/// Everything the relay is made of, once the configuration is understood.
+#[derive(Debug)]
+pub struct RelayParts {
+    /// How PostgreSQL is reached.
+    pub postgres: postgres::Options,
+    /// How Kafka is reached.
+    pub kafka: kafka::Options,
+    /// Limits and patience.
+    pub relay: Options,
+    /// Which tables are captured.
+    pub tables: TableFilter,
+    /// The transform.
+    pub router: EventRouter,
+    /// Logical messages as an outbox, when they are one.
+    pub messages: Option<MessageOutbox>,
+    /// The producer.
+    pub producer: Producer,
+    /// Where events go that cannot be sent.
+    pub dead_letters: Option<DeadLetters>,
+    /// The schema registries of the converters that need one.
+    pub registries: Registries,
+}

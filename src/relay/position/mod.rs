@@ -1,0 +1,12 @@
+//! The relay's position, which is in Kafka before it is confirmed to PostgreSQL: its form, when it is written, and what a
+//! start concludes from it. A slot that stands beyond it was moved by somebody else.
+
+mod pacing;
+mod record;
+mod verdict;
+
+pub(super) use pacing::{Keep, Pacing};
+pub(crate) use record::Phase;
+pub(super) use record::Position;
+pub use record::RecordError;
+pub(super) use verdict::{Facts, Verdict, judge, other_history};

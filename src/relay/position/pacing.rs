@@ -1,0 +1,177 @@
+use std::time::{Duration, Instant};
+
+use crate::wal::{Lsn, PgTimestamp};
+
+/// How often a position is written at most.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long the end of a session waits for its last position at most. Without it the slot stays where it was confirmed before,
+/// and the next start sends what lies between again.
+const LAST_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A position that is to be written now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::relay) struct Keep {
+    pub(in crate::relay) lsn: Lsn,
+    /// When the last transaction before it committed that had something to send, if there was one.
+    pub(in crate::relay) committed: Option<PgTimestamp>,
+}
+
+/// Which position of a session is written when, and how far may be confirmed then.
+#[derive(Debug)]
+pub(in crate::relay) struct Pacing {
+    /// False when no position is kept: everything may be confirmed.
+    on: bool,
+    /// The last position of this session that Kafka has.
+    kept: Option<Lsn>,
+    /// The one that is on its way.
+    sent: Option<Lsn>,
+    /// When the next may be written; `None` is at once.
+    due: Option<Instant>,
+    /// The session is ending, and waits so long for its last position.
+    ending_until: Option<Instant>,
+    patience: Duration,
+}
+
+impl Pacing {
+    /// No position is kept.
+    pub(in crate::relay) const fn off() -> Self {
+        let (kept, sent, due, ending_until) = (None, None, None, None);
+        Self { on: false, kept, sent, due, ending_until, patience: Duration::ZERO }
+    }
+
+    /// Of a session that has `shutdown_timeout` for everything at its end.
+    pub(in crate::relay) fn new(shutdown_timeout: Duration) -> Self {
+        Self { on: true, patience: LAST_PATIENCE.min(shutdown_timeout / 2), ..Self::off() }
+    }
+
+    /// Whether the frontier is to be written now; it counts as sent then. One at a time, and the last does not wait for the
+    /// next second.
+    pub(in crate::relay) fn turn(&mut self, frontier: Lsn, ending: bool, now: Instant) -> bool {
+        if ending && self.ending_until.is_none() {
+            self.ending_until = now.checked_add(self.patience);
+            self.due = None;
+        }
+        let is_due = self.due.is_none_or(|due| now >= due);
+        if !is_due || self.sent.is_some() || self.has(frontier) {
+            return false;
+        }
+        self.sent = Some(frontier);
+        self.due = now.checked_add(INTERVAL);
+        true
+    }
+
+    /// Kafka has what was sent.
+    pub(in crate::relay) const fn acknowledged(&mut self) {
+        if let Some(lsn) = self.sent.take() {
+            self.kept = Some(lsn);
+        }
+    }
+
+    /// What was sent may be in Kafka or not.
+    pub(in crate::relay) const fn failed(&mut self) {
+        self.sent = None;
+    }
+
+    /// No position is kept any more.
+    pub(in crate::relay) const fn switch_off(&mut self) {
+        self.on = false;
+    }
+
+    /// What of the frontier may be confirmed.
+    pub(in crate::relay) fn confirmable(&self, frontier: Lsn) -> Lsn {
+        if self.on { self.kept.unwrap_or_default().min(frontier) } else { frontier }
+    }
+
+    /// Whether Kafka has this position, or need not have it.
+    pub(in crate::relay) fn has(&self, frontier: Lsn) -> bool {
+        !self.on || self.kept.is_some_and(|kept| kept >= frontier)
+    }
+
+    /// Whether a session that ends need not wait for this position any longer.
+    pub(in crate::relay) fn is_settled(&self, frontier: Lsn, now: Instant) -> bool {
+        self.has(frontier) || self.ending_until.is_some_and(|until| now >= until)
+    }
+
+    /// When there is something to do although nothing happens.
+    pub(in crate::relay) fn wake_at(&self, frontier: Lsn) -> Option<Instant> {
+        if self.has(frontier) {
+            return None;
+        }
+        let due = self.due.filter(|_| self.sent.is_none());
+        match (due, self.ending_until) {
+            (Some(due), Some(until)) => Some(due.min(until)),
+            (due, until) => due.or(until),
+        }
+    }
+
+    /// The last position that Kafka has; zero when none is kept.
+    pub(in crate::relay) fn kept(&self) -> Lsn {
+        self.kept.filter(|_| self.on).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Whatever moves, is answered or fails, and whenever.
+        #[test]
+        fn nothing_is_confirmable_that_is_not_in_kafka_and_a_second_lies_between_two_writes(
+            steps in prop::collection::vec((0u64..50, 0u64..1500, 0u8..4), 0..60),
+        ) {
+            let mut now = Instant::now();
+            let mut pacing = Pacing::new(Duration::from_secs(25));
+            let (mut frontier, mut in_kafka, mut on_its_way, mut written) = (Lsn::ZERO, Lsn::ZERO, None, None);
+            for (forward, millis, answer) in steps {
+                now += Duration::from_millis(millis);
+                frontier = Lsn::new(frontier.get() + forward);
+                match (answer, on_its_way.take()) {
+                    (0, Some(lsn)) => { pacing.acknowledged(); in_kafka = lsn; }
+                    (1, Some(_)) => pacing.failed(),
+                    (_, before) => on_its_way = before,
+                }
+                if pacing.turn(frontier, false, now) {
+                    prop_assert!(on_its_way.is_none());
+                    prop_assert!(written.is_none_or(|at| now - at >= INTERVAL));
+                    (on_its_way, written) = (Some(frontier), Some(now));
+                }
+                prop_assert!(pacing.confirmable(frontier) <= in_kafka);
+            }
+        }
+    }
+
+    #[test]
+    fn a_position_is_written_at_once_then_each_second_and_at_the_end() {
+        let start = Instant::now();
+        let (mut pacing, later) = (Pacing::new(Duration::from_secs(25)), start + INTERVAL);
+        let (a, b, c) = (Lsn::new(10), Lsn::new(20), Lsn::new(30));
+        assert!(pacing.turn(a, false, start), "the first is written whatever it is");
+        assert!(!pacing.turn(b, false, later), "one at a time");
+        assert_eq!((pacing.confirmable(b), pacing.wake_at(b)), (Lsn::ZERO, None));
+        pacing.acknowledged();
+        assert_eq!((pacing.confirmable(b), pacing.wake_at(b)), (a, Some(later)));
+        assert!(!pacing.turn(a, false, later), "nothing has changed");
+        assert!(!pacing.turn(b, false, start) && pacing.turn(b, false, later));
+        pacing.failed();
+        assert!(pacing.confirmable(b) == a && !pacing.has(b) && !pacing.turn(c, false, later));
+        assert!(pacing.turn(c, true, later), "the last does not wait");
+        assert!(!pacing.is_settled(c, later) && pacing.is_settled(c, later + LAST_PATIENCE));
+        pacing.acknowledged();
+        assert!(pacing.is_settled(c, later) && pacing.kept() == c);
+    }
+
+    #[test]
+    fn without_a_position_everything_may_be_confirmed() {
+        let (now, lsn) = (Instant::now(), Lsn::new(10));
+        let mut switched_off = Pacing::new(Duration::ZERO);
+        switched_off.switch_off();
+        for mut pacing in [Pacing::off(), switched_off] {
+            assert!(!pacing.turn(lsn, true, now) && pacing.is_settled(lsn, now));
+            assert_eq!((pacing.confirmable(lsn), pacing.wake_at(lsn), pacing.kept()), (lsn, None, Lsn::ZERO));
+        }
+    }
+}

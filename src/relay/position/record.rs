@@ -1,0 +1,196 @@
+use serde::{Deserialize, Serialize};
+
+use crate::relay::capture::CapturedTable;
+use crate::relay::origin::Origin;
+use crate::wal::{Lsn, PgTimestamp, SystemId, TimelineId};
+
+/// The version of the form below. One that is not known is refused: what it says must not be guessed.
+const VERSION: u32 = 1;
+
+/// What the topic has for a relay. Members that are not known are ignored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::relay) struct Position {
+    version: u32,
+    /// Grows with each session. What a relay wrote that had the slot before, and that Kafka got late, counts for nothing.
+    pub(in crate::relay) epoch: u64,
+    pub(in crate::relay) phase: Phase,
+    system_id: String,
+    timeline: u32,
+    pub(in crate::relay) database: String,
+    pub(in crate::relay) slot: String,
+    /// The slot was never confirmed beyond this by a relay that keeps its position.
+    #[serde(with = "lsn_text")]
+    pub(in crate::relay) lsn: Lsn,
+    /// When the last transaction before it committed that had something to send: microseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    committed_at_us: Option<i64>,
+    /// The captured tables and partitions, so that a start knows them again whatever they are named by then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(in crate::relay) tables: Vec<CapturedTable>,
+}
+
+/// What the relay was doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Phase {
+    /// It sends the snapshot that comes before its slot: there is none yet.
+    Snapshot,
+    /// It streams from its slot.
+    Streaming,
+    /// It stopped, and dropped its slot because `slot.drop.on.stop` says so.
+    Dropped,
+}
+
+/// A record that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// Not JSON, or a member is missing or of another type.
+    #[error("it is not what outboxd writes")]
+    Json(#[source] serde_json::Error),
+    /// A later form.
+    #[error("its version is {0}, and this outboxd knows {VERSION} only")]
+    Version(u32),
+}
+
+/// Tells the version before anything else is read.
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
+}
+
+impl Position {
+    /// Of a slot that is streamed from.
+    pub(in crate::relay) fn at(lsn: Lsn, origin: &Origin, database: &str, slot: &str) -> Self {
+        Self {
+            version: VERSION,
+            epoch: 0,
+            phase: Phase::Streaming,
+            system_id: origin.system_id.0.clone(),
+            timeline: origin.timeline.0,
+            database: database.to_owned(),
+            slot: slot.to_owned(),
+            lsn,
+            committed_at_us: None,
+            tables: Vec::new(),
+        }
+    }
+
+    /// Which history its LSN belongs to.
+    pub(in crate::relay) fn origin(&self) -> Origin {
+        Origin { system_id: SystemId(self.system_id.clone()), timeline: TimelineId(self.timeline) }
+    }
+
+    /// When the last transaction before it committed, as far as that is known.
+    pub(in crate::relay) fn committed_at(&self) -> Option<PgTimestamp> {
+        self.committed_at_us.map(PgTimestamp::from_unix_us)
+    }
+
+    /// With the commit time of a later transaction, when there was one.
+    pub(in crate::relay) fn committed(&mut self, at: Option<PgTimestamp>) {
+        self.committed_at_us = at.map(PgTimestamp::unix_us).or(self.committed_at_us);
+    }
+
+    /// As it is written.
+    pub(in crate::relay) fn to_json(&self) -> Result<Vec<u8>, RecordError> {
+        serde_json::to_vec(self).map_err(RecordError::Json)
+    }
+
+    /// Reads what a relay wrote.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, RecordError> {
+        let Versioned { version } = serde_json::from_slice(bytes).map_err(RecordError::Json)?;
+        if version != VERSION {
+            return Err(RecordError::Version(version));
+        }
+        serde_json::from_slice(bytes).map_err(RecordError::Json)
+    }
+
+    /// Of the values of one key, oldest first: the position that counts. The topic may have a late one of an earlier session
+    /// behind it.
+    pub(in crate::relay) fn newest(values: &[Option<Vec<u8>>]) -> Result<Option<Self>, RecordError> {
+        let since_removed = values.rsplit(Option::is_none).next().unwrap_or_default();
+        let positions = since_removed.iter().flatten().map(|bytes| Self::parse(bytes));
+        let positions = positions.collect::<Result<Vec<_>, _>>()?;
+        Ok(positions.into_iter().max_by_key(|position| (position.epoch, position.lsn)))
+    }
+}
+
+mod lsn_text {
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error};
+
+    use crate::wal::Lsn;
+
+    pub(super) fn serialize<S: Serializer>(lsn: &Lsn, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(lsn)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Lsn, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const WRITTEN: &str = r#"{"version":1,"epoch":7,"phase":"streaming","system_id":"7300000000000000001","timeline":2,"database":"shop","slot":"outbox","lsn":"0/16B3748","committed_at_us":1795219241069695,"tables":[{"oid":16385,"root":16384,"schema":"public","name":"outbox_p1"}]}"#;
+
+    fn at(epoch: u64, lsn: u64) -> Option<Vec<u8>> {
+        let origin = Origin { system_id: SystemId("1".to_owned()), timeline: TimelineId(1) };
+        let position = Position { epoch, ..Position::at(Lsn::new(lsn), &origin, "shop", "outbox") };
+        Some(position.to_json().unwrap())
+    }
+
+    #[test]
+    fn the_form_is_fixed() {
+        let position = Position::parse(WRITTEN.as_bytes()).unwrap();
+        assert_eq!((position.phase, position.lsn), (Phase::Streaming, Lsn::new(0x16B_3748)));
+        assert_eq!(position.origin().timeline, TimelineId(2));
+        assert_eq!(position.to_json().unwrap(), WRITTEN.as_bytes());
+        let more = WRITTEN.replace(r#""epoch""#, r#""new":{"a":[1]},"epoch""#);
+        assert_eq!(Position::parse(more.as_bytes()).unwrap(), position);
+        let fewer = WRITTEN.replace(r#","committed_at_us":1795219241069695"#, "");
+        assert_eq!(Position::parse(fewer.as_bytes()).unwrap().committed_at(), None);
+    }
+
+    #[test]
+    fn what_is_not_ours_is_refused() {
+        let cases = [
+            ("", "", "not what outboxd writes"),
+            (r#""version":1"#, r#""version":2,"lsn":7"#, "its version is 2"),
+            (r#""version":1,"#, "", "not what outboxd writes"),
+            ("streaming", "dreaming", "not what outboxd writes"),
+            ("0/16B3748", "16B3748", "not what outboxd writes"),
+            (r#""epoch":7"#, r#""epoch":-7"#, "not what outboxd writes"),
+        ];
+        for (from, to, expected) in cases {
+            let text = if from.is_empty() { "[]".to_owned() } else { WRITTEN.replace(from, to) };
+            let said = Position::parse(text.as_bytes()).unwrap_err().to_string();
+            assert!(said.contains(expected), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_late_position_of_an_earlier_session_counts_for_nothing() {
+        let cases = [
+            (vec![], None),
+            (vec![at(1, 10), at(1, 20)], Some((1, 20))),
+            (vec![at(1, 10), at(2, 5)], Some((2, 5))),
+            (vec![at(1, 10), at(2, 15), at(1, 20)], Some((2, 15))),
+            (vec![at(9, 10), None], None),
+            (vec![at(9, 10), None, at(1, 3)], Some((1, 3))),
+        ];
+        for (values, expected) in cases {
+            let newest = Position::newest(&values).unwrap();
+            assert_eq!(newest.map(|position| (position.epoch, position.lsn.get())), expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_makes_it_panic(bytes: Vec<u8>) {
+            drop(Position::parse(&bytes));
+        }
+    }
+}

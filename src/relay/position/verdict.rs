@@ -1,0 +1,232 @@
+use super::record::{Phase, Position};
+use crate::relay::origin::Origin;
+use crate::wal::Lsn;
+
+/// Where a page of WAL begins, the last record's end may be told before or behind the page's header.
+const WAL_PAGE_BYTES: u64 = 8192;
+
+/// What a start has found.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::relay) struct Facts<'f> {
+    /// What Kafka has of this relay.
+    pub(in crate::relay) position: Option<&'f Position>,
+    /// The server's history.
+    pub(in crate::relay) origin: &'f Origin,
+    /// Where the slot stands, if there is one.
+    pub(in crate::relay) slot: Option<Lsn>,
+    /// Where the server's WAL ends. Asked for when the slot was seen to be free.
+    pub(in crate::relay) wal_end: Option<Lsn>,
+    /// Up to where Debezium has sent, when its offset is stored.
+    pub(in crate::relay) stored: Option<Lsn>,
+    /// `outboxd.position.accept`
+    pub(in crate::relay) accept: Option<Lsn>,
+    /// This process has waited for the slot: it was there.
+    pub(in crate::relay) saw_slot: bool,
+    /// `slot.drop.on.stop`
+    pub(in crate::relay) drop_on_stop: bool,
+    /// A slot that is made begins with a snapshot.
+    pub(in crate::relay) begins_with_snapshot: bool,
+}
+
+/// What follows from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::relay) enum Verdict {
+    /// The slot can be gone on from, or one can be made.
+    GoOn,
+    /// The same, because the user said so.
+    Accepted,
+    /// The slot stands where no relay of ours has confirmed it.
+    MovedAhead { from: Lsn, to: Lsn },
+    /// There was a slot, and there is none. `from` is how far it was confirmed, when that is known.
+    Vanished { from: Option<Lsn> },
+    /// The server is another one, or went back in time. `accept` is the value that begins anew on it.
+    OtherHistory { difference: String, accept: Lsn },
+}
+
+/// Whether the relay may begin with what it finds.
+pub(in crate::relay) fn judge(facts: &Facts<'_>) -> Verdict {
+    let Some(position) = facts.position else {
+        return match facts.slot {
+            None if facts.saw_slot && !facts.drop_on_stop => Verdict::Vanished { from: None },
+            _ => Verdict::GoOn,
+        };
+    };
+    let accept = facts.slot.unwrap_or(position.lsn);
+    let verdict = judge_against(position, facts);
+    if verdict != Verdict::GoOn && facts.accept == Some(accept) { Verdict::Accepted } else { verdict }
+}
+
+fn judge_against(position: &Position, facts: &Facts<'_>) -> Verdict {
+    let wal_end = facts.wal_end.unwrap_or(position.lsn);
+    if let Some(difference) = other_history((&position.origin(), position.lsn), (facts.origin, wal_end)) {
+        return Verdict::OtherHistory { difference, accept: facts.slot.unwrap_or(position.lsn) };
+    }
+    match (facts.slot, position.phase) {
+        // Who dropped the slot, or had none yet, has nothing to compare this one with.
+        (Some(_), Phase::Snapshot | Phase::Dropped) => Verdict::GoOn,
+        (Some(slot), Phase::Streaming) if slot > position.lsn => {
+            match facts.stored {
+                // Debezium has used it in between.
+                Some(stored) if stored > position.lsn && stored >= slot => Verdict::GoOn,
+                _ => Verdict::MovedAhead { from: position.lsn, to: slot },
+            }
+        }
+        (Some(_), Phase::Streaming) => Verdict::GoOn,
+        (None, Phase::Dropped) => Verdict::GoOn,
+        (None, Phase::Snapshot) if facts.begins_with_snapshot => Verdict::GoOn,
+        (None, Phase::Snapshot | Phase::Streaming) => Verdict::Vanished { from: Some(position.lsn) },
+    }
+}
+
+/// What tells that a server's WAL is not the one that was read before, nor its continuation.
+pub(in crate::relay) fn other_history(
+    (before, read_to): (&Origin, Lsn),
+    (now, wal_end): (&Origin, Lsn),
+) -> Option<String> {
+    if before.system_id != now.system_id {
+        return Some(format!("its system identifier is {}, and was {}", now.system_id, before.system_id));
+    }
+    if now.timeline < before.timeline {
+        return Some(format!("it is on timeline {}, and was on {}", now.timeline, before.timeline));
+    }
+    if now.timeline == before.timeline && wal_end.get().saturating_add(WAL_PAGE_BYTES) < read_to.get() {
+        return Some(format!("its WAL ends at {wal_end}, and was read up to {read_to} before"));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wal::{SystemId, TimelineId};
+
+    fn origin(system_id: &str, timeline: u32) -> Origin {
+        Origin { system_id: SystemId(system_id.to_owned()), timeline: TimelineId(timeline) }
+    }
+
+    fn kept(phase: Phase, lsn: u64) -> Position {
+        let mut position = Position::at(Lsn::new(lsn), &origin("1", 2), "shop", "outbox");
+        position.phase = phase;
+        position
+    }
+
+    /// What changes a verdict, beside position and slot.
+    #[derive(Default, Clone, Copy)]
+    struct Also {
+        stored: Option<u64>,
+        accept: Option<u64>,
+        saw_slot: bool,
+        drop_on_stop: bool,
+        no_snapshot: bool,
+    }
+
+    fn verdict(position: Option<&Position>, slot: Option<u64>, server: &Origin, also: Also) -> Verdict {
+        judge(&Facts {
+            position,
+            origin: server,
+            slot: slot.map(Lsn::new),
+            wal_end: slot.map(|_| Lsn::new(100_000)),
+            stored: also.stored.map(Lsn::new),
+            accept: also.accept.map(Lsn::new),
+            saw_slot: also.saw_slot,
+            drop_on_stop: also.drop_on_stop,
+            begins_with_snapshot: !also.no_snapshot,
+        })
+    }
+
+    const NONE: Also =
+        Also { stored: None, accept: None, saw_slot: false, drop_on_stop: false, no_snapshot: false };
+
+    #[test]
+    fn the_slot_is_compared_with_the_position() {
+        use Phase::{Dropped, Snapshot, Streaming};
+        use Verdict::{Accepted, GoOn};
+        let ahead = Verdict::MovedAhead { from: Lsn::new(500), to: Lsn::new(600) };
+        let gone = Verdict::Vanished { from: Some(Lsn::new(500)) };
+        let stored = |lsn| Also { stored: Some(lsn), ..NONE };
+        let accept = |lsn| Also { accept: Some(lsn), ..NONE };
+        let cases = [
+            // Slot, phase, what else there is.
+            (Some(500), Streaming, NONE, GoOn),
+            (Some(400), Streaming, NONE, GoOn),
+            (Some(600), Streaming, NONE, ahead.clone()),
+            (Some(600), Streaming, Also { saw_slot: true, ..NONE }, ahead.clone()),
+            (Some(600), Snapshot, NONE, GoOn),
+            (Some(600), Dropped, NONE, GoOn),
+            (None, Streaming, NONE, gone.clone()),
+            (None, Streaming, Also { drop_on_stop: true, ..NONE }, gone.clone()),
+            (None, Dropped, NONE, GoOn),
+            (None, Dropped, Also { saw_slot: true, ..NONE }, GoOn),
+            (None, Snapshot, NONE, GoOn),
+            (None, Snapshot, Also { saw_slot: true, ..NONE }, GoOn),
+            (None, Snapshot, Also { no_snapshot: true, ..NONE }, gone.clone()),
+            // Debezium has moved the slot, or its offset says nothing.
+            (Some(600), Streaming, stored(600), GoOn),
+            (Some(600), Streaming, stored(700), GoOn),
+            (Some(600), Streaming, stored(599), ahead.clone()),
+            (Some(600), Streaming, stored(500), ahead.clone()),
+            // The value is that of one slot.
+            (Some(600), Streaming, accept(600), Accepted),
+            (Some(600), Streaming, accept(599), ahead.clone()),
+            (Some(600), Streaming, accept(500), ahead),
+            (Some(500), Streaming, accept(500), GoOn),
+            (None, Streaming, accept(500), Accepted),
+            (None, Streaming, accept(600), gone),
+        ];
+        for (slot, phase, also, expected) in cases {
+            let position = kept(phase, 500);
+            assert_eq!(verdict(Some(&position), slot, &origin("1", 2), also), expected, "{slot:?} {phase:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_position_only_what_this_process_saw_counts() {
+        let saw = Also { saw_slot: true, ..NONE };
+        let cases = [
+            (Some(600), NONE, Verdict::GoOn),
+            (Some(600), saw, Verdict::GoOn),
+            (None, NONE, Verdict::GoOn),
+            (None, saw, Verdict::Vanished { from: None }),
+            (None, Also { drop_on_stop: true, ..saw }, Verdict::GoOn),
+        ];
+        for (slot, also, expected) in cases {
+            assert_eq!(verdict(None, slot, &origin("1", 2), also), expected, "{slot:?}");
+        }
+    }
+
+    #[test]
+    fn another_history_is_told_with_the_value_that_accepts_it() {
+        let other = |difference: &str, accept| {
+            let (difference, accept) = (difference.to_owned(), Lsn::new(accept));
+            Verdict::OtherHistory { difference, accept }
+        };
+        let cases = [
+            (500, Some(400), origin("9", 2), NONE, other("its system identifier is 9, and was 1", 400)),
+            (500, None, origin("9", 2), NONE, other("its system identifier is 9, and was 1", 500)),
+            (500, Some(400), origin("1", 1), NONE, other("it is on timeline 1, and was on 2", 400)),
+            (
+                300_000,
+                Some(400),
+                origin("1", 2),
+                NONE,
+                other("its WAL ends at 0/186A0, and was read up to 0/493E0 before", 400),
+            ),
+            // Within a page, and after a failover.
+            (108_000, Some(400), origin("1", 2), NONE, Verdict::GoOn),
+            (300_000, Some(400), origin("1", 3), NONE, Verdict::GoOn),
+            (
+                500,
+                Some(600),
+                origin("1", 3),
+                NONE,
+                Verdict::MovedAhead { from: Lsn::new(500), to: Lsn::new(600) },
+            ),
+            (500, Some(400), origin("9", 2), Also { accept: Some(400), ..NONE }, Verdict::Accepted),
+            (500, None, origin("9", 2), Also { accept: Some(500), ..NONE }, Verdict::Accepted),
+        ];
+        for (lsn, slot, server, also, expected) in cases {
+            let position = kept(Phase::Streaming, lsn);
+            assert_eq!(verdict(Some(&position), slot, &server, also), expected, "{lsn} {slot:?} {server:?}");
+        }
+    }
+}

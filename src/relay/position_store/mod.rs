@@ -1,0 +1,131 @@
+//! Where the relay keeps its position: the topic, a session's writes, and a look from outside.
+
+mod peek;
+mod writer;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::task::spawn_blocking;
+use tokio_util::sync::CancellationToken;
+
+use super::parts::RelayParts;
+use super::position::{Position, RecordError};
+use super::{Error, PositionOptions};
+use crate::error::{Class, Diagnose, chain};
+use crate::kafka::{self, PositionTopic, Read, Receipt};
+pub(crate) use peek::{KeptPosition, kept_position};
+pub(super) use writer::PositionWriter;
+
+/// How long the topic may take to be read, to be made, and to take one position that is waited for.
+const READ_PATIENCE: Duration = Duration::from_secs(10);
+const MAKE_PATIENCE: Duration = Duration::from_secs(10);
+const WRITE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where the relay keeps its position, for as long as the process runs.
+#[derive(Debug, Clone)]
+pub(super) struct Positions(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    topic: PositionTopic,
+    key: String,
+    /// Of the last session, of this process or of another.
+    epoch: AtomicU64,
+    /// The brokers do not let us: the relay goes on without.
+    off: AtomicBool,
+}
+
+impl Positions {
+    /// The topic that the configuration names, if any.
+    pub(super) fn new(parts: &RelayParts) -> Result<Option<Self>, Error> {
+        let PositionOptions { topic: Some(topic), key, .. } = &parts.relay.position else { return Ok(None) };
+        let topic = PositionTopic::new(&parts.kafka, topic, parts.producer.deliveries().clone())?;
+        let (key, epoch, off) = (key.clone(), AtomicU64::new(0), AtomicBool::new(false));
+        Ok(Some(Self(Arc::new(Inner { topic, key, epoch, off }))))
+    }
+
+    /// The position that Kafka has. Read once the slot is free: until then its owner may write a newer one. The topic is
+    /// made when there is none.
+    pub(super) async fn read(&self) -> Result<Option<Position>, Error> {
+        let values = match self.values().await {
+            Ok(Read::Values(values)) => values,
+            Ok(Read::NoTopic) => {
+                let made = self.0.topic.make(MAKE_PATIENCE).await;
+                made.or_else(|error| self.go_without(error.into()))?;
+                return Ok(None);
+            }
+            Err(error) => return self.go_without(error.into()).map(|()| None),
+        };
+        let position = Position::newest(&values).map_err(|source| Error::NoPosition {
+            topic: self.0.topic.name().to_owned(),
+            key: self.0.key.clone(),
+            source,
+        })?;
+        if let Some(position) = &position {
+            self.0.epoch.fetch_max(position.epoch, Ordering::Relaxed);
+            tracing::info!(topic = self.0.topic.name(), lsn = %position.lsn, phase = ?position.phase, "the position is known");
+        }
+        Ok(position)
+    }
+
+    /// Writes a position, and waits until Kafka has it; or goes on without.
+    pub(super) async fn write(&self, position: &Position) -> Result<(), Error> {
+        if !self.is_on() {
+            return Ok(());
+        }
+        let value = position.to_json().map_err(|source| self.unreadable(source))?;
+        let written = self.0.topic.write(self.0.key.as_bytes(), &value, WRITE_PATIENCE).await;
+        written.or_else(|error| self.go_without(error.into()))
+    }
+
+    /// The epoch of a new session.
+    pub(super) fn next_epoch(&self) -> u64 {
+        self.0.epoch.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+    }
+
+    /// Whether the brokers let us.
+    fn is_on(&self) -> bool {
+        !self.0.off.load(Ordering::Relaxed)
+    }
+
+    /// Hands a position over. It never blocks.
+    fn send(&self, position: &Position) -> Result<Receipt, Error> {
+        let value = position.to_json().map_err(|source| self.unreadable(source))?;
+        Ok(self.0.topic.send(self.0.key.as_bytes(), &value)?)
+    }
+
+    /// What has come of it, once that is known.
+    fn outcome(&self, receipt: &mut Receipt) -> Option<Result<(), kafka::Error>> {
+        self.0.topic.outcome(receipt)
+    }
+
+    /// When the brokers do not let us, and only then, the relay goes on without a position. It is told once.
+    fn go_without(&self, error: Error) -> Result<(), Error> {
+        if error.class() != Class::Definite {
+            return Err(error);
+        }
+        if !self.0.off.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                error = chain(&error),
+                cure = error.cure(),
+                "outboxd does not keep its position: it goes on, and a start does not notice a slot that was moved, dropped or \
+                 made again while outboxd did not run"
+            );
+        }
+        Ok(())
+    }
+
+    async fn values(&self) -> Result<Read, kafka::Error> {
+        let (inner, stop) = (Arc::clone(&self.0), CancellationToken::new());
+        // When nobody waits any more, the thread must not either.
+        let _guard = stop.clone().drop_guard();
+        let reading = spawn_blocking(move || inner.topic.read(inner.key.as_bytes(), READ_PATIENCE, &stop));
+        reading.await.unwrap_or_else(|_| Err(kafka::Error::Fatal("the reading was aborted".to_owned())))
+    }
+
+    fn unreadable(&self, source: RecordError) -> Error {
+        Error::NoPosition { topic: self.0.topic.name().to_owned(), key: self.0.key.clone(), source }
+    }
+}

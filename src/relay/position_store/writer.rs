@@ -1,0 +1,91 @@
+use std::time::Duration;
+
+use super::Positions;
+use crate::error::chain;
+use crate::kafka::Receipt;
+use crate::relay::Error;
+use crate::relay::capture::CapturedTables;
+use crate::relay::position::{Keep, Pacing, Phase, Position};
+
+/// Writes the positions of one session.
+#[derive(Debug)]
+pub(in crate::relay) struct PositionWriter {
+    /// `None` when no position is kept.
+    positions: Option<Positions>,
+    position: Position,
+    /// What each position has with it.
+    captured: CapturedTables,
+    on_its_way: Option<Receipt>,
+    /// Writing has failed since it last succeeded.
+    has_failed: bool,
+}
+
+impl PositionWriter {
+    /// Of a session that begins; `position` is where it goes on.
+    pub(in crate::relay) fn new(
+        positions: Option<Positions>,
+        mut position: Position,
+        captured: CapturedTables,
+    ) -> Self {
+        if let Some(positions) = &positions {
+            position.epoch = positions.next_epoch();
+        }
+        Self { positions, position, captured, on_its_way: None, has_failed: false }
+    }
+
+    /// When its positions are to be written, and what may be confirmed.
+    pub(in crate::relay) fn pacing(&self, shutdown_timeout: Duration) -> Pacing {
+        match &self.positions {
+            Some(positions) if positions.is_on() => Pacing::new(shutdown_timeout),
+            _ => Pacing::off(),
+        }
+    }
+
+    /// Hands a position over. It never blocks.
+    pub(in crate::relay) fn write(&mut self, keep: Keep, pacing: &mut Pacing) {
+        let Some(positions) = &self.positions else { return };
+        self.position.lsn = keep.lsn;
+        self.position.committed(keep.committed);
+        self.position.tables = self.captured.list_kept();
+        match positions.send(&self.position) {
+            Ok(receipt) => self.on_its_way = Some(receipt),
+            Err(error) => self.failed(error, pacing),
+        }
+    }
+
+    /// Takes what has come of the last one.
+    pub(in crate::relay) fn collect(&mut self, pacing: &mut Pacing) {
+        let (Some(positions), Some(receipt)) = (&self.positions, &mut self.on_its_way) else { return };
+        let Some(outcome) = positions.outcome(receipt) else { return };
+        self.on_its_way = None;
+        match outcome {
+            Ok(()) => {
+                pacing.acknowledged();
+                self.has_failed = false;
+            }
+            Err(error) => self.failed(error.into(), pacing),
+        }
+    }
+
+    /// The slot is about to be dropped on purpose.
+    pub(in crate::relay) async fn drop_slot(mut self) -> Result<(), Error> {
+        self.position.phase = Phase::Dropped;
+        match &self.positions {
+            Some(positions) => positions.write(&self.position).await,
+            None => Ok(()),
+        }
+    }
+
+    fn failed(&mut self, error: Error, pacing: &mut Pacing) {
+        pacing.failed();
+        let Some(positions) = &self.positions else { return };
+        match positions.go_without(error) {
+            Ok(()) => pacing.switch_off(),
+            Err(error) if !std::mem::replace(&mut self.has_failed, true) => tracing::warn!(
+                error = chain(&error),
+                "the position cannot be kept now: nothing more is confirmed to PostgreSQL until it can"
+            ),
+            Err(_) => {}
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! What follows a failure: one table from the error, and from what is known besides, to what is done.
+//!
+//! There is no clock here and no I/O: times and jitter are arguments. The supervisor asks it, and so does the simulation.
+
+use std::time::Duration;
+
+use super::Error;
+use super::backoff::Backoff;
+use crate::error::{Class, Diagnose as _};
+use crate::postgres::SlotRetry;
+
+/// How often a standby looks whether the slot is free.
+pub(super) const STANDBY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A stream that cannot be understood is asked for again this often: a flipped bit on the way does not come twice.
+const GARBLED_RETRIES_MAX: u32 = 3;
+
+/// After a record that Kafka acknowledged and may not have written, this many sessions in a row may bring nothing forward.
+const UNWRITTEN_RETRIES_MAX: u32 = 5;
+
+/// What the relay does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// It ends with the error.
+    Stop,
+    /// It goes on at once, with a new producer. This is no failed attempt.
+    NewProducer,
+    /// It tries again after a pause.
+    Retry { pause: Duration, producer: Producer },
+    /// Another instance of ours has the slot: it asks again after a pause, without a limit.
+    StandBy { pause: Duration },
+}
+
+/// Which producer the next attempt has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Producer {
+    /// The same. With Kafka transactions each session begins with a new one anyway.
+    Same,
+    /// A new one: what the last one says can no longer be relied on.
+    New,
+}
+
+/// What failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Connecting, and all that comes before the first row.
+    Opening,
+    /// The stream.
+    Session,
+}
+
+/// What is known besides the error.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Situation {
+    pub(super) step: Step,
+    /// The relay was told to stop.
+    pub(super) stopping: bool,
+    /// Attempts since something was brought forward.
+    pub(super) backoff: Backoff,
+    /// `errors.max.retries`
+    pub(super) retries_max: Option<u32>,
+    /// Sessions in a row that brought nothing forward.
+    pub(super) fruitless: u32,
+    /// Another producer takes our transactions over again and again.
+    pub(super) fenced_again: bool,
+    /// A primary was reached before: a standby at its address means that a failover is on its way.
+    pub(super) reached_primary: bool,
+    /// What is left of `outboxd.startup.timeout.ms`, at the start.
+    pub(super) time_left: Option<Duration>,
+}
+
+/// Somebody else has the slot.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HeldSlot {
+    /// Another instance of ours.
+    pub(super) by_us: bool,
+    /// `slot.max.retries` and `slot.retry.delay.ms`
+    pub(super) retry: Option<SlotRetry>,
+    /// Which try this was.
+    pub(super) tries: u32,
+    /// What is left of `outboxd.startup.timeout.ms`, at the start.
+    pub(super) time_left: Option<Duration>,
+}
+
+/// What follows a failure; `jitter` lies in 0..1.
+pub(super) fn after(error: &Error, situation: Situation, jitter: f64) -> Next {
+    match situation.step {
+        Step::Opening => after_opening(error, situation, jitter),
+        Step::Session => after_session(error, situation, jitter),
+    }
+}
+
+fn after_opening(error: &Error, situation: Situation, jitter: f64) -> Next {
+    let failover = situation.reached_primary && error.is_standby();
+    if error.class() != Class::Transient && !failover {
+        return Next::Stop;
+    }
+    if error.is_condemned() {
+        return Next::NewProducer;
+    }
+    let pause = situation.backoff.pause(jitter);
+    let too_late = !situation.reached_primary && situation.time_left.is_some_and(|left| pause > left);
+    if too_late || situation.is_exhausted() {
+        return Next::Stop;
+    }
+    Next::Retry { pause, producer: Producer::after(error) }
+}
+
+fn after_session(error: &Error, situation: Situation, jitter: f64) -> Next {
+    if error.is_condemned() {
+        return if situation.stopping { Next::Stop } else { Next::NewProducer };
+    }
+    let unwritten = error.is_unwritten();
+    let broken_producer = matches!(error, Error::Kafka(_)) && !unwritten && !error.is_of_transactions();
+    let in_vain = error.is_garbled() && situation.fruitless > GARBLED_RETRIES_MAX
+        || unwritten && situation.fruitless > UNWRITTEN_RETRIES_MAX;
+    // A stop does not wait for what is on its way, and a new producer must.
+    let no_time_to_renew = situation.stopping && error.wants_new_producer();
+    if error.class() != Class::Transient
+        || broken_producer
+        || in_vain
+        || situation.fenced_again
+        || situation.is_exhausted()
+        || no_time_to_renew
+    {
+        return Next::Stop;
+    }
+    Next::Retry { pause: situation.backoff.pause(jitter), producer: Producer::after(error) }
+}
+
+/// What follows when the slot is held by somebody else; `jitter` lies in 0..1.
+pub(super) fn after_held_slot(held: HeldSlot, jitter: f64) -> Next {
+    if held.by_us {
+        return Next::StandBy { pause: STANDBY_INTERVAL.mul_f64(0.75 + jitter.clamp(0.0, 1.0) / 2.0) };
+    }
+    let (pause, over) = match held.retry {
+        Some(SlotRetry { retries_max, delay }) => (delay, held.tries > retries_max),
+        None => (STANDBY_INTERVAL, held.time_left.is_some_and(|left| STANDBY_INTERVAL > left)),
+    };
+    if over { Next::Stop } else { Next::Retry { pause, producer: Producer::Same } }
+}
+
+impl Situation {
+    fn is_exhausted(&self) -> bool {
+        self.retries_max.is_some_and(|most| self.backoff.attempts() >= most)
+    }
+}
+
+impl Producer {
+    fn after(error: &Error) -> Self {
+        let renewed_by_session = error.is_of_transactions();
+        if error.wants_new_producer() && !renewed_by_session { Self::New } else { Self::Same }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+
+    use rdkafka::error::RDKafkaErrorCode as Code;
+
+    use super::*;
+    use crate::ack::Ticket;
+    use crate::connect::record::Fingerprint;
+    use crate::kafka::{self, Cause, Rejection, TransactionFault};
+    use crate::pgoutput::UnknownRelation;
+    use crate::postgres;
+    use crate::wal::{Lsn, Oid};
+
+    const FIRST: Duration = Duration::from_millis(100);
+
+    fn retry(producer: Producer) -> Next {
+        Next::Retry { pause: FIRST, producer }
+    }
+
+    fn situation(step: Step) -> Situation {
+        Situation {
+            step,
+            stopping: false,
+            backoff: Backoff::default(),
+            retries_max: None,
+            fruitless: 0,
+            fenced_again: false,
+            reached_primary: false,
+            time_left: None,
+        }
+    }
+
+    fn rejection() -> Box<Rejection> {
+        Box::new(Rejection {
+            ticket: Ticket(0),
+            topic: "a".to_owned(),
+            partition: None,
+            event_id: None,
+            fingerprint: Fingerprint::new(None, None, None),
+            cause: Cause::Code(Code::MessageSizeTooLarge),
+            reason: "refused".to_owned(),
+        })
+    }
+
+    fn transaction(fault: TransactionFault) -> Error {
+        let (id, reason) = ("id".to_owned(), "reason".to_owned());
+        kafka::Error::Transaction { fault, doing: "committed", id, reason }.into()
+    }
+
+    fn unreachable() -> kafka::Error {
+        kafka::Error::Unreachable { servers: "k".to_owned(), seconds: 1, reason: "down".to_owned() }
+    }
+
+    fn precondition() -> Error {
+        postgres::Error::Precondition { problem: "p".to_owned(), cure: "c".to_owned() }.into()
+    }
+
+    fn broken() -> Error {
+        postgres::Error::Broken { doing: "streaming", source: ErrorKind::ConnectionReset.into() }.into()
+    }
+
+    fn refused() -> Error {
+        Error::Refused { commit_lsn: Lsn::ZERO, source: rejection() }
+    }
+
+    fn condemned() -> Error {
+        Error::Condemned { commit_lsn: Lsn::ZERO, source: rejection() }
+    }
+
+    fn unwritten() -> Error {
+        kafka::Error::Unwritten(rejection()).into()
+    }
+
+    fn garbled() -> Error {
+        UnknownRelation(Oid(1)).into()
+    }
+
+    fn undrained() -> Error {
+        Error::Undrained { records: 1, within: FIRST }
+    }
+
+    #[test]
+    fn each_kind_of_error_has_its_row() {
+        use Next::{NewProducer, Stop};
+        use Producer::{New, Same};
+        // The error; what follows it when it came while opening, and when it ended a session.
+        let cases = [
+            (broken(), retry(Same), retry(Same)),
+            (garbled(), retry(Same), retry(Same)),
+            (precondition(), Stop, Stop),
+            (postgres::Error::Standby.into(), Stop, Stop),
+            (refused(), Stop, Stop),
+            (condemned(), NewProducer, NewProducer),
+            (unwritten(), retry(New), retry(New)),
+            (transaction(TransactionFault::Fenced), retry(Same), retry(Same)),
+            (transaction(TransactionFault::Unknown), retry(Same), retry(Same)),
+            (kafka::Error::Fatal("gone".to_owned()).into(), retry(Same), Stop),
+            (unreachable().into(), retry(Same), Stop),
+            (Error::Heartbeat(rejection()), Stop, Stop),
+            (undrained(), Stop, Stop),
+        ];
+        for (error, opening, session) in cases {
+            assert_eq!(after(&error, situation(Step::Opening), 1.0), opening, "opening: {error}");
+            assert_eq!(after(&error, situation(Step::Session), 1.0), session, "session: {error}");
+        }
+    }
+
+    #[test]
+    fn what_is_known_besides_decides_as_well() {
+        use Next::Stop;
+        use Producer::{New, Same};
+        let (opening, session) = (situation(Step::Opening), situation(Step::Session));
+        let tried = |times| (0..times).fold(Backoff::default(), |backoff, _| backoff.counted());
+        let later = |times, producer| Next::Retry { pause: tried(times).pause(1.0), producer };
+        let left = |ms| Some(Duration::from_millis(ms));
+        let cases = [
+            // A failover is on its way.
+            (postgres::Error::Standby.into(), Situation { reached_primary: true, ..opening }, retry(Same)),
+            (postgres::Error::Standby.into(), Situation { reached_primary: true, ..session }, Stop),
+            // The patience at the start.
+            (broken(), Situation { time_left: left(100), ..opening }, retry(Same)),
+            (broken(), Situation { time_left: left(99), ..opening }, Stop),
+            (broken(), Situation { time_left: left(0), reached_primary: true, ..opening }, retry(Same)),
+            // `errors.max.retries`
+            (broken(), Situation { retries_max: Some(2), backoff: tried(1), ..opening }, later(1, Same)),
+            (broken(), Situation { retries_max: Some(2), backoff: tried(2), ..opening }, Stop),
+            (broken(), Situation { retries_max: Some(2), backoff: tried(1), ..session }, later(1, Same)),
+            (broken(), Situation { retries_max: Some(2), backoff: tried(2), ..session }, Stop),
+            (broken(), Situation { retries_max: Some(0), ..session }, Stop),
+            (condemned(), Situation { retries_max: Some(0), ..session }, Next::NewProducer),
+            // What is tried again in vain.
+            (garbled(), Situation { fruitless: 3, ..session }, retry(Same)),
+            (garbled(), Situation { fruitless: 4, ..session }, Stop),
+            (garbled(), Situation { fruitless: 4, ..opening }, retry(Same)),
+            (unwritten(), Situation { fruitless: 5, ..session }, retry(New)),
+            (unwritten(), Situation { fruitless: 6, ..session }, Stop),
+            (broken(), Situation { fruitless: 100, ..session }, retry(Same)),
+            (transaction(TransactionFault::Fenced), Situation { fenced_again: true, ..session }, Stop),
+            // A stop.
+            (broken(), Situation { stopping: true, ..session }, retry(Same)),
+            (condemned(), Situation { stopping: true, ..session }, Stop),
+            (unwritten(), Situation { stopping: true, ..session }, Stop),
+            (transaction(TransactionFault::Unknown), Situation { stopping: true, ..session }, Stop),
+        ];
+        for (error, situation, expected) in cases {
+            assert_eq!(after(&error, situation, 1.0), expected, "{error}: {situation:?}");
+        }
+    }
+
+    #[test]
+    fn a_held_slot_is_awaited_by_whom_it_is_held() {
+        let foreign = HeldSlot { by_us: false, retry: None, tries: 1, time_left: None };
+        let asked = Some(SlotRetry { retries_max: 2, delay: FIRST });
+        let left = |ms| Some(Duration::from_millis(ms));
+        let again = |pause| Next::Retry { pause, producer: Producer::Same };
+        let cases = [
+            (HeldSlot { by_us: true, ..foreign }, Next::StandBy { pause: STANDBY_INTERVAL }),
+            (
+                HeldSlot { by_us: true, time_left: left(0), ..foreign },
+                Next::StandBy { pause: STANDBY_INTERVAL },
+            ),
+            (foreign, again(STANDBY_INTERVAL)),
+            (HeldSlot { time_left: left(1000), ..foreign }, again(STANDBY_INTERVAL)),
+            (HeldSlot { time_left: left(999), ..foreign }, Next::Stop),
+            (HeldSlot { retry: asked, tries: 2, ..foreign }, again(FIRST)),
+            (HeldSlot { retry: asked, tries: 3, ..foreign }, Next::Stop),
+            (HeldSlot { retry: asked, time_left: left(0), ..foreign }, again(FIRST)),
+        ];
+        for (held, expected) in cases {
+            assert_eq!(after_held_slot(held, 0.5), expected, "{held:?}");
+        }
+    }
+}

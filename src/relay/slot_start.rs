@@ -1,0 +1,322 @@
+//! What a start does about the slot: goes on from the one that is there, makes one, or refuses.
+
+use std::sync::Arc;
+
+use super::Error;
+use super::capture::CapturedTables;
+use super::clock::Now;
+use super::last_state;
+use super::offsets::Offsets;
+use super::origin::Origin;
+use super::parts::RelayParts;
+use super::position::{Facts, Phase, Position, Verdict, judge, other_history};
+use super::position_store::Positions;
+use super::preflight::{Capture, Preflight, application};
+use crate::error::chain;
+use crate::postgres::{self, Slot, SlotFacts, SlotHolder, SnapshotMode, TlsSetup};
+use crate::source_offset::{SnapshotProgress, SourceOffset};
+use crate::telemetry::{Metrics, Status};
+use crate::wal::{Lsn, PgTimestamp};
+
+/// What this attempt has made and would have to undo.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Made {
+    pub(super) publication: bool,
+    pub(super) slot: bool,
+}
+
+/// What opening a link needs besides the servers.
+#[derive(Clone, Copy)]
+pub(super) struct Opening<'o> {
+    pub(super) parts: &'o Arc<RelayParts>,
+    pub(super) tls: &'o TlsSetup,
+    pub(super) status: &'o Status,
+    pub(super) metrics: &'o Metrics,
+    /// Where Debezium keeps its offset.
+    pub(super) offsets: Option<&'o Offsets>,
+    /// Where the relay keeps its position.
+    pub(super) positions: Option<&'o Positions>,
+    /// This process has waited for the slot: it was there.
+    pub(super) saw_slot: bool,
+    /// What an earlier session of this process has left; the start is over.
+    pub(super) known: Option<&'o Known>,
+    /// Every table that this process has captured.
+    pub(super) captured: &'o CapturedTables,
+}
+
+/// What an earlier session of this process has left.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    pub(super) origin: Origin,
+    /// Everything before is acknowledged, and nothing beyond was ever confirmed by us.
+    pub(super) to: Lsn,
+    /// Another outboxd has had the slot since.
+    pub(super) shared: bool,
+}
+
+/// A slot to go on from.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) slot: Slot,
+    /// The offset that is stored for it.
+    pub(super) stored: Option<SourceOffset>,
+}
+
+impl Opening<'_> {
+    /// Adopts the slot, with the offset that is stored for it, or makes one; a new one begins with the snapshot, if there
+    /// is to be one.
+    pub(super) async fn ensure_slot(
+        self,
+        preflight: &mut Preflight,
+        capture: &Capture,
+        made: &mut Made,
+    ) -> Result<Found, Error> {
+        let options = &self.parts.postgres;
+        let mode = options.snapshot.mode;
+        let facts = preflight.sql.slot(&options.slot.name).await?;
+        let recovering = match self.judge(facts.as_ref(), preflight).await {
+            Ok(Some(found)) => {
+                if self.known.is_none() && mode.takes_again(found.stored.as_ref()) {
+                    self.snapshot(preflight, capture, None).await?;
+                }
+                return Ok(found);
+            }
+            Ok(None) => false,
+            Err(error) if error.is_lost_slot() && options.recovers() => {
+                self.give_up(facts.as_ref(), &error, preflight).await?;
+                true
+            }
+            Err(error) => return Err(error),
+        };
+        let version_num = preflight.server.version_num;
+        if mode == SnapshotMode::NoData && !recovering {
+            let slot = options.slot.create(&mut preflight.connection, &preflight.sql, version_num).await?;
+            made.slot = true;
+            return Ok(Found { slot, stored: None });
+        }
+        self.tell_snapshot(preflight).await?;
+        let temporary =
+            options.slot.create_with_snapshot(&mut preflight.connection, &preflight.sql, version_num).await?;
+        self.snapshot(preflight, capture, Some(&temporary)).await?;
+        let slot = options.slot.keep(&temporary, &mut preflight.connection, &preflight.sql).await?;
+        made.slot = true;
+        if recovering {
+            self.metrics.slot_recovered();
+            tracing::warn!(slot = %options.slot.name, lsn = %slot.confirmed_flush_lsn, "the slot is made anew, and every row that is in the table is sent");
+        }
+        Ok(Found { slot, stored: None })
+    }
+
+    /// Whether the slot that is there can be gone on from; `None` when there is none and need not be.
+    async fn judge(self, facts: Option<&SlotFacts>, preflight: &Preflight) -> Result<Option<Found>, Error> {
+        let options = &self.parts.postgres;
+        let Some(facts) = facts else {
+            if let Some(taker) = self.snapshot_taker(preflight).await? {
+                return Err(postgres::Error::SlotActive(taker).into());
+            }
+            if self.known.is_some_and(|known| !known.shared) {
+                return Err(options.slot.vanished().into());
+            }
+            let gap = match self.refuse_gap(options.snapshot.mode).await {
+                Err(error) if !error.is_lost_slot() => return Err(error),
+                gap => gap,
+            };
+            let is_accepted = self.compare(None, None, preflight).await?;
+            return if is_accepted { Ok(None) } else { gap.map(|()| None) };
+        };
+        let slot = options.slot.adopt(facts, &options.server.database)?;
+        if let Some(known) =
+            self.known.filter(|known| known.is_passed_by(slot.confirmed_flush_lsn, preflight))
+        {
+            return Err(options.slot.moved_ahead(slot.confirmed_flush_lsn, known.to).into());
+        }
+        let stored = self.stored_offset(facts).await?;
+        if self.known.is_none_or(|known| known.shared) {
+            self.compare(Some(facts), stored.as_ref(), preflight).await?;
+        }
+        Ok(Some(Found { slot, stored }))
+    }
+
+    /// Compares what is there with the position that is kept in Kafka. True when the user has accepted what does not agree.
+    async fn compare(
+        self,
+        slot: Option<&SlotFacts>,
+        stored: Option<&SourceOffset>,
+        preflight: &Preflight,
+    ) -> Result<bool, Error> {
+        let (postgres, accept) = (&self.parts.postgres, self.parts.relay.position.accept);
+        let (mode, options) = (postgres.snapshot.mode, &postgres.slot);
+        let position = match self.positions {
+            Some(positions) => positions.read().await?,
+            None => None,
+        };
+        if let Some(position) = &position {
+            self.recall(position, preflight);
+        }
+        let verdict = judge(&Facts {
+            position: position.as_ref(),
+            origin: &preflight.origin(),
+            slot: slot.map(|slot| slot.confirmed_flush_lsn.unwrap_or_default()),
+            wal_end: slot.map(|slot| slot.server_lsn),
+            stored: stored.map(SourceOffset::furthest),
+            accept,
+            saw_slot: self.saw_slot,
+            drop_on_stop: options.drop_on_stop,
+            begins_with_snapshot: mode != SnapshotMode::NoData,
+        });
+        let age = position.as_ref().and_then(Position::committed_at).map(seconds_since);
+        let error = match verdict {
+            Verdict::GoOn => return Ok(false),
+            Verdict::Accepted => {
+                let accept = accept.unwrap_or_default();
+                tracing::warn!(slot = %options.name, %accept, "outboxd.position.accept: what was written before is not looked for");
+                return Ok(true);
+            }
+            Verdict::MovedAhead { from, to } => options.moved_while_away(from, to, age),
+            Verdict::Vanished { from } => options.vanished_while_away(from, age),
+            Verdict::OtherHistory { difference, accept } => {
+                return Err(Error::OtherHistory { difference, accept: Some(accept) });
+            }
+        };
+        if mode == SnapshotMode::Always {
+            tracing::error!(
+                slot = %options.name, error = chain(&error),
+                "snapshot.mode=always sends all rows that are in the table. Missing are those that were deleted before now"
+            );
+            return Ok(false);
+        }
+        Err(error.into())
+    }
+
+    /// What the relay had captured that kept this position stays captured, whatever it is named by now. Object ids of another
+    /// database mean nothing, and rows of a slot that is to be made are named as the tables are now.
+    fn recall(self, position: &Position, preflight: &Preflight) {
+        let same_database = position.origin().system_id == preflight.system_id
+            && position.database == self.parts.postgres.server.database;
+        if same_database && position.phase == Phase::Streaming {
+            self.captured.remember(position.tables.clone(), &self.parts.tables);
+        }
+    }
+
+    /// The slot is not there yet because another instance of ours sends the snapshot that comes before it.
+    async fn snapshot_taker(self, preflight: &Preflight) -> Result<Option<SlotHolder>, Error> {
+        let application = application(&self.parts.postgres);
+        let pid = preflight.sql.snapshot_taker(&application).await?;
+        let slot = self.parts.postgres.slot.name.to_string();
+        let (client, has_slot) = (String::new(), false);
+        Ok(pid.map(|pid| SlotHolder { slot, pid, application, client, has_slot }))
+    }
+
+    /// Whoever comes after a start that was broken off in its snapshot begins it again.
+    async fn tell_snapshot(self, preflight: &Preflight) -> Result<(), Error> {
+        let Some(positions) = self.positions else { return Ok(()) };
+        let mut position = self.position(preflight, Lsn::ZERO);
+        (position.phase, position.epoch) = (Phase::Snapshot, positions.next_epoch());
+        positions.write(&position).await
+    }
+
+    /// The position of a slot that stands there.
+    pub(super) fn position(self, preflight: &Preflight, lsn: Lsn) -> Position {
+        let postgres = &self.parts.postgres;
+        let (database, slot) = (&postgres.server.database, postgres.slot.name.as_str());
+        Position::at(lsn, &preflight.origin(), database, slot)
+    }
+
+    /// Drops what is left of a lost slot, and says what may be missing then.
+    async fn give_up(
+        self,
+        facts: Option<&SlotFacts>,
+        why: &Error,
+        preflight: &Preflight,
+    ) -> Result<(), Error> {
+        let slot = &self.parts.postgres.slot;
+        let confirmed = facts.and_then(|facts| facts.confirmed_flush_lsn);
+        let sent_up_to = self.known.map(|known| known.to).or(confirmed).map(|lsn| lsn.to_string());
+        tracing::error!(
+            slot = %slot.name, error = chain(why), sent_up_to, wal_end = %preflight.wal_end,
+            "the slot is lost: all rows that are in the table are sent, again as well. Missing are those that committed after \
+             sent_up_to and were deleted before now"
+        );
+        if facts.is_some() {
+            slot.drop_slot(&preflight.sql).await?;
+        }
+        Ok(())
+    }
+
+    /// The offset of a connector that has used the slot before us. Read once the slot is free: until then its owner may
+    /// store a newer one.
+    async fn stored_offset(self, slot: &SlotFacts) -> Result<Option<SourceOffset>, Error> {
+        let Some(offsets) = self.offsets.filter(|_| self.known.is_none()) else { return Ok(None) };
+        let stored = offsets.read().await?;
+        let confirmed = slot.confirmed_flush_lsn.unwrap_or_default();
+        match stored.as_ref().map(SourceOffset::furthest) {
+            Some(offset) if offset < confirmed => {
+                tracing::warn!(
+                    store = offsets.store(), %offset, slot_at = %confirmed,
+                    "the slot stands beyond the stored offset. After a crash that is to be expected; if there was none, somebody \
+                     has moved the slot, and what was written in between is not sent"
+                );
+                Ok(stored)
+            }
+            Some(offset) if offset > slot.server_lsn => {
+                Err(Error::OffsetAhead { store: offsets.store(), offset, wal_end: slot.server_lsn })
+            }
+            _ => Ok(stored),
+        }
+    }
+
+    /// A slot that is made now begins behind what an offset was stored for, or what the last Kafka transaction says. Only a
+    /// snapshot sends what lies between.
+    async fn refuse_gap(self, mode: SnapshotMode) -> Result<(), Error> {
+        let slot = &self.parts.postgres.slot;
+        let closes = matches!(mode, SnapshotMode::Always | SnapshotMode::WhenNeeded);
+        if closes || slot.drop_on_stop || self.known.is_some() {
+            return Ok(());
+        }
+        if let Some(state) = last_state::read(self.parts).await? {
+            let (slot, sent_up_to) = (slot.name.to_string(), state.place.furthest());
+            return Err(Error::StateWithoutSlot { slot, sent_up_to });
+        }
+        let Some(offsets) = self.offsets else { return Ok(()) };
+        match offsets.read().await? {
+            Some(stored) if stored.snapshot != SnapshotProgress::Unfinished => {
+                Err(Error::OffsetWithoutSlot { store: offsets.store(), slot: slot.name.to_string() })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Known {
+    /// Refuses a server whose WAL is not the one that was read: neither the same nor its continuation.
+    pub(super) fn check(&self, found: &Preflight) -> Result<(), Error> {
+        match other_history((&self.origin, self.to), (&found.origin(), found.wal_end)) {
+            Some(difference) => Err(Error::OtherHistory { difference, accept: None }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the slot stands where this process has not been, though nobody else of ours has had it.
+    fn is_passed_by(&self, confirmed: Lsn, found: &Preflight) -> bool {
+        let Origin { system_id, timeline } = &self.origin;
+        !self.shared && *system_id == found.system_id && *timeline == found.timeline && confirmed > self.to
+    }
+}
+
+impl SnapshotMode {
+    /// Whether a snapshot is sent although there is a slot: at every start, or because Debezium has not finished its own.
+    fn takes_again(self, stored: Option<&SourceOffset>) -> bool {
+        let unfinished = stored.is_some_and(|stored| stored.snapshot == SnapshotProgress::Unfinished);
+        match self {
+            Self::Always => true,
+            Self::Initial | Self::WhenNeeded => unfinished,
+            Self::NoData | Self::InitialOnly => false,
+        }
+    }
+}
+
+/// How many seconds ago a transaction committed, by our clock.
+fn seconds_since(committed: PgTimestamp) -> u64 {
+    let microseconds = Now::read().unix_us.saturating_sub(committed.unix_us());
+    u64::try_from(microseconds).unwrap_or_default() / 1_000_000
+}

@@ -1,0 +1,73 @@
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+
+/// How many pairs of table and reason get a series of their own. Later ones are counted by reason alone, as
+/// `table="other"`: tables may come and go for years.
+pub const NOT_SENT_LABELS_MAX: usize = 200;
+
+type Labels = [(&'static str, Cow<'static, str>); 2];
+
+/// `relay_rows_not_sent_total` by table and reason.
+#[derive(Debug, Default)]
+pub(super) struct RowsNotSent {
+    pub(super) family: Family<Labels, Counter>,
+    named: Mutex<HashSet<(Box<str>, &'static str)>>,
+}
+
+/// Counts the rows of one table that are not sent for one reason: one addition for each row.
+#[derive(Debug, Clone, Default)]
+pub struct RowTally {
+    rows: Counter,
+    first: bool,
+}
+
+impl RowsNotSent {
+    pub(super) fn tally(&self, table: &str, reason: &'static str) -> RowTally {
+        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = named.len() < NOT_SENT_LABELS_MAX;
+        let first = room && named.insert((table.into(), reason));
+        let known = first || named.contains(&(table.into(), reason));
+        let table = if known { Cow::Owned(table.to_owned()) } else { Cow::Borrowed("other") };
+        let rows = self.family.get_or_create_owned(&[("table", table), ("reason", Cow::Borrowed(reason))]);
+        RowTally { rows, first }
+    }
+}
+
+impl RowTally {
+    /// Whether nobody has asked for this pair before.
+    #[must_use]
+    pub const fn is_first(&self) -> bool {
+        self.first
+    }
+
+    /// Counts one row.
+    pub fn count(&self) {
+        self.rows.inc();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{ConfigInfo, Metrics};
+    use super::*;
+
+    #[test]
+    fn a_pair_is_new_once_and_later_ones_share_a_series() {
+        let metrics = Metrics::new(&ConfigInfo::default());
+        assert!(metrics.rows_not_sent("public.a", "columns").is_first());
+        assert!(!metrics.rows_not_sent("public.a", "columns").is_first());
+        assert!(metrics.rows_not_sent("public.a", "delete").is_first());
+        for table in 0..NOT_SENT_LABELS_MAX + 50 {
+            metrics.rows_not_sent(&format!("public.t{table}"), "columns").count();
+        }
+        let page = metrics.encode().unwrap();
+        let series = page.lines().filter(|line| line.starts_with("relay_rows_not_sent_total{")).count();
+        assert_eq!(series, NOT_SENT_LABELS_MAX + 1);
+        assert!(page.contains("relay_rows_not_sent_total{table=\"public.t0\",reason=\"columns\"} 1\n"));
+        assert!(page.contains("relay_rows_not_sent_total{table=\"other\",reason=\"columns\"} 52\n"));
+    }
+}

@@ -1,0 +1,260 @@
+use std::collections::HashMap;
+
+use super::digest::{Contents, Identity, Part, Parts};
+use super::entry::{Expected, Found, OrderEntry, Spot, TopicNumber};
+use super::finding::{Finding, PLACES_MAX, Place, Problem};
+use super::retention::{Missed, Topics};
+use super::tally::Tally;
+
+/// Compares rows with records, a part of all identities at a time.
+#[derive(Debug)]
+pub struct Comparison {
+    /// What is known of the topics.
+    pub topics: Topics,
+    /// The dead-letter topic. What is in it is compared by its id alone.
+    pub dead_letters: Option<TopicNumber>,
+    /// Whether the relay has confirmed everything that the rows were read with.
+    pub slot_has_passed: bool,
+    /// How much there is of what.
+    pub tally: Tally,
+}
+
+/// What a comparison finds. It grows with the part that is compared, not with the whole.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    findings: Vec<Finding>,
+    orders: Vec<OrderEntry>,
+}
+
+impl Comparison {
+    /// Compares all rows and records of some identities: those that are not given here have none of these. Returns what is
+    /// wrong, and what is needed to check the order of keys.
+    pub fn compare(
+        &mut self,
+        mut rows: Vec<Expected>,
+        mut records: Vec<Found>,
+    ) -> (Vec<Finding>, Vec<OrderEntry>) {
+        let mut told = Told::default();
+        rows.sort_unstable_by_key(|row| {
+            (row.identity, row.topic, row.contents, row.timestamp_ms, row.row.place)
+        });
+        records.sort_unstable_by_key(|record| {
+            let Found { identity, topic, contents, timestamp_ms, partition, offset, .. } = *record;
+            (identity, topic, contents, timestamp_ms, partition, offset)
+        });
+        both(
+            &rows,
+            &records,
+            |row| row.identity,
+            |record| record.identity,
+            |rows, records| {
+                self.compare_identity(rows, records, &mut told);
+            },
+        );
+        (told.findings, told.orders)
+    }
+
+    fn compare_identity(&mut self, rows: &[Expected], records: &[Found], told: &mut Told) {
+        let count = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
+        self.tally.rows = self.tally.rows.saturating_add(count(rows.len()));
+        self.tally.records = self.tally.records.saturating_add(count(records.len()));
+        if rows.is_empty() {
+            self.tally.without_row = self.tally.without_row.saturating_add(count(records.len()));
+            return;
+        }
+        let (letters, records): (Vec<&Found>, Vec<&Found>) =
+            records.iter().partition(|record| Some(record.topic) == self.dead_letters);
+        let (sendable, unsendable): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.refusal.is_none());
+        let mut left = Left::default();
+        let same = |row: &&Expected| (row.topic, row.contents);
+        both(
+            &sendable,
+            &records,
+            same,
+            |record| (record.topic, record.contents),
+            |rows, records| {
+                self.pair(rows, records, &mut left, told);
+            },
+        );
+        let mut letters = letters.len();
+        for row in left.settle(self, &sendable, told).into_iter().chain(unsendable) {
+            if let Some(fewer) = letters.checked_sub(1) {
+                letters = fewer;
+                self.tally.dead_letters = self.tally.dead_letters.saturating_add(1);
+            } else {
+                self.tell_missing(row, told);
+            }
+        }
+    }
+
+    /// Rows and records of the same topic and contents.
+    fn pair<'e>(
+        &mut self,
+        rows: &[&'e Expected],
+        records: &[&'e Found],
+        left: &mut Left<'e>,
+        told: &mut Told,
+    ) {
+        let paired = rows.len().min(records.len());
+        left.rows.extend(rows.iter().skip(paired));
+        if rows.is_empty() {
+            left.records.extend(records);
+        }
+        for (index, row) in rows.iter().take(paired).enumerate() {
+            // What is too much belongs to the last row: nothing tells whose it is.
+            let count = if index.saturating_add(1) == rows.len() { records.len() } else { 1 };
+            let own: Vec<_> = records.iter().skip(index).take(count).copied().collect();
+            self.tell_paired(row, &own, told);
+        }
+    }
+
+    /// A row, and its records; there is one at least.
+    fn tell_paired(&mut self, row: &Expected, records: &[&Found], told: &mut Told) {
+        let Some(parts) = records.iter().map(|record| misplaced(row, record)).find(|parts| !parts.is_empty())
+        else {
+            self.tally.sent = self.tally.sent.saturating_add(1);
+            if let times @ 2.. = records.len() {
+                let times = u64::try_from(times).unwrap_or(u64::MAX);
+                self.tell(row, Problem::Repeated { times }, records, told);
+            }
+            if records.iter().all(|record| record.behind) {
+                self.tell(row, Problem::OutOfOrder, records, told);
+            }
+            told.orders.extend(order_entries(row, records));
+            return;
+        };
+        self.tell(row, Problem::Changed { parts }, records, told);
+    }
+
+    fn tell_missing(&mut self, row: &Expected, told: &mut Told) {
+        if let Some(reason) = row.refusal.clone() {
+            return self.tell(row, Problem::CannotBeSent { reason }, &[], told);
+        }
+        match self.topics.missed(row) {
+            Missed::Expired => self.tally.expired = self.tally.expired.saturating_add(1),
+            Missed::PerhapsCompacted => self.tally.compacted = self.tally.compacted.saturating_add(1),
+            missed if self.slot_has_passed => {
+                let perhaps_expired = missed == Missed::PerhapsExpired;
+                self.tell(row, Problem::Missing { perhaps_expired }, &[], told);
+            }
+            _ => self.tell(row, Problem::Unsent, &[], told),
+        }
+    }
+
+    fn tell(&mut self, row: &Expected, problem: Problem, records: &[&Found], told: &mut Told) {
+        self.tally.count(&problem);
+        let mut places: Vec<_> = records.iter().take(PLACES_MAX).map(|record| Place::of(record)).collect();
+        places.sort_unstable();
+        let topic = row.refusal.is_none().then_some(row.topic);
+        told.findings.push(Finding { problem, row: row.row.clone(), topic, places });
+    }
+}
+
+/// Rows and records of one identity that have no partner with the same contents in the same topic.
+#[derive(Debug, Default)]
+struct Left<'e> {
+    rows: Vec<&'e Expected>,
+    records: Vec<&'e Found>,
+}
+
+impl<'e> Left<'e> {
+    /// Finds partners that differ. Returns the rows that have none.
+    fn settle(self, comparison: &mut Comparison, all: &[&'e Expected], told: &mut Told) -> Vec<&'e Expected> {
+        let (mut rows, mut foreign) = (Vec::new(), Vec::new());
+        both(
+            &self.rows,
+            &self.records,
+            |row| row.topic,
+            |record| record.topic,
+            |some, records| {
+                for (row, record) in some.iter().zip(records) {
+                    comparison.tell_changed(row, record, told);
+                }
+                rows.extend(some.iter().skip(records.len()).copied());
+                for record in records.iter().skip(some.len()) {
+                    // It has the id of a row whose own record is there as well.
+                    match all.iter().find(|row| row.topic == record.topic) {
+                        Some(row) => comparison.tell_changed(row, record, told),
+                        None => foreign.push(*record),
+                    }
+                }
+            },
+        );
+        let mut by_contents: HashMap<Contents, Vec<&Found>> = HashMap::new();
+        for record in foreign {
+            by_contents.entry(record.contents).or_default().push(record);
+        }
+        rows.retain(|row| {
+            let Some(record) = by_contents.get_mut(&row.contents).and_then(Vec::pop) else { return true };
+            comparison.tell(row, Problem::OtherTopic, &[record], told);
+            false
+        });
+        let foreign = by_contents.values().map(Vec::len).sum::<usize>();
+        let foreign = u64::try_from(foreign).unwrap_or(u64::MAX);
+        comparison.tally.without_row = comparison.tally.without_row.saturating_add(foreign);
+        rows
+    }
+}
+
+impl Comparison {
+    fn tell_changed(&mut self, row: &Expected, record: &Found, told: &mut Told) {
+        let parts = row.contents.difference(record.contents);
+        self.tell(row, Problem::Changed { parts }, &[record], told);
+    }
+}
+
+/// What of a record is not as the row's columns say, though its contents are.
+fn misplaced(row: &Expected, record: &Found) -> Parts {
+    let mut parts = Parts::default();
+    let times = row.timestamp_ms.zip(record.timestamp_ms);
+    parts.set(Part::Timestamp, times.is_some_and(|(row, record)| row != record));
+    parts.set(Part::Partition, matches!(row.spot, Spot::Decided(partition) if partition != record.partition));
+    parts
+}
+
+/// The first record in each partition.
+fn order_entries(row: &Expected, records: &[&Found]) -> Vec<OrderEntry> {
+    let Some(order) = row.order else { return Vec::new() };
+    let mut first: Vec<Place> = records.iter().map(|record| Place::of(record)).collect();
+    first.sort_unstable();
+    first.dedup_by_key(|place| place.partition);
+    let key = Identity(row.contents.key);
+    let entry = |Place { topic, partition, offset }| OrderEntry {
+        key,
+        topic,
+        partition,
+        offset,
+        order,
+        row: row.row.clone(),
+    };
+    first.into_iter().map(entry).collect()
+}
+
+/// Walks through two sorted lists together: what has the same key in both is given at once.
+fn both<'e, A, B, K: Ord>(
+    a: &'e [A],
+    b: &'e [B],
+    key_a: impl Fn(&A) -> K,
+    key_b: impl Fn(&B) -> K,
+    mut each: impl FnMut(&'e [A], &'e [B]),
+) {
+    let mut a = a.chunk_by(|one, other| key_a(one) == key_a(other)).peekable();
+    let mut b = b.chunk_by(|one, other| key_b(one) == key_b(other)).peekable();
+    loop {
+        let next_a = a.peek().and_then(|group| group.first()).map(&key_a);
+        let next_b = b.peek().and_then(|group| group.first()).map(&key_b);
+        let (take_a, take_b) = match (&next_a, &next_b) {
+            (None, None) => return,
+            (Some(_), None) => (true, false),
+            (None, Some(_)) => (false, true),
+            (Some(a), Some(b)) => (a <= b, b <= a),
+        };
+        let group_a = if take_a { a.next() } else { None };
+        let group_b = if take_b { b.next() } else { None };
+        each(group_a.unwrap_or_default(), group_b.unwrap_or_default());
+    }
+}
+
+#[cfg(test)]
+#[path = "compare_tests.rs"]
+pub(super) mod tests;

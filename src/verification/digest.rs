@@ -1,0 +1,201 @@
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher as _};
+
+use crate::connect::record::POSITION_HEADER;
+
+/// This header tells which process sent the record. Its value is another one each time.
+const RUN_ID_HEADER: &str = "__debezium.context.runId";
+
+/// By what a row and its records find each other: the hash of the event's id.
+///
+/// Two events may share one. That is no harm: events of one identity are told apart by their contents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identity(pub u64);
+
+/// What a record is made of, as digests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Contents {
+    /// Of the key.
+    pub key: u64,
+    /// Of the value.
+    pub value: u64,
+    /// Of the headers, but for those that differ each time the record is sent.
+    pub headers: u64,
+}
+
+/// A part of a record that is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The key.
+    Key,
+    /// The value.
+    Value,
+    /// The headers.
+    Headers,
+    /// The record's timestamp, when a column decides it.
+    Timestamp,
+    /// The partition, when a column decides it.
+    Partition,
+}
+
+/// Parts of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Parts(u8);
+
+impl Identity {
+    /// That of an event with this id. One without an id is known by its key and value.
+    #[must_use]
+    pub fn new(id: Option<&[u8]>, contents: Contents) -> Self {
+        match id {
+            Some(id) => Self(hash(id)),
+            None => Self(hash((contents.key, contents.value))),
+        }
+    }
+
+    /// A number below `1 << bits`, the same for the same identity.
+    #[must_use]
+    pub const fn range(self, bits: u32) -> u64 {
+        self.0 >> (u64::BITS - bits)
+    }
+
+    /// Whether it belongs to the part of all identities that is `share` of 2^32.
+    #[must_use]
+    pub const fn is_in_share(self, share: u64) -> bool {
+        // Not the bits that tell the range.
+        self.0 & 0xFFFF_FFFF < share
+    }
+}
+
+impl Contents {
+    /// Of a record with this key, value and headers.
+    #[must_use]
+    pub fn new<'a>(
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        headers: impl Iterator<Item = (&'a str, Option<&'a [u8]>)>,
+    ) -> Self {
+        let mut hasher = DefaultHasher::new();
+        for (name, value) in headers {
+            match name {
+                POSITION_HEADER => {}
+                RUN_ID_HEADER => name.hash(&mut hasher),
+                _ => (name, value).hash(&mut hasher),
+            }
+        }
+        Self { key: hash(key), value: hash(value), headers: hasher.finish() }
+    }
+
+    /// The parts that differ.
+    #[must_use]
+    pub fn difference(self, other: Self) -> Parts {
+        let mut parts = Parts::default();
+        parts.set(Part::Key, self.key != other.key);
+        parts.set(Part::Value, self.value != other.value);
+        parts.set(Part::Headers, self.headers != other.headers);
+        parts
+    }
+}
+
+impl Part {
+    const ALL: [(Self, &'static str); 5] = [
+        (Self::Key, "key"),
+        (Self::Value, "value"),
+        (Self::Headers, "headers"),
+        (Self::Timestamp, "timestamp"),
+        (Self::Partition, "partition"),
+    ];
+
+    const fn bit(self) -> u8 {
+        match self {
+            Self::Key => 1,
+            Self::Value => 2,
+            Self::Headers => 4,
+            Self::Timestamp => 8,
+            Self::Partition => 16,
+        }
+    }
+}
+
+impl Parts {
+    /// Adds a part if it differs.
+    pub const fn set(&mut self, part: Part, differs: bool) {
+        if differs {
+            self.0 |= part.bit();
+        }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The names of the parts.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        Part::ALL.into_iter().filter(move |(part, _)| self.0 & part.bit() != 0).map(|(_, name)| name)
+    }
+}
+
+impl fmt::Display for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.names().collect();
+        f.write_str(&names.join(", "))
+    }
+}
+
+fn hash(value: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contents(key: &str, value: &str, headers: &[(&'static str, &'static str)]) -> Contents {
+        let headers = headers.iter().map(|(name, value)| (*name, Some(value.as_bytes())));
+        Contents::new(Some(key.as_bytes()), Some(value.as_bytes()), headers)
+    }
+
+    #[test]
+    fn what_differs_is_named() {
+        let base = contents("k", "v", &[("id", "1"), ("a", "b")]);
+        let cases: [(Contents, &str); 8] = [
+            (base, ""),
+            (contents("l", "v", &[("id", "1"), ("a", "b")]), "key"),
+            (contents("k", "w", &[("id", "1"), ("a", "b")]), "value"),
+            (contents("k", "v", &[("id", "1"), ("a", "c")]), "headers"),
+            (contents("k", "v", &[("a", "b"), ("id", "1")]), "headers"),
+            (contents("l", "w", &[]), "key, value, headers"),
+            (contents("k", "v", &[("id", "1"), ("a", "b"), (POSITION_HEADER, "1/2/3")]), ""),
+            (contents("k", "v", &[("id", "1"), ("a", "b"), (RUN_ID_HEADER, "x")]), "headers"),
+        ];
+        for (other, expected) in cases {
+            assert_eq!(base.difference(other).to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn the_run_may_differ() {
+        let [one, other] = ["1", "2"].map(|run| contents("k", "v", &[(RUN_ID_HEADER, run)]));
+        assert_eq!(one, other);
+    }
+
+    #[test]
+    fn null_is_not_empty() {
+        let [null, empty] = [None, Some(&b""[..])].map(|v| Contents::new(v, v, std::iter::empty()));
+        assert_eq!(null.difference(empty).to_string(), "key, value");
+        assert_ne!(Identity::new(None, null), Identity::new(Some(b""), null));
+        assert_eq!(Identity::new(Some(b"1"), null), Identity::new(Some(b"1"), empty));
+    }
+
+    #[test]
+    fn a_share_is_about_as_large_as_asked_for() {
+        let share = u64::from(u32::MAX) / 10;
+        let count = (0..10_000u32)
+            .filter(|n| Identity::new(Some(&n.to_le_bytes()), Contents::default()).is_in_share(share))
+            .count();
+        assert!((900..1_100).contains(&count), "{count}");
+    }
+}

@@ -1,0 +1,84 @@
+use super::digest::Parts;
+use super::entry::{Found, RowName, TopicNumber};
+
+/// How many places of one row's records are told.
+pub(super) const PLACES_MAX: usize = 10;
+
+/// Something that is wrong with a row's record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What.
+    pub problem: Problem,
+    /// The row.
+    pub row: RowName,
+    /// The topic where its record should be; none when the row makes no record.
+    pub topic: Option<TopicNumber>,
+    /// Where records of its id are; the first ones if they are many.
+    pub places: Vec<Place>,
+}
+
+/// What is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Problem {
+    /// There is no record.
+    Missing {
+        /// The partition does not begin at offset 0 any more, and when the row was written is not known.
+        perhaps_expired: bool,
+    },
+    /// There is no record, and the relay may not have come to the row yet.
+    Unsent,
+    /// There is a record of its id, with something else in it.
+    Changed {
+        /// What is different.
+        parts: Parts,
+    },
+    /// Its record is in another topic.
+    OtherTopic,
+    /// Its record is there more than once.
+    Repeated {
+        /// How often it is there.
+        times: u64,
+    },
+    /// Its record comes behind one that it should be before.
+    OutOfOrder,
+    /// The row makes no record, and there is no dead letter of it.
+    CannotBeSent {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Where a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The topic.
+    pub topic: TopicNumber,
+    /// The partition.
+    pub partition: i32,
+    /// The offset.
+    pub offset: i64,
+}
+
+impl Problem {
+    /// Its name, as it is printed.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Missing { .. } => "missing",
+            Self::Unsent => "missing_or_unsent",
+            Self::Changed { .. } => "changed",
+            Self::OtherTopic => "in_another_topic",
+            Self::Repeated { .. } => "repeated",
+            Self::OutOfOrder => "out_of_order",
+            Self::CannotBeSent { .. } => "cannot_be_sent",
+        }
+    }
+}
+
+impl Place {
+    /// That of a record.
+    #[must_use]
+    pub const fn of(found: &Found) -> Self {
+        Self { topic: found.topic, partition: found.partition, offset: found.offset }
+    }
+}

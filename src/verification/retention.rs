@@ -1,0 +1,115 @@
+use std::collections::HashMap;
+
+use super::entry::{Expected, Spot, TopicNumber};
+
+/// Where a partition begins, when it has lost its oldest records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartitionStart {
+    /// The timestamp of the oldest record that is there; in milliseconds since 1970.
+    pub oldest_ms: Option<i64>,
+}
+
+/// What is known of a topic.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TopicState {
+    /// How many partitions it has.
+    pub partitions: u32,
+    /// `cleanup.policy` has `compact` in it.
+    pub compacted: bool,
+    /// The partitions that have lost their oldest records.
+    pub shortened: HashMap<i32, PartitionStart>,
+}
+
+/// What is known of all topics.
+#[derive(Debug, Clone, Default)]
+pub struct Topics {
+    states: Vec<TopicState>,
+}
+
+/// Why a row may be without a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missed {
+    /// There is no excuse.
+    Lost,
+    /// Its record may be deleted: nobody knows how old the row is.
+    PerhapsExpired,
+    /// The row is older than the oldest record of its partition.
+    Expired,
+    /// A later record of its key may have replaced it.
+    PerhapsCompacted,
+}
+
+impl Topics {
+    /// Of topics in the order of their numbers.
+    #[must_use]
+    pub const fn new(states: Vec<TopicState>) -> Self {
+        Self { states }
+    }
+
+    /// Why a row may be without a record.
+    #[must_use]
+    pub fn missed(&self, expected: &Expected) -> Missed {
+        let Some(state) = self.state(expected.topic) else { return Missed::Lost };
+        if state.compacted {
+            return Missed::PerhapsCompacted;
+        }
+        match state.begins_at(expected.spot) {
+            None => Missed::Lost,
+            Some(PartitionStart { oldest_ms: Some(oldest) })
+                if expected.written_ms.is_some_and(|written| written < oldest) =>
+            {
+                Missed::Expired
+            }
+            Some(PartitionStart { oldest_ms: Some(_) }) if expected.written_ms.is_some() => Missed::Lost,
+            Some(_) => Missed::PerhapsExpired,
+        }
+    }
+
+    fn state(&self, topic: TopicNumber) -> Option<&TopicState> {
+        self.states.get(usize::try_from(topic.0).ok()?)
+    }
+}
+
+impl TopicState {
+    /// Where the partition of an event begins. Without a key it may be in any: then the one that goes back farthest tells.
+    fn begins_at(&self, spot: Spot) -> Option<PartitionStart> {
+        let partition = match spot {
+            Spot::Decided(partition) => partition,
+            Spot::Hashed(hash) => i32::try_from(hash.checked_rem(self.partitions)?).ok()?,
+            Spot::Any => return self.shortened.values().min_by_key(|start| start.oldest_ms).copied(),
+        };
+        self.shortened.get(&partition).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::compare::tests::expected;
+    use super::*;
+
+    fn topics(compacted: bool) -> Topics {
+        let shortened = [(0, Some(100)), (1, None)];
+        let shortened = shortened.map(|(id, oldest_ms)| (id, PartitionStart { oldest_ms })).into();
+        Topics::new(vec![TopicState { partitions: 3, compacted, shortened }])
+    }
+
+    #[test]
+    fn a_row_is_excused_by_what_its_own_partition_has_lost() {
+        let cases = [
+            (Spot::Decided(0), Some(99), Missed::Expired),
+            (Spot::Decided(0), Some(100), Missed::Lost),
+            (Spot::Decided(0), None, Missed::PerhapsExpired),
+            (Spot::Decided(1), Some(99), Missed::PerhapsExpired),
+            (Spot::Decided(2), Some(99), Missed::Lost),
+            (Spot::Hashed(3), Some(99), Missed::Expired),
+            (Spot::Hashed(5), Some(99), Missed::Lost),
+            (Spot::Any, Some(99), Missed::PerhapsExpired),
+        ];
+        for (spot, written_ms, missed) in cases {
+            let expected = Expected { spot, written_ms, ..expected(1, 0, "v") };
+            assert_eq!(topics(false).missed(&expected), missed, "{spot:?} {written_ms:?}");
+        }
+        assert_eq!(topics(true).missed(&expected(1, 0, "v")), Missed::PerhapsCompacted);
+        assert_eq!(topics(true).missed(&expected(1, 7, "v")), Missed::Lost, "no such topic");
+    }
+}

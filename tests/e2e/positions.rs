@@ -1,0 +1,320 @@
+//! The relay remembers in Kafka where it has been: what a start finds changed since, and how to begin anew on purpose.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use outboxd::wal::Lsn;
+use serde_json::{Value, json};
+
+use crate::support::kafka::{Kafka, kafka};
+use crate::support::outbox::{Event, Outbox};
+use crate::support::postgres::{postgres15, postgres18};
+use crate::support::relay::{Config, Relay, with};
+use crate::support::wait::{DEADLINE, eventually};
+
+const TOPIC: &str = "__outboxd-positions";
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn insert(db: &Outbox, numbers: impl IntoIterator<Item = u32>) {
+    for n in numbers {
+        db.insert(&[Event::new("order", &format!("o-{n}"), "OrderCreated", &format!("{{\"n\": {n}}}"))]);
+    }
+}
+
+/// What has arrived: in all, and each row once.
+fn arrived(db: &Outbox) -> (usize, BTreeSet<u32>) {
+    let records = kafka().records(&db.topic("order"));
+    let number = |value: &str| value.trim_start_matches("{\"n\": ").trim_end_matches('}').parse().unwrap();
+    (records.len(), records.iter().map(|record| number(record.value())).collect())
+}
+
+fn without_snapshot(db: &Outbox) -> Config {
+    with(db.config(kafka()), &[("snapshot.mode", "no_data")])
+}
+
+fn advance(db: &Outbox) {
+    db.query("SELECT pg_replication_slot_advance($1::text::name, pg_current_wal_lsn())::text", &[&db.name()]);
+}
+
+fn drop_slot(db: &Outbox) {
+    db.query("SELECT pg_drop_replication_slot($1)", &[&db.name()]);
+}
+
+fn make_slot(db: &Outbox) {
+    db.query("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", &[&db.name()]);
+}
+
+/// Streams these rows, and stops.
+fn relay_some(db: &Outbox, config: &Config, numbers: impl IntoIterator<Item = u32>) {
+    let relay = Relay::start(config);
+    db.wait_until_streaming();
+    insert(db, numbers);
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+}
+
+/// What a start says that must not go on.
+#[track_caller]
+fn refused(config: &Config) -> String {
+    let mut relay = Relay::start(config);
+    assert_eq!(relay.wait_for_exit(PATIENCE), 7, "{}", relay.stderr());
+    relay.stderr()
+}
+
+#[test]
+fn a_slot_that_was_moved_ahead_while_nobody_ran_is_noticed() {
+    for server in [postgres15(), postgres18()] {
+        let db = Outbox::create(server);
+        relay_some(&db, &without_snapshot(&db), 0..2);
+        insert(&db, 2..4);
+        advance(&db);
+        let slot_at = db.slot().unwrap().confirmed_flush_lsn.unwrap();
+        let said = refused(&without_snapshot(&db));
+        for words in [&format!("outboxd.position.accept={slot_at}"), "bytes", "slot.recovery=snapshot"] {
+            assert!(said.contains(words), "{words}: {said}");
+        }
+        assert_eq!(arrived(&db), (2, (0..2).collect()));
+    }
+}
+
+#[test]
+fn a_slot_that_was_made_again_while_nobody_ran_is_noticed() {
+    for server in [postgres15(), postgres18()] {
+        let db = Outbox::create(server);
+        relay_some(&db, &without_snapshot(&db), 0..2);
+        drop_slot(&db);
+        insert(&db, 2..4);
+        make_slot(&db);
+        refused(&without_snapshot(&db));
+        assert_eq!(arrived(&db), (2, (0..2).collect()));
+    }
+}
+
+#[test]
+fn a_slot_that_was_dropped_while_nobody_ran_is_noticed() {
+    for settings in [&[][..], &[("exactly.once.support", "required")]] {
+        let db = Outbox::create(postgres18());
+        let config = with(without_snapshot(&db), settings);
+        relay_some(&db, &config, 0..2);
+        drop_slot(&db);
+        insert(&db, 2..4);
+        let said = refused(&config);
+        assert!(
+            said.contains("outboxd.position.accept=") && said.contains("slot.recovery=snapshot"),
+            "{said}"
+        );
+        assert!(db.slot().is_none(), "it must not be made anew");
+    }
+}
+
+#[test]
+fn a_standby_that_finds_no_slot_does_not_make_one() {
+    let db = Outbox::create(postgres18());
+    let mut first = Relay::start(&without_snapshot(&db));
+    db.wait_until_streaming();
+    insert(&db, 0..2);
+    db.wait_until_confirmed();
+    let mut second = Relay::start(&without_snapshot(&db));
+    second.wait_for_stderr("standing by");
+    db.drop_slot_in_use();
+    insert(&db, 2..4);
+    assert_eq!(first.wait_for_exit(DEADLINE), 7, "{}", first.stderr());
+    assert_eq!(second.wait_for_exit(DEADLINE), 7, "{}", second.stderr());
+    assert!(db.slot().is_none(), "it must not be made anew");
+}
+
+/// The last position of this relay in the topic.
+fn kept(kafka: &Kafka, db: &Outbox) -> Option<Value> {
+    let key =
+        json!([db.name(), { "server": db.name(), "database": db.name(), "slot": db.name() }]).to_string();
+    let records = kafka.records(TOPIC);
+    let ours = records.iter().rfind(|record| record.key() == key)?;
+    serde_json::from_str(ours.value()).ok()
+}
+
+fn lsn_of(position: &Value) -> Lsn {
+    position["lsn"].as_str().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_position_is_in_kafka_before_it_is_confirmed_and_a_restart_goes_on() {
+    for settings in [&[][..], &[("exactly.once.support", "required")]] {
+        let db = Outbox::create(postgres18());
+        let config = with(without_snapshot(&db), settings);
+        relay_some(&db, &config, 0..3);
+        let position = kept(kafka(), &db).unwrap();
+        assert_eq!(Some(lsn_of(&position)), db.slot().unwrap().confirmed_flush_lsn, "{position}");
+        assert_eq!((&position["phase"], &position["slot"]), (&json!("streaming"), &json!(db.name())));
+        assert!(position["committed_at_us"].is_i64() && position["system_id"].is_string(), "{position}");
+
+        insert(&db, 3..5);
+        let mut relay = Relay::start(&config);
+        db.wait_until_streaming();
+        insert(&db, 5..7);
+        kafka().wait_until_decided(db.name());
+        kafka().wait_for_count(&db.topic("order"), 7);
+        relay.kill();
+        let confirmed = db.slot().unwrap().confirmed_flush_lsn.unwrap();
+        assert!(confirmed <= lsn_of(&kept(kafka(), &db).unwrap()), "{confirmed}");
+        relay_some(&db, &config, 7..9);
+        kafka().wait_until_decided(db.name());
+        assert_eq!(arrived(&db).1, (0..9).collect());
+    }
+}
+
+/// The outbox is idle, and the database is not.
+#[test]
+fn the_position_of_an_idle_slot_moves_and_is_not_written_when_nothing_does() {
+    let db = Outbox::create(postgres18());
+    let relay = Relay::start(&without_snapshot(&db));
+    db.wait_until_streaming();
+    db.execute("CREATE TABLE other AS SELECT generate_series(1, 1000)");
+    let confirmed = db.wait_until_confirmed();
+    assert!(confirmed <= lsn_of(&kept(kafka(), &db).unwrap()));
+    assert_eq!(relay.stop(), 0);
+}
+
+#[test]
+fn a_slot_can_be_accepted_where_it_stands_and_nowhere_else() {
+    let db = Outbox::create(postgres18());
+    relay_some(&db, &without_snapshot(&db), 0..2);
+    insert(&db, 2..4);
+    advance(&db);
+    let slot_at = db.slot().unwrap().confirmed_flush_lsn.unwrap();
+    let accepts = |lsn: Lsn| with(without_snapshot(&db), &[("outboxd.position.accept", &lsn.to_string())]);
+    refused(&accepts(Lsn::new(slot_at.get() + 1)));
+    let relay = Relay::start(&accepts(slot_at));
+    relay.wait_for_stderr("outboxd.position.accept");
+    db.wait_until_streaming();
+    insert(&db, 4..6);
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    assert_eq!(arrived(&db), (4, [0, 1, 4, 5].into()));
+
+    // It may stay in the configuration: the value is that of one slot.
+    insert(&db, 6..7);
+    advance(&db);
+    refused(&accepts(slot_at));
+
+    drop_slot(&db);
+    let left_at = lsn_of(&kept(kafka(), &db).unwrap());
+    refused(&accepts(slot_at));
+    relay_some(&db, &accepts(left_at), 7..8);
+    assert_eq!(arrived(&db), (5, [0, 1, 4, 5, 7].into()));
+}
+
+#[test]
+fn a_slot_that_was_dropped_or_moved_is_made_anew_with_every_row_when_that_is_wanted() {
+    for act in [drop_slot, advance] {
+        let db = Outbox::create(postgres18());
+        relay_some(&db, &without_snapshot(&db), 0..2);
+        insert(&db, 2..4);
+        act(&db);
+        let recovering = with(without_snapshot(&db), &[("slot.recovery", "snapshot")]);
+        let relay = Relay::start(&recovering);
+        relay.wait_for_stderr("the slot is made anew");
+        db.wait_until_streaming();
+        insert(&db, 4..5);
+        db.wait_until_confirmed();
+        assert_eq!(relay.stop(), 0);
+        assert_eq!(arrived(&db), (2 + 4 + 1, (0..5).collect()));
+    }
+}
+
+#[test]
+fn always_sends_the_rows_behind_a_slot_that_was_moved() {
+    let db = Outbox::create(postgres18());
+    relay_some(&db, &without_snapshot(&db), 0..2);
+    insert(&db, 2..4);
+    advance(&db);
+    relay_some(&db, &with(without_snapshot(&db), &[("snapshot.mode", "always")]), 4..5);
+    assert_eq!(arrived(&db), (2 + 4 + 1, (0..5).collect()));
+}
+
+#[test]
+fn a_slot_that_is_dropped_on_stop_is_made_again_by_a_start_and_by_a_standby() {
+    let db = Outbox::create(postgres18());
+    let config = with(without_snapshot(&db), &[("slot.drop.on.stop", "true")]);
+    relay_some(&db, &config, 0..1);
+    assert_eq!(kept(kafka(), &db).unwrap()["phase"], "dropped");
+    assert!(db.slot().is_none());
+    let first = Relay::start(&config);
+    db.wait_until_streaming();
+    let second = Relay::start(&config);
+    second.wait_for_stderr("standing by");
+    insert(&db, 1..2);
+    db.wait_until_confirmed();
+    assert_eq!(first.stop(), 0);
+    db.wait_until_streaming();
+    insert(&db, 2..3);
+    db.wait_until_confirmed();
+    assert_eq!(second.stop(), 0);
+    assert_eq!(arrived(&db), (3, (0..3).collect()));
+}
+
+#[test]
+fn another_cluster_is_noticed_by_a_start() {
+    let (ours, theirs) = (Outbox::create(postgres18()), Outbox::create(postgres15()));
+    relay_some(&ours, &without_snapshot(&ours), 0..1);
+    // What names the relay is the same, but for the server.
+    theirs.execute(&format!("CREATE DATABASE {} TEMPLATE {}", ours.name(), theirs.name()));
+    let config = with(
+        without_snapshot(&ours),
+        &[("database.port", &theirs.address().port.to_string()), ("outboxd.startup.timeout.ms", "20000")],
+    );
+    let said = refused(&config);
+    assert!(said.contains("its system identifier is") && said.contains("outboxd.position.accept="), "{said}");
+}
+
+/// Nothing is confirmed that Kafka does not have; a stop does not wait for ever.
+#[test]
+fn while_kafka_is_away_nothing_is_confirmed_and_a_stop_ends_in_time() {
+    let mut kafka = Kafka::start();
+    let db = Outbox::create(postgres18());
+    let config = with(db.config(&kafka), &[("snapshot.mode", "no_data")]);
+    let relay = Relay::start(&config);
+    db.wait_until_streaming();
+    insert(&db, 0..1);
+    db.wait_until_confirmed();
+    let left_at = lsn_of(&kept(&kafka, &db).unwrap());
+    kafka.kill();
+    // No event of ours: only the position would have to be written.
+    db.execute("CREATE TABLE other AS SELECT generate_series(1, 1000)");
+    relay.wait_for_stderr("\"component\":\"kafka\"");
+    let began = Instant::now();
+    assert_eq!(relay.stop(), 0);
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    let confirmed = db.slot().unwrap().confirmed_flush_lsn.unwrap();
+    assert!(confirmed <= left_at, "confirmed {confirmed}, Kafka has {left_at}");
+    kafka.start_again();
+    let relay = Relay::start(&config);
+    db.wait_until_streaming();
+    insert(&db, 1..2);
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+}
+
+/// PostgreSQL takes 63 bytes for a slot's name, and as many for the name of a session.
+#[test]
+fn two_first_starts_with_a_long_slot_name_take_one_snapshot() {
+    const ROWS: usize = 20_000;
+    let db = Outbox::create(postgres18());
+    db.execute(&format!(
+        "INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload)
+         SELECT gen_random_uuid(), 'order', 'o-' || n % 50, 'OrderCreated', jsonb_build_object('n', n)
+         FROM generate_series(1, {ROWS}) n"
+    ));
+    let slot = format!("{:x<63}", db.name());
+    let settings = [("slot.name", slot.as_str()), ("outboxd.inflight.records.max", "100")];
+    let config = with(db.config(kafka()), &settings);
+    let first = Relay::start(&config);
+    kafka().wait_for_count(&db.topic("order"), 100);
+    let second = Relay::start(&config);
+    second.wait_for_stderr("standing by");
+    let streams = "SELECT FROM pg_replication_slots WHERE slot_name = $1 AND active";
+    eventually(DEADLINE, "the first streams", || !db.query(streams, &[&slot]).is_empty());
+    assert_eq!(second.stop(), 0);
+    assert_eq!(first.stop(), 0);
+    assert_eq!(kafka().records(&db.topic("order")).len(), ROWS);
+    drop(db.query("SELECT pg_drop_replication_slot($1)", &[&slot]));
+}

@@ -1,0 +1,83 @@
+//! PostgreSQL 19 turns logical decoding on with the first slot: `wal_level=replica` suffices, and `effective_wal_level` says what is
+//! in force. There are no binaries of it to be had yet, so a PostgreSQL 18 answers as 19 does: a function of our own stands before
+//! `current_setting`.
+
+use std::fs;
+
+use crate::support::kafka::kafka;
+use crate::support::outbox::{Event, Outbox};
+use crate::support::postgres::{postgres18, start};
+use crate::support::relay::{Relay, with};
+use crate::support::session::Session;
+use crate::support::wait::{DEADLINE, eventually};
+use crate::support::watcher::Watcher;
+
+/// A database whose server answers so.
+fn answering(wal_level: &str, effective: &str) -> Outbox {
+    let db = Outbox::create(postgres18());
+    let answer = format!(
+        "CASE $1 WHEN 'server_version_num' THEN '190000' WHEN 'wal_level' THEN '{wal_level}'
+         WHEN 'effective_wal_level' THEN {effective} ELSE pg_catalog.current_setting($1, true) END"
+    );
+    db.execute(&format!(
+        "CREATE SCHEMA nineteen;
+         CREATE FUNCTION nineteen.current_setting(text) RETURNS text LANGUAGE sql AS $$ SELECT {answer} $$;
+         CREATE FUNCTION nineteen.current_setting(text, bool) RETURNS text LANGUAGE sql AS $$ SELECT {answer} $$;
+         ALTER DATABASE {} SET search_path = nineteen, pg_catalog, public",
+        db.name()
+    ));
+    db
+}
+
+/// What `check` says of the server.
+fn check(db: &Outbox) -> String {
+    let watcher = Watcher::new("outboxd-check-");
+    let file = watcher.folder().join("config.json");
+    fs::write(&file, serde_json::to_vec(&db.config(kafka())).unwrap()).unwrap();
+    let mut check = Relay::command(&["check", "-c", file.to_str().unwrap()]);
+    check.wait_for_exit(DEADLINE);
+    check.stdout()
+}
+
+#[test]
+fn wal_level_replica_is_enough() {
+    let db = answering("replica", "'replica'");
+    let said = check(&db);
+    assert!(said.contains("PostgreSQL turns logical decoding on with the first slot"), "{said}");
+    let relay = Relay::start(&db.config(kafka()));
+    db.wait_until_streaming();
+    db.insert(&[Event::new("order", "o-1", "OrderCreated", "{}")]);
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+}
+
+#[test]
+fn wal_level_minimal_is_not() {
+    for (wal_level, effective) in [("minimal", "'minimal'"), ("replica", "NULL")] {
+        let db = answering(wal_level, effective);
+        let mut relay = Relay::start(&db.config(kafka()));
+        assert_eq!(relay.wait_for_exit(DEADLINE), 3, "{}", relay.stderr());
+        assert!(relay.stderr().contains("ALTER SYSTEM SET wal_level"), "{}", relay.stderr());
+        let said = check(&db);
+        assert!(said.contains("logical decoding needs"), "{said}");
+    }
+}
+
+/// The server waits with the first slot until all processes know that there is more to write. Here it waits for an old
+/// transaction instead, for longer than a start may try to reach the server.
+#[test]
+fn a_first_slot_that_takes_its_time_is_waited_for() {
+    let server = start(18);
+    let db = Outbox::create(&server);
+    db.execute("CREATE TABLE other (n int)");
+    let writer = Session::new(db.address().clone());
+    writer.execute("BEGIN; INSERT INTO other VALUES (1)");
+    let waited = "SELECT FROM pg_stat_activity WHERE backend_type = 'walsender' AND wait_event_type = 'Lock'
+                  AND now() - query_start > interval '3 seconds'";
+    let patience = [("outboxd.startup.timeout.ms", "1000"), ("database.query.timeout.ms", "1000")];
+    let relay = Relay::start(&with(db.config(kafka()), &patience));
+    eventually(DEADLINE, "the slot has waited", || !db.query(waited, &[]).is_empty());
+    writer.execute("COMMIT");
+    db.wait_until_streaming();
+    assert_eq!(relay.stop(), 0);
+}

@@ -1,0 +1,248 @@
+//! Who may import whom: the table and the orders of docs/ARCHITECTURE.md, held against the sources.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{File, is_test_module, module, product_lines};
+
+/// The modules inside which an order is declared.
+const ORDERED: [&str; 2] = ["relay", "kafka"];
+
+/// What the document says.
+#[derive(Debug, Default)]
+struct Architecture {
+    /// For each module, what it may import; `None` is everything.
+    imports: BTreeMap<String, Option<BTreeSet<String>>>,
+    /// For each module with an order inside, its modules from bottom to top.
+    orders: BTreeMap<String, Vec<String>>,
+    /// The imports that point upwards all the same.
+    exceptions: BTreeSet<String>,
+}
+
+pub(super) fn violations(files: &[File]) -> Vec<String> {
+    let Some(document) = files.iter().find(|file| file.path == "docs/ARCHITECTURE.md") else {
+        return Vec::new();
+    };
+    let architecture = Architecture::parse(&document.text);
+    let sources: Vec<&File> = files
+        .iter()
+        .filter(|file| file.path.starts_with("src/") && file.path.ends_with(".rs"))
+        .filter(|file| !["src/main.rs", "src/lib.rs"].contains(&file.path.as_str()))
+        .filter(|file| !is_test_module(&file.path, files) && !file.path.contains("/simulation/"))
+        .collect();
+    let mut broken = Vec::new();
+    for file in &sources {
+        broken.extend(architecture.foreign_imports(file));
+    }
+    for folder in ORDERED {
+        broken.extend(architecture.upward_imports(folder, &sources));
+    }
+    broken
+}
+
+impl Architecture {
+    fn parse(text: &str) -> Self {
+        let mut all = Self::default();
+        let table = text.lines().skip_while(|line| *line != "## Who may import whom").skip(1);
+        for line in table.take_while(|line| !line.starts_with("## ")) {
+            match line.split_once(": ") {
+                Some((folder, rest)) if ORDERED.contains(&folder) && rest.contains(" -> ") => {
+                    all.exceptions.insert(line.to_owned());
+                }
+                Some((folder, rest)) if ORDERED.contains(&folder) => {
+                    let order = all.orders.entry(folder.to_owned()).or_default();
+                    order.extend(rest.split_whitespace().map(str::to_owned));
+                }
+                _ => all.take_row(line),
+            }
+        }
+        all
+    }
+
+    fn take_row(&mut self, line: &str) {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [_, modules, imports, ..] = cells.as_slice() else { return };
+        let above = || self.imports.keys().cloned().collect();
+        let allowed = match *imports {
+            "everything" => None,
+            "all above" => Some(above()),
+            _ => Some(quoted(imports)),
+        };
+        for module in quoted(modules) {
+            self.imports.insert(module, allowed.clone());
+        }
+    }
+
+    /// The imports of other modules that the table does not have.
+    fn foreign_imports(&self, file: &File) -> Vec<String> {
+        let of = module(&file.path);
+        let Some(allowed) = self.imports.get(of) else {
+            return vec![format!("{}: docs/ARCHITECTURE.md does not say what {of} may import", file.path)];
+        };
+        let Some(allowed) = allowed else { return Vec::new() };
+        let imported = named(&code(file), "crate::");
+        let known = imported.into_iter().filter(|name| self.imports.contains_key(name) && name != of);
+        known
+            .filter(|name| !allowed.contains(name))
+            .map(|name| format!("{}: imports {name}, which docs/ARCHITECTURE.md does not let it", file.path))
+            .collect()
+    }
+
+    /// The imports inside a module that point upwards and are not listed, and those that are listed and gone.
+    fn upward_imports(&self, folder: &str, sources: &[&File]) -> Vec<String> {
+        let Some(order) = self.orders.get(folder) else { return Vec::new() };
+        let inside = format!("src/{folder}/");
+        let files = sources.iter().filter_map(|file| Some((file, file.path.strip_prefix(&inside)?)));
+        let files: Vec<(&&File, &str)> = files.filter(|(_, path)| *path != "mod.rs").collect();
+        let names = reexported(sources, folder);
+        let place = |name: &str| order.iter().position(|other| other == name);
+        let (mut broken, mut found) = (Vec::new(), BTreeSet::new());
+        for (file, path) in files {
+            let of = path.split('/').next().unwrap_or(path).trim_end_matches(".rs");
+            let Some(at) = place(of) else {
+                broken.push(format!("{}: {of} has no place in the order inside {folder}", file.path));
+                continue;
+            };
+            for name in siblings(file, path, folder) {
+                let name = names.get(&name).unwrap_or(&name);
+                if place(name).is_some_and(|other| other > at) {
+                    found.insert(format!("{folder}: {of} -> {name}"));
+                }
+            }
+        }
+        let listed: BTreeSet<String> =
+            self.exceptions.iter().filter(|line| line.starts_with(folder)).cloned().collect();
+        broken.extend(found.difference(&listed).map(|line| format!("{line} points upwards")));
+        broken
+            .extend(listed.difference(&found).map(|line| format!("{line} is mended: take it off the list")));
+        broken
+    }
+}
+
+/// What a file of a folder names of its folder's modules.
+fn siblings(file: &File, path: &str, folder: &str) -> BTreeSet<String> {
+    let code = code(file);
+    let mut names = named(&code, &format!("crate::{folder}::"));
+    // In `a.rs` and in `a/mod.rs`, `super` is the folder.
+    if !path.contains('/') || path.ends_with("/mod.rs") && path.matches('/').count() == 1 {
+        names.extend(named(&code, "super::"));
+    }
+    names
+}
+
+/// Which module the names come from that the folder's own `mod.rs` gives on.
+fn reexported(sources: &[&File], folder: &str) -> BTreeMap<String, String> {
+    let path = format!("src/{folder}/mod.rs");
+    let Some(file) = sources.iter().find(|file| file.path == path) else { return BTreeMap::new() };
+    let code = code(file);
+    let uses = code.split("use ").skip(1).filter_map(|rest| rest.split_once(';'));
+    let uses = uses.filter_map(|(path, _)| path.split_once("::"));
+    uses.flat_map(|(of, names)| {
+        let names = names.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|name| !name.is_empty());
+        names.map(move |name| (name.to_owned(), of.to_owned()))
+    })
+    .collect()
+}
+
+/// The names that follow a prefix in code, also those of a group.
+fn named(code: &str, prefix: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for (at, _) in code.match_indices(prefix) {
+        let (before, rest) = code.split_at(at);
+        if before.ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':') {
+            continue;
+        }
+        let rest = rest.trim_start_matches(prefix);
+        match rest.strip_prefix('{') {
+            Some(group) => names.extend(first_names(group)),
+            None => names.extend(identifier(rest)),
+        }
+    }
+    names
+}
+
+/// The first names of a group's members, up to the brace that ends it.
+fn first_names(group: &str) -> BTreeSet<String> {
+    let (mut depth, mut member, mut names) = (0, String::new(), BTreeSet::new());
+    for c in group.chars() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => names.extend(identifier(&std::mem::take(&mut member))),
+            _ if depth == 0 => member.push(c),
+            _ => {}
+        }
+    }
+    names.extend(identifier(&member));
+    names
+}
+
+fn identifier(text: &str) -> Option<String> {
+    let text = text.trim_start();
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    let (name, _) = text.split_at(end);
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+fn quoted(cell: &str) -> BTreeSet<String> {
+    cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// A file's code without comments and tests.
+fn code(file: &File) -> String {
+    product_lines(&file.text).into_iter().flat_map(|(_, line)| [line, "\n"]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOCUMENT: &str = "## Who may import whom\n| `wal` | – | no |\n| `wire` | `wal` | no |\n| `kafka` | all above | yes |\n\
+                            kafka: time pace producer\nkafka: pace -> producer\n## Next\n";
+
+    #[test]
+    fn an_import_that_is_not_in_the_document_is_found() {
+        let lists = "kafka: pace -> producer is mended: take it off the list";
+        // A file, its text, what is wrong with it besides the exception that is not there.
+        let cases: [(&str, &str, &[&str]); 9] = [
+            ("src/wire/a.rs", "use crate::wal::Lsn;", &[]),
+            (
+                "src/wal/a.rs",
+                "use crate::wire::A;",
+                &["src/wal/a.rs: imports wire, which docs/ARCHITECTURE.md does not let it"],
+            ),
+            (
+                "src/wal/a.rs",
+                "use crate::{\n    wal::Lsn,\n    wire,\n};",
+                &["src/wal/a.rs: imports wire, which docs/ARCHITECTURE.md does not let it"],
+            ),
+            ("src/wal/a.rs", "// crate::wire\n#[cfg(test)]\nuse crate::wire::A;", &[]),
+            ("src/new/a.rs", "", &["src/new/a.rs: docs/ARCHITECTURE.md does not say what new may import"]),
+            ("src/kafka/producer.rs", "use super::pace::Pace;\nuse crate::wire::A;", &[]),
+            ("src/kafka/time.rs", "use super::{pace::Pace};", &["kafka: time -> pace points upwards"]),
+            (
+                "src/kafka/time.rs",
+                "use crate::kafka::producer::A;",
+                &["kafka: time -> producer points upwards"],
+            ),
+            ("src/kafka/other.rs", "", &["src/kafka/other.rs: other has no place in the order inside kafka"]),
+        ];
+        for (path, text, expected) in cases {
+            let files = [("docs/ARCHITECTURE.md", DOCUMENT), (path, text)];
+            let files = files.map(|(path, text)| File { path: path.to_owned(), text: text.to_owned() });
+            let mut found = violations(&files);
+            found.retain(|line| line != lists);
+            assert_eq!(found, expected, "{path}: {text}");
+        }
+    }
+
+    #[test]
+    fn an_exception_that_is_gone_is_found() {
+        let pace = "use super::producer::Producer;";
+        for (text, expected) in [(pace, 0), ("", 1)] {
+            let files = [("docs/ARCHITECTURE.md", DOCUMENT), ("src/kafka/pace.rs", text)];
+            let files = files.map(|(path, text)| File { path: path.to_owned(), text: text.to_owned() });
+            assert_eq!(violations(&files).len(), expected, "{text}");
+        }
+    }
+}
