@@ -1,15 +1,15 @@
 use std::time::Duration;
 
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
-use rdkafka::client::DefaultClientContext;
-use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::consumer::Consumer as _;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::{Message as _, Offset, TopicPartitionList};
 
-use super::Options;
+use super::connection_failures::ConnectionFailures;
 use super::producer::client_config;
-use super::reader::partition_ids;
+use super::reader::{Reader, partition_ids, reader};
 use super::time::Time;
+use super::{Error, Options};
 
 /// The one partition that is used.
 pub(super) const PARTITION: i32 = 0;
@@ -33,12 +33,32 @@ const PROPERTIES: [(&str, &str); 3] =
 pub(super) struct CompactedTopic {
     pub(super) options: Options,
     pub(super) name: String,
+    failures: ConnectionFailures,
 }
 
 impl CompactedTopic {
+    pub(super) fn new(options: &Options, name: &str) -> Self {
+        Self { options: options.clone(), name: name.to_owned(), failures: ConnectionFailures::default() }
+    }
+
+    /// A consumer with this `isolation.level`.
+    pub(super) fn reader(&self, isolation: &str) -> Result<Reader, Error> {
+        reader(&self.options, isolation, &self.failures)
+    }
+
+    /// Says that brokers cannot be reached, when that is why there was no answer within `patience`.
+    pub(super) fn unreachable(&self, error: &KafkaError, patience: Duration) -> Option<Error> {
+        if code(error) != Some(Code::OperationTimedOut) {
+            return None;
+        }
+        let (servers, seconds) = (self.options.bootstrap_servers.clone(), patience.as_secs());
+        self.failures.last().map(|reason| Error::Unreachable { servers, seconds, reason })
+    }
+
     /// Makes the topic; false when it is there already.
     pub(super) async fn make(&self, patience: Duration) -> KafkaResult<bool> {
-        let admin: AdminClient<DefaultClientContext> = client_config(&self.options).create()?;
+        let admin: AdminClient<ConnectionFailures> =
+            client_config(&self.options).create_with_context(self.failures.clone())?;
         let mut topic = NewTopic::new(&self.name, 1, TopicReplication::Fixed(-1));
         topic.config = PROPERTIES.to_vec();
         let options = AdminOptions::new().request_timeout(Some(patience)).operation_timeout(Some(patience));
@@ -49,12 +69,12 @@ impl CompactedTopic {
         }
     }
 
-    pub(super) fn is_there(&self, consumer: &BaseConsumer, time: &Time<'_>) -> KafkaResult<bool> {
+    pub(super) fn is_there(&self, consumer: &Reader, time: &Time<'_>) -> KafkaResult<bool> {
         Ok(!time.insist(|slice| partition_ids(consumer, &self.name, slice))?.is_empty())
     }
 
     /// Where the partition begins and ends, as far as the consumer may see it.
-    pub(super) fn bounds(&self, consumer: &BaseConsumer, time: &Time<'_>) -> KafkaResult<(i64, i64)> {
+    pub(super) fn bounds(&self, consumer: &Reader, time: &Time<'_>) -> KafkaResult<(i64, i64)> {
         time.insist(|slice| consumer.fetch_watermarks(&self.name, PARTITION, slice))
     }
 
@@ -62,7 +82,7 @@ impl CompactedTopic {
     /// until there is one, so that what was written long before the last value may be missing.
     pub(super) fn last_values(
         &self,
-        consumer: &BaseConsumer,
+        consumer: &Reader,
         (low, high): (i64, i64),
         key: &[u8],
         time: &Time<'_>,
@@ -81,7 +101,7 @@ impl CompactedTopic {
     /// The values of the key from this offset on.
     fn values_from(
         &self,
-        consumer: &BaseConsumer,
+        consumer: &Reader,
         from: i64,
         key: &[u8],
         time: &Time<'_>,

@@ -9,6 +9,7 @@ use rdkafka::producer::{DeliveryResult, NoCustomPartitioner, ProducerContext};
 use tokio::sync::Notify;
 
 use super::Error;
+use super::connection_failures::CONNECTION_FAILED;
 use super::log_ends::{Doubt, LogEnds};
 use crate::ack::Ticket;
 use crate::connect::record::{Fingerprint, ID_HEADER, ProducerRecord};
@@ -16,8 +17,7 @@ use crate::connect::record::{Fingerprint, ID_HEADER, ProducerRecord};
 /// How many refused records are told one by one: when a topic is gone, everything on its way there is refused.
 pub const REFUSED_MAX: usize = 10_000;
 
-/// What librdkafka calls a connection that breaks, and the broker that transactions are committed with.
-const CONNECTION_FAILED: &str = "FAIL";
+/// What librdkafka calls a request without an answer, and the broker that transactions are committed with.
 const REQUEST_TIMED_OUT: &str = "REQTMOUT";
 const COORDINATOR: &str = "TxnCoordinator";
 

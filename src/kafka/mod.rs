@@ -3,6 +3,7 @@
 
 mod admin;
 mod compacted_topic;
+mod connection_failures;
 mod delivery;
 mod error;
 mod fault;

@@ -10,7 +10,6 @@ use tokio_util::sync::CancellationToken;
 use super::compacted_topic::{CompactedTopic, LATE, PARTITION, code, is_forbidden, reason};
 use super::delivery::Deliveries;
 use super::producer::client_config;
-use super::reader::reader;
 use super::time::Time;
 use super::{Error, Options};
 
@@ -73,7 +72,7 @@ impl PositionTopic {
             config.set(key, value);
         }
         let producer = config.create_with_context(Reports { wake }).map_err(Error::Settings)?;
-        Ok(Self { topic: CompactedTopic { options: options.clone(), name: name.to_owned() }, producer })
+        Ok(Self { topic: CompactedTopic::new(options, name), producer })
     }
 
     /// Its name.
@@ -87,7 +86,7 @@ impl PositionTopic {
     /// # Errors
     /// When the brokers do not make it in time.
     pub async fn make(&self, patience: Duration) -> Result<(), Error> {
-        if self.topic.make(patience).await.map_err(|error| self.failed("made", &error))? {
+        if self.topic.make(patience).await.map_err(|error| failed(&self.topic, "made", &error, patience))? {
             tracing::info!(topic = self.name(), "made the topic of the positions");
         }
         Ok(())
@@ -98,7 +97,7 @@ impl PositionTopic {
     /// # Errors
     /// When it cannot be read to its end in time.
     pub fn read(&self, key: &[u8], patience: Duration, stop: &CancellationToken) -> Result<Read, Error> {
-        read(&self.topic, key, &Time::new(patience, stop))
+        read(&self.topic, key, patience, stop)
     }
 
     /// The same without the means to write. Blocks for `patience` at most.
@@ -106,8 +105,8 @@ impl PositionTopic {
     /// # Errors
     /// When it cannot be read to its end in time.
     pub fn peek(options: &Options, name: &str, key: &[u8], patience: Duration) -> Result<Read, Error> {
-        let topic = CompactedTopic { options: options.clone(), name: name.to_owned() };
-        read(&topic, key, &Time::new(patience, &CancellationToken::new()))
+        let topic = CompactedTopic::new(options, name);
+        read(&topic, key, patience, &CancellationToken::new())
     }
 
     /// Hands a value over. It never blocks.
@@ -149,14 +148,25 @@ impl PositionTopic {
     }
 }
 
-fn read(topic: &CompactedTopic, key: &[u8], time: &Time<'_>) -> Result<Read, Error> {
-    let failed = |error| position_topic_error(&topic.name, "read", &error);
-    let consumer = reader(&topic.options, "read_uncommitted")?;
+fn read(
+    topic: &CompactedTopic,
+    key: &[u8],
+    patience: Duration,
+    stop: &CancellationToken,
+) -> Result<Read, Error> {
+    let (time, failed) = (&Time::new(patience, stop), |error| failed(topic, "read", &error, patience));
+    let consumer = topic.reader("read_uncommitted")?;
     if !topic.is_there(&consumer, time).map_err(failed)? {
         return Ok(Read::NoTopic);
     }
     let bounds = topic.bounds(&consumer, time).map_err(failed)?;
     topic.last_values(&consumer, bounds, key, time).map(Read::Values).map_err(failed)
+}
+
+/// What could not be done with the topic in this time.
+fn failed(topic: &CompactedTopic, doing: &'static str, error: &KafkaError, patience: Duration) -> Error {
+    let unreachable = topic.unreachable(error, patience);
+    unreachable.unwrap_or_else(|| position_topic_error(&topic.name, doing, error))
 }
 
 /// What could not be done with the topic, and whether waiting helps.

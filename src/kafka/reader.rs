@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::metadata::MetadataPartition;
 
+use super::connection_failures::ConnectionFailures;
 use super::producer::client_config;
 use super::{Error, Options};
 
@@ -19,18 +20,28 @@ const SETTINGS: [(&str, &str); 4] = [
     ("fetch.wait.max.ms", "10"),
 ];
 
+/// A consumer that keeps why its connections fail.
+pub(super) type Reader = BaseConsumer<ConnectionFailures>;
+
 /// A consumer with this `isolation.level`.
-pub(super) fn reader(options: &Options, isolation: &str) -> Result<BaseConsumer, Error> {
+pub(super) fn reader(
+    options: &Options,
+    isolation: &str,
+    failures: &ConnectionFailures,
+) -> Result<Reader, Error> {
     let mut config = client_config(options);
     for (key, value) in SETTINGS {
         config.set(key, value);
     }
-    config.set("isolation.level", isolation).create().map_err(Error::Settings)
+    config
+        .set("isolation.level", isolation)
+        .create_with_context(failures.clone())
+        .map_err(Error::Settings)
 }
 
 /// The partitions of a topic; none when there is no such topic. A consumer's question does not make it.
 pub(super) fn partition_ids(
-    consumer: &BaseConsumer,
+    consumer: &BaseConsumer<impl ConsumerContext>,
     topic: &str,
     patience: Duration,
 ) -> KafkaResult<Vec<i32>> {

@@ -6,7 +6,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::compacted_topic::{CompactedTopic, LATE, PARTITION, is_forbidden, reason};
 use super::producer::client_config;
-use super::reader::reader;
 use super::time::Time;
 use super::{Error, Options};
 
@@ -21,7 +20,7 @@ impl StateTopic {
     /// The topic of this name.
     #[must_use]
     pub fn new(options: &Options, name: &str) -> Self {
-        Self(CompactedTopic { options: options.clone(), name: name.to_owned() })
+        Self(CompactedTopic::new(options, name))
     }
 
     /// Makes the topic, unless it is there.
@@ -29,7 +28,7 @@ impl StateTopic {
     /// # Errors
     /// When the brokers do not make it in time.
     pub async fn make(&self, patience: Duration) -> Result<(), Error> {
-        if self.0.make(patience).await.map_err(|error| self.failed("made", &error))? {
+        if self.0.make(patience).await.map_err(|error| self.unanswered("made", &error, patience))? {
             tracing::info!(topic = self.0.name, "made the topic of exactly-once's state");
         }
         Ok(())
@@ -59,12 +58,12 @@ impl StateTopic {
     /// # Errors
     /// When it cannot be read to its end in time.
     pub fn read(&self, key: &[u8], patience: Duration, stop: &CancellationToken) -> Result<Stored, Error> {
-        let (time, failed) = (Time::new(patience, stop), |error| self.failed("read", &error));
-        let consumer = reader(&self.0.options, "read_committed")?;
+        let (time, failed) = (Time::new(patience, stop), |error| self.unanswered("read", &error, patience));
+        let consumer = self.0.reader("read_committed")?;
         if !self.0.is_there(&consumer, &time).map_err(failed)? {
             return Ok(Stored::NoTopic);
         }
-        let everything = reader(&self.0.options, "read_uncommitted")?;
+        let everything = self.0.reader("read_uncommitted")?;
         let (low, high) = self.0.bounds(&everything, &time).map_err(failed)?;
         let asked = Instant::now();
         while self.0.bounds(&consumer, &time).map_err(failed)?.1 < high {
@@ -74,6 +73,11 @@ impl StateTopic {
         }
         let values = self.0.last_values(&consumer, (low, high), key, &time).map_err(failed)?;
         Ok(values.into_iter().last().flatten().map_or(Stored::Nothing, Stored::Value))
+    }
+
+    /// What could not be done in this time.
+    fn unanswered(&self, doing: &'static str, error: &KafkaError, patience: Duration) -> Error {
+        self.0.unreachable(error, patience).unwrap_or_else(|| self.failed(doing, error))
     }
 
     fn failed(&self, doing: &'static str, error: &KafkaError) -> Error {

@@ -1,12 +1,13 @@
 //! Whether what was committed has been aborted all the same: an operator has no other way to end a transaction that Kafka
 //! has forgotten to end.
 
-use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::consumer::Consumer as _;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::{Message as _, Offset, TopicPartitionList};
 
+use super::connection_failures::ConnectionFailures;
 use super::log_ends::LogEnd;
-use super::reader::reader;
+use super::reader::{Reader, reader};
 use super::stable_ends::unread;
 use super::time::Time;
 use super::{Error, Options};
@@ -30,12 +31,12 @@ pub(super) fn taken_back(
 
 /// With a consumer of its own: the end of a partition that another record is in would be taken for that of this one's.
 fn is_there(options: &Options, record: &LogEnd, time: &Time<'_>) -> Result<bool, Error> {
-    let consumer = reader(options, "read_committed")?;
+    let consumer = reader(options, "read_committed", &ConnectionFailures::default())?;
     let found = find(&consumer, record, time);
     found.map_err(|error| unread(record.topic.clone(), &error))
 }
 
-fn find(consumer: &BaseConsumer, record: &LogEnd, time: &Time<'_>) -> KafkaResult<bool> {
+fn find(consumer: &Reader, record: &LogEnd, time: &Time<'_>) -> KafkaResult<bool> {
     let LogEnd { topic, partition, offset } = record;
     let mut assignment = TopicPartitionList::new();
     assignment.add_partition_offset(topic, *partition, Offset::Offset(*offset))?;

@@ -176,12 +176,19 @@ fn two_databases_may_share_a_topic() {
 fn a_broker_that_is_not_where_it_says_is_named() {
     let [port, elsewhere, http] = [(); 3].map(|()| unused_port().unwrap());
     let broker = Kafka::start_at(port, elsewhere);
+    let address = format!("127.0.0.1:{elsewhere}");
     let db = Outbox::create(postgres18());
     let config = with(no_snapshot(&db), &[("bootstrap.servers", &broker.bootstrap())]);
+    // Its position is the first thing that a relay has to write.
+    let mut relay = Relay::start(&config);
+    assert_eq!(relay.wait_for_exit(DEADLINE), 5, "{}", relay.stderr());
+    let said = relay.stderr();
+    assert!(said.contains(&address) && said.contains("advertised.listeners"), "{said}");
+    // Without one it is an event.
+    let config = with(config, &[("outboxd.position.topic", "")]);
     let relay = Relay::start_with(&config, &["--http", &http.to_string()], &[]);
     db.wait_until_streaming();
     db.insert(&[Event::new("order", "o-1", "OrderCreated", "{}")]);
-    let address = format!("127.0.0.1:{elsewhere}");
     get_until(http, "/readyz", "names the address", |page| page.code == 503 && page.body.contains(&address));
     assert!(relay.stderr().contains(&address), "{}", relay.stderr());
 }

@@ -64,7 +64,8 @@ fn everything_that_is_sent_is_found_while_the_relay_runs() {
 #[test]
 fn a_row_that_was_passed_over_is_named() {
     let db = Outbox::create(postgres18());
-    let config = db.config(kafka());
+    // A relay that keeps its position does not start on a slot that was moved.
+    let config = with(db.config(kafka()), &[("outboxd.position.topic", "")]);
     let [sent, lost, unsent] = ["1", "2", "3"].map(|key| event(key, "{}"));
     db.insert(std::slice::from_ref(&sent));
     relay(&db, &config);
