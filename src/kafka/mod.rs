@@ -45,5 +45,5 @@ pub use producer::{Inlet, Producer};
 pub use state_topic::{StateTopic, Stored};
 pub use topic_probe::{TopicAnswer, TopicProbe};
 pub use topic_scan::{ScannedPartition, ScannedRecord, TopicScan};
-pub use topic_tail::{Sight, TailRecord, TopicTail};
+pub use topic_tail::{Relevance, TailRecord, TopicTail};
 pub use transactions::{TransactionFault, TransactionSettings};

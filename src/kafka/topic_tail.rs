@@ -49,7 +49,7 @@ pub struct TailRecord<'m> {
 
 /// What a record is to who looks at it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sight {
+pub enum Relevance {
     /// Somebody else's, or it does not say.
     Foreign,
     /// Ours, and older than what is looked for.
@@ -75,7 +75,7 @@ struct Partition {
     /// up to here.
     next: i64,
     /// The oldest record of ours in the last step.
-    oldest: Option<Sight>,
+    oldest: Option<Relevance>,
     is_done: bool,
 }
 
@@ -132,7 +132,7 @@ impl TopicTail {
         &mut self,
         records_max: i64,
         wanted: impl Fn() -> bool,
-        mut take: impl FnMut(&TailRecord<'_>) -> Sight,
+        mut take: impl FnMut(&TailRecord<'_>) -> Relevance,
     ) -> Result<(), Error> {
         self.find_ends()?;
         let (mut step, mut left) = (STEP_FIRST, records_max);
@@ -153,7 +153,7 @@ impl TopicTail {
                 *ours |= partition.oldest.is_some();
                 partition.from = span.from;
                 partition.is_done = partition.from <= partition.low
-                    || partition.oldest.take() == Some(Sight::Old)
+                    || partition.oldest.take() == Some(Relevance::Old)
                     || !*ours && partition.next.saturating_sub(partition.from) >= FOREIGN_MAX;
             }
             step = step.saturating_mul(4).min(STEP_MAX);
@@ -167,7 +167,7 @@ impl TopicTail {
     pub fn read_on(
         &mut self,
         wanted: impl Fn() -> bool,
-        mut take: impl FnMut(&TailRecord<'_>) -> Sight,
+        mut take: impl FnMut(&TailRecord<'_>) -> Relevance,
     ) -> Result<(), Error> {
         let spans = self.partitions.iter();
         let spans: Vec<_> = spans.map(|p| Span { partition: p.id, from: p.next, until: None }).collect();
@@ -202,7 +202,7 @@ impl TopicTail {
         &mut self,
         spans: &[Span],
         wanted: &impl Fn() -> bool,
-        take: &mut impl FnMut(&TailRecord<'_>) -> Sight,
+        take: &mut impl FnMut(&TailRecord<'_>) -> Relevance,
     ) -> Result<(), Error> {
         self.assign(spans)?;
         let mut open: HashMap<i32, Span> = spans.iter().map(|span| (span.partition, *span)).collect();
@@ -269,8 +269,8 @@ impl Partition {
         Span { partition: self.id, from: self.from.saturating_sub(step).max(self.low), until }
     }
 
-    fn see(&mut self, sight: Sight, offset: i64) {
-        if sight != Sight::Foreign {
+    fn see(&mut self, sight: Relevance, offset: i64) {
+        if sight != Relevance::Foreign {
             self.oldest.get_or_insert(sight);
         }
         self.next = self.next.max(offset.saturating_add(1));

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use super::Error;
 use super::backoff::Backoff;
-use super::needs::{Met, Need};
+use super::needs::{Answer, Need};
 use super::parts::RelayParts;
 use super::repeats;
 use super::resolver::Resolver;
@@ -19,11 +19,11 @@ use crate::pgoutput::Relation;
 use crate::telemetry::{Component, Status};
 
 /// A question on its way. Dropping it withdraws the question.
-pub(super) type Answer<'s> = Pin<Box<dyn Future<Output = Result<Met, Error>> + Send + 's>>;
+pub(super) type PendingAnswer<'s> = Pin<Box<dyn Future<Output = Result<Answer, Error>> + Send + 's>>;
 
 /// Asks until there is an answer for good. A registry that is down is waited for, and so are brokers: the rows are safe in
 /// PostgreSQL.
-pub(super) fn ask<'s>(resolver: &Resolver<'s>, need: Need) -> Answer<'s> {
+pub(super) fn ask<'s>(resolver: &Resolver<'s>, need: Need) -> PendingAnswer<'s> {
     let (parts, status) = (resolver.parts, resolver.status);
     match need {
         Need::Table(relation) => Box::pin(describe(resolver.clone(), *relation)),
@@ -34,12 +34,12 @@ pub(super) fn ask<'s>(resolver: &Resolver<'s>, need: Need) -> Answer<'s> {
             Box::pin(async move {
                 let partitions = settled(&probe).await;
                 decided(open_transactions).await;
-                Ok(Met::Topic { name: topic, partitions })
+                Ok(Answer::Topic { name: topic, partitions })
             })
         }
         Need::Tail(question) => {
             let options = parts.kafka.clone();
-            Box::pin(async move { Ok(Met::Tail(repeats::read(options, *question).await)) })
+            Box::pin(async move { Ok(Answer::Tail(repeats::read(options, *question).await)) })
         }
         // The core sees it by itself.
         Need::QueueEmpty => Box::pin(pending()),
@@ -47,27 +47,27 @@ pub(super) fn ask<'s>(resolver: &Resolver<'s>, need: Need) -> Answer<'s> {
 }
 
 /// Waits for the answer, for ever when nothing was asked. Cancel-safe.
-pub(super) async fn answered(answer: &mut Option<Answer<'_>>) -> Result<Met, Error> {
+pub(super) async fn answered(answer: &mut Option<PendingAnswer<'_>>) -> Result<Answer, Error> {
     match answer {
         Some(answer) => answer.as_mut().await,
         None => pending().await,
     }
 }
 
-async fn describe(resolver: Resolver<'_>, relation: Relation) -> Result<Met, Error> {
+async fn describe(resolver: Resolver<'_>, relation: Relation) -> Result<Answer, Error> {
     let oid = relation.oid;
     let table = resolver.resolve(relation).await?;
-    Ok(Met::Table { relation: oid, table })
+    Ok(Answer::Table { relation: oid, table })
 }
 
-async fn register(parts: &RelayParts, status: &Status, registration: Registration) -> Result<Met, Error> {
+async fn register(parts: &RelayParts, status: &Status, registration: Registration) -> Result<Answer, Error> {
     let mut backoff = Backoff::default();
     loop {
         match parts.registries.id(&registration).await {
             Ok(id) => {
                 status.up(Component::Registry, Instant::now());
                 tracing::info!(subject = registration.subject, id = id.0, "schema is registered");
-                return Ok(Met::Schema(Box::new((registration, id))));
+                return Ok(Answer::Schema(Box::new((registration, id))));
             }
             Err(error) if error.class() == Class::Transient => {
                 status.down(Component::Registry, chain(&error), Instant::now());

@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use super::Error;
 use super::clock::Now;
-use super::feed::{Feed, Wish};
+use super::feed::{Feed, Outcome};
 use super::needs::Need;
 use super::parts::RelayParts;
 use crate::connect::Heartbeat;
@@ -30,9 +30,9 @@ impl Pulse {
     }
 
     /// Sends a record when one is due. One that needs something first stays due.
-    pub(super) fn poll(&mut self, feed: &mut Feed<'_, impl Outlet>, now: Now) -> Result<Wish, Error> {
+    pub(super) fn poll(&mut self, feed: &mut Feed<'_, impl Outlet>, now: Now) -> Result<Outcome, Error> {
         if now.instant < self.due {
-            return Ok(Wish::None);
+            return Ok(Outcome::None);
         }
         let need = match self.heartbeat.beat(now.unix_ms(), feed.schemas()) {
             Ok(record) => feed.flight.send_heartbeat(&record)?,
@@ -43,9 +43,9 @@ impl Pulse {
             }
         };
         if let Some(need) = need {
-            return Ok(Wish::Await(need));
+            return Ok(Outcome::Await(need));
         }
         self.due = now.instant + self.interval;
-        Ok(Wish::None)
+        Ok(Outcome::None)
     }
 }

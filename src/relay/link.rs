@@ -7,7 +7,7 @@ use super::origin::Origin;
 use super::parts::RelayParts;
 use super::position_store::PositionWriter;
 use super::preflight::{APPLICATION, Capture, Preflight, application};
-use super::repeats::{self, Horizon};
+use super::repeats::{self, RepeatRange};
 use super::resolver::Resolver;
 use super::slot_start::{Found, Made, Opening};
 use super::snapshot::Snapshot;
@@ -52,8 +52,8 @@ pub(super) enum Opened {
 
 impl Link {
     /// What can come again in this stream. `follows` tells that this process had no hand in what was sent last.
-    pub(super) fn horizon(&self, follows: bool) -> Horizon {
-        Horizon {
+    pub(super) fn repeat_range(&self, follows: bool) -> RepeatRange {
+        RepeatRange {
             system_id: self.origin.system_id.clone(),
             from: self.confirmed,
             to: self.wal_end,

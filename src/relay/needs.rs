@@ -21,7 +21,7 @@ pub(super) enum Need {
 
 /// A need that is met.
 #[derive(Debug)]
-pub(super) enum Met {
+pub(super) enum Answer {
     /// The rows of this relation are that.
     Table { relation: Oid, table: Table },
     /// The schema has this id.

@@ -7,7 +7,7 @@ use tokio::time;
 use tokio_util::sync::CancellationToken;
 
 use super::Error;
-use super::asking::{Answer, answered, ask};
+use super::asking::{PendingAnswer, answered, ask};
 use super::clock::Now;
 use super::core::{Core, Drain, Draining, Ending, Event, Then, Turn};
 use super::link::Link;
@@ -39,7 +39,7 @@ pub(super) struct Session<'s, 'p> {
     publication: PublicationGuard,
     resolver: Resolver<'s>,
     /// The question that the core waits for.
-    answer: Option<Answer<'s>>,
+    answer: Option<PendingAnswer<'s>>,
 }
 
 impl<'s, 'p> Session<'s, 'p> {

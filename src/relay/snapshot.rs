@@ -5,11 +5,11 @@ use tokio::time::sleep_until;
 
 use super::Error;
 use super::acknowledged::Acknowledged;
-use super::asking::{Answer, answered, ask};
+use super::asking::{PendingAnswer, answered, ask};
 use super::clock::Now;
 use super::core::{CAUSE_TIMEOUT, Core, Drain, Draining, Ending, Event, Limits, Source, Taken, Then, Turn};
 use super::exactly_once::{Batch, Urgency};
-use super::feed::{Feed, Table, Wish};
+use super::feed::{Feed, Outcome, Table};
 use super::needs::Waiting;
 use super::parts::RelayParts;
 use super::preflight::relation_of;
@@ -40,7 +40,7 @@ pub(super) struct Snapshot<'s> {
     rows: u64,
     told: Instant,
     /// The question that the core waits for.
-    answer: Option<Answer<'s>>,
+    answer: Option<PendingAnswer<'s>>,
 }
 
 /// The row that is read, until the core has taken it.
@@ -61,10 +61,10 @@ impl Source for NextRow<'_, '_> {
         let lsn = self.at;
         match feed.insert(lsn, self.table, row, now)? {
             // It is given again.
-            Wish::Await(need) => Ok(Some(Taken::Held { lsn, need, waiting: Waiting::Row })),
-            wish => {
+            Outcome::Await(need) => Ok(Some(Taken::Held { lsn, need, waiting: Waiting::Row })),
+            outcome => {
                 self.row = None;
-                Ok(Some(Taken::Message { lsn, wish }))
+                Ok(Some(Taken::Message { lsn, outcome }))
             }
         }
     }

@@ -41,16 +41,16 @@ pub(super) struct SlotWatch {
     pub(super) metrics: Metrics,
     pub(super) status: Status,
     pub(super) server: ServerLsn,
-    pub(super) told: Told,
+    pub(super) warnings: SlotWarnings,
     /// Told once when the slot is lost or gone.
     pub(super) lost: mpsc::Sender<postgres::Error>,
 }
 
 /// What was told of the slot. It outlives the sessions: a broken connection is no reason to tell it again.
 #[derive(Debug, Clone)]
-pub(super) struct Told(Arc<Mutex<(SlotGuard, Patience)>>);
+pub(super) struct SlotWarnings(Arc<Mutex<(SlotGuard, Patience)>>);
 
-impl Told {
+impl SlotWarnings {
     pub(super) fn nothing(options: GuardOptions) -> Self {
         Self(Arc::new(Mutex::new((SlotGuard::new(options), Patience::default()))))
     }
@@ -73,7 +73,7 @@ impl SlotWatch {
                 }
             }
             let most = self.parts.relay.guard.unacknowledged_max;
-            self.told.lock().1.look(self.oldest_unacknowledged(), most);
+            self.warnings.lock().1.look(self.oldest_unacknowledged(), most);
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = time::sleep(INTERVAL) => {}
@@ -83,7 +83,7 @@ impl SlotWatch {
 
     fn take(&self, facts: &SlotFacts) {
         self.server.set(facts.server_lsn);
-        let (report, change) = self.told.lock().0.look(facts);
+        let (report, change) = self.warnings.lock().0.look(facts);
         self.metrics.slot(report);
         self.status.slot(report);
         match change {

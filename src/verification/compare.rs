@@ -21,8 +21,8 @@ pub struct Comparison {
 
 /// What a comparison finds. It grows with the part that is compared, not with the whole.
 #[derive(Debug, Default)]
-pub(super) struct Told {
-    findings: Vec<Finding>,
+pub(super) struct Findings {
+    list: Vec<Finding>,
     orders: Vec<OrderEntry>,
 }
 
@@ -34,7 +34,7 @@ impl Comparison {
         mut rows: Vec<Expected>,
         mut records: Vec<Found>,
     ) -> (Vec<Finding>, Vec<OrderEntry>) {
-        let mut told = Told::default();
+        let mut findings = Findings::default();
         rows.sort_unstable_by_key(|row| {
             (row.identity, row.topic, row.contents, row.timestamp_ms, row.row.place)
         });
@@ -48,13 +48,13 @@ impl Comparison {
             |row| row.identity,
             |record| record.identity,
             |rows, records| {
-                self.compare_identity(rows, records, &mut told);
+                self.compare_identity(rows, records, &mut findings);
             },
         );
-        (told.findings, told.orders)
+        (findings.list, findings.orders)
     }
 
-    fn compare_identity(&mut self, rows: &[Expected], records: &[Found], told: &mut Told) {
+    fn compare_identity(&mut self, rows: &[Expected], records: &[Found], findings: &mut Findings) {
         let count = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
         self.tally.rows = self.tally.rows.saturating_add(count(rows.len()));
         self.tally.records = self.tally.records.saturating_add(count(records.len()));
@@ -73,16 +73,16 @@ impl Comparison {
             same,
             |record| (record.topic, record.contents),
             |rows, records| {
-                self.pair(rows, records, &mut left, told);
+                self.pair(rows, records, &mut left, findings);
             },
         );
         let mut letters = letters.len();
-        for row in left.settle(self, &sendable, told).into_iter().chain(unsendable) {
+        for row in left.settle(self, &sendable, findings).into_iter().chain(unsendable) {
             if let Some(fewer) = letters.checked_sub(1) {
                 letters = fewer;
                 self.tally.dead_letters = self.tally.dead_letters.saturating_add(1);
             } else {
-                self.tell_missing(row, told);
+                self.tell_missing(row, findings);
             }
         }
     }
@@ -93,7 +93,7 @@ impl Comparison {
         rows: &[&'e Expected],
         records: &[&'e Found],
         left: &mut Left<'e>,
-        told: &mut Told,
+        findings: &mut Findings,
     ) {
         let paired = rows.len().min(records.len());
         left.rows.extend(rows.iter().skip(paired));
@@ -104,49 +104,49 @@ impl Comparison {
             // What is too much belongs to the last row: nothing tells whose it is.
             let count = if index.saturating_add(1) == rows.len() { records.len() } else { 1 };
             let own: Vec<_> = records.iter().skip(index).take(count).copied().collect();
-            self.tell_paired(row, &own, told);
+            self.tell_paired(row, &own, findings);
         }
     }
 
     /// A row, and its records; there is one at least.
-    fn tell_paired(&mut self, row: &Expected, records: &[&Found], told: &mut Told) {
+    fn tell_paired(&mut self, row: &Expected, records: &[&Found], findings: &mut Findings) {
         let Some(parts) = records.iter().map(|record| misplaced(row, record)).find(|parts| !parts.is_empty())
         else {
             self.tally.sent = self.tally.sent.saturating_add(1);
             if let times @ 2.. = records.len() {
                 let times = u64::try_from(times).unwrap_or(u64::MAX);
-                self.tell(row, Problem::Repeated { times }, records, told);
+                self.tell(row, Problem::Repeated { times }, records, findings);
             }
             if records.iter().all(|record| record.behind) {
-                self.tell(row, Problem::OutOfOrder, records, told);
+                self.tell(row, Problem::OutOfOrder, records, findings);
             }
-            told.orders.extend(order_entries(row, records));
+            findings.orders.extend(order_entries(row, records));
             return;
         };
-        self.tell(row, Problem::Changed { parts }, records, told);
+        self.tell(row, Problem::Changed { parts }, records, findings);
     }
 
-    fn tell_missing(&mut self, row: &Expected, told: &mut Told) {
+    fn tell_missing(&mut self, row: &Expected, findings: &mut Findings) {
         if let Some(reason) = row.refusal.clone() {
-            return self.tell(row, Problem::CannotBeSent { reason }, &[], told);
+            return self.tell(row, Problem::CannotBeSent { reason }, &[], findings);
         }
         match self.topics.missed(row) {
             Missed::Expired => self.tally.expired = self.tally.expired.saturating_add(1),
             Missed::PerhapsCompacted => self.tally.compacted = self.tally.compacted.saturating_add(1),
             missed if self.slot_has_passed => {
                 let perhaps_expired = missed == Missed::PerhapsExpired;
-                self.tell(row, Problem::Missing { perhaps_expired }, &[], told);
+                self.tell(row, Problem::Missing { perhaps_expired }, &[], findings);
             }
-            _ => self.tell(row, Problem::Unsent, &[], told),
+            _ => self.tell(row, Problem::Unsent, &[], findings),
         }
     }
 
-    fn tell(&mut self, row: &Expected, problem: Problem, records: &[&Found], told: &mut Told) {
+    fn tell(&mut self, row: &Expected, problem: Problem, records: &[&Found], findings: &mut Findings) {
         self.tally.count(&problem);
         let mut places: Vec<_> = records.iter().take(PLACES_MAX).map(|record| Place::of(record)).collect();
         places.sort_unstable();
         let topic = row.refusal.is_none().then_some(row.topic);
-        told.findings.push(Finding { problem, row: row.row.clone(), topic, places });
+        findings.list.push(Finding { problem, row: row.row.clone(), topic, places });
     }
 }
 
@@ -159,7 +159,12 @@ struct Left<'e> {
 
 impl<'e> Left<'e> {
     /// Finds partners that differ. Returns the rows that have none.
-    fn settle(self, comparison: &mut Comparison, all: &[&'e Expected], told: &mut Told) -> Vec<&'e Expected> {
+    fn settle(
+        self,
+        comparison: &mut Comparison,
+        all: &[&'e Expected],
+        findings: &mut Findings,
+    ) -> Vec<&'e Expected> {
         let (mut rows, mut foreign) = (Vec::new(), Vec::new());
         both(
             &self.rows,
@@ -168,13 +173,13 @@ impl<'e> Left<'e> {
             |record| record.topic,
             |some, records| {
                 for (row, record) in some.iter().zip(records) {
-                    comparison.tell_changed(row, record, told);
+                    comparison.tell_changed(row, record, findings);
                 }
                 rows.extend(some.iter().skip(records.len()).copied());
                 for record in records.iter().skip(some.len()) {
                     // It has the id of a row whose own record is there as well.
                     match all.iter().find(|row| row.topic == record.topic) {
-                        Some(row) => comparison.tell_changed(row, record, told),
+                        Some(row) => comparison.tell_changed(row, record, findings),
                         None => foreign.push(*record),
                     }
                 }
@@ -186,7 +191,7 @@ impl<'e> Left<'e> {
         }
         rows.retain(|row| {
             let Some(record) = by_contents.get_mut(&row.contents).and_then(Vec::pop) else { return true };
-            comparison.tell(row, Problem::OtherTopic, &[record], told);
+            comparison.tell(row, Problem::OtherTopic, &[record], findings);
             false
         });
         let foreign = by_contents.values().map(Vec::len).sum::<usize>();
@@ -197,9 +202,9 @@ impl<'e> Left<'e> {
 }
 
 impl Comparison {
-    fn tell_changed(&mut self, row: &Expected, record: &Found, told: &mut Told) {
+    fn tell_changed(&mut self, row: &Expected, record: &Found, findings: &mut Findings) {
         let parts = row.contents.difference(record.contents);
-        self.tell(row, Problem::Changed { parts }, &[record], told);
+        self.tell(row, Problem::Changed { parts }, &[record], findings);
     }
 }
 

@@ -6,7 +6,7 @@ use crate::pgoutput;
 use crate::postgres::ReplicationStream;
 use crate::relay::Error;
 use crate::relay::clock::Now;
-use crate::relay::feed::{Feed, Wish};
+use crate::relay::feed::{Feed, Outcome};
 use crate::relay::needs::{Need, Waiting};
 use crate::replication::{Feedback, ReplicationMessage, XLogData};
 use crate::wal::Lsn;
@@ -16,7 +16,7 @@ pub(in crate::relay) enum Taken {
     /// It was a keepalive.
     Keepalive,
     /// The feed has it. It stands at `lsn`.
-    Message { lsn: Lsn, wish: Wish },
+    Message { lsn: Lsn, outcome: Outcome },
     /// It waits for what it needs.
     Held { lsn: Lsn, need: Need, waiting: Waiting },
 }
@@ -69,10 +69,10 @@ fn take_data<O: Outlet>(
     let message = decode(data.data, lsn)?;
     feedback.received(lsn);
     match feed.take(data.wal_start, message, now)? {
-        Wish::Await(need) => {
+        Outcome::Await(need) => {
             Ok(Taken::Held { lsn, need, waiting: Waiting::Message { data: data.data.to_vec(), lsn } })
         }
-        wish => Ok(Taken::Message { lsn, wish: heard(feedback, wish) }),
+        outcome => Ok(Taken::Message { lsn, outcome: heard(feedback, outcome) }),
     }
 }
 
@@ -82,17 +82,17 @@ pub(super) fn take_again<O: Outlet>(
     feedback: &mut Feedback,
     (data, lsn): (&[u8], Lsn),
     now: Now,
-) -> Result<Wish, Error> {
-    let wish = feed.take(lsn, decode(data, lsn)?, now)?;
-    Ok(heard(feedback, wish))
+) -> Result<Outcome, Error> {
+    let outcome = feed.take(lsn, decode(data, lsn)?, now)?;
+    Ok(heard(feedback, outcome))
 }
 
 /// A commit was received up to its end.
-fn heard(feedback: &mut Feedback, wish: Wish) -> Wish {
-    if let Wish::Committed(end_lsn) = wish {
+fn heard(feedback: &mut Feedback, outcome: Outcome) -> Outcome {
+    if let Outcome::Committed(end_lsn) = outcome {
         feedback.received(end_lsn);
     }
-    wish
+    outcome
 }
 
 fn decode(data: &[u8], lsn: Lsn) -> Result<pgoutput::Message<'_>, Error> {

@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 use super::Error;
 use super::clock::Now;
 use super::exactly_once::Urgency;
-use super::feed::{Feed, Wish};
+use super::feed::{Feed, Outcome};
 use super::heartbeat::Pulse;
-use super::needs::{Met, Need, Waiting};
+use super::needs::{Answer, Need, Waiting};
 use super::position::{Keep, Pacing};
 use crate::kafka::{Inlet, Outlet, Reports};
 use crate::postgres;
@@ -95,7 +95,7 @@ pub(super) enum Event {
     /// So many bytes were read.
     Read(usize),
     /// The last question was answered.
-    Answer(Result<Met, Error>),
+    Answer(Result<Answer, Error>),
 }
 
 /// What a turn has come to.
@@ -163,7 +163,7 @@ impl<'p, O: Outlet> Core<'p, O> {
         let reports = self.feed.flight.collect(now)?;
         let ticked = self.tick(now)?;
         if self.reading != Reading::Off && self.waits_until(Until::QueueEmpty) && self.is_queue_empty() {
-            self.resume(Ok(Met::QueueEmpty), now)?;
+            self.resume(Ok(Answer::QueueEmpty), now)?;
         }
         self.pump(now, source)?;
         self.beat(now)?;
@@ -237,17 +237,17 @@ impl<'p, O: Outlet> Core<'p, O> {
     }
 
     /// Takes what waited again; it may need something more.
-    fn resume(&mut self, answer: Result<Met, Error>, now: Now) -> Result<(), Error> {
+    fn resume(&mut self, answer: Result<Answer, Error>, now: Now) -> Result<(), Error> {
         let Some(Held { waiting, .. }) = self.held.take() else { return Ok(()) };
         let about_a_row = matches!(waiting, Waiting::Message { .. } | Waiting::Row);
         match answer {
-            Ok(met) => self.feed.learn(met, now),
+            Ok(answer) => self.feed.learn(answer, now),
             Err(Error::Registry(error)) if about_a_row => self.feed.refuse(error)?,
             Err(error) => return Err(error),
         }
         if let Waiting::Message { data, lsn } = waiting {
-            let wish = intake::take_again(&mut self.feed, &mut self.feedback, (&data, lsn), now)?;
-            self.grant(wish, || Waiting::Message { data, lsn });
+            let outcome = intake::take_again(&mut self.feed, &mut self.feedback, (&data, lsn), now)?;
+            self.grant(outcome, || Waiting::Message { data, lsn });
         }
         Ok(())
     }
@@ -264,9 +264,9 @@ impl<'p, O: Outlet> Core<'p, O> {
                     self.hold(waiting, need);
                     false
                 }
-                Taken::Message { wish, .. } => {
-                    let committed = matches!(wish, Wish::Committed(_));
-                    self.grant(wish, || Waiting::Row);
+                Taken::Message { outcome, .. } => {
+                    let committed = matches!(outcome, Outcome::Committed(_));
+                    self.grant(outcome, || Waiting::Row);
                     committed
                 }
             };
@@ -282,17 +282,17 @@ impl<'p, O: Outlet> Core<'p, O> {
         else {
             return Ok(());
         };
-        let wish = pulse.poll(&mut self.feed, now)?;
-        self.grant(wish, || Waiting::Heartbeat);
+        let outcome = pulse.poll(&mut self.feed, now)?;
+        self.grant(outcome, || Waiting::Heartbeat);
         Ok(())
     }
 
-    fn grant(&mut self, wish: Wish, waiting: impl FnOnce() -> Waiting) {
-        match wish {
-            Wish::None => {}
-            Wish::Committed(_) => self.feed.flight.metrics.transactions(1),
-            Wish::Describe(relation) => self.hold(Waiting::Rows, Need::Table(Box::new(relation))),
-            Wish::Await(need) => self.hold(waiting(), need),
+    fn grant(&mut self, outcome: Outcome, waiting: impl FnOnce() -> Waiting) {
+        match outcome {
+            Outcome::None => {}
+            Outcome::Committed(_) => self.feed.flight.metrics.transactions(1),
+            Outcome::Describe(relation) => self.hold(Waiting::Rows, Need::Table(Box::new(relation))),
+            Outcome::Await(need) => self.hold(waiting(), need),
         }
     }
 

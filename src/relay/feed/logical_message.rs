@@ -1,6 +1,6 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use super::{Feed, Wish};
+use super::{Feed, Outcome};
 use crate::connect::converter::ConvertError;
 use crate::kafka::Outlet;
 use crate::outbox::{MessageError, RouteContext};
@@ -24,7 +24,7 @@ impl<O: Outlet> Feed<'_, O> {
         lsn: Lsn,
         message: &LogicalMessage<'_>,
         now: Now,
-    ) -> Result<Wish, Error> {
+    ) -> Result<Outcome, Error> {
         let again = self.held.take();
         if again.is_none() {
             self.metrics.changes(Change::Message, 1);
@@ -35,11 +35,11 @@ impl<O: Outlet> Feed<'_, O> {
         let position = again.map_or_else(|| self.assembler.next_position(), Ok)?;
         if again.is_none() && message.transactional && self.was_sent_before(lsn) {
             self.message_not_sent("acknowledged");
-            return Ok(Wish::None);
+            return Ok(Outcome::None);
         }
         match self.event(message, position, now)? {
-            Wish::None => self.end_lone(),
-            wish => Ok(wish),
+            Outcome::None => self.end_lone(),
+            outcome => Ok(outcome),
         }
     }
 
@@ -60,10 +60,10 @@ impl<O: Outlet> Feed<'_, O> {
         Ok(())
     }
 
-    pub(super) fn end_lone(&mut self) -> Result<Wish, Error> {
+    pub(super) fn end_lone(&mut self) -> Result<Outcome, Error> {
         match self.lone.take() {
-            Some(commit) => self.commit(&commit).map(Wish::Committed),
-            None => Ok(Wish::None),
+            Some(commit) => self.commit(&commit).map(Outcome::Committed),
+            None => Ok(Outcome::None),
         }
     }
 
@@ -72,14 +72,14 @@ impl<O: Outlet> Feed<'_, O> {
         message: &LogicalMessage<'_>,
         position: EventPosition,
         now: Now,
-    ) -> Result<Wish, Error> {
+    ) -> Result<Outcome, Error> {
         let Some(messages) = self.messages.filter(|messages| messages.takes(message.prefix)) else {
             self.message_not_sent("message.prefix");
-            return Ok(Wish::None);
+            return Ok(Outcome::None);
         };
         if self.passing || self.flight.has(position)? {
             self.message_not_sent(if self.passing { "acknowledged" } else { "committed" });
-            return Ok(Wish::None);
+            return Ok(Outcome::None);
         }
         let context = RouteContext { now_ms: now.unix_ms() };
         let routed = match self.refused.take() {

@@ -9,7 +9,7 @@ use super::acknowledged::Acknowledged;
 use super::capture::{NotSent, PassedRows};
 use super::clock::Now;
 use super::flight::Flight;
-use super::needs::{Met, Need};
+use super::needs::{Answer, Need};
 use super::parts::RelayParts;
 use super::tolerance::Tolerance;
 use super::{DeadLetters, Error, Options, SkippedOperations};
@@ -66,7 +66,7 @@ pub(super) struct Feed<'p, O = Inlet> {
 
 /// What a message asks of the session.
 #[derive(Debug)]
-pub(super) enum Wish {
+pub(super) enum Outcome {
     /// Nothing.
     None,
     /// The catalog's word on a relation that was described anew.
@@ -131,12 +131,12 @@ impl<'p, O: Outlet> Feed<'p, O> {
     ///
     /// # Errors
     /// When the message is impossible here, or a row cannot be routed or sent.
-    pub(super) fn take(&mut self, lsn: Lsn, message: Message<'_>, now: Now) -> Result<Wish, Error> {
+    pub(super) fn take(&mut self, lsn: Lsn, message: Message<'_>, now: Now) -> Result<Outcome, Error> {
         match message {
             Message::Insert { relation, new } => return self.insert(lsn, relation, &new, now),
             Message::Begin(begin) => self.begin(begin)?,
-            Message::Commit(commit) => return self.commit(&commit).map(Wish::Committed),
-            Message::Relation(relation) => return Ok(Wish::Describe(relation)),
+            Message::Commit(commit) => return self.commit(&commit).map(Outcome::Committed),
+            Message::Relation(relation) => return Ok(Outcome::Describe(relation)),
             Message::Update { relation, .. } => self.update(relation)?,
             Message::Delete { relation, .. } => self.pass(relation, Change::Delete, "delete")?,
             Message::Truncate { relations, .. } => self.truncate(&relations)?,
@@ -144,7 +144,7 @@ impl<'p, O: Outlet> Feed<'p, O> {
             // They describe: no row is in them.
             Message::Origin { .. } | Message::Type { .. } => {}
         }
-        Ok(Wish::None)
+        Ok(Outcome::None)
     }
 
     /// What the rows of a relation are from here on.
@@ -152,14 +152,14 @@ impl<'p, O: Outlet> Feed<'p, O> {
         self.tables.insert(relation, table);
     }
 
-    /// What [`Wish::Await`] asked for.
-    pub(super) fn learn(&mut self, met: Met, now: Now) {
-        match met {
-            Met::Schema(schema) => self.encoder.learn(schema.0, schema.1),
-            Met::Topic { name, partitions } => self.flight.settle(name, partitions, now),
-            Met::Tail(tail) => self.flight.repeats.learn(tail),
-            Met::Table { relation, table } => self.describe(relation, table),
-            Met::QueueEmpty => {}
+    /// What [`Outcome::Await`] asked for.
+    pub(super) fn learn(&mut self, answer: Answer, now: Now) {
+        match answer {
+            Answer::Schema(schema) => self.encoder.learn(schema.0, schema.1),
+            Answer::Topic { name, partitions } => self.flight.settle(name, partitions, now),
+            Answer::Tail(tail) => self.flight.repeats.learn(tail),
+            Answer::Table { relation, table } => self.describe(relation, table),
+            Answer::QueueEmpty => {}
         }
     }
 
@@ -253,7 +253,7 @@ impl<'p, O: Outlet> Feed<'p, O> {
         relation: Oid,
         row: &Tuple<'_>,
         now: Now,
-    ) -> Result<Wish, Error> {
+    ) -> Result<Outcome, Error> {
         let again = self.held.take();
         let position = again.map_or_else(|| self.assembler.next_position(), Ok)?;
         let sent_before = again.is_none() && self.was_sent_before(lsn);
@@ -261,7 +261,7 @@ impl<'p, O: Outlet> Feed<'p, O> {
             Table::Outbox(table) => table,
             Table::NotCaptured(rows) => {
                 rows.count();
-                return Ok(Wish::None);
+                return Ok(Outcome::None);
             }
         };
         if again.is_none() {
@@ -271,7 +271,7 @@ impl<'p, O: Outlet> Feed<'p, O> {
         if let Some(reason) = in_kafka.or(self.skip_reason(sent_before)) {
             self.metrics.skipped(reason, 1);
             self.passed.count(self.metrics, relation, table.name(), reason);
-            return Ok(Wish::None);
+            return Ok(Outcome::None);
         }
         let context = RouteContext { now_ms: now.unix_ms() };
         let routed = match self.refused.take() {
@@ -305,9 +305,9 @@ impl<'p, O: Outlet> Feed<'p, O> {
     }
 
     /// Keeps the place of an event that needs something first.
-    fn hold(&mut self, position: EventPosition, need: Option<Need>) -> Wish {
+    fn hold(&mut self, position: EventPosition, need: Option<Need>) -> Outcome {
         self.held = need.is_some().then_some(position);
-        need.map_or(Wish::None, Wish::Await)
+        need.map_or(Outcome::None, Outcome::Await)
     }
 
     /// Whether Debezium has sent the event at this LSN.

@@ -1,4 +1,4 @@
-use super::{Feed, Wish};
+use super::{Feed, Outcome};
 use crate::error::{Diagnose as _, Exit};
 use crate::kafka::Outlet;
 use crate::outbox::RawRecord;
@@ -29,7 +29,7 @@ impl<O: Outlet> Feed<'_, O> {
         remains: Option<RawRecord>,
         position: EventPosition,
         now: Now,
-    ) -> Result<Wish, Error> {
+    ) -> Result<Outcome, Error> {
         let need = match (self.dead_letters, remains) {
             (Some(letters), Some(remains)) => {
                 letters.send_raw_letter(&mut self.flight, &remains, &error, position, now)?

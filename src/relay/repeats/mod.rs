@@ -27,7 +27,7 @@ pub(super) struct Repeats {
 
 /// What a session has to know to tell repeats.
 #[derive(Debug, Clone)]
-pub(super) struct Horizon {
+pub(super) struct RepeatRange {
     pub(super) system_id: SystemId,
     /// Nothing that committed before this comes again.
     pub(super) from: Lsn,
@@ -39,10 +39,10 @@ pub(super) struct Horizon {
 
 impl Repeats {
     /// As the options ask for.
-    pub(super) fn new(options: &Options, horizon: Horizon) -> Self {
-        let text = options.identity_headers.then(|| PositionText::new(&horizon.system_id));
+    pub(super) fn new(options: &Options, repeat_range: RepeatRange) -> Self {
+        let text = options.identity_headers.then(|| PositionText::new(&repeat_range.system_id));
         let dedupes = options.guarantee == Guarantee::TailDedupe;
-        Self { text, tails: Tails::new(horizon).filter(|_| dedupes).map(Box::new) }
+        Self { text, tails: Tails::new(repeat_range).filter(|_| dedupes).map(Box::new) }
     }
 
     /// Whether the event's record is in its topic already.

@@ -1,10 +1,10 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use super::Horizon;
+use super::RepeatRange;
 use super::position_text::parse;
 use crate::connect::record::{Fingerprint, ProducerRecord};
-use crate::kafka::{Sight, TailRecord};
+use crate::kafka::{Relevance, TailRecord};
 use crate::transaction::EventPosition;
 use crate::wal::{Lsn, SystemId};
 
@@ -81,8 +81,8 @@ impl Tail {
 
 impl Tails {
     /// `None` when nothing can come again.
-    pub(super) fn new(horizon: Horizon) -> Option<Self> {
-        let Horizon { system_id, from, to, quiet_at } = horizon;
+    pub(super) fn new(repeat_range: RepeatRange) -> Option<Self> {
+        let RepeatRange { system_id, from, to, quiet_at } = repeat_range;
         if to <= from {
             return None;
         }
@@ -150,22 +150,22 @@ impl Found {
         &mut self,
         text: Option<&[u8]>,
         fingerprint: impl FnOnce() -> Fingerprint,
-    ) -> Sight {
+    ) -> Relevance {
         let Some(position) = text.and_then(|text| parse(&self.question.system_id, text)) else {
-            return Sight::Foreign;
+            return Relevance::Foreign;
         };
         if position.commit_lsn < self.question.from {
-            return Sight::Old;
+            return Relevance::Old;
         }
         self.is_full = self.known.len() >= self.question.room;
         if position.commit_lsn < self.question.to && !self.is_full {
             self.known.push((position, fingerprint()));
         }
-        Sight::Recent
+        Relevance::Recent
     }
 
     /// Takes a record of the topic.
-    pub(super) fn take_record(&mut self, record: &TailRecord<'_>) -> Sight {
+    pub(super) fn take_record(&mut self, record: &TailRecord<'_>) -> Relevance {
         self.take(record.position(), || record.fingerprint())
     }
 
@@ -204,7 +204,7 @@ mod tests {
     fn tails() -> Tails {
         let system_id = SystemId("1".to_owned());
         let (from, to) = (Lsn::new(FROM), Lsn::new(TO));
-        Tails::new(Horizon { system_id, from, to, quiet_at: None }).unwrap()
+        Tails::new(RepeatRange { system_id, from, to, quiet_at: None }).unwrap()
     }
 
     fn record<'a>(topic: &'a str, value: &'a str) -> ProducerRecord<'a> {
@@ -271,8 +271,9 @@ mod tests {
         assert_eq!([TO - 1, TO].map(|lsn| tails.are_over(Lsn::new(lsn))), [false, true]);
         let of = |from, to| {
             let system_id = SystemId("1".to_owned());
-            let horizon = Horizon { system_id, from: Lsn::new(from), to: Lsn::new(to), quiet_at: None };
-            Tails::new(horizon).is_some()
+            let repeat_range =
+                RepeatRange { system_id, from: Lsn::new(from), to: Lsn::new(to), quiet_at: None };
+            Tails::new(repeat_range).is_some()
         };
         assert_eq!([of(1, 2), of(2, 2)], [true, false]);
     }
@@ -282,12 +283,12 @@ mod tests {
         let (mut tails, mut text) = (tails(), PositionText::new(&SystemId("1".to_owned())));
         let mut found = Found::new(question(&mut tails, "a"));
         let fingerprint = || record("a", "x").fingerprint();
-        let cases = [(FROM - 1, Sight::Old), (FROM, Sight::Recent), (TO, Sight::Recent)];
+        let cases = [(FROM - 1, Relevance::Old), (FROM, Relevance::Recent), (TO, Relevance::Recent)];
         for (lsn, expected) in cases {
             assert_eq!(found.take(Some(text.of(at(lsn, 0))), fingerprint), expected, "{lsn}");
         }
-        assert_eq!(found.take(None, fingerprint), Sight::Foreign);
-        assert_eq!(found.take(Some(b"other"), fingerprint), Sight::Foreign);
+        assert_eq!(found.take(None, fingerprint), Relevance::Foreign);
+        assert_eq!(found.take(Some(b"other"), fingerprint), Relevance::Foreign);
         assert_eq!(found.count(), 1);
     }
 

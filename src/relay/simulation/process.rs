@@ -26,7 +26,7 @@ use crate::relay::feed::Feed;
 use crate::relay::flight::Flight;
 use crate::relay::memory::Memory;
 use crate::relay::origin::Origin;
-use crate::relay::repeats::{Horizon, Repeats};
+use crate::relay::repeats::{RepeatRange, Repeats};
 use crate::relay::retry::{self, Next, Producer, Situation, Step};
 use crate::relay::{Error, Guarantee, Options};
 use crate::source_offset::SourceOffset;
@@ -245,7 +245,7 @@ impl<'p> Process<'p> {
         flight.in_transactions(batch);
         let system_id = origin.system_id.clone();
         flight.repeats =
-            Repeats::new(&bench.options, Horizon { system_id, from: confirmed, to: end, quiet_at: None });
+            Repeats::new(&bench.options, RepeatRange { system_id, from: confirmed, to: end, quiet_at: None });
         let messages = Some(&bench.messages);
         let mut feed =
             Feed::with_flight(flight, &bench.metrics, messages, None, &bench.options, acknowledged, stored);

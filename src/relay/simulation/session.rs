@@ -20,7 +20,7 @@ use crate::relay::Error;
 use crate::relay::clock::Now;
 use crate::relay::core::{self, Core, Draining, Ending, Event, Reading, Source, Taken, Then};
 use crate::relay::feed::Feed;
-use crate::relay::needs::{Met, Need};
+use crate::relay::needs::{Answer, Need};
 use crate::relay::origin::Origin;
 use crate::replication::{Feedback, ReplicationMessage, StandbyStatusUpdate, XLogData};
 use crate::wal::{Lsn, Oid};
@@ -165,30 +165,30 @@ impl<'p> Session<'p> {
 
     fn answer(&mut self, rng: &mut Rng) {
         let Some(need) = self.need.take() else { return };
-        match self.met(&need, rng) {
-            Some(met) => self.event = Event::Answer(Ok(met)),
+        match self.answer_to(&need, rng) {
+            Some(answer) => self.event = Event::Answer(Ok(answer)),
             None => self.need = Some(need),
         }
     }
 
     /// The answer, if it is there.
-    fn met(&mut self, need: &Need, rng: &mut Rng) -> Option<Met> {
+    fn answer_to(&mut self, need: &Need, rng: &mut Rng) -> Option<Answer> {
         match need {
             Need::Table(relation) => {
                 let first = self.described.entry(relation.oid).or_insert_with(|| (**relation).clone());
                 let stale = self.bug == Some(Bug::StaleRelation);
                 let table = table::bind(self.router, if stale { first } else { relation });
-                Some(Met::Table { relation: relation.oid, table })
+                Some(Answer::Table { relation: relation.oid, table })
             }
             Need::Topic(name) => rng.bool().then(|| {
                 let number = table::EVENTS_TOPICS.iter().position(|topic| topic == name);
                 let known = number.filter(|_| self.bug != Some(Bug::FirstHasCompany));
                 let partitions = known.map_or(0, |number| usize::try_from(self.counts[number]).unwrap());
-                Met::Topic { name: name.clone(), partitions }
+                Answer::Topic { name: name.clone(), partitions }
             }),
             Need::Tail(question) => rng.bool().then(|| {
                 let mut kafka = self.kafka.borrow_mut();
-                Met::Tail(tails::read(&mut kafka, self.process, question, self.bug, rng))
+                Answer::Tail(tails::read(&mut kafka, self.process, question, self.bug, rng))
             }),
             Need::Schema(_) | Need::QueueEmpty => None,
         }

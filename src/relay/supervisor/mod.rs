@@ -26,7 +26,7 @@ use super::retry::{self, HeldSlot, Next, Situation};
 use super::session::{self, Session};
 use super::slot_start::{Known, Opening};
 use super::takeover;
-use super::watcher::{ServerLsn, SlotWatch, Told, watch_kafka};
+use super::watcher::{ServerLsn, SlotWarnings, SlotWatch, watch_kafka};
 use crate::error::{Class, Diagnose, chain};
 use crate::kafka;
 use crate::postgres::{self, SlotHolder, TlsSetup};
@@ -50,15 +50,15 @@ pub struct Relay {
     parts: Arc<RelayParts>,
     status: Status,
     metrics: Metrics,
-    told: Told,
+    slot_warnings: SlotWarnings,
 }
 
 impl Relay {
     /// A relay that has not started.
     #[must_use]
     pub fn new(parts: Arc<RelayParts>, status: Status, metrics: Metrics) -> Self {
-        let told = Told::nothing(parts.relay.guard);
-        Self { parts, status, metrics, told }
+        let slot_warnings = SlotWarnings::nothing(parts.relay.guard);
+        Self { parts, status, metrics, slot_warnings }
     }
 
     /// Relays until `stop`, then drains.
@@ -259,10 +259,10 @@ impl Relay {
         let (acknowledged, stored) = memory.of(&link.origin, link.stored.as_ref(), start);
         let (origin, confirmed) = (link.origin.clone(), link.confirmed);
         let follows = memory.acknowledged.is_none() || memory.stood_by;
-        let horizon = link.horizon(follows);
+        let repeat_range = link.repeat_range(follows);
         let mut feed = Feed::new(&self.parts, &self.metrics, confirmed, acknowledged, stored);
         feed.flight.in_transactions(batch);
-        feed.flight.repeats = Repeats::new(&self.parts.relay, horizon);
+        feed.flight.repeats = Repeats::new(&self.parts.relay, repeat_range);
         feed.start();
         let (server, ended, mut watchers) = (ServerLsn::default(), stop.child_token(), JoinSet::new());
         let (mut slot_watcher, lost) = self.watch_slot(&link, server.clone(), stop.child_token());
@@ -310,7 +310,7 @@ impl Relay {
             metrics: self.metrics.clone(),
             status: self.status.clone(),
             server,
-            told: self.told.clone(),
+            warnings: self.slot_warnings.clone(),
             lost: sender,
         };
         let mut watcher = JoinSet::new();
