@@ -7,9 +7,9 @@ use rdkafka::admin::{
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::metadata::MetadataTopic;
 
+use super::client_config::client_config;
 use super::delivery::Deliveries;
 use super::position_topic::position_topic_error;
-use super::producer::client_config;
 use super::{Error, Options};
 
 /// Asks brokers what they have; changes nothing.

@@ -5,8 +5,8 @@ use rdkafka::consumer::Consumer as _;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::{Message as _, Offset, TopicPartitionList};
 
+use super::client_config::client_config;
 use super::connection_failures::ConnectionFailures;
-use super::producer::client_config;
 use super::reader::{Reader, partition_ids, reader};
 use super::time::Time;
 use super::{Error, Options};

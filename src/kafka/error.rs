@@ -1,8 +1,8 @@
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 
-use super::delivery::Rejection;
 use super::fault::Fault;
-use super::transactions::TransactionFault;
+use super::rejection::Rejection;
+use super::transaction_fault::TransactionFault;
 use crate::error::{Class, Diagnose, Exit};
 
 /// What can go wrong between us and Kafka.
@@ -149,6 +149,12 @@ impl Error {
         let refused = rejection.is_lasting();
         let Rejection { topic, reason, .. } = rejection;
         Self::StateTopic { doing: "written", topic, reason, refused }
+    }
+
+    /// The end of a topic is not known.
+    pub(super) fn unread_tail(topic: String, error: &KafkaError) -> Self {
+        let forbidden = error.rdkafka_error_code() == Some(Code::TopicAuthorizationFailed);
+        Self::TopicTail { topic, reason: error.to_string(), forbidden }
     }
 }
 

@@ -1,6 +1,6 @@
 use rdkafka::error::RDKafkaErrorCode as Code;
 
-use super::delivery::{Cause, Rejection};
+use super::rejection::{Cause, Rejection};
 
 /// What a record was refused for, when another record could be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -2,6 +2,8 @@
 //! exactly-once's state and of the relays' positions.
 
 mod admin;
+mod client_config;
+mod clients;
 mod compacted_topic;
 mod connection_failures;
 mod delivery;
@@ -17,6 +19,7 @@ mod partitioner;
 mod position_topic;
 mod producer;
 mod reader;
+mod rejection;
 mod stable_ends;
 mod state_topic;
 mod taken_back;
@@ -24,13 +27,13 @@ mod time;
 mod topic_probe;
 mod topic_scan;
 mod topic_tail;
+mod transaction_fault;
 mod transaction_reports;
 mod transactions;
 
 pub use admin::{Admin, Broker, Settings, Topic};
-#[cfg(test)]
-pub(crate) use delivery::ReportPlace;
-pub use delivery::{Cause, Delivered, Deliveries, REFUSED_MAX, Rejection, Reports};
+pub use clients::TransactionSettings;
+pub use delivery::{Delivered, Deliveries, REFUSED_MAX, Reports};
 pub use error::Error;
 pub use fault::Fault;
 pub use log_ends::Doubt;
@@ -42,8 +45,11 @@ pub use pace::Pace;
 pub use partitioner::{partition_of, positive_hash};
 pub use position_topic::{PositionTopic, Read, Receipt};
 pub use producer::{Inlet, Producer};
+#[cfg(test)]
+pub(crate) use rejection::ReportPlace;
+pub use rejection::{Cause, Rejection};
 pub use state_topic::{StateTopic, Stored};
 pub use topic_probe::{TopicAnswer, TopicProbe};
 pub use topic_scan::{ScannedPartition, ScannedRecord, TopicScan};
 pub use topic_tail::{Relevance, TailRecord, TopicTail};
-pub use transactions::{TransactionFault, TransactionSettings};
+pub use transaction_fault::TransactionFault;

@@ -7,7 +7,7 @@ use rdkafka::{ClientContext, Message as _, Offset, TopicPartitionList};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::producer::client_config;
+use super::client_config::client_config;
 use super::{Error, Options};
 
 /// Asked for by the interface; nothing is assigned or committed through a group.

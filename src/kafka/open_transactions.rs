@@ -4,10 +4,10 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Error;
+use super::clients::Clients;
 use super::delivery::Deliveries;
 use super::log_ends::LogEnd;
-use super::producer::Clients;
-use super::stable_ends::{StableEnds, unread};
+use super::stable_ends::StableEnds;
 use super::time::Time;
 
 /// What is in topics before our first transaction, and may belong to one that has not ended: of a producer that had our
@@ -62,7 +62,7 @@ fn unsettled(ends: &StableEnds, topics: &[String], time: &Time<'_>) -> Result<Ve
     let mut records = Vec::new();
     for topic in topics {
         let found = ends.unsettled(topic, time.slice());
-        records.extend(found.map_err(|error| unread(topic.clone(), &error))?);
+        records.extend(found.map_err(|error| Error::unread_tail(topic.clone(), &error))?);
     }
     Ok(records)
 }

@@ -1,6 +1,7 @@
-use super::delivery::{Delivered, Rejection, Reports};
+use super::delivery::{Delivered, Reports};
 use super::pace::Pace;
 use super::producer::Inlet;
+use super::rejection::Rejection;
 use crate::ack::Ticket;
 use crate::connect::record::ProducerRecord;
 

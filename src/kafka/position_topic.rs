@@ -7,9 +7,9 @@ use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::client_config::client_config;
 use super::compacted_topic::{CompactedTopic, LATE, PARTITION, code, is_forbidden, reason};
 use super::delivery::Deliveries;
-use super::producer::client_config;
 use super::time::Time;
 use super::{Error, Options};
 

@@ -1,62 +1,20 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use rdkafka::ClientConfig;
-use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::message::{Header, OwnedHeaders};
-use rdkafka::producer::{BaseRecord, Producer as _, PurgeConfig, ThreadedProducer};
+use rdkafka::producer::{BaseRecord, Producer as _, PurgeConfig};
 use tokio_util::sync::CancellationToken;
 
-use super::delivery::{Deliveries, Rejection};
+use super::clients::{Clients, TransactionSettings};
+use super::delivery::Deliveries;
 use super::open_transactions::OpenTransactions;
 use super::pace::Pace;
-use super::stable_ends::StableEnds;
+use super::rejection::Rejection;
 use super::topic_probe::TopicProbe;
-use super::transactions::{Transaction, TransactionSettings, Worker};
+use super::transactions::{Transaction, Worker};
 use super::{Error, Options};
 use crate::ack::Ticket;
 use crate::connect::record::ProducerRecord;
-
-/// What the guarantees rest on; nothing in the configuration overrides it.
-const GUARANTEES: [(&str, &str); 8] = [
-    ("acks", "all"),
-    ("enable.idempotence", "true"),
-    // A refused record stops the producer before anything behind it is written.
-    ("enable.gapless.guarantee", "true"),
-    ("max.in.flight", "5"),
-    // No finite give-up: a record that timed out would leave a gap that later ones are written past.
-    ("message.timeout.ms", "0"),
-    // The Java client's partitioner.
-    ("partitioner", "murmur2_random"),
-    // The in-flight window is the limit: librdkafka's queue must never be the one that is full.
-    ("queue.buffering.max.messages", "0"),
-    ("queue.buffering.max.kbytes", "2147483647"),
-];
-
-/// Where librdkafka's defaults do not suit us; the configuration may say otherwise.
-const DEFAULTS: [(&str, &str); 6] = [
-    ("client.id", "outboxd"),
-    // The broker's limit decides, not the client's.
-    ("message.max.bytes", "104857600"),
-    // Half of it is also what the second connection of a start waits for.
-    ("reconnect.backoff.ms", "20"),
-    ("reconnect.backoff.max.ms", "5000"),
-    ("socket.keepalive.enable", "true"),
-    ("topic.metadata.propagation.max.ms", "10000"),
-];
-
-/// `linger.ms` of the two producers, unless the configuration sets one.
-const PROMPT_LINGER_MS: &str = "0";
-const BULK_LINGER_MS: &str = "1";
-
-/// A transaction's commit waits for its records.
-const TRANSACTIONAL_LINGER_MS: &str = "1";
-
-/// What the first record of a partition waits for when the brokers have not done with the last transaction there.
-const TRANSACTIONAL_RETRY_MS: &str = "5";
-
-/// What the configuration may call it.
-const LINGER_NAMES: [&str; 2] = ["linger.ms", "queue.buffering.max.ms"];
 
 /// The idempotent producer. It lives as long as the process; sessions with PostgreSQL come and go.
 pub struct Producer {
@@ -64,22 +22,6 @@ pub struct Producer {
     /// Replaced by [`Self::renew`] only.
     clients: RwLock<Arc<Clients>>,
     deliveries: Deliveries,
-}
-
-/// librdkafka's `linger.ms` is fixed for a producer's life: 0 has the least latency, and many small requests under
-/// load. So there are two producers, and the load decides which one is used. They change only while nothing is in
-/// flight, so that one key's records never overtake each other.
-pub(super) struct Clients {
-    prompt: ThreadedProducer<Deliveries>,
-    /// Absent when the configuration sets `linger.ms`.
-    bulk: Option<ThreadedProducer<Deliveries>>,
-    /// It sends in transactions; then there is no other.
-    transactions: Option<Transactional>,
-}
-
-struct Transactional {
-    settings: TransactionSettings,
-    ends: StableEnds,
 }
 
 impl Producer {
@@ -250,78 +192,10 @@ impl std::fmt::Debug for Inlet {
     }
 }
 
-impl Clients {
-    /// The one that is there with every configuration.
-    pub(super) const fn prompt(&self) -> &ThreadedProducer<Deliveries> {
-        &self.prompt
-    }
-
-    /// With transactions: to ask what is decided.
-    pub(super) fn stable_ends(&self) -> Option<&StableEnds> {
-        Some(&self.transactions.as_ref()?.ends)
-    }
-
-    fn new(options: &Options, deliveries: &Deliveries) -> Result<Self, Error> {
-        let create =
-            |config: ClientConfig| config.create_with_context(deliveries.clone()).map_err(Error::Settings);
-        let with_linger = |linger_ms: &str| {
-            let mut config = client_config(options);
-            config.set("linger.ms", linger_ms);
-            config
-        };
-        if options.properties.iter().any(|(key, _)| LINGER_NAMES.contains(&key.as_str())) {
-            return Ok(Self { prompt: create(client_config(options))?, bulk: None, transactions: None });
-        }
-        let bulk = Some(create(with_linger(BULK_LINGER_MS))?);
-        Ok(Self { prompt: create(with_linger(PROMPT_LINGER_MS))?, bulk, transactions: None })
-    }
-
-    fn transactional(
-        options: &Options,
-        deliveries: &Deliveries,
-        settings: &TransactionSettings,
-    ) -> Result<Self, Error> {
-        let mut config = client_config(options);
-        let says = |name: &str| options.properties.iter().any(|(key, _)| key == name);
-        if !LINGER_NAMES.iter().any(|name| says(name)) {
-            config.set("linger.ms", TRANSACTIONAL_LINGER_MS);
-        }
-        if !says("retry.backoff.ms") {
-            config.set("retry.backoff.ms", TRANSACTIONAL_RETRY_MS);
-        }
-        // A record that fails fails its transaction.
-        config.set("enable.gapless.guarantee", "false");
-        // At this level it tells of each connection that breaks.
-        config.set("log.connection.close", "true").set_log_level(RDKafkaLogLevel::Info);
-        config.set("transactional.id", &settings.id);
-        config.set("transaction.timeout.ms", settings.timeout.as_millis().to_string());
-        let prompt = config.create_with_context(deliveries.clone()).map_err(Error::Settings)?;
-        let ends = StableEnds::new(options)?;
-        let transactions = Some(Transactional { settings: settings.clone(), ends });
-        Ok(Self { prompt, bulk: None, transactions })
-    }
-}
-
 impl std::fmt::Debug for Producer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Producer")
     }
-}
-
-/// How librdkafka is set up.
-pub(super) fn client_config(options: &Options) -> ClientConfig {
-    let mut config = ClientConfig::new();
-    for (key, value) in DEFAULTS {
-        config.set(key, value);
-    }
-    for (key, value) in &options.properties {
-        config.set(key, value.expose());
-    }
-    for (key, value) in GUARANTEES {
-        config.set(key, value);
-    }
-    config.set("bootstrap.servers", &options.bootstrap_servers);
-    config
 }
 
 fn headers(record: &ProducerRecord<'_>) -> OwnedHeaders {

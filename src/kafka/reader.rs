@@ -6,8 +6,8 @@ use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::metadata::MetadataPartition;
 
+use super::client_config::client_config;
 use super::connection_failures::ConnectionFailures;
-use super::producer::client_config;
 use super::{Error, Options};
 
 const SETTINGS: [(&str, &str); 4] = [

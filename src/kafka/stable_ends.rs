@@ -6,8 +6,8 @@ use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::{Offset, TopicPartitionList};
 
+use super::client_config::client_config;
 use super::log_ends::LogEnd;
-use super::producer::client_config;
 use super::reader::partition_ids;
 use super::taken_back::taken_back;
 use super::time::Time;
@@ -90,7 +90,7 @@ impl StableEnds {
                 let (topic, partition) = (topic.clone(), *partition);
                 return Err(match answer {
                     Ok(()) => Error::Undecided { topic, partition },
-                    Err(error) => unread(topic, &error),
+                    Err(error) => Error::unread_tail(topic, &error),
                 });
             }
             if answer.is_err() {
@@ -139,12 +139,6 @@ impl StableEnds {
             }
         }
     }
-}
-
-/// The end of a topic is not known.
-pub(super) fn unread(topic: String, error: &KafkaError) -> Error {
-    let forbidden = error.rdkafka_error_code() == Some(Code::TopicAuthorizationFailed);
-    Error::TopicTail { topic, reason: error.to_string(), forbidden }
 }
 
 fn ask(

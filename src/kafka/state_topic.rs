@@ -4,8 +4,8 @@ use rdkafka::error::KafkaError;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 use tokio_util::sync::CancellationToken;
 
+use super::client_config::client_config;
 use super::compacted_topic::{CompactedTopic, LATE, PARTITION, is_forbidden, reason};
-use super::producer::client_config;
 use super::time::Time;
 use super::{Error, Options};
 

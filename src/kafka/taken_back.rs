@@ -8,7 +8,6 @@ use rdkafka::{Message as _, Offset, TopicPartitionList};
 use super::connection_failures::ConnectionFailures;
 use super::log_ends::LogEnd;
 use super::reader::{Reader, reader};
-use super::stable_ends::unread;
 use super::time::Time;
 use super::{Error, Options};
 
@@ -33,7 +32,7 @@ pub(super) fn taken_back(
 fn is_there(options: &Options, record: &LogEnd, time: &Time<'_>) -> Result<bool, Error> {
     let consumer = reader(options, "read_committed", &ConnectionFailures::default())?;
     let found = find(&consumer, record, time);
-    found.map_err(|error| unread(record.topic.clone(), &error))
+    found.map_err(|error| Error::unread_tail(record.topic.clone(), &error))
 }
 
 fn find(consumer: &Reader, record: &LogEnd, time: &Time<'_>) -> KafkaResult<bool> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 use rdkafka::error::RDKafkaErrorCode as Code;
 use rdkafka::producer::Producer as _;
 
-use super::producer::Clients;
+use super::clients::Clients;
 
 /// Asks about one topic. Asking blocks, so it can be cloned and moved to a thread that may.
 #[derive(Clone)]

@@ -6,7 +6,7 @@ use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::message::{BorrowedMessage, Headers as _, Timestamp};
 use rdkafka::{Message as _, Offset, TopicPartitionList};
 
-use super::producer::client_config;
+use super::client_config::client_config;
 use super::reader::partition_ids;
 use super::{Error, Options};
 use crate::connect::record::{Header, ID_HEADER, POSITION_HEADER};

@@ -6,7 +6,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::message::{BorrowedMessage, Headers as _};
 use rdkafka::{Message as _, Offset, TopicPartitionList};
 
-use super::producer::client_config;
+use super::client_config::client_config;
 use super::{Error, Options};
 use crate::connect::record::{Fingerprint, ID_HEADER, POSITION_HEADER};
 

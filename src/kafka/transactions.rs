@@ -9,12 +9,12 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::Error;
+use super::clients::{Clients, TransactionSettings};
 use super::delivery::Deliveries;
 use super::log_ends::LogEnd;
-use super::producer::Clients;
 use super::time::Time;
-use super::{Error, StateTopic};
-use crate::error::{Class, Exit};
+use super::transaction_fault::TransactionFault;
 
 /// For how long a call may block before it looks whether it is still wanted. Each can be taken up again.
 const SLICE: Duration = Duration::from_millis(500);
@@ -31,73 +31,6 @@ const HIDDEN_GRACE: Duration = Duration::from_secs(10);
 /// How long the removal of a state may take, and how long to wait until it is tried again.
 const FORGET_PATIENCE: Duration = Duration::from_secs(10);
 const FORGET_PAUSE: Duration = Duration::from_secs(1);
-
-/// A producer of transactions.
-#[derive(Debug, Clone)]
-pub struct TransactionSettings {
-    /// `transactional.id`: of all that have it, one can commit.
-    pub id: String,
-    /// `transaction.timeout.ms`: how long the brokers let a transaction be open, and we wait for them to answer.
-    pub timeout: Duration,
-    /// Where it is written how far they go, if it is: the topic, and our key in it.
-    pub state: Option<(StateTopic, String)>,
-}
-
-/// What is behind a transaction's bad end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TransactionFault {
-    /// Another producer has begun with the same id, or the transaction took longer than its time-out: the brokers do not tell
-    /// the two apart.
-    Fenced,
-    /// A missing permission, or a setting that the brokers do not take.
-    Refused,
-    /// What was written may be committed or not.
-    Unknown,
-}
-
-impl TransactionFault {
-    pub(super) const fn class(self) -> Class {
-        match self {
-            Self::Fenced | Self::Unknown => Class::Transient,
-            Self::Refused => Class::Definite,
-        }
-    }
-
-    pub(super) const fn exit(self) -> Exit {
-        match self {
-            Self::Fenced | Self::Refused => Exit::Precondition,
-            Self::Unknown => Exit::KafkaUnreachable,
-        }
-    }
-
-    pub(super) fn cure(self, id: &str) -> Option<String> {
-        match self {
-            Self::Fenced => Some(format!(
-                "another program that does not hold the slot uses transactional.id {id}: give one of the two its own \
-                 producer.override.transactional.id. If there is none, transactions take longer than \
-                 producer.override.transaction.timeout.ms: raise it"
-            )),
-            Self::Refused => Some(format!(
-                "kafka-acls.sh --add --allow-principal User:… --operation Write --operation Describe --transactional-id \
-                 {id}; and producer.override.transaction.timeout.ms must not be above the brokers' \
-                 transaction.max.timeout.ms"
-            )),
-            Self::Unknown => None,
-        }
-    }
-
-    const fn of(code: Code) -> Self {
-        match code {
-            Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch => Self::Fenced,
-            Code::TransactionalIdAuthorizationFailed
-            | Code::ClusterAuthorizationFailed
-            | Code::TopicAuthorizationFailed
-            | Code::InvalidTransactionTimeout
-            | Code::UnsupportedFeature => Self::Refused,
-            _ => Self::Unknown,
-        }
-    }
-}
 
 /// Commits and aborts one producer's transactions, on a thread that may block.
 pub(super) struct Worker {

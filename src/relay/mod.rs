@@ -24,6 +24,7 @@ mod memory;
 mod needs;
 mod offset_file;
 mod offsets;
+mod opening;
 mod options;
 mod origin;
 mod parts;
@@ -41,6 +42,7 @@ mod slot_guard;
 mod slot_start;
 mod snapshot;
 mod supervisor;
+mod table;
 mod takeover;
 mod tolerance;
 mod topics;
@@ -51,7 +53,7 @@ pub(crate) use capture::{in_the_publication, near_miss, not_in_the_wal};
 pub use dead_letters::DeadLetters;
 pub use error::Error;
 pub use exactly_once::{Mismatch, StateError};
-pub(crate) use link::is_our_own;
+pub(crate) use opening::is_our_own;
 pub use options::{
     DeadLetterOptions, Guarantee, GuardOptions, HeartbeatOptions, OffsetOptions, OffsetStore, Options,
     PositionOptions, ProcessingFailure, SkippedOperations, TransactionOptions,

@@ -1,5 +1,5 @@
-use super::feed::Table;
 use super::repeats::{Question, Tail};
+use super::table::Table;
 use crate::connect::converter::avro::{Registration, SchemaId};
 use crate::pgoutput::Relation;
 use crate::wal::{Lsn, Oid};

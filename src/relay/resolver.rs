@@ -6,9 +6,9 @@ use super::Error;
 use super::capture::{
     CaptureError, CapturedTable, CapturedTables, NotCaptured, NotSent, Rules, Since, Today, Verdict, renamed,
 };
-use super::feed::Table;
 use super::parts::RelayParts;
 use super::preflight::{Capture, left_out, relation_from};
+use super::table::Table;
 use crate::outbox::{BindError, OutboxTable};
 use crate::pgoutput::Relation;
 use crate::postgres::{self, RelationFacts, Sql};

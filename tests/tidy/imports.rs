@@ -14,8 +14,6 @@ struct Architecture {
     imports: BTreeMap<String, Option<BTreeSet<String>>>,
     /// For each module with an order inside, its modules from bottom to top.
     orders: BTreeMap<String, Vec<String>>,
-    /// The imports that point upwards all the same.
-    exceptions: BTreeSet<String>,
 }
 
 pub(super) fn violations(files: &[File]) -> Vec<String> {
@@ -45,9 +43,6 @@ impl Architecture {
         let table = text.lines().skip_while(|line| *line != "## Who may import whom").skip(1);
         for line in table.take_while(|line| !line.starts_with("## ")) {
             match line.split_once(": ") {
-                Some((folder, rest)) if ORDERED.contains(&folder) && rest.contains(" -> ") => {
-                    all.exceptions.insert(line.to_owned());
-                }
                 Some((folder, rest)) if ORDERED.contains(&folder) => {
                     let order = all.orders.entry(folder.to_owned()).or_default();
                     order.extend(rest.split_whitespace().map(str::to_owned));
@@ -87,7 +82,7 @@ impl Architecture {
             .collect()
     }
 
-    /// The imports inside a module that point upwards and are not listed, and those that are listed and gone.
+    /// The imports inside a module that point upwards.
     fn upward_imports(&self, folder: &str, sources: &[&File]) -> Vec<String> {
         let Some(order) = self.orders.get(folder) else { return Vec::new() };
         let inside = format!("src/{folder}/");
@@ -95,26 +90,21 @@ impl Architecture {
         let files: Vec<(&&File, &str)> = files.filter(|(_, path)| *path != "mod.rs").collect();
         let names = reexported(sources, folder);
         let place = |name: &str| order.iter().position(|other| other == name);
-        let (mut broken, mut found) = (Vec::new(), BTreeSet::new());
+        let mut broken = BTreeSet::new();
         for (file, path) in files {
             let of = path.split('/').next().unwrap_or(path).trim_end_matches(".rs");
             let Some(at) = place(of) else {
-                broken.push(format!("{}: {of} has no place in the order inside {folder}", file.path));
+                broken.insert(format!("{}: {of} has no place in the order inside {folder}", file.path));
                 continue;
             };
             for name in siblings(file, path, folder) {
                 let name = names.get(&name).unwrap_or(&name);
                 if place(name).is_some_and(|other| other > at) {
-                    found.insert(format!("{folder}: {of} -> {name}"));
+                    broken.insert(format!("{folder}: {of} -> {name} points upwards"));
                 }
             }
         }
-        let listed: BTreeSet<String> =
-            self.exceptions.iter().filter(|line| line.starts_with(folder)).cloned().collect();
-        broken.extend(found.difference(&listed).map(|line| format!("{line} points upwards")));
-        broken
-            .extend(listed.difference(&found).map(|line| format!("{line} is mended: take it off the list")));
-        broken
+        broken.into_iter().collect()
     }
 }
 
@@ -198,12 +188,11 @@ mod tests {
     use super::*;
 
     const DOCUMENT: &str = "## Who may import whom\n| `wal` | – | no |\n| `wire` | `wal` | no |\n| `kafka` | all above | yes |\n\
-                            kafka: time pace producer\nkafka: pace -> producer\n## Next\n";
+                            kafka: time pace producer\n## Next\n";
 
     #[test]
     fn an_import_that_is_not_in_the_document_is_found() {
-        let lists = "kafka: pace -> producer is mended: take it off the list";
-        // A file, its text, what is wrong with it besides the exception that is not there.
+        // A file, its text, what is wrong with it.
         let cases: [(&str, &str, &[&str]); 9] = [
             ("src/wire/a.rs", "use crate::wal::Lsn;", &[]),
             (
@@ -230,19 +219,7 @@ mod tests {
         for (path, text, expected) in cases {
             let files = [("docs/ARCHITECTURE.md", DOCUMENT), (path, text)];
             let files = files.map(|(path, text)| File { path: path.to_owned(), text: text.to_owned() });
-            let mut found = violations(&files);
-            found.retain(|line| line != lists);
-            assert_eq!(found, expected, "{path}: {text}");
-        }
-    }
-
-    #[test]
-    fn an_exception_that_is_gone_is_found() {
-        let pace = "use super::producer::Producer;";
-        for (text, expected) in [(pace, 0), ("", 1)] {
-            let files = [("docs/ARCHITECTURE.md", DOCUMENT), ("src/kafka/pace.rs", text)];
-            let files = files.map(|(path, text)| File { path: path.to_owned(), text: text.to_owned() });
-            assert_eq!(violations(&files).len(), expected, "{text}");
+            assert_eq!(violations(&files), expected, "{path}: {text}");
         }
     }
 }

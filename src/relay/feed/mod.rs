@@ -6,31 +6,23 @@ mod refusal;
 use std::collections::HashMap;
 
 use super::acknowledged::Acknowledged;
-use super::capture::{NotSent, PassedRows};
+use super::capture::PassedRows;
 use super::clock::Now;
 use super::flight::Flight;
 use super::needs::{Answer, Need};
 use super::parts::RelayParts;
+use super::table::Table;
 use super::tolerance::Tolerance;
 use super::{DeadLetters, Error, Options, SkippedOperations};
 use crate::connect::converter::ConvertError;
 use crate::connect::converter::avro::SchemaIds;
 use crate::kafka::{Inlet, Outlet};
-use crate::outbox::{Encoder, InvalidOperation, MessageOutbox, OutboxTable, RouteContext, RouteError};
+use crate::outbox::{Encoder, InvalidOperation, MessageOutbox, RouteContext, RouteError};
 use crate::pgoutput::{Begin, Commit, Message, Relation, Tuple, UnknownRelation};
 use crate::source_offset::{SentBefore, SourceOffset};
 use crate::telemetry::{Change, Metrics};
 use crate::transaction::{Assembler, EventPosition, Identity};
 use crate::wal::{Lsn, Oid};
-
-/// What the rows of a relation are to us.
-#[derive(Debug)]
-pub(super) enum Table {
-    /// An outbox: inserts become events.
-    Outbox(Box<OutboxTable>),
-    /// Not captured: its rows are counted.
-    NotCaptured(NotSent),
-}
 
 /// Rows and messages in, records out. One per session; it does no I/O but hand records to the producer, which never
 /// blocks.

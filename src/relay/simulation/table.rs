@@ -7,7 +7,7 @@ use crate::outbox::{EventContext, EventRouter, EventRouterOptions, MessageOutbox
 use crate::pgoutput::encode::encode;
 use crate::pgoutput::{Column, ColumnValue, LogicalMessage, Message, OldTuple, Relation, ReplicaIdentity};
 use crate::relay::capture::NotSent;
-use crate::relay::feed::Table;
+use crate::relay::table::Table;
 use crate::wal::{Lsn, Oid};
 
 pub(super) const EVENTS_TOPICS: [&str; 2] = ["outbox.event.a", "outbox.event.b"];

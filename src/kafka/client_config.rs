@@ -1,0 +1,47 @@
+use rdkafka::ClientConfig;
+
+use super::Options;
+
+/// What the guarantees rest on; nothing in the configuration overrides it.
+const GUARANTEES: [(&str, &str); 8] = [
+    ("acks", "all"),
+    ("enable.idempotence", "true"),
+    // A refused record stops the producer before anything behind it is written.
+    ("enable.gapless.guarantee", "true"),
+    ("max.in.flight", "5"),
+    // No finite give-up: a record that timed out would leave a gap that later ones are written past.
+    ("message.timeout.ms", "0"),
+    // The Java client's partitioner.
+    ("partitioner", "murmur2_random"),
+    // The in-flight window is the limit: librdkafka's queue must never be the one that is full.
+    ("queue.buffering.max.messages", "0"),
+    ("queue.buffering.max.kbytes", "2147483647"),
+];
+
+/// Where librdkafka's defaults do not suit us; the configuration may say otherwise.
+const DEFAULTS: [(&str, &str); 6] = [
+    ("client.id", "outboxd"),
+    // The broker's limit decides, not the client's.
+    ("message.max.bytes", "104857600"),
+    // Half of it is also what the second connection of a start waits for.
+    ("reconnect.backoff.ms", "20"),
+    ("reconnect.backoff.max.ms", "5000"),
+    ("socket.keepalive.enable", "true"),
+    ("topic.metadata.propagation.max.ms", "10000"),
+];
+
+/// How librdkafka is set up.
+pub(super) fn client_config(options: &Options) -> ClientConfig {
+    let mut config = ClientConfig::new();
+    for (key, value) in DEFAULTS {
+        config.set(key, value);
+    }
+    for (key, value) in &options.properties {
+        config.set(key, value.expose());
+    }
+    for (key, value) in GUARANTEES {
+        config.set(key, value);
+    }
+    config.set("bootstrap.servers", &options.bootstrap_servers);
+    config
+}

@@ -1,0 +1,187 @@
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{BorrowedMessage, Headers, Message};
+
+use super::log_ends::Doubt;
+use crate::ack::Ticket;
+use crate::connect::record::{Fingerprint, ID_HEADER, ProducerRecord};
+
+/// The event's id, and by what the record is known again.
+pub(super) type RecordName = (Option<String>, Fingerprint);
+
+/// Where an acknowledgement says that a record is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReportPlace<'r> {
+    pub(crate) topic: &'r str,
+    pub(crate) partition: i32,
+    /// Below 0 when it does not say.
+    pub(crate) offset: i64,
+}
+
+/// A record that will never be acknowledged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("topic {topic:?}{}{}: {reason}", shown(", partition", self.partition.as_ref()), shown(", event id", self.event_id.as_ref()))]
+pub struct Rejection {
+    /// Its transaction.
+    pub ticket: Ticket,
+    /// Where it was to go.
+    pub topic: String,
+    /// The partition, when it was known.
+    pub partition: Option<i32>,
+    /// The event's id, from the record's `id` header.
+    pub event_id: Option<String>,
+    /// By what the record is known again.
+    pub fingerprint: Fingerprint,
+    /// What stands against it.
+    pub cause: Cause,
+    /// The same in words: librdkafka's, or those of the doubt.
+    pub reason: String,
+}
+
+/// What stands against a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// librdkafka's code.
+    Code(RDKafkaErrorCode),
+    /// It was acknowledged, and is perhaps not in the log.
+    Doubt(Doubt),
+}
+
+impl Rejection {
+    /// Of a record that the producer does not take.
+    pub(super) fn new(ticket: Ticket, record: &ProducerRecord<'_>, error: &KafkaError) -> Self {
+        let (cause, reason) = told(error);
+        Self {
+            ticket,
+            topic: record.topic.to_owned(),
+            partition: record.partition,
+            event_id: record.event_id().map(|id| String::from_utf8_lossy(id).into_owned()),
+            fingerprint: record.fingerprint(),
+            cause,
+            reason,
+        }
+    }
+
+    pub(super) fn reported(ticket: Ticket, message: &BorrowedMessage<'_>, error: &KafkaError) -> Self {
+        let (cause, reason) = told(error);
+        let partition = Some(message.partition()).filter(|partition| *partition >= 0);
+        let (topic, offset) = (message.topic(), message.offset());
+        let place = ReportPlace { topic, partition: message.partition(), offset };
+        Self { partition, cause, reason, ..Self::doubted(ticket, place, named(message), Doubt::NoOffset) }
+    }
+
+    pub(super) fn doubted(
+        ticket: Ticket,
+        place: ReportPlace<'_>,
+        (event_id, fingerprint): RecordName,
+        doubt: Doubt,
+    ) -> Self {
+        Self {
+            ticket,
+            topic: place.topic.to_owned(),
+            partition: Some(place.partition),
+            event_id,
+            fingerprint,
+            cause: Cause::Doubt(doubt),
+            reason: doubt.to_string(),
+        }
+    }
+
+    /// Whether the record was acknowledged, and is perhaps not in the log. A new producer can send it again.
+    #[must_use]
+    pub const fn is_doubtful(&self) -> bool {
+        matches!(self.cause, Cause::Doubt(_))
+    }
+
+    /// What it is counted as in `relay_publish_errors_total`.
+    #[must_use]
+    pub fn kind(&self) -> String {
+        match self.cause {
+            Cause::Code(code) => code.to_string(),
+            Cause::Doubt(_) => "not written".to_owned(),
+        }
+    }
+
+    /// Whether the record failed only because another one had failed before.
+    pub(crate) const fn is_consequence(&self) -> bool {
+        use RDKafkaErrorCode as Code;
+        matches!(
+            self.cause,
+            Cause::Code(
+                Code::Fatal
+                    | Code::GaplessGuarantee
+                    | Code::PurgeQueue
+                    | Code::PurgeInflight
+                    | Code::InvalidDifferentRecord
+                    | Code::OutOfOrderSequenceNumber
+            )
+        )
+    }
+
+    /// Whether nothing stands against the record itself: the brokers do not go on with this producer, or nobody has told why it
+    /// cannot. A new producer can send it again.
+    #[must_use]
+    pub const fn is_of_producer(&self) -> bool {
+        use RDKafkaErrorCode as Code;
+        self.is_consequence()
+            || matches!(
+                self.cause,
+                Cause::Code(
+                    Code::UnknownProducerId | Code::InvalidProducerEpoch | Code::InvalidProducerIdMapping
+                )
+            )
+    }
+
+    /// What helps against it.
+    #[must_use]
+    pub fn cure(&self) -> Option<String> {
+        let topic = &self.topic;
+        let Cause::Code(code) = self.cause else { return None };
+        Some(match code {
+            RDKafkaErrorCode::MessageSizeTooLarge => format!(
+                "raise the topic's limit: kafka-configs.sh --alter --topic {topic} --add-config max.message.bytes=…; if \
+                 single records are far below it, lower producer.batch.size instead"
+            ),
+            RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic => {
+                format!("create the topic: kafka-topics.sh --create --topic {topic} --partitions 3")
+            }
+            RDKafkaErrorCode::UnknownPartition => {
+                format!(
+                    "the row names a partition that topic {topic} does not have: add partitions, or correct the row"
+                )
+            }
+            RDKafkaErrorCode::TopicAuthorizationFailed => {
+                format!("kafka-acls.sh --add --allow-principal User:… --operation Write --topic {topic}")
+            }
+            RDKafkaErrorCode::InvalidTopic => {
+                "the routed name is no legal topic: correct route.topic.replacement or \
+                 the row"
+                    .to_owned()
+            }
+            RDKafkaErrorCode::InvalidRecord => format!(
+                "topic {topic} refuses the record: a compacted topic wants a key, and a timestamp must be near the \
+                 broker's clock"
+            ),
+            _ => return None,
+        })
+    }
+}
+
+fn shown(label: &str, value: Option<&impl std::fmt::Display>) -> String {
+    value.map_or_else(String::new, |value| format!("{label} {value}"))
+}
+
+fn told(error: &KafkaError) -> (Cause, String) {
+    let code = error.rdkafka_error_code();
+    let reason = code.map_or_else(|| error.to_string(), |code| code.to_string());
+    (Cause::Code(code.unwrap_or(RDKafkaErrorCode::Unknown)), reason)
+}
+
+pub(super) fn named(message: &BorrowedMessage<'_>) -> RecordName {
+    let id = event_id(message);
+    let fingerprint = Fingerprint::new(message.key(), message.payload(), id);
+    (id.map(|id| String::from_utf8_lossy(id).into_owned()), fingerprint)
+}
+
+fn event_id<'m>(message: &'m BorrowedMessage<'_>) -> Option<&'m [u8]> {
+    message.headers()?.iter().find(|header| header.key == ID_HEADER)?.value
+}

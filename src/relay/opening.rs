@@ -1,0 +1,171 @@
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::Error;
+use super::link::Link;
+use super::origin::Origin;
+use super::parts::RelayParts;
+use super::position_store::PositionWriter;
+use super::preflight::{APPLICATION, Capture, Preflight, application};
+use super::resolver::Resolver;
+use super::slot_start::{Found, Made, Opening};
+use super::snapshot::Snapshot;
+use super::takeover;
+use crate::postgres::{
+    self, Connection, Publication, ReplicationStream, Slot, SlotHolder, SnapshotMode, SnapshotSlot, Sql,
+};
+use crate::replication::StartReplication;
+use crate::telemetry::Component;
+use crate::wal::Lsn;
+
+/// What an opening has come to.
+pub(super) enum Opened {
+    /// The stream has started.
+    Link(Box<Link>),
+    /// `snapshot.mode=initial_only`: the snapshot is sent and nothing is to follow.
+    SnapshotOnly,
+}
+
+impl Opening<'_> {
+    /// Connects, checks, makes or adopts publication and slot, sends the snapshot if there is to be one, and starts
+    /// the stream. If it fails, what it made is undone: a failed start leaves nothing behind.
+    pub(super) async fn open(self) -> Result<Opened, Error> {
+        let preflight = Preflight::reach(&self.parts.postgres, self.tls).await?;
+        self.status.up(Component::Postgres, Instant::now());
+        if let Some(known) = self.known {
+            known.check(&preflight)?;
+        }
+        let capture = preflight.capture(self.parts, self.captured).await?;
+        let mut made = Made::default();
+        let sql = Arc::clone(&preflight.sql);
+        match self.prepare(preflight, capture, &mut made).await {
+            Ok(opened) => Ok(opened),
+            Err(error) => {
+                undo(self.parts, &sql, made).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn prepare(
+        self,
+        mut preflight: Preflight,
+        capture: Capture,
+        made: &mut Made,
+    ) -> Result<Opened, Error> {
+        let options = &self.parts.postgres;
+        if options.snapshot.mode == SnapshotMode::InitialOnly {
+            self.snapshot(&preflight, &capture, None).await?;
+            return Ok(Opened::SnapshotOnly);
+        }
+        let tables: Vec<_> = capture.tables.iter().collect();
+        let publication = options.publication.ensure(&preflight.sql, &tables).await?;
+        made.publication = publication == Publication::Created;
+        let Found { slot, stored } = self.ensure_slot(&mut preflight, &capture, made).await?;
+        tell(options, publication, slot);
+        let position = self.position(&preflight, slot.confirmed_flush_lsn);
+        let timelines = takeover::history(self.parts, &mut preflight).await?;
+        let stream =
+            start(options, self.parts.messages.is_some(), preflight.connection, &preflight.sql).await?;
+        // Nobody else can have moved the slot since.
+        let now = preflight.sql.moment(&options.slot.name).await?;
+        Ok(Opened::Link(Box::new(Link {
+            stream,
+            sql: preflight.sql,
+            confirmed: now.confirmed,
+            origin: Origin { system_id: preflight.system_id, timeline: preflight.timeline },
+            stored,
+            position: PositionWriter::new(self.positions.cloned(), position, self.captured.clone()),
+            capture,
+            wal_end: now.wal_end,
+            clock: now.clock,
+            wal_sender_timeout_ms: preflight.server.wal_sender_timeout_ms,
+            timelines,
+        })))
+    }
+
+    /// Sends what is in the captured tables: as the slot's own snapshot shows it, or as it is now.
+    pub(super) async fn snapshot(
+        self,
+        preflight: &Preflight,
+        capture: &Capture,
+        slot: Option<&SnapshotSlot>,
+    ) -> Result<(), Error> {
+        let application = application(&self.parts.postgres);
+        let at = slot.map_or(Lsn::ZERO, |slot| slot.consistent_point);
+        let exported = slot.map(|slot| slot.snapshot.as_str());
+        let batch = takeover::begin(self.parts, &preflight.system_id).await?;
+        tracing::info!(lsn = %at, "snapshot begins");
+        let resolver = Resolver::new(self.parts, &preflight.sql, capture, self.status, self.metrics);
+        let snapshot = Snapshot::new(resolver, at, batch);
+        let rows = snapshot.send(&capture.tables, self.tls, &application, exported).await?;
+        tracing::info!(rows, lsn = %at, "snapshot sent and acknowledged");
+        Ok(())
+    }
+}
+
+/// Whether the slot's holder is another instance of ours: then we stand by, and the slot is the lease.
+pub(crate) fn is_our_own(holder: &SlotHolder) -> bool {
+    holder.application.starts_with(APPLICATION)
+}
+
+/// Starts the stream. A refusal is read again from the slot's own row, which tells more than the server's words.
+async fn start(
+    options: &postgres::Options,
+    messages: bool,
+    connection: Connection,
+    sql: &Sql,
+) -> Result<ReplicationStream, postgres::Error> {
+    let command = StartReplication {
+        slot: options.slot.name.as_str(),
+        publication: &options.publication.name,
+        messages,
+        more: &options.slot.stream_params,
+    };
+    match ReplicationStream::start(connection, &command).await {
+        Err(refused @ postgres::Error::Server { .. }) => {
+            if let Some(facts) = sql.slot(&options.slot.name).await? {
+                options.slot.adopt(&facts, &options.server.database)?;
+            }
+            Err(refused)
+        }
+        outcome => outcome,
+    }
+}
+
+fn tell(options: &postgres::Options, publication: Publication, slot: Slot) {
+    let (publication_name, slot_name) = (&options.publication.name, &options.slot.name);
+    match publication {
+        Publication::Adopted => {}
+        Publication::Created => {
+            tracing::info!(publication = publication_name, undo = "DROP PUBLICATION", "publication created");
+        }
+        Publication::Altered => {
+            tracing::info!(publication = publication_name, "tables added to the publication");
+        }
+    }
+    if publication != Publication::Adopted && !slot.created {
+        tracing::warn!(
+            slot = %slot_name, publication = publication_name,
+            "the slot is older: rows that were written to these tables before are not in the stream; start once with -X \
+             snapshot.mode=always to send all that are there"
+        );
+    }
+    if slot.created {
+        tracing::info!(slot = %slot_name, lsn = %slot.confirmed_flush_lsn, "replication slot created");
+    }
+}
+
+async fn undo(parts: &RelayParts, sql: &Sql, made: Made) {
+    let options = &parts.postgres;
+    if made.slot
+        && let Err(error) = options.slot.drop_slot(sql).await
+    {
+        tracing::error!(slot = %options.slot.name, %error, "the slot that was just made could not be dropped");
+    }
+    if made.publication
+        && let Err(error) = options.publication.undo(sql).await
+    {
+        tracing::error!(publication = options.publication.name, %error, "the publication that was just made could not be dropped");
+    }
+}
