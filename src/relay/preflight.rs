@@ -3,11 +3,10 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 use tokio::{join, try_join};
 
-use super::capture::{CapturedTables, not_in_the_wal};
+use super::capture::{CapturedTables, Rules, not_in_the_wal};
 use super::origin::Origin;
 use super::parts::RelayParts;
-use crate::connect::column::ColumnDescription;
-use crate::pgoutput::{Column, Relation, ReplicaIdentity};
+use super::resolution::relation_of;
 use crate::postgres::{
     Connection, Error, Options, ServerFacts, Sql, Storage, TableFacts, TableFilter, TlsSetup,
 };
@@ -135,13 +134,7 @@ impl Capture {
     ) -> Result<Self, super::Error> {
         let (filter, router) = (&parts.tables, &parts.router);
         let all = sql.tables().await?;
-        let is_outbox =
-            |table: &TableFacts| router.acts_on(&table.schema, &table.name) && router.fits(&table.columns);
-        let mut captured = filter.captured(&all, is_outbox)?;
-        if let Some(table) = captured.iter().find(|table| !router.acts_on(&table.schema, &table.name)) {
-            return Err(left_out(&table.schema, &table.name).into());
-        }
-        captured.extend(captured_before(&all, &captured, known, filter));
+        let captured = Rules { filter, router, captured: known }.select(&all)?;
         if captured.is_empty() && parts.messages.is_none() {
             return Err(no_table(filter, &all).into());
         }
@@ -163,49 +156,6 @@ impl Capture {
         assumptions.dedup();
         let tables = captured.into_iter().cloned().collect();
         Ok(Self { tables, assumptions, version_num, known: known.clone() })
-    }
-}
-
-/// The tables that an earlier session has captured and that have another name or other columns now, unless the user has
-/// excluded them since.
-fn captured_before<'t>(
-    all: &'t [TableFacts],
-    captured: &[&TableFacts],
-    known: &CapturedTables,
-    filter: &TableFilter,
-) -> Vec<&'t TableFacts> {
-    let mut found = Vec::new();
-    for root in known.roots() {
-        let Some(table) = all.iter().find(|table| table.oid.0 == root.oid) else { continue };
-        let list = filter.left_out_by(&table.schema, &table.name);
-        if list.is_some_and(|list| list.ends_with(".exclude.list")) {
-            known.forget(table.oid);
-        } else if !captured.iter().any(|other| other.oid == table.oid || table.root == Some(other.oid)) {
-            found.push(table);
-        }
-    }
-    found
-}
-
-/// The table as the stream would describe it.
-pub(crate) fn relation_of(table: &TableFacts, columns: &[ColumnDescription]) -> Relation {
-    relation_from(table.oid, &table.schema, &table.name, columns)
-}
-
-/// As the stream would describe a table of this name and these columns.
-pub(super) fn relation_from(oid: Oid, schema: &str, table: &str, columns: &[ColumnDescription]) -> Relation {
-    let columns = columns.iter().map(|column| Column {
-        name: column.name.clone(),
-        type_oid: column.type_oid,
-        type_modifier: column.type_modifier,
-        in_identity: false,
-    });
-    Relation {
-        oid,
-        schema: schema.to_owned(),
-        table: table.to_owned(),
-        replica_identity: ReplicaIdentity::Default,
-        columns: columns.collect(),
     }
 }
 
@@ -243,17 +193,6 @@ fn check_server(server: &ServerFacts) -> Result<(), Error> {
         );
     }
     Ok(())
-}
-
-/// A captured table whose rows the router's predicate leaves as they are.
-pub(crate) fn left_out(schema: &str, table: &str) -> Error {
-    Error::Precondition {
-        problem: format!(
-            "the router's predicate leaves out table {schema}.{table}, which table.include.list captures: its rows would be \
-             plain change events, and outboxd sends only what is routed"
-        ),
-        cure: "take the table out of table.include.list, or correct the predicate".to_owned(),
-    }
 }
 
 /// Why nothing is captured.

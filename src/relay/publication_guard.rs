@@ -98,12 +98,7 @@ impl Watcher {
         let roots = self.captured.roots();
         let names: Vec<_> = roots.iter().map(|table| (table.schema.as_str(), table.name.as_str())).collect();
         let found = self.sql.tables_named(&names).await?;
-        let strangers = found.into_iter().filter(|found| self.captured.get(found.oid).is_none());
-        let named = strangers.filter_map(|found| {
-            let same = |table: &&CapturedTable| table.schema == found.schema && table.name == found.name;
-            Some(Namesake { oid: found.oid, table: roots.iter().find(same)?.clone() })
-        });
-        Ok(named.collect())
+        Ok(Namesake::among(found, &self.captured))
     }
 
     /// What a publication leaves out at a start is meant to be left out.

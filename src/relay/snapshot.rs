@@ -12,7 +12,7 @@ use super::exactly_once::{Batch, Urgency};
 use super::feed::{Feed, Outcome};
 use super::needs::Waiting;
 use super::parts::RelayParts;
-use super::preflight::relation_of;
+use super::resolution::relation_of;
 use super::resolver::Resolver;
 use super::table::Table;
 use crate::connect::column::ColumnDescription;

@@ -23,8 +23,9 @@ const SANS_IO: [&str; 12] = [
 ];
 
 /// The same of the relay: what decides takes the time as an argument.
-const RELAY_SANS_IO: [&str; 16] = [
+const RELAY_SANS_IO: [&str; 18] = [
     "backoff",
+    "capture",
     "core",
     "dead_letters",
     "error",
@@ -38,6 +39,7 @@ const RELAY_SANS_IO: [&str; 16] = [
     "origin",
     "repeats/position_text",
     "repeats/tails",
+    "resolution",
     "retry",
     "tolerance",
 ];

@@ -98,7 +98,9 @@ impl Rules<'_> {
             }
             _ => same,
         };
-        let only_ours = !publication.all_tables && publication.schemas.is_empty() && !publication.others;
+        // The relation itself is one of the others, when it is named.
+        let others = publication.others || member;
+        let only_ours = !publication.all_tables && publication.schemas.is_empty() && !others;
         match alike.as_slice() {
             [root] if only_ours && !by_itself => {
                 let own = CapturedTable::new(relation.oid, root.oid, &relation.schema, &relation.table);

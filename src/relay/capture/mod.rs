@@ -9,6 +9,7 @@ mod error;
 mod identity;
 mod judge;
 mod not_sent;
+mod selection;
 mod versions;
 
 pub use error::CaptureError;
@@ -18,4 +19,5 @@ pub(super) use identity::{CapturedTable, CapturedTables};
 pub(super) use judge::{NotCaptured, Rules, Today, Verdict};
 pub(crate) use judge::{in_the_publication, near_miss};
 pub(super) use not_sent::{NotSent, PassedRows, renamed};
+pub(crate) use selection::left_out;
 pub(super) use versions::{Finding, Look, Namesake, judge};

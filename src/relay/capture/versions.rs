@@ -1,8 +1,8 @@
 //! What two looks at the catalog say together: what has changed between them, even when it is the same again.
 
 use super::error::not_in_the_wal;
-use super::identity::CapturedTable;
-use crate::postgres::{Error, Member, PublicationVersion, Storage, TableVersion};
+use super::identity::{CapturedTable, CapturedTables};
+use crate::postgres::{Error, Member, NamedTable, PublicationVersion, Storage, TableVersion};
 use crate::wal::Oid;
 
 /// What the catalog said at one moment.
@@ -21,6 +21,19 @@ pub(in crate::relay) struct Look {
 pub(in crate::relay) struct Namesake {
     pub(in crate::relay) oid: Oid,
     pub(in crate::relay) table: CapturedTable,
+}
+
+impl Namesake {
+    /// Those of the tables `found` that have the name of a captured one and are others.
+    pub(in crate::relay) fn among(found: Vec<NamedTable>, captured: &CapturedTables) -> Vec<Self> {
+        let roots = captured.roots();
+        let strangers = found.into_iter().filter(|found| captured.get(found.oid).is_none());
+        let named = strangers.filter_map(|found| {
+            let same = |table: &&CapturedTable| table.schema == found.schema && table.name == found.name;
+            Some(Self { oid: found.oid, table: roots.iter().find(same)?.clone() })
+        });
+        named.collect()
+    }
 }
 
 /// What is to be said of a look.

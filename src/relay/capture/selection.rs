@@ -1,0 +1,53 @@
+use super::identity::CapturedTables;
+use super::judge::Rules;
+use crate::postgres::{Error, TableFacts, TableFilter};
+
+impl Rules<'_> {
+    /// The captured tables among all that there are: those that match, and those that were captured before.
+    ///
+    /// # Errors
+    /// When one never reaches the WAL, or the router's predicate leaves one out.
+    pub(in crate::relay) fn select<'t>(&self, all: &'t [TableFacts]) -> Result<Vec<&'t TableFacts>, Error> {
+        let Self { filter, router, captured: known } = self;
+        let is_outbox =
+            |table: &TableFacts| router.acts_on(&table.schema, &table.name) && router.fits(&table.columns);
+        let mut captured = filter.captured(all, is_outbox)?;
+        if let Some(table) = captured.iter().find(|table| !router.acts_on(&table.schema, &table.name)) {
+            return Err(left_out(&table.schema, &table.name));
+        }
+        captured.extend(captured_before(all, &captured, known, filter));
+        Ok(captured)
+    }
+}
+
+/// The tables that an earlier session has captured and that have another name or other columns now, unless the user has
+/// excluded them since.
+fn captured_before<'t>(
+    all: &'t [TableFacts],
+    captured: &[&TableFacts],
+    known: &CapturedTables,
+    filter: &TableFilter,
+) -> Vec<&'t TableFacts> {
+    let mut found = Vec::new();
+    for root in known.roots() {
+        let Some(table) = all.iter().find(|table| table.oid.0 == root.oid) else { continue };
+        let list = filter.left_out_by(&table.schema, &table.name);
+        if list.is_some_and(|list| list.ends_with(".exclude.list")) {
+            known.forget(table.oid);
+        } else if !captured.iter().any(|other| other.oid == table.oid || table.root == Some(other.oid)) {
+            found.push(table);
+        }
+    }
+    found
+}
+
+/// A captured table whose rows the router's predicate leaves as they are.
+pub(crate) fn left_out(schema: &str, table: &str) -> Error {
+    Error::Precondition {
+        problem: format!(
+            "the router's predicate leaves out table {schema}.{table}, which table.include.list captures: its rows would be \
+             plain change events, and outboxd sends only what is routed"
+        ),
+        cure: "take the table out of table.include.list, or correct the predicate".to_owned(),
+    }
+}
