@@ -105,7 +105,8 @@ impl<'s, 'p> Session<'s, 'p> {
     pub(super) async fn drain(&mut self, mut ending: Ending) -> Option<Error> {
         loop {
             self.link.position.collect(&mut self.core.positions);
-            let Ok(Drain { update, keep, then, .. }) = ending.turn(self.core, Now::read()) else { break };
+            let now = Now::read();
+            let Ok(Drain { update, keep, then, .. }) = ending.turn(self.core, now) else { break };
             if let Some(keep) = keep {
                 self.link.position.write(keep, &mut self.core.positions);
             }
@@ -126,7 +127,7 @@ impl<'s, 'p> Session<'s, 'p> {
             let due = self.core.feedback.due();
             let due = ending.due().map_or(due, |other| due.min(other));
             let due = self.core.feed.flight.commit_due().map_or(due, |other| due.min(other));
-            let due = self.core.position_due().map_or(due, |other| due.min(other));
+            let due = self.core.position_due(now).map_or(due, |other| due.min(other));
             tokio::select! {
                 biased;
                 () = self.parts.producer.deliveries().arrived() => {}

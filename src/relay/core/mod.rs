@@ -194,8 +194,8 @@ impl<'p, O: Outlet> Core<'p, O> {
     }
 
     /// When a position is due, or its answer is not waited for any longer.
-    pub(super) fn position_due(&self) -> Option<Instant> {
-        self.positions.wake_at(self.feed.flight.frontier())
+    pub(super) fn position_due(&self, now: Now) -> Option<Instant> {
+        self.positions.wake_at(self.feed.flight.frontier(), now.instant)
     }
 
     /// Lets the frontier be confirmed as far as its position is kept. The position to be written, when one is.
@@ -341,7 +341,7 @@ impl<'p, O: Outlet> Core<'p, O> {
             return now.instant;
         }
         let (pulse, commit) = (self.pulse.as_ref().map(Pulse::due), self.feed.flight.commit_due());
-        let others = [pulse, commit, self.position_due(), rests_until];
+        let others = [pulse, commit, self.position_due(now), rests_until];
         let regular = self.feedback.due().min(self.last_tick + TICK);
         others.into_iter().flatten().fold(regular, Instant::min)
     }

@@ -93,13 +93,13 @@ impl Pacing {
         self.has(frontier) || self.ending_until.is_some_and(|until| now >= until)
     }
 
-    /// When there is something to do although nothing happens.
-    pub(in crate::relay) fn wake_at(&self, frontier: Lsn) -> Option<Instant> {
+    /// When there is something to do although nothing happens. Never in the past: who waits for that does not wait.
+    pub(in crate::relay) fn wake_at(&self, frontier: Lsn, now: Instant) -> Option<Instant> {
         if self.has(frontier) {
             return None;
         }
         let due = self.due.filter(|_| self.sent.is_none());
-        match (due, self.ending_until) {
+        match (due, self.ending_until.filter(|until| *until > now)) {
             (Some(due), Some(until)) => Some(due.min(until)),
             (due, until) => due.or(until),
         }
@@ -151,15 +151,17 @@ mod tests {
         let (a, b, c) = (Lsn::new(10), Lsn::new(20), Lsn::new(30));
         assert!(pacing.turn(a, false, start), "the first is written whatever it is");
         assert!(!pacing.turn(b, false, later), "one at a time");
-        assert_eq!((pacing.confirmable(b), pacing.wake_at(b)), (Lsn::ZERO, None));
+        assert_eq!((pacing.confirmable(b), pacing.wake_at(b, later)), (Lsn::ZERO, None));
         pacing.acknowledged();
-        assert_eq!((pacing.confirmable(b), pacing.wake_at(b)), (a, Some(later)));
+        assert_eq!((pacing.confirmable(b), pacing.wake_at(b, start)), (a, Some(later)));
         assert!(!pacing.turn(a, false, later), "nothing has changed");
         assert!(!pacing.turn(b, false, start) && pacing.turn(b, false, later));
         pacing.failed();
         assert!(pacing.confirmable(b) == a && !pacing.has(b) && !pacing.turn(c, false, later));
         assert!(pacing.turn(c, true, later), "the last does not wait");
-        assert!(!pacing.is_settled(c, later) && pacing.is_settled(c, later + LAST_PATIENCE));
+        let over = later + LAST_PATIENCE;
+        assert!(!pacing.is_settled(c, later) && pacing.is_settled(c, over));
+        assert_eq!((pacing.wake_at(c, later), pacing.wake_at(c, over)), (Some(over), None));
         pacing.acknowledged();
         assert!(pacing.is_settled(c, later) && pacing.kept() == c);
     }
@@ -171,7 +173,10 @@ mod tests {
         switched_off.switch_off();
         for mut pacing in [Pacing::off(), switched_off] {
             assert!(!pacing.turn(lsn, true, now) && pacing.is_settled(lsn, now));
-            assert_eq!((pacing.confirmable(lsn), pacing.wake_at(lsn), pacing.kept()), (lsn, None, Lsn::ZERO));
+            assert_eq!(
+                (pacing.confirmable(lsn), pacing.wake_at(lsn, now), pacing.kept()),
+                (lsn, None, Lsn::ZERO)
+            );
         }
     }
 }

@@ -332,10 +332,12 @@ impl Relay {
         };
         let outcome = tokio::select! {
             biased;
-            outcome = session.stream(stop) => outcome,
-            () = overdue => {
-                return Err(Error::Undrained { records: session.core.feed.flight.window().records(), within });
-            }
+            // First, so that a stream that never waits cannot keep a stop from ending.
+            () = overdue => None,
+            outcome = session.stream(stop) => Some(outcome),
+        };
+        let Some(outcome) = outcome else {
+            return Err(Error::Undrained { records: session.core.feed.flight.window().records(), within });
         };
         match outcome {
             Err(error) if error.class() == Class::Definite || matches!(error, Error::Kafka(_)) => {
