@@ -2,6 +2,7 @@
 //! exactly-once's state and of the relays' positions.
 
 mod admin;
+mod admission;
 mod client_config;
 mod clients;
 mod compacted_topic;
@@ -30,8 +31,10 @@ mod topic_tail;
 mod transaction_fault;
 mod transaction_reports;
 mod transactions;
+mod transport;
 
 pub use admin::{Admin, Broker, Settings, Topic};
+pub use admission::Admission;
 pub use clients::TransactionSettings;
 pub use delivery::{Delivered, Deliveries, REFUSED_MAX, Reports};
 pub use error::Error;
@@ -53,3 +56,4 @@ pub use topic_probe::{TopicAnswer, TopicProbe};
 pub use topic_scan::{ScannedPartition, ScannedRecord, TopicScan};
 pub use topic_tail::{Relevance, TailRecord, TopicTail};
 pub use transaction_fault::TransactionFault;
+pub use transport::Transport;

@@ -173,6 +173,10 @@ impl Inlet {
         self.clients.bulk.is_some()
     }
 
+    pub(super) const fn is_transactional(&self) -> bool {
+        self.worker.is_some()
+    }
+
     pub(super) fn commit(&mut self) {
         if let Some(worker) = &mut self.worker {
             worker.commit();

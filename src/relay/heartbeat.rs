@@ -7,7 +7,7 @@ use super::needs::Need;
 use super::parts::RelayParts;
 use crate::connect::Heartbeat;
 use crate::connect::converter::ConvertError;
-use crate::kafka::Outlet;
+use crate::kafka::Transport;
 
 /// The session's heartbeats: one record at each interval, unless the last one is still on its way.
 pub(super) struct Pulse {
@@ -30,7 +30,7 @@ impl Pulse {
     }
 
     /// Sends a record when one is due. One that needs something first stays due.
-    pub(super) fn poll(&mut self, feed: &mut Feed<'_, impl Outlet>, now: Now) -> Result<Outcome, Error> {
+    pub(super) fn poll(&mut self, feed: &mut Feed<'_, impl Transport>, now: Now) -> Result<Outcome, Error> {
         if now.instant < self.due {
             return Ok(Outcome::None);
         }

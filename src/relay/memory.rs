@@ -7,7 +7,7 @@ use super::capture::CapturedTables;
 use super::clock::Now;
 use super::feed::Feed;
 use super::origin::Origin;
-use crate::kafka::Outlet;
+use crate::kafka::Transport;
 use crate::source_offset::SourceOffset;
 use crate::wal::{Lsn, PgTimestamp};
 
@@ -86,7 +86,7 @@ impl Memory {
         &mut self,
         origin: Origin,
         confirmed: Lsn,
-        feed: &Feed<'_, impl Outlet>,
+        feed: &Feed<'_, impl Transport>,
         now: Now,
     ) {
         let frontier = feed.flight.frontier();

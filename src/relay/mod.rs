@@ -46,7 +46,6 @@ mod supervisor;
 mod table;
 mod takeover;
 mod tolerance;
-mod topics;
 mod watcher;
 
 pub use capture::CaptureError;

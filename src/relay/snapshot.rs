@@ -17,7 +17,7 @@ use super::resolver::Resolver;
 use super::table::Table;
 use crate::connect::column::ColumnDescription;
 use crate::error::{Class, Diagnose};
-use crate::kafka::Outlet;
+use crate::kafka::Transport;
 use crate::pgoutput::{Begin, Commit, Message, Tuple};
 use crate::postgres::{SnapshotReader, SnapshotRow, TableFacts, TlsSetup};
 use crate::replication::Feedback;
@@ -52,9 +52,9 @@ struct NextRow<'r, 'd> {
 }
 
 impl Source for NextRow<'_, '_> {
-    fn take_next<O: Outlet>(
+    fn take_next<T: Transport>(
         &mut self,
-        feed: &mut Feed<'_, O>,
+        feed: &mut Feed<'_, T>,
         _: &mut Feedback,
         now: Now,
     ) -> Result<Option<Taken>, Error> {

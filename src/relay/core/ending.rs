@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
 use super::Core;
-use crate::kafka::Outlet;
+use crate::kafka::Transport;
 use crate::relay::Error;
 use crate::relay::clock::Now;
 use crate::relay::exactly_once::Urgency;
@@ -66,7 +66,7 @@ pub(in crate::relay) enum Draining {
 impl Ending {
     pub(in crate::relay) fn new(
         failure: Option<&Error>,
-        core: &Core<'_, impl Outlet>,
+        core: &Core<'_, impl Transport>,
         urgency: Urgency,
         limits: Limits,
         now: Now,
@@ -85,7 +85,7 @@ impl Ending {
     /// When a report names a record that was never handed over.
     pub(in crate::relay) fn turn(
         &mut self,
-        core: &mut Core<'_, impl Outlet>,
+        core: &mut Core<'_, impl Transport>,
         now: Now,
     ) -> Result<Drain, Error> {
         let obstacle = super::obstacle(&core.feed.flight.absorb(now)?);
@@ -97,7 +97,7 @@ impl Ending {
     }
 
     /// What was behind the failure, as well as that is known now.
-    pub(in crate::relay) fn cause(&self, core: &mut Core<'_, impl Outlet>, now: Now) -> Option<Error> {
+    pub(in crate::relay) fn cause(&self, core: &mut Core<'_, impl Transport>, now: Now) -> Option<Error> {
         let flight = &mut core.feed.flight;
         let refusal = flight.take_refusal(now);
         let fault = if self.of_transactions { flight.fault() } else { None };

@@ -1,7 +1,7 @@
 //! What a message means to the feed and to what the server is told.
 
 use super::Source;
-use crate::kafka::Outlet;
+use crate::kafka::Transport;
 use crate::pgoutput;
 use crate::postgres::ReplicationStream;
 use crate::relay::Error;
@@ -23,9 +23,9 @@ pub(in crate::relay) enum Taken {
 
 /// The stream of a started slot. What is in its buffer is taken from there.
 impl Source for ReplicationStream {
-    fn take_next<O: Outlet>(
+    fn take_next<T: Transport>(
         &mut self,
-        feed: &mut Feed<'_, O>,
+        feed: &mut Feed<'_, T>,
         feedback: &mut Feedback,
         now: Now,
     ) -> Result<Option<Taken>, Error> {
@@ -39,8 +39,8 @@ impl Source for ReplicationStream {
 }
 
 /// Takes the next message of the stream.
-pub(in crate::relay) fn take<O: Outlet>(
-    feed: &mut Feed<'_, O>,
+pub(in crate::relay) fn take<T: Transport>(
+    feed: &mut Feed<'_, T>,
     feedback: &mut Feedback,
     message: ReplicationMessage<'_>,
     now: Now,
@@ -58,8 +58,8 @@ pub(in crate::relay) fn take<O: Outlet>(
     }
 }
 
-fn take_data<O: Outlet>(
-    feed: &mut Feed<'_, O>,
+fn take_data<T: Transport>(
+    feed: &mut Feed<'_, T>,
     feedback: &mut Feedback,
     data: XLogData<'_>,
     now: Now,
@@ -77,8 +77,8 @@ fn take_data<O: Outlet>(
 }
 
 /// Takes a message again that has waited. It may need something more.
-pub(super) fn take_again<O: Outlet>(
-    feed: &mut Feed<'_, O>,
+pub(super) fn take_again<T: Transport>(
+    feed: &mut Feed<'_, T>,
     feedback: &mut Feedback,
     (data, lsn): (&[u8], Lsn),
     now: Now,

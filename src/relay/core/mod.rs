@@ -21,7 +21,7 @@ use super::feed::{Feed, Outcome};
 use super::heartbeat::Pulse;
 use super::needs::{Answer, Need, Waiting};
 use super::position::{Keep, Pacing};
-use crate::kafka::{Inlet, Outlet, Reports};
+use crate::kafka::{Inlet, Reports, Transport};
 use crate::postgres;
 use crate::replication::{Feedback, StandbyStatusUpdate};
 use crate::wire::READ_BYTES;
@@ -47,17 +47,17 @@ pub(super) trait Source {
     ///
     /// # Errors
     /// When it cannot be read or taken.
-    fn take_next<O: Outlet>(
+    fn take_next<T: Transport>(
         &mut self,
-        feed: &mut Feed<'_, O>,
+        feed: &mut Feed<'_, T>,
         feedback: &mut Feedback,
         now: Now,
     ) -> Result<Option<Taken>, Error>;
 }
 
 /// One stream or one snapshot: the rows on their way, and what the server is told of them.
-pub(super) struct Core<'p, O = Inlet> {
-    pub(super) feed: Feed<'p, O>,
+pub(super) struct Core<'p, T = Inlet> {
+    pub(super) feed: Feed<'p, T>,
     pub(super) feedback: Feedback,
     /// Nothing is confirmed beyond the position that Kafka has.
     pub(super) positions: Pacing,
@@ -131,8 +131,8 @@ pub(super) enum Then {
     },
 }
 
-impl<'p, O: Outlet> Core<'p, O> {
-    pub(super) const fn new(feed: Feed<'p, O>, feedback: Feedback, pulse: Option<Pulse>, now: Now) -> Self {
+impl<'p, T: Transport> Core<'p, T> {
+    pub(super) const fn new(feed: Feed<'p, T>, feedback: Feedback, pulse: Option<Pulse>, now: Now) -> Self {
         Self {
             feed,
             feedback,

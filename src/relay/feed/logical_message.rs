@@ -2,7 +2,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::{Feed, Outcome};
 use crate::connect::converter::ConvertError;
-use crate::kafka::Outlet;
+use crate::kafka::Transport;
 use crate::outbox::{MessageError, RouteContext};
 use crate::pgoutput::{Begin, Commit, LogicalMessage};
 use crate::relay::Error;
@@ -16,7 +16,7 @@ use crate::wal::{Lsn, Oid, Xid};
 const MESSAGES: &str = "pg_logical_emit_message";
 const NO_TABLE: Oid = Oid(0);
 
-impl<O: Outlet> Feed<'_, O> {
+impl<T: Transport> Feed<'_, T> {
     /// A message outside a transaction is one of its own: it came at once, and is there even if the transaction that
     /// wrote it rolls back.
     pub(super) fn logical_message(

@@ -16,7 +16,7 @@ use super::tolerance::Tolerance;
 use super::{DeadLetters, Error, Options, SkippedOperations};
 use crate::connect::converter::ConvertError;
 use crate::connect::converter::avro::SchemaIds;
-use crate::kafka::{Inlet, Outlet};
+use crate::kafka::{Inlet, Transport};
 use crate::outbox::{Encoder, InvalidOperation, MessageOutbox, RouteContext, RouteError};
 use crate::pgoutput::{Begin, Commit, Message, Relation, Tuple, UnknownRelation};
 use crate::source_offset::{SentBefore, SourceOffset};
@@ -26,7 +26,7 @@ use crate::wal::{Lsn, Oid};
 
 /// Rows and messages in, records out. One per session; it does no I/O but hand records to the producer, which never
 /// blocks.
-pub(super) struct Feed<'p, O = Inlet> {
+pub(super) struct Feed<'p, T = Inlet> {
     metrics: &'p Metrics,
     messages: Option<&'p MessageOutbox>,
     tolerance: Tolerance,
@@ -53,7 +53,7 @@ pub(super) struct Feed<'p, O = Inlet> {
     /// The open transaction is a message's own, and this is its end.
     lone: Option<Commit>,
     /// What was made of them.
-    pub(super) flight: Flight<'p, O>,
+    pub(super) flight: Flight<'p, T>,
 }
 
 /// What a message asks of the session.
@@ -80,16 +80,16 @@ impl<'p> Feed<'p> {
         stored: Option<SourceOffset>,
     ) -> Self {
         let (dead_letters, messages) = (parts.dead_letters.as_ref(), parts.messages.as_ref());
-        let outlet = parts.producer.inlet();
-        let flight = Flight::new(outlet, dead_letters, metrics, &parts.relay, confirmed);
+        let inlet = parts.producer.inlet();
+        let flight = Flight::new(inlet, dead_letters, metrics, &parts.relay, confirmed);
         Self::with_flight(flight, metrics, messages, dead_letters, &parts.relay, acknowledged, stored)
     }
 }
 
-impl<'p, O: Outlet> Feed<'p, O> {
+impl<'p, T: Transport> Feed<'p, T> {
     /// As [`Self::new`], into this flight.
     pub(super) fn with_flight(
-        flight: Flight<'p, O>,
+        flight: Flight<'p, T>,
         metrics: &'p Metrics,
         messages: Option<&'p MessageOutbox>,
         dead_letters: Option<&'p DeadLetters>,

@@ -1,13 +1,13 @@
 use super::{Feed, Outcome};
 use crate::error::{Diagnose as _, Exit};
-use crate::kafka::Outlet;
+use crate::kafka::Transport;
 use crate::outbox::RawRecord;
 use crate::registry;
 use crate::relay::Error;
 use crate::relay::clock::Now;
 use crate::transaction::EventPosition;
 
-impl<O: Outlet> Feed<'_, O> {
+impl<T: Transport> Feed<'_, T> {
     /// The registry has no id for the schema of the event that waits. It is to be taken again, and given up then.
     ///
     /// # Errors

@@ -9,25 +9,23 @@ use super::dead_letters::{DeadLetters, Fate, Mailbox, Origin, Refused};
 use super::exactly_once::Batch;
 use super::needs::Need;
 use super::repeats::{Presence, Repeats};
-use super::topics::{Admission, Topics};
 use super::{Error, Options};
 use crate::ack::{Ledger, Ticket, Window};
 use crate::connect::record::ProducerRecord;
-use crate::kafka::{self, Delivered, Fault, Inlet, Outlet, Pace, Rejection, Reports};
+use crate::kafka::{self, Admission, Delivered, Fault, Inlet, Outlet, Rejection, Reports, Transport};
 use crate::pgoutput::Begin;
 use crate::telemetry::{Metrics, TopicTally, TransactionEnd};
 use crate::transaction::{EventPosition, Identity};
 use crate::wal::{Lsn, PgTimestamp, Xid};
 
 /// The records that are on their way, and what their delivery reports allow to be confirmed.
-pub(super) struct Flight<'p, O = Inlet> {
-    outlet: O,
+pub(super) struct Flight<'p, T = Inlet> {
+    outlet: Outlet<T>,
     dead_letters: Option<&'p DeadLetters>,
     pub(super) metrics: &'p Metrics,
     tally: TopicTally,
     ledger: Ledger,
     window: Window,
-    pace: Pace,
     /// The event that was handed over last.
     last_sent: Option<EventPosition>,
     /// A heartbeat is on its way.
@@ -38,7 +36,6 @@ pub(super) struct Flight<'p, O = Inlet> {
     refused: Vec<Refused>,
     /// A record is on its way that must not have others in its batch.
     alone: bool,
-    topics: Topics,
     pub(super) repeats: Repeats,
     /// With exactly-once, the Kafka transaction.
     batch: Option<Batch>,
@@ -52,30 +49,28 @@ pub(super) struct Flight<'p, O = Inlet> {
     pub(super) oldest_unacknowledged: Option<Instant>,
 }
 
-impl<'p, O: Outlet> Flight<'p, O> {
+impl<'p, T: Transport> Flight<'p, T> {
     /// Nothing on its way yet; all before `confirmed` is.
     pub(super) fn new(
-        outlet: O,
+        transport: T,
         dead_letters: Option<&'p DeadLetters>,
         metrics: &'p Metrics,
         options: &Options,
         confirmed: Lsn,
     ) -> Self {
         Self {
-            outlet,
+            outlet: Outlet::new(transport),
             dead_letters,
             metrics,
             tally: metrics.topic_tally(),
             ledger: Ledger::new(confirmed),
             window: Window::new(options.inflight_records_max, options.inflight_bytes_max),
-            pace: Pace::default(),
             last_sent: None,
             heartbeat_sent: false,
             spare: Vec::new(),
             refusal: None,
             refused: Vec::new(),
             alone: false,
-            topics: Topics::default(),
             repeats: Repeats::default(),
             batch: None,
             awaits_empty_queue: false,
@@ -117,14 +112,12 @@ impl<'p, O: Outlet> Flight<'p, O> {
 
     /// A topic that [`Need::Topic`] asked for is there with so many partitions, or will not come.
     pub(super) fn settle(&mut self, topic: String, partitions: usize, now: Now) {
-        // What follows a lost record is aborted with it: the first of a partition need not travel alone.
-        let openings = if self.batch.is_some() { 0 } else { partitions };
-        self.topics.insert(topic, partitions, openings, now.instant);
+        self.outlet.learn_topic(topic, partitions, now.instant);
     }
 
     /// Asks for topics again whose answer is old, and knows no more of refused records that are done with.
     pub(super) fn forget_old(&mut self, now: Instant) {
-        self.topics.forget_old(now);
+        self.outlet.forget_old(now);
         if let Some(dead_letters) = self.dead_letters {
             dead_letters.forget_before(self.frontier());
         }
@@ -232,7 +225,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
         if !self.is_open() {
             return Err(self.await_empty_queue());
         }
-        match self.topics.admit(record, self.pace) {
+        match self.outlet.admit(record) {
             Admission::To(partition) => Ok(partition),
             Admission::AfterQueueEmpty => Err(self.await_empty_queue()),
             Admission::Unknown => Err(Need::Topic(record.topic.to_owned())),
@@ -245,7 +238,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
     }
 
     fn hand_over(&mut self, record: ProducerRecord<'_>, ticket: Ticket) -> Result<(), Error> {
-        if let Err(rejection) = self.outlet.send(&record, ticket, self.pace) {
+        if let Err(rejection) = self.outlet.send(&record, ticket) {
             let fatal = self.broken(rejection.reason.clone());
             self.refuse(vec![rejection.clone()]);
             self.refusal = Some(rejection);
@@ -293,7 +286,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
         if self.window.records() == 0 {
             self.oldest_unacknowledged = None;
             (self.alone, self.awaits_empty_queue) = (false, false);
-            self.topics.queue_is_empty();
+            self.outlet.queue_is_empty();
         } else if self.ledger.frontier() > before {
             // What is oldest now was not before: its age counts from here.
             self.oldest_unacknowledged = Some(now.instant);
@@ -330,7 +323,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
     /// Whether a record was refused for a partition that the topic had when it was last asked for: it has been made anew with fewer.
     /// The next session asks again, and chooses another partition unless the row names one.
     fn is_outdated(&self, rejection: &Rejection) -> bool {
-        let had = |partition| self.topics.had(&rejection.topic, partition);
+        let had = |partition| self.outlet.had_partition(&rejection.topic, partition);
         rejection.fault() == Some(Fault::Partition) && rejection.partition.is_some_and(had)
     }
 
@@ -366,10 +359,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
 
     /// Whether a further record may be handed over; `behind` tells that the source has much more to give.
     pub(super) fn has_room(&mut self, behind: bool) -> bool {
-        if self.outlet.follows_load() {
-            self.pace = self.pace.next(self.window.records(), behind);
-        }
-        self.pace.allows_sending()
+        self.outlet.follow_load(self.window.records(), behind)
             && self.takes_rows()
             && !self.alone
             && self.window.has_room()
@@ -410,7 +400,7 @@ impl<'p, O: Outlet> Flight<'p, O> {
     }
 }
 
-impl<O: Outlet> Mailbox for Flight<'_, O> {
+impl<T: Transport> Mailbox for Flight<'_, T> {
     fn send(
         &mut self,
         record: &ProducerRecord<'_>,

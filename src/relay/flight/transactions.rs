@@ -3,7 +3,7 @@ use std::time::Instant;
 use super::Flight;
 use crate::ack::Ticket;
 use crate::connect::record::ProducerRecord;
-use crate::kafka::{self, Outlet, Rejection};
+use crate::kafka::{self, Rejection, Transport};
 use crate::relay::Error;
 use crate::relay::clock::Now;
 use crate::relay::exactly_once::{Batch, Step, Urgency};
@@ -12,7 +12,7 @@ use crate::transaction::{Divergence, EventPosition, Identity};
 use crate::wal::Lsn;
 
 /// The flight's part in Kafka transactions. Without exactly-once there is no batch, and nothing of this happens.
-impl<O: Outlet> Flight<'_, O> {
+impl<T: Transport> Flight<'_, T> {
     /// The same flight, in Kafka transactions.
     pub(in crate::relay) fn in_transactions(&mut self, batch: Option<Batch>) {
         self.batch = batch;
@@ -122,7 +122,7 @@ impl<O: Outlet> Flight<'_, O> {
             headers: &[],
             position: None,
         };
-        let sent = self.outlet.send(&record, Ticket::STATE, self.pace);
+        let sent = self.outlet.send(&record, Ticket::STATE);
         sent.map_err(|rejection| kafka::Error::unwritten_state(rejection).into())
     }
 }

@@ -14,7 +14,7 @@ use super::truth::Truth;
 use crate::ack::Ticket;
 use crate::connect::record::ProducerRecord;
 use crate::kafka::{
-    Cause, Delivered, Deliveries, Outlet, Pace, Rejection, ReportPlace, Reports, partition_of,
+    Cause, Delivered, Deliveries, Pace, Rejection, ReportPlace, Reports, Transport, partition_of,
 };
 use crate::wal::Lsn;
 
@@ -57,7 +57,7 @@ pub(super) struct Pipe {
     pub(super) late_state: RefCell<Option<String>>,
 }
 
-impl Outlet for Pipe {
+impl Transport for Pipe {
     fn send(&self, record: &ProducerRecord<'_>, ticket: Ticket, pace: Pace) -> Result<(), Rejection> {
         if ticket == Ticket::STATE {
             self.send_state(record);
@@ -96,6 +96,10 @@ impl Outlet for Pipe {
 
     fn follows_load(&self) -> bool {
         self.kafka.borrow().cluster.coordinator.is_none()
+    }
+
+    fn is_transactional(&self) -> bool {
+        self.kafka.borrow().cluster.coordinator.is_some()
     }
 
     fn commit(&mut self) {

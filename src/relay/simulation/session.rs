@@ -12,7 +12,7 @@ use super::bug::Bug;
 use super::pipe::{Kafka, Pipe, Shadow};
 use super::server::Wire;
 use super::{table, tails};
-use crate::kafka::Outlet;
+use crate::kafka::Transport;
 use crate::outbox::EventRouter;
 use crate::pgoutput::{self, Message, Relation};
 use crate::postgres::{self, ReplicationStream};
@@ -221,9 +221,9 @@ impl<'p> Session<'p> {
 }
 
 impl Source for Tampered {
-    fn take_next<O: Outlet>(
+    fn take_next<T: Transport>(
         &mut self,
-        feed: &mut Feed<'_, O>,
+        feed: &mut Feed<'_, T>,
         feedback: &mut Feedback,
         now: Now,
     ) -> Result<Option<Taken>, Error> {

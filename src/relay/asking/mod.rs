@@ -1,5 +1,7 @@
 //! How what the core needs is asked for, beside the stream.
 
+mod topic;
+
 use std::future::pending;
 use std::pin::Pin;
 use std::time::Instant;
@@ -12,11 +14,11 @@ use super::needs::{Answer, Need};
 use super::parts::RelayParts;
 use super::repeats;
 use super::resolver::Resolver;
-use super::topics::{decided, settled};
 use crate::connect::converter::avro::Registration;
 use crate::error::{Class, Diagnose as _, chain};
 use crate::pgoutput::Relation;
 use crate::telemetry::{Component, Status};
+use topic::{decided, settled};
 
 /// A question on its way. Dropping it withdraws the question.
 pub(super) type PendingAnswer<'s> = Pin<Box<dyn Future<Output = Result<Answer, Error>> + Send + 's>>;

@@ -1,0 +1,72 @@
+use std::time::{Duration, Instant};
+
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::kafka::{OpenTransactions, TopicAnswer, TopicProbe};
+
+/// How long one question about a topic may take.
+const QUESTION: Duration = Duration::from_millis(500);
+
+/// How long to wait until a topic that was absent is asked for again.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// How long something may stay undecided before that is told: transactions take moments.
+const UNDECIDED_GRACE: Duration = Duration::from_secs(5);
+
+/// How long a topic may take to be made. Then its record is handed over, and librdkafka tells what is wrong.
+const CREATION_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Waits until a topic is there. One that is there at the first question is taken as it is; of one that is just being
+/// made each partition's leader must answer: librdkafka loses records for a partition that has none.
+/// Brokers that are down are waited for. Returns the number of partitions, 0 when it is not known.
+pub(super) async fn settled(probe: &TopicProbe) -> usize {
+    let mut absent_since = None;
+    let partitions = loop {
+        match ask(probe.clone(), absent_since.is_some()).await {
+            TopicAnswer::There { partitions } => break partitions,
+            TopicAnswer::Silent => {}
+            TopicAnswer::Absent => {
+                let since = *absent_since.get_or_insert_with(Instant::now);
+                if since.elapsed() >= CREATION_PATIENCE {
+                    return 0;
+                }
+            }
+        }
+        sleep(INTERVAL).await;
+    };
+    if absent_since.is_some() {
+        tracing::info!(topic = probe.topic(), "topic was made");
+    }
+    partitions
+}
+
+/// With transactions, waits until everything in the topic is decided that was there before the first of them. Brokers that
+/// are down are waited for. What takes long is told.
+pub(super) async fn decided(mut open_transactions: OpenTransactions) {
+    let (began, stop) = (Instant::now(), CancellationToken::new());
+    let _guard = stop.clone().drop_guard();
+    loop {
+        let stop = stop.clone();
+        let waiting = spawn_blocking(move || {
+            let outcome = open_transactions.wait(QUESTION, &stop);
+            (open_transactions, outcome)
+        });
+        // Only a panic or the runtime's end keeps it from coming back.
+        let Ok((back, outcome)) = waiting.await else { return };
+        open_transactions = back;
+        match outcome {
+            Ok(()) => return,
+            Err(error) if began.elapsed() >= UNDECIDED_GRACE => open_transactions.tell(&error),
+            Err(_) => {}
+        }
+        sleep(INTERVAL).await;
+    }
+}
+
+async fn ask(probe: TopicProbe, leaders: bool) -> TopicAnswer {
+    let asking =
+        spawn_blocking(move || if leaders { probe.ask_leaders(QUESTION) } else { probe.ask(QUESTION) });
+    asking.await.unwrap_or(TopicAnswer::Silent)
+}
