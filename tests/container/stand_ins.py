@@ -49,12 +49,23 @@ def names():
     return build, runtime, postgres, kafka
 
 
-def make_all(engine):
+def make_for_build(engine):
+    """What the Dockerfile asks for."""
     if not shutil.which("mmdebstrap"):
         raise Missing("mmdebstrap is not here (a Debian package has its name)")
+    build, runtime, _, _ = names()
+    make_missing(engine, [(runtime, make_runtime), (build, make_build)])
+
+
+def make_for_compose(engine):
+    """What compose.yaml asks for."""
     fetch_servers()
-    build, runtime, postgres, kafka = names()
-    for name, make in [(runtime, make_runtime), (postgres, make_postgres), (kafka, make_kafka), (build, make_build)]:
+    _, _, postgres, kafka = names()
+    make_missing(engine, [(postgres, make_postgres), (kafka, make_kafka)])
+
+
+def make_missing(engine, images):
+    for name, make in images:
         if not engine.docker("images", "--quiet", name).strip():
             print(f"   stand-in for {name}", flush=True)
             make(engine, name)
