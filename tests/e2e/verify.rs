@@ -2,6 +2,7 @@
 
 mod answer;
 mod memory;
+mod ways;
 
 use std::fs;
 use std::path::Path;
@@ -296,49 +297,6 @@ fn a_row_in_an_unlogged_partition_is_named() {
     assert_eq!(answer.exit, NO);
     assert_eq!(answer.findings().into_iter().map(|(_, id)| id).collect::<Vec<_>>(), [lost.id.to_string()]);
     assert_eq!(answer.json["findings"][0]["stored_in"], "public.outbox_b");
-}
-
-/// What is done, where the row is written, and the settings of the run that comes later.
-type Way<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
-
-/// Ways in which rows were passed over without a word. In each the slot is behind the row, and the row is in a table.
-#[test]
-fn a_row_that_was_passed_over_is_named_however_it_came_about() {
-    let placed = [("transforms.outbox.table.fields.additional.placement", "tenant:header")];
-    let moved = [("table.include.list", "other.outbox")];
-    let cases: [Way; 5] = [
-        ("ALTER TABLE outbox ADD COLUMN tenant text", "public", &placed),
-        ("ALTER PUBLICATION {name} SET TABLE outbox (id, aggregatetype, aggregateid, type)", "public", &[]),
-        ("ALTER PUBLICATION {name} SET TABLE outbox WHERE (type <> 'E')", "public", &[]),
-        ("CREATE SCHEMA other; ALTER TABLE outbox SET SCHEMA other", "other", &moved),
-        (
-            "SELECT pg_drop_replication_slot('{name}');
-             SELECT pg_create_logical_replication_slot('{name}', 'pgoutput')",
-            "public",
-            &[],
-        ),
-    ];
-    for (sql, schema, settings) in cases {
-        let db = Outbox::create(postgres18());
-        let config = db.config(kafka());
-        relay(&db, &config);
-        let lost = event("1", "{}");
-        let insert = format!(
-            "INSERT INTO {schema}.outbox (id, aggregatetype, aggregateid, type, payload)
-             VALUES ('{}', 'order', '1', 'E', '{{}}')",
-            lost.id
-        );
-        let change = sql.replace("{name}", db.name());
-        // A slot that is made anew begins behind the row.
-        let is_slot = change.contains("slot");
-        let [first, second] = if is_slot { [&insert, &change] } else { [&change, &insert] };
-        db.execute(first);
-        db.execute(second);
-        advance(&db);
-        let answer = Answer::of(&with(config, settings), &[]);
-        let ids: Vec<_> = answer.findings().into_iter().map(|(_, id)| id).collect();
-        assert_eq!((answer.exit, ids), (NO, vec![lost.id.to_string()]), "{sql}: {:#}", answer.json);
-    }
 }
 
 #[test]
