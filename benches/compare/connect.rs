@@ -60,7 +60,7 @@ impl Worker {
         let process = command.spawn().unwrap_or_else(|error| panic!("cannot run java: {error}"));
         watcher.watch(&process);
         let tuned: &[_] = match options.mode() {
-            Mode::Drain => &TUNED_TO_DRAIN,
+            Mode::Drain | Mode::Verify => &TUNED_TO_DRAIN,
             Mode::Latency { .. } | Mode::Soak { .. } => &TUNED_FOR_LATENCY,
         };
         let mut worker = Self { process, watcher, port, tuned };

@@ -4,6 +4,7 @@
 //!   drain (default)   every contestant works off the same backlog, in interleaved rounds: a table of medians
 //!   --latency 200     commit to consumer, at so many transactions a second
 //!   --soak 60         a load of so many minutes: does memory stay where it is?
+//!   --verify          `outboxd verify` over so many rows: how long, and how much memory
 //! ```
 //!
 //! PostgreSQL and Kafka are those of the tests, with the virtual machine's usual compiler. They end with the command.
@@ -36,6 +37,7 @@ mod support;
 mod table;
 mod topic;
 mod usage;
+mod verify;
 mod writer;
 
 use std::process::ExitCode;
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         Mode::Drain => drain::run(&options),
         Mode::Latency { rate } => latency::run(&options, rate),
         Mode::Soak { duration } => soak::run(&options, duration),
+        Mode::Verify => verify::run(&options),
     };
     if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

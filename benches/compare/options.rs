@@ -49,6 +49,9 @@ pub(crate) struct Options {
     /// Run outboxd under load for so long instead, and look whether its memory grows
     #[arg(long, value_name = "MINUTES", value_parser = duration)]
     soak: Option<Duration>,
+    /// Let `outboxd verify` compare the rows with their records instead
+    #[arg(long, conflicts_with_all = ["latency", "soak"])]
+    verify: bool,
     /// Rows a second of --soak
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub(crate) rate: u64,
@@ -69,6 +72,7 @@ pub(crate) enum Mode {
     Soak {
         duration: Duration,
     },
+    Verify,
 }
 
 /// What is made of a row. `Plain` is the payload as it is.
@@ -99,6 +103,7 @@ impl Options {
         match (self.latency, self.soak) {
             (Some(rate), _) => Mode::Latency { rate },
             (None, Some(duration)) => Mode::Soak { duration },
+            (None, None) if self.verify => Mode::Verify,
             (None, None) => Mode::Drain,
         }
     }

@@ -1,7 +1,6 @@
 //! `outboxd verify`: what it finds on real servers, what it says, and how it ends.
 
 mod answer;
-mod memory;
 mod ways;
 
 use std::fs;

@@ -5,7 +5,8 @@ use crate::support::outbox::Outbox;
 use crate::support::postgres::postgres18;
 use crate::support::relay::with;
 
-const PARTITIONED: &str = "CREATE TABLE outbox (id uuid, aggregatetype text, aggregateid text, type text, payload jsonb)
+const PARTITIONED: &str =
+    "CREATE TABLE outbox (id uuid, aggregatetype text, aggregateid text, type text, payload jsonb)
      PARTITION BY LIST (aggregateid);
      CREATE TABLE outbox_1 PARTITION OF outbox FOR VALUES IN ('1')";
 

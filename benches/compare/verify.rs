@@ -1,7 +1,9 @@
+//! `outboxd verify` over many rows: how long it takes, and how much memory.
+
 use std::fs;
 use std::time::{Duration, Instant};
 
-use super::YES;
+use crate::options::Options;
 use crate::support::backlog::Backlog;
 use crate::support::kafka::kafka;
 use crate::support::outbox::Outbox;
@@ -10,27 +12,27 @@ use crate::support::relay::{Relay, with};
 use crate::support::wait::{DEADLINE, eventually};
 use crate::support::watcher::Watcher;
 
-/// By hand, with more rows: `VERIFY_ROWS=5000000 cargo test --release --test e2e verify::memory -- --ignored --nocapture`
-#[test]
-#[ignore = "takes minutes; what it measures is in docs/verify.md"]
-fn memory_does_not_grow_with_the_number_of_rows() {
-    let count: u64 = std::env::var("VERIFY_ROWS").map_or(1_000_000, |count| count.parse().unwrap());
+const WITHIN: Duration = Duration::from_secs(3_000);
+
+/// Whether every record was found.
+pub(crate) fn run(options: &Options) -> bool {
     let db = Outbox::create(postgres18());
     let config = with(db.config(kafka()), &[("outboxd.identity.headers", "true")]);
     kafka().create_topic(&db.topic(Backlog::TYPE), 6, &[]);
-    Backlog { key_count: 10_000 }.insert(&db, 0..count, 10_000);
-    let mut running = Relay::start(&config);
+    Backlog { key_count: 10_000 }.insert(&db, 0..options.rows, 10_000);
+    let mut relay = Relay::start(&config);
     let is_streaming = || db.slot().is_some_and(|slot| slot.active && slot.confirmed_flush_lsn.is_some());
-    eventually(Duration::from_secs(3_000), "the snapshot is sent", is_streaming);
-    db.wait_until_confirmed_to(db.current_wal_lsn(), Duration::from_secs(3_000));
-    running.terminate();
+    eventually(WITHIN, "the snapshot is sent", is_streaming);
+    db.wait_until_confirmed_to(db.current_wal_lsn(), WITHIN);
+    relay.terminate();
+    relay.wait_for_exit(DEADLINE);
     let watcher = Watcher::new("outboxd-verify-");
     let file = watcher.folder().join("config.json");
     fs::write(&file, serde_json::to_vec(&config).unwrap()).unwrap();
     let begun = Instant::now();
     let mut command = Relay::command(&["verify", "-c", file.to_str().unwrap(), "--json"]);
     let mut peak_kb = 0;
-    eventually(Duration::from_secs(3_000), "it has compared everything", || {
+    eventually(WITHIN, "it has compared everything", || {
         let status = fs::read_to_string(format!("/proc/{}/status", command.id())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
         peak_kb = line.trim().trim_end_matches(" kB").parse().unwrap_or(peak_kb);
@@ -38,7 +40,6 @@ fn memory_does_not_grow_with_the_number_of_rows() {
     });
     let seconds = begun.elapsed().as_secs_f64();
     let exit = command.wait_for_exit(DEADLINE);
-    println!("{count} rows: {seconds:.1} s, at most {} MB\n{}", peak_kb / 1_000, command.stdout());
-    assert_eq!(exit, YES);
-    assert!(peak_kb < 250_000, "{peak_kb} kB");
+    println!("{} rows: {seconds:.1} s, {} MiB at most\n{}", options.rows, peak_kb / 1_024, command.stdout());
+    exit == 0
 }
