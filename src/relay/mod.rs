@@ -2,7 +2,9 @@
 //!
 //! ```text
 //! supervisor ── open ──▶ link (connections, slot, stream)     again after every failure that a retry can mend
-//!     └──────── run ──▶ session (waits) ── core (decides) ── feed (rows → records) ── flight (delivery reports → ledger)
+//!     └──────── run ──▶ session (waits) ── core (decides) ── feed ── dispatch ── flight
+//!
+//! feed: rows become records. dispatch: what is known of them beforehand. flight: what comes back, and the ledger.
 //! ```
 
 mod acknowledged;
@@ -12,6 +14,7 @@ mod capture;
 mod clock;
 mod core;
 mod dead_letters;
+mod dispatch;
 mod error;
 mod exactly_once;
 mod feed;

@@ -192,11 +192,11 @@ impl<'s, 'p> Session<'s, 'p> {
             confirmed: feedback.confirmed(),
             server: self.server.get().max(received),
             oldest_commit: feed.flight.oldest_commit().and_then(system_time),
-            oldest_unacknowledged: feed.flight.oldest_unacknowledged,
-            last_event: feed.flight.last_event.map(Now::system_time),
+            oldest_unacknowledged: feed.flight.activity.oldest_unacknowledged,
+            last_event: feed.flight.activity.last_event.map(Now::system_time),
             inflight_events: feed.flight.window().records(),
             inflight_bytes: feed.flight.window().bytes(),
-            events: feed.flight.events,
+            events: feed.flight.activity.events,
         }
     }
 

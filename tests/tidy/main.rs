@@ -23,11 +23,12 @@ const SANS_IO: [&str; 12] = [
 ];
 
 /// The same of the relay: what decides takes the time as an argument.
-const RELAY_SANS_IO: [&str; 18] = [
+const RELAY_SANS_IO: [&str; 19] = [
     "backoff",
     "capture",
     "core",
     "dead_letters",
+    "dispatch",
     "error",
     "exactly_once",
     "feed",

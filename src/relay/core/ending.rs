@@ -98,9 +98,8 @@ impl Ending {
 
     /// What was behind the failure, as well as that is known now.
     pub(in crate::relay) fn cause(&self, core: &mut Core<'_, impl Transport>, now: Now) -> Option<Error> {
-        let flight = &mut core.feed.flight;
-        let refusal = flight.take_refusal(now);
-        let fault = if self.of_transactions { flight.fault() } else { None };
+        let refusal = core.feed.take_refusal(now);
+        let fault = if self.of_transactions { core.feed.flight.fault() } else { None };
         refusal.or(fault)
     }
 

@@ -290,7 +290,7 @@ impl<'p, T: Transport> Core<'p, T> {
     fn grant(&mut self, outcome: Outcome, waiting: impl FnOnce() -> Waiting) {
         match outcome {
             Outcome::None => {}
-            Outcome::Committed(_) => self.feed.flight.metrics.transactions(1),
+            Outcome::Committed(_) => self.feed.metrics.transactions(1),
             Outcome::Describe(relation) => self.hold(Waiting::Rows, Need::Table(Box::new(relation))),
             Outcome::Await(need) => self.hold(waiting(), need),
         }
@@ -310,7 +310,7 @@ impl<'p, T: Transport> Core<'p, T> {
             return Ok(false);
         }
         self.last_tick = now.instant;
-        self.feed.flight.forget_old(now.instant);
+        self.feed.forget_old(now.instant);
         // Somewhere on the way the other half of the connection is lost.
         if self.feedback.is_silent(now.instant) {
             let source = std::io::ErrorKind::TimedOut.into();

@@ -11,7 +11,7 @@ pub(super) const VALUE_LEFT_OUT: &str = "outboxd.errors.value.left.out.bytes";
 /// Why an event goes to the dead-letter topic, in Connect's terms. No value of a row is in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::relay) struct ErrorContext {
-    pub(super) cause: DeathCause,
+    pub(in crate::relay) cause: DeathCause,
     /// Connect's `Stage`.
     stage: &'static str,
     /// What refused it, for `class.name`.
@@ -37,7 +37,7 @@ const DATA_EXCEPTION: &str = "org.apache.kafka.connect.errors.DataException";
 
 impl ErrorContext {
     /// Of a row or a message that makes no event.
-    pub(super) fn of_row(error: &Error) -> Self {
+    pub(in crate::relay) fn of_row(error: &Error) -> Self {
         let (unreadable, converter) = match error {
             Error::Row { source, .. } => (source.is_unreadable(), source.converter()),
             Error::Message { source, .. } => (false, source.converter()),
@@ -125,7 +125,7 @@ impl ErrorContext {
     }
 
     /// Says once what has happened to an event.
-    pub(super) fn tell(&self, record: &ProducerRecord<'_>, origin: Origin<'_>) {
+    pub(in crate::relay) fn tell(&self, record: &ProducerRecord<'_>, origin: Origin<'_>) {
         let EventPosition { commit_lsn, ordinal } = origin.position;
         let event_id = record.event_id().map(String::from_utf8_lossy);
         let (error, reason) = (&self.message, self.cause.name());

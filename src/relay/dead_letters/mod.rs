@@ -1,8 +1,8 @@
 //! Dead letters: where events go that cannot be sent, instead of stopping the relay.
 //!
 //! ```text
-//! a row makes no event ──▶ send_letter ─────────────────────────────▶ the dead-letter topic, acknowledged like any record
-//! Kafka refuses a record ─▶ judge ─▶ new producer, new session ─▶ the record is met again: dispatch ─▶ send_letter
+//! a row makes no event ──▶ write ───────────────────────────────────▶ the dead-letter topic, acknowledged like any record
+//! Kafka refuses a record ─▶ judge ─▶ new producer, new session ─▶ the record is met again: fate ─▶ write
 //! ```
 //!
 //! What Kafka refuses stops the whole producer, before anything behind it is written. So its row must be read again; what is
@@ -20,8 +20,7 @@ use super::clock::Now;
 use super::needs::Need;
 use super::options::DeadLetterOptions;
 use crate::connect::record::{Header, ProducerRecord};
-use crate::outbox::RawRecord;
-use crate::telemetry::{DeathCause, Metrics};
+use crate::telemetry::DeathCause;
 use crate::transaction::EventPosition;
 use crate::wal::Lsn;
 use error_context::VALUE_LEFT_OUT;
@@ -48,39 +47,17 @@ struct State {
 /// What becomes of a record.
 pub(super) enum Fate {
     /// It is sent.
-    Send,
-    /// It is sent with nothing else on its way, to see whether it is the one that Kafka refuses.
-    Alone,
+    Send(Company),
     /// It goes to the dead-letter topic.
     Dead(Arc<ErrorContext>),
 }
 
-/// Where letters are handed over.
-pub(super) trait Mailbox {
-    /// Hands a record over, unless it needs something first.
-    ///
-    /// # Errors
-    /// When the producer refuses it.
-    fn send(
-        &mut self,
-        record: &ProducerRecord<'_>,
-        position: EventPosition,
-        now: Now,
-    ) -> Result<Option<Need>, Error>;
-
-    /// The same, with nothing else on its way.
-    ///
-    /// # Errors
-    /// When the producer refuses it.
-    fn send_alone(
-        &mut self,
-        record: &ProducerRecord<'_>,
-        position: EventPosition,
-        now: Now,
-    ) -> Result<Option<Need>, Error>;
-
-    /// Where letters are counted.
-    fn metrics(&self) -> &Metrics;
+/// What may be on its way together with a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Company {
+    Others,
+    /// Nothing else, to see whether it is the one that Kafka refuses.
+    Nothing,
 }
 
 impl DeadLetters {
@@ -113,42 +90,17 @@ impl DeadLetters {
         self.lock().verdicts.forget_before(frontier);
     }
 
-    /// Hands over what is left of a row or a message that makes no event.
+    /// Writes the letter of a dead event, and lets `post` send it.
     ///
     /// # Errors
-    /// When the producer refuses it, or no further key can be held.
-    pub(super) fn send_raw_letter(
+    /// As `post`, or when no further key can be held.
+    pub(super) fn write(
         &self,
-        mailbox: &mut impl Mailbox,
-        remains: &RawRecord,
-        error: &Error,
-        position: EventPosition,
-        now: Now,
-    ) -> Result<Option<Need>, Error> {
-        let record = ProducerRecord {
-            topic: &self.options.topic,
-            partition: None,
-            timestamp_ms: now.unix_ms(),
-            key: remains.key.as_deref(),
-            value: Some(&remains.value),
-            headers: &remains.headers(),
-            position: None,
-        };
-        let origin = Origin { position, topic: remains.topic.as_deref(), partition: None };
-        self.send_letter(mailbox, &record, &ErrorContext::of_row(error), origin, now)
-    }
-
-    /// Hands over the letter of a dead event.
-    ///
-    /// # Errors
-    /// When the producer refuses it, or no further key can be held.
-    pub(super) fn send_letter(
-        &self,
-        mailbox: &mut impl Mailbox,
         record: &ProducerRecord<'_>,
         error_context: &ErrorContext,
         origin: Origin<'_>,
         now: Now,
+        post: impl FnOnce(&ProducerRecord<'_>, Company) -> Result<Option<Need>, Error>,
     ) -> Result<Option<Need>, Error> {
         self.hold(record.key, error_context, origin)?;
         let context = error_context.headers(&self.options, origin);
@@ -160,16 +112,17 @@ impl DeadLetters {
         let topic = self.options.topic.as_str();
         let letter = ProducerRecord { topic, partition: None, timestamp_ms, headers: &headers, ..*record };
         let verdict = self.lock().verdicts.of(&letter, now.instant);
-        let need = match verdict {
-            None => mailbox.send(&letter, origin.position, now)?,
-            Some(Verdict::Suspect) => mailbox.send_alone(&letter, origin.position, now)?,
-            Some(Verdict::Dead(_)) => send_without_value(mailbox, &letter, origin.position, now)?,
-        };
-        if need.is_none() && self.is_new(origin.position) {
-            mailbox.metrics().dead_letter(error_context.cause);
-            error_context.tell(record, origin);
+        match verdict {
+            None => post(&letter, Company::Others),
+            Some(Verdict::Suspect) => post(&letter, Company::Nothing),
+            // It is too large for the dead-letter topic as well: its headers tell what is missing.
+            Some(Verdict::Dead(_)) => {
+                let bytes = letter.value.map_or(0, <[u8]>::len).to_string();
+                let left_out = Header { name: VALUE_LEFT_OUT, value: Some(bytes.as_bytes()) };
+                let headers: Vec<_> = letter.headers.iter().copied().chain([left_out]).collect();
+                post(&ProducerRecord { value: None, headers: &headers, ..letter }, Company::Others)
+            }
         }
-        Ok(need)
     }
 
     /// What is known of a record.
@@ -182,7 +135,7 @@ impl DeadLetters {
         if let Some(since) = record.key.and_then(|key| state.held.held_behind(record.topic, key, position)) {
             return Fate::Dead(Arc::new(ErrorContext::of_follower(since)));
         }
-        verdict.map_or(Fate::Send, |_| Fate::Alone)
+        Fate::Send(verdict.map_or(Company::Others, |_| Company::Nothing))
     }
 
     /// From now on later events of the key follow, if that was asked for. An event without a key has no place among others.
@@ -200,7 +153,8 @@ impl DeadLetters {
         held.map_err(|Full| Error::HeldKeysFull { position: origin.position, max: self.options.keys_max })
     }
 
-    fn is_new(&self, position: EventPosition) -> bool {
+    /// Whether the event at this position is told of for the first time.
+    pub(super) fn is_new(&self, position: EventPosition) -> bool {
         let told = &mut self.lock().told;
         let is_new = *told < Some(position);
         *told = (*told).max(Some(position));
@@ -210,17 +164,4 @@ impl DeadLetters {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// A letter that is too large for the dead-letter topic as well: its headers tell what is missing.
-fn send_without_value(
-    mailbox: &mut impl Mailbox,
-    letter: &ProducerRecord<'_>,
-    position: EventPosition,
-    now: Now,
-) -> Result<Option<Need>, Error> {
-    let bytes = letter.value.map_or(0, <[u8]>::len).to_string();
-    let left_out = Header { name: VALUE_LEFT_OUT, value: Some(bytes.as_bytes()) };
-    let headers: Vec<_> = letter.headers.iter().copied().chain([left_out]).collect();
-    mailbox.send(&ProducerRecord { value: None, headers: &headers, ..*letter }, position, now)
 }

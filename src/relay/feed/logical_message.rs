@@ -85,7 +85,7 @@ impl<T: Transport> Feed<'_, T> {
         let routed = match self.refused.take() {
             Some(error) => Err(error),
             None => match messages.route(message.content, context, &mut self.encoder) {
-                Ok(routed) => Ok(self.flight.dispatch(&routed.as_record(), position, now)?),
+                Ok(routed) => Ok(self.dispatch.send(&mut self.flight, &routed.as_record(), position, now)?),
                 Err(MessageError::Convert { source: ConvertError::Unregistered(registration), .. }) => {
                     Ok(Some(Need::Schema(registration)))
                 }

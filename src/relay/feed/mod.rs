@@ -4,10 +4,12 @@ mod logical_message;
 mod refusal;
 
 use std::collections::HashMap;
+use std::time::Instant;
 
 use super::acknowledged::Acknowledged;
 use super::capture::PassedRows;
 use super::clock::Now;
+use super::dispatch::Dispatch;
 use super::flight::Flight;
 use super::needs::{Answer, Need};
 use super::parts::RelayParts;
@@ -27,7 +29,7 @@ use crate::wal::{Lsn, Oid};
 /// Rows and messages in, records out. One per session; it does no I/O but hand records to the producer, which never
 /// blocks.
 pub(super) struct Feed<'p, T = Inlet> {
-    metrics: &'p Metrics,
+    pub(super) metrics: &'p Metrics,
     messages: Option<&'p MessageOutbox>,
     tolerance: Tolerance,
     dead_letters: Option<&'p DeadLetters>,
@@ -52,7 +54,9 @@ pub(super) struct Feed<'p, T = Inlet> {
     refused: Option<Error>,
     /// The open transaction is a message's own, and this is its end.
     lone: Option<Commit>,
-    /// What was made of them.
+    /// What is known of records before they are sent.
+    pub(super) dispatch: Dispatch<'p>,
+    /// The records on their way.
     pub(super) flight: Flight<'p, T>,
 }
 
@@ -81,7 +85,7 @@ impl<'p> Feed<'p> {
     ) -> Self {
         let (dead_letters, messages) = (parts.dead_letters.as_ref(), parts.messages.as_ref());
         let inlet = parts.producer.inlet();
-        let flight = Flight::new(inlet, dead_letters, metrics, &parts.relay, confirmed);
+        let flight = Flight::new(inlet, dead_letters.is_some(), metrics, &parts.relay, confirmed);
         Self::with_flight(flight, metrics, messages, dead_letters, &parts.relay, acknowledged, stored)
     }
 }
@@ -115,6 +119,7 @@ impl<'p, T: Transport> Feed<'p, T> {
             held: None,
             refused: None,
             lone: None,
+            dispatch: Dispatch::new(dead_letters, metrics),
             flight,
         }
     }
@@ -148,8 +153,8 @@ impl<'p, T: Transport> Feed<'p, T> {
     pub(super) fn learn(&mut self, answer: Answer, now: Now) {
         match answer {
             Answer::Schema(schema) => self.encoder.learn(schema.0, schema.1),
-            Answer::Topic { name, partitions } => self.flight.settle(name, partitions, now),
-            Answer::Tail(tail) => self.flight.repeats.learn(tail),
+            Answer::Topic { name, partitions } => self.flight.learn_topic(name, partitions, now),
+            Answer::Tail(tail) => self.dispatch.repeats.learn(tail),
             Answer::Table { relation, table } => self.describe(relation, table),
             Answer::QueueEmpty => {}
         }
@@ -184,6 +189,18 @@ impl<'p, T: Transport> Feed<'p, T> {
         Some(SourceOffset::up_to(frontier, tx_id, committed_at))
     }
 
+    /// What was behind a failure, if a record was refused: see [`Flight::take_refusal`].
+    pub(super) fn take_refusal(&mut self, now: Now) -> Option<Error> {
+        let refusal = self.flight.take_refusal()?;
+        Some(self.dispatch.judge(refusal, &self.flight, now.instant))
+    }
+
+    /// Asks for topics again whose answer is old, and knows no more of refused records that are done with.
+    pub(super) fn forget_old(&mut self, now: Instant) {
+        self.flight.forget_old(now);
+        self.dispatch.forget_before(self.flight.frontier());
+    }
+
     /// Whether a further record may be handed over.
     pub(super) fn has_room(&mut self) -> bool {
         self.flight.has_room(self.behind)
@@ -201,6 +218,7 @@ impl<'p, T: Transport> Feed<'p, T> {
     pub(super) fn mark(&mut self, wal_end: Lsn) -> Result<(), Error> {
         if !self.flight.in_transaction() {
             self.acknowledged.history.reach(wal_end)?;
+            self.dispatch.pass(wal_end);
         }
         self.flight.mark(wal_end)
     }
@@ -220,6 +238,7 @@ impl<'p, T: Transport> Feed<'p, T> {
         if begin.final_lsn >= *to {
             history.add(begin.final_lsn, identity)?;
         }
+        self.dispatch.pass(begin.final_lsn);
         self.flight.begin(&begin, identity)?;
         self.flight.hold(self.acknowledged.history.is_awaiting());
         Ok(())
@@ -269,7 +288,7 @@ impl<'p, T: Transport> Feed<'p, T> {
         let routed = match self.refused.take() {
             Some(error) => Err(error),
             None => match table.route(row, context, &mut self.encoder) {
-                Ok(routed) => Ok(self.flight.dispatch(&routed.as_record(), position, now)?),
+                Ok(routed) => Ok(self.dispatch.send(&mut self.flight, &routed.as_record(), position, now)?),
                 Err(RouteError::Convert { source: ConvertError::Unregistered(registration), .. }) => {
                     Ok(Some(Need::Schema(registration)))
                 }

@@ -30,11 +30,9 @@ impl<T: Transport> Feed<'_, T> {
         position: EventPosition,
         now: Now,
     ) -> Result<Outcome, Error> {
-        let need = match (self.dead_letters, remains) {
-            (Some(letters), Some(remains)) => {
-                letters.send_raw_letter(&mut self.flight, &remains, &error, position, now)?
-            }
-            _ => None,
+        let need = match remains {
+            Some(remains) => self.dispatch.send_remains(&mut self.flight, &remains, &error, position, now)?,
+            None => None,
         };
         if need.is_some() {
             // The letter waits for its topic. What the registry has said is not asked for again.

@@ -1,105 +1,99 @@
 //! The records between the feed and the brokers, and what comes back of them.
+//!
+//! ```text
+//! record ─▶ outlet: admitted? ─▶ ledger: a ticket ─▶ window: counted in ─▶ outlet: sent
+//! outlet: reports ─▶ transactions: held until committed ─▶ ledger, window, activity
+//!                 └▶ refusals: what was refused, and what explains the rest
+//! ```
 
+mod activity;
+mod refusals;
 mod transactions;
 
 use std::time::{Duration, Instant};
 
 use super::clock::Now;
-use super::dead_letters::{DeadLetters, Fate, Mailbox, Origin, Refused};
-use super::exactly_once::Batch;
+use super::dead_letters::{Company, Refused};
+use super::exactly_once::{Batch, Urgency};
 use super::needs::Need;
-use super::repeats::{Presence, Repeats};
 use super::{Error, Options};
 use crate::ack::{Ledger, Ticket, Window};
 use crate::connect::record::ProducerRecord;
 use crate::kafka::{self, Admission, Delivered, Fault, Inlet, Outlet, Rejection, Reports, Transport};
 use crate::pgoutput::Begin;
-use crate::telemetry::{Metrics, TopicTally, TransactionEnd};
+use crate::telemetry::Metrics;
 use crate::transaction::{EventPosition, Identity};
 use crate::wal::{Lsn, PgTimestamp, Xid};
+use activity::Activity;
+use refusals::Refusals;
+use transactions::Transactions;
 
 /// The records that are on their way, and what their delivery reports allow to be confirmed.
 pub(super) struct Flight<'p, T = Inlet> {
     outlet: Outlet<T>,
-    dead_letters: Option<&'p DeadLetters>,
-    pub(super) metrics: &'p Metrics,
-    tally: TopicTally,
     ledger: Ledger,
     window: Window,
+    transactions: Transactions<'p>,
+    refusals: Refusals,
+    metrics: &'p Metrics,
+    pub(super) activity: Activity,
     /// The event that was handed over last.
     last_sent: Option<EventPosition>,
     /// A heartbeat is on its way.
     heartbeat_sent: bool,
-    spare: Vec<Delivered>,
-    refusal: Option<Rejection>,
-    /// What was refused for its own sake, with dead letters.
-    refused: Vec<Refused>,
     /// A record is on its way that must not have others in its batch.
     alone: bool,
-    pub(super) repeats: Repeats,
-    /// With exactly-once, the Kafka transaction.
-    batch: Option<Batch>,
     /// A record waits until everything has come back.
     awaits_empty_queue: bool,
-    /// Records that the broker has acknowledged.
-    pub(super) events: u64,
-    /// When a record was last handed over.
-    pub(super) last_event: Option<Now>,
-    /// Since when the oldest record on its way has been the oldest.
-    pub(super) oldest_unacknowledged: Option<Instant>,
+    spare: Vec<Delivered>,
 }
 
 impl<'p, T: Transport> Flight<'p, T> {
-    /// Nothing on its way yet; all before `confirmed` is.
+    /// Nothing on its way yet; all before `confirmed` is. `remembers_refused` tells whether somebody asks what was refused.
     pub(super) fn new(
         transport: T,
-        dead_letters: Option<&'p DeadLetters>,
+        remembers_refused: bool,
         metrics: &'p Metrics,
         options: &Options,
         confirmed: Lsn,
     ) -> Self {
         Self {
             outlet: Outlet::new(transport),
-            dead_letters,
-            metrics,
-            tally: metrics.topic_tally(),
             ledger: Ledger::new(confirmed),
             window: Window::new(options.inflight_records_max, options.inflight_bytes_max),
+            transactions: Transactions::new(metrics),
+            refusals: Refusals::new(remembers_refused),
+            metrics,
+            activity: Activity::default(),
             last_sent: None,
             heartbeat_sent: false,
-            spare: Vec::new(),
-            refusal: None,
-            refused: Vec::new(),
             alone: false,
-            repeats: Repeats::default(),
-            batch: None,
             awaits_empty_queue: false,
-            events: 0,
-            last_event: None,
-            oldest_unacknowledged: None,
+            spare: Vec::new(),
         }
+    }
+
+    /// The same flight, in Kafka transactions.
+    pub(super) fn in_transactions(&mut self, batch: Option<Batch>) {
+        self.transactions.batch = batch;
     }
 
     /// A transaction begins.
     pub(super) fn begin(&mut self, begin: &Begin, identity: Identity) -> Result<(), Error> {
-        self.repeats.pass(begin.final_lsn);
-        self.begin_in_batch(begin.final_lsn, identity)?;
+        self.transactions.begin(begin.final_lsn, identity)?;
         Ok(self.ledger.begin(begin.final_lsn, begin.commit_time, begin.xid)?)
     }
 
     /// The open transaction is complete.
     pub(super) fn commit(&mut self, commit_lsn: Lsn, end_lsn: Lsn) -> Result<(), Error> {
-        if let Some(batch) = &mut self.batch {
-            batch.closed(commit_lsn, end_lsn);
-        }
+        self.transactions.source_committed(commit_lsn, end_lsn);
         Ok(self.ledger.commit(commit_lsn, end_lsn)?)
     }
 
     /// A keepalive said that all WAL before this was sent.
     pub(super) fn mark(&mut self, wal_end: Lsn) -> Result<(), Error> {
         if !self.in_transaction() {
-            self.repeats.pass(wal_end);
-            self.reach_in_batch(wal_end)?;
+            self.transactions.reach(wal_end)?;
         }
         self.ledger.mark(wal_end);
         Ok(())
@@ -107,62 +101,29 @@ impl<'p, T: Transport> Flight<'p, T> {
 
     /// Nothing may be confirmed while it is not certain that the server has the history that it had.
     pub(super) fn hold(&mut self, uncertain: bool) {
-        self.ledger.hold(uncertain || self.batch.as_ref().is_some_and(Batch::is_awaiting));
+        self.ledger.hold(uncertain || self.transactions.is_awaiting());
+    }
+
+    /// Whether an event is in Kafka since before this start.
+    ///
+    /// # Errors
+    /// When another one at its place is: the source has another history.
+    pub(super) fn has(&self, event: EventPosition) -> Result<bool, Error> {
+        self.transactions.has(event)
     }
 
     /// A topic that [`Need::Topic`] asked for is there with so many partitions, or will not come.
-    pub(super) fn settle(&mut self, topic: String, partitions: usize, now: Now) {
+    pub(super) fn learn_topic(&mut self, topic: String, partitions: usize, now: Now) {
         self.outlet.learn_topic(topic, partitions, now.instant);
     }
 
-    /// Asks for topics again whose answer is old, and knows no more of refused records that are done with.
+    /// Asks for topics again whose answer is old.
     pub(super) fn forget_old(&mut self, now: Instant) {
         self.outlet.forget_old(now);
-        if let Some(dead_letters) = self.dead_letters {
-            dead_letters.forget_before(self.frontier());
-        }
     }
 
-    /// Hands over a record of the open transaction, in the way that is known to be the one for it.
-    ///
-    /// # Errors
-    /// When the producer refuses it, or there is no room for what is to be known.
-    pub(super) fn dispatch(
-        &mut self,
-        record: &ProducerRecord<'_>,
-        position: EventPosition,
-        now: Now,
-    ) -> Result<Option<Need>, Error> {
-        let Some(dead_letters) = self.dead_letters else { return self.send(record, position, now) };
-        match dead_letters.fate(record, position, now.instant) {
-            Fate::Send => self.send(record, position, now),
-            Fate::Alone => self.send_alone(record, position, now),
-            Fate::Dead(error_context) => {
-                let origin = Origin { position, topic: Some(record.topic), partition: record.partition };
-                dead_letters.send_letter(self, record, &error_context, origin, now)
-            }
-        }
-    }
-
-    /// As [`Self::send`], once everything in flight has come back; and nothing follows before this has.
-    ///
-    /// # Errors
-    /// When the producer refuses it.
-    pub(super) fn send_alone(
-        &mut self,
-        record: &ProducerRecord<'_>,
-        position: EventPosition,
-        now: Now,
-    ) -> Result<Option<Need>, Error> {
-        if self.window.records() > 0 {
-            return Ok(Some(self.await_empty_queue()));
-        }
-        let need = self.send(record, position, now)?;
-        self.alone = self.window.records() > 0;
-        Ok(need)
-    }
-
-    /// Hands a record of the open transaction to the producer, unless it needs its topic first.
+    /// Hands a record of the open transaction to the producer, unless it needs something first. One that has no company goes once
+    /// everything in flight has come back, and nothing follows before it has.
     ///
     /// # Errors
     /// When the producer refuses it.
@@ -170,15 +131,11 @@ impl<'p, T: Transport> Flight<'p, T> {
         &mut self,
         record: &ProducerRecord<'_>,
         position: EventPosition,
+        company: Company,
         now: Now,
     ) -> Result<Option<Need>, Error> {
-        match self.repeats.look(record, position) {
-            Presence::New => {}
-            Presence::Unknown(question) => return Ok(Some(Need::Tail(question))),
-            Presence::There => {
-                self.metrics.skipped("tail", 1);
-                return Ok(None);
-            }
+        if company == Company::Nothing && self.window.records() > 0 {
+            return Ok(Some(self.await_empty_queue()));
         }
         let partition = match self.admit(record) {
             Ok(partition) => partition,
@@ -191,15 +148,10 @@ impl<'p, T: Transport> Flight<'p, T> {
         );
         self.last_sent = Some(position);
         let ticket = self.ledger.issue()?;
-        let mut text = self.repeats.text.take();
-        let told = text.as_mut().map(|text| text.of(position));
-        let handed_over = self.hand_over(ProducerRecord { partition, position: told, ..*record }, ticket);
-        self.repeats.text = text;
-        handed_over?;
-        self.sent(record.topic, Some(position));
-        self.tally.add(record.topic, 1);
-        self.last_event = Some(now);
-        self.oldest_unacknowledged.get_or_insert(now.instant);
+        self.hand_over(ProducerRecord { partition, ..*record }, ticket)?;
+        self.transactions.sent(record.topic, Some(position));
+        self.alone = company == Company::Nothing;
+        self.activity.sent(now);
         Ok(None)
     }
 
@@ -215,14 +167,14 @@ impl<'p, T: Transport> Flight<'p, T> {
             Ok(partition) => self.hand_over(ProducerRecord { partition, ..*record }, Ticket::NONE)?,
             Err(need) => return Ok(Some(need)),
         }
-        self.sent(record.topic, None);
+        self.transactions.sent(record.topic, None);
         self.heartbeat_sent = true;
         Ok(None)
     }
 
     /// The record's partition, if it is decided, or what it needs first.
     fn admit(&mut self, record: &ProducerRecord<'_>) -> Result<Option<i32>, Need> {
-        if !self.is_open() {
+        if !self.transactions.is_open() {
             return Err(self.await_empty_queue());
         }
         match self.outlet.admit(record) {
@@ -232,16 +184,15 @@ impl<'p, T: Transport> Flight<'p, T> {
         }
     }
 
-    fn await_empty_queue(&mut self) -> Need {
+    const fn await_empty_queue(&mut self) -> Need {
         self.awaits_empty_queue = true;
         Need::QueueEmpty
     }
 
     fn hand_over(&mut self, record: ProducerRecord<'_>, ticket: Ticket) -> Result<(), Error> {
         if let Err(rejection) = self.outlet.send(&record, ticket) {
-            let fatal = self.broken(rejection.reason.clone());
-            self.refuse(vec![rejection.clone()]);
-            self.refusal = Some(rejection);
+            let fatal = self.transactions.broken(rejection.reason.clone());
+            self.refusals.of_producer(rejection, &self.ledger);
             return Err(fatal);
         }
         self.window.enter(record.weight());
@@ -254,11 +205,10 @@ impl<'p, T: Transport> Flight<'p, T> {
     /// When a record was refused, or the producer cannot go on.
     pub(super) fn collect(&mut self, now: Now) -> Result<Reports, Error> {
         let mut reports = self.absorb(now)?;
-        let failure =
-            self.refusal.as_ref().map(|refusal| refusal.reason.clone()).or_else(|| reports.fatal.take());
+        let failure = self.refusals.reason().or_else(|| reports.fatal.take());
         match (self.fault(), failure) {
             (Some(fault), _) => Err(fault),
-            (None, Some(reason)) => Err(self.broken(reason)),
+            (None, Some(reason)) => Err(self.transactions.broken(reason)),
             (None, None) => Ok(reports),
         }
     }
@@ -270,35 +220,77 @@ impl<'p, T: Transport> Flight<'p, T> {
     /// When a report names a record that was never handed over.
     pub(super) fn absorb(&mut self, now: Now) -> Result<Reports, Error> {
         let mut reports = self.outlet.take(std::mem::take(&mut self.spare));
-        if self.batch.as_mut().is_some_and(|batch| batch.take(&mut reports)) {
-            self.metrics.kafka_transaction(TransactionEnd::Committed);
-        }
+        self.transactions.take(&mut reports);
         let before = self.ledger.frontier();
         for delivered in &reports.delivered {
             self.acknowledge(*delivered, now)?;
         }
         self.spare = std::mem::take(&mut reports.delivered);
         self.window.leave(reports.failed_records, reports.failed_bytes);
-        self.refuse(std::mem::take(&mut reports.refused));
-        if self.refusal.as_ref().is_none_or(Rejection::is_consequence) {
-            self.refusal = reports.rejection.take().or(self.refusal.take());
-        }
+        self.refusals.take(&mut reports, &self.ledger);
         if self.window.records() == 0 {
-            self.oldest_unacknowledged = None;
+            self.activity.returned();
             (self.alone, self.awaits_empty_queue) = (false, false);
             self.outlet.queue_is_empty();
         } else if self.ledger.frontier() > before {
-            // What is oldest now was not before: its age counts from here.
-            self.oldest_unacknowledged = Some(now.instant);
+            self.activity.advanced(now);
         }
         Ok(reports)
     }
 
+    fn acknowledge(&mut self, delivered: Delivered, now: Now) -> Result<(), Error> {
+        let Delivered { ticket, records, bytes } = delivered;
+        if ticket == Ticket::NONE {
+            self.heartbeat_sent = false;
+            self.window.leave(records, bytes);
+            return Ok(());
+        }
+        if let Some(committed) = self.ledger.commit_time(ticket) {
+            let latency = u64::try_from(now.unix_us.saturating_sub(committed.unix_us())).unwrap_or_default();
+            self.metrics.commit_to_ack(Duration::from_micros(latency));
+        }
+        let acknowledged = u64::try_from(records).unwrap_or(u64::MAX);
+        self.ledger.acknowledge(ticket, acknowledged)?;
+        self.window.leave(records, bytes);
+        self.activity.acknowledged(acknowledged);
+        Ok(())
+    }
+
+    /// Commits or aborts what is due.
+    pub(super) fn step(&mut self, now: Now, urgency: Urgency) -> Result<(), Error> {
+        let waits = self.awaits_empty_queue || self.alone;
+        let urgency = if waits && urgency != Urgency::Over { Urgency::Now } else { urgency };
+        let in_transaction = self.ledger.in_transaction();
+        self.transactions.step(now, urgency, in_transaction, &self.window, &mut self.outlet)
+    }
+
+    /// When the next commit is due although nothing happens.
+    pub(super) fn commit_due(&self) -> Option<Instant> {
+        self.transactions.due(self.ledger.in_transaction())
+    }
+
+    /// Whether nothing is on its way, and nothing is being committed or aborted.
+    pub(super) fn is_settled(&self) -> bool {
+        self.window.records() == 0 && !self.transactions.is_busy()
+    }
+
+    /// After a session has ended: takes what comes back, and aborts what is not committed. True once nothing is on its way.
+    pub(super) fn wind_up(&mut self, now: Now) -> Result<bool, Error> {
+        self.absorb(now)?;
+        self.step(now, Urgency::Over)?;
+        Ok(self.is_settled())
+    }
+
+    /// Why the last commit failed, or what the brokers have against the producer.
+    pub(super) fn fault(&mut self) -> Option<Error> {
+        self.transactions.take_fault()
+    }
+
     /// The record that was refused, as an error: the cause of what [`Self::collect`] reported. It is known for certain once
     /// everything that was on its way has come back.
-    pub(super) fn take_refusal(&mut self, now: Now) -> Option<Error> {
-        let rejection = self.refusal.take()?;
-        if self.is_passing(&rejection) {
+    pub(super) fn take_refusal(&mut self) -> Option<Error> {
+        let rejection = self.refusals.take_first()?;
+        if self.transactions.is_passing(&rejection) {
             return None;
         }
         self.metrics.publish_error(&rejection.kind());
@@ -312,12 +304,7 @@ impl<'p, T: Transport> Flight<'p, T> {
             return Some(Error::Heartbeat(Box::new(rejection)));
         }
         let commit_lsn = self.ledger.commit_lsn(rejection.ticket).unwrap_or_default();
-        let source = Box::new(rejection);
-        let known = self.dead_letters.is_some_and(|letters| letters.judge(&self.refused, now.instant));
-        Some(match known {
-            true => Error::Condemned { commit_lsn, source },
-            false => Error::Refused { commit_lsn, source },
-        })
+        Some(Error::Refused { commit_lsn, source: Box::new(rejection) })
     }
 
     /// Whether a record was refused for a partition that the topic had when it was last asked for: it has been made anew with fewer.
@@ -327,24 +314,15 @@ impl<'p, T: Transport> Flight<'p, T> {
         rejection.fault() == Some(Fault::Partition) && rejection.partition.is_some_and(had)
     }
 
-    fn refuse(&mut self, rejections: Vec<Rejection>) {
-        if self.dead_letters.is_none() {
-            return;
-        }
-        let room = kafka::REFUSED_MAX.saturating_sub(self.refused.len());
-        let of_events = rejections
-            .into_iter()
-            .filter(|rejection| !rejection.ticket.is_of_no_transaction() && !rejection.is_consequence());
-        for rejection in of_events.take(room) {
-            let commit_lsn = self.ledger.commit_lsn(rejection.ticket).unwrap_or_default();
-            self.refused.push(Refused { commit_lsn, rejection });
-        }
+    /// What was refused for its own sake, as far as it is remembered.
+    pub(super) fn refused(&self) -> &[Refused] {
+        self.refusals.refused()
     }
 
     /// Whether what failed is a record that was acknowledged and is perhaps not in the log: others on their way are not
     /// concerned.
     pub(super) fn is_doubtful(&self) -> bool {
-        self.refusal.as_ref().is_some_and(Rejection::is_doubtful)
+        self.refusals.is_doubtful()
     }
 
     /// Everything before this may be confirmed.
@@ -360,7 +338,7 @@ impl<'p, T: Transport> Flight<'p, T> {
     /// Whether a further record may be handed over; `behind` tells that the source has much more to give.
     pub(super) fn has_room(&mut self, behind: bool) -> bool {
         self.outlet.follow_load(self.window.records(), behind)
-            && self.takes_rows()
+            && self.transactions.takes_rows(self.ledger.in_transaction(), &self.window)
             && !self.alone
             && self.window.has_room()
             && !self.ledger.is_full()
@@ -379,47 +357,5 @@ impl<'p, T: Transport> Flight<'p, T> {
     /// When the oldest transaction that is not wholly acknowledged committed.
     pub(super) fn oldest_commit(&self) -> Option<PgTimestamp> {
         self.ledger.oldest_unacknowledged()
-    }
-
-    fn acknowledge(&mut self, delivered: Delivered, now: Now) -> Result<(), Error> {
-        let Delivered { ticket, records, bytes } = delivered;
-        if ticket == Ticket::NONE {
-            self.heartbeat_sent = false;
-            self.window.leave(records, bytes);
-            return Ok(());
-        }
-        if let Some(committed) = self.ledger.commit_time(ticket) {
-            let latency = u64::try_from(now.unix_us.saturating_sub(committed.unix_us())).unwrap_or_default();
-            self.metrics.commit_to_ack(Duration::from_micros(latency));
-        }
-        let records_acknowledged = u64::try_from(records).unwrap_or(u64::MAX);
-        self.ledger.acknowledge(ticket, records_acknowledged)?;
-        self.window.leave(records, bytes);
-        self.events = self.events.saturating_add(records_acknowledged);
-        Ok(())
-    }
-}
-
-impl<T: Transport> Mailbox for Flight<'_, T> {
-    fn send(
-        &mut self,
-        record: &ProducerRecord<'_>,
-        position: EventPosition,
-        now: Now,
-    ) -> Result<Option<Need>, Error> {
-        Self::send(self, record, position, now)
-    }
-
-    fn send_alone(
-        &mut self,
-        record: &ProducerRecord<'_>,
-        position: EventPosition,
-        now: Now,
-    ) -> Result<Option<Need>, Error> {
-        Self::send_alone(self, record, position, now)
-    }
-
-    fn metrics(&self) -> &Metrics {
-        self.metrics
     }
 }

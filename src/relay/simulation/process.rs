@@ -241,14 +241,14 @@ impl<'p> Process<'p> {
             bug: world.bug,
             late_state: RefCell::default(),
         };
-        let mut flight = Flight::new(pipe, None, &bench.metrics, &bench.options, confirmed);
+        let mut flight = Flight::new(pipe, false, &bench.metrics, &bench.options, confirmed);
         flight.in_transactions(batch);
         let system_id = origin.system_id.clone();
-        flight.repeats =
-            Repeats::new(&bench.options, RepeatRange { system_id, from: confirmed, to: end, quiet_at: None });
         let messages = Some(&bench.messages);
         let mut feed =
             Feed::with_flight(flight, &bench.metrics, messages, None, &bench.options, acknowledged, stored);
+        feed.dispatch.repeats =
+            Repeats::new(&bench.options, RepeatRange { system_id, from: confirmed, to: end, quiet_at: None });
         feed.start();
         let counts = world.kafka.borrow().cluster.counts;
         let (router, shadow, bug) = (&bench.router, Rc::clone(&self.shadow), world.bug);
@@ -324,7 +324,7 @@ impl<'p> Process<'p> {
         }
         self.remember(&session, world);
         let failed =
-            session.core.feed.flight.take_refusal(world.now()).is_some() || matches!(error, Error::Kafka(_));
+            session.core.feed.take_refusal(world.now()).is_some() || matches!(error, Error::Kafka(_));
         let is_history = session.origin.timeline == TimelineId(world.server.timeline)
             && self.streams_after == world.server.went_back;
         if settles && !failed && is_history {

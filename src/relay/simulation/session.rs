@@ -147,7 +147,7 @@ impl<'p> Session<'p> {
     }
 
     pub(super) fn forget_topics(&mut self, now: Instant) {
-        self.core.feed.flight.forget_old(now + Duration::from_secs(100_000));
+        self.core.feed.forget_old(now + Duration::from_secs(100_000));
     }
 
     fn read(&mut self, rng: &mut Rng) -> Result<(), Error> {

@@ -263,7 +263,7 @@ impl Relay {
         let repeat_range = link.repeat_range(follows);
         let mut feed = Feed::new(&self.parts, &self.metrics, confirmed, acknowledged, stored);
         feed.flight.in_transactions(batch);
-        feed.flight.repeats = Repeats::new(&self.parts.relay, repeat_range);
+        feed.dispatch.repeats = Repeats::new(&self.parts.relay, repeat_range);
         feed.start();
         let (server, ended, mut watchers) = (ServerLsn::default(), stop.child_token(), JoinSet::new());
         let (mut slot_watcher, lost) = self.watch_slot(&link, server.clone(), stop.child_token());

@@ -1,0 +1,65 @@
+use crate::ack::Ledger;
+use crate::kafka::{REFUSED_MAX, Rejection, Reports};
+use crate::relay::dead_letters::Refused;
+
+/// What Kafka has refused in a session.
+#[derive(Debug, Default)]
+pub(super) struct Refusals {
+    /// The first that is no mere consequence of another says why the session ends.
+    first: Option<Rejection>,
+    /// All that were refused for their own sake, if somebody asks for them.
+    refused: Vec<Refused>,
+    remembers: bool,
+}
+
+impl Refusals {
+    pub(super) fn new(remembers: bool) -> Self {
+        Self { remembers, ..Self::default() }
+    }
+
+    /// The producer does not take a record.
+    pub(super) fn of_producer(&mut self, rejection: Rejection, ledger: &Ledger) {
+        self.remember(vec![rejection.clone()], ledger);
+        self.first = Some(rejection);
+    }
+
+    /// Takes what delivery reports tell.
+    pub(super) fn take(&mut self, reports: &mut Reports, ledger: &Ledger) {
+        self.remember(std::mem::take(&mut reports.refused), ledger);
+        if self.first.as_ref().is_none_or(Rejection::is_consequence) {
+            self.first = reports.rejection.take().or(self.first.take());
+        }
+    }
+
+    /// Why the first was refused.
+    pub(super) fn reason(&self) -> Option<String> {
+        self.first.as_ref().map(|first| first.reason.clone())
+    }
+
+    pub(super) const fn take_first(&mut self) -> Option<Rejection> {
+        self.first.take()
+    }
+
+    pub(super) fn refused(&self) -> &[Refused] {
+        &self.refused
+    }
+
+    /// Whether the first is a record that was acknowledged and is perhaps not in the log.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.first.as_ref().is_some_and(Rejection::is_doubtful)
+    }
+
+    fn remember(&mut self, rejections: Vec<Rejection>, ledger: &Ledger) {
+        if !self.remembers {
+            return;
+        }
+        let room = REFUSED_MAX.saturating_sub(self.refused.len());
+        let of_events = rejections
+            .into_iter()
+            .filter(|rejection| !rejection.ticket.is_of_no_transaction() && !rejection.is_consequence());
+        for rejection in of_events.take(room) {
+            let commit_lsn = ledger.commit_lsn(rejection.ticket).unwrap_or_default();
+            self.refused.push(Refused { commit_lsn, rejection });
+        }
+    }
+}
