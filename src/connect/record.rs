@@ -52,6 +52,53 @@ pub struct ProducerRecord<'a> {
     pub position: Option<&'a [u8]>,
 }
 
+/// A record that waits, when what it borrowed from is gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnedRecord {
+    topic: String,
+    partition: Option<i32>,
+    timestamp_ms: i64,
+    key: Option<Vec<u8>>,
+    value: Option<Vec<u8>>,
+    headers: Vec<(String, Option<Vec<u8>>)>,
+}
+
+impl From<&ProducerRecord<'_>> for OwnedRecord {
+    fn from(record: &ProducerRecord<'_>) -> Self {
+        let header = |header: &Header<'_>| (header.name.to_owned(), header.value.map(<[u8]>::to_vec));
+        Self {
+            topic: record.topic.to_owned(),
+            partition: record.partition,
+            timestamp_ms: record.timestamp_ms,
+            key: record.key.map(<[u8]>::to_vec),
+            value: record.value.map(<[u8]>::to_vec),
+            headers: record.headers.iter().map(header).collect(),
+        }
+    }
+}
+
+impl OwnedRecord {
+    /// Its headers, for [`Self::as_record`].
+    #[must_use]
+    pub fn headers(&self) -> Vec<Header<'_>> {
+        self.headers.iter().map(|(name, value)| Header { name, value: value.as_deref() }).collect()
+    }
+
+    /// The record as the producer takes it. Its position is told when it is sent.
+    #[must_use]
+    pub fn as_record<'a>(&'a self, headers: &'a [Header<'a>]) -> ProducerRecord<'a> {
+        ProducerRecord {
+            topic: &self.topic,
+            partition: self.partition,
+            timestamp_ms: self.timestamp_ms,
+            key: self.key.as_deref(),
+            value: self.value.as_deref(),
+            headers,
+            position: None,
+        }
+    }
+}
+
 impl ProducerRecord<'_> {
     /// What the record counts for in the in-flight window: key and value bytes.
     #[must_use]
@@ -75,5 +122,29 @@ impl ProducerRecord<'_> {
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::new(self.key, self.value, self.event_id())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_waits_is_the_one_that_came() {
+        let headers = [Header { name: ID_HEADER, value: Some(b"1") }, Header { name: "null", value: None }];
+        let full = ProducerRecord {
+            topic: "a",
+            partition: Some(3),
+            timestamp_ms: 7,
+            key: Some(b"k"),
+            value: Some(b"v"),
+            headers: &headers,
+            position: None,
+        };
+        let bare = ProducerRecord { partition: None, key: None, value: None, headers: &[], ..full };
+        for record in [full, bare] {
+            let owned = OwnedRecord::from(&record);
+            assert_eq!(owned.as_record(&owned.headers()), record);
+        }
     }
 }

@@ -6,7 +6,7 @@ use super::dead_letters::{Company, DeadLetters, ErrorContext, Fate, Origin};
 use super::flight::Flight;
 use super::needs::Need;
 use super::repeats::{Presence, Repeats};
-use crate::connect::record::ProducerRecord;
+use crate::connect::record::{OwnedRecord, ProducerRecord};
 use crate::kafka::Transport;
 use crate::outbox::RawRecord;
 use crate::telemetry::{Metrics, TopicTally};
@@ -19,15 +19,25 @@ pub(super) struct Dispatch<'p> {
     pub(super) repeats: Repeats,
     tally: TopicTally,
     metrics: &'p Metrics,
+    /// What waits for what it needs. Nothing behind it is taken.
+    kept: Option<Kept>,
+}
+
+/// What is handed over once what it needs is there.
+enum Kept {
+    Record(OwnedRecord, EventPosition),
+    /// What is left of a row that makes no event, and why.
+    Remains(Box<(RawRecord, Error)>, EventPosition),
 }
 
 impl<'p> Dispatch<'p> {
     /// Nothing is known of repeats yet.
     pub(super) fn new(dead_letters: Option<&'p DeadLetters>, metrics: &'p Metrics) -> Self {
-        Self { dead_letters, repeats: Repeats::default(), tally: metrics.topic_tally(), metrics }
+        Self { dead_letters, repeats: Repeats::default(), tally: metrics.topic_tally(), metrics, kept: None }
     }
 
-    /// Hands over a record of the open transaction, in the way that is known to be the one for it.
+    /// Hands over a record of the open transaction, in the way that is known to be the one for it. One that needs something first is
+    /// kept, and [`Self::go_on`] hands it over.
     ///
     /// # Errors
     /// When the producer refuses it, or there is no room for what is to be known.
@@ -38,42 +48,54 @@ impl<'p> Dispatch<'p> {
         position: EventPosition,
         now: Now,
     ) -> Result<Option<Need>, Error> {
-        let Some(dead_letters) = self.dead_letters else {
-            return self.hand_over(flight, record, position, Company::Others, now);
-        };
-        match dead_letters.fate(record, position, now.instant) {
-            Fate::Send(company) => self.hand_over(flight, record, position, company, now),
-            Fate::Dead(error_context) => {
-                let origin = Origin { position, topic: Some(record.topic), partition: record.partition };
-                self.send_letter(flight, record, &error_context, origin, now)
-            }
+        let need = self.send_record(flight, record, position, now)?;
+        if need.is_some() {
+            self.kept = Some(Kept::Record(record.into(), position));
         }
+        Ok(need)
     }
 
-    /// Hands over what is left of a row or a message that makes no event, if there is a dead-letter topic.
+    /// Hands over what is left of a row or a message that makes no event. It is kept as a record is.
     ///
     /// # Errors
     /// When the producer refuses it, or no further key can be held.
     pub(super) fn send_remains(
         &mut self,
         flight: &mut Flight<'_, impl Transport>,
-        remains: &RawRecord,
-        error: &Error,
+        remains: RawRecord,
+        error: Error,
         position: EventPosition,
         now: Now,
     ) -> Result<Option<Need>, Error> {
-        let Some(dead_letters) = self.dead_letters else { return Ok(None) };
-        let record = ProducerRecord {
-            topic: dead_letters.topic(),
-            partition: None,
-            timestamp_ms: now.unix_ms(),
-            key: remains.key.as_deref(),
-            value: Some(&remains.value),
-            headers: &remains.headers(),
-            position: None,
-        };
-        let origin = Origin { position, topic: remains.topic.as_deref(), partition: None };
-        self.send_letter(flight, &record, &ErrorContext::of_row(error), origin, now)
+        let need = self.send_raw_letter(flight, &remains, &error, position, now)?;
+        match need {
+            Some(_) => self.kept = Some(Kept::Remains(Box::new((remains, error)), position)),
+            None => self.metrics.event_error("route"),
+        }
+        Ok(need)
+    }
+
+    /// Hands over what was kept. It may need something more.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub(super) fn go_on(
+        &mut self,
+        flight: &mut Flight<'_, impl Transport>,
+        now: Now,
+    ) -> Result<Option<Need>, Error> {
+        match self.kept.take() {
+            None => Ok(None),
+            Some(Kept::Record(record, position)) => {
+                let need = self.send_record(flight, &record.as_record(&record.headers()), position, now)?;
+                self.kept = need.is_some().then_some(Kept::Record(record, position));
+                Ok(need)
+            }
+            Some(Kept::Remains(waiting, position)) => {
+                let (remains, error) = *waiting;
+                self.send_remains(flight, remains, error, position, now)
+            }
+        }
     }
 
     /// The stream is at `lsn`.
@@ -95,6 +117,47 @@ impl<'p> Dispatch<'p> {
             true => Error::Condemned { commit_lsn, source },
             false => Error::Refused { commit_lsn, source },
         }
+    }
+
+    fn send_record(
+        &mut self,
+        flight: &mut Flight<'_, impl Transport>,
+        record: &ProducerRecord<'_>,
+        position: EventPosition,
+        now: Now,
+    ) -> Result<Option<Need>, Error> {
+        let Some(dead_letters) = self.dead_letters else {
+            return self.hand_over(flight, record, position, Company::Others, now);
+        };
+        match dead_letters.fate(record, position, now.instant) {
+            Fate::Send(company) => self.hand_over(flight, record, position, company, now),
+            Fate::Dead(error_context) => {
+                let origin = Origin { position, topic: Some(record.topic), partition: record.partition };
+                self.send_letter(flight, record, &error_context, origin, now)
+            }
+        }
+    }
+
+    fn send_raw_letter(
+        &mut self,
+        flight: &mut Flight<'_, impl Transport>,
+        remains: &RawRecord,
+        error: &Error,
+        position: EventPosition,
+        now: Now,
+    ) -> Result<Option<Need>, Error> {
+        let Some(dead_letters) = self.dead_letters else { return Ok(None) };
+        let record = ProducerRecord {
+            topic: dead_letters.topic(),
+            partition: None,
+            timestamp_ms: now.unix_ms(),
+            key: remains.key.as_deref(),
+            value: Some(&remains.value),
+            headers: &remains.headers(),
+            position: None,
+        };
+        let origin = Origin { position, topic: remains.topic.as_deref(), partition: None };
+        self.send_letter(flight, &record, &ErrorContext::of_row(error), origin, now)
     }
 
     fn send_letter(

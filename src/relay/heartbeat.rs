@@ -43,7 +43,7 @@ impl Pulse {
             }
         };
         if let Some(need) = need {
-            return Ok(Outcome::Await(need));
+            return Ok(Outcome::TakeAgain(need));
         }
         self.due = now.instant + self.interval;
         Ok(Outcome::None)

@@ -44,6 +44,8 @@ impl Need {
 /// What waits.
 #[derive(Debug)]
 pub(super) enum Waiting {
+    /// A record that the feed has kept.
+    Record,
     /// A pgoutput message, to be taken again, and where it stands in the WAL.
     Message { data: Vec<u8>, lsn: Lsn },
     /// A row that its source gives again.

@@ -62,7 +62,7 @@ impl Source for NextRow<'_, '_> {
         let lsn = self.at;
         match feed.insert(lsn, self.table, row, now)? {
             // It is given again.
-            Outcome::Await(need) => Ok(Some(Taken::Held { lsn, need, waiting: Waiting::Row })),
+            Outcome::TakeAgain(need) => Ok(Some(Taken::Held { lsn, need, waiting: Waiting::Row })),
             outcome => {
                 self.row = None;
                 Ok(Some(Taken::Message { lsn, outcome }))
@@ -160,7 +160,7 @@ impl<'s> Snapshot<'s> {
             if let Some(need) = turn.need {
                 self.answer = Some(ask(&self.resolver, need));
             }
-            if next.row.is_none() {
+            if next.row.is_none() && !self.core.is_waiting() {
                 return Ok(());
             }
             event = self.wait(turn.then).await;

@@ -69,7 +69,7 @@ fn take_data<T: Transport>(
     let message = decode(data.data, lsn)?;
     feedback.received(lsn);
     match feed.take(data.wal_start, message, now)? {
-        Outcome::Await(need) => {
+        Outcome::TakeAgain(need) => {
             Ok(Taken::Held { lsn, need, waiting: Waiting::Message { data: data.data.to_vec(), lsn } })
         }
         outcome => Ok(Taken::Message { lsn, outcome: heard(feedback, outcome) }),
@@ -85,6 +85,15 @@ pub(super) fn take_again<T: Transport>(
 ) -> Result<Outcome, Error> {
     let outcome = feed.take(lsn, decode(data, lsn)?, now)?;
     Ok(heard(feedback, outcome))
+}
+
+/// Lets the feed hand over what it has kept.
+pub(super) fn go_on(
+    feed: &mut Feed<'_, impl Transport>,
+    feedback: &mut Feedback,
+    now: Now,
+) -> Result<Outcome, Error> {
+    Ok(heard(feedback, feed.go_on(now)?))
 }
 
 /// A commit was received up to its end.

@@ -188,6 +188,11 @@ impl<'p, T: Transport> Core<'p, T> {
         self.feed.flight.wind_up(now)
     }
 
+    /// Whether something waits for what it needs.
+    pub(super) const fn is_waiting(&self) -> bool {
+        self.held.is_some()
+    }
+
     /// Whether the next turn tells the status.
     pub(super) fn is_tick_due(&self, now: Now) -> bool {
         self.last_tick + TICK <= now.instant
@@ -245,9 +250,16 @@ impl<'p, T: Transport> Core<'p, T> {
             Err(Error::Registry(error)) if about_a_row => self.feed.refuse(error)?,
             Err(error) => return Err(error),
         }
-        if let Waiting::Message { data, lsn } = waiting {
-            let outcome = intake::take_again(&mut self.feed, &mut self.feedback, (&data, lsn), now)?;
-            self.grant(outcome, || Waiting::Message { data, lsn });
+        match waiting {
+            Waiting::Record => {
+                let outcome = intake::go_on(&mut self.feed, &mut self.feedback, now)?;
+                self.grant(outcome, || Waiting::Record);
+            }
+            Waiting::Message { data, lsn } => {
+                let outcome = intake::take_again(&mut self.feed, &mut self.feedback, (&data, lsn), now)?;
+                self.grant(outcome, || Waiting::Message { data, lsn });
+            }
+            Waiting::Row | Waiting::Rows | Waiting::Heartbeat => {}
         }
         Ok(())
     }
@@ -292,7 +304,8 @@ impl<'p, T: Transport> Core<'p, T> {
             Outcome::None => {}
             Outcome::Committed(_) => self.feed.metrics.transactions(1),
             Outcome::Describe(relation) => self.hold(Waiting::Rows, Need::Table(Box::new(relation))),
-            Outcome::Await(need) => self.hold(waiting(), need),
+            Outcome::Await(need) => self.hold(Waiting::Record, need),
+            Outcome::TakeAgain(need) => self.hold(waiting(), need),
         }
     }
 

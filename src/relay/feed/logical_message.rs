@@ -1,6 +1,6 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use super::{Feed, Outcome};
+use super::{Again, Feed, Outcome};
 use crate::connect::converter::ConvertError;
 use crate::kafka::Transport;
 use crate::outbox::{MessageError, RouteContext};
@@ -9,7 +9,7 @@ use crate::relay::Error;
 use crate::relay::clock::Now;
 use crate::relay::needs::Need;
 use crate::telemetry::Change;
-use crate::transaction::{EventPosition, Identity};
+use crate::transaction::Identity;
 use crate::wal::{Lsn, Oid, Xid};
 
 /// What messages are counted under: they have no table.
@@ -25,19 +25,20 @@ impl<T: Transport> Feed<'_, T> {
         message: &LogicalMessage<'_>,
         now: Now,
     ) -> Result<Outcome, Error> {
-        let again = self.held.take();
-        if again.is_none() {
+        let again = self.again.take();
+        let is_new = again.is_none();
+        if is_new {
             self.metrics.changes(Change::Message, 1);
             if !message.transactional {
                 self.begin_lone(message, now)?;
             }
         }
-        let position = again.map_or_else(|| self.assembler.next_position(), Ok)?;
-        if again.is_none() && message.transactional && self.was_sent_before(lsn) {
+        let event = again.map_or_else(|| self.next_event(), Ok)?;
+        if is_new && message.transactional && self.was_sent_before(lsn) {
             self.message_not_sent("acknowledged");
             return Ok(Outcome::None);
         }
-        match self.event(message, position, now)? {
+        match self.event(message, event, now)? {
             Outcome::None => self.end_lone(),
             outcome => Ok(outcome),
         }
@@ -70,7 +71,7 @@ impl<T: Transport> Feed<'_, T> {
     fn event(
         &mut self,
         message: &LogicalMessage<'_>,
-        position: EventPosition,
+        Again { position, refused }: Again,
         now: Now,
     ) -> Result<Outcome, Error> {
         let Some(messages) = self.messages.filter(|messages| messages.takes(message.prefix)) else {
@@ -82,12 +83,13 @@ impl<T: Transport> Feed<'_, T> {
             return Ok(Outcome::None);
         }
         let context = RouteContext { now_ms: now.unix_ms() };
-        let routed = match self.refused.take() {
+        let taken = match refused {
             Some(error) => Err(error),
             None => match messages.route(message.content, context, &mut self.encoder) {
                 Ok(routed) => Ok(self.dispatch.send(&mut self.flight, &routed.as_record(), position, now)?),
                 Err(MessageError::Convert { source: ConvertError::Unregistered(registration), .. }) => {
-                    Ok(Some(Need::Schema(registration)))
+                    self.again = Some(Again { position, refused: None });
+                    return Ok(Outcome::TakeAgain(Need::Schema(registration)));
                 }
                 Err(source) => {
                     let prefix = message.prefix.to_owned();
@@ -95,15 +97,14 @@ impl<T: Transport> Feed<'_, T> {
                 }
             },
         };
-        let need = match routed {
-            Ok(need) => need,
+        match taken {
+            Ok(need) => Ok(need.map_or(Outcome::None, Outcome::Await)),
             Err(error) => {
                 let remains =
                     self.dead_letters.map(|_| messages.raw_record(message.content, &mut self.encoder));
-                return self.give_up(error, remains, position, now);
+                self.give_up(error, remains, position, now)
             }
-        };
-        Ok(self.hold(position, need))
+        }
     }
 }
 

@@ -23,7 +23,7 @@ use crate::outbox::{Encoder, InvalidOperation, MessageOutbox, RouteContext, Rout
 use crate::pgoutput::{Begin, Commit, Message, Relation, Tuple, UnknownRelation};
 use crate::source_offset::{SentBefore, SourceOffset};
 use crate::telemetry::{Change, Metrics};
-use crate::transaction::{Assembler, EventPosition, Identity};
+use crate::transaction::{Assembler, EventPosition, Identity, SequenceError};
 use crate::wal::{Lsn, Oid};
 
 /// Rows and messages in, records out. One per session; it does no I/O but hand records to the producer, which never
@@ -48,10 +48,8 @@ pub(super) struct Feed<'p, T = Inlet> {
     stored: Option<SourceOffset>,
     /// What that offset says was sent, until the stream is past it.
     sent_before: Option<SentBefore>,
-    /// The event that waits for what it needs.
-    held: Option<EventPosition>,
-    /// What stands against it: what it needs is not to be had.
-    refused: Option<Error>,
+    /// The event whose message is to be taken again.
+    again: Option<Again>,
     /// The open transaction is a message's own, and this is its end.
     lone: Option<Commit>,
     /// What is known of records before they are sent.
@@ -69,8 +67,18 @@ pub(super) enum Outcome {
     Describe(Relation),
     /// All before this position is complete.
     Committed(Lsn),
-    /// What its record needs; then the same message is to be taken again.
+    /// What its record needs, which is kept; [`Feed::go_on`] hands it over then.
     Await(Need),
+    /// What must be known to write its record; then the same message is to be taken again.
+    TakeAgain(Need),
+}
+
+/// A message that is to be taken again, because a schema's id was not known.
+#[derive(Debug)]
+struct Again {
+    position: EventPosition,
+    /// The id is not to be had.
+    refused: Option<Error>,
 }
 
 impl<'p> Feed<'p> {
@@ -116,8 +124,7 @@ impl<'p, T: Transport> Feed<'p, T> {
             passing: false,
             sent_before: stored.as_ref().and_then(SentBefore::new),
             stored,
-            held: None,
-            refused: None,
+            again: None,
             lone: None,
             dispatch: Dispatch::new(dead_letters, metrics),
             flight,
@@ -149,7 +156,7 @@ impl<'p, T: Transport> Feed<'p, T> {
         self.tables.insert(relation, table);
     }
 
-    /// What [`Outcome::Await`] asked for.
+    /// What [`Outcome::Await`] or [`Outcome::TakeAgain`] asked for.
     pub(super) fn learn(&mut self, answer: Answer, now: Now) {
         match answer {
             Answer::Schema(schema) => self.encoder.learn(schema.0, schema.1),
@@ -265,9 +272,10 @@ impl<'p, T: Transport> Feed<'p, T> {
         row: &Tuple<'_>,
         now: Now,
     ) -> Result<Outcome, Error> {
-        let again = self.held.take();
-        let position = again.map_or_else(|| self.assembler.next_position(), Ok)?;
-        let sent_before = again.is_none() && self.was_sent_before(lsn);
+        let again = self.again.take();
+        let is_new = again.is_none();
+        let Again { position, refused } = again.map_or_else(|| self.next_event(), Ok)?;
+        let sent_before = is_new && self.was_sent_before(lsn);
         let table = match self.tables.get(&relation).ok_or(UnknownRelation(relation))? {
             Table::Outbox(table) => table,
             Table::NotCaptured(rows) => {
@@ -275,7 +283,7 @@ impl<'p, T: Transport> Feed<'p, T> {
                 return Ok(Outcome::None);
             }
         };
-        if again.is_none() {
+        if is_new {
             self.metrics.changes(Change::Insert, 1);
         }
         let in_kafka = self.flight.has(position)?.then_some("committed");
@@ -285,12 +293,13 @@ impl<'p, T: Transport> Feed<'p, T> {
             return Ok(Outcome::None);
         }
         let context = RouteContext { now_ms: now.unix_ms() };
-        let routed = match self.refused.take() {
+        let taken = match refused {
             Some(error) => Err(error),
             None => match table.route(row, context, &mut self.encoder) {
                 Ok(routed) => Ok(self.dispatch.send(&mut self.flight, &routed.as_record(), position, now)?),
                 Err(RouteError::Convert { source: ConvertError::Unregistered(registration), .. }) => {
-                    Ok(Some(Need::Schema(registration)))
+                    self.again = Some(Again { position, refused: None });
+                    return Ok(Outcome::TakeAgain(Need::Schema(registration)));
                 }
                 Err(source) => {
                     let table = table.name().to_owned();
@@ -298,27 +307,34 @@ impl<'p, T: Transport> Feed<'p, T> {
                 }
             },
         };
-        let need = match routed {
+        let need = match taken {
             Ok(need) => need,
             Err(error) => {
                 let remains = self.dead_letters.map(|_| table.raw_record(row, &mut self.encoder));
                 return self.give_up(error, remains, position, now);
             }
         };
-        if need.is_none() {
-            for column in table.replaced_columns(row) {
-                self.metrics.event_error("value");
-                let (table, commit_lsn) = (table.name(), position.commit_lsn);
-                tracing::warn!(table, column, %commit_lsn, "a value cannot be written in its type: its default or NULL is sent");
-            }
+        for column in table.replaced_columns(row) {
+            self.metrics.event_error("value");
+            let (table, commit_lsn) = (table.name(), position.commit_lsn);
+            tracing::warn!(table, column, %commit_lsn, "a value cannot be written in its type: its default or NULL is sent");
         }
-        Ok(self.hold(position, need))
+        Ok(need.map_or(Outcome::None, Outcome::Await))
     }
 
-    /// Keeps the place of an event that needs something first.
-    fn hold(&mut self, position: EventPosition, need: Option<Need>) -> Outcome {
-        self.held = need.is_some().then_some(position);
-        need.map_or(Outcome::None, Outcome::Await)
+    /// Hands over what was kept until there was what it needs. It may need something more.
+    ///
+    /// # Errors
+    /// When it cannot be sent.
+    pub(super) fn go_on(&mut self, now: Now) -> Result<Outcome, Error> {
+        match self.dispatch.go_on(&mut self.flight, now)? {
+            Some(need) => Ok(Outcome::Await(need)),
+            None => self.end_lone(),
+        }
+    }
+
+    fn next_event(&mut self) -> Result<Again, SequenceError> {
+        Ok(Again { position: self.assembler.next_position()?, refused: None })
     }
 
     /// Whether Debezium has sent the event at this LSN.

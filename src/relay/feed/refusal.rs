@@ -13,11 +13,10 @@ impl<T: Transport> Feed<'_, T> {
     /// # Errors
     /// The same, unless this is about the row.
     pub(in crate::relay) fn refuse(&mut self, error: registry::Error) -> Result<(), Error> {
-        if error.exit() != Exit::Row {
-            self.held = None;
-            return Err(error.into());
+        match &mut self.again {
+            Some(again) if error.exit() == Exit::Row => again.refused = Some(error.into()),
+            _ => return Err(error.into()),
         }
-        self.refused = Some(error.into());
         Ok(())
     }
 
@@ -30,23 +29,16 @@ impl<T: Transport> Feed<'_, T> {
         position: EventPosition,
         now: Now,
     ) -> Result<Outcome, Error> {
-        let need = match remains {
-            Some(remains) => self.dispatch.send_remains(&mut self.flight, &remains, &error, position, now)?,
-            None => None,
-        };
-        if need.is_some() {
-            // The letter waits for its topic. What the registry has said is not asked for again.
-            self.refused = Some(error).filter(|error| matches!(error, Error::Registry(_)));
-            return Ok(self.hold(position, need));
+        if let Some(remains) = remains {
+            let need = self.dispatch.send_remains(&mut self.flight, remains, error, position, now)?;
+            return Ok(need.map_or(Outcome::None, Outcome::Await));
         }
         self.metrics.event_error("route");
-        if self.dead_letters.is_none() {
-            let table = error.table().map(str::to_owned);
-            self.tolerance.pass_over(error)?;
-            if let Some(table) = table {
-                self.metrics.rows_not_sent(&table, "errors.tolerance").count();
-            }
+        let table = error.table().map(str::to_owned);
+        self.tolerance.pass_over(error)?;
+        if let Some(table) = table {
+            self.metrics.rows_not_sent(&table, "errors.tolerance").count();
         }
-        Ok(self.hold(position, need))
+        Ok(Outcome::None)
     }
 }
