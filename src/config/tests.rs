@@ -92,7 +92,7 @@ fn debezium_server_brings_its_own_converters() {
     let expected = [
         "not used: quarkus.http.port, quarkus.log.level: there is no Quarkus",
         "not used: debezium.sink.kafka.producer.key.serializer, debezium.sink.kafka.producer.value.serializer: \
-         the converters make the bytes, there are no serializers",
+         the converters make the bytes; there are no serializers",
     ];
     let mut told = notices(&config);
     told.sort();
