@@ -93,7 +93,10 @@ impl Clients {
         // At this level it tells of each connection that breaks.
         config.set("log.connection.close", "true").set_log_level(RDKafkaLogLevel::Info);
         config.set("transactional.id", &settings.id);
-        config.set("transaction.timeout.ms", settings.timeout.as_millis().to_string());
+        let timeout_ms = settings.timeout.as_millis().to_string();
+        config.set("transaction.timeout.ms", timeout_ms.as_str());
+        // librdkafka keeps a record of a partition that is gone for as long as it may: beyond this the brokers abort it anyway.
+        config.set("message.timeout.ms", timeout_ms);
         let prompt = config.create_with_context(deliveries.clone()).map_err(Error::Settings)?;
         let ends = StableEnds::new(options)?;
         let transactions = Some(Transactional { settings: settings.clone(), ends });

@@ -1,5 +1,7 @@
 //! Exactly once, for consumers that read committed records only.
 
+use std::time::Duration;
+
 use outboxd::kafka::{Options, StateTopic, Stored};
 use outboxd::wal::Lsn;
 use tokio_util::sync::CancellationToken;
@@ -9,7 +11,7 @@ use crate::support::kafka::{DECIDED_WITHIN, Kafka, kafka};
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{postgres15, postgres18};
 use crate::support::relay::{Config, Relay, with};
-use crate::support::wait::{DEADLINE, eventually};
+use crate::support::wait::{DEADLINE, eventually, let_pass};
 
 pub(crate) const BACKLOG: Backlog = Backlog { key_count: 200 };
 const ROWS: u64 = 40_000;
@@ -51,6 +53,23 @@ fn what_is_confirmed_is_committed() {
         assert_eq!(records.len(), n + 1);
         assert!(records.iter().any(|record| record.header("id") == event.id.to_string()), "{records:?}");
     }
+    assert_eq!(relay.stop(), 0);
+}
+
+#[test]
+fn an_outage_that_is_longer_than_a_transaction_may_last_repeats_nothing() {
+    let mut kafka = Kafka::start();
+    let db = Outbox::create(postgres18());
+    let timeout = [("producer.override.transaction.timeout.ms", "3000")];
+    let config = with(exactly_once(&db, &kafka), &timeout);
+    write_backlog(&db, &config, 20_000, 100);
+    let mut relay = Relay::start(&config);
+    kafka.wait_for_count(&db.topic(Backlog::TYPE), 2_000);
+    kafka.pause();
+    let_pass(Duration::from_secs(7));
+    kafka.resume();
+    check(&db, &kafka, 20_000);
+    assert!(relay.is_running());
     assert_eq!(relay.stop(), 0);
 }
 

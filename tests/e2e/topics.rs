@@ -76,13 +76,25 @@ fn a_topic_that_is_deleted_and_made_anew_gets_what_comes_then() {
 
 /// All rows have one key, whose partition is one of those that are gone.
 #[test]
+fn a_topic_that_is_made_anew_with_fewer_partitions_gets_what_comes_then_with_exactly_once() {
+    gets_what_comes_when_it_is_made_anew_with_fewer_partitions("exactly_once");
+}
+
+#[test]
 fn a_topic_that_is_made_anew_with_fewer_partitions_gets_what_comes_then() {
+    gets_what_comes_when_it_is_made_anew_with_fewer_partitions("at_least_once");
+}
+
+fn gets_what_comes_when_it_is_made_anew_with_fewer_partitions(guarantee: &str) {
     let key = (0..).map(|n| format!("o-{n}")).find(|key| partition_of(key.as_bytes(), 4) == Some(3)).unwrap();
     let event = |n: u32| Event::new("order", &key, "Numbered", &n.to_string());
     let db = Outbox::create(postgres18());
     let topic = db.topic("order");
     kafka().create_topic(&topic, 4, &[]);
-    let relay = Relay::start(&no_snapshot(&db));
+    let relay = Relay::start(&with(
+        no_snapshot(&db),
+        &[("outboxd.delivery.guarantee", guarantee), ("producer.override.transaction.timeout.ms", "10000")],
+    ));
     db.wait_until_streaming();
     db.insert(&[event(1)]);
     db.wait_until_confirmed();
