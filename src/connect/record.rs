@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 pub const ID_HEADER: &str = "id";
 
 /// The header that tells where the event stands in the source: the system identifier, the commit LSN in 16 hexadecimal
-/// digits, the ordinal in 8.
+/// digits, the ordinal in 8; behind them the part in 2, when it is not the first record of its event.
 pub const POSITION_HEADER: &str = "outboxd.position";
 
 /// By what a record is known again when its row is read another time. Not stable from one version of outboxd to the next.

@@ -1,9 +1,10 @@
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use super::Error;
 use super::clock::Now;
 use super::dead_letters::{Company, DeadLetters, ErrorContext, Fate, Origin};
-use super::flight::Flight;
+use super::flight::{Flight, RecordContext};
 use super::needs::Need;
 use super::repeats::{Presence, Repeats};
 use crate::connect::record::{OwnedRecord, ProducerRecord};
@@ -25,7 +26,8 @@ pub(super) struct Dispatch<'p> {
 
 /// What is handed over once what it needs is there.
 enum Kept {
-    Record(OwnedRecord, EventPosition),
+    /// The rest of an event's records, and where the first of them stands.
+    Records(VecDeque<OwnedRecord>, EventPosition),
     /// What is left of a row that makes no event, and why.
     Remains(Box<(RawRecord, Error)>, EventPosition),
 }
@@ -36,23 +38,27 @@ impl<'p> Dispatch<'p> {
         Self { dead_letters, repeats: Repeats::default(), tally: metrics.topic_tally(), metrics, kept: None }
     }
 
-    /// Hands over a record of the open transaction, in the way that is known to be the one for it. One that needs something first is
-    /// kept, and [`Self::go_on`] hands it over.
+    /// Hands over the records of an event of the open transaction, each in the way that is known to be the one for it. The first that
+    /// needs something is kept, with those behind it; [`Self::go_on`] hands them over.
     ///
     /// # Errors
-    /// When the producer refuses it, or there is no room for what is to be known.
+    /// When the producer refuses one, or there is no room for what is to be known.
     pub(super) fn send(
         &mut self,
         flight: &mut Flight<'_, impl Transport>,
-        record: &ProducerRecord<'_>,
-        position: EventPosition,
+        records: &[ProducerRecord<'_>],
+        mut position: EventPosition,
         now: Now,
     ) -> Result<Option<Need>, Error> {
-        let need = self.send_record(flight, record, position, now)?;
-        if need.is_some() {
-            self.kept = Some(Kept::Record(record.into(), position));
+        let mut rest = records;
+        while let [record, behind @ ..] = rest {
+            if let Some(need) = self.send_record(flight, record, (position, !behind.is_empty()), now)? {
+                self.kept = Some(Kept::Records(rest.iter().map(OwnedRecord::from).collect(), position));
+                return Ok(Some(need));
+            }
+            (rest, position) = (behind, position.next_part());
         }
-        Ok(need)
+        Ok(None)
     }
 
     /// Hands over what is left of a row or a message that makes no event. It is kept as a record is.
@@ -86,11 +92,7 @@ impl<'p> Dispatch<'p> {
     ) -> Result<Option<Need>, Error> {
         match self.kept.take() {
             None => Ok(None),
-            Some(Kept::Record(record, position)) => {
-                let need = self.send_record(flight, &record.as_record(&record.headers()), position, now)?;
-                self.kept = need.is_some().then_some(Kept::Record(record, position));
-                Ok(need)
-            }
+            Some(Kept::Records(records, position)) => self.send_kept(flight, records, position, now),
             Some(Kept::Remains(waiting, position)) => {
                 let (remains, error) = *waiting;
                 self.send_remains(flight, remains, error, position, now)
@@ -119,21 +121,45 @@ impl<'p> Dispatch<'p> {
         }
     }
 
+    fn send_kept(
+        &mut self,
+        flight: &mut Flight<'_, impl Transport>,
+        mut records: VecDeque<OwnedRecord>,
+        mut position: EventPosition,
+        now: Now,
+    ) -> Result<Option<Need>, Error> {
+        while let Some(record) = records.pop_front() {
+            let place = (position, !records.is_empty());
+            if let Some(need) = self.send_record(flight, &record.as_record(&record.headers()), place, now)? {
+                records.push_front(record);
+                self.kept = Some(Kept::Records(records, position));
+                return Ok(Some(need));
+            }
+            position = position.next_part();
+        }
+        Ok(None)
+    }
+
+    /// `more` tells that further records of the same event follow.
     fn send_record(
         &mut self,
         flight: &mut Flight<'_, impl Transport>,
         record: &ProducerRecord<'_>,
-        position: EventPosition,
+        (position, more): (EventPosition, bool),
         now: Now,
     ) -> Result<Option<Need>, Error> {
-        let Some(dead_letters) = self.dead_letters else {
-            return self.hand_over(flight, record, position, Company::Others, now);
-        };
-        match dead_letters.fate(record, position, now.instant) {
-            Fate::Send(company) => self.hand_over(flight, record, position, company, now),
+        if flight.has(position)? {
+            self.metrics.skipped("committed", 1);
+            return Ok(None);
+        }
+        let fate = self.dead_letters.map(|letters| letters.fate(record, position, now.instant));
+        match fate.unwrap_or(Fate::Send(Company::Others)) {
+            Fate::Send(company) => {
+                self.hand_over(flight, record, RecordContext { position, more, company }, now)
+            }
             Fate::Dead(error_context) => {
                 let origin = Origin { position, topic: Some(record.topic), partition: record.partition };
-                self.send_letter(flight, record, &error_context, origin, now)
+                self.send_letter(flight, record, &error_context, (origin, more), now)
             }
         }
     }
@@ -157,7 +183,7 @@ impl<'p> Dispatch<'p> {
             position: None,
         };
         let origin = Origin { position, topic: remains.topic.as_deref(), partition: None };
-        self.send_letter(flight, &record, &ErrorContext::of_row(error), origin, now)
+        self.send_letter(flight, &record, &ErrorContext::of_row(error), (origin, false), now)
     }
 
     fn send_letter(
@@ -165,12 +191,13 @@ impl<'p> Dispatch<'p> {
         flight: &mut Flight<'_, impl Transport>,
         record: &ProducerRecord<'_>,
         error_context: &ErrorContext,
-        origin: Origin<'_>,
+        (origin, more): (Origin<'_>, bool),
         now: Now,
     ) -> Result<Option<Need>, Error> {
         let Some(dead_letters) = self.dead_letters else { return Ok(None) };
         let need = dead_letters.write(record, error_context, origin, now, |letter, company| {
-            self.hand_over(flight, letter, origin.position, company, now)
+            let position = origin.position;
+            self.hand_over(flight, letter, RecordContext { position, more, company }, now)
         })?;
         if need.is_none() && dead_letters.is_new(origin.position) {
             self.metrics.dead_letter(error_context.cause);
@@ -184,10 +211,10 @@ impl<'p> Dispatch<'p> {
         &mut self,
         flight: &mut Flight<'_, impl Transport>,
         record: &ProducerRecord<'_>,
-        position: EventPosition,
-        company: Company,
+        context: RecordContext,
         now: Now,
     ) -> Result<Option<Need>, Error> {
+        let position = context.position;
         match self.repeats.look(record, position) {
             Presence::New => {}
             Presence::Unknown(question) => return Ok(Some(Need::Tail(question))),
@@ -197,10 +224,165 @@ impl<'p> Dispatch<'p> {
             }
         }
         let told = self.repeats.text.as_mut().map(|text| text.of(position));
-        let need = flight.send(&ProducerRecord { position: told, ..*record }, position, company, now)?;
+        let need = flight.send(&ProducerRecord { position: told, ..*record }, context, now)?;
         if need.is_none() {
             self.tally.add(record.topic, 1);
         }
         Ok(need)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use rdkafka::error::RDKafkaErrorCode as Code;
+
+    use super::super::DeadLetterOptions;
+    use super::super::dead_letters::Refused;
+    use super::*;
+    use crate::ack::{Ticket, Window};
+    use crate::kafka::{Cause, Delivered, Pace, Rejection, Reports};
+    use crate::pgoutput::Begin;
+    use crate::telemetry::ConfigInfo;
+    use crate::transaction::Identity;
+    use crate::wal::{PgTimestamp, Xid};
+
+    const COMMIT: Lsn = Lsn::new(100);
+    const DEAD: &str = "dead";
+
+    /// Topic, value and headers of a record.
+    type Sent = (String, Option<Vec<u8>>, Vec<String>);
+
+    /// Takes every record, and acknowledges it when it is told to.
+    #[derive(Default)]
+    struct Log {
+        sent: RefCell<Vec<Sent>>,
+        unacknowledged: RefCell<Vec<Delivered>>,
+        acknowledges: RefCell<bool>,
+    }
+
+    impl Transport for &Log {
+        fn send(&self, record: &ProducerRecord<'_>, ticket: Ticket, _: Pace) -> Result<(), Rejection> {
+            let headers = record.headers.iter().map(|header| header.name.to_owned()).collect();
+            let sent = (record.topic.to_owned(), record.value.map(<[u8]>::to_vec), headers);
+            self.sent.borrow_mut().push(sent);
+            let delivered = Delivered { ticket, records: 1, bytes: record.weight() };
+            self.unacknowledged.borrow_mut().push(delivered);
+            Ok(())
+        }
+
+        fn take(&self, _: Vec<Delivered>) -> Reports {
+            let acknowledges = *self.acknowledges.borrow();
+            let delivered = if acknowledges { self.unacknowledged.take() } else { Vec::new() };
+            Reports { delivered, ..Reports::default() }
+        }
+
+        fn follows_load(&self) -> bool {
+            false
+        }
+
+        fn is_transactional(&self) -> bool {
+            false
+        }
+    }
+
+    impl Log {
+        fn values(&self) -> Vec<(String, Option<Vec<u8>>)> {
+            self.sent.borrow().iter().map(|(topic, value, _)| (topic.clone(), value.clone())).collect()
+        }
+    }
+
+    fn in_transaction<'m>(log: &'m Log, metrics: &'m Metrics) -> Flight<'m, &'m Log> {
+        let mut flight = Flight::new(log, Window::new(100, 10_000), true, metrics, Lsn::ZERO);
+        let begin = Begin { final_lsn: COMMIT, commit_time: PgTimestamp(0), xid: Xid(1) };
+        flight.begin(&begin, Identity::from(&begin)).unwrap();
+        flight
+    }
+
+    /// A record and its tombstone.
+    fn records() -> [ProducerRecord<'static>; 2] {
+        let record = ProducerRecord {
+            topic: "a",
+            partition: None,
+            timestamp_ms: 7,
+            key: Some(b"k"),
+            value: Some(b"v"),
+            headers: &[],
+            position: None,
+        };
+        [record, ProducerRecord { value: None, ..record }]
+    }
+
+    fn now() -> Now {
+        Now { instant: Instant::now(), unix_us: 0 }
+    }
+
+    fn sent(topic: &str, value: Option<&[u8]>) -> (String, Option<Vec<u8>>) {
+        (topic.to_owned(), value.map(<[u8]>::to_vec))
+    }
+
+    #[test]
+    fn the_records_of_an_event_wait_one_by_one_and_keep_their_order() {
+        let (log, metrics) = (Log::default(), Metrics::new(&ConfigInfo::default()));
+        let (mut flight, mut dispatch) = (in_transaction(&log, &metrics), Dispatch::new(None, &metrics));
+        let position = EventPosition::new(COMMIT, 0);
+        let need = dispatch.send(&mut flight, &records(), position, now()).unwrap();
+        assert!(matches!(need, Some(Need::Topic(topic)) if topic == "a"));
+        assert_eq!(log.values(), []);
+        flight.learn_topic("a".to_owned(), 1, now());
+        // The first record of a partition travels alone.
+        let need = dispatch.go_on(&mut flight, now()).unwrap();
+        assert!(matches!(need, Some(Need::QueueEmpty)), "{need:?}");
+        assert_eq!(log.values(), [sent("a", Some(b"v"))]);
+        let need = dispatch.go_on(&mut flight, now()).unwrap();
+        assert!(matches!(need, Some(Need::QueueEmpty)), "it is not acknowledged yet");
+        log.acknowledges.replace(true);
+        flight.collect(now()).unwrap();
+        assert!(dispatch.go_on(&mut flight, now()).unwrap().is_none());
+        assert!(dispatch.go_on(&mut flight, now()).unwrap().is_none(), "nothing is kept any more");
+        assert_eq!(log.values(), [sent("a", Some(b"v")), sent("a", None)]);
+    }
+
+    fn dead_letters(follow_key: bool) -> DeadLetters {
+        let dead_letters = DeadLetters::new(DeadLetterOptions {
+            topic: DEAD.to_owned(),
+            context_headers: true,
+            connector_name: "c".to_owned(),
+            follow_key,
+            keys_max: 10,
+        });
+        let [record, _] = records();
+        let rejection = Rejection {
+            ticket: Ticket(0),
+            topic: "a".to_owned(),
+            partition: Some(0),
+            event_id: None,
+            fingerprint: record.fingerprint(),
+            cause: Cause::Code(Code::MessageSizeTooLarge),
+            reason: "too large".to_owned(),
+        };
+        assert!(dead_letters.judge(&[Refused { commit_lsn: COMMIT, rejection }], Instant::now()));
+        dead_letters
+    }
+
+    #[test]
+    fn of_several_records_only_the_refused_one_is_dead_unless_its_key_is_held() {
+        for (follow_key, second) in [(false, "a"), (true, DEAD)] {
+            let (log, metrics) = (Log::default(), Metrics::new(&ConfigInfo::default()));
+            let dead_letters = dead_letters(follow_key);
+            let (mut flight, mut dispatch) =
+                (in_transaction(&log, &metrics), Dispatch::new(Some(&dead_letters), &metrics));
+            for topic in ["a", DEAD] {
+                flight.learn_topic(topic.to_owned(), 0, now());
+            }
+            let position = EventPosition::new(COMMIT, 0);
+            assert!(dispatch.send(&mut flight, &records(), position, now()).unwrap().is_none());
+            assert_eq!(log.values(), [sent(DEAD, Some(b"v")), sent(second, None)]);
+            let headers: Vec<_> = log.sent.take().into_iter().map(|(.., headers)| headers).collect();
+            let part = "outboxd.errors.part".to_owned();
+            let of_part: Vec<_> = headers.iter().map(|headers| headers.contains(&part)).collect();
+            assert_eq!(of_part, [false, follow_key], "{headers:?}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::ack::Window;
 use crate::source_offset::OffsetKey;
 use crate::wal::Lsn;
 
@@ -40,6 +41,13 @@ pub struct Options {
     /// `outboxd.identity.headers` (false; with `tail_dedupe` true): whether records say where their event stands in the
     /// source.
     pub identity_headers: bool,
+}
+
+impl Options {
+    /// An empty window with the limits for records in flight.
+    pub(super) const fn window(&self) -> Window {
+        Window::new(self.inflight_records_max, self.inflight_bytes_max)
+    }
 }
 
 /// Where the relay keeps its position; by default nowhere, so that what says so is the configuration.

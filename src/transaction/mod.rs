@@ -10,14 +10,37 @@ use crate::wal::Lsn;
 
 pub use history::{Divergence, History, Identity};
 
-/// Where an event stands in the source: the commit LSN of its transaction and its ordinal among that transaction's
-/// events. Unlike a row's own LSN it is unique and stable over restarts: the rows of one COPY share an LSN.
+/// Where a record stands in the source: the commit LSN of its transaction, the ordinal of its event among that transaction's,
+/// and its place among the records of that event. Unlike a row's own LSN it is unique and stable over restarts: the rows of one
+/// COPY share an LSN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventPosition {
     /// LSN of the commit record.
     pub commit_lsn: Lsn,
     /// Counts from 0.
     pub ordinal: u64,
+    /// Counts from 0: that of the only record, as a rule. A change can become several, such as a delete and its tombstone.
+    pub part: u32,
+}
+
+impl EventPosition {
+    /// That of an event's first record.
+    #[must_use]
+    pub const fn new(commit_lsn: Lsn, ordinal: u64) -> Self {
+        Self { commit_lsn, ordinal, part: 0 }
+    }
+
+    /// That of the event's next record.
+    #[must_use]
+    pub const fn next_part(self) -> Self {
+        Self { part: self.part.saturating_add(1), ..self }
+    }
+
+    /// Behind every record of the event.
+    #[must_use]
+    pub const fn end_of_event(self) -> Self {
+        Self { part: u32::MAX, ..self }
+    }
 }
 
 /// The state of the stream: between transactions or inside one.
@@ -87,7 +110,7 @@ impl Assembler {
             Self::Open { begin, events } => {
                 let ordinal = *events;
                 *events = events.saturating_add(1);
-                Ok(EventPosition { commit_lsn: begin.final_lsn, ordinal })
+                Ok(EventPosition::new(begin.final_lsn, ordinal))
             }
             Self::Idle => Err(SequenceError::Outside("change")),
         }
@@ -127,7 +150,7 @@ mod tests {
         for lsn in [10, 20] {
             assembler.begin(begin(lsn)).unwrap();
             for ordinal in 0..3 {
-                let expected = EventPosition { commit_lsn: Lsn::new(lsn), ordinal };
+                let expected = EventPosition::new(Lsn::new(lsn), ordinal);
                 assert_eq!(assembler.next_position(), Ok(expected));
             }
             assert_eq!(assembler.commit(&commit(lsn)), Ok(3));

@@ -80,7 +80,7 @@ impl ErrorContext {
 
     /// Of an event whose key has a dead letter already.
     pub(super) fn of_follower(since: EventPosition) -> Self {
-        let EventPosition { commit_lsn, ordinal } = since;
+        let EventPosition { commit_lsn, ordinal, .. } = since;
         let message = format!(
             "it follows event {ordinal} of the transaction that committed at {commit_lsn}, which has the same key and went to \
              the dead-letter topic"
@@ -121,12 +121,14 @@ impl ErrorContext {
             ("outboxd.errors.commit.lsn", origin.position.commit_lsn.to_string()),
             ("outboxd.errors.ordinal", origin.position.ordinal.to_string()),
         ];
-        topic.into_iter().chain(partition).chain(rest).collect()
+        let part =
+            (origin.position.part > 0).then(|| ("outboxd.errors.part", origin.position.part.to_string()));
+        topic.into_iter().chain(partition).chain(rest).chain(part).collect()
     }
 
     /// Says once what has happened to an event.
     pub(in crate::relay) fn tell(&self, record: &ProducerRecord<'_>, origin: Origin<'_>) {
-        let EventPosition { commit_lsn, ordinal } = origin.position;
+        let EventPosition { commit_lsn, ordinal, part } = origin.position;
         let event_id = record.event_id().map(String::from_utf8_lossy);
         let (error, reason) = (&self.message, self.cause.name());
         if self.cause == DeathCause::Key {
@@ -137,6 +139,7 @@ impl ErrorContext {
             topic = origin.topic,
             %commit_lsn,
             ordinal,
+            part,
             event_id = event_id.as_deref(),
             reason,
             error,
@@ -153,7 +156,7 @@ mod tests {
 
     #[test]
     fn the_headers_are_connects_and_tell_where_the_event_is() {
-        let position = EventPosition { commit_lsn: Lsn::new(0x1_0000_0010), ordinal: 3 };
+        let position = EventPosition::new(Lsn::new(0x1_0000_0010), 3);
         let (table, column) = ("public.outbox".to_owned(), "aggregatetype".to_owned());
         let source = Box::new(RouteError::NullRoute { table: table.clone(), column });
         let error_context = ErrorContext::of_row(&Error::Row { table, position, source });
@@ -184,6 +187,9 @@ mod tests {
         assert!(!headers.iter().any(|(name, _)| *name == "__connect.errors.offset"));
         let unknown = error_context.headers(&options, Origin { topic: None, partition: None, ..origin });
         assert_eq!(unknown.len(), headers.len() - 2);
+        let second = error_context.headers(&options, Origin { position: position.next_part(), ..origin });
+        assert_eq!(second.last(), Some(&("outboxd.errors.part", "1".to_owned())));
+        assert_eq!(second.len(), headers.len() + 1);
         options.context_headers = false;
         assert_eq!(error_context.headers(&options, origin), []);
     }

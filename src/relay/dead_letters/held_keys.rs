@@ -65,7 +65,7 @@ mod tests {
     use crate::wal::Lsn;
 
     fn at(commit_lsn: u64, ordinal: u64) -> EventPosition {
-        EventPosition { commit_lsn: Lsn::new(commit_lsn), ordinal }
+        EventPosition::new(Lsn::new(commit_lsn), ordinal)
     }
 
     #[test]
@@ -78,6 +78,8 @@ mod tests {
             ("a", "1", at(10, 2), None),
             // The dead letter itself, met again.
             ("a", "1", at(10, 3), None),
+            // The next record of the same change.
+            ("a", "1", at(10, 3).next_part(), Some(at(10, 3))),
             ("a", "1", at(10, 4), Some(at(10, 3))),
             ("a", "1", at(30, 0), Some(at(10, 3))),
             ("b", "1", at(30, 0), None),

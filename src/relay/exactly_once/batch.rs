@@ -209,15 +209,15 @@ impl Batch {
         (self.names.state_topic.clone(), slot)
     }
 
-    /// A record for this topic is handed over, of this event if it is one's.
-    pub(crate) fn sent(&mut self, topic: &str, event: Option<EventPosition>) {
+    /// A record for this topic is handed over, with its place if it is an event's.
+    pub(crate) fn sent(&mut self, topic: &str, place: Option<Place>) {
         self.used = true;
         if !self.topics.contains(topic) {
             self.topics.insert(topic.to_owned());
         }
         self.outstanding = self.outstanding.saturating_add(1);
-        if let Some(event) = event {
-            self.place = Some(Place { event, end_lsn: None });
+        if place.is_some() {
+            self.place = place;
             self.place_transaction = self.transaction;
         }
     }
@@ -225,7 +225,7 @@ impl Batch {
     /// A source transaction is complete.
     pub(crate) fn closed(&mut self, commit_lsn: Lsn, end_lsn: Lsn) {
         if let Some(place) = self.place.as_mut().filter(|place| place.event.commit_lsn == commit_lsn) {
-            place.end_lsn = Some(end_lsn);
+            (place.more, place.end_lsn) = (false, Some(end_lsn));
         }
     }
 

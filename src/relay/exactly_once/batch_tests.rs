@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::batch::{Batch, Names, Patience, Step, Urgency};
 use super::known::Known;
-use super::state::{Seen, Source, State};
+use super::state::{Place, Seen, Source, State};
 use crate::ack::{Ticket, Window};
 use crate::kafka::{self, Delivered, Reports};
 use crate::transaction::{EventPosition, Identity};
@@ -55,8 +55,8 @@ impl Bench {
 
     fn send_to(&mut self, topic: &str, commit_lsn: u64, ordinal: u64) {
         assert!(self.batch.is_open());
-        let event = EventPosition { commit_lsn: Lsn::new(commit_lsn), ordinal };
-        self.batch.sent(topic, Some(event));
+        let event = EventPosition::new(Lsn::new(commit_lsn), ordinal);
+        self.batch.sent(topic, Some(Place::inside(event, false)));
         self.window.enter(1);
     }
 

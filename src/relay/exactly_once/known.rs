@@ -183,7 +183,7 @@ impl Known {
             Ordering::Less => true,
             Ordering::Greater => false,
             Ordering::Equal if place.end_lsn.is_some() => true,
-            Ordering::Equal => !self.renumbered && event.ordinal <= place.event.ordinal,
+            Ordering::Equal => !self.renumbered && event <= place.last(),
         }
     }
 
@@ -251,11 +251,11 @@ mod tests {
     }
 
     fn at(commit_lsn: u64, ordinal: u64) -> EventPosition {
-        EventPosition { commit_lsn: Lsn::new(commit_lsn), ordinal }
+        EventPosition::new(Lsn::new(commit_lsn), ordinal)
     }
 
     fn state(timeline: u32, end_lsn: Option<u64>) -> State {
-        let place = Place { event: at(100, 5), end_lsn: end_lsn.map(Lsn::new) };
+        let place = Place { end_lsn: end_lsn.map(Lsn::new), ..Place::inside(at(100, 5), false) };
         State { source: source(timeline), place, topics: Vec::new(), seen: None }
     }
 
@@ -278,6 +278,19 @@ mod tests {
             has_not.iter().for_each(|event| assert!(!known.has(*event).unwrap(), "{state:?} {event:?}"));
         }
         assert!(!Known::nothing(BEGINS.now).has(at(0, 0)).unwrap());
+    }
+
+    #[test]
+    fn of_an_event_that_is_not_complete_the_rest_is_missing() {
+        let second = at(100, 5).next_part();
+        for (more, has_third) in [(true, false), (false, true)] {
+            let state = State { place: Place::inside(second, more), ..state(1, None) };
+            let known = known(&state, &source(1), "").unwrap();
+            assert!(known.has(at(100, 5)).unwrap() && known.has(second).unwrap());
+            assert_eq!(known.has(second.next_part()).unwrap(), has_third);
+            assert_eq!(known.has(second.end_of_event()).unwrap(), has_third);
+            assert!(!known.has(at(100, 6)).unwrap());
+        }
     }
 
     #[test]
@@ -390,7 +403,7 @@ mod tests {
             let said = known(&state, &now, "1\t0/60\twhy").unwrap_err().to_string();
             assert!(said.contains(expected), "{said}");
         }
-        let far = State { place: Place { event: at(20_000, 0), end_lsn: None }, ..state(1, None) };
+        let far = State { place: Place::inside(at(20_000, 0), false), ..state(1, None) };
         assert!(matches!(known(&far, &source(1), ""), Err(Mismatch::Ahead { .. })));
     }
 }

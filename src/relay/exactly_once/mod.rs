@@ -19,4 +19,4 @@ pub(super) use batch::{Batch, Names, Patience, Step, Urgency};
 pub use known::Mismatch;
 pub(super) use known::{Begins, Known, Timelines};
 pub use state::StateError;
-pub(super) use state::{Source, State};
+pub(super) use state::{Place, Source, State};

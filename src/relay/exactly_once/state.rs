@@ -6,6 +6,9 @@ use crate::wal::{Lsn, PgTimestamp, SystemId, TimelineId, Xid};
 /// The version of the form below. One that is not known is refused: what it says must not be guessed.
 const VERSION: u64 = 1;
 
+/// That of a place between the records of one event. An outboxd that knows one record an event would pass over the others.
+const VERSION_WITH_PART: u64 = 2;
+
 /// What the record of a Kafka transaction says: everything up to a place is in Kafka.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct State {
@@ -40,8 +43,10 @@ pub(crate) struct Source {
 /// Where a Kafka transaction ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// The last event.
+    /// The last record.
     pub(crate) event: EventPosition,
+    /// Further records of the same event are not in Kafka.
+    pub(crate) more: bool,
     /// The end of its source transaction, when that is in Kafka to its end.
     pub(crate) end_lsn: Option<Lsn>,
 }
@@ -53,7 +58,7 @@ pub enum StateError {
     #[error("it is not a JSON object")]
     Json(#[source] serde_json::Error),
     /// Another form.
-    #[error("its version is {0}, and this outboxd knows {VERSION} only")]
+    #[error("its version is {0}, and this outboxd knows {VERSION} and {VERSION_WITH_PART} only")]
     Version(String),
     /// A member of another type.
     #[error("its member {0} is missing or not what outboxd writes")]
@@ -66,7 +71,7 @@ impl State {
         let Self { source, place, topics, seen } = self;
         let mut members = Map::new();
         let mut say = |name: &str, value: Value| members.insert(name.to_owned(), value);
-        say("version", VERSION.into());
+        say("version", if place.more { VERSION_WITH_PART } else { VERSION }.into());
         say("system_id", source.system_id.0.clone().into());
         say("timeline", source.timeline.0.into());
         say("database", source.database.clone().into());
@@ -74,6 +79,9 @@ impl State {
         say("stream", source.stream.clone().into());
         say("commit_lsn", place.event.commit_lsn.to_string().into());
         say("ordinal", place.event.ordinal.into());
+        if place.more {
+            say("part", place.event.part.into());
+        }
         say("end_lsn", place.end_lsn.map_or(Value::Null, |lsn| lsn.to_string().into()));
         say("topics", topics.clone().into());
         if let Some(Seen { latest, transaction }) = seen {
@@ -90,9 +98,15 @@ impl State {
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, StateError> {
         let members: Map<String, Value> = serde_json::from_slice(bytes).map_err(StateError::Json)?;
         let version = members.get("version");
-        if version.and_then(Value::as_u64) != Some(VERSION) {
-            return Err(StateError::Version(version.map_or_else(|| "missing".to_owned(), Value::to_string)));
-        }
+        let more = match version.and_then(Value::as_u64) {
+            Some(VERSION) => false,
+            Some(VERSION_WITH_PART) => true,
+            _ => {
+                return Err(StateError::Version(
+                    version.map_or_else(|| "missing".to_owned(), Value::to_string),
+                ));
+            }
+        };
         let text =
             |name: &'static str| members.get(name).and_then(Value::as_str).ok_or(StateError::Member(name));
         let lsn = |name: &'static str| text(name)?.parse::<Lsn>().map_err(|_| StateError::Member(name));
@@ -106,7 +120,10 @@ impl State {
             slot: text("slot")?.to_owned(),
             stream: text("stream")?.to_owned(),
         };
-        let event = EventPosition { commit_lsn: lsn("commit_lsn")?, ordinal: number("ordinal")? };
+        let event = EventPosition::new(lsn("commit_lsn")?, number("ordinal")?);
+        let part = if more { number("part")? } else { 0 };
+        let event =
+            EventPosition { part: u32::try_from(part).map_err(|_| StateError::Member("part"))?, ..event };
         let end_lsn = match members.get("end_lsn") {
             Some(Value::Null) => None,
             _ => Some(lsn("end_lsn")?),
@@ -120,7 +137,7 @@ impl State {
         };
         let topics = topics.ok_or(StateError::Member("topics"))?;
         let seen = Seen::parse(&members)?;
-        Ok(Self { source, place: Place { event, end_lsn }, topics, seen })
+        Ok(Self { source, place: Place { event, more, end_lsn }, topics, seen })
     }
 }
 
@@ -139,6 +156,16 @@ impl Seen {
 }
 
 impl Place {
+    /// Inside a transaction of the source.
+    pub(crate) const fn inside(event: EventPosition, more: bool) -> Self {
+        Self { event, more, end_lsn: None }
+    }
+
+    /// The last position that is in Kafka: when the event is complete, whatever its parts are.
+    pub(crate) const fn last(&self) -> EventPosition {
+        if self.more { self.event } else { self.event.end_of_event() }
+    }
+
     /// Everything before this is not known to be in Kafka from here on.
     pub(crate) fn furthest(&self) -> Lsn {
         self.end_lsn.unwrap_or(self.event.commit_lsn)
@@ -156,17 +183,26 @@ mod tests {
     #[test]
     fn the_form_is_fixed() {
         let state = State::parse(WRITTEN.as_bytes()).unwrap();
-        assert_eq!(state.place.event, EventPosition { commit_lsn: Lsn::new(0x16B_3748), ordinal: 41 });
+        assert_eq!(state.place.event, EventPosition::new(Lsn::new(0x16B_3748), 41));
+        assert!(!state.place.more);
         assert_eq!(state.topics, ["outbox.event.order", "b"]);
         assert_eq!(state.to_json(), WRITTEN);
         assert_eq!(state.seen, None);
+        let written = WRITTEN.replace(r#""version":1"#, r#""version":2"#);
+        let written = written.replace(r#""ordinal":41"#, r#""ordinal":41,"part":1"#);
+        let state = State::parse(written.as_bytes()).unwrap();
+        let second = EventPosition::new(Lsn::new(0x16B_3748), 41).next_part();
+        assert_eq!((state.place.event, state.place.more), (second, true));
+        assert_eq!(state.to_json(), written);
     }
 
     #[test]
     fn what_is_not_ours_is_refused() {
         let cases = [
             ("", "", "not a JSON object"),
-            (r#""version":1"#, r#""version":2"#, "its version is 2"),
+            (r#""version":1"#, r#""version":3"#, "its version is 3"),
+            (r#""version":1"#, r#""version":2"#, "part"),
+            (r#""version":1"#, r#""version":2,"part":4294967296"#, "part"),
             (r#""version":1,"#, "", "its version is missing"),
             (r#""ordinal":41"#, r#""ordinal":-1"#, "ordinal"),
             (r#""timeline":2"#, r#""timeline":4294967296"#, "timeline"),
@@ -188,19 +224,20 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read_back(
-            names in prop::collection::vec(".{0,12}", 4), timeline: u32, commit: u64, ordinal: u64, end: Option<u64>,
+            names in prop::collection::vec(".{0,12}", 4), timeline: u32, commit: u64, ordinal: u64, part: Option<u32>, end: Option<u64>,
             topics in prop::collection::vec(".{0,12}", 0..4), seen: Option<(i32, Option<(u32, i32)>)>,
         ) {
             let [system_id, database, slot, stream] = names.try_into().unwrap();
             let source = Source {
                 system_id: SystemId(system_id), timeline: TimelineId(timeline), database, slot, stream,
             };
-            let event = EventPosition { commit_lsn: Lsn::new(commit), ordinal };
+            let event = EventPosition::new(Lsn::new(commit), ordinal);
+            let event = part.map_or(event, |part| EventPosition { part, ..event });
             let time = |time: i32| PgTimestamp(i64::from(time));
             let seen = seen.map(|(latest, transaction)| Seen {
                 latest: time(latest), transaction: transaction.map(|(xid, at)| (Xid(xid), time(at))),
             });
-            let state = State { source, place: Place { event, end_lsn: end.map(Lsn::new) }, topics, seen };
+            let state = State { source, place: Place { event, more: part.is_some(), end_lsn: end.map(Lsn::new) }, topics, seen };
             prop_assert_eq!(State::parse(state.to_json().as_bytes()).unwrap(), state);
         }
 

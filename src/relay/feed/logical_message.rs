@@ -78,7 +78,7 @@ impl<T: Transport> Feed<'_, T> {
             self.message_not_sent("message.prefix");
             return Ok(Outcome::None);
         };
-        if self.passing || self.flight.has(position)? {
+        if self.passing || self.flight.has(position.end_of_event())? {
             self.message_not_sent(if self.passing { "acknowledged" } else { "committed" });
             return Ok(Outcome::None);
         }
@@ -86,7 +86,10 @@ impl<T: Transport> Feed<'_, T> {
         let taken = match refused {
             Some(error) => Err(error),
             None => match messages.route(message.content, context, &mut self.encoder) {
-                Ok(routed) => Ok(self.dispatch.send(&mut self.flight, &routed.as_record(), position, now)?),
+                Ok(routed) => {
+                    let records = (self.records_of)(routed.as_record());
+                    Ok(self.dispatch.send(&mut self.flight, &records, position, now)?)
+                }
                 Err(MessageError::Convert { source: ConvertError::Unregistered(registration), .. }) => {
                     self.again = Some(Again { position, refused: None });
                     return Ok(Outcome::TakeAgain(Need::Schema(registration)));

@@ -6,6 +6,8 @@ mod refusal;
 use std::collections::HashMap;
 use std::time::Instant;
 
+use smallvec::{SmallVec, smallvec};
+
 use super::acknowledged::Acknowledged;
 use super::capture::PassedRows;
 use super::clock::Now;
@@ -18,6 +20,7 @@ use super::tolerance::Tolerance;
 use super::{DeadLetters, Error, Options, SkippedOperations};
 use crate::connect::converter::ConvertError;
 use crate::connect::converter::avro::SchemaIds;
+use crate::connect::record::ProducerRecord;
 use crate::kafka::{Inlet, Transport};
 use crate::outbox::{Encoder, InvalidOperation, MessageOutbox, RouteContext, RouteError};
 use crate::pgoutput::{Begin, Commit, Message, Relation, Tuple, UnknownRelation};
@@ -52,10 +55,20 @@ pub(super) struct Feed<'p, T = Inlet> {
     again: Option<Again>,
     /// The open transaction is a message's own, and this is its end.
     lone: Option<Commit>,
+    /// What an event becomes, once it is converted.
+    pub(super) records_of: RecordsOf,
     /// What is known of records before they are sent.
     pub(super) dispatch: Dispatch<'p>,
     /// The records on their way.
     pub(super) flight: Flight<'p, T>,
+}
+
+/// The records that an event becomes, in their order: one, or several such as a delete and its tombstone.
+pub(super) type RecordsOf = for<'r> fn(ProducerRecord<'r>) -> SmallVec<[ProducerRecord<'r>; 1]>;
+
+/// An event of an outbox is one record.
+fn one_record(record: ProducerRecord<'_>) -> SmallVec<[ProducerRecord<'_>; 1]> {
+    smallvec![record]
 }
 
 /// What a message asks of the session.
@@ -93,7 +106,7 @@ impl<'p> Feed<'p> {
     ) -> Self {
         let (dead_letters, messages) = (parts.dead_letters.as_ref(), parts.messages.as_ref());
         let inlet = parts.producer.inlet();
-        let flight = Flight::new(inlet, dead_letters.is_some(), metrics, &parts.relay, confirmed);
+        let flight = Flight::new(inlet, parts.relay.window(), dead_letters.is_some(), metrics, confirmed);
         Self::with_flight(flight, metrics, messages, dead_letters, &parts.relay, acknowledged, stored)
     }
 }
@@ -126,6 +139,7 @@ impl<'p, T: Transport> Feed<'p, T> {
             stored,
             again: None,
             lone: None,
+            records_of: one_record,
             dispatch: Dispatch::new(dead_letters, metrics),
             flight,
         }
@@ -286,7 +300,7 @@ impl<'p, T: Transport> Feed<'p, T> {
         if is_new {
             self.metrics.changes(Change::Insert, 1);
         }
-        let in_kafka = self.flight.has(position)?.then_some("committed");
+        let in_kafka = self.flight.has(position.end_of_event())?.then_some("committed");
         if let Some(reason) = in_kafka.or(self.skip_reason(sent_before)) {
             self.metrics.skipped(reason, 1);
             self.passed.count(self.metrics, relation, table.name(), reason);
@@ -296,7 +310,10 @@ impl<'p, T: Transport> Feed<'p, T> {
         let taken = match refused {
             Some(error) => Err(error),
             None => match table.route(row, context, &mut self.encoder) {
-                Ok(routed) => Ok(self.dispatch.send(&mut self.flight, &routed.as_record(), position, now)?),
+                Ok(routed) => {
+                    let records = (self.records_of)(routed.as_record());
+                    Ok(self.dispatch.send(&mut self.flight, &records, position, now)?)
+                }
                 Err(RouteError::Convert { source: ConvertError::Unregistered(registration), .. }) => {
                     self.again = Some(Again { position, refused: None });
                     return Ok(Outcome::TakeAgain(Need::Schema(registration)));

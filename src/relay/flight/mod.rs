@@ -12,11 +12,11 @@ mod transactions;
 
 use std::time::{Duration, Instant};
 
+use super::Error;
 use super::clock::Now;
 use super::dead_letters::{Company, Refused};
-use super::exactly_once::{Batch, Urgency};
+use super::exactly_once::{Batch, Place, Urgency};
 use super::needs::Need;
-use super::{Error, Options};
 use crate::ack::{Ledger, Ticket, Window};
 use crate::connect::record::ProducerRecord;
 use crate::kafka::{self, Admission, Delivered, Fault, Inlet, Outlet, Rejection, Reports, Transport};
@@ -48,19 +48,28 @@ pub(super) struct Flight<'p, T = Inlet> {
     spare: Vec<Delivered>,
 }
 
+/// What stands beside a record when it is sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RecordContext {
+    pub(super) position: EventPosition,
+    /// Further records of the same event follow.
+    pub(super) more: bool,
+    pub(super) company: Company,
+}
+
 impl<'p, T: Transport> Flight<'p, T> {
     /// Nothing on its way yet; all before `confirmed` is. `remembers_refused` tells whether somebody asks what was refused.
     pub(super) fn new(
         transport: T,
+        window: Window,
         remembers_refused: bool,
         metrics: &'p Metrics,
-        options: &Options,
         confirmed: Lsn,
     ) -> Self {
         Self {
             outlet: Outlet::new(transport),
             ledger: Ledger::new(confirmed),
-            window: Window::new(options.inflight_records_max, options.inflight_bytes_max),
+            window,
             transactions: Transactions::new(metrics),
             refusals: Refusals::new(remembers_refused),
             metrics,
@@ -130,11 +139,11 @@ impl<'p, T: Transport> Flight<'p, T> {
     pub(super) fn send(
         &mut self,
         record: &ProducerRecord<'_>,
-        position: EventPosition,
-        company: Company,
+        context: RecordContext,
         now: Now,
     ) -> Result<Option<Need>, Error> {
-        if company == Company::Nothing && self.window.records() > 0 {
+        let RecordContext { position, more, company } = context;
+        if self.alone || company == Company::Nothing && self.window.records() > 0 {
             return Ok(Some(self.await_empty_queue()));
         }
         let partition = match self.admit(record) {
@@ -149,7 +158,7 @@ impl<'p, T: Transport> Flight<'p, T> {
         self.last_sent = Some(position);
         let ticket = self.ledger.issue()?;
         self.hand_over(ProducerRecord { partition, ..*record }, ticket)?;
-        self.transactions.sent(record.topic, Some(position));
+        self.transactions.sent(record.topic, Some(Place::inside(position, more)));
         self.alone = company == Company::Nothing;
         self.activity.sent(now);
         Ok(None)

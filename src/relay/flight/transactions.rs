@@ -5,7 +5,7 @@ use crate::connect::record::ProducerRecord;
 use crate::kafka::{self, Outlet, Rejection, Reports, Transport};
 use crate::relay::Error;
 use crate::relay::clock::Now;
-use crate::relay::exactly_once::{Batch, Step, Urgency};
+use crate::relay::exactly_once::{Batch, Place, Step, Urgency};
 use crate::telemetry::{Metrics, TransactionEnd};
 use crate::transaction::{Divergence, EventPosition, Identity};
 use crate::wal::Lsn;
@@ -56,9 +56,9 @@ impl<'p> Transactions<'p> {
     }
 
     /// A record is handed over.
-    pub(super) fn sent(&mut self, topic: &str, event: Option<EventPosition>) {
+    pub(super) fn sent(&mut self, topic: &str, place: Option<Place>) {
         if let Some(batch) = &mut self.batch {
-            batch.sent(topic, event);
+            batch.sent(topic, place);
         }
     }
 

@@ -5,7 +5,8 @@ use crate::wal::{Lsn, SystemId};
 
 /// Writes the header `outboxd.position`, always into the same buffer.
 ///
-/// Its width is fixed, so that for one system identifier the order of the texts is that of the positions.
+/// Its width is fixed, so that for one system identifier the order of the texts is that of the positions. The part of an
+/// event's only or first record is left out; that of a further one stands behind, in 2 digits.
 #[derive(Debug)]
 pub(in crate::relay) struct PositionText {
     text: String,
@@ -24,6 +25,9 @@ impl PositionText {
         self.text.truncate(self.fixed);
         // Writing to a string does not fail.
         write!(self.text, "{:016X}/{:08X}", position.commit_lsn.get(), position.ordinal).ok();
+        if position.part > 0 {
+            write!(self.text, "/{:02X}", position.part).ok();
+        }
         self.text.as_bytes()
     }
 }
@@ -31,8 +35,18 @@ impl PositionText {
 /// The position that a text tells, unless it is another system's, or none of ours.
 pub(super) fn parse(system_id: &SystemId, text: &[u8]) -> Option<EventPosition> {
     let rest = std::str::from_utf8(text).ok()?.strip_prefix(system_id.0.as_str())?.strip_prefix('/')?;
-    let (lsn, ordinal) = rest.split_once('/')?;
-    Some(EventPosition { commit_lsn: Lsn::new(hexadecimal(lsn)?), ordinal: hexadecimal(ordinal)? })
+    let (lsn, rest) = rest.split_once('/')?;
+    let (ordinal, part) = match rest.split_once('/') {
+        None => (rest, 0),
+        Some((ordinal, part)) => (ordinal, further_part(part)?),
+    };
+    Some(EventPosition { commit_lsn: Lsn::new(hexadecimal(lsn)?), ordinal: hexadecimal(ordinal)?, part })
+}
+
+/// The part of a record that is not the first: it is written in 2 digits or more.
+fn further_part(digits: &str) -> Option<u32> {
+    let part = u32::try_from(hexadecimal(digits)?).ok()?;
+    (part > 0 && digits.len() >= 2).then_some(part)
 }
 
 fn hexadecimal(digits: &str) -> Option<u64> {
@@ -51,13 +65,17 @@ mod tests {
     }
 
     fn at(commit_lsn: u64, ordinal: u64) -> EventPosition {
-        EventPosition { commit_lsn: Lsn::new(commit_lsn), ordinal }
+        EventPosition::new(Lsn::new(commit_lsn), ordinal)
     }
 
     #[test]
     fn a_position_is_written_with_a_fixed_width() {
         let mut text = PositionText::new(&system());
         assert_eq!(text.of(at(0x1_0000_00A0, 3)), b"7423456789012345678/00000001000000A0/00000003");
+        assert_eq!(
+            text.of(at(0x1_0000_00A0, 3).next_part()),
+            b"7423456789012345678/00000001000000A0/00000003/01"
+        );
         assert_eq!(text.of(at(0, 0)), b"7423456789012345678/0000000000000000/00000000");
         let (before, position) = (text.text.capacity(), at(u64::MAX, u64::from(u32::MAX)));
         assert_eq!(text.of(position), b"7423456789012345678/FFFFFFFFFFFFFFFF/FFFFFFFF");
@@ -76,6 +94,10 @@ mod tests {
             "7423456789012345678/0000000000000001/",
             "7423456789012345678/+000000000000001/00000001",
             "7423456789012345678/0000000000000001/00000001/2",
+            "7423456789012345678/0000000000000001/00000001/00",
+            "7423456789012345678/0000000000000001/00000001/",
+            "7423456789012345678/0000000000000001/00000001/01/01",
+            "7423456789012345678/0000000000000001/00000001/100000000",
             "7423456789012345678/0000000000000001/10000000000000000",
         ] {
             assert_eq!(parse(&system(), text.as_bytes()), None, "{text}");
@@ -83,14 +105,28 @@ mod tests {
         assert_eq!(parse(&system(), b"7423456789012345678/\xFF"), None);
     }
 
+    /// Of few transactions and events, so that they are often of the same one.
+    fn position() -> impl Strategy<Value = EventPosition> {
+        let few_or_any = |few: u32| prop_oneof![0..few, any::<u32>()];
+        let lsn = prop_oneof![0..3u64, any::<u64>()];
+        let part = any::<u8>().prop_map(u32::from);
+        (lsn, few_or_any(3), part)
+            .prop_map(|(lsn, ordinal, part)| EventPosition { part, ..at(lsn, u64::from(ordinal)) })
+    }
+
     proptest! {
         #[test]
-        fn what_is_written_is_read_and_ordered(a in any::<(u64, u32)>(), b in any::<(u64, u32)>()) {
-            let [a, b] = [a, b].map(|(lsn, ordinal)| at(lsn, u64::from(ordinal)));
+        fn what_is_written_is_read_and_ordered(a in position(), b in position()) {
             let mut text = PositionText::new(&system());
             let [first, second] = [a, b].map(|position| text.of(position).to_vec());
             prop_assert_eq!(parse(&system(), &first), Some(a));
             prop_assert_eq!(first.cmp(&second), a.cmp(&b));
+        }
+
+        #[test]
+        fn any_part_is_read_back(part: u32) {
+            let position = EventPosition { part, ..at(1, 2) };
+            prop_assert_eq!(parse(&system(), PositionText::new(&system()).of(position)), Some(position));
         }
 
         #[test]

@@ -8,7 +8,7 @@ use crate::kafka::{Relevance, TailRecord};
 use crate::transaction::EventPosition;
 use crate::wal::{Lsn, SystemId};
 
-/// How many records are remembered over all topics, 24 bytes each. What is beyond comes again.
+/// How many records are remembered over all topics, 32 bytes each. What is beyond comes again.
 const RECORDS_MAX: usize = 1_000_000;
 
 /// How many topics are asked. Of the others everything comes again.
@@ -198,7 +198,7 @@ mod tests {
     const TO: u64 = 200;
 
     fn at(commit_lsn: u64, ordinal: u64) -> EventPosition {
-        EventPosition { commit_lsn: Lsn::new(commit_lsn), ordinal }
+        EventPosition::new(Lsn::new(commit_lsn), ordinal)
     }
 
     fn tails() -> Tails {
@@ -252,6 +252,8 @@ mod tests {
             ("x", at(150, 0), false),
             ("x", at(110, 0), false),
             ("x", at(150, 2), false),
+            // The other records of a change are looked for one by one.
+            ("x", at(150, 1).next_part(), false),
             // After a failover another transaction may have the same LSN; another slot counts otherwise.
             ("z", at(150, 1), false),
             ("z", at(130, 0), false),

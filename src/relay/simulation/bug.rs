@@ -64,4 +64,6 @@ pub(super) enum Bug {
     TailOfPartitionNow,
     /// The position alone says which event a record is.
     PositionIsIdentity,
+    /// An event of which one record is in Kafka counts as sent, with all its records.
+    SkipsRestOfEvent,
 }

@@ -12,6 +12,7 @@ use super::client::Client;
 use super::pipe::{Kafka, Pipe, Shadow};
 use super::server::Server;
 use super::session::{Session, Start};
+use super::table;
 use super::takeover::Takeover;
 use super::wal;
 use crate::error::{Class, Diagnose as _, chain};
@@ -241,12 +242,13 @@ impl<'p> Process<'p> {
             bug: world.bug,
             late_state: RefCell::default(),
         };
-        let mut flight = Flight::new(pipe, false, &bench.metrics, &bench.options, confirmed);
+        let mut flight = Flight::new(pipe, bench.options.window(), false, &bench.metrics, confirmed);
         flight.in_transactions(batch);
         let system_id = origin.system_id.clone();
         let messages = Some(&bench.messages);
         let mut feed =
             Feed::with_flight(flight, &bench.metrics, messages, None, &bench.options, acknowledged, stored);
+        feed.records_of = table::records_of;
         feed.dispatch.repeats =
             Repeats::new(&bench.options, RepeatRange { system_id, from: confirmed, to: end, quiet_at: None });
         feed.start();

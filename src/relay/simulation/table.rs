@@ -1,8 +1,11 @@
 //! The outbox table of the simulation, in two shapes, and the transform.
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::connect::NameAdjustment;
 use crate::connect::column::{ColumnDescription, ColumnOptions, ColumnRules, TypeKind};
 use crate::connect::converter::Converters;
+use crate::connect::record::ProducerRecord;
 use crate::outbox::{EventContext, EventRouter, EventRouterOptions, MessageOutbox, MessagePrefixes};
 use crate::pgoutput::encode::encode;
 use crate::pgoutput::{Column, ColumnValue, LogicalMessage, Message, OldTuple, Relation, ReplicaIdentity};
@@ -126,6 +129,36 @@ pub(super) fn number_of(id: &[u8]) -> Option<usize> {
 
 pub(super) fn key(key: u8) -> String {
     format!("k{key}")
+}
+
+/// What a key's events become: a record alone, or one that a tombstone follows, in its topic or in the other one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Becomes {
+    Record,
+    RecordAndTombstone,
+    RecordAndTombstoneElsewhere,
+}
+
+pub(super) fn becomes(key: &str) -> Becomes {
+    match key {
+        "k0" => Becomes::RecordAndTombstone,
+        "k3" => Becomes::RecordAndTombstoneElsewhere,
+        _ => Becomes::Record,
+    }
+}
+
+/// The transform of the simulation: the outbox itself never makes several records of one event.
+pub(super) fn records_of(record: ProducerRecord<'_>) -> SmallVec<[ProducerRecord<'_>; 1]> {
+    let key = record.key.and_then(|key| std::str::from_utf8(key).ok()).unwrap_or_default();
+    let tombstone = ProducerRecord { value: None, ..record };
+    let [a, b] = EVENTS_TOPICS;
+    match becomes(key) {
+        Becomes::Record => smallvec![record],
+        Becomes::RecordAndTombstone => smallvec![record, tombstone],
+        Becomes::RecordAndTombstoneElsewhere => {
+            smallvec![record, ProducerRecord { topic: if record.topic == a { b } else { a }, ..tombstone }]
+        }
+    }
 }
 
 pub(super) fn payload(number: usize) -> String {

@@ -52,6 +52,12 @@ fn imagined(
     seen: &[(i32, usize)],
 ) -> Vec<(usize, usize)> {
     let Some(bug) = bug else { return Vec::new() };
+    if bug == Bug::SkipsRestOfEvent {
+        let rest = seen.iter().map(|(_, event)| (event + 1, *event));
+        let rest =
+            rest.filter(|(next, event)| truth.events.get(*next).is_some_and(|next| next.of == Some(*event)));
+        return rest.map(|(next, _)| (next, next)).collect();
+    }
     if bug == Bug::PositionIsIdentity {
         return seen.iter().flat_map(|(_, event)| at_the_same_lsn(truth, *event)).collect();
     }

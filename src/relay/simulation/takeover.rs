@@ -88,6 +88,9 @@ impl Takeover {
             return None;
         }
         let known = state.map(|mut state| {
+            if world.bug == Some(Bug::SkipsRestOfEvent) {
+                state.place.more = false;
+            }
             if world.bug == Some(Bug::BelievesLsns) {
                 (state.seen, begins.at) = (None, Lsn::new(u64::MAX));
             }

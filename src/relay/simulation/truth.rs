@@ -4,13 +4,16 @@ use super::broker::Place;
 use super::table::{self, EVENTS_TOPICS};
 use crate::connect::record::{Fingerprint, ProducerRecord};
 
-/// An event that a committed transaction holds, by its number: the order of the commits, and of statements in them.
+/// A record that a committed transaction is to become, by its number: the order of the commits, of statements in them, and of the
+/// records of an event.
 #[derive(Debug, Clone)]
 pub(super) struct Event {
     /// The stream begins with it unless the confirmed position lies beyond this.
     pub(super) commit_lsn: u64,
     pub(super) topic: usize,
     pub(super) key: u8,
+    /// It is the tombstone behind this record of the same event.
+    pub(super) of: Option<usize>,
     /// Nobody needs it any more: its history is gone, or the operator was told that it is not in the stream.
     pub(super) excused: bool,
     /// It was committed while there was no publication.
@@ -74,16 +77,17 @@ impl Truth {
     /// L4: a record is handed to the producer. Returns its event.
     pub(super) fn handed_over(&mut self, process: usize, record: &ProducerRecord<'_>) -> usize {
         let id = record.headers.iter().find(|header| header.name == "id").and_then(|header| header.value);
-        let number = id.and_then(table::number_of).filter(|number| *number < self.events.len());
+        let number = id.and_then(table::number_of).map(|number| number + usize::from(record.value.is_none()));
+        let number = number.filter(|number| *number < self.events.len());
         let Some(number) = number else {
             self.violate(format!("L2: a record of no event: {id:?}"));
             return 0;
         };
         let event = &self.events[number];
-        let (key, payload) = (table::key(event.key), table::payload(number));
+        let (key, payload) = (table::key(event.key), event.of.is_none().then(|| table::payload(number)));
         let as_expected = record.topic == EVENTS_TOPICS[event.topic]
             && record.key == Some(key.as_bytes())
-            && record.value == Some(payload.as_bytes());
+            && record.value == payload.as_deref().map(str::as_bytes);
         if !as_expected {
             let is = format!("{} {:?} {:?}", record.topic, record.key, record.value);
             self.violate(format!("L4: event {number} became {is}"));
@@ -122,9 +126,10 @@ impl Truth {
 
     /// By what the record of an event is known again.
     pub(super) fn fingerprint(&self, number: usize) -> Fingerprint {
-        let (id, key, payload) =
-            (table::id(number), table::key(self.events[number].key), table::payload(number));
-        Fingerprint::new(Some(key.as_bytes()), Some(payload.as_bytes()), Some(id.as_bytes()))
+        let Event { key, of, .. } = self.events[number];
+        let (id, key) = (table::id(of.unwrap_or(number)), table::key(key));
+        let payload = of.is_none().then(|| table::payload(number));
+        Fingerprint::new(Some(key.as_bytes()), payload.as_deref().map(str::as_bytes), Some(id.as_bytes()))
     }
 
     /// L2, L3: a record is in a partition's log.

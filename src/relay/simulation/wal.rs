@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 
-use super::table::{self, OTHER, OUTBOX};
+use super::table::{self, Becomes, OTHER, OUTBOX};
 use super::truth::{Event, Truth};
 use crate::wal::{Oid, PgTimestamp};
 
@@ -157,7 +157,14 @@ impl Wal {
         unpublished: bool,
     ) -> (usize, usize, u8) {
         let (topic, key) = (rng.usize(0..2), rng.u8(0..KEYS));
-        let event = Event { commit_lsn, topic, key, excused: false, unpublished, written: false };
-        (truth.commit(event), topic, key)
+        let event = Event { commit_lsn, topic, key, of: None, excused: false, unpublished, written: false };
+        let number = truth.commit(event.clone());
+        let elsewhere = match table::becomes(&table::key(key)) {
+            Becomes::Record => return (number, topic, key),
+            Becomes::RecordAndTombstone => topic,
+            Becomes::RecordAndTombstoneElsewhere => 1 - topic,
+        };
+        truth.commit(Event { topic: elsewhere, of: Some(number), ..event });
+        (number, topic, key)
     }
 }
