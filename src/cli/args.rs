@@ -24,7 +24,8 @@ pub(super) enum Command {
     Check(CheckArgs),
     /// Compare the rows of the captured tables with the records in Kafka; change nothing
     ///
-    /// Is every committed row's record there, once, in order, with its bytes? Exits 0 if so, 1 if not (each row is named).
+    /// Is the record of every committed row there, once, in order, with the same bytes? Exits 0 if so, 1 if not (each row
+    /// is named).
     Verify(VerifyArgs),
     /// A whole system on this machine, nothing to install: PostgreSQL, a broker, the relay, and orders to watch
     #[cfg(feature = "demo")]
@@ -38,7 +39,7 @@ pub(super) enum Command {
 #[derive(Debug, clap::Args)]
 pub(super) struct ConfigArgs {
     /// The connector's JSON, a Connect .properties file, or Debezium Server's application.properties;
-    /// of several, the later wins
+    /// a later file wins
     #[arg(short, long = "config", value_name = "FILE", num_args = 1..)]
     pub(super) config: Vec<PathBuf>,
     /// One setting; wins over files and environment
@@ -53,7 +54,7 @@ pub(super) struct RunArgs {
     /// Serve /livez, /readyz and /metrics here: PORT or HOST:PORT, on loopback unless a host is given
     #[arg(long, value_name = "ADDR", env = "OUTBOXD_HTTP", value_parser = addr)]
     pub(super) http: Option<SocketAddr>,
-    /// json or text; text on a terminal, json in a pipe
+    /// json or text; by default text on a terminal, json in a pipe
     #[arg(long, value_name = "FORMAT", env = "OUTBOXD_LOG_FORMAT", value_parser = log_format)]
     pub(super) log: Option<LogFormat>,
 }
@@ -100,7 +101,7 @@ pub(super) struct VerifyArgs {
     /// Only rows written before this time
     #[arg(long, value_name = "TIME")]
     pub(super) until: Option<String>,
-    /// The column that tells when a row was written: timestamp, timestamptz, or bigint in milliseconds.
+    /// The column that says when a row was written: timestamp, timestamptz, or bigint in milliseconds.
     /// Otherwise table.field.event.timestamp, or the commit time with track_commit_timestamp=on
     #[arg(long, value_name = "COLUMN")]
     pub(super) time_column: Option<String>,
@@ -111,10 +112,10 @@ pub(super) struct VerifyArgs {
     /// Only some of the rows, chosen by the hash of their id: a share (5%) or about so many (100000)
     #[arg(long, value_name = "N%|N", value_parser = sample)]
     pub(super) sample: Option<Sample>,
-    /// How long the relay may take to come to the rows that were read, in seconds
+    /// How many seconds to wait until the relay has come to the rows that were read
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub(super) wait: u64,
-    /// Where temporary files go: about 200 bytes for each row. The system's folder for them when not given
+    /// Folder for temporary files, about 200 bytes for each row; the system's when not given
     #[arg(long, value_name = "DIR")]
     pub(super) scratch: Option<PathBuf>,
     /// Print one JSON object, with every row that is not as it should be
