@@ -43,7 +43,10 @@ pub(super) fn lay(
             let keys: Vec<_> = entries.iter().filter(|e| is_option(e)).map(|e| e.key.clone()).collect();
             entries.retain(|entry| !is_option(entry));
             if !keys.is_empty() {
-                let text = format!("{converter} is the worker's, and so are its options: name it here too");
+                let text = format!(
+                    "{converter} belongs to the worker, and so do its options: name the \
+                                    converter here too"
+                );
                 notices.push(Notice { kind: NoticeKind::Ignored, keys, text });
             }
         }

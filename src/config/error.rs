@@ -125,7 +125,7 @@ pub enum Problem {
         allowed: String,
     },
     /// A value that Debezium takes and we must not: records would be lost or changed.
-    #[error("{said} cannot be honoured: {reason}")]
+    #[error("{said} is refused: {reason}")]
     Refused {
         /// What was said.
         said: Box<Said>,

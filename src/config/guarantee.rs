@@ -56,7 +56,7 @@ fn check_worker(reader: &mut Reader<'_>, exactly_once: bool) {
     let enabled =
         reader.choice(WORKER, &[("disabled", false), ("preparing", false), ("enabled", true)], false);
     if let Some(setting) = reader.settings.get(WORKER).filter(|_| enabled && !exactly_once) {
-        let reason = "exactly once is the connector's to ask for";
+        let reason = "it belongs to the Connect worker; the connector asks for exactly once";
         let cure = format!("set {SUPPORT}=required, or remove {}", setting.written);
         reader.problems.push(Problem::refused(setting, reason, cure));
     }
@@ -125,7 +125,7 @@ mod tests {
                 "asks for exactly_once",
             ),
             (&["exactly.once.support=maybe"], "requested, required"),
-            (&["exactly.once.source.support=enabled"], "the connector's to ask for"),
+            (&["exactly.once.source.support=enabled"], "the connector asks for exactly once"),
             (&["producer.transactional.id=mine"], "only exactly once sends in transactions"),
         ];
         for (lines, expected) in cases {

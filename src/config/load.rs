@@ -142,7 +142,7 @@ fn topic_prefix(reader: &mut Reader<'_>) -> String {
     let stand_in = reader.settings.get("database.server.name").filter(|name| !name.value.trim().is_empty());
     let key = match (reader.filled("topic.prefix"), stand_in) {
         (None, Some(name)) => {
-            reader.assume("topic.prefix", format!("database.server.name ({name}) stands in for it"));
+            reader.assume("topic.prefix", format!("database.server.name ({name}) is used instead"));
             "database.server.name"
         }
         _ => "topic.prefix",

@@ -136,7 +136,7 @@ fn check_plugin(reader: &mut Reader<'_>) {
         Some("pgoutput") => {}
         Some(_) => {
             let named = reader.settings.get("plugin.name").map(ToString::to_string).unwrap_or_default();
-            reader.assume("plugin.name", format!("pgoutput decodes the WAL, in the place of {named}"));
+            reader.assume("plugin.name", format!("pgoutput decodes the WAL, instead of {named}"));
         }
         None => reader.assume("plugin.name", "pgoutput decodes the WAL (Debezium's default is decoderbufs)"),
     }

@@ -100,7 +100,10 @@ fn check_replacement(reader: &mut Reader<'_>, key: &str) {
                      where a shell, a compose file or Quarkus reads it first";
         reader.invalid(setting, cause);
     } else if !setting.value.contains('$') {
-        let text = format!("every event goes to the one topic {setting}, as no ${{routedByValue}} is in it");
+        let text = format!(
+            "every event goes to the one topic {setting}, because it does not contain \
+                            ${{routedByValue}}"
+        );
         let written = setting.written.clone();
         reader.notices.push(super::notice::Notice::assumption(&written, text));
     }

@@ -68,7 +68,7 @@ fn a_complete_configuration_has_nothing_to_tell() {
 fn the_article_runs_with_each_assumption_told() {
     let config = file_and_bootstrap("article.json");
     let expected = [
-        "topic.prefix: database.server.name (orders_server) stands in for it",
+        "topic.prefix: database.server.name (orders_server) is used instead",
         "plugin.name: pgoutput decodes the WAL (Debezium's default is decoderbufs)",
         "publication.autocreate.mode: a publication that does not exist is made for the captured tables only, for inserts only",
         "key.converter: keys are sent as text, as StringConverter makes them",
@@ -181,7 +181,7 @@ fn a_converter_has_only_the_options_beside_it() {
         assert_eq!(config.option("value.converter").as_deref(), class, "{connector}");
         assert_eq!(config.option("value.converter.schemas.enable").as_deref(), schemas, "{connector}");
         assert_eq!(config.option("key.converter.schemas.enable").as_deref(), Some("false"), "{connector}");
-        let told = notices(&config).into_iter().filter(|notice| notice.contains("is the worker's"));
+        let told = notices(&config).into_iter().filter(|notice| notice.contains("belongs to the worker"));
         assert_eq!(told.count(), ignored, "{connector}");
     }
     std::fs::remove_dir_all(folder).unwrap();

@@ -71,8 +71,8 @@ pub enum Error {
     },
     /// A partition has an open transaction, which hides what was committed.
     #[error(
-        "partition {partition} of topic {topic:?} has a transaction that is neither committed nor aborted: consumers of \
-         committed records see nothing behind it"
+        "partition {partition} of topic {topic:?} has a transaction that is neither committed nor aborted: \
+         consumers of committed records see nothing after it"
     )]
     Undecided {
         /// The topic.
@@ -82,8 +82,8 @@ pub enum Error {
     },
     /// Somebody has ended a transaction otherwise than it was committed.
     #[error(
-        "partition {partition} of topic {topic:?}: a transaction that was committed has been aborted there. Its rows are sent \
-         again from where the slot stands"
+        "partition {partition} of topic {topic:?}: a transaction that Kafka had promised to commit was \
+         aborted there. Its rows are sent again, from the slot's position"
     )]
     TakenBack {
         /// The topic.
@@ -210,38 +210,40 @@ impl Diagnose for Error {
             Self::Unreachable { reason, .. } => Some(unreachable_cure(reason).to_owned()),
             Self::Rejected(rejection) => rejection.cure(),
             Self::Unwritten(_) => Some(
-                "nothing is lost: start it again, and what was not written is sent again from the slot. If it comes again, look \
-                 whether a topic is being deleted, and at the brokers' logs"
+                "nothing is lost: start outboxd again, and it sends everything again that was not written. \
+                 If the error comes back, see whether somebody deletes a topic, and read the brokers' logs"
                     .to_owned(),
             ),
             Self::NoOffsetTopic { topic } => Some(format!(
-                "name the topic of the Connect worker that is replaced, or leave the key out; to make one: kafka-topics.sh \
-                 --create --topic {topic} --partitions 25 --config cleanup.policy=compact"
+                "name the topic of the Connect worker that is replaced, or remove the key; to make the \
+                 topic: kafka-topics.sh --create --topic {topic} --partitions 25 --config \
+                 cleanup.policy=compact"
             )),
             Self::OffsetTopic { topic, .. } => Some(format!(
-                "kafka-acls.sh --add --allow-principal User:… --operation Read --operation Write --operation Describe \
-                 --topic {topic}, if the brokers ask for permissions"
+                "kafka-acls.sh --add --allow-principal User:… --operation Read --operation Write \
+                 --operation Describe --topic {topic}, if the brokers use ACLs"
             )),
             Self::Transaction { fault, id, .. } => fault.cure(id),
             Self::StateTopic { topic, .. } => Some(format!(
-                "kafka-acls.sh --add --allow-principal User:… --operation Create --operation Describe --operation Read \
-                 --operation Write --topic {topic}, if the brokers ask for permissions; \
-                 outboxd.exactly.once.state.topic names another topic"
+                "kafka-acls.sh --add --allow-principal User:… --operation Create --operation Describe \
+                 --operation Read --operation Write --topic {topic}, if the brokers use ACLs; to use \
+                 another topic, set outboxd.exactly.once.state.topic"
             )),
             Self::PositionTopic { topic, .. } => Some(format!(
-                "kafka-acls.sh --add --allow-principal User:… --operation Create --operation Describe --operation Read \
-                 --operation Write --topic {topic}, if the brokers ask for permissions; outboxd.position.topic names another \
-                 topic, or none"
+                "kafka-acls.sh --add --allow-principal User:… --operation Create --operation Describe \
+                 --operation Read --operation Write --topic {topic}, if the brokers use ACLs; to use \
+                 another topic, or none, set outboxd.position.topic"
             )),
             Self::Undecided { .. } => Some(
-                "the brokers abort it when it is older than its producer's transaction.timeout.ms. If it stays, Kafka has \
-                 forgotten to end it, and kafka-transactions.sh --bootstrap-server … find-hanging --broker-id … shows it. Its rows \
-                 are not confirmed to PostgreSQL: docs/guarantees.md, What Kafka forgets, tells how to have them sent again"
+                "the brokers abort it when it is older than its producer's transaction.timeout.ms. If it \
+                 stays, Kafka has forgotten to end it, and kafka-transactions.sh --bootstrap-server … \
+                 find-hanging --broker-id … shows it. Its rows are not confirmed to PostgreSQL: \
+                 docs/guarantees.md, What Kafka forgets, says how to send them again"
                     .to_owned(),
             ),
             Self::Unread { topic, .. } | Self::TopicTail { topic, .. } => Some(format!(
-                "kafka-acls.sh --add --allow-principal User:… --operation Read --topic {topic}, if the brokers ask for \
-                 permissions"
+                "kafka-acls.sh --add --allow-principal User:… --operation Read --topic {topic}, if the \
+                 brokers use ACLs"
             )),
             Self::Fatal(_) | Self::TakenBack { .. } => None,
         }
@@ -254,7 +256,7 @@ const fn unwritten(rejection: &Rejection) -> &'static str {
     } else if matches!(rejection.fault(), Some(Fault::Partition)) {
         "a topic was made anew with fewer partitions"
     } else {
-        "Kafka does not go on with this producer"
+        "Kafka does not accept this producer any more"
     }
 }
 
@@ -263,17 +265,19 @@ fn unreachable_cure(reason: &str) -> &'static str {
     if says("sasl") || says("authentication") {
         "check producer.security.protocol, producer.sasl.mechanism and producer.sasl.jaas.config"
     } else if says(" alert ") {
-        "the broker refuses our certificate, or wants one: check producer.ssl.keystore.location (a PEM file with the key and the \
-         certificate) and that the broker trusts who signed it"
+        "the broker refuses outboxd's certificate, or needs one: check producer.ssl.keystore.location (a \
+         PEM file with the key and the certificate), and that the broker trusts the authority that signed \
+         it"
     } else if says("certificate verify failed") {
         // The client library does not say which of the two it is.
-        "producer.ssl.truststore.location (a PEM file) must hold the authority that signed the broker's certificate, and the \
-         certificate must name the host that bootstrap.servers and the brokers' advertised.listeners say (an empty \
-         producer.ssl.endpoint.identification.algorithm does without the latter)"
+        "producer.ssl.truststore.location (a PEM file) must hold the authority that signed the broker's \
+         certificate, and the certificate must name the host in bootstrap.servers and in the brokers' \
+         advertised.listeners (an empty producer.ssl.endpoint.identification.algorithm switches the check \
+         of the host off)"
     } else if says("ssl") || says("certificate") {
         "check producer.security.protocol and producer.ssl.truststore.location (a PEM file)"
     } else {
-        "check bootstrap.servers, that the brokers run, and that their advertised.listeners can be reached from here; if they \
-         want TLS or a login, set producer.security.protocol"
+        "check bootstrap.servers, that the brokers run, and that their advertised.listeners can be reached \
+         from here; if they need TLS or a login, set producer.security.protocol"
     }
 }

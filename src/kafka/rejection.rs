@@ -153,13 +153,11 @@ impl Rejection {
                 format!("kafka-acls.sh --add --allow-principal User:… --operation Write --topic {topic}")
             }
             RDKafkaErrorCode::InvalidTopic => {
-                "the routed name is no legal topic: correct route.topic.replacement or \
-                 the row"
-                    .to_owned()
+                "Kafka does not allow this topic name: correct route.topic.replacement or the row".to_owned()
             }
             RDKafkaErrorCode::InvalidRecord => format!(
-                "topic {topic} refuses the record: a compacted topic wants a key, and a timestamp must be near the \
-                 broker's clock"
+                "topic {topic} refuses the record: a compacted topic needs a key, and a timestamp must be \
+                 near the broker's clock"
             ),
             _ => return None,
         })

@@ -60,7 +60,8 @@ pub enum RouteError {
     },
     /// The topic that the row leads to cannot exist.
     #[error(
-        "a row of table {table} has no topic: what column \"{column}\" (route.by.field) leads to cannot be one"
+        "a row of table {table} has no topic: column \"{column}\" (route.by.field) does not lead to a valid \
+         topic name"
     )]
     Topic {
         /// The table, with its schema.
@@ -183,7 +184,7 @@ impl Diagnose for RouteError {
             Self::Timestamp { .. } => format!("ALTER TABLE {table} ADD CHECK (\"{column}\" >= '1970-01-01')"),
             Self::Convert { option, .. } => format!("name another {option}, or make the column NOT NULL"),
             Self::Column { source: ColumnError::Malformed(_), .. } => {
-                "event.converting.failure.handling.mode=warn sends the column's default or NULL in its place"
+                "event.converting.failure.handling.mode=warn sends the column's default or NULL instead"
                     .to_owned()
             }
             Self::ShortRow { .. } | Self::Column { .. } => return Some(TOLERATE.to_owned()),

@@ -59,7 +59,7 @@ pub enum Error {
         source: Box<ServerError>,
     },
     /// The server wants a password and none is configured.
-    #[error("PostgreSQL at {address} asks for a password of user {user:?} and database.password is not set")]
+    #[error("PostgreSQL at {address} asks for a password of user {user:?}, but database.password is not set")]
     PasswordMissing {
         /// `host:port`.
         address: String,
@@ -244,19 +244,23 @@ impl Diagnose for Error {
     fn cure(&self) -> Option<String> {
         Some(match self {
             Self::Connect { .. } => {
-                "check database.hostname and database.port, that the server runs, and that listen_addresses and the \
-                 firewall let us in"
+                "check database.hostname and database.port, that the server runs, and that listen_addresses \
+                 and the firewall let outboxd in"
                     .to_owned()
             }
             Self::TlsRefused { .. } => {
-                "switch TLS on in the server (ssl = on), or set database.sslmode=prefer to go without".to_owned()
+                "switch TLS on in the server (ssl = on), or set database.sslmode=prefer to connect without \
+                 TLS"
+                .to_owned()
             }
-            Self::TlsHandshake { .. } => "set database.sslrootcert to the PEM file of the authority that signed the \
-                 server's certificate; verify-full also wants database.hostname to be a name in it"
+            Self::TlsHandshake { .. } => "set database.sslrootcert to the PEM file of the authority that \
+                                          signed the server's certificate; verify-full also needs \
+                                          database.hostname to be a name in the certificate"
                 .to_owned(),
             Self::Login { user, database, source, .. } => login_cure(user, database, source),
             Self::PasswordMissing { .. } => {
-                "set database.password, for instance as ${env:PGPASSWORD} or ${file:/run/secrets/db:password}".to_owned()
+                "set database.password, for instance as ${env:PGPASSWORD} or ${file:/run/secrets/db:password}"
+                    .to_owned()
             }
             Self::Standby => "point database.hostname at the primary".to_owned(),
             Self::Precondition { cure, .. } | Self::SlotLost { cure, .. } => cure.clone(),
@@ -281,9 +285,12 @@ impl Diagnose for Error {
 pub(super) const STREAMING: &str = "streaming";
 
 /// The server decodes by the catalog as it was when a row was written, so that a publication made later does not help.
-pub(super) const NO_PUBLICATION_CURE: &str = "the rows written since are not in the stream, and never will be: create the publication \
-    again, move the slot behind them with SELECT end_lsn FROM pg_replication_slot_advance('…', pg_current_wal_lsn()), start once with \
-    -X outboxd.position.accept=END_LSN, then send what is missing from the table";
+pub(super) const NO_PUBLICATION_CURE: &str = "the rows written since are not in the stream, and never will \
+                                              be: create the publication again, move the slot past them \
+                                              with SELECT end_lsn FROM pg_replication_slot_advance('…', \
+                                              pg_current_wal_lsn()), start once with -X \
+                                              outboxd.position.accept=END_LSN, then send what is missing \
+                                              from the table";
 
 /// Whether the same command may succeed later: connection trouble (08), resources (53), shutdown and start-up (57P),
 /// an object in use (55006), conflicts (40), and the system's troubles (58) but for files that are gone (58P01), of which
@@ -322,13 +329,14 @@ fn login_cure(user: &str, database: &str, error: &ServerError) -> String {
         }
         "42501" => format!("as a superuser: ALTER ROLE \"{user}\" REPLICATION;"),
         "28000" => format!(
-            "let the role in: a line in pg_hba.conf such as\n  host  {database}  {user}  samenet  scram-sha-256\nthen \
-             SELECT pg_reload_conf(); a line for database \"replication\" does not serve logical replication"
+            "let the role in: a line in pg_hba.conf such as\n  host  {database}  {user}  samenet  \
+             scram-sha-256\nthen SELECT pg_reload_conf(); a line for database \"replication\" is not enough \
+             for logical replication"
         ),
         "53300" => "raise max_connections or max_wal_senders, or end sessions that are not needed".to_owned(),
         // PgBouncer's words: "unsupported startup parameter".
-        "08P01" => "what answers is no PostgreSQL, or a pooler that knows no replication: let database.hostname and database.port \
-                    lead to the server itself"
+        "08P01" => "the other side is not PostgreSQL, or it is a pooler without replication: \
+                    database.hostname and database.port must lead to the server itself"
             .to_owned(),
         _ => "see the server's log for the reason".to_owned(),
     }

@@ -205,8 +205,9 @@ impl SlotOptions {
     #[must_use]
     pub fn moved_ahead(&self, confirmed: Lsn, acknowledged: Lsn) -> Error {
         let reason = format!(
-            "somebody has moved it ahead, from {acknowledged} to {confirmed} ({} bytes), with pg_replication_slot_advance or by \
-             reading from it: what was written in between would not be sent",
+            "somebody has moved it ahead, from {acknowledged} to {confirmed} ({} bytes), with \
+             pg_replication_slot_advance or by reading from it: rows that were written in between would not \
+             be sent",
             confirmed.bytes_since(acknowledged)
         );
         self.lost_unless(reason, &format!("start with -X outboxd.position.accept={confirmed}"))
@@ -217,9 +218,9 @@ impl SlotOptions {
     #[must_use]
     pub fn moved_while_away(&self, from: Lsn, to: Lsn, age: Option<u64>) -> Error {
         let reason = format!(
-            "outboxd had confirmed it up to {from}, and it stands at {to}: while this outboxd did not run, somebody has moved it, \
-             read from it or made it again (or an outboxd ran that kept no position). What was written in between would not be \
-             sent: {} bytes of WAL{}",
+            "outboxd had confirmed it up to {from}, and it stands at {to}: while this outboxd did not run, \
+             somebody has moved it, read from it or made it again (or an outboxd ran that kept no \
+             position). Rows that were written in between would not be sent: {} bytes of WAL{}",
             to.bytes_since(from),
             since(age)
         );
@@ -231,8 +232,8 @@ impl SlotOptions {
     pub fn vanished_while_away(&self, from: Option<Lsn>, age: Option<u64>) -> Error {
         let Some(from) = from else { return self.vanished() };
         let reason = format!(
-            "it was dropped. outboxd had confirmed it up to {from}; a new slot begins with what is written from now on, and what \
-             was written since would not be sent{}",
+            "it was dropped. outboxd had confirmed it up to {from}; a new slot begins with rows that are \
+             written from now on, and rows that were written since then would not be sent{}",
             since(age)
         );
         let without = format!("start with -X snapshot.mode=no_data -X outboxd.position.accept={from}");
@@ -242,7 +243,7 @@ impl SlotOptions {
     /// The error for a slot that was there earlier in this process and is not any more.
     #[must_use]
     pub fn vanished(&self) -> Error {
-        self.lost("it was dropped while outboxd used it; a new one would begin behind a gap")
+        self.lost("it was dropped while outboxd used it; a new slot would begin after a gap")
     }
 
     /// The error for a slot that is of no use any more.
@@ -259,8 +260,9 @@ impl SlotOptions {
     /// The same, with what begins anew without what was missed.
     fn lost_unless(&self, reason: String, without: &str) -> Error {
         let cure = format!(
-            "what was written since is not in the stream any more. To send all rows that are still in the table (those that \
-             were sent come again) and go on from there: start with -X slot.recovery=snapshot. To do without them: {without}"
+            "rows that were written since are no longer in the stream. To send all rows that are still in \
+             the table (those that were sent come again) and go on from there: start with -X \
+             slot.recovery=snapshot. To go on without them: {without}"
         );
         Error::SlotLost { slot: self.name.to_string(), reason, cure }
     }

@@ -73,15 +73,13 @@ pub enum Error {
         reason: String,
     },
     /// `use.latest.version`: the latest version is not what the rows are.
-    #[error("the latest schema of subject {subject} is of another form than the rows'")]
+    #[error("the latest schema of subject {subject} does not match the rows")]
     OtherForm {
         /// The subject.
         subject: String,
     },
     /// Something that is no schema registry, or that a proxy has changed.
-    #[error(
-        "the schema registry at {address} answers {status} with something else than was asked for: {reason}"
-    )]
+    #[error("the schema registry at {address} answers {status} with an unexpected body: {reason}")]
     Unexpected {
         /// Scheme, host and port.
         address: String,
@@ -137,12 +135,13 @@ impl Diagnose for Error {
                  {{\"compatibility\":\"NONE\"}}"
             ),
             Self::Invalid { .. } => {
-                "names that Avro does not take are changed with scrub.invalid.names=true, or by \
+                "to change names that Avro does not allow, set scrub.invalid.names=true or \
                  schema.name.adjustment.mode=avro"
                     .to_owned()
             }
             Self::OtherForm { subject } => format!(
-                "register the form of the rows as the latest version of {subject}, or leave use.latest.version out"
+                "register the schema of the rows as the latest version of {subject}, or remove \
+                 use.latest.version"
             ),
             Self::Unexpected { .. } => {
                 "correct schema.registry.url: it may need a path, such as /apis/ccompat/v7 for \

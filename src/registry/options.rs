@@ -116,7 +116,7 @@ impl Options {
             Some(nearest) => format!("did you mean {}.{nearest}?", avro.key),
             None => "remove it".to_owned(),
         };
-        let reason = "AvroConverter has no such option here, and to ignore it could change the records";
+        let reason = "outboxd's AvroConverter has no such option, and without it the records could be wrong";
         Err(OptionError::new(key, value, format!("{reason}; {cure}")))
     }
 }
@@ -173,7 +173,7 @@ impl Reader<'_, '_> {
 
     fn addresses(&mut self, option: &str, read: fn(&str) -> Option<Address>) -> Vec<Address> {
         let Some(text) = self.text(option) else {
-            self.refuse(option, "", "without a schema registry nothing can be written as Avro");
+            self.refuse(option, "", "Avro needs a schema registry");
             return Vec::new();
         };
         let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
@@ -197,7 +197,12 @@ impl Reader<'_, '_> {
                 user.map(|user| Credentials::Basic(Secret::new(user.trim())))
             }
             Some(other) => {
-                self.refuse(source, other, "it must be URL or USER_INFO; with SASL_INHERIT, say USER_INFO");
+                self.refuse(
+                    source,
+                    other,
+                    "it must be URL or USER_INFO; instead of SASL_INHERIT write \
+                                            USER_INFO",
+                );
                 None
             }
         }
@@ -230,7 +235,7 @@ impl Reader<'_, '_> {
         let is_said = truststore.is_some() || certificates.is_some();
         if is_said && !kind.trim().eq_ignore_ascii_case("PEM") {
             let reason =
-                format!("keystores of Java cannot be read: name a PEM file, and say {}.{name}=PEM", self.key);
+                format!("Java keystores cannot be read: name a PEM file, and set {}.{name}=PEM", self.key);
             self.refuse(&name, &kind, &reason);
         }
         let algorithm = format!("{}.{}", self.key, option("endpoint.identification.algorithm"));
@@ -355,7 +360,7 @@ mod tests {
             COMPATIBLE.into_iter().filter(|(name, _)| !name.ends_with(option)).collect()
         };
         let cases: Vec<Case<'_>> = vec![
-            (CONFLUENT_CLASS, vec![], "without a schema registry"),
+            (CONFLUENT_CLASS, vec![], "needs a schema registry"),
             (CONFLUENT_CLASS, vec![("schema.registry.url", "mock://x")], "http://host:port"),
             (CONFLUENT_CLASS, vec![URL, ("use.schema.id", "7")], "no such option"),
             (
@@ -379,7 +384,7 @@ mod tests {
             (APICURIO_CLASS, without("as-confluent"), "as-confluent=true"),
             (APICURIO_CLASS, without("use-id"), "use-id=contentId"),
             (APICURIO_CLASS, without("headers.enabled"), "headers.enabled=false"),
-            (APICURIO_CLASS, without("url"), "without a schema registry"),
+            (APICURIO_CLASS, without("url"), "needs a schema registry"),
         ];
         for (class, said, expected) in cases {
             let error = parse(class, &said).unwrap_err().to_string();

@@ -76,7 +76,7 @@ pub enum Error {
         source: Box<kafka::Rejection>,
     },
     /// No further key can be held back behind a dead letter.
-    #[error("event {} of the transaction that committed at {} is a dead letter, and so are those of {max} other keys: there is no room for its key", .position.ordinal, .position.commit_lsn)]
+    #[error("event {} of the transaction that committed at {} is a dead letter, but {max} other keys are held already", .position.ordinal, .position.commit_lsn)]
     HeldKeysFull {
         /// Which event.
         position: EventPosition,
@@ -135,7 +135,7 @@ pub enum Error {
         source: DecodeError,
     },
     /// What is stored is no offset of Debezium's PostgreSQL connector.
-    #[error("what {store} holds under {key} is no offset of Debezium's PostgreSQL connector")]
+    #[error("{store} has a value under {key} that is not an offset of Debezium's PostgreSQL connector")]
     NoOffset {
         /// The topic or the file.
         store: String,
@@ -156,7 +156,7 @@ pub enum Error {
         wal_end: Lsn,
     },
     /// What tells how far the last Kafka transaction went is none of ours.
-    #[error("what topic {topic} holds under {slot:?} is no state of a Kafka transaction")]
+    #[error("topic {topic} has a value under {slot:?} that is not the state of a Kafka transaction")]
     NoState {
         /// `outboxd.exactly.once.state.topic`
         topic: String,
@@ -167,7 +167,7 @@ pub enum Error {
         source: StateError,
     },
     /// The state belongs to another history.
-    #[error("the state of exactly-once in topic {topic} under {slot:?} is not of this server's history")]
+    #[error("the state of exactly-once in topic {topic} under {slot:?} is from another server's history")]
     OtherState {
         /// `outboxd.exactly.once.state.topic`
         topic: String,
@@ -179,7 +179,7 @@ pub enum Error {
     },
     /// A new slot would begin behind a gap.
     #[error(
-        "{store} has an offset, but there is no replication slot {slot:?}: what was written behind the offset is not in a new one"
+        "{store} has an offset, but there is no replication slot {slot:?}: a new slot lacks the rows after the offset"
     )]
     OffsetWithoutSlot {
         /// The topic or the file.
@@ -188,7 +188,7 @@ pub enum Error {
         slot: String,
     },
     /// The same, as the state of exactly-once shows.
-    #[error("Kafka has events up to {sent_up_to}, but there is no slot {slot:?}: a new one leaves rows out")]
+    #[error("Kafka has events up to {sent_up_to}, but there is no slot {slot:?}: a new slot lacks rows")]
     StateWithoutSlot {
         /// `slot.name`.
         slot: String,
@@ -204,7 +204,7 @@ pub enum Error {
         accept: Option<Lsn>,
     },
     /// What is kept as the position cannot be read.
-    #[error("what topic {topic:?} holds under {key} is not a position of outboxd")]
+    #[error("topic {topic:?} has a value under {key} that is not a position of outboxd")]
     NoPosition {
         /// `outboxd.position.topic`
         topic: String,
@@ -380,31 +380,31 @@ impl Diagnose for Error {
             Self::Refused { source, .. } | Self::Condemned { source, .. } | Self::Heartbeat(source) => source.cure(),
             Self::HeldKeysFull { .. } => Some(
                 "something is wrong with many events: see the log and the dead-letter topic. Raise \
-                 outboxd.deadletterqueue.keys.max for more keys; a restart forgets them all, and their later events then go to \
-                 their own topics"
+                 outboxd.deadletterqueue.keys.max for more keys; a restart forgets them all, and their later events then go \
+                 to their own topics"
                     .to_owned(),
             ),
             Self::Updated { .. } => Some(
                 "outbox rows are written once: insert a new row instead, or set the option to warn"
                     .to_owned(),
             ),
-            Self::OffsetFile { .. } => Some("let outboxd's user read and write it, or leave the key out".to_owned()),
+            Self::OffsetFile { .. } => Some("let outboxd's user read and write it, or remove the key".to_owned()),
             Self::NoOffsetMap { .. } | Self::NoOffset { .. } => Some(
-                "see that name, topic.prefix and the offset.storage keys are those of the connector that is replaced; without \
-                 the offset.storage keys outboxd begins where the slot stands, and repeats some events"
+                "make sure that name, topic.prefix and the offset.storage keys are those of the connector that is replaced; \
+                 without the offset.storage keys outboxd begins where the slot stands, and repeats some events"
                     .to_owned(),
             ),
             Self::OffsetAhead { .. } => Some(
-                "it is of another server, or of a time that a restored backup does not know. See that database.hostname is the \
-                 server of the connector that is replaced. If it is, remove the stored offset (of a stopped connector: curl -X \
-                 DELETE http://…/connectors/NAME/offsets), or leave the offset.storage keys out: outboxd then begins where \
-                 the slot stands"
+                "it is from another server, or newer than a restored backup. Make sure that database.hostname is the server \
+                 of the connector that is replaced. If it is, remove the stored offset (of a stopped connector: curl -X \
+                 DELETE http://…/connectors/NAME/offsets), or remove the offset.storage keys: outboxd then begins where the \
+                 slot stands"
                     .to_owned(),
             ),
             Self::OtherHistory { accept, .. } => Some(format!(
-                "if database.hostname leads to a copy or to an old primary, correct that: its rows must not be sent as if they \
-                 were this source's. If another relay has the same name, topic.prefix, database and slot, give one of them \
-                 another topic.prefix. If this server is meant to go on from here, {}",
+                "if database.hostname leads to a copy or to an old primary, correct that: its rows must not be sent as if \
+                 they were this source's. If another relay has the same name, topic.prefix, database and slot, give one of \
+                 them another topic.prefix. If this server is meant to go on from here, {}",
                 match accept {
                     Some(lsn) => format!(
                         "start with -X outboxd.position.accept={lsn}: outboxd then relies on the slot that it finds there"
@@ -413,33 +413,34 @@ impl Diagnose for Error {
                 }
             )),
             Self::NoPosition { topic, .. } => Some(format!(
-                "if another program writes to {topic}, name another topic: outboxd.position.topic. If a newer outboxd wrote it, \
-                 use that one"
+                "if another program writes to {topic}, set outboxd.position.topic to another topic. If a newer version of \
+                 outboxd wrote the value, use that version"
             )),
             Self::WentBack(_) => Some(
-                "its new rows are behind the slot: none was passed over. If this is the wrong server, correct database.hostname. If it \
-                 must go on from here, start outboxd again; it sends everything from the slot on. Kafka keeps events of rows that are gone"
+                "none of the new rows was passed over. If this is the wrong server, correct database.hostname. If outboxd must go on \
+                 with this server, start it again: it sends everything after the slot's position. Kafka keeps the events of rows \
+                 that no longer exist"
                     .to_owned(),
             ),
             Self::NoState { .. } => Some(
-                "if another program writes there, name another topic: outboxd.exactly.once.state.topic. If a newer outboxd wrote it, \
-                 use that one"
+                "if another program writes there, set outboxd.exactly.once.state.topic to another topic. If a newer version \
+                 of outboxd wrote the value, use that version"
                     .to_owned(),
             ),
             Self::OtherState { topic, .. } => Some(format!(
-                "if database.hostname leads to a copy, to a restored backup or to an old primary, correct that: its rows must \
-                 not be sent as if they were this source's. If this server is meant to go on from here, begin with a state of \
-                 its own (another outboxd.exactly.once.state.topic than {topic}, or another topic.prefix or slot.name): outboxd \
-                 then begins where the slot stands, and what Kafka has of it already comes again once"
+                "if database.hostname leads to a copy, to a restored backup or to an old primary, correct that: its rows \
+                 must not be sent as if they were this source's. If this server is meant to go on from here, begin with a \
+                 state of its own (another outboxd.exactly.once.state.topic than {topic}, or another topic.prefix or slot.name): \
+                 outboxd then begins where the slot stands, and events that are already in Kafka come again once"
             )),
             Self::OffsetWithoutSlot { .. } => Some(
                 "if slot.name is wrong, correct it. To send all rows that are in the table: -X slot.recovery=snapshot. To \
-                 begin with what is written from now on: leave the offset.storage keys out, with -X snapshot.mode=no_data"
+                 begin with new rows only: remove the offset.storage keys, with -X snapshot.mode=no_data"
                     .to_owned(),
             ),
             Self::StateWithoutSlot { .. } => Some(
-                "if slot.name is wrong, correct it. To send all rows that are in the table: -X slot.recovery=snapshot. To begin \
-                 with new rows only: another outboxd.exactly.once.state.topic, with -X snapshot.mode=no_data"
+                "if slot.name is wrong, correct it. To send all rows that are in the table: -X slot.recovery=snapshot. To \
+                 begin with new rows only: another outboxd.exactly.once.state.topic, with -X snapshot.mode=no_data"
                     .to_owned(),
             ),
             Self::Undrained { .. } => Some("raise outboxd.shutdown.timeout.ms, or look at Kafka".to_owned()),

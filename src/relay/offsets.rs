@@ -96,7 +96,8 @@ impl Offsets {
             Ok(()) => tracing::debug!(store = self.0.store.name(), %offset, "offset stored"),
             Err(error) => tracing::warn!(
                 error = chain(&error),
-                "the offset that Debezium would go on from cannot be stored: if you go back to it now, it repeats more"
+                "the offset for Debezium cannot be stored: if you switch back to Debezium now, it repeats \
+                 more events"
             ),
         }
     }

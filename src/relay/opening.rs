@@ -147,8 +147,8 @@ fn tell(options: &postgres::Options, publication: Publication, slot: Slot) {
     if publication != Publication::Adopted && !slot.created {
         tracing::warn!(
             slot = %slot_name, publication = publication_name,
-            "the slot is older: rows that were written to these tables before are not in the stream; start once with -X \
-             snapshot.mode=always to send all that are there"
+            "the slot is older: rows that were written to these tables before now are not in the stream; \
+             start once with -X snapshot.mode=always to send all rows of the tables"
         );
     }
     if slot.created {

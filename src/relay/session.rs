@@ -219,8 +219,7 @@ impl<'s, 'p> Session<'s, 'p> {
             return Ok(());
         }
         let source = std::io::ErrorKind::ConnectionAborted.into();
-        Err(postgres::Error::Broken { doing: "streaming: the SQL connection beside it was ended", source }
-            .into())
+        Err(postgres::Error::Broken { doing: "streaming: the SQL connection was ended", source }.into())
     }
 }
 

@@ -169,7 +169,9 @@ impl Opening<'_> {
             Verdict::GoOn => return Ok(false),
             Verdict::Accepted => {
                 let accept = accept.unwrap_or_default();
-                tracing::warn!(slot = %options.name, %accept, "outboxd.position.accept: what was written before is not looked for");
+                tracing::warn!(slot = %options.name, %accept, "outboxd.position.accept: rows that were \
+                                                               written before this position are not looked \
+                                                               for");
                 return Ok(true);
             }
             Verdict::MovedAhead { from, to } => options.moved_while_away(from, to, age),
@@ -181,7 +183,8 @@ impl Opening<'_> {
         if mode == SnapshotMode::Always {
             tracing::error!(
                 slot = %options.name, error = chain(&error),
-                "snapshot.mode=always sends all rows that are in the table. Missing are those that were deleted before now"
+                "snapshot.mode=always sends all rows that are in the table. Rows that were deleted before \
+                 now are missing"
             );
             return Ok(false);
         }
@@ -234,8 +237,8 @@ impl Opening<'_> {
         let sent_up_to = self.known.map(|known| known.to).or(confirmed).map(|lsn| lsn.to_string());
         tracing::error!(
             slot = %slot.name, error = chain(why), sent_up_to, wal_end = %preflight.wal_end,
-            "the slot is lost: all rows that are in the table are sent, again as well. Missing are those that committed after \
-             sent_up_to and were deleted before now"
+            "the slot is lost: all rows that are in the table are sent, also those that were sent before. \
+             Rows that committed after sent_up_to and were deleted before now are missing"
         );
         if facts.is_some() {
             slot.drop_slot(&preflight.sql).await?;
@@ -253,8 +256,9 @@ impl Opening<'_> {
             Some(offset) if offset < confirmed => {
                 tracing::warn!(
                     store = offsets.store(), %offset, slot_at = %confirmed,
-                    "the slot stands beyond the stored offset. After a crash that is to be expected; if there was none, somebody \
-                     has moved the slot, and what was written in between is not sent"
+                    "the slot stands beyond the stored offset. After a crash this is normal. If there was \
+                     no crash, somebody has moved the slot, and rows that were written in between are not \
+                     sent"
                 );
                 Ok(stored)
             }

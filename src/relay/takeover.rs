@@ -73,7 +73,7 @@ pub(super) async fn take_over(
         Stored::NoTopic | Stored::Nothing => {
             tracing::info!(
                 topic = options.state_topic, slot = source.slot, slot_at = %link.confirmed,
-                "no Kafka transaction of this slot is known: rows go out from where the slot stands"
+                "no Kafka transaction of this slot is known: rows are sent from the slot's position on"
             );
             Known::nothing(link.clock)
         }

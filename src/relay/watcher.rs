@@ -120,7 +120,7 @@ impl SlotWatch {
             ),
             SlotDanger::Alarm => tracing::error!(
                 %slot, danger, wal_status, retained_bytes, unconfirmed_bytes, safe_wal_bytes, cure,
-                "the slot holds back most of the WAL that it may"
+                "the slot holds back most of the WAL that it may keep"
             ),
             SlotDanger::Unreserved => tracing::error!(
                 %slot, danger, wal_status, retained_bytes, unconfirmed_bytes, safe_wal_bytes, cure,
@@ -161,7 +161,8 @@ impl Patience {
         }
         let age_seconds = oldest.unwrap_or_default().as_secs();
         if over {
-            let cure = "see that Kafka takes records; until then the slot keeps WAL on the server's disk";
+            let cure = "check that Kafka accepts records; until then the slot keeps WAL on the server's \
+                        disk";
             tracing::warn!(age_seconds, cure, "an event has waited too long for its acknowledgement");
         } else {
             tracing::info!("events are acknowledged in time again");

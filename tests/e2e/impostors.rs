@@ -101,7 +101,7 @@ fn whoever_is_no_postgres_is_refused_in_words_that_help() {
     let injected = Impostor { tls: b"S\x45\0\0\0\x10SFATAL\0C28P01\0\0", answers: Vec::new() };
     let huge = [b'R', 0x7F, 0xFF, 0xFF, 0xFF].to_vec();
     let cases: [(Impostor, &str, i32, &str); 10] = [
-        (plain(message(b'E', pooler)), "prefer", 4, "a pooler that knows no replication"),
+        (plain(message(b'E', pooler)), "prefer", 4, "a pooler without replication"),
         (Impostor { tls: b"H", answers: Vec::new() }, "prefer", 4, "is this a PostgreSQL server?"),
         (injected, "require", 4, "TLS with PostgreSQL"),
         (Impostor { tls: b"N", answers: Vec::new() }, "require", 4, "offers no TLS"),

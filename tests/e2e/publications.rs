@@ -67,7 +67,7 @@ fn what_leaves_the_publication_under_the_relay_is_noticed() {
         started.push((db, relay, what, cure));
     }
     for (db, relay, what, cure) in &mut started {
-        refused(relay, what, &[cure, "is not in the stream", "snapshot.mode=always"]);
+        refused(relay, what, &[cure, "are not in the stream", "snapshot.mode=always"]);
         assert_eq!(published(db), ["1"], "{what}");
     }
     // A table that is not in the publication is put in by the next start, which says what that means.

@@ -65,7 +65,7 @@ fn a_role_that_may_not_is_told_what_it_lacks() {
         let login =
             |user: &str| with(no_snapshot(&db), &[("database.user", user), ("database.password", "right")]);
         let cases: [(&str, &[&str]); 3] = [
-            ("only_replication", &["pg_hba.conf", "does not serve logical replication"]),
+            ("only_replication", &["pg_hba.conf", "is not enough for logical replication"]),
             ("plain", &["ALTER ROLE ", " REPLICATION;"]),
             ("expired", &["database.password", "expired"]),
         ];

@@ -347,8 +347,8 @@ fn a_table_that_was_perhaps_unlogged_for_a_moment_is_warned_of() {
 #[test]
 fn a_table_that_is_truncated_or_packed_is_not_suspected() {
     let cases = [
-        ("TRUNCATE outbox", "was truncated or packed"),
-        ("VACUUM FULL outbox", "was truncated or packed"),
+        ("TRUNCATE outbox", "was truncated, or rewritten"),
+        ("VACUUM FULL outbox", "was truncated, or rewritten"),
         ("ALTER TABLE outbox ALTER COLUMN type TYPE varchar(99)", "was written anew: no event is missing"),
     ];
     for server in [postgres15(), postgres18()] {

@@ -340,11 +340,11 @@ fn what_cannot_be_asked_is_refused_with_the_reason() {
     );
     let inserts = with(config.clone(), &[("skipped.operations", "c")]);
     let cases: &[(&Config, &[&str], i32, &str)] = &[
-        (&config, &["--since", "yesterday evening"], USAGE, "--since: \"yesterday evening\" is no time"),
+        (&config, &["--since", "yesterday evening"], USAGE, "--since: \"yesterday evening\" is not a time"),
         (&config, &["--since", "1 hour"], USAGE, "--time-column COLUMN"),
         (&config, &["--time-column", "ad"], USAGE, "public.outbox has no column \"ad\""),
-        (&config, &["--time-column", "type"], USAGE, "tells no time"),
-        (&config, &["--order-by", "type"], USAGE, "is no number"),
+        (&config, &["--time-column", "type"], USAGE, "is not a time"),
+        (&config, &["--order-by", "type"], USAGE, "is neither a number"),
         (&config, &["--sample", "half"], USAGE, "neither a share"),
         (&config, &["--scratch", "/nowhere"], PRECONDITION, "--scratch DIR"),
         (&messages, &[], USAGE, "only logical messages"),

@@ -79,7 +79,10 @@ pub(super) fn slot_position(
         ),
         Some(confirmed) if explained => {
             Check::note(code, format!("the slot stands at {confirmed}, beyond outboxd's position {kept}"))
-                .detail("that is well if Debezium has read from it since, as the stored offset then tells")
+                .detail(
+                    "this is right only if Debezium has read from the slot since; the stored offset \
+                         then shows it",
+                )
         }
         Some(confirmed) => Check::error(code, &options.moved_while_away(kept, confirmed, None)),
         None => Check::error(code, &options.vanished_while_away(Some(kept), None)),

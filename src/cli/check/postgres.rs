@@ -226,7 +226,11 @@ fn logins(server: &ServerOptions, connections: &Connections) -> Vec<Check> {
             vec![Check::ok(codes::LOGIN, in_words()), refused(codes::REPLICATION_LOGIN, error)]
         }
         (Err(error), Ok(_)) => {
-            let replication = Check::ok(codes::REPLICATION_LOGIN, "PostgreSQL lets us in for replication");
+            let replication = Check::ok(
+                codes::REPLICATION_LOGIN,
+                "PostgreSQL lets outboxd in for \
+                                                                   replication",
+            );
             vec![refused(codes::LOGIN, error), replication]
         }
         (Err(_), Err(error)) => vec![refused(codes::LOGIN, error)],

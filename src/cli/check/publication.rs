@@ -99,7 +99,8 @@ pub(super) fn existing(
 
 fn everything(name: &str, tables: &[&TableFacts]) -> Check {
     Check::warning(codes::PUBLISHED_EXCESS, format!("publication {name} is FOR ALL TABLES"))
-        .detail("every insert into any table is decoded and sent here, only to be dropped")
+        .detail("the server decodes and sends every insert into any table, and outboxd drops those of other \
+                 tables")
         .cure(format!(
             "make a narrow one under another name: CREATE PUBLICATION outboxd FOR TABLE {} WITH (publish = 'insert');\n\
              then, when the slot has passed that point, set publication.name to it",
@@ -137,8 +138,9 @@ fn partitions(name: &str, facts: &PublicationFacts, table: &TableFacts) -> Optio
         (true, _, false) => Some(
             Check::note(codes::PARTITIONS, format!("rows of {shown} come under the names of its partitions")).detail(
                 format!(
-                    "they are routed all the same; names of value schemas hold the partition's name. To have the \
-                     table's: ALTER PUBLICATION {name} SET (publish_via_partition_root = true);"
+                    "they are routed in the same way, but names of value schemas have the partition's name. \
+                     To have the table's name: ALTER PUBLICATION {name} SET (publish_via_partition_root = \
+                     true);"
                 ),
             ),
         ),

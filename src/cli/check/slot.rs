@@ -50,7 +50,7 @@ fn to_be_made(options: &SlotOptions, version_num: i32) -> Check {
 fn held(holder: SlotHolder) -> Check {
     if is_our_own(&holder) {
         return Check::warning(codes::SLOT_FREE, format!("an outboxd is running: {holder}"))
-            .detail("a second one waits as a standby until the first one leaves");
+            .detail("a second one waits as a standby until the first one ends");
     }
     Check::error(codes::SLOT_FREE, &Error::SlotActive(holder))
 }

@@ -12,7 +12,7 @@ pub(super) fn state_topic(name: &str, topic: Option<&Topic>, settings: Option<&S
         let title =
             format!("topic {name:?} of exactly-once's state does not exist yet; run makes it, compacted");
         return vec![Check::note(codes::STATE_TOPIC, title).detail(
-            "that needs the right to create it; without a state rows go out from where the slot stands",
+            "that needs the right to create it; without a state rows are sent from the slot's position on",
         )];
     };
     let Some(settings) = settings else {
@@ -32,7 +32,7 @@ fn kept_for_good(topic: &str, settings: &Settings) -> Check {
             code,
             format!("topic {topic:?} forgets exactly-once's state after its retention: cleanup.policy={policy}"),
         )
-        .detail("a start that finds no state sends again what lies behind the slot's position")
+        .detail("a start that finds no state sends the rows after the slot's position again")
         .cure(format!(
             "kafka-configs.sh --bootstrap-server … --alter --entity-type topics --entity-name {topic} --add-config \
              cleanup.policy=compact"
@@ -43,7 +43,7 @@ fn kept_for_good(topic: &str, settings: &Settings) -> Check {
 /// To ask for the right would end the transactions of a relay that runs.
 pub(super) fn transactional_id(options: &TransactionOptions, slot: &str) -> Check {
     let id = options.transactional_id("<system identifier>", slot);
-    let title = format!("whether we may write as transactional.id {id} is seen at the first start");
+    let title = format!("only the first start shows whether outboxd may write as transactional.id {id}");
     Check::skipped(codes::TRANSACTIONAL_ID, title)
 }
 

@@ -114,7 +114,7 @@ pub(super) fn near_misses(
         })?;
         let pattern = fancy_regex::escape(&shown);
         Some(Check::warning(codes::NEAR_MISSES, warning).cure(format!(
-            "to send its rows: add {pattern} to table.include.list; to say that they are not wanted: add it to \
+            "to send its rows: add {pattern} to table.include.list; if they are not wanted: add it to \
              table.exclude.list"
         )))
     });
@@ -151,7 +151,7 @@ fn columns_found(table: &TableFacts, assumptions: &[Assumption], error: Option<&
 /// Columns whose NULL would hurt.
 pub(super) fn nullable(outbox: &Outbox) -> Vec<Check> {
     let harms = [
-        (EVENT_ID, "an event without an id cannot be told from its repetition"),
+        (EVENT_ID, "consumers cannot recognise a repeat of an event without an id"),
         (
             EVENT_KEY,
             "records without a key go to any partition, in no order, and compacted topics refuse them",

@@ -83,10 +83,10 @@ pub(super) fn missing(target: &Target, broker: Option<&Settings>) -> Vec<Check> 
             vec![Check::failure(codes::TOPIC, title).cure(create)]
         }
         None => {
-            let title = format!("topic {topic:?} does not exist or may not be seen by us");
+            let title = format!("topic {topic:?} does not exist, or outboxd may not see it");
             vec![
                 Check::warning(codes::TOPIC, title)
-                    .detail("whether brokers make topics is not told to us")
+                    .detail("the brokers do not say whether they make topics")
                     .cure(create),
             ]
         }
@@ -115,15 +115,13 @@ pub(super) fn leaderless(topic: &Topic) -> Option<Check> {
     (topic.leaderless > 0).then(|| {
         let partitions = counted(topic.leaderless, "partition");
         Check::failure(codes::WRITABLE, format!("topic {:?} has {partitions} without a leader", topic.name))
-            .cure(
-                "bring the brokers back that hold them: kafka-topics.sh --describe --unavailable-partitions",
-            )
+            .cure("start the brokers that hold them: kafka-topics.sh --describe --unavailable-partitions")
     })
 }
 
 /// Nothing that depends on the settings is known.
 pub(super) fn unseen_settings(topic: &str) -> Check {
-    Check::skipped(codes::TOPIC_SETTINGS, format!("the settings of topic {topic:?} may not be seen by us"))
+    Check::skipped(codes::TOPIC_SETTINGS, format!("outboxd may not see the settings of topic {topic:?}"))
 }
 
 /// What `acks=all` is worth.
@@ -136,7 +134,7 @@ pub(super) fn durability(topic: &str, copies: usize, settings: &Settings) -> Che
     );
     match copies {
         0 | 1 => Check::warning(code, format!("acks=all is not durable here: topic {topic:?} has one copy"))
-            .detail("what is confirmed to PostgreSQL is gone when that broker's disk is")
+            .detail("if that broker's disk fails, events are lost that are already confirmed to PostgreSQL")
             .cure(format!("give it 3 copies with kafka-reassign-partitions.sh, then\n{raise}")),
         _ if in_sync_min > copies => Check::failure(
             code,

@@ -80,9 +80,9 @@ impl Diagnose for Error {
                 Some("write it as postgresql://user:password@host:5432/database".to_owned())
             }
             Self::Occupied { cure, .. } => Some(cure.clone()),
-            Self::Postgres(postgres::Error::Connect { .. }) => {
-                Some("check --postgres, that the server runs, and that the firewall lets us in".to_owned())
-            }
+            Self::Postgres(postgres::Error::Connect { .. }) => Some(
+                "check --postgres, that the server runs, and that the firewall lets outboxd in".to_owned(),
+            ),
             Self::Kafka { .. } => Some("check --kafka, and that the brokers run".to_owned()),
             _ => self.inner().and_then(Diagnose::cure),
         }

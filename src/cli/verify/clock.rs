@@ -120,7 +120,10 @@ impl Order {
             Oid(20 | 21 | 23) => Ok(Self::Column(format!("{name}::bigint"))),
             Oid(1114 | 1184) => Ok(Self::Column(epoch(&name, 1_000_000))),
             _ => Err(VerifyError::Usage {
-                problem: format!("--order-by: column \"{}\" is no number and no timestamp", column.name),
+                problem: format!(
+                    "--order-by: column \"{}\" is neither a number nor a timestamp",
+                    column.name
+                ),
                 cure:
                     "name a smallint, integer, bigint, timestamp or timestamptz column that grows with each \
                        row of a key"

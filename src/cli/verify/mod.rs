@@ -163,18 +163,19 @@ impl Verification<'_> {
     async fn notes(&self, sql: &Sql, capture: &Capture) -> Result<Vec<String>, VerifyError> {
         let (parts, mut notes) = (&self.parts, capture.assumptions.clone());
         if parts.messages.is_some() {
-            notes.push("logical messages are not looked at: PostgreSQL does not keep them".to_owned());
+            notes.push("logical messages are not checked: PostgreSQL does not keep them".to_owned());
         }
         if parts.postgres.snapshot.mode == SnapshotMode::NoData {
             notes.push(
-                "snapshot.mode sends no rows that were there before the slot, so that they are missing here: --since leaves \
-                 them out"
+                "snapshot.mode does not send rows that are older than the slot, so they count as missing \
+                 here: --since leaves them out"
                     .to_owned(),
             );
         }
         if !parts.postgres.snapshot.overrides.is_empty() {
             notes.push(
-                "snapshot.select.statement.overrides is not heeded: rows that it leaves out of a snapshot are missing here"
+                "verify ignores snapshot.select.statement.overrides: rows that it leaves out of a snapshot \
+                 count as missing"
                     .to_owned(),
             );
         }
@@ -213,11 +214,12 @@ fn judged_order(plan: &Plan, read: &RecordsRead, args: &VerifyArgs) -> (Result<S
         return (Ok(by_position()), None);
     }
     if plan.tables.iter().all(|table| table.order == Order::CommitTime) {
-        let by = "the commit times, which tell transactions of a key apart that are more than a second apart";
+        let by = "the commit times, for transactions of a key that are more than a second apart";
         return (Ok(by.to_owned()), Some(slack));
     }
-    let reason = "no record has the header outboxd.position (outboxd.identity.headers=true), track_commit_timestamp is off, \
-                  and no column is named that grows with each row of a key (--order-by COLUMN)";
+    let reason = "no record has the header outboxd.position (outboxd.identity.headers=true), \
+                  track_commit_timestamp is off, and --order-by names no column that grows with each row of \
+                  a key";
     (Err(reason.to_owned()), None)
 }
 

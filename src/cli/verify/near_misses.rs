@@ -29,7 +29,10 @@ pub(super) async fn find(
                 named.then(|| in_the_publication(&shown, reason))
             })?;
             let pattern = fancy_regex::escape(&shown);
-            Some(format!("{warning}. They are not looked at here; to do so: -X table.include.list={pattern}"))
+            Some(format!(
+                "{warning}. They are not checked here; to check them: -X \
+                          table.include.list={pattern}"
+            ))
         });
     Ok(lines.take(TOLD_MAX).collect())
 }

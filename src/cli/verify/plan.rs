@@ -171,14 +171,14 @@ fn named<'c>(
 
 fn no_time(bound: &OutboxTable, column: &str) -> VerifyError {
     VerifyError::Usage {
-        problem: format!("--time-column: column \"{column}\" of table {} tells no time", bound.name()),
+        problem: format!("--time-column: column \"{column}\" of table {} is not a time", bound.name()),
         cure: "name a column of type timestamp, timestamptz, or bigint (milliseconds since 1970)".to_owned(),
     }
 }
 
 fn no_clock(bound: &OutboxTable) -> VerifyError {
     VerifyError::Usage {
-        problem: format!("--since, --until: nothing tells when a row of table {} was written", bound.name()),
+        problem: format!("--since, --until: no column says when a row of table {} was written", bound.name()),
         cure: "name a column that does: --time-column COLUMN".to_owned(),
     }
 }
@@ -204,7 +204,7 @@ async fn moment(sql: &Sql, option: &str, text: Option<&str>) -> Result<Option<i6
         }
     }
     Err(VerifyError::Usage {
-        problem: format!("{option}: {text:?} is no time"),
+        problem: format!("{option}: {text:?} is not a time"),
         cure: format!("{option} '2026-01-31 12:00+00', or how long ago: {option} '2 hours'"),
     })
 }

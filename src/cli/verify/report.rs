@@ -170,7 +170,8 @@ fn detail(problem: &Problem) -> Option<String> {
     match problem {
         Problem::Missing { perhaps_expired: false } | Problem::OtherTopic => None,
         Problem::Missing { perhaps_expired: true } => Some(
-            "its partition has lost its oldest records, and nothing tells how old the row is (--time-column)"
+            "its partition has lost its oldest records, and no column says how old the row is \
+             (--time-column)"
                 .to_owned(),
         ),
         Problem::Unsent => Some("it may not have been sent yet".to_owned()),

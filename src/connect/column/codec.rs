@@ -26,7 +26,7 @@ pub struct UnsupportedType(pub String);
 pub enum ColumnError {
     /// The text is not what the type's output function writes, or has no form in the Connect type: `NaN` in a decimal,
     /// null in an array of required elements, what is out of its range.
-    #[error("the value has no form in what a {0} becomes, or is not as the server writes it")]
+    #[error("the value does not fit the type that a {0} becomes, or is not as the server writes it")]
     Malformed(String),
     /// The text is not UTF-8.
     #[error("the value is not UTF-8")]

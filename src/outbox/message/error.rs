@@ -92,12 +92,12 @@ impl Diagnose for MessageError {
             }
             Self::Convert { .. } => "name another converter, or write another kind of value",
             Self::TooLarge => {
-                "write such data as a text that holds JSON, or objects that have the same members; messages of other programs \
-                 are left out with message.prefix.include.list"
+                "write such data as a text that holds JSON, or objects that have the same members; \
+                 message.prefix.include.list leaves out messages of other programs"
             }
             Self::NotJson | Self::NotObject | Self::Undescribable | Self::Kind { .. } => {
-                "write events as JSON objects; messages of other programs are left out with \
-                 message.prefix.include.list"
+                "write events as JSON objects; message.prefix.include.list leaves out messages of other \
+                 programs"
             }
         };
         Some(format!(

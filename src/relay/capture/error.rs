@@ -7,7 +7,10 @@ use crate::postgres::{self, Storage, TableVersion};
 #[non_exhaustive]
 pub enum CaptureError {
     /// The stream describes a captured table in a way that the router cannot use.
-    #[error("rows of table {table} cannot be sent: the stream does not describe it as the router needs it")]
+    #[error(
+        "rows of table {table} cannot be sent: the router cannot use the table as the stream describes \
+             it"
+    )]
     Unusable {
         /// `schema.table`, as it was captured.
         table: String,
@@ -19,8 +22,8 @@ pub enum CaptureError {
     },
     /// A table that was dropped or detached may have been a partition of captured tables.
     #[error(
-        "rows of table {table} may belong to {candidates}: it was dropped, detached or taken out of the publication before \
-         they were read, and the catalog does not tell what it was"
+        "rows of table {table} may belong to {candidates}: the table was dropped, detached or taken out of \
+         the publication before its rows were read, and the catalog no longer says what it was"
     )]
     Unknown {
         /// `schema.table`, as the stream names it.
@@ -65,9 +68,9 @@ impl Since {
     const fn explained(self) -> &'static str {
         match self {
             Self::Mended => {
-                "the table has it today: these rows were written before the table was altered, or the publication leaves it \
-                 out (a column list, a generated column). For rows that are older than a column: name only columns that they \
-                 have until they are sent"
+                "the table has this column today: the rows were written before the table was altered, or \
+                 the publication leaves the column out (a column list, a generated column). If the rows are \
+                 older than the column: until they are sent, name only columns that they have"
             }
             Self::Altered => "the table was altered: undo that, or name the columns that it has now",
         }
@@ -92,15 +95,16 @@ pub(crate) fn not_in_the_wal(table: &TableVersion) -> postgres::Error {
                 "{shown}, a partition of a captured table, is a foreign table: its rows never reach the WAL of this server"
             ),
             cure: format!(
-                "ALTER TABLE {} DETACH PARTITION {quoted};\nrows that it has must be sent from where they are",
+                "ALTER TABLE {} DETACH PARTITION {quoted};\nits rows must be sent from the server that has \
+                 them",
                 table.parent.as_deref().unwrap_or_default()
             ),
         },
         Storage::Logged | Storage::Unlogged => postgres::Error::Precondition {
             problem: format!("table {shown} is unlogged: its rows never reach the WAL"),
             cure: format!(
-                "ALTER TABLE {quoted} SET LOGGED;\nrows that it has already are not in the stream: start once with -X \
-                 snapshot.mode=always to send all rows that are there"
+                "ALTER TABLE {quoted} SET LOGGED;\nrows that it already has are not in the stream: start \
+                 once with -X snapshot.mode=always to send all rows of the table"
             ),
         },
     }

@@ -162,13 +162,14 @@ pub(crate) fn near_miss(
     let missing = router.missing(columns);
     if missing.is_empty() {
         return Some(format!(
-            "table {table} has every column that the router needs, and {reason} leaves it out: its rows are not sent"
+            "table {table} has every column that the router needs, but {reason} leaves it out: its rows are \
+             not sent"
         ));
     }
     let lacks: Vec<String> =
         missing.iter().map(|(option, column)| format!("\"{column}\" ({option})")).collect();
     Some(format!(
-        "table {table} looks like an outbox table, and lacks {}: its rows are not sent",
+        "table {table} looks like an outbox table, but lacks {}: its rows are not sent",
         lacks.join(", ")
     ))
 }
@@ -177,10 +178,11 @@ pub(crate) fn near_miss(
 pub(crate) fn in_the_publication(table: &str, reason: &str) -> String {
     match reason {
         "columns" => format!(
-            "table {table} is in the publication and lacks columns that the router needs: its rows are not sent"
+            "table {table} is in the publication, but lacks columns that the router needs: its rows are not \
+             sent"
         ),
         list => {
-            format!("table {table} is in the publication, and {list} leaves it out: its rows are not sent")
+            format!("table {table} is in the publication, but {list} leaves it out: its rows are not sent")
         }
     }
 }

@@ -45,8 +45,8 @@ fn captured_before<'t>(
 pub(crate) fn left_out(schema: &str, table: &str) -> Error {
     Error::Precondition {
         problem: format!(
-            "the router's predicate leaves out table {schema}.{table}, which table.include.list captures: its rows would be \
-             plain change events, and outboxd sends only what is routed"
+            "the router's predicate leaves out table {schema}.{table}, which table.include.list captures: \
+             its rows would be plain change events, and outboxd sends only routed events"
         ),
         cure: "take the table out of table.include.list, or correct the predicate".to_owned(),
     }

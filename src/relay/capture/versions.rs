@@ -47,10 +47,12 @@ pub(in crate::relay) enum Finding {
     Note(String),
 }
 
-const GONE: &str = "what was written meanwhile is not in the stream, and can be sent from the table only: start once with -X \
-                    snapshot.mode=always, and all rows that are there are sent, again as well";
-const AGAIN: &str = "what was written meanwhile may not be in the stream, and can be sent from the table only: start once with -X \
-                     snapshot.mode=always, and all rows that are there are sent, again as well";
+const GONE: &str = "rows that were written meanwhile are not in the stream. To send them, start once with \
+                    -X snapshot.mode=always: it sends all rows of the table, also those that were sent \
+                    before";
+const AGAIN: &str = "rows that were written meanwhile may not be in the stream. To send them, start once \
+                     with -X snapshot.mode=always: it sends all rows of the table, also those that were \
+                     sent before";
 
 /// What is wrong with what the catalog says, and with how it differs from the look before.
 pub(in crate::relay) fn judge(name: &str, before: Option<&Look>, now: &Look) -> Vec<Finding> {
@@ -114,7 +116,7 @@ fn publishes(publication: &PublicationVersion, table: Oid, schema: &str, tables:
 fn altered(name: &str, old: &PublicationVersion, new: &PublicationVersion, now: &Look) -> Option<Error> {
     let what = difference(old, new, now)?;
     let problem = format!("publication {name:?} {what} while outboxd streams");
-    let cure = format!("see that the publication is as you want it, and start outboxd again; {AGAIN}");
+    let cure = format!("make sure that the publication is as you want it, and start outboxd again; {AGAIN}");
     Some(Error::Precondition { problem, cure })
 }
 
@@ -174,7 +176,10 @@ fn rewritten(old: &TableVersion, new: &TableVersion, publication: &PublicationVe
     }
     let shown = new.full_name();
     if new.toast != Oid(0) && old.toast == new.toast {
-        return Some(Finding::Note(format!("table {shown} was truncated or packed: no event is missing")));
+        return Some(Finding::Note(format!(
+            "table {shown} was truncated, or rewritten by VACUUM FULL or \
+                                           CLUSTER: no event is missing"
+        )));
     }
     let named = publication.members.iter().any(|member| member.table == new.oid);
     let sequences_stayed = !new.sequences.is_empty() && old.sequences == new.sequences;
@@ -351,7 +356,7 @@ mod tests {
             (
                 "truncated",
                 with_partition(|it| it.filenode = Oid(9)),
-                "note: table public.outbox_1 was truncated or packed: no event is missing".to_owned(),
+                "note: table public.outbox_1 was truncated, or rewritten by VACUUM FULL or CLUSTER: no event is missing".to_owned(),
             ),
             (
                 "written anew",

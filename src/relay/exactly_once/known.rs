@@ -46,7 +46,7 @@ pub(crate) struct Timelines {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Mismatch {
     /// Another cluster.
-    #[error("it is of the cluster with system identifier {state}, and this one has {server}")]
+    #[error("it is from the cluster with system identifier {state}, and this one has {server}")]
     System {
         /// The state's.
         state: SystemId,
@@ -54,7 +54,7 @@ pub enum Mismatch {
         server: SystemId,
     },
     /// Another database.
-    #[error("it is of database {state:?}, and this is {server:?}")]
+    #[error("it is from database {state:?}, and this is {server:?}")]
     Database {
         /// The state's.
         state: String,
@@ -62,9 +62,7 @@ pub enum Mismatch {
         server: String,
     },
     /// A timeline that is none of the server's.
-    #[error(
-        "it is of timeline {state}, which is not among those that this server's timeline {server} comes from"
-    )]
+    #[error("it is from timeline {state}, which is not in the history of this server's timeline {server}")]
     Timeline {
         /// The state's.
         state: TimelineId,

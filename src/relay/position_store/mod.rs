@@ -110,8 +110,8 @@ impl Positions {
             tracing::warn!(
                 error = chain(&error),
                 cure = error.cure(),
-                "outboxd does not keep its position: it goes on, and a start does not notice a slot that was moved, dropped or \
-                 made again while outboxd did not run"
+                "outboxd does not keep its position: it goes on, but a later start does not notice a slot \
+                 that was moved, dropped or made again while outboxd did not run"
             );
         }
         Ok(())

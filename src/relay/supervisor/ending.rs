@@ -27,7 +27,8 @@ impl Relay {
         let within = self.parts.relay.shutdown_timeout;
         let frontier = session.core.feed.flight.frontier();
         if !session.core.positions.has(frontier) {
-            tracing::warn!(lsn = %frontier, "the last position could not be kept in time: it is not confirmed, and comes again");
+            tracing::warn!(lsn = %frontier, "the last position could not be kept in time: it is not \
+                                             confirmed, and its events come again");
         }
         let Link { stream, sql, position, .. } = session.link;
         let Ok(finished) = timeout(within, stream.finish()).await else {

@@ -383,7 +383,7 @@ impl Relay {
         if error.is_condemned() {
             tracing::info!("a new producer goes on from the slot after a record that Kafka refused");
         } else {
-            tracing::warn!(error = chain(error), "a new producer sends it again, and what came behind it");
+            tracing::warn!(error = chain(error), "a new producer sends the record again, and those after it");
         }
         let parts = Arc::clone(&self.parts);
         // Ending the old one waits for its threads.

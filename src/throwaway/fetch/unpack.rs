@@ -56,9 +56,7 @@ fn tarball(jar: &[u8]) -> io::Result<Vec<u8>> {
             CompressionMethod::STORE => Ok(data.to_vec()),
             CompressionMethod::DEFLATE => decompress_to_vec_with_limit(data, TARBALL_BYTES_MAX)
                 .map_err(|error| io::Error::other(error.to_string())),
-            other => Err(io::Error::other(format!(
-                "the jar is compressed in a way that we do not know: {other:?}"
-            ))),
+            other => Err(io::Error::other(format!("the jar is compressed in an unknown way: {other:?}"))),
         };
     }
     Err(io::Error::other("the jar holds no .txz"))

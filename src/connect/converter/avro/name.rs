@@ -3,7 +3,8 @@ use std::fmt;
 /// A name that Avro's Java library does not take.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "Avro takes no name {0:?}: it must begin with a letter or an underscore and go on with letters, digits and underscores"
+    "Avro does not allow the name {0:?}: it must begin with a letter or an underscore, followed by letters, \
+     digits and underscores"
 )]
 pub struct NameError(pub String);
 

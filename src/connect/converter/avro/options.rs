@@ -119,7 +119,7 @@ fn check_apicurio(options: &mut OptionReader<'_>, key: &str) {
         let said = options.text(&option);
         if said.as_deref().is_none_or(|said| !said.trim().eq_ignore_ascii_case(needed)) {
             let reason = format!(
-                "{reason}, and the default is not the same in Apicurio 2 and 3: say {option}={needed}"
+                "{reason}, and the default is not the same in Apicurio 2 and 3: set {option}={needed}"
             );
             options.refuse(option, said.unwrap_or_default(), reason);
         }
@@ -130,7 +130,7 @@ fn check_apicurio(options: &mut OptionReader<'_>, key: &str) {
     let handler = options.text(&option).unwrap_or_default();
     let is_short = matches!(simple_name(&handler), "Legacy4ByteIdHandler" | "Default4ByteIdHandler");
     if !as_confluent && !enabled && !is_short {
-        let reason = format!("only ids of 4 bytes are written: say {key}.{AS_CONFLUENT}=true");
+        let reason = format!("only ids of 4 bytes are written: set {key}.{AS_CONFLUENT}=true");
         options.refuse(option, handler, reason);
     }
 }
