@@ -36,7 +36,7 @@ impl<T: Transport> Outlet<T> {
         self.pace.allows_sending()
     }
 
-    /// The partition of a record that is to be sent now, or what must be known or done first.
+    /// The partition of a record that can be sent now, or what must be known or done first.
     pub fn admit(&mut self, record: &ProducerRecord<'_>) -> Admission {
         self.topics.admit(record, self.pace)
     }

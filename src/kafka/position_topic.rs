@@ -18,7 +18,7 @@ const WRITE_TIMEOUT_MS: &str = "30000";
 
 const WRITTEN: &str = "written";
 
-/// What these brokers will not do, whoever asks.
+/// What these brokers will not do for any client.
 const NEVER: [Code; 5] = [
     Code::PolicyViolation,
     Code::InvalidConfig,

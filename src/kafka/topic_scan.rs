@@ -121,7 +121,7 @@ impl ScannedRecord<'_> {
         }
     }
 
-    /// Its timestamp, whoever has set it.
+    /// Its timestamp, set by the producer or by the broker.
     #[must_use]
     pub fn timestamp_ms(&self) -> Option<i64> {
         self.message.timestamp().to_millis()

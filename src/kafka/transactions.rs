@@ -101,7 +101,7 @@ pub(super) struct Transaction<'t> {
 }
 
 impl Transaction<'_> {
-    /// Takes the id over from whoever had it: its open transaction is aborted, and it can commit nothing more. Then the
+    /// Takes the id over from the producer that had it: aborts its open transaction, and keeps it from committing. Then the
     /// first transaction is open.
     pub(super) fn take_over(&self, patience: Duration) -> Result<(), Error> {
         self.finish("begun", patience, |producer| producer.init_transactions(SLICE))?;

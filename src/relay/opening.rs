@@ -27,7 +27,7 @@ pub(super) enum Opened {
 }
 
 impl Opening<'_> {
-    /// Connects, checks, makes or adopts publication and slot, sends the snapshot if there is to be one, and starts
+    /// Connects, checks, makes or adopts publication and slot, sends the snapshot if one is needed, and starts
     /// the stream. If it fails, what it made is undone: a failed start leaves nothing behind.
     pub(super) async fn open(self) -> Result<Opened, Error> {
         let preflight = Preflight::reach(&self.parts.postgres, self.tls).await?;

@@ -24,7 +24,7 @@ struct Level {
     doublings: u32,
 }
 
-/// What is to be told now.
+/// What changed since the last line in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Change {
     /// It got worse.

@@ -36,7 +36,7 @@ impl Namesake {
     }
 }
 
-/// What is to be said of a look.
+/// What one look at the catalog has found.
 #[derive(Debug)]
 pub(in crate::relay) enum Finding {
     /// Rows are not in the stream, or may not be: the relay ends.

@@ -16,7 +16,7 @@ const TOPICS_MAX: usize = 1_000;
 /// How long a topic that was refused is not tried again. Each try ends a session, and holds up all other events.
 const TOPIC_REST: Duration = Duration::from_secs(300);
 
-/// What is to be done about a record that Kafka refused.
+/// What the relay does about a record that Kafka refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Its batch was refused: it is sent alone, to see whether it was the one.

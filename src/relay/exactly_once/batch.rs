@@ -69,7 +69,7 @@ pub(crate) struct Batch {
 enum Phase {
     /// Records may be handed over.
     Open,
-    /// It is to be committed once everything is acknowledged.
+    /// It will be committed when everything is acknowledged.
     Closing,
     Committing,
     /// It must be aborted, and the producer must not be used again.
@@ -100,12 +100,12 @@ pub(crate) enum Urgency {
     Over,
 }
 
-/// What is to be done.
+/// What the caller must do.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Nothing yet.
     None,
-    /// The state is to be sent.
+    /// Send the state.
     Send {
         topic: String,
         key: String,
@@ -235,7 +235,7 @@ impl Batch {
         began.checked_add(self.patience(in_transaction))
     }
 
-    /// Decides what is to be done now; asked again until there is nothing.
+    /// Decides what the caller must do now. Call it again until there is nothing.
     pub(crate) fn step(
         &mut self,
         now: Instant,

@@ -9,7 +9,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// and the next start sends what lies between again.
 const LAST_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A position that is to be written now.
+/// A position that must be written now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::relay) struct Keep {
     pub(in crate::relay) lsn: Lsn,
@@ -45,7 +45,7 @@ impl Pacing {
         Self { on: true, patience: LAST_PATIENCE.min(shutdown_timeout / 2), ..Self::off() }
     }
 
-    /// Whether the frontier is to be written now; it counts as sent then. One at a time, and the last does not wait for the
+    /// Whether the frontier must be written now; it then counts as sent. One at a time, and the last does not wait for the
     /// next second.
     pub(in crate::relay) fn turn(&mut self, frontier: Lsn, ending: bool, now: Instant) -> bool {
         if ending && self.ending_until.is_none() {

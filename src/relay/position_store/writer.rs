@@ -33,7 +33,7 @@ impl PositionWriter {
         Self { positions, position, captured, on_its_way: None, has_failed: false }
     }
 
-    /// When its positions are to be written, and what may be confirmed.
+    /// When its positions are written, and what may be confirmed.
     pub(in crate::relay) fn pacing(&self, shutdown_timeout: Duration) -> Pacing {
         match &self.positions {
             Some(positions) if positions.is_on() => Pacing::new(shutdown_timeout),

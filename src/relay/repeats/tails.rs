@@ -38,7 +38,7 @@ pub(in crate::relay) struct Tails {
 /// Whether an event's record is in its topic.
 #[derive(Debug)]
 pub(in crate::relay) enum Presence {
-    /// The end of the topic is to be read first.
+    /// The end of the topic must be read first.
     Unknown(Box<Question>),
     /// It is there.
     There,
@@ -46,7 +46,7 @@ pub(in crate::relay) enum Presence {
     New,
 }
 
-/// What is to be found out about a topic.
+/// What must be read of a topic.
 #[derive(Debug, Clone)]
 pub(in crate::relay) struct Question {
     pub(in crate::relay) topic: String,
