@@ -28,4 +28,4 @@ pub use snapshot::{SnapshotReader, SnapshotRow};
 pub use sql::Sql;
 pub use stream::ReplicationStream;
 pub use tables::TableFilter;
-pub use versions::{Member, PublicationVersion, SchemaMember, Storage, TableVersion};
+pub use versions::{FoundTable, Member, PublicationVersion, SchemaMember, Storage, TableVersion};

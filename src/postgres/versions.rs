@@ -89,6 +89,15 @@ pub struct TableVersion {
     pub sequences: Vec<u32>,
 }
 
+/// A table that was found by its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundTable {
+    /// Its object id and its name.
+    pub table: NamedTable,
+    /// Every table that it is a partition of, directly or not.
+    pub ancestors: Vec<Oid>,
+}
+
 /// Where the rows of a table are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Storage {
@@ -137,7 +146,9 @@ select c.oid, t.root, n.nspname::text, c.relname::text, c.relkind = 'f', c.relpe
 from tree t join pg_class c on c.oid = t.oid join pg_namespace n on n.oid = c.relnamespace order by c.oid";
 
 const NAMESAKES: &str = "
-select c.oid, n.nspname::text, c.relname::text from unnest($1::text[], $2::text[]) wanted(schema, name)
+select c.oid, n.nspname::text, c.relname::text,
+       array(select a::oid from pg_partition_ancestors(c.oid) a where c.relispartition and a::oid <> c.oid)
+from unnest($1::text[], $2::text[]) wanted(schema, name)
      join pg_namespace n on n.nspname = wanted.schema
      join pg_class c on c.relnamespace = n.oid and c.relname = wanted.name and c.relkind in ('r', 'p')";
 
@@ -210,17 +221,19 @@ impl Sql {
     ///
     /// # Errors
     /// When the query fails.
-    pub async fn tables_named(&self, names: &[(&str, &str)]) -> Result<Vec<NamedTable>, Error> {
+    pub async fn tables_named(&self, names: &[(&str, &str)]) -> Result<Vec<FoundTable>, Error> {
         const DOING: &str = "reading the tables of some names";
         let (schemas, tables): (Vec<_>, Vec<_>) = names.iter().copied().unzip();
         let rows = self.query(DOING, NAMESAKES, &[&schemas, &tables]).await?;
         let get = |error| Error::sql(DOING, error);
         let named = |row: &Row| {
-            Ok(NamedTable {
+            let ancestors: Vec<u32> = row.try_get(3).map_err(get)?;
+            let table = NamedTable {
                 oid: Oid(row.try_get(0).map_err(get)?),
                 schema: row.try_get(1).map_err(get)?,
                 name: row.try_get(2).map_err(get)?,
-            })
+            };
+            Ok(FoundTable { table, ancestors: ancestors.into_iter().map(Oid).collect() })
         };
         rows.iter().map(named).collect()
     }

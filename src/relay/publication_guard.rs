@@ -88,7 +88,9 @@ impl Watcher {
         asked.extend(tables.iter().flat_map(|table| table.ancestors.iter().copied().chain([table.oid])));
         let name = &self.parts.postgres.publication.name;
         let namesakes = self.namesakes().await?;
-        asked.extend(namesakes.iter().map(|namesake| namesake.oid));
+        asked.extend(
+            namesakes.iter().flat_map(|namesake| namesake.ancestors.iter().copied().chain([namesake.oid])),
+        );
         let publication = self.sql.publication_version(name, &asked, self.version_num).await?;
         Ok(Look { publication, tables, namesakes })
     }

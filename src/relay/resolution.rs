@@ -69,12 +69,22 @@ impl Resolution<'_> {
         let named = Relation { schema, table: name, ..self.relation.clone() };
         let bound = router.bind(&named, columns);
         captured.add(table.clone());
+        self.capture_root(&table);
         bound.map(|bound| Table::Outbox(Box::new(bound))).map_err(|source| {
             let today = relation_from(table.root(), &table.schema, &table.name, columns);
             let mended = router.bind(&today, columns).is_ok();
             let since = if mended { Since::Mended } else { Since::Altered };
             CaptureError::Unusable { table: table.full_name(), since, source }.into()
         })
+    }
+
+    /// The table that it is a partition of is captured as well: its next partition may have any name, and so may it.
+    fn capture_root(&self, table: &CapturedTable) {
+        let root = self.facts.and_then(|facts| facts.root.as_ref());
+        if let Some(root) = root.filter(|root| root.oid == table.root()) {
+            let root = CapturedTable::new(root.oid, root.oid, &root.schema, &root.name);
+            self.rules.captured.add(root);
+        }
     }
 
     /// Tells of a table that is sent although its name alone would not be captured.
@@ -119,5 +129,55 @@ pub(super) fn relation_from(oid: Oid, schema: &str, table: &str, columns: &[Colu
         table: table.to_owned(),
         replica_identity: ReplicaIdentity::Default,
         columns: columns.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::postgres::{NamedTable, TableFilter, TableOptions};
+    use crate::relay::capture::{CapturedTables, router};
+    use crate::telemetry::{ConfigInfo, Limits};
+
+    #[test]
+    fn the_root_of_a_captured_partition_is_captured_too() {
+        let table_include = vec![r"public\.outbox".to_owned()];
+        let filter = TableFilter::new(&TableOptions { table_include, ..TableOptions::default() }).unwrap();
+        let (router, captured) = (router(), CapturedTables::default());
+        let columns = ["id", "aggregatetype", "aggregateid", "type", "payload"];
+        let columns = columns.map(|name| Column {
+            name: name.to_owned(),
+            type_oid: Oid(25),
+            type_modifier: -1,
+            in_identity: false,
+        });
+        let partition = |oid, name: &str| Relation {
+            oid: Oid(oid),
+            schema: "public".to_owned(),
+            table: name.to_owned(),
+            replica_identity: ReplicaIdentity::Default,
+            columns: columns.to_vec(),
+        };
+        let facts = |root: &str| {
+            let root = NamedTable { oid: Oid(1), schema: "public".to_owned(), name: root.to_owned() };
+            let (schema, name) = ("public".to_owned(), "any".to_owned());
+            RelationFacts { schema, name, root: Some(root), inherits: true }
+        };
+        let (status, metrics) =
+            (Status::new(Limits::default(), Instant::now()), Metrics::new(&ConfigInfo::default()));
+        let rules = Rules { filter: &filter, router: &router, captured: &captured };
+        for (relation, facts) in
+            [(partition(2, "p1"), facts("outbox")), (partition(3, "p2"), facts("renamed"))]
+        {
+            let (relation, facts) = (&relation, Some(&facts));
+            let resolution = Resolution { rules, relation, facts, status: &status, metrics: &metrics };
+            let verdict = rules.judge(relation, facts).expect("a partition");
+            let Ok(Resolved::Captured(table)) = resolution.resolve(verdict) else { panic!("{relation:?}") };
+            resolution.bind(table, &[]).unwrap();
+        }
+        assert_eq!(captured.roots().len(), 1);
+        assert_eq!(captured.list().len(), 3);
     }
 }

@@ -55,6 +55,10 @@ impl Rules<'_> {
         let own = CapturedTable::new(relation.oid, relation.oid, &relation.schema, &relation.table);
         let columns = names(relation);
         let known = self.captured.get(relation.oid);
+        let root = facts.and_then(|facts| facts.root.as_ref()).filter(|root| {
+            self.captured.get(root.oid).is_some() || self.mismatch(&root.schema, &root.name, &columns).is_ok()
+        });
+        let own = CapturedTable { root: root.map_or(own.root, |root| root.oid.0), ..own };
         let mismatch = match (self.mismatch(&relation.schema, &relation.table, &columns), known) {
             // A new name that is captured too is the table's name from now on, as it is for Debezium.
             (Ok(()), Some(known)) => {
@@ -65,12 +69,8 @@ impl Rules<'_> {
             (Err(LEFT_OUT), None) => return Some(Verdict::LeftOut),
             (Err(reason), None) => reason,
         };
-        if let Some(root) = facts.and_then(|facts| facts.root.as_ref()) {
-            let is_captured = self.captured.get(root.oid).is_some()
-                || self.mismatch(&root.schema, &root.name, &columns).is_ok();
-            if is_captured {
-                return Some(Verdict::Captured(CapturedTable { root: root.oid.0, ..own }));
-            }
+        if root.is_some() {
+            return Some(Verdict::Captured(own));
         }
         let may_have_been_ours = facts.is_none_or(|facts| facts.root.is_none() && !facts.inherits)
             && !mismatch.ends_with(".exclude.list")
@@ -204,7 +204,7 @@ fn full_name(table: &TableFacts) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::connect::NameAdjustment;
     use crate::connect::column::{ColumnOptions, ColumnRules};
@@ -218,7 +218,7 @@ mod tests {
     const RENAMED: [&str; 5] = ["id", "aggregatetype", "aggregateid", "type", "body"];
     const ORDERS: [&str; 2] = ["id", "total"];
 
-    fn router() -> EventRouter {
+    pub(in crate::relay) fn router() -> EventRouter {
         let context = EventContext {
             option_prefix: String::new(),
             topic_prefix: "t".to_owned(),
@@ -301,6 +301,13 @@ mod tests {
             ("renamed, and there is no list", &none, relation(1, "new", &OUTBOX), Some(&own), "new of 1"),
             ("a partition that is gone", &list, relation(2, "outbox_1", &OUTBOX), None, "outbox_1 of 1"),
             ("by columns", &none, relation(9, "any", &OUTBOX), Some(&own), "any of 9"),
+            (
+                "a partition by columns",
+                &none,
+                relation(9, "outbox_2", &OUTBOX),
+                Some(&facts(Some((8, "new")), true)),
+                "outbox_2 of 8",
+            ),
             (
                 "a column is missing",
                 &none,

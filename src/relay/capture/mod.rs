@@ -16,6 +16,8 @@ pub use error::CaptureError;
 pub(super) use error::Since;
 pub(crate) use error::not_in_the_wal;
 pub(super) use identity::{CapturedTable, CapturedTables};
+#[cfg(test)]
+pub(super) use judge::tests::router;
 pub(super) use judge::{NotCaptured, Rules, Today, Verdict};
 pub(crate) use judge::{in_the_publication, near_miss};
 pub(super) use not_sent::{NotSent, PassedRows, renamed};

@@ -2,7 +2,7 @@
 
 use super::error::not_in_the_wal;
 use super::identity::{CapturedTable, CapturedTables};
-use crate::postgres::{Error, Member, NamedTable, PublicationVersion, Storage, TableVersion};
+use crate::postgres::{Error, FoundTable, Member, PublicationVersion, Storage, TableVersion};
 use crate::wal::Oid;
 
 /// What the catalog said at one moment.
@@ -21,16 +21,18 @@ pub(in crate::relay) struct Look {
 pub(in crate::relay) struct Namesake {
     pub(in crate::relay) oid: Oid,
     pub(in crate::relay) table: CapturedTable,
+    /// Every table that it is a partition of.
+    pub(in crate::relay) ancestors: Vec<Oid>,
 }
 
 impl Namesake {
     /// Those of the tables `found` that have the name of a captured one and are others.
-    pub(in crate::relay) fn among(found: Vec<NamedTable>, captured: &CapturedTables) -> Vec<Self> {
+    pub(in crate::relay) fn among(found: Vec<FoundTable>, captured: &CapturedTables) -> Vec<Self> {
         let roots = captured.roots();
-        let strangers = found.into_iter().filter(|found| captured.get(found.oid).is_none());
-        let named = strangers.filter_map(|found| {
+        let strangers = found.into_iter().filter(|found| captured.get(found.table.oid).is_none());
+        let named = strangers.filter_map(|FoundTable { table: found, ancestors }| {
             let same = |table: &&CapturedTable| table.schema == found.schema && table.name == found.name;
-            Some(Self { oid: found.oid, table: roots.iter().find(same)?.clone() })
+            Some(Self { oid: found.oid, table: roots.iter().find(same)?.clone(), ancestors })
         });
         named.collect()
     }
@@ -91,10 +93,11 @@ fn broken(name: &str, now: &Look) -> Option<Error> {
         return Some(not_in_the_wal(table));
     }
     let lost = roots()
-        .find(|table| !publishes(publication, table.oid, &table.schema, &now.tables))
+        .find(|table| !publishes(publication, table.oid, &table.schema, &table.ancestors))
         .map(TableVersion::quoted);
-    let unpublished =
-        |namesake: &&Namesake| !publishes(publication, namesake.oid, &namesake.table.schema, &now.tables);
+    let unpublished = |namesake: &&Namesake| {
+        !publishes(publication, namesake.oid, &namesake.table.schema, &namesake.ancestors)
+    };
     let lost =
         lost.or_else(|| now.namesakes.iter().find(unpublished).map(|namesake| namesake.table.quoted()))?;
     let cure = format!(
@@ -104,9 +107,8 @@ fn broken(name: &str, now: &Look) -> Option<Error> {
 }
 
 /// Whether inserts into a table are published: by itself, by its schema, or by what it is a partition of.
-fn publishes(publication: &PublicationVersion, table: Oid, schema: &str, tables: &[TableVersion]) -> bool {
-    let ancestors = tables.iter().filter(|other| other.oid == table).flat_map(|other| &other.ancestors);
-    let mut named = ancestors.copied().chain([table]);
+fn publishes(publication: &PublicationVersion, table: Oid, schema: &str, ancestors: &[Oid]) -> bool {
+    let mut named = ancestors.iter().copied().chain([table]);
     publication.all_tables
         || publication.schemas.iter().any(|member| member.schema == schema)
         || named.any(|oid| publication.members.iter().any(|member| member.table == oid))
@@ -264,7 +266,8 @@ mod tests {
     }
 
     fn namesake(oid: u32) -> Namesake {
-        Namesake { oid: Oid(oid), table: CapturedTable::new(Oid(1), Oid(1), "public", "outbox") }
+        let table = CapturedTable::new(Oid(1), Oid(1), "public", "outbox");
+        Namesake { oid: Oid(oid), table, ancestors: Vec::new() }
     }
 
     fn change(change: impl FnOnce(&mut PublicationVersion)) -> Look {
@@ -305,6 +308,15 @@ mod tests {
             ("no inserts", change(|it| it.inserts = false), "publication \"p\" does not publish inserts any more".to_owned()),
             ("taken out", change(|it| it.members.clear()), gone.to_owned()),
             ("another table in its place", Look { tables: Vec::new(), namesakes: vec![namesake(9)], ..look() }, gone.to_owned()),
+            (
+                "a partition in its place that is published with its root",
+                Look {
+                    tables: Vec::new(),
+                    namesakes: vec![Namesake { ancestors: vec![Oid(8)], ..namesake(9) }],
+                    ..change(|it| it.members = vec![member(51, 8)])
+                },
+                String::new(),
+            ),
             ("dropped and not made anew", Look { tables: Vec::new(), ..look() }, String::new()),
             (
                 "made anew and put in",

@@ -1,0 +1,112 @@
+//! What a relay concludes from the catalog, and what those with a planted bug make of it.
+
+use super::bug::Bug;
+use super::catalog::{Catalog, PUBLICATION};
+use super::process::Bench;
+use crate::pgoutput::Relation;
+use crate::postgres::{self, TableFilter};
+use crate::relay::Error;
+use crate::relay::capture::{
+    CaptureError, CapturedTable, CapturedTables, Finding, Look, Namesake, NotSent, Rules, Today, judge,
+};
+use crate::relay::resolution::{Resolution, Resolved, relation_of};
+use crate::relay::table::Table;
+use crate::wal::Oid;
+
+/// The tables of one process.
+#[derive(Clone)]
+pub(super) struct Capture<'p> {
+    pub(super) bench: &'p Bench,
+    pub(super) filter: &'p TableFilter,
+    pub(super) known: CapturedTables,
+    pub(super) bug: Option<Bug>,
+}
+
+impl Capture<'_> {
+    /// As `Preflight::capture`: the tables that a start captures.
+    pub(super) fn start(&self, catalog: &Catalog) -> Result<Vec<Oid>, Error> {
+        let all = catalog.table_facts();
+        let captured = self.rules().select(&all)?;
+        for table in &captured {
+            let columns = catalog.describe(table.oid);
+            self.bench.router.bind(&relation_of(table, &columns), &columns)?;
+        }
+        let oids: Vec<Oid> = captured.iter().map(|table| table.oid).collect();
+        self.known.learn(&catalog.table_versions(&oids));
+        Ok(oids)
+    }
+
+    /// As `Resolver::resolve`: what a relation that the stream describes is to the relay.
+    pub(super) fn resolve(&self, relation: &Relation, catalog: &Catalog) -> Result<Table, Error> {
+        if self.bug == Some(Bug::CapturesByName) {
+            return Ok(self.resolve_by_name(relation, catalog));
+        }
+        match self.judged(relation, catalog) {
+            Err(Error::Capture(CaptureError::Unusable { .. })) if self.bug == Some(Bug::SkipsUnusable) => {
+                Ok(Table::NotCaptured(NotSent::default()))
+            }
+            table => table,
+        }
+    }
+
+    /// As the guard of the publication, once: what was altered since the last look.
+    pub(super) fn look(&self, publication: Option<u32>, catalog: &Catalog) -> Result<(), postgres::Error> {
+        let roots = self.known.roots();
+        let oids: Vec<Oid> = roots.iter().map(CapturedTable::oid).collect();
+        let tables = catalog.table_versions(&oids);
+        let names: Vec<_> = roots.iter().map(|table| (table.schema.as_str(), table.name.as_str())).collect();
+        let namesakes = Namesake::among(catalog.tables_named(&names), &self.known);
+        let mut asked: Vec<Oid> = self.known.list().iter().map(CapturedTable::oid).collect();
+        asked.extend(tables.iter().flat_map(|table| table.ancestors.iter().copied().chain([table.oid])));
+        asked.extend(namesakes.iter().map(|namesake| namesake.oid));
+        let publication = publication.map(|number| catalog.publication(number, &asked));
+        let look = Look { publication, tables, namesakes };
+        let before = self.known.looked(look.clone());
+        for finding in judge(PUBLICATION, before.as_ref(), &look) {
+            if let Finding::End(error) = finding {
+                return Err(error);
+            }
+        }
+        self.known.learn(&look.tables);
+        Ok(())
+    }
+
+    fn judged(&self, relation: &Relation, catalog: &Catalog) -> Result<Table, Error> {
+        let rules = self.rules();
+        let facts = catalog.relation_facts(relation.oid);
+        let (status, metrics) = (&self.bench.status, &self.bench.metrics);
+        let resolution = Resolution { rules, relation, facts: facts.as_ref(), status, metrics };
+        let verdict = rules.judge(relation, facts.as_ref()).unwrap_or_else(|| {
+            let mut asked: Vec<Oid> = self.known.list().iter().map(CapturedTable::oid).collect();
+            asked.push(relation.oid);
+            let roots = self.known.roots();
+            let mut roots_there = catalog.table_facts();
+            roots_there.retain(|table| roots.iter().any(|root| root.oid() == table.oid));
+            let publication = catalog.publication(0, &asked);
+            let today = Today { facts: facts.as_ref(), publication: &publication, roots: &roots_there };
+            rules.judge_former(relation, &today)
+        });
+        match resolution.resolve(verdict)? {
+            Resolved::NotCaptured(not_sent) => Ok(Table::NotCaptured(not_sent)),
+            Resolved::Captured(table) => {
+                let columns = catalog.describe(resolution.described(&table));
+                resolution.bind(table, &columns)
+            }
+        }
+    }
+
+    /// The planted bug: the name decides, or that of the table that it is a partition of today; what does not match is passed over.
+    fn resolve_by_name(&self, relation: &Relation, catalog: &Catalog) -> Table {
+        let root = catalog.relation_facts(relation.oid).and_then(|facts| facts.root);
+        let matches = self.filter.matches(&relation.schema, &relation.table)
+            || root.is_some_and(|root| self.filter.matches(&root.schema, &root.name));
+        match self.bench.router.bind(relation, &catalog.describe(relation.oid)) {
+            Ok(bound) if matches => Table::Outbox(Box::new(bound)),
+            _ => Table::NotCaptured(NotSent::default()),
+        }
+    }
+
+    fn rules(&self) -> Rules<'_> {
+        Rules { filter: self.filter, router: &self.bench.router, captured: &self.known }
+    }
+}

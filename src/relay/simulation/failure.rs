@@ -1,0 +1,96 @@
+//! What follows a failure of a session or a start: for the relay, and for its operator.
+
+use super::pipe::Kafka;
+use super::process::{Process, State, World};
+use crate::error::chain;
+use crate::kafka;
+use crate::postgres;
+use crate::relay::Error;
+use crate::relay::capture::CaptureError;
+use crate::relay::retry::{self, Next, Producer, Situation, Step};
+
+impl<'p> Process<'p> {
+    pub(super) fn endure(&mut self, error: &Error, step: Step, world: &mut World<'p>) -> State<'p> {
+        let told = || format!("  process {} endures: {}", self.number, chain(error));
+        world.kafka.borrow().truth.tell(told);
+        if !is_expected(error) && !self.went_back(error, world) && !is_of_tables(error, world) {
+            return self.broke(error, world);
+        }
+        mend(error, world);
+        let situation = Situation {
+            step,
+            stopping: self.stopped,
+            backoff: self.memory.backoff,
+            retries_max: None,
+            fruitless: self.memory.fruitless,
+            fenced_again: self.memory.is_fenced_again(error, world.now),
+            reached_primary: self.memory.reached_primary,
+            time_left: None,
+        };
+        match retry::after(error, situation, 0.0) {
+            Next::Stop | Next::StandBy { .. } => State::Ended,
+            Next::NewProducer | Next::Retry { producer: Producer::New, .. } => {
+                self.known = None;
+                self.renew(world);
+                State::Connecting
+            }
+            Next::Retry { producer: Producer::Same, .. } => State::Connecting,
+        }
+    }
+
+    /// An error that cannot be while the servers keep their word.
+    pub(super) fn broke(&self, error: &Error, world: &World<'p>) -> State<'p> {
+        let text = format!("process {} failed: {}", self.number, chain(error));
+        world.kafka.borrow_mut().truth.violate(text);
+        State::Ended
+    }
+
+    /// Whether the relay has noticed that the server went back. Then an operator has the relays begin anew.
+    fn went_back(&self, error: &Error, world: &World<'p>) -> bool {
+        match error {
+            Error::WentBack(_) => world.server.went_back > self.went_back,
+            Error::OtherState { .. } if world.server.went_back > 0 => {
+                let Kafka { cluster, truth, .. } = &mut *world.kafka.borrow_mut();
+                if let Some(coordinator) = &mut cluster.coordinator {
+                    coordinator.begin_anew(truth);
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Whether an error can be while the servers keep their word.
+const fn is_expected(error: &Error) -> bool {
+    use kafka::Error::{Fatal, Transaction, Unwritten};
+    matches!(
+        error,
+        Error::Postgres(postgres::Error::Broken { .. })
+            | Error::Kafka(Fatal(_) | Unwritten(_) | Transaction { .. })
+            | Error::Refused { .. }
+    )
+}
+
+/// Whether an error has its cause in what was altered.
+fn is_of_tables(error: &Error, world: &World<'_>) -> bool {
+    let truth = &world.kafka.borrow().truth;
+    match error {
+        Error::Postgres(postgres::Error::Precondition { .. }) => world.server.wal.was_unpublished(),
+        Error::Capture(CaptureError::Unusable { .. }) | Error::Bind(_) => truth.identities.lost_columns(),
+        Error::Capture(CaptureError::Unknown { .. }) => truth.identities.lost_tables(),
+        _ => false,
+    }
+}
+
+/// The operator does what the error says.
+fn mend(error: &Error, world: &mut World<'_>) {
+    let World { server, kafka, rng, .. } = world;
+    let truth = &mut kafka.borrow_mut().truth;
+    match error {
+        Error::Postgres(postgres::Error::Precondition { .. }) => server.mend_publication(truth),
+        Error::Capture(_) => server.move_slot(rng, truth),
+        Error::Bind(_) => server.wal.mend_columns(),
+        _ => {}
+    }
+}

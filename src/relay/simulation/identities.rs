@@ -1,0 +1,93 @@
+//! Which tables are captured by identity, as far as the oracles know.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::catalog::{CapturedBy, Catalog};
+use super::truth::Row;
+use crate::wal::Oid;
+
+/// What must have become of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    /// It is a message, or the relay must know that its table is captured.
+    Owed,
+    /// It need not be sent, and nothing was told of it.
+    Unseen,
+    /// Its table is not captured, and the relay has told so.
+    NotCaptured,
+}
+
+/// Object ids.
+#[derive(Debug, Default)]
+pub(super) struct Identities {
+    /// Tables that were to be captured at some time, or were partitions of one then.
+    ever: BTreeSet<Oid>,
+    /// What each process has captured, or could know of its predecessors.
+    known: BTreeMap<usize, BTreeSet<Oid>>,
+    /// The process that has the slot.
+    streaming: usize,
+    /// Tables that had columns at some time that the router cannot use.
+    unusable: BTreeSet<Oid>,
+    /// A table was dropped or detached, or may have been.
+    lost_tables: bool,
+    there: Vec<(Oid, Option<Oid>)>,
+    /// Relations of which a relay has told that their rows are not sent.
+    left_out: BTreeSet<Oid>,
+}
+
+impl Identities {
+    pub(super) fn altered(&mut self, catalog: &Catalog, by: CapturedBy) {
+        for table in &catalog.tables {
+            let root = table.root.and_then(|root| catalog.get(root));
+            if table.is_captured(by) || root.is_some_and(|root| root.is_captured(by)) {
+                self.ever.insert(table.oid);
+            }
+            if !table.columns.is_outbox() {
+                self.unusable.insert(table.oid);
+            }
+        }
+        let there: Vec<_> = catalog.tables.iter().map(|table| (table.oid, table.root)).collect();
+        self.lost_tables |= self.there.iter().any(|table| !there.contains(table)) || catalog.is_ambiguous(by);
+        self.there = there;
+    }
+
+    /// Whether a captured table had columns that the router cannot use.
+    pub(super) fn lost_columns(&self) -> bool {
+        self.ever.iter().any(|table| self.unusable.contains(table))
+    }
+
+    /// Whether nobody can tell of some table whether it was a partition of a captured one.
+    pub(super) const fn lost_tables(&self) -> bool {
+        self.lost_tables
+    }
+
+    pub(super) const fn streams(&mut self, process: usize) {
+        self.streaming = process;
+    }
+
+    pub(super) fn know(&mut self, process: usize, tables: impl IntoIterator<Item = Oid>) {
+        self.known.entry(process).or_default().extend(tables);
+    }
+
+    pub(super) fn leave_out(&mut self, relation: Oid) {
+        self.left_out.insert(relation);
+    }
+
+    pub(super) fn is_captured(&self, row: Row) -> bool {
+        self.ever.contains(&row.relation) || self.ever.contains(&row.root)
+    }
+
+    /// Of a row that is confirmed and not written.
+    pub(super) fn verdict(&self, row: Option<Row>) -> Told {
+        let Some(row) = row else { return Told::Owed };
+        let known = self.known.get(&self.streaming);
+        let by_identity = |oid| known.is_some_and(|known| known.contains(&oid));
+        if row.named || by_identity(row.relation) || by_identity(row.root) {
+            Told::Owed
+        } else if self.left_out.contains(&row.relation) {
+            Told::NotCaptured
+        } else {
+            Told::Unseen
+        }
+    }
+}
