@@ -106,13 +106,27 @@ impl Rules<'_> {
                 let own = CapturedTable::new(relation.oid, root.oid, &relation.schema, &relation.table);
                 Verdict::Captured(own)
             }
-            [] if only_ours && !by_itself && looks_like_ours => {
+            [] if looks_like_ours && only_ours && !by_itself => {
                 Verdict::Unknown(today.roots.iter().map(full_name).collect())
+            }
+            [] if looks_like_ours && !member && !self.gone(today).is_empty() => {
+                Verdict::Unknown(self.gone(today))
             }
             [] => self.not_listed(relation, member),
             _ if member => self.not_listed(relation, member),
             several => Verdict::Unknown(several.iter().map(|root| full_name(root)).collect()),
         }
+    }
+
+    /// Captured tables that had partitions and are gone.
+    fn gone(&self, today: &Today<'_>) -> Vec<String> {
+        let known = self.captured.list();
+        let had_partitions =
+            |root: &CapturedTable| known.iter().any(|table| table.root == root.oid && table.oid != root.oid);
+        let is_there = |root: &CapturedTable| today.roots.iter().any(|there| there.oid == root.oid());
+        let roots = known.iter().filter(|table| table.root == table.oid);
+        let gone = roots.filter(|root| !is_there(root) && had_partitions(root));
+        gone.map(CapturedTable::full_name).collect()
     }
 
     fn not_listed(&self, relation: &Relation, member: bool) -> Verdict {
@@ -417,6 +431,25 @@ pub(super) mod tests {
         for (what, columns, facts, publication, roots, expected) in cases {
             let rules = Rules { filter: &filter, router: &router, captured: &captured };
             let today = Today { facts, publication, roots };
+            assert_eq!(shown(rules.judge_former(&relation(9, "gone", columns), &today)), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_table_that_may_have_been_a_partition_of_one_that_is_gone_is_asked_for() {
+        let (filter, router, there) = (filter(&["public.outbox"], &[]), router(), facts(None, false));
+        let (all, itself) = (publication(true, false, &[]), publication(false, true, &[9]));
+        let (with, without) = (known(&[(1, 1, "outbox"), (2, 1, "outbox_1")]), known(&[(1, 1, "outbox")]));
+        let cases = [
+            ("dropped", &with, &all, &OUTBOX[..], None, "may be of public.outbox"),
+            ("detached", &with, &all, &OUTBOX, Some(&there), "may be of public.outbox"),
+            ("other columns", &with, &all, &ORDERS, None, "table.include.list"),
+            ("published by name", &with, &itself, &OUTBOX, Some(&there), "table.include.list, nearly"),
+            ("it had no partitions", &without, &all, &OUTBOX, None, "table.include.list, nearly"),
+        ];
+        for (what, captured, publication, columns, facts, expected) in cases {
+            let rules = Rules { filter: &filter, router: &router, captured };
+            let today = Today { facts, publication, roots: &[] };
             assert_eq!(shown(rules.judge_former(&relation(9, "gone", columns), &today)), expected, "{what}");
         }
     }
