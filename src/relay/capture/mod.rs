@@ -8,6 +8,8 @@
 mod error;
 mod identity;
 mod judge;
+#[cfg(test)]
+mod judge_tests;
 mod not_sent;
 mod selection;
 mod versions;
@@ -16,10 +18,10 @@ pub use error::CaptureError;
 pub(super) use error::Since;
 pub(crate) use error::not_in_the_wal;
 pub(super) use identity::{CapturedTable, CapturedTables};
-#[cfg(test)]
-pub(super) use judge::tests::router;
 pub(super) use judge::{NotCaptured, Rules, Today, Verdict};
 pub(crate) use judge::{in_the_publication, near_miss};
+#[cfg(test)]
+pub(super) use judge_tests::router;
 pub(super) use not_sent::{NotSent, PassedRows, renamed};
 pub(crate) use selection::left_out;
 pub(super) use versions::{Finding, Look, Namesake, judge};
