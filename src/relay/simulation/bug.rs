@@ -62,6 +62,13 @@ pub(super) enum Bug {
     TailOfPartition,
     /// The same, of what would be sent there now: the partitions may be others than they were.
     TailOfPartitionNow,
+    /// A relation is captured by its name, or by that of the table that it is a partition of today. What does not match is
+    /// passed over without a word.
+    CapturesByName,
+    /// A captured relation that the router cannot use is passed over, and counted.
+    SkipsUnusable,
+    /// A start does not know what was captured before.
+    ForgetsIdentities,
     /// The position alone says which event a record is.
     PositionIsIdentity,
     /// An event of which one record is in Kafka counts as sent, with all its records.

@@ -58,7 +58,9 @@ impl Capture<'_> {
         let namesakes = Namesake::among(catalog.tables_named(&names), &self.known);
         let mut asked: Vec<Oid> = self.known.list().iter().map(CapturedTable::oid).collect();
         asked.extend(tables.iter().flat_map(|table| table.ancestors.iter().copied().chain([table.oid])));
-        asked.extend(namesakes.iter().map(|namesake| namesake.oid));
+        asked.extend(
+            namesakes.iter().flat_map(|namesake| namesake.ancestors.iter().copied().chain([namesake.oid])),
+        );
         let publication = publication.map(|number| catalog.publication(number, &asked));
         let look = Look { publication, tables, namesakes };
         let before = self.known.looked(look.clone());

@@ -3,7 +3,7 @@
 use crate::connect::column::{ColumnDescription, TypeKind};
 use crate::pgoutput::{Column, Relation, ReplicaIdentity};
 use crate::postgres::{
-    Member, NamedTable, PublicationVersion, RelationFacts, Storage, TableFacts, TableVersion,
+    FoundTable, Member, NamedTable, PublicationVersion, RelationFacts, Storage, TableFacts, TableVersion,
 };
 use crate::wal::Oid;
 
@@ -137,13 +137,6 @@ impl Catalog {
         }
     }
 
-    /// Whether a table looks like a partition of a captured one, and is none.
-    pub(super) fn is_ambiguous(&self, by: CapturedBy) -> bool {
-        let has_partitions = self.tables.iter().any(|table| table.partitioned && table.is_captured(by));
-        let is_alike = |table: &CatalogTable| table.root.is_none() && table.columns != Columns::Orders;
-        has_partitions && self.tables.iter().any(|table| is_alike(table) && !table.is_captured(by))
-    }
-
     // What the relay asks for.
 
     pub(super) fn relation_facts(&self, oid: Oid) -> Option<RelationFacts> {
@@ -179,9 +172,13 @@ impl Catalog {
         self.tables.iter().filter(wanted).map(version).collect()
     }
 
-    pub(super) fn tables_named(&self, names: &[(&str, &str)]) -> Vec<NamedTable> {
+    pub(super) fn tables_named(&self, names: &[(&str, &str)]) -> Vec<FoundTable> {
         let wanted = |table: &&CatalogTable| names.contains(&(table.schema, table.name));
-        self.tables.iter().filter(wanted).map(CatalogTable::named).collect()
+        let found = |table: &CatalogTable| FoundTable {
+            table: table.named(),
+            ancestors: table.root.into_iter().collect(),
+        };
+        self.tables.iter().filter(wanted).map(found).collect()
     }
 
     /// The publication that was made as the `number`th.

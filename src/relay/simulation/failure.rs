@@ -2,12 +2,14 @@
 
 use super::pipe::Kafka;
 use super::process::{Process, State, World};
+use super::server::Server;
 use crate::error::chain;
 use crate::kafka;
 use crate::postgres;
 use crate::relay::Error;
-use crate::relay::capture::CaptureError;
+use crate::relay::capture::{CaptureError, CapturedTable};
 use crate::relay::retry::{self, Next, Producer, Situation, Step};
+use crate::wal::Oid;
 
 impl<'p> Process<'p> {
     pub(super) fn endure(&mut self, error: &Error, step: Step, world: &mut World<'p>) -> State<'p> {
@@ -16,7 +18,7 @@ impl<'p> Process<'p> {
         if !is_expected(error) && !self.went_back(error, world) && !is_of_tables(error, world) {
             return self.broke(error, world);
         }
-        mend(error, world);
+        self.mend(error, world);
         let situation = Situation {
             step,
             stopping: self.stopped,
@@ -43,6 +45,21 @@ impl<'p> Process<'p> {
         let text = format!("process {} failed: {}", self.number, chain(error));
         world.kafka.borrow_mut().truth.violate(text);
         State::Ended
+    }
+
+    /// The operator does what the error says.
+    fn mend(&self, error: &Error, world: &mut World<'p>) {
+        let World { server, kafka, rng, .. } = world;
+        let truth = &mut kafka.borrow_mut().truth;
+        match error {
+            Error::Postgres(postgres::Error::Precondition { .. }) => {
+                let tables: Vec<Oid> = self.memory.captured.roots().iter().map(CapturedTable::oid).collect();
+                server.mend_publication(&tables, truth);
+            }
+            Error::Capture(_) => server.move_slot(rng, truth),
+            Error::Bind(_) => server.wal.mend_columns(),
+            _ => {}
+        }
     }
 
     /// Whether the relay has noticed that the server went back. Then an operator has the relays begin anew.
@@ -76,21 +93,13 @@ const fn is_expected(error: &Error) -> bool {
 fn is_of_tables(error: &Error, world: &World<'_>) -> bool {
     let truth = &world.kafka.borrow().truth;
     match error {
-        Error::Postgres(postgres::Error::Precondition { .. }) => world.server.wal.was_unpublished(),
+        // Where the history was lost, what a start has put into the publication may be lost with it.
+        Error::Postgres(postgres::Error::Precondition { .. }) => {
+            let Server { wal, switches, went_back, .. } = &world.server;
+            wal.was_unpublished() || !switches.is_empty() || *went_back > 0
+        }
         Error::Capture(CaptureError::Unusable { .. }) | Error::Bind(_) => truth.identities.lost_columns(),
         Error::Capture(CaptureError::Unknown { .. }) => truth.identities.lost_tables(),
         _ => false,
-    }
-}
-
-/// The operator does what the error says.
-fn mend(error: &Error, world: &mut World<'_>) {
-    let World { server, kafka, rng, .. } = world;
-    let truth = &mut kafka.borrow_mut().truth;
-    match error {
-        Error::Postgres(postgres::Error::Precondition { .. }) => server.mend_publication(truth),
-        Error::Capture(_) => server.move_slot(rng, truth),
-        Error::Bind(_) => server.wal.mend_columns(),
-        _ => {}
     }
 }

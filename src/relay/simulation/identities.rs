@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::catalog::{CapturedBy, Catalog};
+use super::catalog::{CapturedBy, Catalog, CatalogTable, Columns};
 use super::truth::Row;
 use crate::wal::Oid;
 
@@ -47,7 +47,8 @@ impl Identities {
             }
         }
         let there: Vec<_> = catalog.tables.iter().map(|table| (table.oid, table.root)).collect();
-        self.lost_tables |= self.there.iter().any(|table| !there.contains(table)) || catalog.is_ambiguous(by);
+        self.lost_tables |=
+            self.there.iter().any(|table| !there.contains(table)) || self.is_ambiguous(catalog);
         self.there = there;
     }
 
@@ -65,6 +66,14 @@ impl Identities {
         self.streaming = process;
     }
 
+    /// Whether a table looks like a partition of a captured one, and is none.
+    fn is_ambiguous(&self, catalog: &Catalog) -> bool {
+        let tables = &catalog.tables;
+        let has_partitions = tables.iter().any(|table| table.partitioned && self.ever.contains(&table.oid));
+        let is_alike = |table: &CatalogTable| table.root.is_none() && table.columns != Columns::Orders;
+        has_partitions && tables.iter().any(|table| is_alike(table) && !self.ever.contains(&table.oid))
+    }
+
     pub(super) fn know(&mut self, process: usize, tables: impl IntoIterator<Item = Oid>) {
         self.known.entry(process).or_default().extend(tables);
     }
@@ -73,8 +82,14 @@ impl Identities {
         self.left_out.insert(relation);
     }
 
-    pub(super) fn is_captured(&self, row: Row) -> bool {
-        self.ever.contains(&row.relation) || self.ever.contains(&row.root)
+    pub(super) fn was_left_out(&self, row: Row) -> bool {
+        self.left_out.contains(&row.relation)
+    }
+
+    /// Whether a row may be sent. A table that is gone may be taken for what was a partition.
+    pub(super) fn may_be_sent(&self, row: Row) -> bool {
+        let gone = !self.there.iter().any(|(table, _)| *table == row.relation);
+        gone || self.ever.contains(&row.relation) || self.ever.contains(&row.root)
     }
 
     /// Of a row that is confirmed and not written.

@@ -6,8 +6,13 @@
 
 mod broker;
 mod bug;
+mod capture;
+mod catalog;
 mod client;
 mod coordinator;
+mod ddl;
+mod failure;
+mod identities;
 mod pipe;
 mod process;
 mod run;

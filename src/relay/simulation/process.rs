@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 
 use super::bug::Bug;
+use super::capture::Capture;
+use super::catalog::CapturedBy;
 use super::client::Client;
 use super::pipe::{Kafka, Pipe, Shadow};
 use super::server::Server;
@@ -16,10 +18,11 @@ use super::table;
 use super::takeover::Takeover;
 use super::wal;
 use crate::error::{Class, Diagnose as _, chain};
-use crate::kafka::{self, Deliveries};
+use crate::kafka::Deliveries;
 use crate::outbox::{EventRouter, MessageOutbox};
-use crate::postgres;
+use crate::postgres::TableFilter;
 use crate::relay::acknowledged::Acknowledged;
+use crate::relay::capture::CapturedTable;
 use crate::relay::clock::Now;
 use crate::relay::core::{Draining, Ending, Limits};
 use crate::relay::exactly_once::{Batch, Known, Urgency};
@@ -28,10 +31,10 @@ use crate::relay::flight::Flight;
 use crate::relay::memory::Memory;
 use crate::relay::origin::Origin;
 use crate::relay::repeats::{RepeatRange, Repeats};
-use crate::relay::retry::{self, Next, Producer, Situation, Step};
+use crate::relay::retry::Step;
 use crate::relay::{Error, Guarantee, Options};
 use crate::source_offset::SourceOffset;
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, Status};
 use crate::transaction::History;
 use crate::wal::{Lsn, PgTimestamp, SystemId, TimelineId};
 
@@ -42,6 +45,9 @@ const LIMITS: Limits = Limits { cause: Duration::from_millis(400), rest: Some(Du
 pub(super) struct Bench {
     pub(super) router: EventRouter,
     pub(super) messages: MessageOutbox,
+    /// What decides which tables are captured: the list, and none.
+    pub(super) filters: [TableFilter; 2],
+    pub(super) status: Status,
     pub(super) metrics: Metrics,
     pub(super) options: Options,
     /// Whether a run tells what happens.
@@ -58,6 +64,8 @@ pub(super) struct World<'p> {
     pub(super) kafka: Rc<RefCell<Kafka>>,
     /// What is stored for Debezium.
     pub(super) offset: Option<SourceOffset>,
+    /// The captured tables that are kept for the next process.
+    pub(super) kept: Vec<CapturedTable>,
 }
 
 impl World<'_> {
@@ -67,22 +75,22 @@ impl World<'_> {
 }
 
 pub(super) struct Process<'p> {
-    number: usize,
+    pub(super) number: usize,
     /// How often the server had gone back when it began, and when its stream did.
-    went_back: usize,
+    pub(super) went_back: usize,
     streams_after: usize,
     clients: [usize; 2],
     deliveries: Deliveries,
     shadow: Rc<RefCell<Shadow>>,
-    memory: Memory,
+    pub(super) memory: Memory,
     state: State<'p>,
     /// What the planted bug goes on from.
-    known: Option<Known>,
+    pub(super) known: Option<Known>,
     pub(super) paused: bool,
     pub(super) stopped: bool,
 }
 
-enum State<'p> {
+pub(super) enum State<'p> {
     Connecting,
     TakingOver(Box<Takeover>),
     Streaming(Box<Session<'p>>),
@@ -177,6 +185,14 @@ impl<'p> Process<'p> {
 
     fn connect(&mut self, world: &mut World<'p>) -> State<'p> {
         let Some(wire) = world.server.connect() else { return State::Connecting };
+        match self.capture(world).start(&world.server.wal.catalog) {
+            Ok(tables) => world.server.wal.publish(&tables, &mut world.kafka.borrow_mut().truth),
+            Err(error) => {
+                wire.borrow_mut().closed = true;
+                return self.endure(&error, Step::Opening, world);
+            }
+        }
+        self.recall(world);
         world.kafka.borrow_mut().truth.connected(self.number, world.server.confirmed);
         let timeline = TimelineId(world.server.timeline);
         self.streams_after = world.server.went_back;
@@ -192,6 +208,25 @@ impl<'p> Process<'p> {
             self.renew(world);
         }
         State::TakingOver(Box::new(takeover))
+    }
+
+    fn capture(&self, world: &World<'p>) -> Capture<'p> {
+        let filter = match world.server.wal.captured_by {
+            CapturedBy::List => &world.bench.filters[0],
+            CapturedBy::Columns => &world.bench.filters[1],
+        };
+        Capture { bench: world.bench, filter, known: self.memory.captured.clone(), bug: world.bug }
+    }
+
+    /// What predecessors have captured stays captured.
+    fn recall(&self, world: &World<'p>) {
+        let Capture { filter, known, .. } = self.capture(world);
+        let identities = &mut world.kafka.borrow_mut().truth.identities;
+        identities.know(self.number, world.kept.iter().map(CapturedTable::oid));
+        if world.bug != Some(Bug::ForgetsIdentities) {
+            known.remember(world.kept.clone(), filter);
+        }
+        identities.know(self.number, known.list().iter().map(CapturedTable::oid));
     }
 
     fn take_over(&mut self, mut takeover: Box<Takeover>, world: &mut World<'p>) -> State<'p> {
@@ -253,16 +288,17 @@ impl<'p> Process<'p> {
             Repeats::new(&bench.options, RepeatRange { system_id, from: confirmed, to: end, quiet_at: None });
         feed.start();
         let counts = world.kafka.borrow().cluster.counts;
-        let (router, shadow, bug) = (&bench.router, Rc::clone(&self.shadow), world.bug);
+        let (capture, shadow, bug) = (self.capture(world), Rc::clone(&self.shadow), world.bug);
         let (kafka, process) = (Rc::clone(&world.kafka), self.number);
         let start =
-            Start { feed, origin, confirmed, believed, wire, router, counts, shadow, bug, kafka, process };
+            Start { feed, origin, confirmed, believed, wire, capture, counts, shadow, bug, kafka, process };
         State::Streaming(Box::new(Session::new(start, world.now())))
     }
 
     fn stream(&mut self, mut session: Box<Session<'p>>, world: &mut World<'p>) -> State<'p> {
         let now = world.now();
-        match session.turn(&mut world.rng, now, self.stopped) {
+        world.kept = self.memory.captured.list_kept();
+        match session.turn(&mut world.rng, now, self.stopped, &world.server.wal) {
             Ok(false) => {
                 if world.rng.u8(..) < 4 {
                     world.offset = session.core.feed.offset(now).or(world.offset.take());
@@ -332,7 +368,7 @@ impl<'p> Process<'p> {
         if settles && !failed && is_history {
             world.kafka.borrow_mut().truth.settled(self.number);
         }
-        self.endure(&error, world)
+        self.endure(&error, Step::Session, world)
     }
 
     fn remember(&mut self, session: &Session<'p>, world: &mut World<'p>) {
@@ -348,76 +384,13 @@ impl<'p> Process<'p> {
         }
     }
 
-    fn endure(&mut self, error: &Error, world: &mut World<'p>) -> State<'p> {
-        let told = || format!("  process {} endures: {}", self.number, chain(error));
-        world.kafka.borrow().truth.tell(told);
-        if !is_expected(error) && !self.went_back(error, world) {
-            return self.broke(error, world);
-        }
-        if let Error::Postgres(postgres::Error::Precondition { .. }) = error {
-            world.server.mend_publication(&mut world.kafka.borrow_mut().truth);
-        }
-        let situation = Situation {
-            step: Step::Session,
-            stopping: self.stopped,
-            backoff: self.memory.backoff,
-            retries_max: None,
-            fruitless: self.memory.fruitless,
-            fenced_again: self.memory.is_fenced_again(error, world.now),
-            reached_primary: self.memory.reached_primary,
-            time_left: None,
-        };
-        match retry::after(error, situation, 0.0) {
-            Next::Stop | Next::StandBy { .. } => State::Ended,
-            Next::NewProducer | Next::Retry { producer: Producer::New, .. } => {
-                self.known = None;
-                self.renew(world);
-                State::Connecting
-            }
-            Next::Retry { producer: Producer::Same, .. } => State::Connecting,
-        }
-    }
-
-    /// Whether the relay has noticed that the server went back. Then an operator has the relays begin anew.
-    fn went_back(&self, error: &Error, world: &World<'p>) -> bool {
-        match error {
-            Error::WentBack(_) => world.server.went_back > self.went_back,
-            Error::OtherState { .. } if world.server.went_back > 0 => {
-                let Kafka { cluster, truth, .. } = &mut *world.kafka.borrow_mut();
-                if let Some(coordinator) = &mut cluster.coordinator {
-                    coordinator.begin_anew(truth);
-                }
-                true
-            }
-            _ => false,
-        }
-    }
-
-    fn renew(&mut self, world: &World<'p>) {
+    pub(super) fn renew(&mut self, world: &World<'p>) {
         let mut kafka = world.kafka.borrow_mut();
         self.clients.iter().for_each(|client| kafka.clients[*client].die());
         drop(kafka);
         self.deliveries.begin_anew();
         self.clients = clients(world, &self.deliveries);
     }
-
-    /// An error that cannot be while the servers keep their word.
-    fn broke(&self, error: &Error, world: &World<'p>) -> State<'p> {
-        let text = format!("process {} failed: {}", self.number, chain(error));
-        world.kafka.borrow_mut().truth.violate(text);
-        State::Ended
-    }
-}
-
-/// Whether an error can be while the servers keep their word.
-const fn is_expected(error: &Error) -> bool {
-    use kafka::Error::{Fatal, Transaction, Unwritten};
-    matches!(
-        error,
-        Error::Postgres(postgres::Error::Precondition { .. } | postgres::Error::Broken { .. })
-            | Error::Kafka(Fatal(_) | Unwritten(_) | Transaction { .. })
-            | Error::Refused { .. }
-    )
 }
 
 fn hang_up<'p>(session: Box<Session<'p>>, error: Error) -> State<'p> {

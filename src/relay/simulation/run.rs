@@ -9,6 +9,7 @@ use fastrand::Rng;
 use super::broker::Cluster;
 use super::bug::Bug;
 use super::coordinator::Coordinator;
+use super::ddl::{DDL, Ddl};
 use super::pipe::Kafka;
 use super::process::{Bench, Process, World};
 use super::server::Server;
@@ -28,7 +29,7 @@ pub(super) struct Tally {
 }
 
 /// What can break.
-const FAULTS: [Fault; 15] = [
+const FAULTS: [Fault; 16] = [
     Fault::Cut,
     Fault::CrashRelay,
     Fault::PauseRelay,
@@ -40,7 +41,8 @@ const FAULTS: [Fault; 15] = [
     Fault::ForgetProducers,
     Fault::SequenceAgain,
     Fault::RefuseRecord,
-    Fault::AlterTable,
+    Fault::ReorderColumns,
+    Fault::Alter,
     Fault::DropPublication,
     Fault::ForgetTopics,
     Fault::Persist,
@@ -62,7 +64,9 @@ enum Fault {
     ForgetProducers,
     SequenceAgain,
     RefuseRecord,
-    AlterTable,
+    ReorderColumns,
+    /// Tables are renamed, moved, dropped, made or altered.
+    Alter,
     DropPublication,
     ForgetTopics,
     AddPartition,
@@ -75,6 +79,8 @@ struct Run<'p> {
     processes: Vec<Process<'p>>,
     started: usize,
     faults: Vec<Fault>,
+    /// What is altered.
+    alterations: Vec<Ddl>,
     clients_break: bool,
     tally: Tally,
 }
@@ -123,6 +129,7 @@ impl<'p> Run<'p> {
         }
         let mut truth = Truth::default();
         truth.exactly_once = exactly_once;
+        let server = Server::new(&mut rng, &mut truth);
         let kafka = Kafka { cluster, clients: Vec::new(), truth };
         // A few kinds of faults a run: with all of them at once little else would happen.
         let mut faults: Vec<_> = FAULTS.into_iter().filter(|_| rng.u8(..) < 80).collect();
@@ -130,17 +137,19 @@ impl<'p> Run<'p> {
             faults.extend(TAIL_FAULTS.into_iter().filter(|_| rng.u8(..) < 80));
         }
         let clients_break = rng.bool();
+        let alterations = DDL.into_iter().filter(|_| rng.u8(..) < 80).collect();
         let world = World {
             bench,
             bug,
             rng,
             now: Instant::now(),
-            server: Server::new(),
+            server,
             kafka: Rc::new(RefCell::new(kafka)),
             offset: None,
+            kept: Vec::new(),
         };
         let processes = Vec::new();
-        Self { world, processes, started: 0, faults, clients_break, tally: Tally::default() }
+        Self { world, processes, started: 0, faults, alterations, clients_break, tally: Tally::default() }
     }
 
     fn step(&mut self) {
@@ -250,14 +259,19 @@ impl<'p> Run<'p> {
             Fault::CrashServer => server.crash(rng, truth),
             Fault::FailOver => server.fail_over(rng, truth),
             Fault::GoBack => server.go_back(rng, truth),
-            Fault::AlterTable => server.wal.shape ^= 1,
-            Fault::DropPublication => server.wal.published = !server.wal.published,
+            Fault::ReorderColumns => server.wal.alter(Ddl::ReorderColumns, rng, truth),
+            Fault::Alter => {
+                if let Some(ddl) = rng.choice(self.alterations.iter().copied()) {
+                    server.wal.alter(ddl, rng, truth);
+                }
+            }
+            Fault::DropPublication => server.wal.set_published(!server.wal.published),
             _ => server.persist(),
         }
     }
 
     fn heal(&mut self) {
-        self.world.server.wal.published = true;
+        self.world.server.wal.set_published(true);
         self.processes.iter_mut().for_each(|process| process.paused = false);
     }
 

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use bytes::BufMut as _;
 use fastrand::Rng;
 
-use super::table;
+use super::catalog::CatalogTable;
 use super::truth::Truth;
 use super::wal::{Change, Piece, Wal};
 use crate::pgoutput::encode::encode;
@@ -50,14 +50,14 @@ struct Sender {
     message: usize,
     /// How far the client was told of the WAL.
     sent: u64,
-    described: HashMap<Oid, usize>,
+    described: HashMap<Oid, CatalogTable>,
     /// Up to this piece the missing publication needs no notice.
     noticed: usize,
 }
 
 impl Server {
-    pub(super) fn new() -> Self {
-        let wal = Wal::new();
+    pub(super) fn new(rng: &mut Rng, truth: &mut Truth) -> Self {
+        let wal = Wal::new(rng, truth);
         Self {
             timeline: 1,
             confirmed: wal.end,
@@ -124,10 +124,21 @@ impl Server {
 
     /// The operator reads that the publication is missing, makes it again, moves the slot behind the rows that the stream
     /// has not, and sends them from the table.
-    pub(super) fn mend_publication(&mut self, truth: &mut Truth) {
+    pub(super) fn mend_publication(&mut self, tables: &[Oid], truth: &mut Truth) {
+        self.wal.publish(tables, truth);
         truth.tell_unpublished();
         self.told = self.wal.pieces.len();
-        self.wal.published = true;
+        self.wal.set_published(true);
+    }
+
+    /// The operator reads that rows cannot be sent as they are: gives the columns their names again, sends those rows from
+    /// the table, and moves the slot behind them.
+    pub(super) fn move_slot(&mut self, rng: &mut Rng, truth: &mut Truth) {
+        self.cut(rng, truth);
+        self.wal.mend_columns();
+        self.confirmed = self.wal.end;
+        self.persisted = self.confirmed;
+        truth.excuse_all();
     }
 
     pub(super) const fn persist(&mut self) {
@@ -204,7 +215,7 @@ impl Sender {
                 self.data(*end, bytes);
                 self.pass(*end);
             }
-            Piece::Transaction { commit, end, xid, at, changes, unpublished } => {
+            Piece::Transaction { commit, end, xid, at, changes, unpublished, .. } => {
                 if *unpublished && self.noticed <= self.piece {
                     self.noticed = usize::MAX;
                     self.notice();
@@ -228,10 +239,10 @@ impl Sender {
             let first = changes.first().map_or(commit, |change| change.lsn);
             self.data(first, &encode(&Message::Begin(begin)));
         } else if let Some(change) = changes.get(self.message - 1) {
-            if let Some((relation, shape)) = change.relation
-                && self.described.insert(relation, shape) != Some(shape)
+            if let Some(relation) = change.relation
+                && self.described.insert(relation.oid, relation) != Some(relation)
             {
-                self.data(0, &table::relation(relation, shape));
+                self.data(0, &encode(&Message::Relation(relation.relation())));
             }
             self.data(change.lsn, &change.bytes);
         } else {

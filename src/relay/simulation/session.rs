@@ -9,19 +9,23 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 
 use super::bug::Bug;
+use super::capture::Capture;
+use super::catalog::Catalog;
 use super::pipe::{Kafka, Pipe, Shadow};
 use super::server::Wire;
+use super::wal::Wal;
 use super::{table, tails};
 use crate::kafka::Transport;
-use crate::outbox::EventRouter;
 use crate::pgoutput::{self, Message, Relation};
 use crate::postgres::{self, ReplicationStream};
 use crate::relay::Error;
+use crate::relay::capture::CapturedTable;
 use crate::relay::clock::Now;
 use crate::relay::core::{self, Core, Draining, Ending, Event, Reading, Source, Taken, Then};
 use crate::relay::feed::Feed;
 use crate::relay::needs::{Answer, Need};
 use crate::relay::origin::Origin;
+use crate::relay::table::Table;
 use crate::replication::{Feedback, ReplicationMessage, StandbyStatusUpdate, XLogData};
 use crate::wal::{Lsn, Oid};
 use crate::wire::READ_BYTES;
@@ -29,13 +33,16 @@ use crate::wire::READ_BYTES;
 const MESSAGE_BYTES_MAX: usize = 1 << 16;
 const STATUS_INTERVAL: Duration = Duration::from_millis(300);
 
+/// At so many of 256 turns the guard of the publication looks at the catalog.
+const LOOKS: u8 = 6;
+
 pub(super) struct Session<'p> {
     pub(super) core: Core<'p, Pipe>,
     pub(super) origin: Origin,
     pub(super) confirmed: Lsn,
     pub(super) wire: Rc<RefCell<Wire>>,
     source: Tampered,
-    router: &'p EventRouter,
+    capture: Capture<'p>,
     counts: [i32; 2],
     /// What the core waits for.
     need: Option<Need>,
@@ -68,7 +75,7 @@ pub(super) struct Start<'p> {
     /// What lies before was acknowledged, by its LSN.
     pub(super) believed: Lsn,
     pub(super) wire: Rc<RefCell<Wire>>,
-    pub(super) router: &'p EventRouter,
+    pub(super) capture: Capture<'p>,
     pub(super) counts: [i32; 2],
     pub(super) shadow: Rc<RefCell<Shadow>>,
     pub(super) bug: Option<Bug>,
@@ -78,7 +85,7 @@ pub(super) struct Start<'p> {
 
 impl<'p> Session<'p> {
     pub(super) fn new(start: Start<'p>, now: Now) -> Self {
-        let Start { feed, origin, confirmed, believed, wire, router, counts, shadow, bug, kafka, process } =
+        let Start { feed, origin, confirmed, believed, wire, capture, counts, shadow, bug, kafka, process } =
             start;
         let feedback = Feedback::new(STATUS_INTERVAL, confirmed, now.instant);
         let source = Tampered {
@@ -96,7 +103,7 @@ impl<'p> Session<'p> {
             confirmed,
             wire,
             source,
-            router,
+            capture,
             counts,
             need: None,
             event: Event::None,
@@ -109,7 +116,11 @@ impl<'p> Session<'p> {
     }
 
     /// A turn of the core, and what happens until the next. True when it was told to stop and everything is drained.
-    pub(super) fn turn(&mut self, rng: &mut Rng, now: Now, stopped: bool) -> Result<bool, Error> {
+    pub(super) fn turn(&mut self, rng: &mut Rng, now: Now, stopped: bool, wal: &Wal) -> Result<bool, Error> {
+        if rng.u8(..) < LOOKS && !self.wire.borrow().closed {
+            self.capture.look(wal.publication(), &wal.catalog)?;
+            self.know();
+        }
         let turn = self.core.turn(now, mem::take(&mut self.event), stopped, &mut self.source)?;
         self.confirm_wrongly();
         self.need = turn.need.or(self.need.take());
@@ -118,7 +129,7 @@ impl<'p> Session<'p> {
         match turn.then {
             _ if does_not_drain => return Ok(true),
             Then::Ended => return Ok(true),
-            Then::Wait { answers: true, .. } => self.answer(rng),
+            Then::Wait { answers: true, .. } => self.answer(rng, &wal.catalog),
             Then::Wait { reads: true, .. } => self.read(rng)?,
             Then::Wait { .. } => {}
         }
@@ -163,22 +174,28 @@ impl<'p> Session<'p> {
         Ok(())
     }
 
-    fn answer(&mut self, rng: &mut Rng) {
+    fn answer(&mut self, rng: &mut Rng, catalog: &Catalog) {
         let Some(need) = self.need.take() else { return };
-        match self.answer_to(&need, rng) {
-            Some(answer) => self.event = Event::Answer(Ok(answer)),
+        match self.answer_to(&need, rng, catalog) {
+            Some(answer) => self.event = Event::Answer(answer),
             None => self.need = Some(need),
         }
     }
 
     /// The answer, if it is there.
-    fn answer_to(&mut self, need: &Need, rng: &mut Rng) -> Option<Answer> {
-        match need {
+    fn answer_to(&mut self, need: &Need, rng: &mut Rng, catalog: &Catalog) -> Option<Result<Answer, Error>> {
+        let answer = match need {
+            // The server that has written the stream answers no more.
+            Need::Table(_) if self.wire.borrow().closed => return Some(Err(broken())),
             Need::Table(relation) => {
                 let first = self.described.entry(relation.oid).or_insert_with(|| (**relation).clone());
                 let stale = self.bug == Some(Bug::StaleRelation);
-                let table = table::bind(self.router, if stale { first } else { relation });
-                Some(Answer::Table { relation: relation.oid, table })
+                let table = self.capture.resolve(if stale { first } else { relation }, catalog);
+                self.know();
+                if let Ok(Table::NotCaptured(_)) = table {
+                    self.kafka.borrow_mut().truth.identities.leave_out(relation.oid);
+                }
+                return Some(table.map(|table| Answer::Table { relation: relation.oid, table }));
             }
             Need::Topic(name) => rng.bool().then(|| {
                 let number = table::EVENTS_TOPICS.iter().position(|topic| topic == name);
@@ -191,7 +208,15 @@ impl<'p> Session<'p> {
                 Answer::Tail(tails::read(&mut kafka, self.process, question, self.bug, rng))
             }),
             Need::Schema(_) | Need::QueueEmpty => None,
-        }
+        };
+        answer.map(Ok)
+    }
+
+    /// What is captured by now must be sent.
+    fn know(&self) {
+        let known = self.capture.known.list();
+        let identities = &mut self.kafka.borrow_mut().truth.identities;
+        identities.know(self.process, known.iter().map(CapturedTable::oid));
     }
 
     /// The planted bugs that are about what is confirmed.

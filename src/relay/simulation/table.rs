@@ -1,32 +1,23 @@
-//! The outbox table of the simulation, in two shapes, and the transform.
+//! Rows and messages of the simulation, and the transform.
 
 use smallvec::{SmallVec, smallvec};
 
+use super::catalog::CatalogTable;
 use crate::connect::NameAdjustment;
-use crate::connect::column::{ColumnDescription, ColumnOptions, ColumnRules, TypeKind};
+use crate::connect::column::{ColumnOptions, ColumnRules};
 use crate::connect::converter::Converters;
 use crate::connect::record::ProducerRecord;
 use crate::outbox::{EventContext, EventRouter, EventRouterOptions, MessageOutbox, MessagePrefixes};
 use crate::pgoutput::encode::encode;
-use crate::pgoutput::{Column, ColumnValue, LogicalMessage, Message, OldTuple, Relation, ReplicaIdentity};
-use crate::relay::capture::NotSent;
-use crate::relay::table::Table;
+use crate::pgoutput::{ColumnValue, LogicalMessage, Message, OldTuple};
+use crate::postgres::{TableFilter, TableOptions};
 use crate::wal::{Lsn, Oid};
 
 pub(super) const EVENTS_TOPICS: [&str; 2] = ["outbox.event.a", "outbox.event.b"];
 pub(super) const STATE_TOPIC: &str = "state";
 const TYPES: [&str; 2] = ["a", "b"];
 
-pub(super) const OUTBOX: Oid = Oid(16_384);
-/// A table that is not captured.
-pub(super) const OTHER: Oid = Oid(16_400);
 const PREFIX: &str = "outbox";
-
-/// The table before and after a column was dropped and added again: the order of the columns.
-pub(super) const SHAPES: [[&str; 5]; 2] = [
-    ["id", "aggregatetype", "aggregateid", "type", "payload"],
-    ["id", "type", "aggregatetype", "payload", "aggregateid"],
-];
 
 /// The options that every relay of a simulation has.
 pub(super) fn router() -> EventRouter {
@@ -50,54 +41,31 @@ pub(super) fn messages(router: &EventRouter) -> MessageOutbox {
     router.messages(MessagePrefixes::new(&[], &[]).unwrap(), &|_: &str| None).unwrap()
 }
 
-pub(super) fn bind(router: &EventRouter, relation: &Relation) -> Table {
-    if relation.oid != OUTBOX {
-        return Table::NotCaptured(NotSent::default());
-    }
-    let description = |column: &Column| ColumnDescription {
-        name: column.name.clone(),
-        type_oid: column.type_oid,
-        type_modifier: -1,
-        kind: TypeKind::base("varchar"),
-        not_null: true,
-        default: None,
-    };
-    let columns: Vec<_> = relation.columns.iter().map(description).collect();
-    Table::Outbox(Box::new(router.bind(relation, &columns).unwrap()))
-}
-
-pub(super) fn relation(oid: Oid, shape: usize) -> Vec<u8> {
-    let column = |name: &&str| Column {
-        name: (*name).to_owned(),
-        type_oid: Oid(1043),
-        type_modifier: -1,
-        in_identity: *name == "id",
-    };
-    encode(&Message::Relation(Relation {
-        oid,
-        schema: "public".to_owned(),
-        table: if oid == OUTBOX { "outbox" } else { "other" }.to_owned(),
-        replica_identity: ReplicaIdentity::Default,
-        columns: SHAPES[shape].iter().map(column).collect(),
-    }))
-}
-
 /// The inserted row of an event.
-pub(super) fn insert(shape: usize, number: usize, topic: usize, key: u8) -> Vec<u8> {
+pub(super) fn insert(table: &CatalogTable, number: usize, topic: usize, key: u8) -> Vec<u8> {
     let (id, key, payload) = (id(number), self::key(key), payload(number));
-    let value = |name: &&str| match *name {
+    let value = |name: &str| match name {
         "id" => ColumnValue::Text(id.as_bytes()),
         "aggregatetype" => ColumnValue::Text(TYPES[topic].as_bytes()),
         "aggregateid" => ColumnValue::Text(key.as_bytes()),
-        "payload" => ColumnValue::Text(payload.as_bytes()),
-        _ => ColumnValue::Text(b"Happened"),
+        "type" => ColumnValue::Text(b"Happened"),
+        _ => ColumnValue::Text(payload.as_bytes()),
     };
-    encode(&Message::Insert { relation: OUTBOX, new: SHAPES[shape].iter().map(value).collect() })
+    encode(&Message::Insert {
+        relation: table.oid,
+        new: table.columns.names().map(value).into_iter().collect(),
+    })
 }
 
 /// The name of a topic by its number.
 pub(super) fn topic_name(number: usize) -> &'static str {
     EVENTS_TOPICS.get(number).copied().unwrap_or(STATE_TOPIC)
+}
+
+/// What decides which tables are captured: a list, or nothing.
+pub(super) fn filter(table_include: &[&str]) -> TableFilter {
+    let table_include = table_include.iter().map(|entry| (*entry).to_owned()).collect();
+    TableFilter::new(&TableOptions { table_include, ..TableOptions::default() }).unwrap()
 }
 
 /// A change that makes no event.

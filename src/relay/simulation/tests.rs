@@ -1,7 +1,7 @@
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::bug::Bug;
 use super::process::Bench;
@@ -9,7 +9,7 @@ use super::run::{Tally, run};
 use super::table;
 use crate::relay::Guarantee::{self, AtLeastOnce, ExactlyOnce, TailDedupe};
 use crate::relay::{GuardOptions, Options, PositionOptions, ProcessingFailure, SkippedOperations};
-use crate::telemetry::{ConfigInfo, Metrics};
+use crate::telemetry::{ConfigInfo, Limits, Metrics, Status};
 
 /// Seeds of a usual run; `OUTBOXD_SEEDS=a..b` says others.
 const SEEDS: Range<u64> = 0..10_000;
@@ -20,6 +20,8 @@ fn bench(guarantee: Guarantee, tells: bool) -> Bench {
         messages: table::messages(&router),
         router,
         tells,
+        filters: [table::filter(&[r"public\.outbox"]), table::filter(&[])],
+        status: Status::new(Limits::default(), Instant::now()),
         metrics: Metrics::new(&ConfigInfo::default()),
         options: Options {
             inflight_records_max: 12,
@@ -141,6 +143,9 @@ fn planted_bugs_are_found() {
         (Bug::NotGapless, 300),
         (Bug::DoesNotDrain, 300),
         (Bug::ForgetsSessions, 300),
+        (Bug::CapturesByName, 300),
+        (Bug::SkipsUnusable, 300),
+        (Bug::ForgetsIdentities, 300),
     ];
     find(&bench(AtLeastOnce, false), &cases);
 }

@@ -1,8 +1,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::broker::Place;
+use super::catalog::{CapturedBy, Catalog};
+use super::identities::{Identities, Told};
 use super::table::{self, EVENTS_TOPICS};
 use crate::connect::record::{Fingerprint, ProducerRecord};
+use crate::wal::Oid;
 
 /// A record that a committed transaction is to become, by its number: the order of the commits, of statements in them, and of the
 /// records of an event.
@@ -16,9 +19,22 @@ pub(super) struct Event {
     pub(super) of: Option<usize>,
     /// Nobody needs it any more: its history is gone, or the operator was told that it is not in the stream.
     pub(super) excused: bool,
-    /// It was committed while there was no publication.
-    pub(super) unpublished: bool,
+    /// The row that it is, unless it is a message.
+    pub(super) row: Option<Row>,
     pub(super) written: bool,
+}
+
+/// Which table a row is of, when it is written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Row {
+    /// The relation that the stream names.
+    pub(super) relation: Oid,
+    /// The table itself, or the one that it is a partition of.
+    pub(super) root: Oid,
+    /// The relation is captured by what it is named, or by its columns, at this point.
+    pub(super) named: bool,
+    /// There was no publication.
+    pub(super) unpublished: bool,
 }
 
 /// After a clean stop nothing up to `event` comes again from processes that are younger.
@@ -41,6 +57,8 @@ pub(super) struct Truth {
     /// The last event that each process handed over on its connection. Of those before, the server may not have heard.
     handed_over: BTreeMap<usize, usize>,
     clean: Option<Clean>,
+    /// Which events each process has handed over.
+    handed_by: BTreeSet<(usize, usize)>,
     /// What the records of each event say of its position.
     pub(super) positions: BTreeMap<usize, Vec<u8>>,
     /// Where each event was ever sent to.
@@ -51,6 +69,7 @@ pub(super) struct Truth {
     began: BTreeMap<usize, u64>,
     /// What lies before this was acknowledged on an earlier connection of the process.
     passed: BTreeMap<usize, u64>,
+    pub(super) identities: Identities,
     pub(super) repeats: usize,
     /// What is written is committed: it must not come twice, and there is no exception to its order.
     pub(super) exactly_once: bool,
@@ -69,7 +88,7 @@ impl Truth {
     }
 
     pub(super) fn commit(&mut self, event: Event) -> usize {
-        self.tell(|| format!("event {} commits at {}", self.events.len(), event.commit_lsn));
+        self.tell(|| format!("event {} commits at {}: {:?}", self.events.len(), event.commit_lsn, event.row));
         self.events.push(event);
         self.events.len() - 1
     }
@@ -94,17 +113,25 @@ impl Truth {
         }
         self.tell(|| format!("  process {process} hands over event {number}"));
         self.check_identity(process, number, record.position);
+        if self.events[number].row.is_some_and(|row| !self.identities.may_be_sent(row)) {
+            self.violate(format!("L2: event {number} is a row of a table that nothing captures"));
+        }
         self.handed_over.insert(process, number);
         if self.clean.is_some_and(|clean| number <= clean.event && process > clean.process) {
             self.violate(format!("L5: event {number} comes again after a clean stop"));
         }
-        // Of messages that others have sent nothing tells that they are the same.
         let began = self.began.get(&process).copied().unwrap_or_default();
         let passed = self.passed.get(&process).map_or(began..began, |passed| began..*passed);
-        if passed.contains(&self.events[number].commit_lsn) {
+        let again = !self.handed_by.insert((process, number)) || !self.may_be_new(number);
+        if again && passed.contains(&self.events[number].commit_lsn) {
             self.violate(format!("L5: event {number} comes again after a broken connection"));
         }
         number
+    }
+
+    /// Of messages that others have sent nothing tells that they are the same; and a table may be captured that was not.
+    fn may_be_new(&self, number: usize) -> bool {
+        self.events[number].row.is_none_or(|row| self.identities.was_left_out(row))
     }
 
     /// L8: an event's position is always the same, and what was found at the end of its topic does not come again.
@@ -149,8 +176,9 @@ impl Truth {
         if self.events[number].excused {
             return;
         }
+        let excepted = !self.exactly_once && self.excepted.contains(&(topic, partition))
+            || self.events[number].row.is_some_and(|row| self.identities.was_left_out(row));
         let first = self.firsts.entry((topic, partition)).or_default();
-        let excepted = !self.exactly_once && self.excepted.contains(&(topic, partition));
         let before = *first;
         *first = number.max(before);
         if number < before && !excepted {
@@ -166,17 +194,25 @@ impl Truth {
             self.events.get(self.checked).filter(|event| event.excused || event.commit_lsn < lsn)
         {
             if !event.written && !event.excused {
-                let number = self.checked;
-                self.violate(format!(
-                    "L6: {lsn} is confirmed, event {number} at {} is not written",
-                    event.commit_lsn
-                ));
+                let (number, at, told) = (self.checked, event.commit_lsn, self.identities.verdict(event.row));
+                match told {
+                    Told::Owed => {
+                        self.violate(format!(
+                            "L6: {lsn} is confirmed, event {number} at {at} is not written"
+                        ));
+                    }
+                    Told::Unseen => {
+                        self.violate(format!("L9: event {number} at {at} is passed by unseen"));
+                    }
+                    Told::NotCaptured => self.events[number].excused = true,
+                }
             }
             self.checked += 1;
         }
     }
 
     pub(super) fn connected(&mut self, process: usize, from: u64) {
+        self.identities.streams(process);
         self.tell(|| format!("  process {process} streams from {from}"));
         self.began.entry(process).or_insert(from);
         self.handed_over.remove(&process);
@@ -221,7 +257,18 @@ impl Truth {
 
     /// The operator was told that rows are not in the stream.
     pub(super) fn tell_unpublished(&mut self) {
-        self.events.iter_mut().filter(|event| event.unpublished).for_each(|event| event.excused = true);
+        let unpublished = |event: &&mut Event| event.row.is_some_and(|row| row.unpublished);
+        self.events.iter_mut().filter(unpublished).for_each(|event| event.excused = true);
+    }
+
+    /// The operator has sent all rows that there are.
+    pub(super) fn excuse_all(&mut self) {
+        self.events.iter_mut().filter(|event| !event.written).for_each(|event| event.excused = true);
+    }
+
+    /// The catalog is another one from here on.
+    pub(super) fn altered(&mut self, catalog: &Catalog, by: CapturedBy) {
+        self.identities.altered(catalog, by);
     }
 
     pub(super) fn except(&mut self, topic: usize, partition: i32) {

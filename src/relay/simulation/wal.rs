@@ -1,10 +1,14 @@
 //! What is committed: the write-ahead log as logical decoding sees it.
 
+use std::rc::Rc;
+
 use fastrand::Rng;
 
-use super::table::{self, Becomes, OTHER, OUTBOX};
-use super::truth::{Event, Truth};
-use crate::wal::{Oid, PgTimestamp};
+use super::catalog::{CapturedBy, Catalog, CatalogTable, Columns};
+use super::ddl::Oids;
+use super::table::{self, Becomes};
+use super::truth::{Event, Row, Truth};
+use crate::wal::PgTimestamp;
 
 const KEYS: u8 = 6;
 
@@ -25,20 +29,18 @@ pub(super) enum Piece {
         at: PgTimestamp,
         changes: Vec<Change>,
         unpublished: bool,
+        /// As it is when this has committed.
+        catalog: Rc<Catalog>,
     },
     /// A logical message outside a transaction, with its record.
-    Message {
-        start: u64,
-        end: u64,
-        bytes: Vec<u8>,
-    },
+    Message { start: u64, end: u64, bytes: Vec<u8> },
 }
 
 #[derive(Debug)]
 pub(super) struct Change {
     pub(super) lsn: u64,
-    /// The relation and its shape, for rows.
-    pub(super) relation: Option<(Oid, usize)>,
+    /// The relation as the catalog has it at this point, for rows.
+    pub(super) relation: Option<CatalogTable>,
     pub(super) bytes: Vec<u8>,
 }
 
@@ -65,20 +67,31 @@ pub(super) struct Wal {
     xid: u32,
     /// It never goes back, even if the history does.
     pub(super) clock: PgTimestamp,
-    /// How the outbox looks now.
-    pub(super) shape: usize,
+    pub(super) catalog: Rc<Catalog>,
+    /// What it was before everything.
+    first_catalog: Rc<Catalog>,
+    pub(super) oids: Oids,
+    pub(super) captured_by: CapturedBy,
     pub(super) published: bool,
+    /// How often the publication was made.
+    publications: u32,
 }
 
 impl Wal {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(rng: &mut Rng, truth: &mut Truth) -> Self {
+        let (catalog, captured_by) = (Rc::new(Catalog::new(rng)), CapturedBy::any(rng));
+        truth.altered(&catalog, captured_by);
         Self {
             pieces: Vec::new(),
             end: 1000,
             xid: FIRST_XID,
             clock: PgTimestamp::from_unix_us(BEGAN_UNIX_US),
-            shape: 0,
+            first_catalog: Rc::clone(&catalog),
+            catalog,
+            oids: Oids::new(),
+            captured_by,
             published: true,
+            publications: 1,
         }
     }
 
@@ -91,6 +104,11 @@ impl Wal {
             Piece::Message { .. } => None,
         });
         self.xid = xids.max().unwrap_or(FIRST_XID);
+        let catalogs = self.pieces.iter().rev().filter_map(|piece| match piece {
+            Piece::Transaction { catalog, .. } => Some(catalog),
+            Piece::Message { .. } => None,
+        });
+        self.catalog = Rc::clone(catalogs.clone().next().unwrap_or(&self.first_catalog));
         self.end
     }
 
@@ -111,36 +129,102 @@ impl Wal {
         let commit = self.end.max(lsn + 8 * (rows as u64 + 1)) + if rng.bool() { 0 } else { rng.u64(8..40) };
         let mut changes = Vec::new();
         for _ in 0..rows {
-            changes.push(self.change(rng, truth, lsn, commit));
+            changes.extend(self.change(rng, truth, lsn, commit));
             lsn += if copies { 0 } else { rng.u64(1..=8) };
         }
+        self.push(commit, changes);
+    }
+
+    /// A transaction that alters nothing but the catalog.
+    pub(super) fn set_catalog(&mut self, catalog: Catalog) {
+        self.catalog = Rc::new(catalog);
+        self.push(self.end, Vec::new());
+    }
+
+    pub(super) fn set_published(&mut self, published: bool) {
+        self.publications += u32::from(published && !self.published);
+        self.published = published;
+    }
+
+    /// Which publication there is, by the number of its making.
+    pub(super) fn publication(&self) -> Option<u32> {
+        self.published.then_some(self.publications)
+    }
+
+    /// Whether the publication was ever dropped.
+    pub(super) const fn was_unpublished(&self) -> bool {
+        !self.published || self.publications > 1
+    }
+
+    fn push(&mut self, commit: u64, changes: Vec<Change>) {
         self.xid += 1;
         self.end = commit + 48;
         let (end, xid, unpublished) = (self.end, self.xid, !self.published);
         self.clock = PgTimestamp(self.clock.0 + SECONDS_BETWEEN_US);
-        self.pieces.push(Piece::Transaction { commit, end, xid, at: self.clock, changes, unpublished });
+        let catalog = Rc::clone(&self.catalog);
+        self.pieces.push(Piece::Transaction {
+            commit,
+            end,
+            xid,
+            at: self.clock,
+            changes,
+            unpublished,
+            catalog,
+        });
     }
 
-    fn change(&self, rng: &mut Rng, truth: &mut Truth, lsn: u64, commit: u64) -> Change {
-        let shape = self.shape;
+    fn change(&self, rng: &mut Rng, truth: &mut Truth, lsn: u64, commit: u64) -> Option<Change> {
         match rng.u8(..) {
-            0..30 => Change { lsn, relation: Some((OTHER, 0)), bytes: table::noise(OTHER, false) },
-            30..45 => Change { lsn, relation: Some((OUTBOX, shape)), bytes: table::noise(OUTBOX, true) },
+            0..30 => {
+                let elsewhere = |table: &&CatalogTable| {
+                    table.oid != self.catalog.outbox
+                        && table.root != Some(self.catalog.outbox)
+                        && !table.partitioned
+                };
+                let table = rng.choice(self.catalog.tables.iter().filter(elsewhere).collect::<Vec<_>>());
+                self.row(table?, rng, truth, (lsn, commit))
+            }
+            30..45 => {
+                let relation = self.catalog.published(&self.leaf(rng)?)?;
+                Some(Change { lsn, relation: Some(relation), bytes: table::noise(relation.oid, true) })
+            }
             45..60 => {
-                let (number, topic, key) = self.event(rng, truth, commit, false);
-                Change { lsn, relation: None, bytes: table::message(lsn, true, number, topic, key) }
+                let (number, topic, key) = self.event(rng, truth, commit, None);
+                Some(Change { lsn, relation: None, bytes: table::message(lsn, true, number, topic, key) })
             }
-            60.. => {
-                let (number, topic, key) = self.event(rng, truth, commit, !self.published);
-                let bytes = table::insert(shape, number, topic, key);
-                Change { lsn, relation: Some((OUTBOX, shape)), bytes }
-            }
+            60.. => self.row(&self.leaf(rng)?, rng, truth, (lsn, commit)),
         }
+    }
+
+    /// The table or the partition where a row of the outbox goes.
+    fn leaf(&self, rng: &mut Rng) -> Option<CatalogTable> {
+        let outbox = self.catalog.get(self.catalog.outbox)?;
+        match outbox.partitioned {
+            true => rng.choice(self.catalog.partitions(outbox.oid).copied().collect::<Vec<_>>()),
+            false => Some(*outbox),
+        }
+    }
+
+    /// A row of any table, an event if it has the columns.
+    fn row(&self, table: &CatalogTable, rng: &mut Rng, truth: &mut Truth, at: (u64, u64)) -> Option<Change> {
+        let relation = self.catalog.published(table)?;
+        let (lsn, commit) = at;
+        let bytes = match relation.columns {
+            Columns::Orders => table::noise(relation.oid, false),
+            Columns::Outbox { .. } => {
+                let root = table.root.and_then(|root| self.catalog.get(root)).unwrap_or(table);
+                let named = relation.is_captured(self.captured_by);
+                let row = Row { relation: relation.oid, root: root.oid, named, unpublished: !self.published };
+                let (number, topic, key) = self.event(rng, truth, commit, Some(row));
+                table::insert(&relation, number, topic, key)
+            }
+        };
+        Some(Change { lsn, relation: Some(relation), bytes })
     }
 
     fn write_message(&mut self, rng: &mut Rng, truth: &mut Truth) {
         let (start, end) = (self.end, self.end + rng.u64(8..80));
-        let (number, topic, key) = self.event(rng, truth, start, false);
+        let (number, topic, key) = self.event(rng, truth, start, None);
         self.end = end;
         self.pieces.push(Piece::Message {
             start,
@@ -154,10 +238,10 @@ impl Wal {
         rng: &mut Rng,
         truth: &mut Truth,
         commit_lsn: u64,
-        unpublished: bool,
+        row: Option<Row>,
     ) -> (usize, usize, u8) {
         let (topic, key) = (rng.usize(0..2), rng.u8(0..KEYS));
-        let event = Event { commit_lsn, topic, key, of: None, excused: false, unpublished, written: false };
+        let event = Event { commit_lsn, topic, key, of: None, row, excused: false, written: false };
         let number = truth.commit(event.clone());
         let elsewhere = match table::becomes(&table::key(key)) {
             Becomes::Record => return (number, topic, key),
