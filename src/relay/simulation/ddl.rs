@@ -102,7 +102,7 @@ impl Wal {
     }
 
     /// An operator gives every column the name that the router wants.
-    pub(super) fn mend_columns(&mut self) {
+    pub(super) fn mend_columns(&mut self, truth: &mut Truth) {
         let mut catalog = (*self.catalog).clone();
         for table in &mut catalog.tables {
             if let Columns::Outbox { renamed, .. } = &mut table.columns {
@@ -110,6 +110,7 @@ impl Wal {
             }
         }
         if catalog.tables != self.catalog.tables {
+            truth.altered(&catalog, self.captured_by);
             self.set_catalog(catalog);
         }
     }

@@ -57,7 +57,7 @@ impl<'p> Process<'p> {
                 server.mend_publication(&tables, truth);
             }
             Error::Capture(_) => server.move_slot(rng, truth),
-            Error::Bind(_) => server.wal.mend_columns(),
+            Error::Bind(_) => server.wal.mend_columns(truth),
             _ => {}
         }
     }

@@ -78,8 +78,14 @@ impl Identities {
         self.known.entry(process).or_default().extend(tables);
     }
 
-    pub(super) fn leave_out(&mut self, relation: Oid) {
-        self.left_out.insert(relation);
+    /// A process says that rows of a relation are not sent. When it knows the relation, or what that is a partition of, they
+    /// are owed all the same.
+    pub(super) fn leave_out(&mut self, process: usize, relation: Oid, root: Option<Oid>) {
+        let known = self.known.get(&process);
+        let is_known = |oid| known.is_some_and(|known| known.contains(&oid));
+        if !is_known(relation) && !root.is_some_and(is_known) {
+            self.left_out.insert(relation);
+        }
     }
 
     pub(super) fn was_left_out(&self, row: Row) -> bool {
@@ -97,10 +103,13 @@ impl Identities {
         let Some(row) = row else { return Told::Owed };
         let known = self.known.get(&self.streaming);
         let by_identity = |oid| known.is_some_and(|known| known.contains(&oid));
-        if row.named || by_identity(row.relation) || by_identity(row.root) {
+        if row.named {
             Told::Owed
         } else if self.left_out.contains(&row.relation) {
+            // Perhaps it was captured later, by another name.
             Told::NotCaptured
+        } else if by_identity(row.relation) || by_identity(row.root) {
+            Told::Owed
         } else {
             Told::Unseen
         }

@@ -135,7 +135,7 @@ impl Server {
     /// the table, and moves the slot behind them.
     pub(super) fn move_slot(&mut self, rng: &mut Rng, truth: &mut Truth) {
         self.cut(rng, truth);
-        self.wal.mend_columns();
+        self.wal.mend_columns(truth);
         self.confirmed = self.wal.end;
         self.persisted = self.confirmed;
         truth.excuse_all();

@@ -193,7 +193,9 @@ impl<'p> Session<'p> {
                 let table = self.capture.resolve(if stale { first } else { relation }, catalog);
                 self.know();
                 if let Ok(Table::NotCaptured(_)) = table {
-                    self.kafka.borrow_mut().truth.identities.leave_out(relation.oid);
+                    let root = catalog.get(relation.oid).and_then(|table| table.root);
+                    let identities = &mut self.kafka.borrow_mut().truth.identities;
+                    identities.leave_out(self.process, relation.oid, root);
                 }
                 return Some(table.map(|table| Answer::Table { relation: relation.oid, table }));
             }
