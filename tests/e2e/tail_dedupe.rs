@@ -203,7 +203,8 @@ fn what_kafka_wrote_without_answering_is_not_sent_twice() {
     BACKLOG.insert(&db, 0..1, 1);
     db.wait_until_confirmed();
     kafka.pause();
-    BACKLOG.insert(&db, 1..500, 500);
+    // So few that they go out the way that the first has opened: a producer that has not met the broker sends nothing.
+    BACKLOG.insert(&db, 1..20, 20);
     let port = kafka.bootstrap().rsplit(':').next().unwrap().parse().unwrap();
     eventually(DEADLINE, "records wait for the broker", || unread_bytes(port) > PRODUCE_BYTES);
     relay.kill();
@@ -211,7 +212,7 @@ fn what_kafka_wrote_without_answering_is_not_sent_twice() {
     kafka.wait_for_count(&topic, 2);
     let relay = Relay::start(&deduping(&db, &kafka));
     db.wait_until_confirmed();
-    assert_eq!(BACKLOG.check(&kafka.records(&topic), 0..500), 0, "repeats");
+    assert_eq!(BACKLOG.check(&kafka.records(&topic), 0..20), 0, "repeats");
     relay.wait_for_stderr("were in Kafka already and are not sent twice");
     assert_eq!(relay.stop(), 0);
 }
