@@ -2,7 +2,7 @@
 
 use super::bug::Bug;
 use super::catalog::{Catalog, PUBLICATION};
-use super::process::Bench;
+use super::world::Bench;
 use crate::pgoutput::Relation;
 use crate::postgres::{self, TableFilter};
 use crate::relay::Error;

@@ -1,8 +1,9 @@
 //! What follows a failure of a session or a start: for the relay, and for its operator.
 
 use super::pipe::Kafka;
-use super::process::{Process, State, World};
+use super::process::{Process, State};
 use super::server::Server;
+use super::world::World;
 use crate::error::chain;
 use crate::kafka;
 use crate::postgres;

@@ -24,3 +24,4 @@ mod takeover;
 mod tests;
 mod truth;
 mod wal;
+mod world;

@@ -5,25 +5,19 @@ use std::mem;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use fastrand::Rng;
-
 use super::bug::Bug;
 use super::capture::Capture;
 use super::catalog::CapturedBy;
 use super::client::Client;
-use super::pipe::{Kafka, Pipe, Shadow};
-use super::server::Server;
+use super::pipe::{Pipe, Shadow};
 use super::session::{Session, Start};
 use super::table;
 use super::takeover::Takeover;
-use super::wal;
+use super::world::World;
 use crate::error::{Class, Diagnose as _, chain};
 use crate::kafka::Deliveries;
-use crate::outbox::{EventRouter, MessageOutbox};
-use crate::postgres::TableFilter;
 use crate::relay::acknowledged::Acknowledged;
 use crate::relay::capture::CapturedTable;
-use crate::relay::clock::Now;
 use crate::relay::core::{Draining, Ending, Limits};
 use crate::relay::exactly_once::{Batch, Known, Urgency};
 use crate::relay::feed::Feed;
@@ -32,47 +26,12 @@ use crate::relay::memory::Memory;
 use crate::relay::origin::Origin;
 use crate::relay::repeats::{RepeatRange, Repeats};
 use crate::relay::retry::Step;
-use crate::relay::{Error, Guarantee, Options};
-use crate::source_offset::SourceOffset;
-use crate::telemetry::{Metrics, Status};
+use crate::relay::{Error, Guarantee};
 use crate::transaction::History;
 use crate::wal::{Lsn, PgTimestamp, SystemId, TimelineId};
 
 /// How long a drain waits for the cause of a failure, and then for the rest.
 const LIMITS: Limits = Limits { cause: Duration::from_millis(400), rest: Some(Duration::from_millis(400)) };
-
-/// What is the same for all relays, and costs something to make.
-pub(super) struct Bench {
-    pub(super) router: EventRouter,
-    pub(super) messages: MessageOutbox,
-    /// What decides which tables are captured: the list, and none.
-    pub(super) filters: [TableFilter; 2],
-    pub(super) status: Status,
-    pub(super) metrics: Metrics,
-    pub(super) options: Options,
-    /// Whether a run tells what happens.
-    pub(super) tells: bool,
-}
-
-/// Where the relays of a simulation live.
-pub(super) struct World<'p> {
-    pub(super) bench: &'p Bench,
-    pub(super) bug: Option<Bug>,
-    pub(super) rng: Rng,
-    pub(super) now: Instant,
-    pub(super) server: Server,
-    pub(super) kafka: Rc<RefCell<Kafka>>,
-    /// What is stored for Debezium.
-    pub(super) offset: Option<SourceOffset>,
-    /// The captured tables that are kept for the next process.
-    pub(super) kept: Vec<CapturedTable>,
-}
-
-impl World<'_> {
-    fn now(&self) -> Now {
-        Now { instant: self.now, unix_us: wal::BEGAN_UNIX_US }
-    }
-}
 
 pub(super) struct Process<'p> {
     pub(super) number: usize,

@@ -11,9 +11,10 @@ use super::bug::Bug;
 use super::coordinator::Coordinator;
 use super::ddl::{DDL, Ddl};
 use super::pipe::Kafka;
-use super::process::{Bench, Process, World};
+use super::process::Process;
 use super::server::Server;
 use super::truth::Truth;
+use super::world::{Bench, World};
 use crate::relay::Guarantee;
 
 /// In how many rounds everything must be delivered and confirmed once nothing breaks any more.

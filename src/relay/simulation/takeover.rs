@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::bug::Bug;
 use super::coordinator::{Coordinator, Ender, STATE_PLACE};
-use super::process::World;
 use super::server::Wire;
 use super::table;
+use super::world::World;
 use crate::kafka::Deliveries;
 use crate::relay::exactly_once::{Batch, Begins, Known, Names, Patience, Source, State, Timelines};
 use crate::relay::origin::Origin;

@@ -4,9 +4,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::bug::Bug;
-use super::process::Bench;
 use super::run::{Tally, run};
 use super::table;
+use super::world::Bench;
 use crate::relay::Guarantee::{self, AtLeastOnce, ExactlyOnce, TailDedupe};
 use crate::relay::{GuardOptions, Options, PositionOptions, ProcessingFailure, SkippedOperations};
 use crate::telemetry::{ConfigInfo, Limits, Metrics, Status};

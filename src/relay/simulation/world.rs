@@ -1,0 +1,52 @@
+//! Where the relays of a simulation live, and what they have in common.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Instant;
+
+use fastrand::Rng;
+
+use super::bug::Bug;
+use super::pipe::Kafka;
+use super::server::Server;
+use super::wal;
+use crate::outbox::{EventRouter, MessageOutbox};
+use crate::postgres::TableFilter;
+use crate::relay::Options;
+use crate::relay::capture::CapturedTable;
+use crate::relay::clock::Now;
+use crate::source_offset::SourceOffset;
+use crate::telemetry::{Metrics, Status};
+
+/// What is the same for all relays, and costs something to make.
+pub(super) struct Bench {
+    pub(super) router: EventRouter,
+    pub(super) messages: MessageOutbox,
+    /// What decides which tables are captured: the list, and none.
+    pub(super) filters: [TableFilter; 2],
+    pub(super) status: Status,
+    pub(super) metrics: Metrics,
+    pub(super) options: Options,
+    /// Whether a run tells what happens.
+    pub(super) tells: bool,
+}
+
+/// Where the relays of a simulation live.
+pub(super) struct World<'p> {
+    pub(super) bench: &'p Bench,
+    pub(super) bug: Option<Bug>,
+    pub(super) rng: Rng,
+    pub(super) now: Instant,
+    pub(super) server: Server,
+    pub(super) kafka: Rc<RefCell<Kafka>>,
+    /// What is stored for Debezium.
+    pub(super) offset: Option<SourceOffset>,
+    /// The captured tables that are kept for the next process.
+    pub(super) kept: Vec<CapturedTable>,
+}
+
+impl World<'_> {
+    pub(super) fn now(&self) -> Now {
+        Now { instant: self.now, unix_us: wal::BEGAN_UNIX_US }
+    }
+}
