@@ -51,3 +51,11 @@ pub mod relay;
 pub mod telemetry;
 #[cfg(feature = "demo")]
 pub mod throwaway;
+
+/// Not part of the interface: what tests of the whole need besides, and nobody else should.
+#[cfg(feature = "io")]
+#[doc(hidden)]
+pub mod internals {
+    // tests/support/in_process.rs: a relay in the test's own process.
+    pub use crate::cli::relay_parts;
+}

@@ -12,7 +12,9 @@ mod verify;
 
 use clap::Parser as _;
 
+use crate::config::Sources;
 use crate::error::{Diagnose, Exit, report};
+use crate::relay::RelayParts;
 use args::{Args, Command};
 
 /// Parses the command line, runs the command, and tells how the process should end.
@@ -29,6 +31,15 @@ pub fn main() -> Exit {
         Command::Demo(args) => demo::demo(&args),
         Command::Health(args) => health::health(&args),
     }
+}
+
+/// The parts of the relay that `outboxd run` would begin with this configuration.
+///
+/// # Errors
+/// With the exit code when the configuration cannot work; why is said on standard error.
+pub fn relay_parts(sources: &Sources) -> Result<RelayParts, Exit> {
+    let assembly = assemble::assemble_sources(sources).map_err(|error| fail(&error))?;
+    Ok(assembly.parts)
 }
 
 /// Says on standard error what went wrong and how to cure it.

@@ -12,7 +12,7 @@ use super::signals::Signals;
 use super::{fail, say};
 use crate::error::{Diagnose as _, Exit, causes};
 use crate::http::Server;
-use crate::relay::{Error, Relay};
+use crate::relay::{Control, Error, Relay, Target};
 use crate::telemetry::{Limits, LogFormat, LogOptions, Logs, Metrics, Status, StatusLine};
 
 /// `outboxd run`.
@@ -54,7 +54,7 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
 
 async fn relay(assembly: Assembly, http: Option<SocketAddr>, log: LogFormat, status: Status) -> Exit {
     let metrics = Metrics::new(&assembly.info);
-    let (stop, all_done, mut tasks) = (CancellationToken::new(), CancellationToken::new(), JoinSet::new());
+    let (control, all_done, mut tasks) = (Control::default(), CancellationToken::new(), JoinSet::new());
     if let Some(addr) = http {
         match Server::bind(addr, status.clone(), metrics.clone()).await {
             Ok(server) => drop(tasks.spawn(server.serve(all_done.clone()))),
@@ -67,11 +67,11 @@ async fn relay(assembly: Assembly, http: Option<SocketAddr>, log: LogFormat, sta
     };
     let relay = Relay::new(Arc::new(assembly.parts), status, metrics);
     let exit = tokio::select! {
-        outcome = relay.run(&stop) => outcome.map_or_else(|error| stopped(&error, log), |()| {
+        outcome = relay.run(&control) => outcome.map_or_else(|error| stopped(&error, log), |()| {
             tracing::info!("stopped");
             Exit::Ok
         }),
-        () = signals.second(&stop) => {
+        () = signals.second(|| control.set(Target::Stop)) => {
             tracing::warn!("aborted by a second signal: what was not confirmed will be sent again");
             Exit::Interrupted
         }

@@ -1,7 +1,6 @@
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio_util::sync::CancellationToken;
 
 /// SIGTERM and SIGINT: the first asks for a drain, the second aborts it.
 #[derive(Debug)]
@@ -15,11 +14,11 @@ impl Signals {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// Cancels `stop` at the first signal; returns at the second.
-    pub(super) async fn second(&mut self, stop: &CancellationToken) {
+    /// Stops at the first signal; returns at the second.
+    pub(super) async fn second(&mut self, stop: impl FnOnce()) {
         self.next().await;
         tracing::info!("stopping: draining what is in flight; a second signal aborts");
-        stop.cancel();
+        stop();
         self.next().await;
     }
 

@@ -26,9 +26,10 @@ pub(super) struct Memory {
     pub(super) told_assumptions: bool,
     /// A primary was reached: if a standby answers at its address now, a failover is on its way.
     pub(super) reached_primary: bool,
-    /// Another outboxd has had the slot since, and may have moved it on.
-    pub(super) stood_by: bool,
-    /// The slot was there while we stood by.
+    /// The slot was not ours since: another outboxd has had it while we stood by, or may have had it in a pause, and may
+    /// have moved it on.
+    pub(super) let_go: bool,
+    /// The slot was there while it was not ours.
     pub(super) saw_slot: bool,
     /// Tries at a slot that a foreign program holds.
     pub(super) slot_retries: u32,
@@ -72,7 +73,7 @@ impl Memory {
     /// a transaction that took too long, or the successor in the slot while we were paused, which gets it only if we
     /// have it no more.
     pub(super) fn is_fenced_again(&mut self, error: &Error, now: Instant) -> bool {
-        if !error.is_fenced() || self.stood_by {
+        if !error.is_fenced() || self.let_go {
             return false;
         }
         let (times, last) = self.fenced;
@@ -82,23 +83,32 @@ impl Memory {
         times > FENCED_MAX
     }
 
+    /// A session has ended, because it failed or because it was to end.
     pub(super) fn remember(
         &mut self,
         origin: Origin,
         confirmed: Lsn,
         feed: &Feed<'_, impl Transport>,
+        failed: bool,
         now: Now,
     ) {
         let frontier = feed.flight.frontier();
         self.acknowledged = Some((origin, feed.acknowledged()));
-        (self.stood_by, self.saw_slot) = (false, false);
+        (self.let_go, self.saw_slot) = (false, false);
         if let Some(offset) = feed.offset(now) {
             (self.offset, self.offset_is_ours) = (Some(offset), true);
         }
         if frontier > confirmed {
             (self.backoff, self.fruitless, self.slot_retries) = (Backoff::default(), 0, 0);
-        } else {
+        } else if failed {
             self.fruitless = self.fruitless.saturating_add(1);
         }
+    }
+
+    /// A pause begins: from now on another may have the slot.
+    pub(super) fn let_go(&mut self) {
+        self.let_go = true;
+        // It was there when we had it.
+        self.saw_slot |= self.acknowledged.is_some();
     }
 }

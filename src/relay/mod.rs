@@ -12,6 +12,7 @@ mod asking;
 mod backoff;
 mod capture;
 mod clock;
+mod control;
 mod core;
 mod dead_letters;
 mod dispatch;
@@ -53,6 +54,7 @@ mod watcher;
 
 pub use capture::CaptureError;
 pub(crate) use capture::{in_the_publication, left_out, near_miss, not_in_the_wal};
+pub use control::{Control, Target};
 pub use dead_letters::DeadLetters;
 pub use error::Error;
 pub use exactly_once::{Mismatch, StateError};

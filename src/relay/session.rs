@@ -4,12 +4,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 use tokio::time;
-use tokio_util::sync::CancellationToken;
 
 use super::Error;
 use super::asking::{PendingAnswer, answered, ask};
 use super::clock::Now;
-use super::core::{Core, Drain, Draining, Ending, Event, Then, Turn};
+use super::control::TargetReceiver;
+use super::core::{Core, Drain, Draining, Ending, Event, Then, Turn, Wanted};
 use super::link::Link;
 use super::parts::RelayParts;
 use super::publication_guard::PublicationGuard;
@@ -68,11 +68,11 @@ impl<'s, 'p> Session<'s, 'p> {
         }
     }
 
-    /// Streams until told to stop, then until everything is acknowledged and confirmed.
+    /// Streams until the target is another, then until everything is acknowledged and confirmed.
     ///
     /// # Errors
     /// When the stream breaks, or a row cannot be sent.
-    pub(super) async fn stream(&mut self, stop: &CancellationToken) -> Result<(), Error> {
+    pub(super) async fn stream(&mut self, target: &TargetReceiver) -> Result<(), Error> {
         let mut event = Event::None;
         loop {
             let now = Now::read();
@@ -81,8 +81,8 @@ impl<'s, 'p> Session<'s, 'p> {
                 self.publication.check()?;
             }
             self.link.position.collect(&mut self.core.positions);
-            let stopped = stop.is_cancelled();
-            let turn = self.core.turn(now, mem::take(&mut event), stopped, &mut self.link.stream)?;
+            let wanted = target.wanted();
+            let turn = self.core.turn(now, mem::take(&mut event), wanted, &mut self.link.stream)?;
             self.tell(&turn, now);
             if let Some(keep) = turn.keep {
                 self.link.position.write(keep, &mut self.core.positions);
@@ -95,7 +95,7 @@ impl<'s, 'p> Session<'s, 'p> {
             }
             event = match turn.then {
                 Then::Ended => return Ok(()),
-                then @ Then::Wait { .. } => self.wait(then, stop, stopped).await?,
+                then @ Then::Wait { .. } => self.wait(then, target, wanted).await?,
             };
         }
     }
@@ -149,7 +149,7 @@ impl<'s, 'p> Session<'s, 'p> {
     }
 
     /// Waits for what the next turn is about.
-    async fn wait(&mut self, then: Then, stop: &CancellationToken, stopped: bool) -> Result<Event, Error> {
+    async fn wait(&mut self, then: Then, target: &TargetReceiver, wanted: Wanted) -> Result<Event, Error> {
         let Then::Wait { reads, answers, rests_until, until } = then else { return Ok(Event::None) };
         let rests = rests_until.is_some_and(|until| Instant::now() < until);
         tokio::select! {
@@ -163,8 +163,8 @@ impl<'s, 'p> Session<'s, 'p> {
                 self.answer = None;
                 Ok(Event::Answer(answer))
             }
-            // 4: a stop.
-            () = stop.cancelled(), if !stopped => Ok(Event::None),
+            // 4: a stop, a pause or a restart.
+            () = target.ends_session(), if wanted == Wanted::Stream => Ok(Event::None),
             // 5: the walsender must hear from us, and the status must be told.
             () = time::sleep_until(until.into()) => Ok(Event::None),
         }
@@ -180,6 +180,11 @@ impl<'s, 'p> Session<'s, 'p> {
             self.status.tick(self.progress(), now.instant);
             self.tell_offset(now);
         }
+    }
+
+    /// Tells where the session has ended.
+    pub(super) fn tell_end(&self) {
+        self.status.tick(self.progress(), Instant::now());
     }
 
     fn progress(&self) -> Progress {

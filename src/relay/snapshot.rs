@@ -7,7 +7,9 @@ use super::Error;
 use super::acknowledged::Acknowledged;
 use super::asking::{PendingAnswer, answered, ask};
 use super::clock::Now;
-use super::core::{CAUSE_TIMEOUT, Core, Drain, Draining, Ending, Event, Limits, Source, Taken, Then, Turn};
+use super::core::{
+    CAUSE_TIMEOUT, Core, Drain, Draining, Ending, Event, Limits, Source, Taken, Then, Turn, Wanted,
+};
 use super::exactly_once::{Batch, Urgency};
 use super::feed::{Feed, Outcome};
 use super::needs::Waiting;
@@ -155,7 +157,7 @@ impl<'s> Snapshot<'s> {
         let mut event = Event::Read(READ_BYTES);
         loop {
             let now = Now::read();
-            let turn = self.core.turn(now, mem::take(&mut event), false, &mut next)?;
+            let turn = self.core.turn(now, mem::take(&mut event), Wanted::Stream, &mut next)?;
             self.tell(&turn, now);
             if let Some(need) = turn.need {
                 self.answer = Some(ask(&self.resolver, need));

@@ -62,7 +62,8 @@ impl SlotWarnings {
 
 impl SlotWatch {
     /// Watches the slot beside the data path, so that a slow catalog query never holds up a row.
-    pub(super) async fn watch(self, stop: CancellationToken) {
+    /// It goes on until it is aborted.
+    pub(super) async fn watch(self) {
         loop {
             match self.sql.slot(&self.options().name).await {
                 Ok(Some(facts)) => self.take(&facts),
@@ -74,10 +75,7 @@ impl SlotWatch {
             }
             let most = self.parts.relay.guard.unacknowledged_max;
             self.warnings.lock().1.look(self.oldest_unacknowledged(), most);
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = time::sleep(INTERVAL) => {}
-            }
+            time::sleep(INTERVAL).await;
         }
     }
 

@@ -191,6 +191,7 @@ const fn symbol(phase: &Phase) -> char {
         Phase::StandingBy(_) => '◌',
         Phase::Streaming => '●',
         Phase::Draining => '◐',
+        Phase::Paused => '◫',
         Phase::Stopped => '■',
     }
 }

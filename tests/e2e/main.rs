@@ -15,6 +15,7 @@ mod broker_errors;
 mod broker_faults;
 mod check;
 mod conformance;
+mod control;
 mod crashes;
 mod dead_letters;
 mod dead_letters_refused;

@@ -21,6 +21,7 @@ mod cache;
 pub(crate) mod certificate;
 pub(crate) mod foreign;
 pub(crate) mod http;
+pub(crate) mod in_process;
 pub(crate) mod kafka;
 mod kafka_home;
 pub(crate) mod mock_kafka;

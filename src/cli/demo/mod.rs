@@ -76,7 +76,7 @@ async fn until_signalled(args: &DemoArgs) -> Result<Exit, Error> {
     let mut signals = Signals::install().map_err(|error| Error::io("catching signals", error))?;
     tokio::select! {
         exit = with_servers(args, &stop) => exit,
-        () = signals.second(&stop) => {
+        () = signals.second(|| stop.cancel()) => {
             if args.postgres.is_some() || args.kafka.is_some() {
                 say("aborted: what the demo made on your servers is still there; the next start names it");
             }

@@ -23,7 +23,7 @@ use super::summary::{Book, commit_to_ack};
 use super::writer::{Statements, Writer};
 use crate::error::Exit;
 use crate::http::Server;
-use crate::relay::Relay;
+use crate::relay::{Control, Relay, Target};
 use crate::telemetry::{Limits, Metrics, Phase, Status};
 
 /// A free port of loopback.
@@ -95,8 +95,7 @@ impl Play<'_> {
         let token = tasks.consumer.stop.clone();
         tasks.consumer.running.spawn_blocking(move || consumer.run(&token));
         let relay = Relay::new(Arc::new(assembly.parts), status.clone(), metrics.clone());
-        let token = tasks.relay.stop.clone();
-        tasks.relay.running.spawn_local(async move { relay.run(&token).await });
+        tasks.relay.running.spawn_local(until_stopped(relay, tasks.relay.stop.clone()));
 
         let played = async {
             if !streaming(&status, &ready, &mut tasks, stop).await? {
@@ -148,6 +147,16 @@ impl Play<'_> {
             Some(Err(error)) = tasks.writer.ended() => Err(error.into()),
         }
     }
+}
+
+async fn until_stopped(relay: Relay, stop: CancellationToken) -> Result<(), crate::relay::Error> {
+    let control = Control::default();
+    let mut running = std::pin::pin!(relay.run(&control));
+    tokio::select! {
+        outcome = &mut running => return outcome,
+        () = stop.cancelled() => control.set(Target::Stop),
+    }
+    running.await
 }
 
 /// Waits until the relay reads from its slot, as only what is written from then on is sent, and the consumer from its

@@ -1,7 +1,7 @@
 //! The core of the relay: what it decides between two waits, without a socket and without a clock.
 //!
 //! ```text
-//! what happened ──▶ turn(now, event, source) ──▶ an update for PostgreSQL, a question to ask, what to wait for
+//! what happened ──▶ turn(now, event, wanted, source) ──▶ an update for PostgreSQL, a question to ask, what to wait for
 //! ```
 //!
 //! A turn takes delivery reports, then rows while there is room for them, and says what is to be done. Three drive it: the
@@ -29,7 +29,7 @@ pub(super) use ending::{CAUSE_TIMEOUT, Drain, Draining, Ending, Limits};
 pub(super) use intake::Taken;
 #[cfg(test)]
 pub(super) use intake::take;
-pub(super) use reading::Reading;
+pub(super) use reading::{Reading, Wanted};
 
 /// How often the status is told while nothing happens, and at most while much does.
 pub(super) const TICK: Duration = Duration::from_millis(500);
@@ -118,7 +118,7 @@ pub(super) struct Turn {
 pub(super) enum Then {
     /// Everything is sent, acknowledged and confirmed.
     Ended,
-    /// The next turn comes with delivery reports, a stop, or one of these.
+    /// The next turn comes with delivery reports, when something else is wanted, or with one of these.
     Wait {
         /// Bytes or rows of the source.
         reads: bool,
@@ -154,11 +154,11 @@ impl<'p, T: Transport> Core<'p, T> {
         &mut self,
         now: Now,
         event: Event,
-        stopped: bool,
+        wanted: Wanted,
         source: &mut impl Source,
     ) -> Result<Turn, Error> {
         self.take(event, now)?;
-        self.reading = self.reading.next(stopped, self.feed.flight.in_transaction(), self.waits_briefly());
+        self.reading = self.reading.next(wanted, self.feed.flight.in_transaction(), self.waits_briefly());
         // Reports first: they make room for messages that are in the buffer, for which nothing else would wake us.
         let reports = self.feed.flight.collect(now)?;
         let ticked = self.tick(now)?;
@@ -217,7 +217,7 @@ impl<'p, T: Transport> Core<'p, T> {
         self.positions.is_settled(self.feed.flight.frontier(), now.instant)
     }
 
-    /// How far a stop lets it read.
+    /// How far it reads.
     #[cfg(test)]
     pub(super) const fn reading(&self) -> Reading {
         self.reading

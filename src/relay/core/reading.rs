@@ -1,22 +1,31 @@
-/// Where the stream stands with a stop.
+/// What a session is to do with its stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::relay) enum Wanted {
+    /// Send what comes.
+    Stream,
+    /// End, so that nothing comes twice.
+    Drain,
+}
+
+/// How far the stream is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::relay) enum Reading {
-    /// No stop: go on.
+    /// On and on.
     On,
-    /// Told to stop: to the end of the open transaction, so that it is not repeated.
+    /// It drains: to the end of the open transaction, so that it is not repeated.
     ToCommit,
-    /// No further.
+    /// No further. What was begun cannot be taken back: another session goes on.
     Off,
 }
 
 impl Reading {
-    /// A row that waits for `brief` things only does not hold up a stop; a registry or a broker that does not answer must
+    /// A row that waits for `brief` things only does not hold up a drain; a registry or a broker that does not answer must
     /// not.
-    pub(super) const fn next(self, stopped: bool, in_transaction: bool, brief: bool) -> Self {
-        match self {
-            Self::On if !stopped => Self::On,
-            Self::On | Self::ToCommit if in_transaction && brief => Self::ToCommit,
-            Self::On | Self::ToCommit | Self::Off => Self::Off,
+    pub(super) const fn next(self, wanted: Wanted, in_transaction: bool, brief: bool) -> Self {
+        match (self, wanted) {
+            (Self::On, Wanted::Stream) => Self::On,
+            (Self::On | Self::ToCommit, _) if in_transaction && brief => Self::ToCommit,
+            (Self::On | Self::ToCommit | Self::Off, _) => Self::Off,
         }
     }
 }

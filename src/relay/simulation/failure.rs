@@ -9,6 +9,7 @@ use crate::kafka;
 use crate::postgres;
 use crate::relay::Error;
 use crate::relay::capture::{CaptureError, CapturedTable};
+use crate::relay::control::Target;
 use crate::relay::retry::{self, Next, Producer, Situation, Step};
 use crate::wal::Oid;
 
@@ -22,7 +23,7 @@ impl<'p> Process<'p> {
         self.mend(error, world);
         let situation = Situation {
             step,
-            stopping: self.stopped,
+            stopping: self.target.get() == Target::Stop,
             backoff: self.memory.backoff,
             retries_max: None,
             fruitless: self.memory.fruitless,

@@ -28,12 +28,12 @@ pub(super) struct Kafka {
 
 impl Kafka {
     /// One of the clients does something.
-    pub(super) fn act(&mut self, rng: &mut Rng, paused: &[usize], faults: bool) {
+    pub(super) fn act(&mut self, rng: &mut Rng, frozen: &[usize], faults: bool) {
         let Self { cluster, clients, truth } = self;
         let number = rng.usize(0..clients.len().max(1));
         // The latest clients have the most to do.
         let number = if rng.bool() { clients.len().saturating_sub(1 + number % 4) } else { number };
-        if let Some(client) = clients.get_mut(number).filter(|_| !paused.contains(&number)) {
+        if let Some(client) = clients.get_mut(number).filter(|_| !frozen.contains(&number)) {
             client.act(rng, cluster, truth, faults);
         }
     }

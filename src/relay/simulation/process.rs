@@ -18,6 +18,7 @@ use crate::error::{Class, Diagnose as _, chain};
 use crate::kafka::Deliveries;
 use crate::relay::acknowledged::Acknowledged;
 use crate::relay::capture::CapturedTable;
+use crate::relay::control::{Control, Target, TargetReceiver};
 use crate::relay::core::{Draining, Ending, Limits};
 use crate::relay::exactly_once::{Batch, Known, Urgency};
 use crate::relay::feed::Feed;
@@ -45,12 +46,16 @@ pub(super) struct Process<'p> {
     state: State<'p>,
     /// What the planted bug goes on from.
     pub(super) known: Option<Known>,
-    pub(super) paused: bool,
-    pub(super) stopped: bool,
+    /// It stands still, and hears nothing.
+    pub(super) frozen: bool,
+    /// Says what it is to do.
+    pub(super) control: Control,
+    pub(super) target: TargetReceiver,
 }
 
 pub(super) enum State<'p> {
     Connecting,
+    Paused,
     TakingOver(Box<Takeover>),
     Streaming(Box<Session<'p>>),
     Draining(Box<Session<'p>>, Error, Ending),
@@ -60,7 +65,8 @@ pub(super) enum State<'p> {
 
 impl<'p> Process<'p> {
     pub(super) fn new(number: usize, world: &World<'p>) -> Self {
-        let deliveries = Deliveries::default();
+        let (deliveries, control) = (Deliveries::default(), Control::default());
+        let target = control.receiver();
         Self {
             number,
             went_back: world.server.went_back,
@@ -71,14 +77,16 @@ impl<'p> Process<'p> {
             memory: Memory::default(),
             state: State::Connecting,
             known: None,
-            paused: false,
-            stopped: false,
+            frozen: false,
+            control,
+            target,
         }
     }
 
     pub(super) fn describe(&self) -> String {
         match &self.state {
             State::Connecting => "connecting".to_owned(),
+            State::Paused => "paused".to_owned(),
             State::TakingOver(takeover) => format!("taking over {takeover:?}"),
             State::Streaming(session) => format!("streaming {}", session.describe()),
             State::Draining(session, error, _) => {
@@ -91,6 +99,15 @@ impl<'p> Process<'p> {
 
     pub(super) const fn has_ended(&self) -> bool {
         matches!(self.state, State::Ended)
+    }
+
+    pub(super) const fn is_paused(&self) -> bool {
+        matches!(self.state, State::Paused)
+    }
+
+    /// Whether another is needed for anything to happen.
+    pub(super) const fn is_away(&self) -> bool {
+        self.frozen || self.is_paused()
     }
 
     pub(super) const fn clients(&self) -> [usize; 2] {
@@ -108,7 +125,7 @@ impl<'p> Process<'p> {
         let wire = match &self.state {
             State::TakingOver(takeover) => Some(&takeover.wire),
             State::Streaming(session) | State::Draining(session, ..) => Some(&session.wire),
-            State::Connecting | State::Settling(..) | State::Ended => None,
+            State::Connecting | State::Paused | State::Settling(..) | State::Ended => None,
         };
         if let Some(wire) = wire {
             let mut wire = wire.borrow_mut();
@@ -123,8 +140,7 @@ impl<'p> Process<'p> {
 
     pub(super) fn step(&mut self, world: &mut World<'p>) {
         self.state = match mem::replace(&mut self.state, State::Ended) {
-            State::Connecting if self.stopped => return self.end(world),
-            State::Connecting => self.connect(world),
+            State::Connecting | State::Paused => self.begin(world),
             State::TakingOver(takeover) => self.take_over(takeover, world),
             State::Streaming(session) => self.stream(session, world),
             State::Draining(session, error, ending) => self.drain(session, error, ending, world),
@@ -140,6 +156,19 @@ impl<'p> Process<'p> {
         self.state = State::Ended;
         let mut kafka = world.kafka.borrow_mut();
         self.clients.iter().for_each(|client| kafka.clients[*client].die());
+    }
+
+    /// As `Relay::run_until_stopped` between two sessions.
+    fn begin(&mut self, world: &mut World<'p>) -> State<'p> {
+        self.target.begin();
+        match self.target.get() {
+            Target::Stop => State::Ended,
+            Target::Pause => {
+                self.memory.let_go();
+                State::Paused
+            }
+            Target::Run | Target::Restart => self.connect(world),
+        }
     }
 
     fn connect(&mut self, world: &mut World<'p>) -> State<'p> {
@@ -212,6 +241,9 @@ impl<'p> Process<'p> {
             wire.borrow_mut().closed = true;
             return State::Ended;
         }
+        if before.is_some_and(|(_, acknowledged)| confirmed > acknowledged.to) {
+            world.kafka.borrow_mut().truth.passed_on(self.number, confirmed.get());
+        }
         let (mut acknowledged, stored) = self.memory.of(&origin, world.offset.as_ref(), (confirmed, now));
         if world.bug == Some(Bug::OldHistoryCounts)
             && let Some((_, before)) = &self.memory.acknowledged
@@ -257,7 +289,7 @@ impl<'p> Process<'p> {
     fn stream(&mut self, mut session: Box<Session<'p>>, world: &mut World<'p>) -> State<'p> {
         let now = world.now();
         world.kept = self.memory.captured.list_kept();
-        match session.turn(&mut world.rng, now, self.stopped, &world.server.wal) {
+        match session.turn(&mut world.rng, now, self.target.wanted(), &world.server.wal) {
             Ok(false) => {
                 if world.rng.u8(..) < 4 {
                     world.offset = session.core.feed.offset(now).or(world.offset.take());
@@ -285,9 +317,13 @@ impl<'p> Process<'p> {
         if !session.core.feed.flight.in_transaction() {
             kafka.truth.stopped(self.number);
         }
+        // A process that goes on knows what it has handed over.
+        if self.is_history(&session, world) {
+            kafka.truth.settled(self.number);
+        }
         drop(kafka);
-        self.remember(&session, world);
-        State::Ended
+        self.remember(&session, false, world);
+        State::Connecting
     }
 
     /// As `Relay::after_failure`: a refusal is known for certain once everything has come back.
@@ -313,26 +349,36 @@ impl<'p> Process<'p> {
 
     /// Waits until everything has come back: the next session must not overtake it.
     fn settle(&mut self, mut session: Box<Session<'p>>, error: Error, world: &mut World<'p>) -> State<'p> {
-        let settles = world.bug != Some(Bug::DoesNotSettle) && !self.stopped;
+        let settles = world.bug != Some(Bug::DoesNotSettle) && self.target.get() != Target::Stop;
         match session.core.wind_up(world.now()) {
             Err(error) => return self.broke(&error, world),
             Ok(false) if settles => return State::Settling(session, error),
             Ok(_) => {}
         }
-        self.remember(&session, world);
+        self.remember(&session, true, world);
         let failed =
             session.core.feed.take_refusal(world.now()).is_some() || matches!(error, Error::Kafka(_));
-        let is_history = session.origin.timeline == TimelineId(world.server.timeline)
-            && self.streams_after == world.server.went_back;
-        if settles && !failed && is_history {
+        if settles && !failed && self.is_history(&session, world) {
             world.kafka.borrow_mut().truth.settled(self.number);
         }
         self.endure(&error, Step::Session, world)
     }
 
-    fn remember(&mut self, session: &Session<'p>, world: &mut World<'p>) {
+    /// Whether the server is where it was when the session began.
+    fn is_history(&self, session: &Session<'p>, world: &World<'p>) -> bool {
+        session.origin.timeline == TimelineId(world.server.timeline)
+            && self.streams_after == world.server.went_back
+    }
+
+    fn remember(&mut self, session: &Session<'p>, failed: bool, world: &mut World<'p>) {
         let before = self.memory.acknowledged.clone().filter(|(known, _)| *known == session.origin);
-        self.memory.remember(session.origin.clone(), session.confirmed, &session.core.feed, world.now());
+        self.memory.remember(
+            session.origin.clone(),
+            session.confirmed,
+            &session.core.feed,
+            failed,
+            world.now(),
+        );
         if world.bug == Some(Bug::BelievesLsns)
             && let (Some((_, before)), Some((_, after))) = (before, &mut self.memory.acknowledged)
         {

@@ -15,7 +15,7 @@ use super::process::Process;
 use super::server::Server;
 use super::truth::Truth;
 use super::world::{Bench, World};
-use crate::relay::Guarantee;
+use crate::relay::{Guarantee, Target};
 
 /// In how many rounds everything must be delivered and confirmed once nothing breaks any more.
 const ROUNDS_MAX: usize = 3_000;
@@ -27,13 +27,15 @@ pub(super) struct Tally {
     pub(super) repeats: usize,
     pub(super) faults: usize,
     pub(super) processes: usize,
+    /// How often a relay was told to pause or to begin another session.
+    pub(super) told: usize,
 }
 
 /// What can break.
 const FAULTS: [Fault; 16] = [
     Fault::Cut,
     Fault::CrashRelay,
-    Fault::PauseRelay,
+    Fault::FreezeRelay,
     Fault::StopRelay,
     Fault::CrashServer,
     Fault::FailOver,
@@ -56,7 +58,7 @@ const TAIL_FAULTS: [Fault; 1] = [Fault::AddPartition];
 enum Fault {
     Cut,
     CrashRelay,
-    PauseRelay,
+    FreezeRelay,
     StopRelay,
     CrashServer,
     FailOver,
@@ -83,6 +85,8 @@ struct Run<'p> {
     /// What is altered.
     alterations: Vec<Ddl>,
     clients_break: bool,
+    /// Who tells the relays to pause and to restart; in every other run nobody does.
+    operator: Option<Rng>,
     tally: Tally,
 }
 
@@ -149,12 +153,14 @@ impl<'p> Run<'p> {
             offset: None,
             kept: Vec::new(),
         };
-        let processes = Vec::new();
-        Self { world, processes, started: 0, faults, alterations, clients_break, tally: Tally::default() }
+        let operator = (seed % 2 == 1).then(|| Rng::with_seed(!seed));
+        let (processes, tally) = (Vec::new(), Tally::default());
+        Self { world, processes, started: 0, faults, alterations, clients_break, operator, tally }
     }
 
     fn step(&mut self) {
         self.world.now += Duration::from_millis(10);
+        self.operate();
         match self.world.rng.u8(..) {
             0..50 => self.commit(),
             50..60 => self.world.server.wal.write_noise(&mut self.world.rng),
@@ -165,20 +171,20 @@ impl<'p> Run<'p> {
         if rng.bool() {
             server.act(rng, &mut kafka.borrow_mut().truth);
         }
-        let paused: Vec<usize> =
-            self.processes.iter().filter(|process| process.paused).flat_map(Process::clients).collect();
+        let frozen: Vec<usize> =
+            self.processes.iter().filter(|process| process.frozen).flat_map(Process::clients).collect();
         for _ in 0..rng.usize(0..12) {
-            kafka.borrow_mut().act(rng, &paused, self.clients_break);
+            kafka.borrow_mut().act(rng, &frozen, self.clients_break);
         }
         self.processes.retain(|process| !process.has_ended());
         for process in &mut self.processes {
-            if process.paused {
-                process.paused = self.world.rng.u8(..) > 12;
+            if process.frozen {
+                process.frozen = self.world.rng.u8(..) > 12;
             } else if self.world.rng.u8(..) < 160 {
                 process.step(&mut self.world);
             }
         }
-        if self.processes.iter().all(|process| process.paused) && self.world.rng.bool() {
+        if self.processes.iter().all(Process::is_away) && self.world.rng.bool() {
             self.start();
         }
     }
@@ -200,7 +206,7 @@ impl<'p> Run<'p> {
         self.tally.faults += 1;
         self.world.kafka.borrow().truth.tell(|| format!("fault: {fault:?}"));
         match fault {
-            Fault::CrashRelay | Fault::PauseRelay | Fault::StopRelay | Fault::ForgetTopics => {
+            Fault::CrashRelay | Fault::FreezeRelay | Fault::StopRelay | Fault::ForgetTopics => {
                 self.break_relay(fault);
             }
             Fault::TakeLeader
@@ -218,13 +224,28 @@ impl<'p> Run<'p> {
         let Some(process) = self.processes.get_mut(which % count) else { return };
         match fault {
             Fault::CrashRelay => process.crash(&mut self.world),
-            Fault::StopRelay => process.stopped = true,
-            Fault::PauseRelay => {
-                process.paused = true;
+            Fault::StopRelay => process.control.set(Target::Stop),
+            Fault::FreezeRelay => {
+                process.frozen = true;
                 // The server gives up on one that is silent.
                 self.break_server(Fault::Cut);
             }
             _ => process.forget_topics(self.world.now),
+        }
+    }
+
+    /// A relay is told to pause or to begin another session; one that is paused is told to go on.
+    fn operate(&mut self) {
+        let Some(operator) = &mut self.operator else { return };
+        let paused = self.processes.iter().filter(|process| process.is_paused());
+        paused.filter(|_| operator.u8(..) < 12).for_each(|process| process.control.set(Target::Run));
+        if operator.u8(..) < 6
+            && let Some(process) = operator.choice(&self.processes)
+        {
+            let target = if operator.bool() { Target::Pause } else { Target::Restart };
+            self.world.kafka.borrow().truth.tell(|| format!("an operator says {target:?}"));
+            process.control.set(target);
+            self.tally.told += 1;
         }
     }
 
@@ -273,7 +294,10 @@ impl<'p> Run<'p> {
 
     fn heal(&mut self) {
         self.world.server.wal.set_published(true);
-        self.processes.iter_mut().for_each(|process| process.paused = false);
+        for process in &mut self.processes {
+            process.frozen = false;
+            process.control.set(Target::Run);
+        }
     }
 
     /// Everybody has a turn, and nothing breaks. Records that are refused are let through once a relay has ended over one.

@@ -21,7 +21,7 @@ use crate::postgres::{self, ReplicationStream};
 use crate::relay::Error;
 use crate::relay::capture::CapturedTable;
 use crate::relay::clock::Now;
-use crate::relay::core::{self, Core, Draining, Ending, Event, Reading, Source, Taken, Then};
+use crate::relay::core::{self, Core, Draining, Ending, Event, Reading, Source, Taken, Then, Wanted};
 use crate::relay::feed::Feed;
 use crate::relay::needs::{Answer, Need};
 use crate::relay::origin::Origin;
@@ -115,13 +115,13 @@ impl<'p> Session<'p> {
         }
     }
 
-    /// A turn of the core, and what happens until the next. True when it was told to stop and everything is drained.
-    pub(super) fn turn(&mut self, rng: &mut Rng, now: Now, stopped: bool, wal: &Wal) -> Result<bool, Error> {
+    /// A turn of the core, and what happens until the next. True when it was to drain and has.
+    pub(super) fn turn(&mut self, rng: &mut Rng, now: Now, wanted: Wanted, wal: &Wal) -> Result<bool, Error> {
         if rng.u8(..) < LOOKS && !self.wire.borrow().closed {
             self.capture.look(wal.publication(), &wal.catalog)?;
             self.know();
         }
-        let turn = self.core.turn(now, mem::take(&mut self.event), stopped, &mut self.source)?;
+        let turn = self.core.turn(now, mem::take(&mut self.event), wanted, &mut self.source)?;
         self.confirm_wrongly();
         self.need = turn.need.or(self.need.take());
         self.send(turn.update)?;

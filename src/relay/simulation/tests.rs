@@ -108,6 +108,7 @@ fn plus(a: Tally, b: Tally) -> Tally {
         repeats: a.repeats + b.repeats,
         faults: a.faults + b.faults,
         processes: a.processes + b.processes,
+        told: a.told + b.told,
     }
 }
 
@@ -183,7 +184,7 @@ fn planted_bugs_of_exactly_once_are_found() {
         (Bug::StartsAtState, 300),
         (Bug::DoesNotFence, 300),
         (Bug::ReadsUncommitted, 300),
-        (Bug::ConfirmsPromises, 300),
+        (Bug::ConfirmsPromises, 1000),
         (Bug::WritesBehindLeftovers, 1000),
     ];
     find(&bench(ExactlyOnce, false), &cases);

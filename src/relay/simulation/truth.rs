@@ -37,11 +37,12 @@ pub(super) struct Row {
     pub(super) unpublished: bool,
 }
 
-/// After a clean stop nothing up to `event` comes again from processes that are younger.
-#[derive(Debug, Clone, Copy)]
+/// After a clean end nothing up to `event` comes again on connections that begin behind it.
+#[derive(Debug, Clone)]
 struct Clean {
-    process: usize,
     event: usize,
+    /// Whose connection has begun since.
+    connected: BTreeSet<usize>,
 }
 
 /// What was committed, what has become of it, and the oracles over both.
@@ -117,8 +118,9 @@ impl Truth {
             self.violate(format!("L2: event {number} is a row of a table that nothing captures"));
         }
         self.handed_over.insert(process, number);
-        if self.clean.is_some_and(|clean| number <= clean.event && process > clean.process) {
-            self.violate(format!("L5: event {number} comes again after a clean stop"));
+        let clean = self.clean.as_ref().filter(|clean| clean.connected.contains(&process));
+        if clean.is_some_and(|clean| number <= clean.event) {
+            self.violate(format!("L5: event {number} comes again after a clean end"));
         }
         let began = self.began.get(&process).copied().unwrap_or_default();
         let passed = self.passed.get(&process).map_or(began..began, |passed| began..*passed);
@@ -215,8 +217,16 @@ impl Truth {
         self.identities.streams(process);
         self.tell(|| format!("  process {process} streams from {from}"));
         self.began.entry(process).or_insert(from);
+        if let Some(clean) = &mut self.clean {
+            clean.connected.insert(process);
+        }
         self.handed_over.remove(&process);
         self.found.remove(&process);
+    }
+
+    /// The slot stands beyond what the process has acknowledged: another has sent what lies between.
+    pub(super) fn passed_on(&mut self, process: usize, from: u64) {
+        self.began.insert(process, from);
     }
 
     /// A connection has broken, and everything that was handed over on it is acknowledged.
@@ -226,11 +236,11 @@ impl Truth {
         }
     }
 
-    /// A process has ended well.
+    /// A connection has ended well.
     pub(super) fn stopped(&mut self, process: usize) {
-        self.tell(|| format!("  process {process} has stopped well"));
+        self.tell(|| format!("  process {process} has drained"));
         if let Some(event) = self.handed_over.get(&process).copied() {
-            self.clean = Some(Clean { process, event });
+            self.clean = Some(Clean { event, connected: BTreeSet::new() });
         }
     }
 
@@ -242,7 +252,7 @@ impl Truth {
     }
 
     /// The server is not where it was: repeats are allowed.
-    pub(super) const fn regressed(&mut self) {
+    pub(super) fn regressed(&mut self) {
         self.clean = None;
     }
 

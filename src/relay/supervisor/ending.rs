@@ -1,12 +1,12 @@
 use std::time::Instant;
 
 use tokio::time::{self, timeout};
-use tokio_util::sync::CancellationToken;
 
 use super::{Lost, Relay};
 use crate::postgres;
 use crate::relay::Error;
 use crate::relay::clock::Now;
+use crate::relay::control::{Target, TargetReceiver};
 use crate::relay::core::{CAUSE_TIMEOUT, Core, Ending, Limits};
 use crate::relay::exactly_once::Urgency;
 use crate::relay::link::Link;
@@ -23,7 +23,9 @@ impl Relay {
         session.drain(ending).await.unwrap_or(error)
     }
 
-    pub(super) async fn say_goodbye(&self, session: Session<'_, '_>) -> Result<(), Error> {
+    /// Ends the stream of a session that has drained.
+    pub(super) async fn say_goodbye(&self, session: Session<'_, '_>, target: Target) -> Result<(), Error> {
+        session.tell_end();
         let within = self.parts.relay.shutdown_timeout;
         let frontier = session.core.feed.flight.frontier();
         if !session.core.positions.has(frontier) {
@@ -40,7 +42,7 @@ impl Relay {
         };
         finished?;
         tracing::info!("drained: everything sent is acknowledged and confirmed");
-        if self.parts.postgres.slot.drop_on_stop {
+        if self.parts.postgres.slot.drop_on_stop && target == Target::Stop {
             // Who finds no slot must know that nobody else dropped it.
             position.drop_slot().await?;
             self.parts.postgres.slot.drop_slot(&sql).await?;
@@ -48,21 +50,22 @@ impl Relay {
         Ok(())
     }
 
-    /// Waits until every record of a broken session has come back, or a stop says that it may be repeated. When the slot is
+    /// Waits until every record of a session has come back that broke or did not drain in time, or a stop says that it may be
+    /// repeated. When the slot is
     /// lost and not made anew, no session can follow: the wait ends with that error.
     pub(super) async fn settle(
         &self,
         core: &mut Core<'_>,
         broken: bool,
         mut lost: Lost,
-        stop: &CancellationToken,
+        target: &TargetReceiver,
     ) -> Option<postgres::Error> {
         while broken && matches!(core.wind_up(Now::read()), Ok(false)) {
             self.status.tick_idle(Instant::now());
             tokio::select! {
                 biased;
                 () = self.parts.producer.deliveries().arrived() => {}
-                () = stop.cancelled() => return None,
+                () = target.stops() => return None,
                 Some(error) = lost.recv(), if !self.parts.postgres.recovers() => return Some(error),
                 () = time::sleep(STANDBY_INTERVAL) => {}
             }

@@ -174,7 +174,7 @@ impl fmt::Debug for Metrics {
 mod tests {
     use std::time::Instant;
 
-    use super::super::status::{Component, Limits, Progress, Status};
+    use super::super::status::{Component, Holder, Limits, Phase, Progress, Status};
     use super::*;
     use crate::wal::Lsn;
 
@@ -197,6 +197,8 @@ mod tests {
             "relay_lsn{kind=\"confirmed\"} 0",
             "relay_lsn{kind=\"server\"} 0",
             "relay_lag_bytes 0",
+            "relay_phase{phase=\"connecting\"} 1",
+            "relay_phase{phase=\"paused\"} 0",
             "relay_postgres_connected 0",
             "relay_kafka_connected 0",
             "relay_inflight_events 0",
@@ -261,6 +263,7 @@ mod tests {
             ..Progress::default()
         };
         status.tick(progress, now);
+        status.enter(Phase::StandingBy(Holder { pid: 42, application: String::new() }));
         let metrics = Metrics::new(&info());
         metrics.observe(&status.snapshot(), event + Duration::from_millis(250));
         let page = metrics.encode().unwrap();
@@ -269,6 +272,8 @@ mod tests {
             "relay_last_event_timestamp_seconds 1.5",
             "relay_lsn{kind=\"received\"} 30",
             "relay_lag_bytes 30",
+            "relay_phase{phase=\"standing by\"} 1",
+            "relay_phase{phase=\"connecting\"} 0",
             "relay_postgres_connected 0",
             "relay_kafka_connected 1",
             "relay_inflight_events 12",

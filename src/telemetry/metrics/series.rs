@@ -13,7 +13,7 @@ use super::labels::{Change, DeathCause, Label, Peer, TransactionEnd, WalStatus, 
 use super::not_sent::RowsNotSent;
 use super::topics::PublishedByTopic;
 use super::{ConfigInfo, SlotReport};
-use crate::telemetry::status::{Progress, Snapshot};
+use crate::telemetry::status::{Phase, Progress, Snapshot};
 
 /// Upper bounds of `relay_commit_to_ack_seconds`: from one network round trip to an outage.
 const LATENCY_BUCKETS_SECONDS: [f64; 20] = [
@@ -43,6 +43,7 @@ pub(super) struct Series {
     last_event: Known<f64>,
     lsn: Family<Label, Integer>,
     lag_bytes: Integer,
+    phase: Family<Label, Integer>,
     postgres_connected: Integer,
     kafka_connected: Integer,
     inflight_events: Integer,
@@ -83,6 +84,7 @@ impl Series {
             last_event: Known::default(),
             lsn: Family::default(),
             lag_bytes: Integer::default(),
+            phase: Family::default(),
             postgres_connected: Integer::default(),
             kafka_connected: Integer::default(),
             inflight_events: Integer::default(),
@@ -103,10 +105,12 @@ impl Series {
             .iter()
             .for_each(|end| drop(series.kafka_transactions.get_or_create(&fixed("result", end.name()))));
         series.show_wal_status(None);
+        series.show_phase(Phase::Connecting.name());
         series
     }
 
     fn register_progress(&self, registry: &mut Registry) {
+        registry.register("phase", "What the relay is doing: 1 for one of them", self.phase.clone());
         registry.register(
             "source_lag_seconds",
             "Age of the oldest commit whose events are not all acknowledged",
@@ -201,9 +205,16 @@ impl Series {
     }
 
     pub(super) fn show_state(&self, state: &Snapshot, now: SystemTime) {
+        self.show_phase(state.phase.name());
         self.postgres_connected.set(state.postgres.is_up().into());
         self.kafka_connected.set(state.kafka.is_up().into());
         self.show_progress(&state.progress, now);
+    }
+
+    fn show_phase(&self, current: &str) {
+        for name in Phase::NAMES {
+            self.phase.get_or_create(&fixed("phase", name)).set((name == current).into());
+        }
     }
 
     fn show_progress(&self, progress: &Progress, now: SystemTime) {

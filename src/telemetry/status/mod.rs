@@ -23,8 +23,10 @@ pub enum Phase {
     StandingBy(Holder),
     /// Reading from the slot.
     Streaming,
-    /// Told to stop; waiting for what is in flight.
+    /// The session is to end; waiting for what is in flight.
     Draining,
+    /// Told to pause: nothing is in flight, and nothing is open at PostgreSQL.
+    Paused,
     /// Ended.
     Stopped,
 }
@@ -114,6 +116,9 @@ impl Status {
                 tracing::info!(from = %state.phase, to = %phase, "phase changed");
             }
             state.started |= matches!(phase, Phase::Streaming | Phase::StandingBy(_));
+            if phase == Phase::Paused {
+                state.let_go();
+            }
             state.phase = phase;
         });
     }
@@ -183,6 +188,12 @@ impl Snapshot {
         }
     }
 
+    /// PostgreSQL is not asked any more, and nothing is on its way to Kafka.
+    fn let_go(&mut self) {
+        (self.postgres, self.slot, self.slot_report) = (Condition::Unknown, Condition::Unknown, None);
+        self.progress.let_go();
+    }
+
     fn condition_mut(&mut self, component: Component) -> &mut Condition {
         match component {
             Component::Postgres => &mut self.postgres,
@@ -194,6 +205,9 @@ impl Snapshot {
 }
 
 impl Phase {
+    /// Every name, in the order in which a relay comes through them.
+    pub const NAMES: [&str; 6] = ["connecting", "standing by", "streaming", "draining", "paused", "stopped"];
+
     /// The phase as one lower-case word or two.
     #[must_use]
     pub const fn name(&self) -> &'static str {
@@ -202,6 +216,7 @@ impl Phase {
             Self::StandingBy(_) => "standing by",
             Self::Streaming => "streaming",
             Self::Draining => "draining",
+            Self::Paused => "paused",
             Self::Stopped => "stopped",
         }
     }

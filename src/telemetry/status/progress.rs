@@ -30,6 +30,12 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// Nothing is in flight any more.
+    pub(super) const fn let_go(&mut self) {
+        (self.oldest_commit, self.oldest_unacknowledged) = (None, None);
+        (self.inflight_events, self.inflight_bytes) = (0, 0);
+    }
+
     /// WAL bytes between what is confirmed and the end of the server's WAL. Zero before the first confirmation.
     #[must_use]
     pub fn lag_bytes(&self) -> u64 {

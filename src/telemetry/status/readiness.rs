@@ -71,7 +71,9 @@ impl Snapshot {
     fn wrong_phase(&self) -> Option<NotReady> {
         match self.phase {
             Phase::Streaming | Phase::StandingBy(_) => None,
-            Phase::Connecting | Phase::Draining | Phase::Stopped => Some(NotReady::Phase(self.phase.clone())),
+            Phase::Connecting | Phase::Draining | Phase::Paused | Phase::Stopped => {
+                Some(NotReady::Phase(self.phase.clone()))
+            }
         }
     }
 
@@ -84,9 +86,10 @@ impl Snapshot {
         (age > self.limits.unacknowledged_age_max).then_some(NotReady::Unacknowledged(age))
     }
 
-    /// A standby does not touch the slot, and need not have tried Kafka. The registry is tried when it is needed.
+    /// A standby does not touch the slot, and need not have tried Kafka; a pause asks nobody. The registry is tried when it is
+    /// needed.
     fn failures(&self, now: Instant) -> impl Iterator<Item = NotReady> {
-        let standby = matches!(self.phase, Phase::StandingBy(_));
+        let standby = matches!(self.phase, Phase::StandingBy(_) | Phase::Paused);
         Component::ALL.into_iter().filter_map(move |component| match self.condition(component) {
             Condition::Up => None,
             Condition::Unknown if standby || component == Component::Registry => None,
@@ -196,6 +199,20 @@ mod tests {
             NotReady::Untried(Component::Kafka),
         ];
         assert_eq!(state.readiness(now).reasons, expected);
+    }
+
+    #[test]
+    fn a_pause_alone_keeps_a_paused_relay_from_being_ready() {
+        let paused = |status: &Status, now: Instant| {
+            status.down(Component::Slot, "it was moved", now);
+            let in_flight =
+                Progress { oldest_unacknowledged: Some(now), inflight_events: 1, ..Progress::default() };
+            status.tick(in_flight, now + Duration::from_secs(61));
+            status.enter(Phase::Paused);
+            assert_eq!(status.snapshot().progress, Progress::default());
+            assert!(!status.snapshot().postgres.is_up());
+        };
+        assert_eq!(reasons(61, paused), ["the relay is paused"]);
     }
 
     #[test]

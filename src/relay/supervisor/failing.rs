@@ -1,0 +1,77 @@
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Relay;
+use crate::error::chain;
+use crate::kafka;
+use crate::relay::Error;
+use crate::relay::control::{Target, TargetReceiver};
+use crate::relay::memory::Memory;
+use crate::relay::retry::{self, Next, Situation};
+use crate::telemetry::Component;
+
+/// What follows a failure.
+impl Relay {
+    /// Does what has to follow a failure, up to the pause before the next attempt; or gives the error back when it ends the
+    /// relay.
+    pub(super) async fn endure(
+        &self,
+        error: Error,
+        situation: Situation,
+        memory: &mut Memory,
+    ) -> Result<Duration, Error> {
+        let (pause, producer) = match retry::after(&error, situation, fastrand::f64()) {
+            Next::Stop => return Err(error),
+            Next::NewProducer => (Duration::ZERO, retry::Producer::New),
+            Next::Retry { pause, producer } => {
+                memory.backoff = memory.backoff.counted();
+                (pause, producer)
+            }
+            Next::StandBy { pause } => (pause, retry::Producer::Same),
+        };
+        if situation.step == retry::Step::Session || error.is_condemned() {
+            self.metrics.reconnect(error.peer());
+        }
+        match producer {
+            retry::Producer::New => self.renew_producer(&error).await?,
+            retry::Producer::Same => {
+                let of_kafka = matches!(error, Error::Kafka(_));
+                let component = if of_kafka { Component::Kafka } else { Component::Postgres };
+                self.status.down(component, chain(&error), Instant::now());
+            }
+        }
+        Ok(pause)
+    }
+
+    /// A producer that said what may not be so is replaced; nothing of it is on its way any more.
+    async fn renew_producer(&self, error: &Error) -> Result<(), Error> {
+        if error.is_condemned() {
+            tracing::info!("a new producer goes on from the slot after a record that Kafka refused");
+        } else {
+            tracing::warn!(error = chain(error), "a new producer sends the record again, and those after it");
+        }
+        self.replace_producer().await
+    }
+
+    /// What is on its way is given up.
+    pub(super) async fn replace_producer(&self) -> Result<(), Error> {
+        let parts = Arc::clone(&self.parts);
+        // Ending the old one waits for its threads.
+        let renewed = tokio::task::spawn_blocking(move || parts.producer.renew()).await;
+        renewed.unwrap_or_else(|_| Err(kafka::Error::Fatal("it cannot be replaced".to_owned())))?;
+        Ok(())
+    }
+
+    pub(super) fn situation(&self, step: retry::Step, memory: &Memory, target: &TargetReceiver) -> Situation {
+        Situation {
+            step,
+            stopping: target.get() == Target::Stop,
+            backoff: memory.backoff,
+            retries_max: self.parts.relay.retries_max,
+            fruitless: memory.fruitless,
+            fenced_again: false,
+            reached_primary: memory.reached_primary,
+            time_left: None,
+        }
+    }
+}

@@ -1,0 +1,183 @@
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time;
+
+use super::{Places, Relay};
+use crate::kafka;
+use crate::postgres::{self, SlotHolder, TlsSetup};
+use crate::relay::Error;
+use crate::relay::control::{Target, TargetReceiver};
+use crate::relay::link::Link;
+use crate::relay::memory::Memory;
+use crate::relay::opening::{Opened, is_our_own};
+use crate::relay::retry::{self, HeldSlot, Next, Situation};
+use crate::relay::slot_start::{Known, Opening};
+use crate::telemetry::{Component, Holder, Phase};
+
+/// How long one question to the brokers may take while the first of them is awaited.
+const KAFKA_QUESTION: Duration = Duration::from_millis(500);
+
+/// What an opening has come to.
+pub(super) enum Attempt {
+    /// There is a stream.
+    Link(Box<Link>),
+    /// `snapshot.mode=initial_only`: the snapshot is sent and nothing is to follow.
+    SnapshotOnly,
+    /// The target has become another.
+    Told,
+}
+
+/// What comes before a session.
+impl Relay {
+    /// OpenSSL takes as long for the system's certificates as a broker takes to answer: a thread of its own.
+    pub(super) async fn read_tls(&self) -> Result<TlsSetup, Error> {
+        let parts = Arc::clone(&self.parts);
+        let reading = tokio::task::spawn_blocking(move || TlsSetup::new(&parts.postgres.server));
+        let read = reading.await.map_err(|aborted| postgres::Error::Unexpected {
+            message: aborted.to_string(),
+            doing: "reading the certificates",
+        })?;
+        Ok(read?)
+    }
+
+    /// Kafka before PostgreSQL: a slot that is held while nothing can be sent only keeps others from it.
+    pub(super) async fn reach_kafka(&self, target: &TargetReceiver) -> Result<(), Error> {
+        let mut start = Instant::now();
+        while target.get() != Target::Stop {
+            if target.get() == Target::Pause {
+                self.wait_in_pause(target).await;
+                start = Instant::now();
+                continue;
+            }
+            let parts = Arc::clone(&self.parts);
+            // Asking blocks a thread that nothing can wake: short questions, so that a stop takes effect soon.
+            let asking = tokio::task::spawn_blocking(move || {
+                parts.producer.await_broker(&parts.kafka, KAFKA_QUESTION)
+            });
+            let answer = asking.await;
+            let mut error = match answer
+                .unwrap_or_else(|_| Err(kafka::Error::Fatal("the check was aborted".to_owned())))
+            {
+                Ok(cluster_id) => {
+                    tracing::info!(cluster_id, servers = self.parts.kafka.bootstrap_servers, "Kafka answers");
+                    self.status.up(Component::Kafka, Instant::now());
+                    return Ok(());
+                }
+                Err(error) => error,
+            };
+            if let kafka::Error::Unreachable { seconds, .. } = &mut error {
+                *seconds = start.elapsed().as_secs();
+            }
+            if self.parts.relay.startup_timeout.is_some_and(|patience| start.elapsed() >= patience) {
+                return Err(error.into());
+            }
+            self.status.down(Component::Kafka, error.to_string(), Instant::now());
+            self.status.tick_idle(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Opens a link, trying again as long as that can help.
+    pub(super) async fn open(
+        &self,
+        tls: &TlsSetup,
+        places: &Places<'_>,
+        memory: &mut Memory,
+        target: &TargetReceiver,
+    ) -> Result<Attempt, Error> {
+        let first_start = memory.acknowledged.is_none();
+        let deadline =
+            first_start.then_some(self.parts.relay.startup_timeout).flatten().map(|d| Instant::now() + d);
+        loop {
+            let (parts, status, metrics) = (&self.parts, &self.status, &self.metrics);
+            let known = memory.acknowledged.clone();
+            let known = known.map(|(origin, acknowledged)| Known {
+                origin,
+                to: acknowledged.to,
+                shared: memory.let_go,
+            });
+            let captured = &memory.captured;
+            let (offsets, positions) = (places.offsets, places.positions.as_ref());
+            let (known, saw_slot) = (known.as_ref(), memory.saw_slot);
+            let opening =
+                Opening { parts, tls, status, metrics, offsets, positions, saw_slot, known, captured };
+            let outcome = tokio::select! {
+                () = target.ends_session() => {
+                    // A snapshot may have been broken off.
+                    if target.get() != Target::Stop {
+                        self.replace_producer().await?;
+                    }
+                    return Ok(Attempt::Told);
+                }
+                outcome = opening.open() => outcome,
+            };
+            let pause = match outcome {
+                Ok(Opened::SnapshotOnly) => return Ok(Attempt::SnapshotOnly),
+                Ok(Opened::Link(link)) => {
+                    memory.reached_primary = true;
+                    self.tell_assumptions(&link, memory);
+                    return Ok(Attempt::Link(link));
+                }
+                Err(Error::Postgres(postgres::Error::SlotActive(holder))) => {
+                    self.wait_for_slot(holder, memory, deadline)?
+                }
+                Err(error) => {
+                    let situation = Situation {
+                        time_left: time_left(deadline),
+                        ..self.situation(retry::Step::Opening, memory, target)
+                    };
+                    self.endure(error, situation, memory).await?
+                }
+            };
+            self.status.tick_idle(Instant::now());
+            tokio::select! {
+                () = target.ends_session() => return Ok(Attempt::Told),
+                () = time::sleep(pause) => {}
+            }
+        }
+    }
+
+    /// The slot is held. By another instance of ours: stand by. By another program: as `slot.max.retries` says.
+    fn wait_for_slot(
+        &self,
+        holder: SlotHolder,
+        memory: &mut Memory,
+        deadline: Option<Instant>,
+    ) -> Result<Duration, Error> {
+        let by_us = is_our_own(&holder);
+        if by_us {
+            (memory.let_go, memory.reached_primary) = (true, true);
+            memory.saw_slot |= holder.has_slot;
+        } else {
+            memory.slot_retries = memory.slot_retries.saturating_add(1);
+        }
+        let retry = self.parts.postgres.slot.retry;
+        let held = HeldSlot { by_us, retry, tries: memory.slot_retries, time_left: time_left(deadline) };
+        match retry::after_held_slot(held, fastrand::f64()) {
+            Next::StandBy { pause } => {
+                self.status.up(Component::Slot, Instant::now());
+                let holder = Holder { pid: holder.pid, application: holder.application };
+                self.status.enter(Phase::StandingBy(holder));
+                Ok(pause)
+            }
+            Next::Retry { pause, .. } => {
+                self.status.down(Component::Slot, holder.to_string(), Instant::now());
+                Ok(pause)
+            }
+            Next::Stop | Next::NewProducer => Err(postgres::Error::SlotActive(holder).into()),
+        }
+    }
+
+    fn tell_assumptions(&self, link: &Link, memory: &mut Memory) {
+        if !std::mem::replace(&mut memory.told_assumptions, true) {
+            for assumption in &link.capture.assumptions {
+                tracing::warn!("{assumption}");
+            }
+        }
+    }
+}
+
+fn time_left(deadline: Option<Instant>) -> Option<Duration> {
+    deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+}
