@@ -9,8 +9,9 @@ use rdkafka::metadata::MetadataTopic;
 
 use super::client_config::client_config;
 use super::delivery::Deliveries;
+use super::error::Error;
+use super::options::Options;
 use super::position_topic::position_topic_error;
-use super::{Error, Options};
 
 /// Asks brokers what they have; changes nothing.
 pub struct Admin {

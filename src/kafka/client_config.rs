@@ -1,6 +1,6 @@
 use rdkafka::ClientConfig;
 
-use super::Options;
+use super::options::Options;
 
 /// What the guarantees rest on; nothing in the configuration overrides it.
 const GUARANTEES: [(&str, &str); 8] = [

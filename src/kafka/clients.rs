@@ -6,8 +6,10 @@ use rdkafka::producer::ThreadedProducer;
 
 use super::client_config::client_config;
 use super::delivery::Deliveries;
+use super::error::Error;
+use super::options::Options;
 use super::stable_ends::StableEnds;
-use super::{Error, Options, StateTopic};
+use super::state_topic::StateTopic;
 
 /// `linger.ms` of the two producers, unless the configuration sets one.
 const PROMPT_LINGER_MS: &str = "0";

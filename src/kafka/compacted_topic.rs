@@ -7,9 +7,10 @@ use rdkafka::{Message as _, Offset, TopicPartitionList};
 
 use super::client_config::client_config;
 use super::connection_failures::ConnectionFailures;
+use super::error::Error;
+use super::options::Options;
 use super::reader::{Reader, partition_ids, reader};
 use super::time::Time;
-use super::{Error, Options};
 
 /// The one partition that is used.
 pub(super) const PARTITION: i32 = 0;

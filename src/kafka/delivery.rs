@@ -8,8 +8,8 @@ use rdkafka::message::{BorrowedMessage, Message};
 use rdkafka::producer::{DeliveryResult, NoCustomPartitioner, ProducerContext};
 use tokio::sync::Notify;
 
-use super::Error;
 use super::connection_failures::CONNECTION_FAILED;
+use super::error::Error;
 use super::log_ends::LogEnds;
 use super::rejection::{RecordName, Rejection, ReportPlace, named};
 use crate::ack::Ticket;

@@ -8,7 +8,8 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::client_config::client_config;
-use super::{Error, Options};
+use super::error::Error;
+use super::options::Options;
 
 /// Asked for by the interface; nothing is assigned or committed through a group.
 const GROUP_ID: &str = "outboxd";

@@ -3,9 +3,9 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::Error;
 use super::clients::Clients;
 use super::delivery::Deliveries;
+use super::error::Error;
 use super::log_ends::LogEnd;
 use super::stable_ends::StableEnds;
 use super::time::Time;

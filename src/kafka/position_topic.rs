@@ -10,8 +10,9 @@ use tokio_util::sync::CancellationToken;
 use super::client_config::client_config;
 use super::compacted_topic::{CompactedTopic, LATE, PARTITION, code, is_forbidden, reason};
 use super::delivery::Deliveries;
+use super::error::Error;
+use super::options::Options;
 use super::time::Time;
-use super::{Error, Options};
 
 /// How long librdkafka tries to write a position. A later one says more.
 const WRITE_TIMEOUT_MS: &str = "30000";

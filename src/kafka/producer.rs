@@ -7,12 +7,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::clients::{Clients, TransactionSettings};
 use super::delivery::Deliveries;
+use super::error::Error;
 use super::open_transactions::OpenTransactions;
+use super::options::Options;
 use super::pace::Pace;
 use super::rejection::Rejection;
 use super::topic_probe::TopicProbe;
 use super::transactions::{Transaction, Worker};
-use super::{Error, Options};
 use crate::ack::Ticket;
 use crate::connect::record::ProducerRecord;
 

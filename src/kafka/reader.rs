@@ -8,7 +8,8 @@ use rdkafka::metadata::MetadataPartition;
 
 use super::client_config::client_config;
 use super::connection_failures::ConnectionFailures;
-use super::{Error, Options};
+use super::error::Error;
+use super::options::Options;
 
 const SETTINGS: [(&str, &str); 4] = [
     // Asked for by the interface; nothing is assigned or committed through a group.

@@ -7,11 +7,12 @@ use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::client_config::client_config;
+use super::error::Error;
 use super::log_ends::LogEnd;
+use super::options::Options;
 use super::reader::partition_ids;
 use super::taken_back::taken_back;
 use super::time::Time;
-use super::{Error, Options};
 
 /// How long to wait until partitions are asked again: the markers of a transaction are written within milliseconds, or
 /// something is in their way.

@@ -6,8 +6,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::client_config::client_config;
 use super::compacted_topic::{CompactedTopic, LATE, PARTITION, is_forbidden, reason};
+use super::error::Error;
+use super::options::Options;
 use super::time::Time;
-use super::{Error, Options};
 
 /// How long an open transaction in the topic is waited for: ours are ended by now, and those of others take moments.
 const UNDECIDED_PATIENCE: Duration = Duration::from_secs(10);

@@ -6,10 +6,11 @@ use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::{Message as _, Offset, TopicPartitionList};
 
 use super::connection_failures::ConnectionFailures;
+use super::error::Error;
 use super::log_ends::LogEnd;
+use super::options::Options;
 use super::reader::{Reader, reader};
 use super::time::Time;
-use super::{Error, Options};
 
 /// The first of these records, which are decided, that consumers of committed records do not find.
 ///

@@ -7,8 +7,9 @@ use rdkafka::message::{BorrowedMessage, Headers as _, Timestamp};
 use rdkafka::{Message as _, Offset, TopicPartitionList};
 
 use super::client_config::client_config;
+use super::error::Error;
+use super::options::Options;
 use super::reader::partition_ids;
-use super::{Error, Options};
 use crate::connect::record::{Header, ID_HEADER, POSITION_HEADER};
 
 /// What bounds the memory; transactions that were aborted are left out.

@@ -7,7 +7,8 @@ use rdkafka::message::{BorrowedMessage, Headers as _};
 use rdkafka::{Message as _, Offset, TopicPartitionList};
 
 use super::client_config::client_config;
-use super::{Error, Options};
+use super::error::Error;
+use super::options::Options;
 use crate::connect::record::{Fingerprint, ID_HEADER, POSITION_HEADER};
 
 /// Asked for by the interface; nothing is assigned or committed through a group.

@@ -1,5 +1,5 @@
-use super::Error;
 use super::delivery::Deliveries;
+use super::error::Error;
 use super::log_ends::LogEnd;
 use crate::error::Diagnose as _;
 

@@ -9,9 +9,9 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::Error;
 use super::clients::{Clients, TransactionSettings};
 use super::delivery::Deliveries;
+use super::error::Error;
 use super::log_ends::LogEnd;
 use super::time::Time;
 use super::transaction_fault::TransactionFault;

@@ -1,9 +1,9 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use super::Error;
 use super::clock::Now;
 use super::dead_letters::{Company, DeadLetters, ErrorContext, Fate, Origin};
+use super::error::Error;
 use super::flight::{Flight, RecordContext};
 use super::needs::Need;
 use super::repeats::{Presence, Repeats};

@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
-use super::Error;
 use super::clock::Now;
+use super::error::Error;
 use super::feed::{Feed, Outcome};
 use super::needs::Need;
 use super::parts::RelayParts;

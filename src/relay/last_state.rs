@@ -4,9 +4,10 @@ use std::time::Duration;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
+use super::error::Error;
 use super::exactly_once::State;
+use super::options::TransactionOptions;
 use super::parts::RelayParts;
-use super::{Error, TransactionOptions};
 use crate::kafka::{self, StateTopic, Stored};
 
 /// How long the state may take to be read.

@@ -1,10 +1,10 @@
 use std::time::{Duration, Instant};
 
-use super::Error;
 use super::acknowledged::Acknowledged;
 use super::backoff::Backoff;
 use super::capture::CapturedTables;
 use super::clock::Now;
+use super::error::Error;
 use super::feed::Feed;
 use super::origin::Origin;
 use crate::kafka::Transport;

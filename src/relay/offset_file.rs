@@ -4,7 +4,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use super::Error;
+use super::error::Error;
 use crate::kafka::StoredValue;
 use crate::source_offset::{OffsetKey, OffsetMap};
 

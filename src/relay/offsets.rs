@@ -7,8 +7,10 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use super::error::Error;
+use super::offset_file;
+use super::options::{OffsetOptions, OffsetStore};
 use super::parts::RelayParts;
-use super::{Error, OffsetOptions, OffsetStore, offset_file};
 use crate::error::chain;
 use crate::kafka::{self, OffsetTopic, StoredValue};
 use crate::source_offset::{OffsetKey, SourceOffset};

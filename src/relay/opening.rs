@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::Error;
+use super::error::Error;
 use super::link::Link;
 use super::origin::Origin;
 use super::parts::RelayParts;

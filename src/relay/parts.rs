@@ -1,4 +1,5 @@
-use super::{DeadLetters, Options};
+use super::dead_letters::DeadLetters;
+use super::options::Options;
 use crate::kafka::{self, Producer};
 use crate::outbox::{EventRouter, MessageOutbox};
 use crate::postgres::{self, TableFilter};

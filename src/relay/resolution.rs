@@ -1,9 +1,9 @@
 //! What the rows of a relation are to us, from what the catalog says of it. Who asks the catalog is `resolver`.
 
-use super::Error;
 use super::capture::{
     CaptureError, CapturedTable, NotCaptured, NotSent, Rules, Since, Verdict, left_out, renamed,
 };
+use super::error::Error;
 use super::table::Table;
 use crate::connect::column::ColumnDescription;
 use crate::pgoutput::{Column, Relation, ReplicaIdentity};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::Error;
 use super::capture::{CapturedTable, CapturedTables, Rules, Today, Verdict};
+use super::error::Error;
 use super::parts::RelayParts;
 use super::preflight::Capture;
 use super::resolution::{Resolution, Resolved};

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use super::Error;
 use super::backoff::Backoff;
+use super::error::Error;
 use crate::error::{Class, Diagnose as _};
 use crate::postgres::SlotRetry;
 

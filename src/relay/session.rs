@@ -5,11 +5,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 use tokio::time;
 
-use super::Error;
 use super::asking::{PendingAnswer, answered, ask};
 use super::clock::Now;
 use super::control::TargetReceiver;
 use super::core::{Core, Drain, Draining, Ending, Event, Then, Turn, Wanted};
+use super::error::Error;
 use super::link::Link;
 use super::parts::RelayParts;
 use super::publication_guard::PublicationGuard;

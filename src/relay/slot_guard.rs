@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::GuardOptions;
+use super::options::GuardOptions;
 use crate::postgres::SlotFacts;
 use crate::telemetry::{SlotDanger, SlotReport, WalStatus};
 

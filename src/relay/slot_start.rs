@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::Error;
 use super::capture::CapturedTables;
 use super::clock::Now;
+use super::error::Error;
 use super::last_state;
 use super::offsets::Offsets;
 use super::origin::Origin;

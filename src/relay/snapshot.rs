@@ -3,13 +3,13 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep_until;
 
-use super::Error;
 use super::acknowledged::Acknowledged;
 use super::asking::{PendingAnswer, answered, ask};
 use super::clock::Now;
 use super::core::{
     CAUSE_TIMEOUT, Core, Drain, Draining, Ending, Event, Limits, Source, Taken, Then, Turn, Wanted,
 };
+use super::error::Error;
 use super::exactly_once::{Batch, Urgency};
 use super::feed::{Feed, Outcome};
 use super::needs::Waiting;

@@ -6,12 +6,14 @@ use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
 use super::clock::Now;
+use super::error::Error;
 use super::exactly_once::{Batch, Begins, Known, Names, Patience, Source, State, Timelines};
 use super::last_state::parse;
 use super::link::Link;
+use super::options::TransactionOptions;
 use super::parts::RelayParts;
+use super::preflight::Preflight;
 use super::session::status_interval;
-use super::{Error, Preflight, TransactionOptions};
 use crate::kafka::{self, StateTopic, Stored, TransactionSettings};
 use crate::postgres;
 use crate::replication::{Feedback, StartReplication};

@@ -1,4 +1,5 @@
-use super::{Error, Options, ProcessingFailure};
+use super::error::Error;
+use super::options::{Options, ProcessingFailure};
 use crate::error::chain;
 
 /// Which rows without an event are passed over.

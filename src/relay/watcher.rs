@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use tokio::time;
 use tokio_util::sync::CancellationToken;
 
-use super::GuardOptions;
+use super::options::GuardOptions;
 use super::parts::RelayParts;
 use super::slot_guard::{Change, SlotGuard, cure, unconfirmed_bytes};
 use crate::postgres::{self, SlotFacts, SlotOptions, Sql};

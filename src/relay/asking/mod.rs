@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use tokio::time::sleep;
 
-use super::Error;
 use super::backoff::Backoff;
+use super::error::Error;
 use super::needs::{Answer, Need};
 use super::parts::RelayParts;
 use super::repeats;

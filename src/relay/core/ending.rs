@@ -2,8 +2,8 @@ use std::time::{Duration, Instant};
 
 use super::Core;
 use crate::kafka::Transport;
-use crate::relay::Error;
 use crate::relay::clock::Now;
+use crate::relay::error::Error;
 use crate::relay::exactly_once::Urgency;
 use crate::relay::position::Keep;
 use crate::replication::StandbyStatusUpdate;

@@ -14,8 +14,8 @@ mod reading;
 
 use std::time::{Duration, Instant};
 
-use super::Error;
 use super::clock::Now;
+use super::error::Error;
 use super::exactly_once::Urgency;
 use super::feed::{Feed, Outcome};
 use super::heartbeat::Pulse;

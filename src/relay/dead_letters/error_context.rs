@@ -1,7 +1,8 @@
 use crate::connect::record::ProducerRecord;
 use crate::error::{chain, report};
 use crate::kafka::{Fault, Rejection};
-use crate::relay::{DeadLetterOptions, Error};
+use crate::relay::error::Error;
+use crate::relay::options::DeadLetterOptions;
 use crate::telemetry::DeathCause;
 use crate::transaction::EventPosition;
 

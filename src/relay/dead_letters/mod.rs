@@ -15,8 +15,8 @@ mod verdicts;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::Error;
 use super::clock::Now;
+use super::error::Error;
 use super::needs::Need;
 use super::options::DeadLetterOptions;
 use crate::connect::record::{Header, ProducerRecord};

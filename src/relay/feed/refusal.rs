@@ -3,8 +3,8 @@ use crate::error::{Diagnose as _, Exit};
 use crate::kafka::Transport;
 use crate::outbox::RawRecord;
 use crate::registry;
-use crate::relay::Error;
 use crate::relay::clock::Now;
+use crate::relay::error::Error;
 use crate::transaction::EventPosition;
 
 impl<T: Transport> Feed<'_, T> {

@@ -12,9 +12,9 @@ mod transactions;
 
 use std::time::{Duration, Instant};
 
-use super::Error;
 use super::clock::Now;
 use super::dead_letters::{Company, Refused};
+use super::error::Error;
 use super::exactly_once::{Batch, Place, Urgency};
 use super::needs::Need;
 use crate::ack::{Ledger, Ticket, Window};

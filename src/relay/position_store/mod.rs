@@ -10,9 +10,10 @@ use std::time::Duration;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
+use super::error::Error;
+use super::options::PositionOptions;
 use super::parts::RelayParts;
 use super::position::{Position, RecordError};
-use super::{Error, PositionOptions};
 use crate::error::{Class, Diagnose, chain};
 use crate::kafka::{self, PositionTopic, Read, Receipt};
 pub(crate) use peek::{KeptPosition, kept_position};

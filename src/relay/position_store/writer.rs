@@ -3,8 +3,8 @@ use std::time::Duration;
 use super::Positions;
 use crate::error::chain;
 use crate::kafka::Receipt;
-use crate::relay::Error;
 use crate::relay::capture::CapturedTables;
+use crate::relay::error::Error;
 use crate::relay::position::{Keep, Pacing, Phase, Position};
 
 /// Writes the positions of one session.

@@ -6,7 +6,7 @@ mod tails;
 
 use std::time::Instant;
 
-use super::{Guarantee, Options};
+use super::options::{Guarantee, Options};
 use crate::connect::record::ProducerRecord;
 use crate::transaction::EventPosition;
 use crate::wal::{Lsn, SystemId};

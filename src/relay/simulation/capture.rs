@@ -5,10 +5,10 @@ use super::catalog::{Catalog, PUBLICATION};
 use super::world::Bench;
 use crate::pgoutput::Relation;
 use crate::postgres::{self, TableFilter};
-use crate::relay::Error;
 use crate::relay::capture::{
     CaptureError, CapturedTable, CapturedTables, Finding, Look, Namesake, NotSent, Rules, Today, judge,
 };
+use crate::relay::error::Error;
 use crate::relay::resolution::{Resolution, Resolved, relation_of};
 use crate::relay::table::Table;
 use crate::wal::Oid;

@@ -7,9 +7,9 @@ use super::world::World;
 use crate::error::chain;
 use crate::kafka;
 use crate::postgres;
-use crate::relay::Error;
 use crate::relay::capture::{CaptureError, CapturedTable};
 use crate::relay::control::Target;
+use crate::relay::error::Error;
 use crate::relay::retry::{self, Next, Producer, Situation, Step};
 use crate::wal::Oid;
 

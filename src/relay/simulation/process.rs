@@ -20,14 +20,15 @@ use crate::relay::acknowledged::Acknowledged;
 use crate::relay::capture::CapturedTable;
 use crate::relay::control::{Control, Target, TargetReceiver};
 use crate::relay::core::{Draining, Ending, Limits};
+use crate::relay::error::Error;
 use crate::relay::exactly_once::{Batch, Known, Urgency};
 use crate::relay::feed::Feed;
 use crate::relay::flight::Flight;
 use crate::relay::memory::Memory;
+use crate::relay::options::Guarantee;
 use crate::relay::origin::Origin;
 use crate::relay::repeats::{RepeatRange, Repeats};
 use crate::relay::retry::Step;
-use crate::relay::{Error, Guarantee};
 use crate::transaction::History;
 use crate::wal::{Lsn, PgTimestamp, SystemId, TimelineId};
 

@@ -15,7 +15,8 @@ use super::process::Process;
 use super::server::Server;
 use super::truth::Truth;
 use super::world::{Bench, World};
-use crate::relay::{Guarantee, Target};
+use crate::relay::control::Target;
+use crate::relay::options::Guarantee;
 
 /// In how many rounds everything must be delivered and confirmed once nothing breaks any more.
 const ROUNDS_MAX: usize = 3_000;

@@ -7,8 +7,8 @@ use super::bug::Bug;
 use super::run::{Tally, run};
 use super::table;
 use super::world::Bench;
-use crate::relay::Guarantee::{self, AtLeastOnce, ExactlyOnce, TailDedupe};
-use crate::relay::{GuardOptions, Options, PositionOptions, ProcessingFailure, SkippedOperations};
+use crate::relay::options::Guarantee::{self, AtLeastOnce, ExactlyOnce, TailDedupe};
+use crate::relay::options::{GuardOptions, Options, PositionOptions, ProcessingFailure, SkippedOperations};
 use crate::telemetry::{ConfigInfo, Limits, Metrics, Status};
 
 /// Seeds of a usual run; `OUTBOXD_SEEDS=a..b` says others.

@@ -12,9 +12,9 @@ use super::server::Server;
 use super::wal;
 use crate::outbox::{EventRouter, MessageOutbox};
 use crate::postgres::TableFilter;
-use crate::relay::Options;
 use crate::relay::capture::CapturedTable;
 use crate::relay::clock::Now;
+use crate::relay::options::Options;
 use crate::source_offset::SourceOffset;
 use crate::telemetry::{Metrics, Status};
 

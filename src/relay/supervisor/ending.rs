@@ -4,10 +4,10 @@ use tokio::time::{self, timeout};
 
 use super::{Lost, Relay};
 use crate::postgres;
-use crate::relay::Error;
 use crate::relay::clock::Now;
 use crate::relay::control::{Target, TargetReceiver};
 use crate::relay::core::{CAUSE_TIMEOUT, Core, Ending, Limits};
+use crate::relay::error::Error;
 use crate::relay::exactly_once::Urgency;
 use crate::relay::link::Link;
 use crate::relay::retry::STANDBY_INTERVAL;

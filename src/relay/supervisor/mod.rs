@@ -12,10 +12,10 @@ use tokio::task::JoinSet;
 use tokio::time;
 use tokio_util::sync::CancellationToken;
 
-use super::Error;
 use super::clock::Now;
 use super::control::{Control, Target, TargetReceiver};
 use super::core::Core;
+use super::error::Error;
 use super::exactly_once::Batch;
 use super::feed::Feed;
 use super::heartbeat::Pulse;
