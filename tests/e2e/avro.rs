@@ -1,6 +1,6 @@
 //! Keys and values in Avro, with a real schema registry behind its Confluent interface.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use apache_avro::types::Value as Avro;
 use outboxd::throwaway::unused_port;
@@ -13,7 +13,7 @@ use crate::support::postgres::{postgres15, postgres18};
 use crate::support::record::Record;
 use crate::support::registry::{Registry, registry, url};
 use crate::support::relay::{Config, Relay, with};
-use crate::support::wait::{DEADLINE, eventually};
+use crate::support::wait::DEADLINE;
 
 const CONFLUENT: &str = "io.confluent.connect.avro.AvroConverter";
 const APICURIO: &str = "io.apicurio.registry.utils.converter.AvroConverter";
@@ -100,8 +100,7 @@ fn a_registry_that_is_down_is_waited_for_and_holds_up_no_stop() {
         page.code == 503 && page.body.contains("registry")
     });
     db.insert(&[order("[]")]);
-    let later = SystemTime::now() + Duration::from_secs(3);
-    eventually(DEADLINE, "status updates go on meanwhile", || last_reply(&db) > later);
+    db.wait_for_status_updates(Duration::from_secs(3));
     let registry = Registry::start(port);
     let records = kafka().read(&db.topic("order"), 2);
     let payloads: Vec<_> =
@@ -109,13 +108,6 @@ fn a_registry_that_is_down_is_waited_for_and_holds_up_no_stop() {
     assert_eq!(payloads, [text("{}"), text("[]")]);
     get_until(status_port, "/readyz", "is ready again", |page| page.code == 200);
     assert_eq!(kafka().records(&db.topic("order")).len(), 2);
-}
-
-/// When the relay last reported to PostgreSQL.
-fn last_reply(db: &Outbox) -> SystemTime {
-    let sql = "SELECT reply_time FROM pg_stat_replication JOIN pg_replication_slots ON pid = active_pid
-               WHERE slot_name = $1";
-    db.query(sql, &[&db.name()]).first().map_or(SystemTime::UNIX_EPOCH, |row| row.get(0))
 }
 
 #[test]

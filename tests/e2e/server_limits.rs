@@ -1,6 +1,6 @@
 //! What PostgreSQL refuses for want of room, rights or patience, and how the relay waits for it.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use outboxd::secret::Secret;
 use outboxd::throwaway::{Options, StopMode, ThrowawayPostgres, unused_port};
@@ -108,31 +108,20 @@ fn a_patient_start_waits_for_postgres_and_says_so_once() {
 
 #[test]
 fn another_patience_of_the_server_is_heeded() {
+    const PATIENCE: Duration = Duration::from_secs(1);
     let mut server = postgres::start(18);
     let db = Outbox::create(&server);
     let relay = Relay::start(&no_snapshot(&db));
     db.wait_until_streaming();
-    let walsender = || -> Option<i32> {
-        let sql = "SELECT active_pid FROM pg_replication_slots WHERE slot_name = $1";
-        db.query(sql, &[&db.name()]).first()?.get(0)
-    };
-    let live_on = || {
-        let (before, later) = (walsender(), SystemTime::now() + Duration::from_secs(2));
-        let reply = "SELECT reply_time FROM pg_stat_replication";
-        eventually(DEADLINE, "status updates go on for 2 s", || {
-            db.query(reply, &[]).first().is_some_and(|row| row.get::<_, SystemTime>(0) > later)
-        });
-        assert_eq!(walsender(), before, "it is the same walsender");
-    };
     // Under the relay the server asks by itself; after a restart the relay knows.
     db.execute("ALTER SYSTEM SET wal_sender_timeout = '1s'");
     db.query("SELECT pg_reload_conf()", &[]);
-    live_on();
+    db.wait_for_status_updates(2 * PATIENCE);
     db.disconnect();
     server.stop(StopMode::Fast, DEADLINE).unwrap();
     server.start_again().unwrap();
     db.wait_until_streaming();
-    live_on();
+    db.wait_for_status_updates(2 * PATIENCE);
     insert(&db);
     db.wait_until_confirmed();
     assert_eq!(relay.stop(), 0);

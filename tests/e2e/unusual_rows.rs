@@ -1,7 +1,7 @@
 //! Rows that come in unusual ways, and an unusual server: prepared transactions, little memory for decoding, little patience.
 
 use std::sync::LazyLock;
-use std::time::SystemTime;
+use std::time::Duration;
 
 use outboxd::throwaway::ThrowawayPostgres;
 
@@ -10,7 +10,7 @@ use crate::support::outbox::Outbox;
 use crate::support::postgres::{self, postgres15, postgres18};
 use crate::support::relay::{Config, Relay, with};
 use crate::support::session::Session;
-use crate::support::wait::{DEADLINE, eventually};
+use crate::support::wait::DEADLINE;
 
 /// A walsender that gives up after a second, and spills transactions of 64 kB to its disk.
 static UNUSUAL: LazyLock<ThrowawayPostgres> = LazyLock::new(|| {
@@ -139,14 +139,10 @@ fn a_server_that_has_much_to_skip_is_waited_for_and_hears_from_us() {
     db.execute("CREATE TABLE other (n int)");
     let relay = start(&db);
     let before = walsender(&db);
-    let later = SystemTime::now() + std::time::Duration::from_secs(3);
     db.execute("INSERT INTO other SELECT generate_series(1, 300000)");
     db.execute(&insert(1));
     db.wait_until_confirmed();
-    eventually(DEADLINE, "status updates go on for 3 s", || {
-        let rows = db.query("SELECT reply_time FROM pg_stat_replication WHERE pid = $1", &[&before]);
-        rows.first().expect("the walsender has left").get::<_, SystemTime>(0) > later
-    });
+    db.wait_for_status_updates(Duration::from_secs(3));
     assert_eq!((walsender(&db), published(&db)), (before, vec![1]));
     assert_eq!(relay.stop(), 0);
 }

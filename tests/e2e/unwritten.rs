@@ -1,6 +1,6 @@
 //! Kafka's client says that a record is written, and it is not.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use outboxd::throwaway::unused_port;
 
@@ -10,7 +10,6 @@ use crate::support::kafka::Kafka;
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{self, postgres18};
 use crate::support::relay::{Relay, with};
-use crate::support::wait::{DEADLINE, eventually};
 
 #[test]
 fn nothing_follows_the_first_record_of_a_partition_before_it_is_acknowledged() {
@@ -44,15 +43,11 @@ fn a_record_that_waits_for_its_topic_holds_up_neither_status_updates_nor_a_stop(
     let mut relay = Relay::start_with(&db.config(&kafka), &["--http", &port.to_string()], &[]);
     get_until(port, "/readyz", "is ready", |page| page.code == 200);
     kafka.pause();
-    let long_after = SystemTime::now() + Duration::from_secs(6);
     db.insert(&[
         Event::new("order", "1", "OrderCreated", "{}"),
         Event::new("order", "2", "OrderCreated", "{}"),
     ]);
-    eventually(DEADLINE, "status updates go on for 6 s", || {
-        let rows = db.query("SELECT reply_time FROM pg_stat_replication", &[]);
-        rows.first().expect("the walsender has left").get::<_, SystemTime>(0) > long_after
-    });
+    db.wait_for_status_updates(Duration::from_secs(6));
     let samples = ["relay_wal_changes_total{op=\"insert\"}", "relay_inflight_events"];
     get_until(port, "/metrics", "shows one row that waits", |page| {
         samples.map(|name| page.sample(name)) == [Some(1.0), Some(0.0)]

@@ -1,5 +1,5 @@
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use outboxd::throwaway::ThrowawayPostgres;
 use outboxd::wal::Lsn;
@@ -235,6 +235,27 @@ impl Outbox {
         let sql = "SELECT FROM pg_replication_slots JOIN pg_stat_replication ON pid = active_pid
                    WHERE slot_name = $1 AND state IN ('catchup', 'streaming')";
         eventually(DEADLINE, "a relay streams from the slot", || !self.query(sql, &[&self.name]).is_empty());
+    }
+
+    /// The walsender that the slot has, by its process id, and when it heard last from its relay. None until it has.
+    #[track_caller]
+    pub(crate) fn last_reply(&self) -> Option<(i32, SystemTime)> {
+        let sql =
+            "SELECT pid, reply_time FROM pg_replication_slots JOIN pg_stat_replication ON pid = active_pid
+                   WHERE slot_name = $1 AND reply_time IS NOT NULL";
+        self.query(sql, &[&self.name]).first().map(|row| (row.get(0), row.get(1)))
+    }
+
+    /// Waits until status updates of one walsender have gone on for as long as that.
+    #[track_caller]
+    pub(crate) fn wait_for_status_updates(&self, lasting: Duration) {
+        let (walsender, _) = eventually_some(DEADLINE, "the slot has a walsender", || self.last_reply());
+        let later = SystemTime::now() + lasting;
+        eventually(DEADLINE, &format!("status updates go on for {lasting:?}"), || {
+            let reply = self.last_reply();
+            assert!(reply.is_none_or(|(pid, _)| pid == walsender), "another walsender serves the slot");
+            reply.is_some_and(|(_, at)| at > later)
+        });
     }
 
     /// Waits until everything written so far is confirmed; the LSN that was waited for.
