@@ -20,6 +20,8 @@ pub(crate) enum Contestant {
     /// outboxd's own reading, without anything behind it
     Reader,
     Outboxd,
+    /// Another build of outboxd: `--another`
+    Another,
     /// A connector in a Connect worker, with larger batches and queues than its defaults
     Debezium,
 }
@@ -30,6 +32,7 @@ pub(crate) struct Field {
     contestants: Vec<Contestant>,
     recvlogical: Option<PathBuf>,
     worker: Option<Worker>,
+    another: Option<PathBuf>,
 }
 
 /// What a contestant took for the backlog.
@@ -56,12 +59,14 @@ impl Field {
         let available = |contestant: &Contestant| match contestant {
             Contestant::RecvLogical => recvlogical.is_some(),
             Contestant::Reader | Contestant::Outboxd => true,
+            Contestant::Another => options.another.is_some(),
             Contestant::Debezium => has_debezium,
         };
-        let all = [Contestant::RecvLogical, Contestant::Reader, Contestant::Outboxd, Contestant::Debezium];
+        let contestants = Contestant::value_variants().iter().copied();
         let contestants =
-            all.into_iter().filter(|&contestant| options.wants(contestant)).filter(available).collect();
-        Self { contestants, worker: has_debezium.then(|| worker(options)), recvlogical }
+            contestants.filter(|&contestant| options.wants(contestant)).filter(available).collect();
+        let worker = has_debezium.then(|| worker(options));
+        Self { contestants, worker, recvlogical, another: options.another.clone() }
     }
 
     pub(crate) fn contestants(&self) -> &[Contestant] {
@@ -70,15 +75,17 @@ impl Field {
 
     /// Those who write records.
     pub(crate) fn relays(&self) -> impl Iterator<Item = Contestant> {
-        let writes =
-            |contestant: &Contestant| matches!(contestant, Contestant::Outboxd | Contestant::Debezium);
-        self.contestants.iter().copied().filter(writes)
+        self.contestants.iter().copied().filter(|contestant| match contestant {
+            Contestant::RecvLogical | Contestant::Reader => false,
+            Contestant::Outboxd | Contestant::Another | Contestant::Debezium => true,
+        })
     }
 
     /// What runs a relay.
     pub(crate) fn program(&self, relay: Contestant) -> Program<'_> {
-        match (relay, &self.worker) {
-            (Contestant::Debezium, Some(worker)) => Program::Debezium(worker),
+        match (relay, &self.worker, &self.another) {
+            (Contestant::Debezium, Some(worker), _) => Program::Debezium(worker),
+            (Contestant::Another, _, Some(program)) => Program::Another(program),
             _ => Program::Outboxd,
         }
     }
@@ -93,7 +100,9 @@ impl Field {
                 receiver::drain(self.recvlogical.as_ref().expect("it was found"), trial)
             }
             Contestant::Reader => Ok(reader::drain(trial)),
-            Contestant::Outboxd | Contestant::Debezium => relays::drain(self.program(contestant), trial),
+            Contestant::Outboxd | Contestant::Another | Contestant::Debezium => {
+                relays::drain(self.program(contestant), trial)
+            }
         }
     }
 }
@@ -104,6 +113,7 @@ impl fmt::Display for Contestant {
             Self::RecvLogical => "pg_recvlogical",
             Self::Reader => "reader",
             Self::Outboxd => "outboxd",
+            Self::Another => "another",
             Self::Debezium => "debezium",
         })
     }

@@ -34,6 +34,9 @@ pub(crate) struct Options {
     /// The pg_recvlogical to take; the server's own or the newest installed when not given
     #[arg(long, value_name = "FILE")]
     pub(crate) pg_recvlogical: Option<PathBuf>,
+    /// Another build of outboxd, such as the last release
+    #[arg(long, value_name = "FILE")]
+    pub(crate) another: Option<PathBuf>,
     /// A Kafka with Connect: the folder that has `libs`
     #[arg(long, value_name = "DIR", requires = "debezium")]
     pub(crate) connect: Option<PathBuf>,
@@ -94,6 +97,10 @@ impl Options {
         let options = Self::parse();
         if options.only.contains(&Contestant::Debezium) && options.debezium.is_none() {
             let missing = "debezium takes part with --connect and --debezium only";
+            Self::command().error(ErrorKind::MissingRequiredArgument, missing).exit();
+        }
+        if options.only.contains(&Contestant::Another) && options.another.is_none() {
+            let missing = "another build takes part with --another only";
             Self::command().error(ErrorKind::MissingRequiredArgument, missing).exit();
         }
         options

@@ -1,5 +1,6 @@
 //! Those who write records: outboxd, and Debezium in a Connect worker.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::clock::pause;
@@ -18,6 +19,7 @@ const STALLED_AFTER: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Program<'a> {
     Outboxd,
+    Another(&'a Path),
     /// The worker runs already, so that its start does not count.
     Debezium(&'a Worker),
 }
@@ -41,6 +43,7 @@ impl<'a> Running<'a> {
     pub(crate) fn start(program: Program<'a>, slot: &'a str, config: &Config) -> Result<Self, String> {
         match program {
             Program::Outboxd => Ok(Self::Outboxd(Box::new(Relay::start(config)))),
+            Program::Another(program) => Ok(Self::Outboxd(Box::new(Relay::start_program(program, config)))),
             Program::Debezium(worker) => {
                 worker.create(slot, config)?;
                 Ok(Self::Debezium { worker, connector: slot })
@@ -90,7 +93,7 @@ pub(crate) fn drain(program: Program<'_>, trial: &Trial<'_>) -> Result<Took, Str
     let topic = Topic::create(&trial.lab.kafka, &format!("compare.{}", trial.slot));
     let config = trial.lab.config(trial.slot, topic.name(), trial.shape);
     let before = match program {
-        Program::Outboxd => None,
+        Program::Outboxd | Program::Another(_) => None,
         Program::Debezium(worker) => usage(worker.id()),
     };
     let start = Instant::now();

@@ -1,5 +1,6 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -12,6 +13,8 @@ use super::watcher::{Watcher, signal};
 
 /// A connector's configuration: Debezium's keys, flat.
 pub(crate) type Config = Map<String, Value>;
+
+const OURS: &str = env!("CARGO_BIN_EXE_outboxd");
 
 /// The configuration with these keys added or replaced.
 pub(crate) fn with(mut config: Config, settings: &[(&str, &str)]) -> Config {
@@ -36,12 +39,22 @@ impl Relay {
         Self::start_with(config, &[], &[])
     }
 
+    /// The same with another build of the program.
+    #[allow(dead_code, reason = "only benchmarks have another one")]
+    pub(crate) fn start_program(program: &Path, config: &Config) -> Self {
+        Self::run(program, config, &[], &[])
+    }
+
     /// The same, with more arguments and environment variables.
     pub(crate) fn start_with(config: &Config, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        Self::run(Path::new(OURS), config, arguments, environment)
+    }
+
+    fn run(program: &Path, config: &Config, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let watcher = Watcher::new("outboxd-relay-");
         let file = watcher.folder().join("config.json");
         fs::write(&file, serde_json::to_vec_pretty(config).unwrap()).unwrap();
-        let mut command = outboxd(&["run", "-c"]);
+        let mut command = without_surroundings(program, &["run", "-c"]);
         command.arg(file).args(arguments).envs(environment.iter().copied());
         Self::spawn(&mut command, watcher)
     }
@@ -178,9 +191,13 @@ impl Drop for Relay {
     }
 }
 
-/// `outboxd` with nothing of ours in its environment that it would take as configuration.
 fn outboxd(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_outboxd"));
+    without_surroundings(Path::new(OURS), arguments)
+}
+
+/// A program with nothing of ours in its environment that it would take as configuration.
+fn without_surroundings(program: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
     command.args(arguments).env("NO_COLOR", "1");
     for (name, _) in std::env::vars_os() {
         let foreign = name.to_string_lossy();
