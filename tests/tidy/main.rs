@@ -44,6 +44,8 @@ const RELAY_SANS_IO: [&str; 19] = [
     "retry",
     "tolerance",
 ];
+/// And of the consumer's half, below `inbox/src`.
+const INBOX_SANS_IO: [&str; 3] = ["core", "dead_letter", "event"];
 const IO: [&str; 10] = [
     "tokio",
     "std::net",
@@ -103,6 +105,8 @@ fn a_broken_rule_is_found() {
         ),
         ("src/relay/core/a.rs", "Instant::now()", "src/relay/core/a.rs:1: Instant::now in a sans-io module"),
         ("src/relay/retry.rs", "use tokio::time;", "src/relay/retry.rs:1: tokio in a sans-io module"),
+        ("inbox/src/core/a.rs", "Instant::now()", "inbox/src/core/a.rs:1: Instant::now in a sans-io module"),
+        ("inbox/src/event/mod.rs", "mod id;", "inbox/src/event/mod.rs: no //! doc"),
         ("src/http/a.rs", "rdkafka::A; tokio_postgres::B;", "src/http knows both PostgreSQL and Kafka"),
         ("src/wal/a.rs", &long, "src/wal/a.rs: 451 lines, more than 450"),
         ("src/wal/mod.rs", "mod lsn;", "src/wal/mod.rs: no //! doc"),
@@ -144,11 +148,13 @@ fn violations(files: &[File]) -> Vec<String> {
     broken.extend(sources.iter().flat_map(|file| names_what_it_may_not(file, files)));
     broken.extend(modules_that_know_both(&sources));
     broken.extend(imports::violations(files));
-    broken.extend(sources.iter().filter_map(|file| {
+    broken.extend(files.iter().filter(|file| sans_io_of_the_inbox(&file.path)).flat_map(names_io));
+    let sources = files.iter().filter(|file| is_source(&file.path));
+    broken.extend(sources.clone().filter_map(|file| {
         let lines = file.text.lines().count();
         (lines > LINES_MAX).then(|| format!("{}: {lines} lines, more than {LINES_MAX}", file.path))
     }));
-    broken.extend(sources.iter().filter_map(|file| {
+    broken.extend(sources.filter_map(|file| {
         let undocumented = file.path.ends_with("/mod.rs") && !file.text.starts_with("//! ");
         undocumented.then(|| format!("{}: no //! doc", file.path))
     }));
@@ -174,11 +180,34 @@ fn names_what_it_may_not(file: &File, files: &[File]) -> Vec<String> {
     if is_test_module(&file.path, files) {
         return Vec::new();
     }
+    named_in(file, forbidden, place)
+}
+
+/// Where what is compiled into the product names one of these.
+fn named_in(file: &File, forbidden: &[&str], place: &str) -> Vec<String> {
     let found = product_lines(&file.text).into_iter().flat_map(|(number, line)| {
         let names = forbidden.iter().filter(move |name| contains(line, name));
         names.map(move |name| format!("{}:{number}: {name} in {place}", file.path))
     });
     found.collect()
+}
+
+fn names_io(file: &File) -> Vec<String> {
+    named_in(file, &IO, "a sans-io module")
+}
+
+/// Rust that is compiled into one of the two libraries.
+fn is_source(path: &str) -> bool {
+    path.ends_with(".rs") && ["src/", "inbox/src/"].iter().any(|folder| path.starts_with(folder))
+}
+
+fn sans_io_of_the_inbox(path: &str) -> bool {
+    let inside = path.strip_prefix("inbox/src/").filter(|inside| inside.ends_with(".rs"));
+    inside.is_some_and(|inside| {
+        INBOX_SANS_IO
+            .iter()
+            .any(|name| inside.strip_prefix(name).is_some_and(|rest| rest.starts_with(['/', '.'])))
+    })
 }
 
 /// Whether a source file of the relay is one of those without I/O.
