@@ -1,3 +1,4 @@
+use std::ops::Range;
 use std::time::Duration;
 
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
@@ -70,13 +71,18 @@ impl CompactedTopic {
         }
     }
 
-    pub(super) fn is_there(&self, consumer: &Reader, time: &Time<'_>) -> KafkaResult<bool> {
-        Ok(!time.insist(|slice| partition_ids(consumer, &self.name, slice))?.is_empty())
+    /// Where the partition begins and ends, as far as the consumer may see it; `None` when there is no such topic. Whether
+    /// there is one is asked second: as the first question of a consumer it takes librdkafka a tenth of a second.
+    pub(super) fn bounds(&self, consumer: &Reader, time: &Time<'_>) -> KafkaResult<Option<(i64, i64)>> {
+        match time.insist(|slice| consumer.fetch_watermarks(&self.name, PARTITION, slice)) {
+            Ok(bounds) => Ok(Some(bounds)),
+            Err(error) if is_unknown(&error) && !self.is_there(consumer, time)? => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
-    /// Where the partition begins and ends, as far as the consumer may see it.
-    pub(super) fn bounds(&self, consumer: &Reader, time: &Time<'_>) -> KafkaResult<(i64, i64)> {
-        time.insist(|slice| consumer.fetch_watermarks(&self.name, PARTITION, slice))
+    fn is_there(&self, consumer: &Reader, time: &Time<'_>) -> KafkaResult<bool> {
+        Ok(!time.insist(|slice| partition_ids(consumer, &self.name, slice))?.is_empty())
     }
 
     /// The last values of a key, oldest first; `None` among them takes the key away. Read from the end of the topic backwards
@@ -91,7 +97,7 @@ impl CompactedTopic {
         let mut distance = TAIL;
         loop {
             let from = high.saturating_sub(distance).max(low);
-            let values = self.values_from(consumer, from, key, time)?;
+            let values = self.values_between(consumer, from..high, key, time)?;
             if !values.is_empty() || from == low {
                 return Ok(values);
             }
@@ -99,27 +105,33 @@ impl CompactedTopic {
         }
     }
 
-    /// The values of the key from this offset on.
-    fn values_from(
+    /// The values of the key at these offsets.
+    fn values_between(
         &self,
         consumer: &Reader,
-        from: i64,
+        offsets: Range<i64>,
         key: &[u8],
         time: &Time<'_>,
     ) -> KafkaResult<Vec<Option<Vec<u8>>>> {
         let mut assignment = TopicPartitionList::new();
-        assignment.add_partition_offset(&self.name, PARTITION, Offset::Offset(from))?;
+        assignment.add_partition_offset(&self.name, PARTITION, Offset::Offset(offsets.start))?;
         consumer.assign(&assignment)?;
         let (mut values, mut trouble) = (Vec::new(), None);
         loop {
             match consumer.poll(time.slice()) {
-                Some(Ok(message)) if message.key() == Some(key) => {
-                    if values.len() == VALUES_MAX {
-                        values.remove(0);
+                Some(Ok(message)) => {
+                    if message.key() == Some(key) {
+                        if values.len() == VALUES_MAX {
+                            values.remove(0);
+                        }
+                        values.push(message.payload().map(<[u8]>::to_vec));
                     }
-                    values.push(message.payload().map(<[u8]>::to_vec));
+                    // PartitionEOF would come a moment later. What is written from now on is not asked for.
+                    if message.offset() + 1 >= offsets.end {
+                        return Ok(values);
+                    }
                 }
-                Some(Ok(_)) | None => {}
+                None => {}
                 Some(Err(KafkaError::PartitionEOF(_))) => return Ok(values),
                 // No right to read heals only when somebody gives it.
                 Some(Err(error)) if is_forbidden(&error) => return Err(error),
@@ -131,6 +143,11 @@ impl CompactedTopic {
             }
         }
     }
+}
+
+/// Whether the brokers do not know the topic, or its partition.
+fn is_unknown(error: &KafkaError) -> bool {
+    matches!(code(error), Some(Code::UnknownPartition | Code::UnknownTopic | Code::UnknownTopicOrPartition))
 }
 
 /// Whether the brokers do not let us. Waiting does not help.

@@ -12,6 +12,7 @@ use super::compacted_topic::{CompactedTopic, LATE, PARTITION, code, is_forbidden
 use super::delivery::Deliveries;
 use super::error::Error;
 use super::options::Options;
+use super::reader::Reader;
 use super::time::Time;
 
 /// How long librdkafka tries to write a position. A later one says more.
@@ -39,6 +40,9 @@ const SETTINGS: [(&str, &str); 5] = [
     ("linger.ms", "0"),
     ("message.timeout.ms", WRITE_TIMEOUT_MS),
 ];
+
+/// No transaction writes a position.
+const ISOLATION: &str = "read_uncommitted";
 
 /// The compacted topic, of one partition, in which each relay keeps its position.
 ///
@@ -93,12 +97,19 @@ impl PositionTopic {
         Ok(())
     }
 
-    /// What the topic has for a key. Blocks for `patience` at most.
-    ///
-    /// # Errors
-    /// When it cannot be read to its end in time.
-    pub fn read(&self, key: &[u8], patience: Duration, stop: &CancellationToken) -> Result<Read, Error> {
-        read(&self.topic, key, patience, stop)
+    /// Tells `answer` what the topic has for a key, or that it cannot be read to its end in time. Blocks for `patience` at
+    /// most, and then for a tenth of a second more: for so long a consumer closes, and nobody need wait for that.
+    pub fn read(
+        &self,
+        key: &[u8],
+        patience: Duration,
+        stop: &CancellationToken,
+        answer: impl FnOnce(Result<Read, Error>),
+    ) {
+        match self.topic.reader(ISOLATION) {
+            Ok(consumer) => answer(read(&self.topic, &consumer, key, patience, stop)),
+            Err(error) => answer(Err(error)),
+        }
     }
 
     /// The same without the means to write. Blocks for `patience` at most.
@@ -107,7 +118,7 @@ impl PositionTopic {
     /// When it cannot be read to its end in time.
     pub fn peek(options: &Options, name: &str, key: &[u8], patience: Duration) -> Result<Read, Error> {
         let topic = CompactedTopic::new(options, name);
-        read(&topic, key, patience, &CancellationToken::new())
+        read(&topic, &topic.reader(ISOLATION)?, key, patience, &CancellationToken::new())
     }
 
     /// Hands a value over. It never blocks.
@@ -151,17 +162,14 @@ impl PositionTopic {
 
 fn read(
     topic: &CompactedTopic,
+    consumer: &Reader,
     key: &[u8],
     patience: Duration,
     stop: &CancellationToken,
 ) -> Result<Read, Error> {
     let (time, failed) = (&Time::new(patience, stop), |error| failed(topic, "read", &error, patience));
-    let consumer = topic.reader("read_uncommitted")?;
-    if !topic.is_there(&consumer, time).map_err(failed)? {
-        return Ok(Read::NoTopic);
-    }
-    let bounds = topic.bounds(&consumer, time).map_err(failed)?;
-    topic.last_values(&consumer, bounds, key, time).map(Read::Values).map_err(failed)
+    let Some(bounds) = topic.bounds(consumer, time).map_err(failed)? else { return Ok(Read::NoTopic) };
+    topic.last_values(consumer, bounds, key, time).map(Read::Values).map_err(failed)
 }
 
 /// What could not be done with the topic in this time.

@@ -61,13 +61,11 @@ impl StateTopic {
     pub fn read(&self, key: &[u8], patience: Duration, stop: &CancellationToken) -> Result<Stored, Error> {
         let (time, failed) = (Time::new(patience, stop), |error| self.unanswered("read", &error, patience));
         let consumer = self.0.reader("read_committed")?;
-        if !self.0.is_there(&consumer, &time).map_err(failed)? {
-            return Ok(Stored::NoTopic);
-        }
         let everything = self.0.reader("read_uncommitted")?;
-        let (low, high) = self.0.bounds(&everything, &time).map_err(failed)?;
+        let end = |of| self.0.bounds(of, &time).map_err(failed);
+        let Some((low, high)) = end(&everything)? else { return Ok(Stored::NoTopic) };
         let asked = Instant::now();
-        while self.0.bounds(&consumer, &time).map_err(failed)?.1 < high {
+        while end(&consumer)?.is_none_or(|(_, decided)| decided < high) {
             if time.is_over() || asked.elapsed() > UNDECIDED_PATIENCE {
                 return Err(Error::Undecided { topic: self.0.name.clone(), partition: PARTITION });
             }

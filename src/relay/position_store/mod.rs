@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
@@ -122,8 +123,13 @@ impl Positions {
         let (inner, stop) = (Arc::clone(&self.0), CancellationToken::new());
         // When nobody waits any more, the thread must not either.
         let _guard = stop.clone().drop_guard();
-        let reading = spawn_blocking(move || inner.topic.read(inner.key.as_bytes(), READ_PATIENCE, &stop));
-        reading.await.unwrap_or_else(|_| Err(kafka::Error::Fatal("the reading was aborted".to_owned())))
+        let (answer, answered) = oneshot::channel();
+        // The end of the process waits for the thread, and only that does.
+        spawn_blocking(move || {
+            // Nobody listens any more when the session was cancelled.
+            inner.topic.read(inner.key.as_bytes(), READ_PATIENCE, &stop, |read| drop(answer.send(read)));
+        });
+        answered.await.unwrap_or_else(|_| Err(kafka::Error::Fatal("the reading was aborted".to_owned())))
     }
 
     fn unreadable(&self, source: RecordError) -> Error {
