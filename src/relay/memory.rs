@@ -4,6 +4,7 @@ use super::acknowledged::Acknowledged;
 use super::backoff::Backoff;
 use super::capture::CapturedTables;
 use super::clock::Now;
+use super::comparison::Known;
 use super::error::Error;
 use super::feed::Feed;
 use super::origin::Origin;
@@ -103,6 +104,18 @@ impl Memory {
         } else if failed {
             self.fruitless = self.fruitless.saturating_add(1);
         }
+    }
+
+    /// What a start has to compare the slot with, after a session of this process.
+    pub(super) fn known(&self) -> Option<Known> {
+        let (origin, acknowledged) = self.acknowledged.as_ref()?;
+        Some(Known { origin: origin.clone(), to: acknowledged.to, shared: self.let_go })
+    }
+
+    /// Another outboxd has the slot, or is about to make it.
+    pub(super) const fn stand_by(&mut self, has_slot: bool) {
+        (self.let_go, self.reached_primary) = (true, true);
+        self.saw_slot |= has_slot;
     }
 
     /// A pause begins: from now on another may have the slot.

@@ -12,6 +12,7 @@ mod asking;
 mod backoff;
 mod capture;
 mod clock;
+mod comparison;
 mod control;
 mod core;
 mod dead_letters;

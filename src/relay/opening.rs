@@ -33,7 +33,7 @@ impl Opening<'_> {
         let preflight = Preflight::reach(&self.parts.postgres, self.tls).await?;
         self.status.up(Component::Postgres, Instant::now());
         if let Some(known) = self.known {
-            known.check(&preflight)?;
+            known.check(&preflight.origin(), preflight.wal_end)?;
         }
         let capture = preflight.capture(self.parts, self.captured).await?;
         let mut made = Made::default();

@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use super::capture::CapturedTables;
 use super::clock::Now;
+use super::comparison::{Comparison, FoundSlot, Known};
 use super::error::Error;
 use super::last_state;
 use super::offsets::Offsets;
-use super::origin::Origin;
 use super::parts::RelayParts;
-use super::position::{Facts, Phase, Position, Verdict, judge, other_history};
+use super::position::{Phase, Position};
 use super::position_store::Positions;
 use super::preflight::{Capture, Preflight, application};
 use crate::error::chain;
 use crate::postgres::{self, Slot, SlotFacts, SlotHolder, SnapshotMode, TlsSetup};
 use crate::source_offset::{SnapshotProgress, SourceOffset};
 use crate::telemetry::{Metrics, Status};
-use crate::wal::{Lsn, PgTimestamp};
+use crate::wal::Lsn;
 
 /// What this attempt has made and would have to undo.
 #[derive(Debug, Default, Clone, Copy)]
@@ -42,16 +42,6 @@ pub(super) struct Opening<'o> {
     pub(super) known: Option<&'o Known>,
     /// Every table that this process has captured.
     pub(super) captured: &'o CapturedTables,
-}
-
-/// What an earlier session of this process has left.
-#[derive(Debug, Clone)]
-pub(super) struct Known {
-    pub(super) origin: Origin,
-    /// Everything before is acknowledged, and nothing beyond was ever confirmed by us.
-    pub(super) to: Lsn,
-    /// Another outboxd has had the slot since.
-    pub(super) shared: bool,
 }
 
 /// A slot to go on from.
@@ -114,9 +104,7 @@ impl Opening<'_> {
             if let Some(taker) = self.snapshot_taker(preflight).await? {
                 return Err(postgres::Error::SlotActive(taker).into());
             }
-            if self.known.is_some_and(|known| !known.shared) {
-                return Err(options.slot.vanished().into());
-            }
+            self.comparison().without_slot()?;
             let gap = match self.refuse_gap(options.snapshot.mode).await {
                 Err(error) if !error.is_lost_slot() => return Err(error),
                 gap => gap,
@@ -125,13 +113,9 @@ impl Opening<'_> {
             return if is_accepted { Ok(None) } else { gap.map(|()| None) };
         };
         let slot = options.slot.adopt(facts, &options.server.database)?;
-        if let Some(known) =
-            self.known.filter(|known| known.is_passed_by(slot.confirmed_flush_lsn, preflight))
-        {
-            return Err(options.slot.moved_ahead(slot.confirmed_flush_lsn, known.to).into());
-        }
+        self.comparison().with_what_is_known(slot.confirmed_flush_lsn, &preflight.origin())?;
         let stored = self.stored_offset(facts).await?;
-        if self.known.is_none_or(|known| known.shared) {
+        if self.comparison().needs_position() {
             self.compare(Some(facts), stored.as_ref(), preflight).await?;
         }
         Ok(Some(Found { slot, stored }))
@@ -144,60 +128,26 @@ impl Opening<'_> {
         stored: Option<&SourceOffset>,
         preflight: &Preflight,
     ) -> Result<bool, Error> {
-        let (postgres, accept) = (&self.parts.postgres, self.parts.relay.position.accept);
-        let (mode, options) = (postgres.snapshot.mode, &postgres.slot);
         let position = match self.positions {
             Some(positions) => positions.read().await?,
             None => None,
         };
-        if let Some(position) = &position {
-            self.recall(position, preflight);
-        }
-        let verdict = judge(&Facts {
-            position: position.as_ref(),
-            origin: &preflight.origin(),
-            slot: slot.map(|slot| slot.confirmed_flush_lsn.unwrap_or_default()),
-            wal_end: slot.map(|slot| slot.server_lsn),
-            stored: stored.map(SourceOffset::furthest),
-            accept,
-            saw_slot: self.saw_slot,
-            drop_on_stop: options.drop_on_stop,
-            begins_with_snapshot: mode != SnapshotMode::NoData,
-        });
-        let age = position.as_ref().and_then(Position::committed_at).map(seconds_since);
-        let error = match verdict {
-            Verdict::GoOn => return Ok(false),
-            Verdict::Accepted => {
-                let accept = accept.unwrap_or_default();
-                tracing::warn!(slot = %options.name, %accept, "outboxd.position.accept: rows that were \
-                                                               written before this position are not looked \
-                                                               for");
-                return Ok(true);
-            }
-            Verdict::MovedAhead { from, to } => options.moved_while_away(from, to, age),
-            Verdict::Vanished { from } => options.vanished_while_away(from, age),
-            Verdict::OtherHistory { difference, accept } => {
-                return Err(Error::OtherHistory { difference, accept: Some(accept) });
-            }
-        };
-        if mode == SnapshotMode::Always {
-            tracing::error!(
-                slot = %options.name, error = chain(&error),
-                "snapshot.mode=always sends all rows that are in the table. Rows that were deleted before \
-                 now are missing"
-            );
-            return Ok(false);
-        }
-        Err(error.into())
+        let at = slot.map(|slot| (slot.confirmed_flush_lsn.unwrap_or_default(), slot.server_lsn));
+        let found = FoundSlot { origin: &preflight.origin(), at, stored };
+        self.comparison().with_position(position.as_ref(), found, Now::read())
     }
 
-    /// What the relay had captured that kept this position stays captured, whatever it is named by now. Object ids of another
-    /// database mean nothing, and rows of a slot that is to be made are named as the tables are now.
-    fn recall(self, position: &Position, preflight: &Preflight) {
-        let same_database = position.origin().system_id == preflight.system_id
-            && position.database == self.parts.postgres.server.database;
-        if same_database && position.phase == Phase::Streaming {
-            self.captured.remember(position.tables.clone(), &self.parts.tables);
+    fn comparison(&self) -> Comparison<'_> {
+        let postgres = &self.parts.postgres;
+        Comparison {
+            slot: &postgres.slot,
+            mode: postgres.snapshot.mode,
+            database: &postgres.server.database,
+            tables: &self.parts.tables,
+            accept: self.parts.relay.position.accept,
+            known: self.known,
+            saw_slot: self.saw_slot,
+            captured: self.captured,
         }
     }
 
@@ -291,22 +241,6 @@ impl Opening<'_> {
     }
 }
 
-impl Known {
-    /// Refuses a server whose WAL is not the one that was read: neither the same nor its continuation.
-    pub(super) fn check(&self, found: &Preflight) -> Result<(), Error> {
-        match other_history((&self.origin, self.to), (&found.origin(), found.wal_end)) {
-            Some(difference) => Err(Error::OtherHistory { difference, accept: None }),
-            None => Ok(()),
-        }
-    }
-
-    /// Whether the slot stands where this process has not been, though nobody else of ours has had it.
-    fn is_passed_by(&self, confirmed: Lsn, found: &Preflight) -> bool {
-        let Origin { system_id, timeline } = &self.origin;
-        !self.shared && *system_id == found.system_id && *timeline == found.timeline && confirmed > self.to
-    }
-}
-
 impl SnapshotMode {
     /// Whether a snapshot is sent although there is a slot: at every start, or because Debezium has not finished its own.
     fn takes_again(self, stored: Option<&SourceOffset>) -> bool {
@@ -317,10 +251,4 @@ impl SnapshotMode {
             Self::NoData | Self::InitialOnly => false,
         }
     }
-}
-
-/// How many seconds ago a transaction committed, by our clock.
-fn seconds_since(committed: PgTimestamp) -> u64 {
-    let microseconds = Now::read().unix_us.saturating_sub(committed.unix_us());
-    u64::try_from(microseconds).unwrap_or_default() / 1_000_000
 }

@@ -12,7 +12,7 @@ use crate::relay::link::Link;
 use crate::relay::memory::Memory;
 use crate::relay::opening::{Opened, is_our_own};
 use crate::relay::retry::{self, HeldSlot, Next, Situation};
-use crate::relay::slot_start::{Known, Opening};
+use crate::relay::slot_start::Opening;
 use crate::telemetry::{Component, Holder, Phase};
 
 /// How long one question to the brokers may take while the first of them is awaited.
@@ -91,12 +91,7 @@ impl Relay {
             first_start.then_some(self.parts.relay.startup_timeout).flatten().map(|d| Instant::now() + d);
         loop {
             let (parts, status, metrics) = (&self.parts, &self.status, &self.metrics);
-            let known = memory.acknowledged.clone();
-            let known = known.map(|(origin, acknowledged)| Known {
-                origin,
-                to: acknowledged.to,
-                shared: memory.let_go,
-            });
+            let known = memory.known();
             let captured = &memory.captured;
             let (offsets, positions) = (places.offsets, places.positions.as_ref());
             let (known, saw_slot) = (known.as_ref(), memory.saw_slot);
@@ -147,8 +142,7 @@ impl Relay {
     ) -> Result<Duration, Error> {
         let by_us = is_our_own(&holder);
         if by_us {
-            (memory.let_go, memory.reached_primary) = (true, true);
-            memory.saw_slot |= holder.has_slot;
+            memory.stand_by(holder.has_slot);
         } else {
             memory.slot_retries = memory.slot_retries.saturating_add(1);
         }
