@@ -3,6 +3,7 @@
 mod peek;
 mod writer;
 
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -25,13 +26,44 @@ const READ_PATIENCE: Duration = Duration::from_secs(10);
 const MAKE_PATIENCE: Duration = Duration::from_secs(10);
 const WRITE_PATIENCE: Duration = Duration::from_secs(10);
 
+/// What carries positions to Kafka: a producer, or in the simulation a model of it.
+pub(super) trait PositionLog: Debug {
+    /// By which the outcome of one is asked for.
+    type Receipt: Debug;
+
+    /// The name of the topic.
+    fn name(&self) -> &str;
+
+    /// Hands a value over. It never blocks.
+    fn send(&self, key: &[u8], value: &[u8]) -> Result<Self::Receipt, kafka::Error>;
+
+    /// What has come of it, once that is known.
+    fn outcome(&self, receipt: &mut Self::Receipt) -> Option<Result<(), kafka::Error>>;
+}
+
+impl PositionLog for PositionTopic {
+    type Receipt = Receipt;
+
+    fn name(&self) -> &str {
+        Self::name(self)
+    }
+
+    fn send(&self, key: &[u8], value: &[u8]) -> Result<Receipt, kafka::Error> {
+        Self::send(self, key, value)
+    }
+
+    fn outcome(&self, receipt: &mut Receipt) -> Option<Result<(), kafka::Error>> {
+        Self::outcome(self, receipt)
+    }
+}
+
 /// Where the relay keeps its position, for as long as the process runs.
-#[derive(Debug, Clone)]
-pub(super) struct Positions(Arc<Inner>);
+#[derive(Debug)]
+pub(super) struct Positions<L = PositionTopic>(Arc<Inner<L>>);
 
 #[derive(Debug)]
-struct Inner {
-    topic: PositionTopic,
+struct Inner<L> {
+    topic: L,
     key: String,
     /// Of the last session, of this process or of another.
     epoch: AtomicU64,
@@ -39,13 +71,18 @@ struct Inner {
     off: AtomicBool,
 }
 
+impl<L> Clone for Positions<L> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
 impl Positions {
     /// The topic that the configuration names, if any.
     pub(super) fn new(parts: &RelayParts) -> Result<Option<Self>, Error> {
         let PositionOptions { topic: Some(topic), key, .. } = &parts.relay.position else { return Ok(None) };
         let topic = PositionTopic::new(&parts.kafka, topic, parts.producer.deliveries().clone())?;
-        let (key, epoch, off) = (key.clone(), AtomicU64::new(0), AtomicBool::new(false));
-        Ok(Some(Self(Arc::new(Inner { topic, key, epoch, off }))))
+        Ok(Some(Self::in_log(topic, key)))
     }
 
     /// The position that Kafka has. Read once the slot is free: until then its owner may write a newer one. The topic is
@@ -60,16 +97,7 @@ impl Positions {
             }
             Err(error) => return self.go_without(error.into()).map(|()| None),
         };
-        let position = Position::newest(&values).map_err(|source| Error::NoPosition {
-            topic: self.0.topic.name().to_owned(),
-            key: self.0.key.clone(),
-            source,
-        })?;
-        if let Some(position) = &position {
-            self.0.epoch.fetch_max(position.epoch, Ordering::Relaxed);
-            tracing::info!(topic = self.0.topic.name(), lsn = %position.lsn, phase = ?position.phase, "the position is known");
-        }
-        Ok(position)
+        self.learn(&values)
     }
 
     /// Writes a position, and waits until Kafka has it; or goes on without.
@@ -80,43 +108,6 @@ impl Positions {
         let value = position.to_json().map_err(|source| self.unreadable(source))?;
         let written = self.0.topic.write(self.0.key.as_bytes(), &value, WRITE_PATIENCE).await;
         written.or_else(|error| self.go_without(error.into()))
-    }
-
-    /// The epoch of a new session.
-    pub(super) fn next_epoch(&self) -> u64 {
-        self.0.epoch.fetch_add(1, Ordering::Relaxed).saturating_add(1)
-    }
-
-    /// Whether the brokers let us.
-    fn is_on(&self) -> bool {
-        !self.0.off.load(Ordering::Relaxed)
-    }
-
-    /// Hands a position over. It never blocks.
-    fn send(&self, position: &Position) -> Result<Receipt, Error> {
-        let value = position.to_json().map_err(|source| self.unreadable(source))?;
-        Ok(self.0.topic.send(self.0.key.as_bytes(), &value)?)
-    }
-
-    /// What has come of it, once that is known.
-    fn outcome(&self, receipt: &mut Receipt) -> Option<Result<(), kafka::Error>> {
-        self.0.topic.outcome(receipt)
-    }
-
-    /// When the brokers do not let us, and only then, the relay goes on without a position. It is told once.
-    fn go_without(&self, error: Error) -> Result<(), Error> {
-        if error.class() != Class::Definite {
-            return Err(error);
-        }
-        if !self.0.off.swap(true, Ordering::Relaxed) {
-            tracing::warn!(
-                error = chain(&error),
-                cure = error.cure(),
-                "outboxd does not keep its position: it goes on, but a later start does not notice a slot \
-                 that was moved, dropped or made again while outboxd did not run"
-            );
-        }
-        Ok(())
     }
 
     async fn values(&self) -> Result<Read, kafka::Error> {
@@ -130,6 +121,61 @@ impl Positions {
             inner.topic.read(inner.key.as_bytes(), READ_PATIENCE, &stop, |read| drop(answer.send(read)));
         });
         answered.await.unwrap_or_else(|_| Err(kafka::Error::Fatal("the reading was aborted".to_owned())))
+    }
+}
+
+impl<L: PositionLog> Positions<L> {
+    /// Of the relay with this key.
+    pub(super) fn in_log(topic: L, key: &str) -> Self {
+        let (key, epoch, off) = (key.to_owned(), AtomicU64::new(0), AtomicBool::new(false));
+        Self(Arc::new(Inner { topic, key, epoch, off }))
+    }
+
+    /// Of the key's values, oldest first: the position that counts.
+    pub(super) fn learn(&self, values: &[Option<Vec<u8>>]) -> Result<Option<Position>, Error> {
+        let position = Position::newest(values).map_err(|source| self.unreadable(source))?;
+        if let Some(position) = &position {
+            self.0.epoch.fetch_max(position.epoch, Ordering::Relaxed);
+            tracing::info!(topic = self.0.topic.name(), lsn = %position.lsn, phase = ?position.phase, "the position is known");
+        }
+        Ok(position)
+    }
+
+    /// The epoch of a new session.
+    pub(super) fn next_epoch(&self) -> u64 {
+        self.0.epoch.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+    }
+
+    /// Whether the brokers let us.
+    fn is_on(&self) -> bool {
+        !self.0.off.load(Ordering::Relaxed)
+    }
+
+    /// Hands a position over. It never blocks.
+    fn send(&self, position: &Position) -> Result<L::Receipt, Error> {
+        let value = position.to_json().map_err(|source| self.unreadable(source))?;
+        Ok(self.0.topic.send(self.0.key.as_bytes(), &value)?)
+    }
+
+    /// What has come of it, once that is known.
+    fn outcome(&self, receipt: &mut L::Receipt) -> Option<Result<(), kafka::Error>> {
+        self.0.topic.outcome(receipt)
+    }
+
+    /// When the brokers do not let us, and only then, the relay goes on without a position. It is told once.
+    pub(super) fn go_without(&self, error: Error) -> Result<(), Error> {
+        if error.class() != Class::Definite {
+            return Err(error);
+        }
+        if !self.0.off.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                error = chain(&error),
+                cure = error.cure(),
+                "outboxd does not keep its position: it goes on, but a later start does not notice a slot \
+                 that was moved, dropped or made again while outboxd did not run"
+            );
+        }
+        Ok(())
     }
 
     fn unreadable(&self, source: RecordError) -> Error {

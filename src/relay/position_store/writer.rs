@@ -1,29 +1,29 @@
 use std::time::Duration;
 
-use super::Positions;
+use super::{PositionLog, Positions};
 use crate::error::chain;
-use crate::kafka::Receipt;
+use crate::kafka::PositionTopic;
 use crate::relay::capture::CapturedTables;
 use crate::relay::error::Error;
 use crate::relay::position::{Keep, Pacing, Phase, Position};
 
 /// Writes the positions of one session.
 #[derive(Debug)]
-pub(in crate::relay) struct PositionWriter {
+pub(in crate::relay) struct PositionWriter<L: PositionLog = PositionTopic> {
     /// `None` when no position is kept.
-    positions: Option<Positions>,
+    positions: Option<Positions<L>>,
     position: Position,
     /// What each position has with it.
     captured: CapturedTables,
-    on_its_way: Option<Receipt>,
+    on_its_way: Option<L::Receipt>,
     /// Writing has failed since it last succeeded.
     has_failed: bool,
 }
 
-impl PositionWriter {
+impl<L: PositionLog> PositionWriter<L> {
     /// Of a session that begins; `position` is where it goes on.
     pub(in crate::relay) fn new(
-        positions: Option<Positions>,
+        positions: Option<Positions<L>>,
         mut position: Position,
         captured: CapturedTables,
     ) -> Self {
@@ -67,15 +67,6 @@ impl PositionWriter {
         }
     }
 
-    /// The slot is about to be dropped on purpose.
-    pub(in crate::relay) async fn drop_slot(mut self) -> Result<(), Error> {
-        self.position.phase = Phase::Dropped;
-        match &self.positions {
-            Some(positions) => positions.write(&self.position).await,
-            None => Ok(()),
-        }
-    }
-
     fn failed(&mut self, error: Error, pacing: &mut Pacing) {
         pacing.failed();
         let Some(positions) = &self.positions else { return };
@@ -86,6 +77,17 @@ impl PositionWriter {
                 "the position cannot be kept now: nothing more is confirmed to PostgreSQL until it can"
             ),
             Err(_) => {}
+        }
+    }
+}
+
+impl PositionWriter {
+    /// The slot is about to be dropped on purpose.
+    pub(in crate::relay) async fn drop_slot(mut self) -> Result<(), Error> {
+        self.position.phase = Phase::Dropped;
+        match &self.positions {
+            Some(positions) => positions.write(&self.position).await,
+            None => Ok(()),
         }
     }
 }
