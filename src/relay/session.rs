@@ -124,14 +124,10 @@ impl<'s, 'p> Session<'s, 'p> {
                     break;
                 }
             }
-            let due = self.core.feedback.due();
-            let due = ending.due().map_or(due, |other| due.min(other));
-            let due = self.core.feed.flight.commit_due().map_or(due, |other| due.min(other));
-            let due = self.core.position_due(now).map_or(due, |other| due.min(other));
             tokio::select! {
                 biased;
                 () = self.parts.producer.deliveries().arrived() => {}
-                () = time::sleep_until(due.into()) => {}
+                () = time::sleep_until(ending.wake_at(self.core, now).into()) => {}
             }
         }
         ending.cause(self.core, Now::read())

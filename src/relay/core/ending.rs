@@ -118,10 +118,12 @@ impl Ending {
     }
 
     /// When it has to be asked again at the latest.
-    pub(in crate::relay) fn due(&self) -> Option<Instant> {
-        match self.stage {
+    pub(in crate::relay) fn wake_at(&self, core: &Core<'_, impl Transport>, now: Now) -> Instant {
+        let stage = match self.stage {
             Stage::Cause { until } => Some(until),
             Stage::Rest { until } => until,
-        }
+        };
+        let others = [stage, core.feed.flight.commit_due(), core.position_due(now)];
+        others.into_iter().flatten().fold(core.feedback.due(), Instant::min)
     }
 }

@@ -199,7 +199,7 @@ impl<'p, T: Transport> Core<'p, T> {
     }
 
     /// When a position is due, or its answer is not waited for any longer.
-    pub(super) fn position_due(&self, now: Now) -> Option<Instant> {
+    fn position_due(&self, now: Now) -> Option<Instant> {
         self.positions.wake_at(self.feed.flight.frontier(), now.instant)
     }
 
