@@ -74,3 +74,10 @@ pub(super) enum Bug {
     /// An event of which one record is in Kafka counts as sent, with all its records.
     SkipsRestOfEvent,
 }
+
+impl Bug {
+    /// Whether it shows only where a commit goes wrong at the brokers. Whatever else breaks makes that rare.
+    pub(super) const fn is_of_commits(self) -> bool {
+        matches!(self, Self::TrustsRetriedCommits | Self::ConfirmsPromises | Self::WritesBehindLeftovers)
+    }
+}

@@ -79,6 +79,10 @@ impl Coordinator {
         truth.tell(|| format!("  transaction of producer {producer} ends, commits: {commits}"));
         if self.markers.is_empty() {
             let open = self.open.remove(&producer).unwrap_or_default();
+            let is_whole = open.is_empty() || open.iter().any(|(place, _)| *place == STATE_PLACE);
+            if commits && !is_whole {
+                truth.violate("L5: a transaction is committed before it has its state".to_owned());
+            }
             self.decide(open, commits);
         }
         Ok(())

@@ -142,7 +142,10 @@ impl<'p> Run<'p> {
         if bench.options.guarantee == Guarantee::TailDedupe {
             faults.extend(TAIL_FAULTS.into_iter().filter(|_| rng.u8(..) < 80));
         }
-        let clients_break = rng.bool();
+        let mut clients_break = rng.bool();
+        if bug.is_some_and(Bug::is_of_commits) {
+            (faults, clients_break) = (Vec::new(), true);
+        }
         let alterations = DDL.into_iter().filter(|_| rng.u8(..) < 80).collect();
         let world = World {
             bench,

@@ -180,11 +180,11 @@ fn planted_bugs_of_exactly_once_are_found() {
         (Bug::SkipsRestOfEvent, 1000),
         (Bug::BelievesLsns, 300),
         (Bug::ReusesProducer, 300),
-        (Bug::TrustsRetriedCommits, 8000),
+        (Bug::TrustsRetriedCommits, 1000),
         (Bug::StartsAtState, 300),
         (Bug::DoesNotFence, 300),
         (Bug::ReadsUncommitted, 300),
-        (Bug::ConfirmsPromises, 1000),
+        (Bug::ConfirmsPromises, 300),
         (Bug::WritesBehindLeftovers, 1000),
     ];
     find(&bench(ExactlyOnce, false), &cases);
