@@ -40,6 +40,10 @@ pub(super) enum Bug {
     ForgetsSessions,
     /// A clean stop does not wait for what is on its way.
     DoesNotDrain,
+    /// A relay that drains asks to be woken at a moment that is over.
+    WaitsForThePast,
+    /// A pause forgets what is on its way.
+    PauseForgets,
     /// What a Kafka transaction says of itself is written in the next one.
     StateBehind,
     /// A producer is used again after a commit of which nothing is known.

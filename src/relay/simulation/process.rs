@@ -289,6 +289,10 @@ impl<'p> Process<'p> {
 
     fn stream(&mut self, mut session: Box<Session<'p>>, world: &mut World<'p>) -> State<'p> {
         let now = world.now();
+        if world.bug == Some(Bug::PauseForgets) && self.target.get() == Target::Pause {
+            session.wire.borrow_mut().closed = true;
+            return State::Connecting;
+        }
         world.kept = self.memory.captured.list_kept();
         match session.turn(&mut world.rng, now, self.target.wanted(), &world.server.wal) {
             Ok(false) => {

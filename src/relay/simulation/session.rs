@@ -33,6 +33,9 @@ use crate::wire::READ_BYTES;
 const MESSAGE_BYTES_MAX: usize = 1 << 16;
 const STATUS_INTERVAL: Duration = Duration::from_millis(300);
 
+/// So many turns in a row may ask for the next one at once, and do nothing else.
+const SPINS_MAX: u32 = 3;
+
 /// At so many of 256 turns the guard of the publication looks at the catalog.
 const LOOKS: u8 = 6;
 
@@ -53,6 +56,10 @@ pub(super) struct Session<'p> {
     shadow: Rc<RefCell<Shadow>>,
     /// How the tables were described first.
     described: HashMap<Oid, Relation>,
+    /// How many turns in a row had nothing to do and asked for the next one at once.
+    spins: u32,
+    /// Since when nothing more is read.
+    off_since: Option<Instant>,
 }
 
 /// The stream, with the planted bugs that are about what is read.
@@ -112,6 +119,8 @@ impl<'p> Session<'p> {
             process,
             shadow,
             described: HashMap::new(),
+            spins: 0,
+            off_since: None,
         }
     }
 
@@ -123,6 +132,9 @@ impl<'p> Session<'p> {
         }
         let turn = self.core.turn(now, mem::take(&mut self.event), wanted, &mut self.source)?;
         self.confirm_wrongly();
+        if let Then::Wait { until, .. } = turn.then {
+            self.waits(until, turn.update.is_none() && turn.need.is_none() && turn.keep.is_none(), now);
+        }
         self.need = turn.need.or(self.need.take());
         self.send(turn.update)?;
         let does_not_drain = self.bug == Some(Bug::DoesNotDrain) && self.core.reading() == Reading::Off;
@@ -139,8 +151,28 @@ impl<'p> Session<'p> {
     /// A turn of the ending after a failure.
     pub(super) fn drain(&mut self, ending: &mut Ending, now: Now) -> Result<Draining, Error> {
         let drain = ending.turn(&mut self.core, now)?;
+        if drain.then == Draining::Wait {
+            let until = ending.wake_at(&self.core, now);
+            self.waits(until, drain.update.is_none() && drain.keep.is_none(), now);
+        }
         self.send(drain.update)?;
         Ok(drain.then)
+    }
+
+    /// L10: a turn that has nothing to do waits for something that lies ahead.
+    fn waits(&mut self, until: Instant, is_idle: bool, now: Now) {
+        if self.core.reading() == Reading::Off {
+            self.off_since.get_or_insert(now.instant);
+        }
+        let until = match self.off_since.filter(|_| self.bug == Some(Bug::WaitsForThePast)) {
+            Some(since) => until.min(since + STATUS_INTERVAL),
+            None => until,
+        };
+        self.spins = if is_idle && until <= now.instant { self.spins + 1 } else { 0 };
+        if self.spins > SPINS_MAX {
+            let text = format!("L10: process {} waits for a moment that is over", self.process);
+            self.kafka.borrow_mut().truth.violate(text);
+        }
     }
 
     /// For the report of a seed that does not come to an end.

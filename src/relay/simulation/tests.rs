@@ -144,6 +144,8 @@ fn planted_bugs_are_found() {
         (Bug::NotGapless, 300),
         (Bug::DoesNotDrain, 300),
         (Bug::ForgetsSessions, 300),
+        (Bug::WaitsForThePast, 300),
+        (Bug::PauseForgets, 300),
         (Bug::CapturesByName, 300),
         (Bug::SkipsUnusable, 300),
         (Bug::ForgetsIdentities, 300),
