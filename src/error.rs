@@ -81,12 +81,12 @@ pub fn report(error: &dyn Diagnose) -> String {
 }
 
 /// The causes of an error, the nearest first.
-pub fn causes<'e>(error: &'e (dyn Error + 'e)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
+pub(crate) fn causes<'e>(error: &'e (dyn Error + 'e)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
     std::iter::successors(error.source(), |cause: &&'e (dyn Error + 'static)| (*cause).source())
 }
 
 /// The error and its causes on one line.
 #[must_use]
-pub fn chain(error: &dyn Error) -> String {
+pub(crate) fn chain(error: &dyn Error) -> String {
     causes(error).fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

@@ -14,48 +14,51 @@
 //! ```
 //!
 //! The upper row and the ledger are sans-io: bytes in, values out, time as an argument. They build without the `io`
-//! feature. [`relay`] is the only module that knows both PostgreSQL and Kafka.
+//! feature. `relay` is the only module that knows both PostgreSQL and Kafka.
+//!
+//! The interface is the command line: [`cli::main`] is all that is public. `internals` is for the project's own tests.
 
-pub mod error;
-pub mod secret;
+#![cfg_attr(
+    not(feature = "io"),
+    allow(dead_code, unused_imports, unreachable_pub, reason = "half of the library is left out")
+)]
 
-pub mod wal;
-pub mod wire;
+mod error;
+mod secret;
 
-pub mod ack;
-pub mod connect;
-pub mod outbox;
-pub mod pgoutput;
-pub mod replication;
-pub mod source_offset;
-pub mod transaction;
-pub mod verification;
+mod wal;
+mod wire;
+
+mod ack;
+mod connect;
+mod outbox;
+mod pgoutput;
+mod replication;
+mod source_offset;
+mod transaction;
+mod verification;
 
 #[cfg(feature = "io")]
 pub mod cli;
 #[cfg(feature = "io")]
-pub mod config;
+mod config;
 #[cfg(feature = "io")]
-pub mod http;
+mod http;
 #[cfg(feature = "io")]
 mod http_client;
 #[cfg(feature = "io")]
-pub mod kafka;
+mod kafka;
 #[cfg(feature = "io")]
-pub mod postgres;
+mod postgres;
 #[cfg(feature = "io")]
-pub mod registry;
+mod registry;
 #[cfg(feature = "io")]
-pub mod relay;
+mod relay;
 #[cfg(feature = "io")]
-pub mod telemetry;
+mod telemetry;
 #[cfg(feature = "demo")]
-pub mod throwaway;
+mod throwaway;
 
-/// Not part of the interface: what tests of the whole need besides, and nobody else should.
-#[cfg(feature = "io")]
+/// Not part of the interface.
 #[doc(hidden)]
-pub mod internals {
-    // tests/support/in_process.rs: a relay in the test's own process.
-    pub use crate::cli::relay_parts;
-}
+pub mod internals;

@@ -2,16 +2,16 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use allocation_counter::measure;
-use outboxd::connect::NameAdjustment;
-use outboxd::connect::column::{ColumnDescription, ColumnOptions, ColumnRules, TypeKind};
-use outboxd::connect::converter::Converters;
-use outboxd::outbox::{
+use outboxd::internals::connect::NameAdjustment;
+use outboxd::internals::connect::column::{ColumnDescription, ColumnOptions, ColumnRules, TypeKind};
+use outboxd::internals::connect::converter::Converters;
+use outboxd::internals::outbox::{
     Encoder, EventContext, EventRouter, EventRouterOptions, MessagePrefixes, RouteContext,
 };
-use outboxd::pgoutput::{Column, ColumnValue, Relation, ReplicaIdentity, Tuple};
-use outboxd::wal::Oid;
-use outboxd::wire::{BackendMessage, Frame};
-use outboxd::{pgoutput, replication};
+use outboxd::internals::pgoutput::{Column, ColumnValue, Relation, ReplicaIdentity, Tuple};
+use outboxd::internals::wal::Oid;
+use outboxd::internals::wire::{BackendMessage, Frame};
+use outboxd::internals::{pgoutput, replication};
 
 /// Room for an error's own text; far less than any of the announced sizes.
 const BYTES_MAX: u64 = 1024;

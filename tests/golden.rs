@@ -8,8 +8,8 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use outboxd::pgoutput::{ColumnValue, Message, OldTuple, Relation, Tuple, decode};
-use outboxd::wal::Lsn;
+use outboxd::internals::pgoutput::{ColumnValue, Message, OldTuple, Relation, Tuple, decode};
+use outboxd::internals::wal::Lsn;
 
 #[test]
 fn captured_messages_are_decoded_as_expected() {

@@ -1,6 +1,6 @@
 use std::time::Instant;
 
-use outboxd::wal::Lsn;
+use outboxd::internals::wal::Lsn;
 
 use crate::lab::Lab;
 use crate::options::Options;

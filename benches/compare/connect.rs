@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use outboxd::throwaway::unused_port;
+use outboxd::internals::throwaway::unused_port;
 
 use crate::lab::Lab;
 use crate::options::{Mode, Options};

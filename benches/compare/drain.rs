@@ -1,6 +1,6 @@
 //! One backlog, worked off by everybody in turn.
 
-use outboxd::wal::Lsn;
+use outboxd::internals::wal::Lsn;
 
 use crate::backlog;
 use crate::connect::Worker;

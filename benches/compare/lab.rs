@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use outboxd::throwaway::ThrowawayPostgres;
-use outboxd::wal::Lsn;
+use outboxd::internals::throwaway::ThrowawayPostgres;
+use outboxd::internals::wal::Lsn;
 
 use crate::options::{Options, Shape};
 use crate::support::kafka::Kafka;

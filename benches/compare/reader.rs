@@ -3,10 +3,10 @@
 use std::process;
 use std::time::{Duration, Instant};
 
-use outboxd::postgres::{Connection, ReplicationStream, TlsSetup};
-use outboxd::replication::{ReplicationMessage, StandbyStatusUpdate, StartReplication};
-use outboxd::wal::{Lsn, PgTimestamp};
-use outboxd::wire::READ_BYTES;
+use outboxd::internals::postgres::{Connection, ReplicationStream, TlsSetup};
+use outboxd::internals::replication::{ReplicationMessage, StandbyStatusUpdate, StartReplication};
+use outboxd::internals::wal::{Lsn, PgTimestamp};
+use outboxd::internals::wire::READ_BYTES;
 use tokio::runtime::Builder;
 
 use crate::clock::unix_us;

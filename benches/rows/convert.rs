@@ -4,9 +4,9 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::Criterion;
-use outboxd::connect::converter::avro::{SchemaId, SchemaIds};
-use outboxd::connect::converter::{ConvertError, Converter, Converters, Destination};
-use outboxd::connect::{Field, Kind, Schema, Value};
+use outboxd::internals::connect::converter::avro::{SchemaId, SchemaIds};
+use outboxd::internals::connect::converter::{ConvertError, Converter, Converters, Destination};
+use outboxd::internals::connect::{Field, Kind, Schema, Value};
 
 use crate::input;
 use crate::measured::step;

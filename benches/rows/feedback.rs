@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use criterion::Criterion;
-use outboxd::replication::Feedback;
-use outboxd::wal::{Lsn, PgTimestamp};
+use outboxd::internals::replication::Feedback;
+use outboxd::internals::wal::{Lsn, PgTimestamp};
 
 use crate::measured::step;
 

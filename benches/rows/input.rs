@@ -1,12 +1,12 @@
 //! A transaction of outbox rows: as values, and as pgoutput sends it.
 
 use bytes::BufMut;
-use outboxd::connect::NameAdjustment;
-use outboxd::connect::column::{ColumnDescription, ColumnOptions, ColumnRules, TypeKind};
-use outboxd::connect::converter::Converters;
-use outboxd::outbox::{EventContext, EventRouter, EventRouterOptions, OutboxTable};
-use outboxd::pgoutput::{Column, ColumnValue, Relation, ReplicaIdentity, Tuple};
-use outboxd::wal::{Lsn, Oid};
+use outboxd::internals::connect::NameAdjustment;
+use outboxd::internals::connect::column::{ColumnDescription, ColumnOptions, ColumnRules, TypeKind};
+use outboxd::internals::connect::converter::Converters;
+use outboxd::internals::outbox::{EventContext, EventRouter, EventRouterOptions, OutboxTable};
+use outboxd::internals::pgoutput::{Column, ColumnValue, Relation, ReplicaIdentity, Tuple};
+use outboxd::internals::wal::{Lsn, Oid};
 
 /// Rows of the transaction.
 pub(crate) const ROWS: u32 = 10;

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 
 use criterion::Criterion;
-use outboxd::ack::{Ledger, Ticket};
-use outboxd::wal::{Lsn, PgTimestamp, Xid};
+use outboxd::internals::ack::{Ledger, Ticket};
+use outboxd::internals::wal::{Lsn, PgTimestamp, Xid};
 
 use crate::input;
 use crate::measured::step;

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use criterion::Criterion;
-use outboxd::ack::{Ledger, Ticket};
-use outboxd::outbox::{Encoder, OutboxTable};
-use outboxd::pgoutput::Message;
-use outboxd::replication::{Feedback, ReplicationMessage};
-use outboxd::transaction::Assembler;
-use outboxd::wal::{Lsn, PgTimestamp};
-use outboxd::wire::{BackendMessage, ReceiveBuffer};
-use outboxd::{pgoutput, replication};
+use outboxd::internals::ack::{Ledger, Ticket};
+use outboxd::internals::outbox::{Encoder, OutboxTable};
+use outboxd::internals::pgoutput::Message;
+use outboxd::internals::replication::{Feedback, ReplicationMessage};
+use outboxd::internals::transaction::Assembler;
+use outboxd::internals::wal::{Lsn, PgTimestamp};
+use outboxd::internals::wire::{BackendMessage, ReceiveBuffer};
+use outboxd::internals::{pgoutput, replication};
 
 use crate::input;
 use crate::measured::step;

@@ -1,6 +1,6 @@
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use outboxd::wire::{BackendMessage, ReceiveBuffer};
+use outboxd::internals::wire::{BackendMessage, ReceiveBuffer};
 
 fuzz_target!(|bytes: &[u8]| {
     let mut buffer = ReceiveBuffer::new(1 << 20);

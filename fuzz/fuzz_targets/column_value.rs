@@ -1,9 +1,9 @@
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use outboxd::connect::column::{ColumnCodec, ColumnOptions};
-use outboxd::connect::converter::avro::SchemaIds;
-use outboxd::connect::converter::{Converter, Destination, JsonConverter};
-use outboxd::pgoutput::ColumnValue;
+use outboxd::internals::connect::column::{ColumnCodec, ColumnOptions};
+use outboxd::internals::connect::converter::avro::SchemaIds;
+use outboxd::internals::connect::converter::{Converter, Destination, JsonConverter};
+use outboxd::internals::pgoutput::ColumnValue;
 use outboxd_fuzz::description;
 
 // A type's name, a tab, and a value of it as the server writes it.

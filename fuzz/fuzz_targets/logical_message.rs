@@ -2,7 +2,7 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use outboxd::outbox::{Encoder, MessageOutbox, MessagePrefixes, check_topic_name};
+use outboxd::internals::outbox::{Encoder, MessageOutbox, MessagePrefixes, check_topic_name};
 use outboxd_fuzz::{NOW, Options, lookup, router};
 
 const OPTIONS: Options = &[

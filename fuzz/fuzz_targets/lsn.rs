@@ -1,6 +1,6 @@
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use outboxd::wal::Lsn;
+use outboxd::internals::wal::Lsn;
 
 fuzz_target!(|text: &str| {
     if let Ok(lsn) = text.parse::<Lsn>() {

@@ -1,6 +1,6 @@
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use outboxd::source_offset::OffsetMap;
+use outboxd::internals::source_offset::OffsetMap;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(map) = OffsetMap::parse(bytes) {

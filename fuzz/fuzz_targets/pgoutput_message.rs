@@ -1,6 +1,6 @@
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use outboxd::pgoutput::decode;
+use outboxd::internals::pgoutput::decode;
 
 fuzz_target!(|bytes: &[u8]| {
     if decode(bytes).is_ok() {

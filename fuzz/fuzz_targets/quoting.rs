@@ -1,6 +1,6 @@
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use outboxd::replication::{CreateSlot, SlotKind, StartReplication};
+use outboxd::internals::replication::{CreateSlot, SlotKind, StartReplication};
 
 // Names are read back by a reader of the server's own grammar (repl_scanner.l, and SplitIdentifierString for the publication):
 // a double quote or an apostrophe stands for itself when it is doubled, and nothing else is special.

@@ -1,6 +1,6 @@
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use outboxd::replication::{ReplicationMessage, decode};
+use outboxd::internals::replication::{ReplicationMessage, decode};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(ReplicationMessage::XLogData(data)) = decode(bytes) {

@@ -2,8 +2,8 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use outboxd::outbox::{Encoder, OutboxTable, check_topic_name};
-use outboxd::pgoutput::{ColumnValue, Tuple};
+use outboxd::internals::outbox::{Encoder, OutboxTable, check_topic_name};
+use outboxd::internals::pgoutput::{ColumnValue, Tuple};
 use outboxd_fuzz::{NOW, Options, table};
 
 const JSON: (&str, &str) = ("value.converter", "org.apache.kafka.connect.json.JsonConverter");

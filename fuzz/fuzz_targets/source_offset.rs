@@ -1,6 +1,6 @@
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use outboxd::source_offset::{SentBefore, SourceOffset};
+use outboxd::internals::source_offset::{SentBefore, SourceOffset};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(offset) = SourceOffset::parse(bytes) {

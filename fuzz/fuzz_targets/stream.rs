@@ -2,12 +2,12 @@
 use std::collections::HashMap;
 
 use libfuzzer_sys::fuzz_target;
-use outboxd::outbox::{Encoder, OutboxTable, check_topic_name};
-use outboxd::pgoutput::{self, Message, RelationCache};
-use outboxd::replication::{ReplicationMessage, decode};
-use outboxd::transaction::Assembler;
-use outboxd::wal::Oid;
-use outboxd::wire::{BackendMessage, ReceiveBuffer};
+use outboxd::internals::outbox::{Encoder, OutboxTable, check_topic_name};
+use outboxd::internals::pgoutput::{self, Message, RelationCache};
+use outboxd::internals::replication::{ReplicationMessage, decode};
+use outboxd::internals::transaction::Assembler;
+use outboxd::internals::wal::Oid;
+use outboxd::internals::wire::{BackendMessage, ReceiveBuffer};
 use outboxd_fuzz::{NOW, description, router};
 
 // What a session reads, from the socket's bytes to records: frames, messages, the tables that were described, transactions, rows.

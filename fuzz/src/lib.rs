@@ -1,11 +1,11 @@
 //! What the targets share: an outbox as a relay binds it.
 
-use outboxd::connect::NameAdjustment;
-use outboxd::connect::column::{ColumnDescription, ColumnOptions, ColumnRules, TypeKind};
-use outboxd::connect::converter::Converters;
-use outboxd::outbox::{EventContext, EventRouter, EventRouterOptions, OutboxTable, RouteContext};
-use outboxd::pgoutput::{Column, Relation, ReplicaIdentity};
-use outboxd::wal::Oid;
+use outboxd::internals::connect::NameAdjustment;
+use outboxd::internals::connect::column::{ColumnDescription, ColumnOptions, ColumnRules, TypeKind};
+use outboxd::internals::connect::converter::Converters;
+use outboxd::internals::outbox::{EventContext, EventRouter, EventRouterOptions, OutboxTable, RouteContext};
+use outboxd::internals::pgoutput::{Column, Relation, ReplicaIdentity};
+use outboxd::internals::wal::Oid;
 
 /// Options by their names.
 pub type Options = &'static [(&'static str, &'static str)];

@@ -4,6 +4,6 @@ mod error;
 mod ledger;
 mod window;
 
-pub use error::LedgerError;
+pub(crate) use error::LedgerError;
 pub use ledger::{Ledger, Ticket};
-pub use window::Window;
+pub(crate) use window::Window;

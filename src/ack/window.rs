@@ -1,6 +1,6 @@
 /// How much may be handed to the producer and not yet be acknowledged. A full window stops the reading of the socket.
 #[derive(Debug, Clone)]
-pub struct Window {
+pub(crate) struct Window {
     records: usize,
     bytes: usize,
     records_max: usize,
@@ -10,30 +10,30 @@ pub struct Window {
 impl Window {
     /// An empty window with these limits; at least one record always fits.
     #[must_use]
-    pub const fn new(records_max: usize, bytes_max: usize) -> Self {
+    pub(crate) const fn new(records_max: usize, bytes_max: usize) -> Self {
         Self { records: 0, bytes: 0, records_max, bytes_max }
     }
 
     /// Whether a further record may be handed over. A record larger than the whole limit may be in flight alone.
     #[must_use]
-    pub const fn has_room(&self) -> bool {
+    pub(crate) const fn has_room(&self) -> bool {
         self.records < self.records_max && self.bytes < self.bytes_max || self.records == 0
     }
 
     /// Whether half of it is used.
     #[must_use]
-    pub const fn is_half_full(&self) -> bool {
+    pub(crate) const fn is_half_full(&self) -> bool {
         self.records >= self.records_max.div_ceil(2) || self.bytes >= self.bytes_max.div_ceil(2)
     }
 
     /// Counts a record of `bytes` in.
-    pub const fn enter(&mut self, bytes: usize) {
+    pub(crate) const fn enter(&mut self, bytes: usize) {
         self.records = self.records.saturating_add(1);
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
     /// Counts `records` with `bytes` together out.
-    pub fn leave(&mut self, records: usize, bytes: usize) {
+    pub(crate) fn leave(&mut self, records: usize, bytes: usize) {
         debug_assert!(records <= self.records && bytes <= self.bytes, "more left the window than entered it");
         self.records = self.records.saturating_sub(records);
         self.bytes = self.bytes.saturating_sub(bytes);
@@ -41,13 +41,13 @@ impl Window {
 
     /// Records in flight.
     #[must_use]
-    pub const fn records(&self) -> usize {
+    pub(crate) const fn records(&self) -> usize {
         self.records
     }
 
     /// Their bytes.
     #[must_use]
-    pub const fn bytes(&self) -> usize {
+    pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
 }

@@ -7,7 +7,7 @@ use crate::connect::{OptionError, OptionReader, Refused};
 
 /// A configuration, and what was found to be wrong with it.
 #[derive(Debug)]
-pub struct Draft {
+pub(crate) struct Draft {
     config: Config,
     dialect: Dialect,
     problems: Vec<Problem>,
@@ -20,7 +20,7 @@ impl Draft {
 
     /// The configuration, as far as it is right.
     #[must_use]
-    pub const fn config(&self) -> &Config {
+    pub(crate) const fn config(&self) -> &Config {
         &self.config
     }
 
@@ -28,7 +28,7 @@ impl Draft {
     ///
     /// # Errors
     /// When one of them was refused; its mistake is kept.
-    pub fn section<T>(
+    pub(crate) fn section<T>(
         &mut self,
         prefix: &str,
         read: impl FnOnce(&mut OptionReader<'_>) -> Result<T, Refused>,
@@ -44,7 +44,7 @@ impl Draft {
     }
 
     /// Keeps the mistake of an option, named by its whole key. A mistake that is known already is not told twice.
-    pub fn refuse(&mut self, error: OptionError) -> Refused {
+    pub(crate) fn refuse(&mut self, error: OptionError) -> Refused {
         let problem = self.problem(&error);
         let told = problem.to_string();
         if self.problems.iter().all(|known| known.to_string() != told) {
@@ -57,7 +57,7 @@ impl Draft {
     ///
     /// # Errors
     /// When it could not be made.
-    pub fn keep<T>(&mut self, made: Result<T, OptionError>) -> Result<T, Refused> {
+    pub(crate) fn keep<T>(&mut self, made: Result<T, OptionError>) -> Result<T, Refused> {
         made.map_err(|error| self.refuse(error))
     }
 
@@ -65,7 +65,7 @@ impl Draft {
     ///
     /// # Errors
     /// Every mistake that was found, together.
-    pub fn finish<T>(mut self, made: Result<T, Refused>) -> Result<(Config, T), ConfigError> {
+    pub(crate) fn finish<T>(mut self, made: Result<T, Refused>) -> Result<(Config, T), ConfigError> {
         let problems = std::mem::take(&mut self.problems);
         match (ConfigError::of(problems), made) {
             (Some(error), _) => Err(error),

@@ -10,7 +10,7 @@ use super::settings::{Origin, Setting};
 
 /// A configuration that cannot work: every mistake that was found, never none.
 #[derive(Debug)]
-pub struct ConfigError {
+pub(crate) struct ConfigError {
     first: Problem,
     others: Vec<Problem>,
 }
@@ -24,7 +24,7 @@ impl ConfigError {
     }
 
     /// Every mistake, in the order they were found.
-    pub fn problems(&self) -> impl Iterator<Item = &Problem> {
+    pub(crate) fn problems(&self) -> impl Iterator<Item = &Problem> {
         std::iter::once(&self.first).chain(&self.others)
     }
 }
@@ -72,7 +72,7 @@ impl Diagnose for ConfigError {
 /// One mistake.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Problem {
+pub(crate) enum Problem {
     /// A file that cannot be read.
     #[error("configuration file {} cannot be read", path.display())]
     Unreadable {
@@ -193,7 +193,7 @@ impl Problem {
 
     /// What to write instead.
     #[must_use]
-    pub fn cure(&self) -> Option<String> {
+    pub(crate) fn cure(&self) -> Option<String> {
         match self {
             Self::UnknownKey { nearest, .. } | Self::UnknownVariable { nearest, .. } => {
                 nearest.as_ref().map(|nearest| format!("did you mean {nearest}?"))

@@ -14,7 +14,7 @@ use super::{dead_letters, guarantee, offset, position, postgres, producer, route
 
 /// A configuration that can work, as far as it can be told without a server.
 #[derive(Debug, Clone)]
-pub struct Config {
+pub(crate) struct Config {
     /// How PostgreSQL is reached and what is asked of it.
     pub postgres: crate::postgres::Options,
     /// How Kafka is reached.
@@ -25,8 +25,6 @@ pub struct Config {
     pub topic_prefix: String,
     /// `topic.delimiter` (`.`): stands between the parts of the connector's own topics.
     pub topic_delimiter: String,
-    /// `name`: the connector's; Debezium Server calls its own `kafka`, and the topic prefix stands in elsewhere.
-    pub connector_name: String,
     /// `extended.headers.enabled` (true): whether records carry `__debezium.context.*` headers.
     pub extended_headers: bool,
     /// `message.prefix.include.list` and `message.prefix.exclude.list`: regular expressions.
@@ -43,10 +41,8 @@ pub struct Config {
 
 impl Config {
     /// Reads and checks a configuration, as far as it concerns no other module's options.
-    ///
-    /// # Errors
-    /// Every mistake that was found, together.
-    pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
+    #[cfg(test)]
+    pub(crate) fn load(sources: &Sources) -> Result<Self, ConfigError> {
         let (config, ()) = Self::draft(sources)?.finish(Ok(()))?;
         Ok(config)
     }
@@ -55,7 +51,7 @@ impl Config {
     ///
     /// # Errors
     /// When a file cannot be read.
-    pub fn draft(sources: &Sources) -> Result<Draft, ConfigError> {
+    pub(crate) fn draft(sources: &Sources) -> Result<Draft, ConfigError> {
         let Layers { settings, dialect, problems, notices, .. } = layers::collect(sources)?;
         let mut reader = Reader::new(&settings, dialect);
         (reader.problems, reader.notices) = (problems, notices);
@@ -66,7 +62,6 @@ impl Config {
             postgres: parts.postgres,
             kafka: parts.kafka,
             relay: parts.relay,
-            connector_name: parts.connector_name,
             topic_prefix: parts.topic_prefix,
             topic_delimiter: parts.topic_delimiter,
             extended_headers: parts.extended_headers,
@@ -87,7 +82,6 @@ struct Parts {
     relay: crate::relay::Options,
     topic_prefix: String,
     topic_delimiter: String,
-    connector_name: String,
     extended_headers: bool,
     message_prefixes: [Vec<String>; 2],
     transforms: Transforms,
@@ -121,7 +115,6 @@ impl Parts {
             },
             topic_prefix,
             topic_delimiter,
-            connector_name,
             extended_headers: reader.boolean("extended.headers.enabled", true),
             message_prefixes: [
                 reader.regex_list("message.prefix.include.list"),

@@ -41,13 +41,11 @@ mod router;
 mod settings;
 mod spelling;
 
-pub use draft::Draft;
-pub use error::{ConfigError, Problem, Said};
+pub(crate) use draft::Draft;
+pub(crate) use error::{ConfigError, Problem};
 pub use layers::Sources;
-pub use load::Config;
-pub use notice::{Notice, NoticeKind};
-pub use placeholder::PlaceholderError;
-pub use settings::{Origin, Setting, Settings};
+pub(crate) use load::Config;
+pub(crate) use notice::{Notice, NoticeKind};
 
 #[cfg(test)]
 mod tests;

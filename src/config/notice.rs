@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Something that was assumed, or a key that is not acted upon.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notice {
+pub(crate) struct Notice {
     /// Why it is told.
     pub kind: NoticeKind,
     /// The keys it is about, as the user wrote them, or as they would be written.
@@ -15,7 +15,7 @@ pub struct Notice {
 
 /// Why a notice is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoticeKind {
+pub(crate) enum NoticeKind {
     /// Nothing was said, or something that cannot work for an outbox, and this was taken.
     Assumption,
     /// Debezium has this key, and we do not act on it.

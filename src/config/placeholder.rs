@@ -9,7 +9,7 @@ use super::properties;
 
 /// Why a placeholder cannot be resolved.
 #[derive(Debug, thiserror::Error)]
-pub enum PlaceholderError {
+pub(crate) enum PlaceholderError {
     /// `${env:X}` or `${X}`, and there is no X.
     #[error("environment variable {0:?} is not set")]
     NoVariable(String),

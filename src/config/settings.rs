@@ -69,25 +69,25 @@ impl fmt::Debug for Setting {
 
 /// Every key that was said, under its canonical name: the one a connector's JSON uses. Ordered by key.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Settings {
+pub(crate) struct Settings {
     entries: BTreeMap<String, Setting>,
 }
 
 impl Settings {
     /// What was said for a canonical key.
     #[must_use]
-    pub fn get(&self, key: &str) -> Option<&Setting> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Setting> {
         self.entries.get(key)
     }
 
     /// Its value.
     #[must_use]
-    pub fn value(&self, key: &str) -> Option<&str> {
+    pub(crate) fn value(&self, key: &str) -> Option<&str> {
         self.get(key).map(|setting| setting.value.as_str())
     }
 
     /// Every canonical key with its setting, in key order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Setting)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Setting)> {
         self.entries.iter().map(|(key, setting)| (key.as_str(), setting))
     }
 

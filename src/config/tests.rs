@@ -59,7 +59,7 @@ fn a_complete_configuration_has_nothing_to_tell() {
     assert_eq!(config.postgres.server.port, 5432);
     assert_eq!(config.relay.inflight_records_max, 3_500);
     assert_eq!(config.relay.retries_max, None);
-    assert_eq!(config.connector_name, "srv");
+    assert!(config.relay.position.key.starts_with(r#"["srv""#), "{}", config.relay.position.key);
     assert!(config.extended_headers && config.relay.skipped.truncate && !config.relay.skipped.create);
     assert_eq!(config.postgres.publication.operations, PublishedOperations::All);
 }
@@ -77,10 +77,13 @@ fn the_article_runs_with_each_assumption_told() {
     ];
     assert_eq!(notices(&config), expected);
     assert_eq!(config.topic_prefix, "orders_server");
-    assert_eq!(config.connector_name, "outbox-connector");
+    assert!(config.relay.position.key.starts_with(r#"["outbox-connector""#), "{}", config.relay.position.key);
     assert_eq!(config.postgres.publication.autocreate, Autocreate::Filtered);
     assert_eq!(config.postgres.publication.operations, PublishedOperations::Inserts);
-    assert_eq!(config.transform_option("route.topic.replacement").as_deref(), Some("${routedByValue}"));
+    assert_eq!(
+        config.option("transforms.outbox.route.topic.replacement").as_deref(),
+        Some("${routedByValue}")
+    );
     assert!(!format!("{config:?}{}", config.settings()).contains("hunter2"));
 }
 
@@ -104,13 +107,13 @@ fn debezium_server_brings_its_own_converters() {
         assert_eq!(config.option(&format!("{key}.schemas.enable")), None);
     }
     assert_eq!(config.kafka.bootstrap_servers, "127.0.0.1:9092");
-    assert_eq!(config.connector_name, "kafka");
+    assert!(config.relay.position.key.starts_with(r#"["kafka""#), "{}", config.relay.position.key);
     let offsets = config.relay.offsets.as_ref().unwrap();
     assert_eq!(offsets.store, crate::relay::OffsetStore::File("data/offsets.dat".into()));
     assert_eq!(offsets.key.to_string(), r#"["kafka",{"server":"srv"}]"#);
     assert_eq!(offsets.flush_interval, std::time::Duration::from_secs(1));
     assert_eq!(
-        config.transform_option("route.topic.replacement").as_deref(),
+        config.option("transforms.outbox.route.topic.replacement").as_deref(),
         Some("orders.${routedByValue}")
     );
 }
@@ -128,12 +131,12 @@ fn routed_by_value_survives_every_spelling() {
             let sources = Sources { files: vec![path.clone()], environment: vec![], overrides };
             let config = Config::load(&sources).unwrap();
             assert_eq!(
-                config.transform_option("route.topic.replacement").as_deref(),
+                config.option("transforms.outbox.route.topic.replacement").as_deref(),
                 Some("t.${routedByValue}")
             );
             let config = complete_and(&[&format!("{key}=t.{spelling}")]).unwrap();
             assert_eq!(
-                config.transform_option("route.topic.replacement").as_deref(),
+                config.option("transforms.outbox.route.topic.replacement").as_deref(),
                 Some("t.${routedByValue}")
             );
         }

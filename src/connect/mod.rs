@@ -7,9 +7,9 @@
 //! Names are Debezium's and Connect's: what a column becomes is what Debezium's PostgreSQL connector makes of it, what
 //! a value becomes is what Kafka's converter class of that name writes.
 
-pub mod column;
-pub mod converter;
-pub mod record;
+pub(crate) mod column;
+pub(crate) mod converter;
+pub(crate) mod record;
 
 mod decimal;
 mod heartbeat;
@@ -22,10 +22,10 @@ pub(crate) mod option;
 mod schema;
 mod value;
 
-pub use decimal::Decimal;
-pub use heartbeat::Heartbeat;
+pub(crate) use decimal::Decimal;
+pub(crate) use heartbeat::Heartbeat;
 pub use name::NameAdjustment;
-pub use name_patterns::NamePatterns;
-pub use option::{OptionError, OptionReader, Refused};
+pub(crate) use name_patterns::NamePatterns;
+pub(crate) use option::{OptionError, OptionReader, Refused};
 pub use schema::{Field, Kind, Schema};
 pub use value::Value;

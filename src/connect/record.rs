@@ -3,11 +3,11 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 /// The header that has the event's id.
-pub const ID_HEADER: &str = "id";
+pub(crate) const ID_HEADER: &str = "id";
 
 /// The header that tells where the event stands in the source: the system identifier, the commit LSN in 16 hexadecimal
 /// digits, the ordinal in 8; behind them the part in 2, when it is not the first record of its event.
-pub const POSITION_HEADER: &str = "outboxd.position";
+pub(crate) const POSITION_HEADER: &str = "outboxd.position";
 
 /// By what a record is known again when its row is read another time. Not stable from one version of outboxd to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,7 +54,7 @@ pub struct ProducerRecord<'a> {
 
 /// A record that waits, when what it borrowed from is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OwnedRecord {
+pub(crate) struct OwnedRecord {
     topic: String,
     partition: Option<i32>,
     timestamp_ms: i64,
@@ -80,13 +80,13 @@ impl From<&ProducerRecord<'_>> for OwnedRecord {
 impl OwnedRecord {
     /// Its headers, for [`Self::as_record`].
     #[must_use]
-    pub fn headers(&self) -> Vec<Header<'_>> {
+    pub(crate) fn headers(&self) -> Vec<Header<'_>> {
         self.headers.iter().map(|(name, value)| Header { name, value: value.as_deref() }).collect()
     }
 
     /// The record as the producer takes it. Its position is told when it is sent.
     #[must_use]
-    pub fn as_record<'a>(&'a self, headers: &'a [Header<'a>]) -> ProducerRecord<'a> {
+    pub(crate) fn as_record<'a>(&'a self, headers: &'a [Header<'a>]) -> ProducerRecord<'a> {
         ProducerRecord {
             topic: &self.topic,
             partition: self.partition,

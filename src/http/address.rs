@@ -3,14 +3,14 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 /// A text that is no address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not an address to listen on: give 8080 (this machine only), 0.0.0.0:8080 or [::1]:8080")]
-pub struct InvalidAddress(String);
+pub(crate) struct InvalidAddress(String);
 
 /// Reads `8080`, `:8080`, `localhost:8080`, `0.0.0.0:8080` or `[::1]:80`. Without a host it is loopback: who wants the
 /// port to be reached from elsewhere has to say so.
 ///
 /// # Errors
 /// When the text is none of these. Other host names are not resolved.
-pub fn parse_addr(text: &str) -> Result<SocketAddr, InvalidAddress> {
+pub(crate) fn parse_addr(text: &str) -> Result<SocketAddr, InvalidAddress> {
     let port = text.strip_prefix("localhost:").or_else(|| text.strip_prefix(':')).unwrap_or(text);
     if !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()) {
         let port = port.parse().map_err(|_| InvalidAddress(text.to_owned()))?;

@@ -17,6 +17,6 @@ mod probe;
 mod routes;
 mod server;
 
-pub use address::{InvalidAddress, parse_addr};
-pub use probe::probe;
-pub use server::Server;
+pub(crate) use address::{InvalidAddress, parse_addr};
+pub(crate) use probe::probe;
+pub(crate) use server::Server;

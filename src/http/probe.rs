@@ -17,7 +17,7 @@ const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 ///
 /// # Errors
 /// When nobody answers within `timeout`, or when what comes back is not HTTP.
-pub async fn probe(addr: SocketAddr, path: &str, timeout: Duration) -> io::Result<(u16, String)> {
+pub(crate) async fn probe(addr: SocketAddr, path: &str, timeout: Duration) -> io::Result<(u16, String)> {
     match time::timeout(timeout, ask(reachable(addr), path, timeout)).await {
         Ok(answer) => answer,
         Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, format!("{addr} does not answer"))),

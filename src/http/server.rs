@@ -32,7 +32,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The status port, bound and not yet served.
 #[derive(Debug)]
-pub struct Server {
+pub(crate) struct Server {
     listener: TcpListener,
     router: Router,
 }
@@ -42,7 +42,7 @@ impl Server {
     ///
     /// # Errors
     /// When the address is not ours or is taken.
-    pub async fn bind(addr: SocketAddr, status: Status, metrics: Metrics) -> io::Result<Self> {
+    pub(crate) async fn bind(addr: SocketAddr, status: Status, metrics: Metrics) -> io::Result<Self> {
         Ok(Self { listener: TcpListener::bind(addr).await?, router: router(status, metrics) })
     }
 
@@ -50,12 +50,12 @@ impl Server {
     ///
     /// # Errors
     /// When the system does not tell.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
     /// Serves until told to stop, which should be last of all: a relay that drains is still asked how it is.
-    pub async fn serve(self, stop: CancellationToken) {
+    pub(crate) async fn serve(self, stop: CancellationToken) {
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {

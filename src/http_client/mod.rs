@@ -19,7 +19,7 @@ pub(crate) mod test_server;
 mod tls;
 mod transport;
 
-pub use address::{Address, Credentials};
+pub(crate) use address::{Address, Credentials};
 pub(crate) use exchange::{USER_AGENT, exchange};
 pub(crate) use tls::connector;
 pub(crate) use transport::{Transport, connect, secure};

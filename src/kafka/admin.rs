@@ -14,21 +14,21 @@ use super::options::Options;
 use super::position_topic::position_topic_error;
 
 /// Asks brokers what they have; changes nothing.
-pub struct Admin {
+pub(crate) struct Admin {
     inner: AdminClient<Deliveries>,
     servers: String,
 }
 
 /// A broker of the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Broker {
+pub(crate) struct Broker {
     /// Its `node.id`.
     pub id: i32,
 }
 
 /// A topic as it lies on the brokers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Topic {
+pub(crate) struct Topic {
     /// Its name.
     pub name: String,
     /// How many partitions it has.
@@ -43,14 +43,14 @@ pub struct Topic {
 
 /// Settings of a topic or a broker, by name; those that are secret are left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Settings(HashMap<String, String>);
+pub(crate) struct Settings(HashMap<String, String>);
 
 impl Admin {
     /// Sets the client up, with the producer's settings.
     ///
     /// # Errors
     /// When librdkafka refuses a setting.
-    pub fn new(options: &Options) -> Result<Self, Error> {
+    pub(crate) fn new(options: &Options) -> Result<Self, Error> {
         let inner =
             client_config(options).create_with_context(Deliveries::default()).map_err(Error::Settings)?;
         Ok(Self { inner, servers: options.bootstrap_servers.clone() })
@@ -61,7 +61,7 @@ impl Admin {
     ///
     /// # Errors
     /// When no broker answers.
-    pub fn cluster(&self, patience: Duration) -> Result<(Vec<Broker>, Vec<Topic>), Error> {
+    pub(crate) fn cluster(&self, patience: Duration) -> Result<(Vec<Broker>, Vec<Topic>), Error> {
         let metadata = self
             .inner
             .inner()
@@ -76,7 +76,7 @@ impl Admin {
     ///
     /// # Errors
     /// Why they are not told: most often no right to see them.
-    pub async fn broker_settings(
+    pub(crate) async fn broker_settings(
         &self,
         broker: Broker,
         patience: Duration,
@@ -89,7 +89,7 @@ impl Admin {
     ///
     /// # Errors
     /// When there is no answer at all.
-    pub async fn topic_settings(
+    pub(crate) async fn topic_settings(
         &self,
         topics: &[&str],
         patience: Duration,
@@ -102,7 +102,7 @@ impl Admin {
     ///
     /// # Errors
     /// When the brokers would not make it.
-    pub async fn may_make(&self, topic: &str, patience: Duration) -> Result<(), Error> {
+    pub(crate) async fn may_make(&self, topic: &str, patience: Duration) -> Result<(), Error> {
         let options = AdminOptions::new().request_timeout(Some(patience)).validate_only(true);
         let new = NewTopic::new(topic, 1, TopicReplication::Fixed(-1));
         let answers = self.inner.create_topics([&new], &options).await;
@@ -136,19 +136,19 @@ impl Admin {
 impl Settings {
     /// Settings that are known by name.
     #[must_use]
-    pub fn new(settings: impl IntoIterator<Item = (String, String)>) -> Self {
+    pub(crate) fn new(settings: impl IntoIterator<Item = (String, String)>) -> Self {
         Self(settings.into_iter().collect())
     }
 
     /// The value of a setting, when it was told.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
     /// The value of a setting that is a number.
     #[must_use]
-    pub fn number(&self, name: &str) -> Option<usize> {
+    pub(crate) fn number(&self, name: &str) -> Option<usize> {
         self.get(name)?.parse().ok()
     }
 }

@@ -38,7 +38,7 @@ type Opening = Option<u64>;
 
 /// Whether a record may be handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Admission {
+pub(crate) enum Admission {
     /// Yes, to this partition; librdkafka chooses one for a record without a key.
     To(Option<i32>),
     /// Once everything in flight has come back, with it the first record of its partition.

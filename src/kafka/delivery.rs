@@ -15,7 +15,7 @@ use super::rejection::{RecordName, Rejection, ReportPlace, named};
 use crate::ack::Ticket;
 
 /// How many refused records are told one by one: when a topic is gone, everything on its way there is refused.
-pub const REFUSED_MAX: usize = 10_000;
+pub(crate) const REFUSED_MAX: usize = 10_000;
 
 /// What librdkafka calls a request without an answer, and the broker that transactions are committed with.
 const REQUEST_TIMED_OUT: &str = "REQTMOUT";

@@ -33,27 +33,32 @@ mod transaction_reports;
 mod transactions;
 mod transport;
 
-pub use admin::{Admin, Broker, Settings, Topic};
-pub use admission::Admission;
-pub use clients::TransactionSettings;
-pub use delivery::{Delivered, Deliveries, REFUSED_MAX, Reports};
-pub use error::Error;
-pub use fault::Fault;
-pub use log_ends::Doubt;
-pub use offset_topic::{OffsetTopic, StoredValue};
-pub use open_transactions::OpenTransactions;
+pub(crate) use admin::{Admin, Broker, Settings, Topic};
+pub(crate) use admission::Admission;
+pub(crate) use clients::TransactionSettings;
+#[cfg(test)]
+pub(crate) use delivery::Deliveries;
+pub(crate) use delivery::{Delivered, REFUSED_MAX, Reports};
+pub(crate) use error::Error;
+pub(crate) use fault::Fault;
+pub(crate) use offset_topic::{OffsetTopic, StoredValue};
+pub(crate) use open_transactions::OpenTransactions;
 pub use options::Options;
-pub use outlet::Outlet;
-pub use pace::Pace;
-pub use partitioner::{partition_of, positive_hash};
-pub use position_topic::{PositionTopic, Read, Receipt};
-pub use producer::{Inlet, Producer};
+pub(crate) use outlet::Outlet;
+#[cfg(test)]
+pub(crate) use pace::Pace;
+pub use partitioner::partition_of;
+pub(crate) use partitioner::positive_hash;
+pub(crate) use position_topic::{PositionTopic, Read, Receipt};
+pub(crate) use producer::{Inlet, Producer};
+#[cfg(test)]
+pub(crate) use rejection::Cause;
+pub(crate) use rejection::Rejection;
 #[cfg(test)]
 pub(crate) use rejection::ReportPlace;
-pub use rejection::{Cause, Rejection};
 pub use state_topic::{StateTopic, Stored};
-pub use topic_probe::{TopicAnswer, TopicProbe};
-pub use topic_scan::{ScannedPartition, ScannedRecord, TopicScan};
-pub use topic_tail::{Relevance, TailRecord, TopicTail};
-pub use transaction_fault::TransactionFault;
-pub use transport::Transport;
+pub(crate) use topic_probe::{TopicAnswer, TopicProbe};
+pub(crate) use topic_scan::{ScannedPartition, ScannedRecord, TopicScan};
+pub(crate) use topic_tail::{Relevance, TailRecord, TopicTail};
+pub(crate) use transaction_fault::TransactionFault;
+pub(crate) use transport::Transport;

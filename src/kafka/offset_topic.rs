@@ -16,7 +16,7 @@ const GROUP_ID: &str = "outboxd";
 
 /// The compacted topic in which Connect keeps its source offsets: the last value of a key counts, and a value of null
 /// takes the key away.
-pub struct OffsetTopic {
+pub(crate) struct OffsetTopic {
     options: Options,
     name: String,
     producer: ThreadedProducer<Reports>,
@@ -24,7 +24,7 @@ pub struct OffsetTopic {
 
 /// What the topic holds for a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredValue {
+pub(crate) struct StoredValue {
     /// The value.
     pub bytes: Vec<u8>,
     /// The record's timestamp, in milliseconds since 1970.
@@ -37,7 +37,7 @@ impl OffsetTopic {
     ///
     /// # Errors
     /// When librdkafka refuses a setting.
-    pub fn new(options: &Options, name: &str, patience: Duration) -> Result<Self, Error> {
+    pub(crate) fn new(options: &Options, name: &str, patience: Duration) -> Result<Self, Error> {
         let mut config = client_config(options);
         config.set("message.timeout.ms", patience.as_millis().max(1).to_string());
         config.set("enable.gapless.guarantee", "false").set("linger.ms", "0");
@@ -47,7 +47,7 @@ impl OffsetTopic {
 
     /// Its name.
     #[must_use]
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
@@ -55,7 +55,7 @@ impl OffsetTopic {
     ///
     /// # Errors
     /// When the topic does not exist or cannot be read to its end in time.
-    pub fn read(&self, key: &[u8], patience: Duration) -> Result<Option<StoredValue>, Error> {
+    pub(crate) fn read(&self, key: &[u8], patience: Duration) -> Result<Option<StoredValue>, Error> {
         let deadline = Instant::now() + patience;
         let left = || deadline.saturating_duration_since(Instant::now());
         let failed = |error: KafkaError| self.unread(error.to_string());
@@ -91,7 +91,7 @@ impl OffsetTopic {
     ///
     /// # Errors
     /// When it is not acknowledged in time.
-    pub async fn write(&self, key: &[u8], value: &str, patience: Duration) -> Result<(), Error> {
+    pub(crate) async fn write(&self, key: &[u8], value: &str, patience: Duration) -> Result<(), Error> {
         let (report, sent) = oneshot::channel();
         let record = BaseRecord::with_opaque_to(&self.name, Box::new(report)).key(key).payload(value);
         self.producer.send(record).map_err(|(error, _)| self.unwritten(&error))?;

@@ -15,7 +15,7 @@ use crate::connect::record::ProducerRecord;
 /// first record of a partition travels alone, and that the way of sending changes only while nothing is in flight. So a
 /// record is admitted first, and sent then.
 #[derive(Debug)]
-pub struct Outlet<T = Inlet> {
+pub(crate) struct Outlet<T = Inlet> {
     transport: T,
     topics: Topics,
     pace: Pace,
@@ -23,13 +23,13 @@ pub struct Outlet<T = Inlet> {
 
 impl<T: Transport> Outlet<T> {
     /// No topic is known yet.
-    pub fn new(transport: T) -> Self {
+    pub(crate) fn new(transport: T) -> Self {
         Self { transport, topics: Topics::default(), pace: Pace::default() }
     }
 
     /// Chooses the way of sending, with so many records in flight, when the source has (`behind`) or has not much more to give.
     /// Whether records may be sent just now.
-    pub fn follow_load(&mut self, inflight: usize, behind: bool) -> bool {
+    pub(crate) fn follow_load(&mut self, inflight: usize, behind: bool) -> bool {
         if self.transport.follows_load() {
             self.pace = self.pace.next(inflight, behind);
         }
@@ -37,29 +37,29 @@ impl<T: Transport> Outlet<T> {
     }
 
     /// The partition of a record that can be sent now, or what must be known or done first.
-    pub fn admit(&mut self, record: &ProducerRecord<'_>) -> Admission {
+    pub(crate) fn admit(&mut self, record: &ProducerRecord<'_>) -> Admission {
         self.topics.admit(record, self.pace)
     }
 
     /// The brokers were asked for a topic: it has so many partitions, 0 when that is not known.
-    pub fn learn_topic(&mut self, topic: String, partitions: usize, asked: Instant) {
+    pub(crate) fn learn_topic(&mut self, topic: String, partitions: usize, asked: Instant) {
         // What follows a lost record is aborted with it: the first of a partition need not travel alone.
         let watched = if self.transport.is_transactional() { 0 } else { partitions };
         self.topics.insert(topic, partitions, watched, asked);
     }
 
     /// Whether the topic had this partition when it was asked for.
-    pub fn had_partition(&self, topic: &str, partition: i32) -> bool {
+    pub(crate) fn had_partition(&self, topic: &str, partition: i32) -> bool {
         self.topics.had(topic, partition)
     }
 
     /// Everything in flight has come back.
-    pub const fn queue_is_empty(&mut self) {
+    pub(crate) const fn queue_is_empty(&mut self) {
         self.topics.queue_is_empty();
     }
 
     /// Forgets what is known of topics when it is too old.
-    pub fn forget_old(&mut self, now: Instant) {
+    pub(crate) fn forget_old(&mut self, now: Instant) {
         self.topics.forget_old(now);
     }
 
@@ -67,22 +67,22 @@ impl<T: Transport> Outlet<T> {
     ///
     /// # Errors
     /// When the record can never be sent.
-    pub fn send(&self, record: &ProducerRecord<'_>, ticket: Ticket) -> Result<(), Rejection> {
+    pub(crate) fn send(&self, record: &ProducerRecord<'_>, ticket: Ticket) -> Result<(), Rejection> {
         self.transport.send(record, ticket, self.pace)
     }
 
     /// Takes what has come back. `spare` is kept for the next batch, so that steady state allocates nothing.
-    pub fn take(&self, spare: Vec<Delivered>) -> Reports {
+    pub(crate) fn take(&self, spare: Vec<Delivered>) -> Reports {
         self.transport.take(spare)
     }
 
     /// Begins to commit the open Kafka transaction, see [`Transport::commit`].
-    pub fn commit(&mut self) {
+    pub(crate) fn commit(&mut self) {
         self.transport.commit();
     }
 
     /// Begins to abort the open Kafka transaction, see [`Transport::abort`].
-    pub fn abort(&mut self) {
+    pub(crate) fn abort(&mut self) {
         self.transport.abort();
     }
 }

@@ -9,7 +9,7 @@ pub fn partition_of(key: &[u8], partitions: usize) -> Option<i32> {
 
 /// The remainder of this, divided by the number of partitions, is the partition of a key.
 #[must_use]
-pub fn positive_hash(key: &[u8]) -> u32 {
+pub(crate) fn positive_hash(key: &[u8]) -> u32 {
     murmur2(key) & 0x7fff_ffff
 }
 

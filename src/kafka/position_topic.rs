@@ -48,14 +48,14 @@ const ISOLATION: &str = "read_uncommitted";
 ///
 /// It has a producer of its own. The relay's producer stops for good at a record that is refused, and in a transaction
 /// nothing is written before its commit; a position must neither stop nor wait for an event.
-pub struct PositionTopic {
+pub(crate) struct PositionTopic {
     topic: CompactedTopic,
     producer: ThreadedProducer<Reports>,
 }
 
 /// What the topic has for a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Read {
+pub(crate) enum Read {
     /// There is no such topic.
     NoTopic,
     /// The key's last values, oldest first; `None` takes the key away.
@@ -64,14 +64,14 @@ pub enum Read {
 
 /// What comes back of a position that was handed over.
 #[derive(Debug)]
-pub struct Receipt(oneshot::Receiver<Option<KafkaError>>);
+pub(crate) struct Receipt(oneshot::Receiver<Option<KafkaError>>);
 
 impl PositionTopic {
     /// Sets up the producer. Who waits for `wake` is told of each answer.
     ///
     /// # Errors
     /// When librdkafka refuses a setting.
-    pub fn new(options: &Options, name: &str, wake: Deliveries) -> Result<Self, Error> {
+    pub(crate) fn new(options: &Options, name: &str, wake: Deliveries) -> Result<Self, Error> {
         let mut config = client_config(options);
         for (key, value) in SETTINGS {
             config.set(key, value);
@@ -82,7 +82,7 @@ impl PositionTopic {
 
     /// Its name.
     #[must_use]
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.topic.name
     }
 
@@ -90,7 +90,7 @@ impl PositionTopic {
     ///
     /// # Errors
     /// When the brokers do not make it in time.
-    pub async fn make(&self, patience: Duration) -> Result<(), Error> {
+    pub(crate) async fn make(&self, patience: Duration) -> Result<(), Error> {
         if self.topic.make(patience).await.map_err(|error| failed(&self.topic, "made", &error, patience))? {
             tracing::info!(topic = self.name(), "made the topic of the positions");
         }
@@ -99,7 +99,7 @@ impl PositionTopic {
 
     /// Tells `answer` what the topic has for a key, or that it cannot be read to its end in time. Blocks for `patience` at
     /// most, and then for a tenth of a second more: for so long a consumer closes, and nobody need wait for that.
-    pub fn read(
+    pub(crate) fn read(
         &self,
         key: &[u8],
         patience: Duration,
@@ -116,7 +116,7 @@ impl PositionTopic {
     ///
     /// # Errors
     /// When it cannot be read to its end in time.
-    pub fn peek(options: &Options, name: &str, key: &[u8], patience: Duration) -> Result<Read, Error> {
+    pub(crate) fn peek(options: &Options, name: &str, key: &[u8], patience: Duration) -> Result<Read, Error> {
         let topic = CompactedTopic::new(options, name);
         read(&topic, &topic.reader(ISOLATION)?, key, patience, &CancellationToken::new())
     }
@@ -125,7 +125,7 @@ impl PositionTopic {
     ///
     /// # Errors
     /// When it can never be sent.
-    pub fn send(&self, key: &[u8], value: &[u8]) -> Result<Receipt, Error> {
+    pub(crate) fn send(&self, key: &[u8], value: &[u8]) -> Result<Receipt, Error> {
         let (report, receipt) = oneshot::channel();
         let record = BaseRecord::with_opaque_to(self.name(), Box::new(report)).partition(PARTITION);
         let sent = self.producer.send(record.key(key).payload(value));
@@ -133,7 +133,7 @@ impl PositionTopic {
     }
 
     /// What has come of it, once that is known.
-    pub fn outcome(&self, receipt: &mut Receipt) -> Option<Result<(), Error>> {
+    pub(crate) fn outcome(&self, receipt: &mut Receipt) -> Option<Result<(), Error>> {
         match receipt.0.try_recv() {
             Ok(None) => Some(Ok(())),
             Ok(Some(error)) => Some(Err(self.failed(WRITTEN, &error))),
@@ -146,7 +146,7 @@ impl PositionTopic {
     ///
     /// # Errors
     /// When it is not acknowledged in time.
-    pub async fn write(&self, key: &[u8], value: &[u8], patience: Duration) -> Result<(), Error> {
+    pub(crate) async fn write(&self, key: &[u8], value: &[u8], patience: Duration) -> Result<(), Error> {
         let receipt = self.send(key, value)?;
         match timeout(patience, receipt.0).await {
             Ok(Ok(None)) => Ok(()),

@@ -38,14 +38,14 @@ const STALL: Duration = Duration::from_secs(30);
 const SLICE: Duration = Duration::from_millis(100);
 
 /// Everything that some topics have now, read once from the front.
-pub struct TopicScan {
+pub(crate) struct TopicScan {
     consumer: BaseConsumer,
     partitions: Vec<ScannedPartition>,
 }
 
 /// A partition that is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScannedPartition {
+pub(crate) struct ScannedPartition {
     /// The topic.
     pub topic: String,
     /// The partition.
@@ -60,62 +60,62 @@ pub struct ScannedPartition {
 
 /// A record of a topic.
 #[derive(Debug)]
-pub struct ScannedRecord<'m> {
+pub(crate) struct ScannedRecord<'m> {
     message: &'m BorrowedMessage<'m>,
 }
 
 impl ScannedRecord<'_> {
     /// The topic.
     #[must_use]
-    pub fn topic(&self) -> &str {
+    pub(crate) fn topic(&self) -> &str {
         self.message.topic()
     }
 
     /// The partition.
     #[must_use]
-    pub fn partition(&self) -> i32 {
+    pub(crate) fn partition(&self) -> i32 {
         self.message.partition()
     }
 
     /// The offset.
     #[must_use]
-    pub fn offset(&self) -> i64 {
+    pub(crate) fn offset(&self) -> i64 {
         self.message.offset()
     }
 
     /// The key.
     #[must_use]
-    pub fn key(&self) -> Option<&[u8]> {
+    pub(crate) fn key(&self) -> Option<&[u8]> {
         self.message.key()
     }
 
     /// The value.
     #[must_use]
-    pub fn value(&self) -> Option<&[u8]> {
+    pub(crate) fn value(&self) -> Option<&[u8]> {
         self.message.payload()
     }
 
     /// The headers, in wire order.
-    pub fn headers(&self) -> impl Iterator<Item = Header<'_>> {
+    pub(crate) fn headers(&self) -> impl Iterator<Item = Header<'_>> {
         let headers = self.message.headers().into_iter().flat_map(|headers| headers.iter());
         headers.map(|header| Header { name: header.key, value: header.value })
     }
 
     /// The event's id, from the header `id`.
     #[must_use]
-    pub fn event_id(&self) -> Option<&[u8]> {
+    pub(crate) fn event_id(&self) -> Option<&[u8]> {
         self.headers().find(|header| header.name == ID_HEADER)?.value
     }
 
     /// The text of the last header `outboxd.position`.
     #[must_use]
-    pub fn position(&self) -> Option<&[u8]> {
+    pub(crate) fn position(&self) -> Option<&[u8]> {
         self.headers().filter(|header| header.name == POSITION_HEADER).last()?.value
     }
 
     /// The timestamp that its producer gave it, in milliseconds since 1970; none when the broker has set its own.
     #[must_use]
-    pub fn created_ms(&self) -> Option<i64> {
+    pub(crate) fn created_ms(&self) -> Option<i64> {
         match self.message.timestamp() {
             Timestamp::CreateTime(millis) => Some(millis),
             Timestamp::LogAppendTime(_) | Timestamp::NotAvailable => None,
@@ -124,7 +124,7 @@ impl ScannedRecord<'_> {
 
     /// Its timestamp, set by the producer or by the broker.
     #[must_use]
-    pub fn timestamp_ms(&self) -> Option<i64> {
+    pub(crate) fn timestamp_ms(&self) -> Option<i64> {
         self.message.timestamp().to_millis()
     }
 }
@@ -135,7 +135,7 @@ impl TopicScan {
     ///
     /// # Errors
     /// When the brokers do not say, or do not let us.
-    pub fn open(options: &Options, topics: &[String], since_ms: Option<i64>) -> Result<Self, Error> {
+    pub(crate) fn open(options: &Options, topics: &[String], since_ms: Option<i64>) -> Result<Self, Error> {
         let mut config = client_config(options);
         for (key, value) in SETTINGS {
             config.set(key, value);
@@ -157,7 +157,7 @@ impl TopicScan {
 
     /// What is read.
     #[must_use]
-    pub fn partitions(&self) -> &[ScannedPartition] {
+    pub(crate) fn partitions(&self) -> &[ScannedPartition] {
         &self.partitions
     }
 
@@ -166,7 +166,7 @@ impl TopicScan {
     ///
     /// # Errors
     /// When the brokers do not let us, nothing comes any more, or `take` fails.
-    pub fn read<E: From<Error>>(
+    pub(crate) fn read<E: From<Error>>(
         &self,
         wanted: impl Fn() -> bool,
         mut take: impl FnMut(&ScannedRecord<'_>) -> Result<(), E>,

@@ -44,13 +44,13 @@ const FOREIGN_MAX: i64 = 10_000;
 
 /// A record near the end of a topic.
 #[derive(Debug)]
-pub struct TailRecord<'m> {
+pub(crate) struct TailRecord<'m> {
     message: &'m BorrowedMessage<'m>,
 }
 
 /// What a record is to who looks at it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Relevance {
+pub(crate) enum Relevance {
     /// Somebody else's, or it does not say.
     Foreign,
     /// Ours, and older than what is looked for.
@@ -60,7 +60,7 @@ pub enum Relevance {
 }
 
 /// The end of a topic: what was written last in each of its partitions, read backwards in steps.
-pub struct TopicTail {
+pub(crate) struct TopicTail {
     consumer: BaseConsumer,
     topic: String,
     partitions: Vec<Partition>,
@@ -92,14 +92,14 @@ struct Span {
 impl TailRecord<'_> {
     /// The text of the last header `outboxd.position`.
     #[must_use]
-    pub fn position(&self) -> Option<&[u8]> {
+    pub(crate) fn position(&self) -> Option<&[u8]> {
         let headers = self.message.headers()?;
         headers.iter().filter(|header| header.key == POSITION_HEADER).last()?.value
     }
 
     /// By what it is known again.
     #[must_use]
-    pub fn fingerprint(&self) -> Fingerprint {
+    pub(crate) fn fingerprint(&self) -> Fingerprint {
         let headers = self.message.headers();
         let id = headers.and_then(|headers| headers.iter().find(|header| header.key == ID_HEADER)?.value);
         Fingerprint::new(self.message.key(), self.message.payload(), id)
@@ -111,7 +111,7 @@ impl TopicTail {
     ///
     /// # Errors
     /// When the brokers do not say, or do not let us.
-    pub fn open(options: &Options, topic: &str) -> Result<Self, Error> {
+    pub(crate) fn open(options: &Options, topic: &str) -> Result<Self, Error> {
         let mut config = client_config(options);
         config.set("group.id", GROUP_ID);
         for (key, value) in SETTINGS {
@@ -129,7 +129,7 @@ impl TopicTail {
     ///
     /// # Errors
     /// When the brokers do not let us, or nothing comes any more. What `take` has seen is there nevertheless.
-    pub fn read_back(
+    pub(crate) fn read_back(
         &mut self,
         records_max: i64,
         wanted: impl Fn() -> bool,
@@ -165,7 +165,7 @@ impl TopicTail {
     ///
     /// # Errors
     /// As [`Self::read_back`].
-    pub fn read_on(
+    pub(crate) fn read_on(
         &mut self,
         wanted: impl Fn() -> bool,
         mut take: impl FnMut(&TailRecord<'_>) -> Relevance,

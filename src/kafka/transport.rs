@@ -6,7 +6,7 @@ use crate::ack::Ticket;
 use crate::connect::record::ProducerRecord;
 
 /// What carries records to the brokers: librdkafka, or in the simulation a model of it.
-pub trait Transport {
+pub(crate) trait Transport {
     /// Hands a record over. It never blocks.
     ///
     /// # Errors

@@ -34,18 +34,19 @@ mod unmasked;
 #[cfg(test)]
 mod tests;
 
-pub use crate::connect::OptionError;
 pub use encoder::Encoder;
-pub use error::{BindError, BindProblem, RouteError, TopicProblem};
-pub use expand::{EmptyArrayBehavior, JsonExpansion, NullBehavior};
-pub use message::{MessageError, MessageOutbox, MessagePrefixes};
-pub use options::{AdditionalMissing, EventRouterOptions, InvalidOperation, MappedColumn, OPTION_NAMES};
-pub use placement::{AdditionalField, Placement};
-pub use predicate::Condition;
-pub use raw_record::RawRecord;
-pub use record::RoutedRecord;
-pub use router::{Assumption, EventContext, EventRouter};
+pub use error::RouteError;
+pub(crate) use error::{BindError, TopicProblem};
+pub(crate) use message::MessageError;
+pub use message::{MessageOutbox, MessagePrefixes};
+pub use options::EventRouterOptions;
+pub(crate) use options::InvalidOperation;
+pub(crate) use predicate::Condition;
+pub(crate) use raw_record::RawRecord;
+pub(crate) use record::RoutedRecord;
+pub(crate) use router::Assumption;
+pub use router::{EventContext, EventRouter};
 pub use table::{OutboxTable, RouteContext};
-pub use topic::TopicRouting;
-pub use topic_name::{IllegalTopicName, check_topic_name};
-pub use unmasked::Unmasked;
+pub use topic_name::check_topic_name;
+#[cfg(test)]
+pub(crate) use unmasked::Unmasked;

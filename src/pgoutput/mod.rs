@@ -13,6 +13,8 @@ mod properties;
 mod relation;
 mod tuple;
 
-pub use message::{Begin, Commit, LogicalMessage, Message, OldTuple, decode};
-pub use relation::{Column, Relation, RelationCache, ReplicaIdentity, UnknownRelation};
+pub(crate) use message::{Begin, Commit, LogicalMessage};
+pub use message::{Message, OldTuple, decode};
+pub(crate) use relation::UnknownRelation;
+pub use relation::{Column, Relation, RelationCache, ReplicaIdentity};
 pub use tuple::{ColumnValue, Tuple};

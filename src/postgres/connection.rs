@@ -21,7 +21,7 @@ pub struct Connection {
 }
 
 /// Rows of a command's answer, in text form.
-pub type Rows = Vec<Vec<Option<String>>>;
+pub(crate) type Rows = Vec<Vec<Option<String>>>;
 
 impl Connection {
     /// Connects to a walsender and logs in.

@@ -17,15 +17,17 @@ mod tables;
 mod tls;
 mod versions;
 
-pub use catalog::{Moment, PublicationFacts, ServerFacts, SlotFacts, TableFacts};
-pub use connection::{Connection, Rows, TlsSetup};
-pub use error::{Error, SlotHolder};
+pub(crate) use catalog::{PublicationFacts, ServerFacts, SlotFacts, TableFacts};
+pub use connection::{Connection, TlsSetup};
+pub(crate) use error::{Error, SlotHolder};
 pub use options::*;
-pub use publication::Publication;
-pub use relations::{NamedTable, RelationFacts};
-pub use slot::{Slot, SnapshotSlot};
-pub use snapshot::{SnapshotReader, SnapshotRow};
-pub use sql::Sql;
+pub(crate) use publication::Publication;
+#[cfg(test)]
+pub(crate) use relations::NamedTable;
+pub(crate) use relations::RelationFacts;
+pub(crate) use slot::{Slot, SnapshotSlot};
+pub(crate) use snapshot::{SnapshotReader, SnapshotRow};
+pub(crate) use sql::Sql;
 pub use stream::ReplicationStream;
-pub use tables::TableFilter;
-pub use versions::{FoundTable, Member, PublicationVersion, SchemaMember, Storage, TableVersion};
+pub(crate) use tables::TableFilter;
+pub(crate) use versions::{FoundTable, Member, PublicationVersion, Storage, TableVersion};

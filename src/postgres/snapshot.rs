@@ -9,7 +9,7 @@ use crate::wire::BackendMessage;
 
 /// Reads tables as they stood at one moment, row by row: nothing is collected.
 #[derive(Debug)]
-pub struct SnapshotReader {
+pub(crate) struct SnapshotReader {
     connection: Connection,
 }
 
@@ -19,7 +19,7 @@ pub struct SnapshotReader {
     clippy::large_enum_variant,
     reason = "it is matched at once and never kept: a box would be an allocation a row"
 )]
-pub enum SnapshotRow<'a> {
+pub(crate) enum SnapshotRow<'a> {
     /// The table's rows have these columns.
     Columns(Vec<String>),
     /// A row.
@@ -33,7 +33,7 @@ impl SnapshotReader {
     ///
     /// # Errors
     /// When no connection can be made or the snapshot is gone.
-    pub async fn open(
+    pub(crate) async fn open(
         options: &Options,
         tls: &TlsSetup,
         application: &str,
@@ -55,7 +55,7 @@ impl SnapshotReader {
     ///
     /// # Errors
     /// When the connection breaks.
-    pub async fn select(&mut self, statement: &str) -> Result<(), Error> {
+    pub(crate) async fn select(&mut self, statement: &str) -> Result<(), Error> {
         self.connection.send(|out| frontend::query(statement, out)).await
     }
 
@@ -63,7 +63,7 @@ impl SnapshotReader {
     ///
     /// # Errors
     /// When the server refuses the statement or the connection breaks.
-    pub async fn next(&mut self) -> Result<SnapshotRow<'_>, Error> {
+    pub(crate) async fn next(&mut self) -> Result<SnapshotRow<'_>, Error> {
         const DOING: &str = "reading the snapshot";
         while self.connection.next_tag()?.is_none_or(is_aside) {
             if self.connection.next_tag()?.is_some() {

@@ -17,9 +17,12 @@ mod registries;
 mod tests;
 mod tls;
 
-pub use client::Client;
-pub use error::Error;
-pub use options::{Lookup, Options, TlsOptions};
-pub use registries::Registries;
+pub(crate) use client::Client;
+pub(crate) use error::Error;
+pub(crate) use options::Options;
+#[cfg(test)]
+pub(crate) use options::{Lookup, TlsOptions};
+pub(crate) use registries::Registries;
 
-pub use crate::http_client::{Address, Credentials};
+#[cfg(test)]
+pub(crate) use crate::http_client::{Address, Credentials};

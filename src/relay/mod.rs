@@ -53,22 +53,19 @@ mod takeover;
 mod tolerance;
 mod watcher;
 
-pub use capture::CaptureError;
 pub(crate) use capture::{in_the_publication, left_out, near_miss, not_in_the_wal};
 pub use control::{Control, Target};
-pub use dead_letters::DeadLetters;
+pub(crate) use dead_letters::DeadLetters;
 pub use error::Error;
-pub use exactly_once::{Mismatch, StateError};
 pub(crate) use opening::is_our_own;
-pub use options::{
+pub(crate) use options::{
     DeadLetterOptions, Guarantee, GuardOptions, HeartbeatOptions, OffsetOptions, OffsetStore, Options,
     PositionOptions, ProcessingFailure, SkippedOperations, TransactionOptions,
 };
-pub use parts::RelayParts;
+pub(crate) use parts::RelayParts;
 pub(crate) use position::Phase;
-pub use position::RecordError;
 pub(crate) use position_store::{KeptPosition, kept_position};
-pub use preflight::{Capture, Preflight};
+pub(crate) use preflight::Capture;
 pub(crate) use preflight::{OLDEST_VERSION_NUM, no_table};
 pub(crate) use resolution::relation_of;
 pub use supervisor::Relay;

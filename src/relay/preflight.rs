@@ -44,7 +44,7 @@ fn application_of(slot: &str) -> String {
 
 /// PostgreSQL, reached and found fit; nothing has been changed in it.
 #[derive(Debug)]
-pub struct Preflight {
+pub(crate) struct Preflight {
     /// The replication connection, logged in.
     pub connection: Connection,
     /// The SQL connection.
@@ -61,7 +61,7 @@ pub struct Preflight {
 
 /// The captured tables.
 #[derive(Debug)]
-pub struct Capture {
+pub(crate) struct Capture {
     /// Each captured table.
     pub tables: Vec<TableFacts>,
     /// What had to be assumed to make them fit, one line each.
@@ -82,7 +82,7 @@ impl Preflight {
     ///
     /// # Errors
     /// When it cannot be reached, refuses the login, or cannot decode logically.
-    pub async fn reach(options: &Options, tls: &TlsSetup) -> Result<Self, Error> {
+    pub(crate) async fn reach(options: &Options, tls: &TlsSetup) -> Result<Self, Error> {
         let application = application(options);
         let (connection, sql) = join!(
             Connection::open(&options.server, tls, &application, options.message_bytes_max),
@@ -120,7 +120,7 @@ impl Capture {
     ///
     /// # Errors
     /// When none is captured, one has not the columns that the router needs, or the router's predicate leaves one out.
-    pub async fn find(sql: &Sql, parts: &RelayParts) -> Result<Self, super::Error> {
+    pub(crate) async fn find(sql: &Sql, parts: &RelayParts) -> Result<Self, super::Error> {
         let version_num = sql.server().await?.version_num;
         Self::find_with(sql, parts, &CapturedTables::default(), version_num).await
     }

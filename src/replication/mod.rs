@@ -9,4 +9,5 @@ mod message;
 
 pub use command::{CreateSlot, SlotKind, StartReplication};
 pub use feedback::Feedback;
-pub use message::{PrimaryKeepalive, ReplicationMessage, StandbyStatusUpdate, XLogData, decode};
+pub(crate) use message::XLogData;
+pub use message::{ReplicationMessage, StandbyStatusUpdate, decode};

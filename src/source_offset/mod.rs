@@ -16,4 +16,5 @@ mod value;
 pub use key::OffsetKey;
 pub use map::OffsetMap;
 pub use sent::SentBefore;
-pub use value::{MessageType, OffsetError, SnapshotProgress, SourceOffset};
+pub use value::{MessageType, SourceOffset};
+pub(crate) use value::{OffsetError, SnapshotProgress};

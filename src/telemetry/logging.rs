@@ -18,11 +18,11 @@ use crate::error::{Class, Diagnose};
 
 /// The environment variable that says what is logged: `info` (the default), `debug`, or a list such as
 /// `warn,outboxd::relay=debug`.
-pub const FILTER_VARIABLE: &str = "OUTBOXD_LOG";
+pub(crate) const FILTER_VARIABLE: &str = "OUTBOXD_LOG";
 
 /// `--log`: how a log line looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
+pub(crate) enum LogFormat {
     /// For people. The default on a terminal.
     Text,
     /// One JSON object a line. The default in a pipe.
@@ -32,11 +32,11 @@ pub enum LogFormat {
 /// A text that is no log format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a log format: json or text")]
-pub struct UnknownLogFormat(String);
+pub(crate) struct UnknownLogFormat(String);
 
 /// Why logging cannot start.
 #[derive(Debug, thiserror::Error)]
-pub enum LogError {
+pub(crate) enum LogError {
     /// `OUTBOXD_LOG` is no filter.
     #[error("{FILTER_VARIABLE}={filter:?} is not a log filter")]
     Filter {
@@ -55,7 +55,7 @@ pub enum LogError {
 
 /// What is logged, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogOptions {
+pub(crate) struct LogOptions {
     /// How a line looks.
     pub format: LogFormat,
     /// What is logged.
@@ -67,7 +67,7 @@ pub struct LogOptions {
 /// Logging while this is held. Dropping it writes what is still queued, waiting a second at most.
 #[derive(Debug)]
 #[must_use = "logging ends when this is dropped"]
-pub struct Logs {
+pub(crate) struct Logs {
     _thread: LogThread,
 }
 
@@ -86,7 +86,7 @@ impl FromStr for LogFormat {
 impl LogOptions {
     /// What `--log`, `OUTBOXD_LOG`, `NO_COLOR` and the kind of standard error ask for.
     #[must_use]
-    pub fn from_env(format: Option<LogFormat>) -> Self {
+    pub(crate) fn from_env(format: Option<LogFormat>) -> Self {
         Self::resolve(format, io::stderr().is_terminal(), |name| std::env::var(name).ok())
     }
 
@@ -105,7 +105,7 @@ impl Logs {
     ///
     /// # Errors
     /// When the filter cannot be read, when the thread cannot be started, or when logging was started before.
-    pub fn start(options: &LogOptions, line: &StatusLine) -> Result<Self, LogError> {
+    pub(crate) fn start(options: &LogOptions, line: &StatusLine) -> Result<Self, LogError> {
         let (queue, thread) = log_queue::start(line.log_writer())?;
         tracing::subscriber::set_global_default(subscriber(options, queue)?)?;
         Ok(Self { _thread: thread })

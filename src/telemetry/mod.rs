@@ -15,13 +15,13 @@ mod metrics;
 mod status;
 mod status_line;
 
-pub use logging::{FILTER_VARIABLE, LogError, LogFormat, LogOptions, Logs, UnknownLogFormat};
-pub use metrics::{
-    Change, ConfigInfo, DeathCause, Metrics, NOT_SENT_LABELS_MAX, Peer, RowTally, SlotDanger, SlotReport,
-    TOPIC_LABELS_MAX, TopicTally, TransactionEnd, WalStatus,
+pub(crate) use logging::{FILTER_VARIABLE, LogFormat, LogOptions, Logs, UnknownLogFormat};
+pub(crate) use metrics::{
+    Change, DeathCause, Peer, RowTally, SlotDanger, SlotReport, TopicTally, TransactionEnd, WalStatus,
 };
-pub use status::{
-    Component, Condition, Holder, Limits, NotReady, Phase, Progress, Readiness, Role, Snapshot, Status,
-    WARNINGS_MAX,
-};
-pub use status_line::StatusLine;
+pub use metrics::{ConfigInfo, Metrics};
+#[cfg(test)]
+pub(crate) use status::WARNINGS_MAX;
+pub(crate) use status::{Component, Condition, Holder, NotReady, Progress, Readiness, Snapshot};
+pub use status::{Limits, Phase, Status};
+pub(crate) use status_line::StatusLine;

@@ -23,7 +23,7 @@ const RATE_WINDOW_TICKS: usize = 5;
 
 /// The line at the foot of a terminal. Not there until it is shown; gone when dropped.
 #[derive(Debug)]
-pub struct StatusLine {
+pub(crate) struct StatusLine {
     bar: ProgressBar,
     refresher: Option<Refresher>,
 }
@@ -38,7 +38,7 @@ struct Refresher {
 impl StatusLine {
     /// A line that is not shown yet.
     #[must_use]
-    pub fn hidden() -> Self {
+    pub(crate) fn hidden() -> Self {
         Self { bar: ProgressBar::hidden(), refresher: None }
     }
 
@@ -47,7 +47,7 @@ impl StatusLine {
     ///
     /// # Errors
     /// When the thread that refreshes the line cannot be started.
-    pub fn show(&mut self, status: Status, route: String) -> io::Result<()> {
+    pub(crate) fn show(&mut self, status: Status, route: String) -> io::Result<()> {
         if !io::stderr().is_terminal() {
             return Ok(());
         }

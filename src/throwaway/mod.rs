@@ -25,8 +25,8 @@ mod options;
 mod port;
 mod server;
 
-pub use binaries::provide;
-pub use error::Error;
+pub(crate) use binaries::provide;
+pub(crate) use error::Error;
 pub use options::{Authentication, Certificate, Options, Release, StopMode};
 pub use port::unused_port;
 pub use server::ThrowawayPostgres;

@@ -14,7 +14,7 @@ const REMEMBERED_MAX: usize = 4096;
 /// where the old ones were. They commit later than everything that was read before, and the transactions that were read
 /// are gone. An LSN alone tells neither.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct History {
+pub(crate) struct History {
     /// Nothing that was read committed later.
     latest: PgTimestamp,
     /// The last transactions that were read, without a gap.
@@ -25,7 +25,7 @@ pub struct History {
 
 /// What tells a transaction from every other one at its LSN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Identity {
+pub(crate) enum Identity {
     /// As `Begin` says.
     Transaction {
         /// Its id.
@@ -70,7 +70,7 @@ impl From<&Begin> for Identity {
 impl Identity {
     /// When it committed, if that is known.
     #[must_use]
-    pub const fn commit_time(self) -> Option<PgTimestamp> {
+    pub(crate) const fn commit_time(self) -> Option<PgTimestamp> {
         match self {
             Self::Transaction { commit_time, .. } => Some(commit_time),
             Self::Message(_) => None,
@@ -81,12 +81,12 @@ impl Identity {
 impl History {
     /// Nothing was read yet. What others have read committed before `now`, by the server's clock.
     #[must_use]
-    pub const fn new(now: PgTimestamp) -> Self {
+    pub(crate) const fn new(now: PgTimestamp) -> Self {
         Self { latest: now, last: VecDeque::new(), next: 0 }
     }
 
     /// The stream begins at `from`: the transactions that were read and commit from there on must come again.
-    pub fn resume(&mut self, from: Lsn) {
+    pub(crate) fn resume(&mut self, from: Lsn) {
         self.next = self.last.partition_point(|(lsn, _)| *lsn < from);
     }
 
@@ -95,7 +95,7 @@ impl History {
     ///
     /// # Errors
     /// When it is not the one that was read.
-    pub fn meet_again(&mut self, commit_lsn: Lsn, identity: Identity) -> Result<bool, Divergence> {
+    pub(crate) fn meet_again(&mut self, commit_lsn: Lsn, identity: Identity) -> Result<bool, Divergence> {
         let latest = self.latest;
         if let Some(commit_time) = identity.commit_time().filter(|time| *time > latest) {
             return Err(Divergence::Later { commit_lsn, commit_time, latest });
@@ -115,7 +115,7 @@ impl History {
     ///
     /// # Errors
     /// When a transaction there, which was read, did not come again.
-    pub fn reach(&self, wal_end: Lsn) -> Result<(), Divergence> {
+    pub(crate) fn reach(&self, wal_end: Lsn) -> Result<(), Divergence> {
         match self.last.get(self.next) {
             Some((lsn, _)) if *lsn < wal_end => Err(Divergence::Missing(*lsn)),
             Some(_) | None => Ok(()),
@@ -124,7 +124,7 @@ impl History {
 
     /// Whether transactions that were read must still come again. Until then nothing is certain of those before them.
     #[must_use]
-    pub fn is_awaiting(&self) -> bool {
+    pub(crate) fn is_awaiting(&self) -> bool {
         self.next < self.last.len()
     }
 
@@ -132,7 +132,7 @@ impl History {
     ///
     /// # Errors
     /// When one before it, which was read, did not come again.
-    pub fn add(&mut self, commit_lsn: Lsn, identity: Identity) -> Result<(), Divergence> {
+    pub(crate) fn add(&mut self, commit_lsn: Lsn, identity: Identity) -> Result<(), Divergence> {
         if let Some((lsn, _)) = self.last.get(self.next) {
             return Err(Divergence::Missing(*lsn));
         }
@@ -148,19 +148,19 @@ impl History {
     }
 
     /// The transactions that commit from `lsn` on count as not read: they will be new when they come again.
-    pub fn forget_from(&mut self, lsn: Lsn) {
+    pub(crate) fn forget_from(&mut self, lsn: Lsn) {
         self.last.truncate(self.last.partition_point(|(commit_lsn, _)| *commit_lsn < lsn));
         self.next = self.next.min(self.last.len());
     }
 
     /// Others have read on. What they have read committed before `now`, by the server's clock.
-    pub fn pass_on(&mut self, now: PgTimestamp) {
+    pub(crate) fn pass_on(&mut self, now: PgTimestamp) {
         *self = Self::new(self.latest.max(now));
     }
 
     /// Nothing that was read committed later than this.
-    #[must_use]
-    pub const fn latest(&self) -> PgTimestamp {
+    #[cfg(test)]
+    const fn latest(&self) -> PgTimestamp {
         self.latest
     }
 }

@@ -8,7 +8,7 @@ mod history;
 use crate::pgoutput::{Begin, Commit};
 use crate::wal::Lsn;
 
-pub use history::{Divergence, History, Identity};
+pub(crate) use history::{Divergence, History, Identity};
 
 /// Where a record stands in the source: the commit LSN of its transaction, the ordinal of its event among that transaction's,
 /// and its place among the records of that event. Unlike a row's own LSN it is unique and stable over restarts: the rows of one

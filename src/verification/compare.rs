@@ -8,7 +8,7 @@ use super::tally::Tally;
 
 /// Compares rows with records, a part of all identities at a time.
 #[derive(Debug)]
-pub struct Comparison {
+pub(crate) struct Comparison {
     /// What is known of the topics.
     pub topics: Topics,
     /// The dead-letter topic. What is in it is compared by its id alone.
@@ -29,7 +29,7 @@ pub(super) struct Findings {
 impl Comparison {
     /// Compares all rows and records of some identities: those that are not given here have none of these. Returns what is
     /// wrong, and what is needed to check the order of keys.
-    pub fn compare(
+    pub(crate) fn compare(
         &mut self,
         mut rows: Vec<Expected>,
         mut records: Vec<Found>,

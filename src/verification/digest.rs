@@ -10,11 +10,11 @@ const RUN_ID_HEADER: &str = "__debezium.context.runId";
 ///
 /// Two events may share one. That is no harm: events of one identity are told apart by their contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Identity(pub u64);
+pub(crate) struct Identity(pub u64);
 
 /// What a record is made of, as digests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Contents {
+pub(crate) struct Contents {
     /// Of the key.
     pub key: u64,
     /// Of the value.
@@ -25,7 +25,7 @@ pub struct Contents {
 
 /// A part of a record that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub(crate) enum Part {
     /// The key.
     Key,
     /// The value.
@@ -40,12 +40,12 @@ pub enum Part {
 
 /// Parts of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Parts(u8);
+pub(crate) struct Parts(u8);
 
 impl Identity {
     /// That of an event with this id. One without an id is known by its key and value.
     #[must_use]
-    pub fn new(id: Option<&[u8]>, contents: Contents) -> Self {
+    pub(crate) fn new(id: Option<&[u8]>, contents: Contents) -> Self {
         match id {
             Some(id) => Self(hash(id)),
             None => Self(hash((contents.key, contents.value))),
@@ -54,13 +54,13 @@ impl Identity {
 
     /// A number below `1 << bits`, the same for the same identity.
     #[must_use]
-    pub const fn range(self, bits: u32) -> u64 {
+    pub(crate) const fn range(self, bits: u32) -> u64 {
         self.0 >> (u64::BITS - bits)
     }
 
     /// Whether it belongs to the part of all identities that is `share` of 2^32.
     #[must_use]
-    pub const fn is_in_share(self, share: u64) -> bool {
+    pub(crate) const fn is_in_share(self, share: u64) -> bool {
         // Not the bits that tell the range.
         self.0 & 0xFFFF_FFFF < share
     }
@@ -69,7 +69,7 @@ impl Identity {
 impl Contents {
     /// Of a record with this key, value and headers.
     #[must_use]
-    pub fn new<'a>(
+    pub(crate) fn new<'a>(
         key: Option<&[u8]>,
         value: Option<&[u8]>,
         headers: impl Iterator<Item = (&'a str, Option<&'a [u8]>)>,
@@ -87,7 +87,7 @@ impl Contents {
 
     /// The parts that differ.
     #[must_use]
-    pub fn difference(self, other: Self) -> Parts {
+    pub(crate) fn difference(self, other: Self) -> Parts {
         let mut parts = Parts::default();
         parts.set(Part::Key, self.key != other.key);
         parts.set(Part::Value, self.value != other.value);
@@ -118,7 +118,7 @@ impl Part {
 
 impl Parts {
     /// Adds a part if it differs.
-    pub const fn set(&mut self, part: Part, differs: bool) {
+    pub(crate) const fn set(&mut self, part: Part, differs: bool) {
         if differs {
             self.0 |= part.bit();
         }
@@ -126,12 +126,12 @@ impl Parts {
 
     /// Whether there is none.
     #[must_use]
-    pub const fn is_empty(self) -> bool {
+    pub(crate) const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
     /// The names of the parts.
-    pub fn names(self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
         Part::ALL.into_iter().filter(move |(part, _)| self.0 & part.bit() != 0).map(|(_, name)| name)
     }
 }

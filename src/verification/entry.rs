@@ -4,13 +4,13 @@ use super::digest::{Contents, Identity};
 
 /// A topic, by its place in the list of topics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TopicNumber(pub u32);
+pub(crate) struct TopicNumber(pub u32);
 
 /// How much of a text is kept, in bytes.
 const TEXT_BYTES_MAX: usize = 300;
 
 /// Something that can be written to disk and read back.
-pub trait Entry: Sized {
+pub(crate) trait Entry: Sized {
     /// What must be together.
     fn identity(&self) -> Identity;
 
@@ -27,7 +27,7 @@ pub trait Entry: Sized {
 /// Bytes that are no entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("what was read back is not what was written")]
-pub struct MalformedEntry;
+pub(crate) struct MalformedEntry;
 
 impl From<TryGetError> for MalformedEntry {
     fn from(_: TryGetError) -> Self {
@@ -37,7 +37,7 @@ impl From<TryGetError> for MalformedEntry {
 
 /// Which row it is: what a person needs to find it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RowName {
+pub(crate) struct RowName {
     /// The captured table, by its place in the list of tables.
     pub table: u32,
     /// The oid of the table that it lies in: a partition, or the table itself.
@@ -50,7 +50,7 @@ pub struct RowName {
 
 /// Where a topic has an event's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spot {
+pub(crate) enum Spot {
     /// In any partition: there is no key.
     Any,
     /// In that of the key with this hash.
@@ -61,7 +61,7 @@ pub enum Spot {
 
 /// What should be in Kafka for a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Expected {
+pub(crate) struct Expected {
     /// By what its record is found.
     pub identity: Identity,
     /// What the record is made of.
@@ -84,7 +84,7 @@ pub struct Expected {
 
 /// A record that is in Kafka.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub(crate) struct Found {
     /// By what its row is found.
     pub identity: Identity,
     /// What it is made of.
@@ -103,7 +103,7 @@ pub struct Found {
 
 /// The first record of a row, for the order of its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OrderEntry {
+pub(crate) struct OrderEntry {
     /// Of topic, partition and key.
     pub key: Identity,
     /// The topic.

@@ -6,7 +6,7 @@ pub(super) const PLACES_MAX: usize = 10;
 
 /// Something that is wrong with a row's record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub(crate) struct Finding {
     /// What.
     pub problem: Problem,
     /// The row.
@@ -19,7 +19,7 @@ pub struct Finding {
 
 /// What is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Problem {
+pub(crate) enum Problem {
     /// There is no record.
     Missing {
         /// The partition does not begin at offset 0 any more, and when the row was written is not known.
@@ -50,7 +50,7 @@ pub enum Problem {
 
 /// Where a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub(crate) struct Place {
     /// The topic.
     pub topic: TopicNumber,
     /// The partition.
@@ -62,7 +62,7 @@ pub struct Place {
 impl Problem {
     /// Its name, as it is printed.
     #[must_use]
-    pub const fn name(&self) -> &'static str {
+    pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::Missing { .. } => "missing",
             Self::Unsent => "missing_or_unsent",
@@ -78,7 +78,7 @@ impl Problem {
 impl Place {
     /// That of a record.
     #[must_use]
-    pub const fn of(found: &Found) -> Self {
+    pub(crate) const fn of(found: &Found) -> Self {
         Self { topic: found.topic, partition: found.partition, offset: found.offset }
     }
 }

@@ -17,10 +17,12 @@ mod order;
 mod retention;
 mod tally;
 
-pub use compare::Comparison;
-pub use digest::{Contents, Identity, Part, Parts};
-pub use entry::{Entry, Expected, Found, MalformedEntry, OrderEntry, RowName, Spot, TopicNumber};
-pub use finding::{Finding, Place, Problem};
-pub use order::{Positions, out_of_order};
-pub use retention::{Missed, PartitionStart, TopicState, Topics};
-pub use tally::Tally;
+pub(crate) use compare::Comparison;
+pub(crate) use digest::{Contents, Identity};
+pub(crate) use entry::{Entry, Expected, Found, MalformedEntry, OrderEntry, RowName, Spot, TopicNumber};
+#[cfg(test)]
+pub(crate) use finding::Place;
+pub(crate) use finding::{Finding, Problem};
+pub(crate) use order::{Positions, out_of_order};
+pub(crate) use retention::{PartitionStart, TopicState, Topics};
+pub(crate) use tally::Tally;

@@ -5,7 +5,7 @@ use super::finding::{Finding, Place, Problem};
 
 /// The furthest position that each partition has shown so far.
 #[derive(Debug, Default)]
-pub struct Positions {
+pub(crate) struct Positions {
     furthest: HashMap<(TopicNumber, i32), Vec<u8>>,
     seen: u64,
 }
@@ -13,7 +13,7 @@ pub struct Positions {
 impl Positions {
     /// Whether a record with a later position came before this one in its partition. Positions of another database system
     /// cannot be compared: they begin anew.
-    pub fn is_behind(&mut self, topic: TopicNumber, partition: i32, position: &[u8]) -> bool {
+    pub(crate) fn is_behind(&mut self, topic: TopicNumber, partition: i32, position: &[u8]) -> bool {
         let Some(system) = system_of(position) else { return false };
         self.seen = self.seen.saturating_add(1);
         let furthest = self.furthest.entry((topic, partition)).or_default();
@@ -27,7 +27,7 @@ impl Positions {
 
     /// How many records had a position.
     #[must_use]
-    pub const fn seen(&self) -> u64 {
+    pub(crate) const fn seen(&self) -> u64 {
         self.seen
     }
 }
@@ -57,7 +57,7 @@ fn system_of_first(position: &[u8]) -> Option<&[u8]> {
 /// The rows whose record comes behind one of the same key whose order is later by more than `slack`. All entries that may
 /// be of one key are given together, in any order.
 #[must_use]
-pub fn out_of_order(mut entries: Vec<OrderEntry>, slack: i64) -> Vec<Finding> {
+pub(crate) fn out_of_order(mut entries: Vec<OrderEntry>, slack: i64) -> Vec<Finding> {
     entries.sort_unstable_by_key(|entry| (entry.key, entry.topic, entry.partition, entry.offset));
     let mut furthest = None;
     let mut findings = Vec::new();

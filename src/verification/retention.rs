@@ -4,14 +4,14 @@ use super::entry::{Expected, Spot, TopicNumber};
 
 /// Where a partition begins, when it has lost its oldest records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PartitionStart {
+pub(crate) struct PartitionStart {
     /// The timestamp of the oldest record that is there; in milliseconds since 1970.
     pub oldest_ms: Option<i64>,
 }
 
 /// What is known of a topic.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TopicState {
+pub(crate) struct TopicState {
     /// How many partitions it has.
     pub partitions: u32,
     /// `cleanup.policy` has `compact` in it.
@@ -22,13 +22,13 @@ pub struct TopicState {
 
 /// What is known of all topics.
 #[derive(Debug, Clone, Default)]
-pub struct Topics {
+pub(crate) struct Topics {
     states: Vec<TopicState>,
 }
 
 /// Why a row may be without a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Missed {
+pub(crate) enum Missed {
     /// There is no excuse.
     Lost,
     /// Its record may be deleted: nobody knows how old the row is.
@@ -42,13 +42,13 @@ pub enum Missed {
 impl Topics {
     /// Of topics in the order of their numbers.
     #[must_use]
-    pub const fn new(states: Vec<TopicState>) -> Self {
+    pub(crate) const fn new(states: Vec<TopicState>) -> Self {
         Self { states }
     }
 
     /// Why a row may be without a record.
     #[must_use]
-    pub fn missed(&self, expected: &Expected) -> Missed {
+    pub(crate) fn missed(&self, expected: &Expected) -> Missed {
         let Some(state) = self.state(expected.topic) else { return Missed::Lost };
         if state.compacted {
             return Missed::PerhapsCompacted;

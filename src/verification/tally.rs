@@ -2,7 +2,7 @@ use super::finding::Problem;
 
 /// How many rows and records there are of each kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tally {
+pub(crate) struct Tally {
     /// Rows that were looked at.
     pub rows: u64,
     /// Records that were looked at.
@@ -36,7 +36,7 @@ pub struct Tally {
 impl Tally {
     /// Whether each row's record is there, once, in order, with its bytes.
     #[must_use]
-    pub const fn is_clean(&self) -> bool {
+    pub(crate) const fn is_clean(&self) -> bool {
         let Self { missing, unsent, changed, other_topic, repeated, out_of_order, cannot_be_sent, .. } = self;
         *missing == 0
             && *unsent == 0

@@ -4,6 +4,7 @@ mod id;
 mod lsn;
 mod timestamp;
 
-pub use id::{Oid, SystemId, TimelineId, Xid};
-pub use lsn::{Lsn, ParseLsnError};
+pub use id::{Oid, Xid};
+pub(crate) use id::{SystemId, TimelineId};
+pub use lsn::Lsn;
 pub use timestamp::PgTimestamp;

@@ -4,6 +4,8 @@ mod backend;
 mod frame;
 mod reader;
 
-pub use backend::{Authentication, BackendMessage, ServerError};
-pub use frame::{Frame, FrameError, READ_BYTES, ReceiveBuffer};
-pub use reader::{DecodeError, Reader, Shortage};
+pub use backend::BackendMessage;
+pub(crate) use backend::{Authentication, ServerError};
+pub(crate) use frame::FrameError;
+pub use frame::{Frame, READ_BYTES, ReceiveBuffer};
+pub(crate) use reader::{DecodeError, Reader, Shortage};

@@ -42,7 +42,7 @@ pub enum Shortage {
 
 /// A cursor that never reads past the end and never copies.
 #[derive(Debug, Clone)]
-pub struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     message: &'static str,
     body: &'a [u8],
     offset: usize,
@@ -51,24 +51,24 @@ pub struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// Reads `body` of the message called `message`.
     #[must_use]
-    pub const fn new(message: &'static str, body: &'a [u8]) -> Self {
+    pub(crate) const fn new(message: &'static str, body: &'a [u8]) -> Self {
         Self { message, body, offset: 0 }
     }
 
     /// Gives errors the name of the message once its tag is known.
-    pub const fn name(&mut self, message: &'static str) {
+    pub(crate) const fn name(&mut self, message: &'static str) {
         self.message = message;
     }
 
     /// How many bytes are left.
     #[must_use]
-    pub const fn left(&self) -> usize {
+    pub(crate) const fn left(&self) -> usize {
         self.body.len().saturating_sub(self.offset)
     }
 
     /// An error at the current offset.
     #[must_use]
-    pub const fn error(&self, kind: Shortage) -> DecodeError {
+    pub(crate) const fn error(&self, kind: Shortage) -> DecodeError {
         DecodeError { message: self.message, offset: self.offset, kind }
     }
 
@@ -76,7 +76,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// When fewer are left.
-    pub fn bytes(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
+    pub(crate) fn bytes(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
         let rest = self.body.get(self.offset..).unwrap_or_default();
         let Some(bytes) = rest.get(..count) else {
             return Err(self.error(Shortage::Truncated { wanted: count, left: rest.len() }));
@@ -86,7 +86,7 @@ impl<'a> Reader<'a> {
     }
 
     /// All that is left.
-    pub fn rest(&mut self) -> &'a [u8] {
+    pub(crate) fn rest(&mut self) -> &'a [u8] {
         let rest = self.body.get(self.offset..).unwrap_or_default();
         self.offset = self.body.len();
         rest
@@ -96,7 +96,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// When none is left.
-    pub fn u8(&mut self) -> Result<u8, DecodeError> {
+    pub(crate) fn u8(&mut self) -> Result<u8, DecodeError> {
         let [byte] = self.array()?;
         Ok(byte)
     }
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// When fewer than two bytes are left.
-    pub fn u16(&mut self) -> Result<u16, DecodeError> {
+    pub(crate) fn u16(&mut self) -> Result<u16, DecodeError> {
         self.array().map(u16::from_be_bytes)
     }
 
@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// When fewer than four bytes are left.
-    pub fn u32(&mut self) -> Result<u32, DecodeError> {
+    pub(crate) fn u32(&mut self) -> Result<u32, DecodeError> {
         self.array().map(u32::from_be_bytes)
     }
 
@@ -121,7 +121,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// When fewer than four bytes are left.
-    pub fn i32(&mut self) -> Result<i32, DecodeError> {
+    pub(crate) fn i32(&mut self) -> Result<i32, DecodeError> {
         self.array().map(i32::from_be_bytes)
     }
 
@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// When fewer than eight bytes are left.
-    pub fn u64(&mut self) -> Result<u64, DecodeError> {
+    pub(crate) fn u64(&mut self) -> Result<u64, DecodeError> {
         self.array().map(u64::from_be_bytes)
     }
 
@@ -137,7 +137,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// When fewer than eight bytes are left.
-    pub fn i64(&mut self) -> Result<i64, DecodeError> {
+    pub(crate) fn i64(&mut self) -> Result<i64, DecodeError> {
         self.array().map(i64::from_be_bytes)
     }
 
@@ -145,7 +145,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// When it is, or fewer than four bytes are left.
-    pub fn length(&mut self) -> Result<usize, DecodeError> {
+    pub(crate) fn length(&mut self) -> Result<usize, DecodeError> {
         let at = self.clone();
         let length = self.i32()?;
         usize::try_from(length).map_err(|_| at.error(Shortage::NegativeLength(length)))
@@ -155,7 +155,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// When there is no zero, or the bytes are not UTF-8.
-    pub fn cstr(&mut self) -> Result<&'a str, DecodeError> {
+    pub(crate) fn cstr(&mut self) -> Result<&'a str, DecodeError> {
         let rest = self.body.get(self.offset..).unwrap_or_default();
         let Some(end) = memchr::memchr(0, rest) else {
             return Err(self.error(Shortage::Unterminated));
@@ -170,7 +170,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// When there is no zero.
-    pub fn cstr_lossy(&mut self) -> Result<String, DecodeError> {
+    pub(crate) fn cstr_lossy(&mut self) -> Result<String, DecodeError> {
         let rest = self.body.get(self.offset..).unwrap_or_default();
         let Some(end) = memchr::memchr(0, rest) else {
             return Err(self.error(Shortage::Unterminated));
@@ -183,7 +183,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// When something is.
-    pub const fn end(&self) -> Result<(), DecodeError> {
+    pub(crate) const fn end(&self) -> Result<(), DecodeError> {
         match self.left() {
             0 => Ok(()),
             left => Err(self.error(Shortage::TrailingBytes(left))),

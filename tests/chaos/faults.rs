@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use outboxd::throwaway::StopMode;
+use outboxd::internals::throwaway::StopMode;
 
 use crate::fleet::Fleet;
 use crate::support::outbox::Outbox;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
-use outboxd::throwaway::StopMode;
+use outboxd::internals::throwaway::StopMode;
 
 use crate::fleet::Fleet;
 use crate::mode::Mode;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use outboxd::throwaway::{ThrowawayPostgres, unused_port};
+use outboxd::internals::throwaway::{ThrowawayPostgres, unused_port};
 use rdkafka::consumer::BaseConsumer;
 
 use crate::mode::Mode;

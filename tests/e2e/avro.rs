@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use apache_avro::types::Value as Avro;
-use outboxd::throwaway::unused_port;
+use outboxd::internals::throwaway::unused_port;
 use serde_json::{Value, json};
 
 use crate::support::http::get_until;

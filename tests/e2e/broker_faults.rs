@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outboxd::throwaway::unused_port;
+use outboxd::internals::throwaway::unused_port;
 
 use crate::support::backlog::Backlog;
 use crate::support::http::get_until;

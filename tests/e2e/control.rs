@@ -1,8 +1,8 @@
 //! Pause, go on, restart, stop: a relay in this process, as signals say no more than stop.
 
-use outboxd::error::{Diagnose as _, Exit};
-use outboxd::relay::Target;
-use outboxd::telemetry::Phase;
+use outboxd::internals::error::{Diagnose as _, Exit};
+use outboxd::internals::relay::Target;
+use outboxd::internals::telemetry::Phase;
 
 use crate::support::backlog::Backlog;
 use crate::support::in_process::RelayInProcess;

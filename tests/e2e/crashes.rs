@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use outboxd::throwaway::unused_port;
+use outboxd::internals::throwaway::unused_port;
 
 use crate::support::backlog::Backlog;
 use crate::support::http::{Page, get_until};

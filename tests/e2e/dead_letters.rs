@@ -1,7 +1,7 @@
 //! Rows and messages that make no event go to the dead-letter topic, and hold nothing else up.
 
-use outboxd::throwaway::unused_port;
-use outboxd::wal::Lsn;
+use outboxd::internals::throwaway::unused_port;
+use outboxd::internals::wal::Lsn;
 use serde_json::{Value, json};
 
 use crate::refused_rows::commit_lsn;
@@ -219,7 +219,7 @@ pub(crate) fn config(db: &Outbox) -> Config {
     )
 }
 
-fn outbox_that_takes_nulls(server: &outboxd::throwaway::ThrowawayPostgres) -> Outbox {
+fn outbox_that_takes_nulls(server: &outboxd::internals::throwaway::ThrowawayPostgres) -> Outbox {
     let db = Outbox::create(server);
     db.execute("ALTER TABLE outbox ALTER COLUMN aggregatetype DROP NOT NULL");
     db

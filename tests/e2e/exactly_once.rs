@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use outboxd::kafka::{Options, StateTopic, Stored};
-use outboxd::wal::Lsn;
+use outboxd::internals::kafka::{Options, StateTopic, Stored};
+use outboxd::internals::wal::Lsn;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::backlog::Backlog;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use outboxd::throwaway::unused_port;
-use outboxd::wal::Lsn;
+use outboxd::internals::throwaway::unused_port;
+use outboxd::internals::wal::Lsn;
 use rdkafka::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use outboxd::throwaway::{StopMode, unused_port};
+use outboxd::internals::throwaway::{StopMode, unused_port};
 use serde_json::Value;
 
 use crate::support::backlog::Backlog;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use outboxd::throwaway::{Options, ThrowawayPostgres};
+use outboxd::internals::throwaway::{Options, ThrowawayPostgres};
 
 use crate::support::acl::{Operation, Resource};
 use crate::support::certificate::Authority;

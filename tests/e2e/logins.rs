@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use outboxd::throwaway::{Certificate, Options, ThrowawayPostgres};
+use outboxd::internals::throwaway::{Certificate, Options, ThrowawayPostgres};
 
 use crate::support::certificate::Authority;
 use crate::support::kafka::kafka;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use outboxd::secret::Secret;
-use outboxd::throwaway::{Authentication, Options, ThrowawayPostgres, unused_port};
+use outboxd::internals::secret::Secret;
+use outboxd::internals::throwaway::{Authentication, Options, ThrowawayPostgres, unused_port};
 
 use crate::support::kafka::kafka;
 use crate::support::outbox::Outbox;

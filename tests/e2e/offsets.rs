@@ -3,8 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
-use outboxd::source_offset::{MessageType, OffsetKey, OffsetMap, SourceOffset};
-use outboxd::wal::Lsn;
+use outboxd::internals::source_offset::{MessageType, OffsetKey, OffsetMap, SourceOffset};
+use outboxd::internals::wal::Lsn;
 use rdkafka::producer::BaseRecord;
 use serde_json::json;
 
@@ -35,7 +35,7 @@ impl Place {
         let mut offset = SourceOffset::parse(RECORDED.as_bytes()).unwrap();
         (offset.lsn, offset.lsn_proc) = (Some(Lsn::new(self.lsn)), Some(Lsn::new(self.lsn)));
         (offset.lsn_commit, offset.tx_id) = (self.previous_end.map(Lsn::new), Some(self.xid));
-        offset.committed_at = Some(outboxd::wal::PgTimestamp::from_unix_us(self.commit_us));
+        offset.committed_at = Some(outboxd::internals::wal::PgTimestamp::from_unix_us(self.commit_us));
         offset.to_string()
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use outboxd::wal::Lsn;
+use outboxd::internals::wal::Lsn;
 use serde_json::{Value, json};
 
 use crate::support::kafka::{Kafka, kafka};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outboxd::throwaway::StopMode;
+use outboxd::internals::throwaway::StopMode;
 
 use crate::support::backlog::Backlog;
 use crate::support::kafka::{Kafka, kafka};

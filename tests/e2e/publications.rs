@@ -1,7 +1,7 @@
 //! What may be wrong with the publication and the table: at the start, and while the relay streams. The server says nothing of
 //! most of it, and rows are not in the stream.
 
-use outboxd::throwaway::ThrowawayPostgres;
+use outboxd::internals::throwaway::ThrowawayPostgres;
 
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};

@@ -1,6 +1,6 @@
 //! A row that cannot be sent stops the relay: everything before it is delivered, nothing behind it.
 
-use outboxd::wal::Lsn;
+use outboxd::internals::wal::Lsn;
 
 use crate::support::backlog::Backlog;
 use crate::support::kafka::kafka;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use outboxd::throwaway::{ThrowawayPostgres, unused_port};
+use outboxd::internals::throwaway::{ThrowawayPostgres, unused_port};
 use serde_json::Value;
 
 use crate::support::backlog::Backlog;

@@ -1,6 +1,6 @@
 //! Several processes share one outbox: each has a slot and a publication whose row filter takes its share of the keys.
 
-use outboxd::throwaway::{ThrowawayPostgres, unused_port};
+use outboxd::internals::throwaway::{ThrowawayPostgres, unused_port};
 
 use crate::support::backlog::Backlog;
 use crate::support::http::get_until;

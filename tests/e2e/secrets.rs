@@ -4,7 +4,7 @@ use std::fs;
 
 use openssl::pkey::PKey;
 use openssl::symm::Cipher;
-use outboxd::throwaway::{Options, ThrowawayPostgres, unused_port};
+use outboxd::internals::throwaway::{Options, ThrowawayPostgres, unused_port};
 
 use crate::support::certificate::Authority;
 use crate::support::http::{get_until, try_get};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use outboxd::secret::Secret;
-use outboxd::throwaway::{Options, StopMode, ThrowawayPostgres, unused_port};
+use outboxd::internals::secret::Secret;
+use outboxd::internals::throwaway::{Options, StopMode, ThrowawayPostgres, unused_port};
 
 use crate::support::http::{get_until, try_get};
 use crate::support::kafka::kafka;
@@ -171,7 +171,7 @@ fn a_slot_that_waits_for_an_old_transaction_can_be_given_up() {
 /// A rotation does not end a stream; the next connection needs the new one.
 #[test]
 fn a_password_that_changes_is_needed_at_the_next_connection_only() {
-    let authentication = outboxd::throwaway::Authentication::ScramSha256(Secret::new("right"));
+    let authentication = outboxd::internals::throwaway::Authentication::ScramSha256(Secret::new("right"));
     let server = ThrowawayPostgres::start(&Options { authentication, ..postgres::options(18, &[]) }).unwrap();
     let db = Outbox::create(&server);
     db.execute("CREATE ROLE relay LOGIN SUPERUSER PASSWORD 'old'");

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use outboxd::error::{Diagnose, report};
-use outboxd::secret::Secret;
-use outboxd::throwaway::{Authentication, Options, StopMode, ThrowawayPostgres};
+use outboxd::internals::error::{Diagnose, report};
+use outboxd::internals::secret::Secret;
+use outboxd::internals::throwaway::{Authentication, Options, StopMode, ThrowawayPostgres};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::BaseRecord;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outboxd::throwaway::{ThrowawayPostgres, unused_port};
+use outboxd::internals::throwaway::{ThrowawayPostgres, unused_port};
 
 use crate::support::http::{Page, get_until};
 use crate::support::kafka::Kafka;

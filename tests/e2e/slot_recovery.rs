@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use outboxd::throwaway::{StopMode, ThrowawayPostgres};
+use outboxd::internals::throwaway::{StopMode, ThrowawayPostgres};
 
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};

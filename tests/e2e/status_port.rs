@@ -1,6 +1,6 @@
 //! What `--http` says of the relay.
 
-use outboxd::throwaway::unused_port;
+use outboxd::internals::throwaway::unused_port;
 
 use crate::support::http::{get_until, try_get};
 use crate::support::kafka::{Kafka, kafka};

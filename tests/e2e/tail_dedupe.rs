@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use outboxd::throwaway::{StopMode, unused_port};
+use outboxd::internals::throwaway::{StopMode, unused_port};
 
 use crate::support::acl::Operation;
 use crate::support::backlog::Backlog;

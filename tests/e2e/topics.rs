@@ -1,8 +1,8 @@
 //! What may happen to topics: more partitions, deleted and made anew, shared, with small limits; and brokers that cannot be
 //! reached where they say.
 
-use outboxd::kafka::partition_of;
-use outboxd::throwaway::unused_port;
+use outboxd::internals::kafka::partition_of;
+use outboxd::internals::throwaway::unused_port;
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions};
 use rdkafka::client::DefaultClientContext;

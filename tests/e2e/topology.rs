@@ -12,7 +12,7 @@ use crate::support::relay::{Config, Relay, with};
 use crate::support::session::Session;
 use crate::support::wait::DEADLINE;
 
-use outboxd::throwaway::{ThrowawayPostgres, unused_port};
+use outboxd::internals::throwaway::{ThrowawayPostgres, unused_port};
 
 fn no_snapshot(db: &Outbox) -> Config {
     with(db.config(kafka()), &[("snapshot.mode", "no_data")])

@@ -1,6 +1,6 @@
 //! What a transaction holds, whatever its shape and size.
 
-use outboxd::throwaway::ThrowawayPostgres;
+use outboxd::internals::throwaway::ThrowawayPostgres;
 
 use crate::support::backlog::Backlog;
 use crate::support::kafka::kafka;

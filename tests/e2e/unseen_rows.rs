@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use outboxd::throwaway::unused_port;
+use outboxd::internals::throwaway::unused_port;
 
 use crate::support::http::{Page, get_until};
 use crate::support::kafka::kafka;

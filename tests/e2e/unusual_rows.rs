@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use outboxd::throwaway::ThrowawayPostgres;
+use outboxd::internals::throwaway::ThrowawayPostgres;
 
 use crate::support::kafka::kafka;
 use crate::support::outbox::Outbox;

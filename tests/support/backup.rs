@@ -2,7 +2,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use outboxd::throwaway::{StopMode, ThrowawayPostgres};
+use outboxd::internals::throwaway::{StopMode, ThrowawayPostgres};
 
 use super::cache::run;
 use super::wait::DEADLINE;

@@ -7,8 +7,8 @@ use openssl::nid::Nid;
 use openssl::pkey::{PKey, Private};
 use openssl::x509::extension::{BasicConstraints, SubjectAlternativeName};
 use openssl::x509::{X509, X509Builder, X509Name, X509NameRef};
-use outboxd::secret::Secret;
-use outboxd::throwaway::Certificate;
+use outboxd::internals::secret::Secret;
+use outboxd::internals::throwaway::Certificate;
 
 /// A certificate authority of the test's own.
 #[derive(Debug)]

@@ -1,5 +1,5 @@
-use outboxd::postgres::{Connection, ReplicationStream, TlsSetup};
-use outboxd::replication::StartReplication;
+use outboxd::internals::postgres::{Connection, ReplicationStream, TlsSetup};
+use outboxd::internals::replication::StartReplication;
 use tokio::runtime::{Builder, Runtime};
 
 use super::outbox::Outbox;

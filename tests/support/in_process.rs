@@ -2,10 +2,10 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use outboxd::config::Sources;
-use outboxd::internals::relay_parts;
-use outboxd::relay::{Control, Error, Relay, Target};
-use outboxd::telemetry::{ConfigInfo, Limits, Metrics, Phase, Status};
+use outboxd::internals::cli::relay_parts;
+use outboxd::internals::config::Sources;
+use outboxd::internals::relay::{Control, Error, Relay, Target};
+use outboxd::internals::telemetry::{ConfigInfo, Limits, Metrics, Phase, Status};
 use tokio::runtime::Builder;
 
 use super::relay::Config;

@@ -4,7 +4,7 @@ use std::process::{Child, Stdio};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use outboxd::throwaway::unused_port;
+use outboxd::internals::throwaway::unused_port;
 use rdkafka::ClientConfig;
 use rdkafka::admin::{
     AdminClient, AdminOptions, AlterConfig, NewPartitions, NewTopic, ResourceSpecifier, TopicReplication,

@@ -1,8 +1,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
-use outboxd::throwaway::ThrowawayPostgres;
-use outboxd::wal::Lsn;
+use outboxd::internals::throwaway::ThrowawayPostgres;
+use outboxd::internals::wal::Lsn;
 use serde_json::{Value, json};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};

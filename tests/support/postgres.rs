@@ -1,6 +1,6 @@
 use std::sync::LazyLock;
 
-use outboxd::throwaway::{Options, Release, ThrowawayPostgres};
+use outboxd::internals::throwaway::{Options, Release, ThrowawayPostgres};
 
 static POSTGRES_15: LazyLock<ThrowawayPostgres> = LazyLock::new(|| start(15));
 static POSTGRES_18: LazyLock<ThrowawayPostgres> = LazyLock::new(|| start(18));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use apache_avro::Schema;
 use apache_avro::reader::datum::GenericDatumReader;
 use apache_avro::types::Value as Avro;
-use outboxd::throwaway::unused_port;
+use outboxd::internals::throwaway::unused_port;
 use serde_json::{Value, json};
 
 use super::http::{Page, send, try_get};

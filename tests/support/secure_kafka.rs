@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::Path;
 
-use outboxd::throwaway::unused_port;
+use outboxd::internals::throwaway::unused_port;
 
 use super::acl::{self, Operation, Resource};
 use super::cache::run;

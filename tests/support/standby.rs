@@ -3,7 +3,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
-use outboxd::throwaway::{StopMode, ThrowawayPostgres};
+use outboxd::internals::throwaway::{StopMode, ThrowawayPostgres};
 
 use super::cache::run;
 use super::postgres;

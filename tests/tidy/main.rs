@@ -62,7 +62,7 @@ const POSTGRES: [&str; 2] = ["tokio_postgres", "crate::postgres"];
 const KAFKA: [&str; 2] = ["rdkafka", "crate::kafka"];
 
 /// The only modules that may know both PostgreSQL and Kafka.
-const BOTH: [&str; 3] = ["relay", "cli", "config"];
+const BOTH: [&str; 4] = ["relay", "cli", "config", "internals"];
 
 /// Lines of a source file, tests included.
 const LINES_MAX: usize = 450;

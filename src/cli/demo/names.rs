@@ -104,7 +104,7 @@ mod tests {
             assert!(config.notices.is_empty(), "{:?}", config.notices);
             assert_eq!(config.postgres.server.password, password);
             assert_eq!(config.postgres.tables.table_include, [names.outbox()]);
-            let replacement = config.transform_option("route.topic.replacement").unwrap();
+            let replacement = config.option("transforms.outbox.route.topic.replacement").unwrap();
             assert_eq!(replacement.replace("${routedByValue}", "order"), names.topic());
         }
     }

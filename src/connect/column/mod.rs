@@ -28,12 +28,12 @@ mod tests;
 mod unknown;
 
 pub(crate) use calendar::{Moment, civil_date, civil_days, parse_timestamp, parse_timestamptz};
-pub use codec::{ColumnCodec, ColumnError, UnsupportedType};
+pub use codec::ColumnCodec;
+pub(crate) use codec::ColumnError;
 pub use description::{ColumnDescription, TypeKind};
-pub use mapper::Mapper;
-pub use mask_hash::{HashForm, MaskHash};
-pub use options::{
-    BinaryHandling, ColumnOptions, DecimalHandling, FailureHandling, HstoreHandling, IntervalHandling,
-    OPTION_NAMES, TimePrecision,
-};
-pub use rules::{ColumnFilter, ColumnRule, ColumnRules, RuleSubject};
+pub(crate) use mapper::Mapper;
+pub(crate) use mask_hash::{HashForm, MaskHash};
+pub use options::ColumnOptions;
+pub(crate) use options::{BinaryHandling, FailureHandling};
+pub use rules::ColumnRules;
+pub(crate) use rules::{ColumnFilter, ColumnRule, RuleSubject};

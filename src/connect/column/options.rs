@@ -1,17 +1,5 @@
 use crate::connect::{OptionError, OptionReader};
 
-/// The options of this module, by their names in the connector's configuration.
-pub const OPTION_NAMES: &[&str] = &[
-    "binary.handling.mode",
-    "decimal.handling.mode",
-    "event.converting.failure.handling.mode",
-    "hstore.handling.mode",
-    "include.unknown.datatypes",
-    "interval.handling.mode",
-    "money.fraction.digits",
-    "time.precision.mode",
-];
-
 /// How columns are shown. The defaults are Debezium's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ColumnOptions {
@@ -122,7 +110,7 @@ impl Default for ColumnOptions {
 }
 
 impl ColumnOptions {
-    /// Reads the options; `lookup` gives the text for a key of [`OPTION_NAMES`].
+    /// Reads the options; `lookup` gives the text for a key.
     ///
     /// # Errors
     /// When a mode is not one of Debezium's; the first one.
@@ -130,7 +118,7 @@ impl ColumnOptions {
         OptionReader::alone(lookup, |options| Ok(Self::read(options)))
     }
 
-    /// Reads the options of [`OPTION_NAMES`].
+    /// Reads the options.
     pub fn read(options: &mut OptionReader<'_>) -> Self {
         use DecimalHandling::{Double, Precise};
         let decimals = [("precise", Precise), ("double", Double), ("string", DecimalHandling::String)];

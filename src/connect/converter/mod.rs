@@ -1,6 +1,6 @@
 //! Kafka's converters: Connect values into bytes, as the class of that name writes them.
 
-pub mod avro;
+pub(crate) mod avro;
 mod binary;
 mod header;
 mod json;
@@ -13,7 +13,9 @@ mod tests;
 
 use std::ops::Range;
 
-pub use json::{DecimalFormat, JsonConverter};
+#[cfg(test)]
+pub(crate) use json::DecimalFormat;
+pub use json::JsonConverter;
 pub use options::Converters;
 
 use super::{Kind, Schema, Value};

@@ -24,7 +24,7 @@ use crate::connect::converter::{Converter, Destination, Encoded};
 use crate::connect::{Field, Kind, NameAdjustment, OptionReader, Schema, Value};
 
 use content::Content;
-pub use error::MessageError;
+pub(crate) use error::MessageError;
 pub use prefixes::MessagePrefixes;
 
 const PLACEMENT: &str = "table.fields.additional.placement";

@@ -14,7 +14,7 @@ mod not_sent;
 mod selection;
 mod versions;
 
-pub use error::CaptureError;
+pub(crate) use error::CaptureError;
 pub(super) use error::Since;
 pub(crate) use error::not_in_the_wal;
 pub(super) use identity::{CapturedTable, CapturedTables};

@@ -16,7 +16,7 @@ mod known;
 mod state;
 
 pub(super) use batch::{Batch, Names, Patience, Step, Urgency};
-pub use known::Mismatch;
+pub(crate) use known::Mismatch;
 pub(super) use known::{Begins, Known, Timelines};
-pub use state::StateError;
+pub(crate) use state::StateError;
 pub(super) use state::{Place, Source, State};

@@ -8,5 +8,5 @@ mod verdict;
 pub(super) use pacing::{Keep, Pacing};
 pub(crate) use record::Phase;
 pub(super) use record::Position;
-pub use record::RecordError;
+pub(crate) use record::RecordError;
 pub(super) use verdict::{Facts, Verdict, judge, other_history};

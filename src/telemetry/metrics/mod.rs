@@ -13,9 +13,9 @@ use std::time::{Duration, SystemTime};
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 
-pub use labels::{Change, DeathCause, Peer, SlotDanger, TransactionEnd, WalStatus};
-pub use not_sent::{NOT_SENT_LABELS_MAX, RowTally};
-pub use topics::{TOPIC_LABELS_MAX, TopicTally};
+pub(crate) use labels::{Change, DeathCause, Peer, SlotDanger, TransactionEnd, WalStatus};
+pub(crate) use not_sent::RowTally;
+pub(crate) use topics::TopicTally;
 
 use super::status::Snapshot;
 use labels::{fixed, owned};

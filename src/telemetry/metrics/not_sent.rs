@@ -7,7 +7,7 @@ use prometheus_client::metrics::family::Family;
 
 /// How many pairs of table and reason get a series of their own. Later ones are counted by reason alone, as
 /// `table="other"`: tables may come and go for years.
-pub const NOT_SENT_LABELS_MAX: usize = 200;
+pub(crate) const NOT_SENT_LABELS_MAX: usize = 200;
 
 type Labels = [(&'static str, Cow<'static, str>); 2];
 

@@ -9,7 +9,7 @@ use super::labels::{Label, fixed, owned};
 
 /// How many topics get a series of their own. Later ones are counted together as `topic="other"`: whoever writes rows
 /// chooses the topics, and must not choose how many series Prometheus keeps.
-pub const TOPIC_LABELS_MAX: usize = 200;
+pub(crate) const TOPIC_LABELS_MAX: usize = 200;
 
 const TOPIC: &str = "topic";
 

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::metrics::SlotReport;
-pub use condition::{Component, Condition};
-pub use progress::Progress;
-pub use readiness::{NotReady, Readiness, Role};
+pub(crate) use condition::{Component, Condition};
+pub(crate) use progress::Progress;
+pub(crate) use readiness::{NotReady, Readiness};
 
 /// What the relay is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Default for Limits {
 }
 
 /// How many warnings are kept.
-pub const WARNINGS_MAX: usize = 32;
+pub(crate) const WARNINGS_MAX: usize = 32;
 
 /// The shared state. Clones are handles on the same state.
 #[derive(Debug, Clone)]
@@ -139,7 +139,7 @@ impl Status {
         self.0.send_modify(|state| state.slot_report = Some(report));
     }
 
-    /// Keeps a warning for as long as the process lives. True when it is new. Beyond [`WARNINGS_MAX`] none is kept, nor new.
+    /// Keeps a warning for as long as the process lives. True when it is new. Beyond `WARNINGS_MAX` none is kept, nor new.
     pub fn warn(&self, warning: String) -> bool {
         self.0.send_if_modified(|state| {
             let is_new = state.warnings.len() < WARNINGS_MAX && !state.warnings.contains(&warning);

@@ -20,11 +20,12 @@ mod subject;
 #[cfg(test)]
 mod tests;
 
-pub use ids::{Registration, SchemaId, SchemaIds, Side};
-pub use name::{Name, NameError};
-pub use options::{AvroConverter, Flavor, SUBJECT_STRATEGIES};
-pub use schema::{AvroSchemaError, SchemaText};
-pub use subject::SubjectNameStrategy;
+pub(crate) use ids::Side;
+pub use ids::{Registration, SchemaId, SchemaIds};
+pub(crate) use options::{AvroConverter, Flavor};
+pub(crate) use schema::{AvroSchemaError, SchemaText};
+#[cfg(test)]
+pub(crate) use subject::SubjectNameStrategy;
 
 use super::{ConvertError, Destination, Encoded, UnsupportedSchema};
 use crate::connect::{Kind, Schema, Value};

@@ -10,7 +10,7 @@ pub struct NameError(pub String);
 
 /// The name of a record: a simple name, in a namespace or in none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Name {
+pub(crate) struct Name {
     /// What stands before the last point.
     pub namespace: Option<String>,
     /// What stands behind it.

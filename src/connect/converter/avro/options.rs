@@ -28,7 +28,7 @@ const ID_HANDLER: &str = "apicurio.registry.id-handler";
 const ARTIFACT_STRATEGY: &str = "apicurio.registry.artifact-resolver-strategy";
 
 /// The strategies that are available, by the name of their class without its package.
-pub const SUBJECT_STRATEGIES: [(&str, Flavor, SubjectNameStrategy); 5] = [
+pub(crate) const SUBJECT_STRATEGIES: [(&str, Flavor, SubjectNameStrategy); 5] = [
     ("TopicNameStrategy", Flavor::Confluent, SubjectNameStrategy::Topic),
     ("RecordNameStrategy", Flavor::Confluent, SubjectNameStrategy::Record),
     ("TopicRecordNameStrategy", Flavor::Confluent, SubjectNameStrategy::TopicRecord),

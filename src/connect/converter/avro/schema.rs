@@ -47,7 +47,7 @@ impl TextOptions {
 
 /// An Avro schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SchemaText {
+pub(crate) struct SchemaText {
     /// The JSON.
     pub json: String,
     /// The record's name, when the whole of it is a record.
