@@ -1,0 +1,58 @@
+use std::error::Error;
+use std::fmt;
+
+use crate::core::FailureKind;
+
+/// Why a handler did not do its work. Any error becomes one by `?`, and is tried again.
+pub struct Failure {
+    kind: FailureKind,
+    source: Box<dyn Error + Send + Sync>,
+}
+
+impl Failure {
+    /// Another attempt may help.
+    pub fn retry(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { kind: FailureKind::Retry, source: source.into() }
+    }
+
+    /// The event itself is wrong: it becomes a dead letter at once.
+    pub fn poison(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { kind: FailureKind::Poison, source: source.into() }
+    }
+
+    pub(super) fn kind(&self) -> FailureKind {
+        self.kind
+    }
+
+    /// The error that was found in PostgreSQL, if it is one.
+    pub(super) fn postgres(&self) -> Option<&tokio_postgres::Error> {
+        let first: &(dyn Error + 'static) = &*self.source;
+        first.downcast_ref().or_else(|| causes(first).find_map(|error| error.downcast_ref()))
+    }
+
+    /// The error and its causes on one line.
+    pub(super) fn chain(&self) -> String {
+        chain(&*self.source)
+    }
+}
+
+/// An error and its causes on one line.
+pub(super) fn chain(error: &(dyn Error + 'static)) -> String {
+    causes(error).fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
+    std::iter::successors(error.source(), |cause: &&'e (dyn Error + 'static)| (*cause).source())
+}
+
+impl<E: Error + Send + Sync + 'static> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::retry(error)
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Failure").field("kind", &self.kind).field("source", &self.source).finish()
+    }
+}

@@ -1,0 +1,201 @@
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+
+use super::error::Error;
+use super::handler::Handler;
+use super::work::{Context, Taken};
+use crate::core::{Action, Core, Input, Job, JobId, Options, Outcome, Surrender, Tenure};
+use crate::kafka::{Consumer, Rebalanced};
+use crate::postgres::{Connection, Tenancy};
+
+/// How often offsets are committed.
+const COMMIT_EVERY: Duration = Duration::from_millis(500);
+/// How long handlers at work are waited for at the end. Then they are given up, and their transactions are rolled back.
+const STOP_WITHIN: Duration = Duration::from_secs(20);
+/// Nothing is due: something else will happen before.
+const FAR_AWAY: Duration = Duration::from_secs(3600);
+
+/// The one loop of a consumer: it waits, asks [`Core`] what to do, and has it done.
+pub(super) struct Loop<H> {
+    kafka: Consumer,
+    core: Core,
+    context: Arc<Context<H>>,
+    tasks: JoinSet<Ended>,
+    /// The partitions that are held, and by which tenure.
+    tenancies: HashMap<Tenure, Tenancy>,
+    /// Connections that nobody uses, at most as many as there are workers.
+    idle: Vec<Connection>,
+    idle_max: usize,
+}
+
+/// What a task has come to.
+enum Ended {
+    Job(JobId, Outcome, Option<Connection>),
+    Take(Tenure, Option<Taken>, Option<Connection>),
+    Surrender(JobId),
+}
+
+impl<H: Handler> Loop<H> {
+    pub(super) fn new(kafka: Consumer, options: Options, context: Arc<Context<H>>) -> Self {
+        let idle_max = options.workers.get();
+        Self {
+            kafka,
+            core: Core::new(options, fastrand::u64(..)),
+            context,
+            tasks: JoinSet::new(),
+            tenancies: HashMap::new(),
+            idle: Vec::new(),
+            idle_max,
+        }
+    }
+
+    pub(super) async fn run(mut self, stop: impl Future<Output = ()>) -> Result<(), Error> {
+        let mut stop = pin!(stop);
+        let mut commits = tokio::time::interval(COMMIT_EVERY);
+        commits.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let wake = self.next_wake();
+            let input = tokio::select! {
+                // A stop before anything that would begin more.
+                biased;
+                () = &mut stop => break,
+                // Both are due seldom, and then before what may be ready all the time.
+                _ = commits.tick() => { self.commit(false); None }
+                () = tokio::time::sleep_until(wake.into()) => Some(Input::Wake),
+                // What ends makes room.
+                Some(ended) = self.tasks.join_next() => Some(self.ended(ended.map_err(Error::Task)?)),
+                record = self.kafka.next() => record?.map(Input::Received),
+            };
+            self.take_rebalanced();
+            if let Some(input) = input {
+                self.turn(input);
+            }
+        }
+        self.finish().await
+    }
+
+    /// Waits for the handlers at work, and commits what has ended.
+    async fn finish(mut self) -> Result<(), Error> {
+        self.turn(Input::Stop);
+        let deadline = tokio::time::Instant::now() + STOP_WITHIN;
+        while !self.core.is_idle() {
+            tokio::select! {
+                biased;
+                Some(ended) = self.tasks.join_next() => {
+                    let input = self.ended(ended.map_err(Error::Task)?);
+                    self.turn(input);
+                }
+                () = tokio::time::sleep_until(deadline) => {
+                    tracing::warn!("handlers are still at work: their events will be given again");
+                    break;
+                }
+            }
+        }
+        self.commit(true);
+        Ok(())
+    }
+
+    fn turn(&mut self, input: Input) {
+        for action in self.core.turn(Instant::now(), input) {
+            match action {
+                Action::Run(job) => self.begin(job),
+                Action::Take(tenure) => self.take(tenure),
+                Action::Surrender(surrender) => self.surrender(surrender),
+                Action::Pause(id) => self.kafka.pause(&id),
+                Action::Resume(id) => self.kafka.resume(&id),
+            }
+        }
+    }
+
+    fn begin(&mut self, job: Job) {
+        let Some(tenancy) = self.tenancies.get(&job.tenure).cloned() else {
+            // The core begins nothing before it was told that the partition is taken.
+            tracing::error!(?job.tenure, "a job of a partition that is not held");
+            return;
+        };
+        let (context, connection) = (Arc::clone(&self.context), self.idle.pop());
+        self.tasks.spawn(async move {
+            let (outcome, connection) = context.handle(connection, &tenancy, &job).await;
+            Ended::Job(job.id, outcome, connection)
+        });
+    }
+
+    fn take(&mut self, tenure: Tenure) {
+        self.tenancies.retain(|held, _| held.partition != tenure.partition);
+        let (context, connection) = (Arc::clone(&self.context), self.idle.pop());
+        self.tasks.spawn(async move {
+            let (taken, connection) = context.take(connection, &tenure.partition).await;
+            Ended::Take(tenure, taken, connection)
+        });
+    }
+
+    fn surrender(&mut self, surrender: Surrender) {
+        let event = &surrender.event;
+        tracing::error!(
+            topic = &*event.topic,
+            partition = event.partition,
+            offset = event.offset,
+            attempts = surrender.attempts,
+            error = surrender.error,
+            "an event is given up: it becomes a dead letter"
+        );
+        let context = Arc::clone(&self.context);
+        self.tasks.spawn(async move {
+            context.dead_letters.write(&context.consumer, &surrender).await;
+            Ended::Surrender(surrender.id)
+        });
+    }
+
+    fn ended(&mut self, ended: Ended) -> Input {
+        match ended {
+            Ended::Job(id, outcome, connection) => {
+                self.keep(connection);
+                Input::Ended { id, outcome }
+            }
+            Ended::Surrender(id) => Input::Surrendered { id },
+            Ended::Take(tenure, taken, connection) => {
+                self.keep(connection);
+                let Some((tenancy, begun)) = taken else { return Input::NotTaken { tenure } };
+                self.tenancies.insert(tenure.clone(), tenancy);
+                Input::Taken { tenure, begun }
+            }
+        }
+    }
+
+    fn keep(&mut self, connection: Option<Connection>) {
+        if self.idle.len() < self.idle_max {
+            self.idle.extend(connection);
+        }
+    }
+
+    fn take_rebalanced(&mut self) {
+        for change in self.kafka.take_rebalanced() {
+            match change {
+                Rebalanced::Assigned(id) => self.turn(Input::Assigned(id)),
+                Rebalanced::Revoked(id) => {
+                    self.tenancies.retain(|held, _| held.partition != id);
+                    self.turn(Input::Revoked(id));
+                }
+            }
+        }
+    }
+
+    fn commit(&mut self, is_last: bool) {
+        let ends = match is_last {
+            true => self.core.ends().map(|(id, end)| (id.clone(), end)).collect(),
+            false => self.core.take_commits(),
+        };
+        ends.iter().for_each(|(id, end)| self.kafka.set_end(id, *end));
+        self.kafka.commit(&ends, is_last);
+    }
+
+    fn next_wake(&self) -> Instant {
+        self.core.next_wake().unwrap_or_else(|| Instant::now() + FAR_AWAY)
+    }
+}

@@ -1,0 +1,66 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::options::Order;
+use crate::event::Event;
+
+/// What a lane is named by: events with the same name are handled one after the other.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum LaneName {
+    /// The record's key.
+    Key(Arc<[u8]>),
+    /// All of the partition.
+    Partition,
+    /// One event alone.
+    Offset(i64),
+}
+
+impl LaneName {
+    pub(super) fn of(order: Order, event: &Event) -> Self {
+        match (order, &event.key) {
+            (Order::PerPartition, _) => Self::Partition,
+            (Order::PerKey, Some(key)) => Self::Key(key.as_slice().into()),
+            (Order::PerKey, None) | (Order::None, _) => Self::Offset(event.offset),
+        }
+    }
+}
+
+/// The events that must be handled one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    /// Those that have not ended, in their order.
+    pub(super) events: VecDeque<Arc<Event>>,
+    pub(super) state: LaneState,
+    /// Failed attempts of the first event.
+    pub(super) failed: u32,
+    /// So many of the first events are handled alone, since a batch with them failed.
+    pub(super) alone: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum LaneState {
+    /// In the list of those that are ready, or empty.
+    #[default]
+    Ready,
+    /// A handler is at it.
+    Running,
+    /// Until the next attempt.
+    Waiting,
+    /// The first event is on its way to the dead letters.
+    Surrendering,
+}
+
+impl Lane {
+    /// Whether its first event must not share a transaction.
+    pub(super) fn is_single(&self) -> bool {
+        self.failed > 0 || self.alone > 0
+    }
+
+    /// The first events have ended.
+    pub(super) fn advance(&mut self, count: usize) -> Vec<Arc<Event>> {
+        self.failed = 0;
+        self.alone = self.alone.saturating_sub(count);
+        let count = count.min(self.events.len());
+        self.events.drain(..count).collect()
+    }
+}

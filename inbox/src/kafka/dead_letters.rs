@@ -1,0 +1,89 @@
+use std::fmt;
+use std::time::Duration;
+
+use rdkafka::ClientConfig;
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{FutureProducer, FutureRecord};
+
+use super::error::Error;
+use crate::core::{Reason, Surrender};
+
+/// Between two attempts to write a dead letter.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// Writes dead letters: the record as it was, with headers that say why.
+#[derive(Clone)]
+pub struct DeadLetters {
+    producer: FutureProducer,
+    topic: String,
+}
+
+impl DeadLetters {
+    /// To this topic, with a producer of this configuration. It is made idempotent.
+    ///
+    /// # Errors
+    ///
+    /// When librdkafka refuses the configuration.
+    pub fn topic(config: &ClientConfig, topic: &str) -> Result<Self, Error> {
+        let mut config = config.clone();
+        config.set("enable.idempotence", "true");
+        if config.get("partitioner").is_none() {
+            // As the Java client, so that a key's dead letters are where Java's would be.
+            config.set("partitioner", "murmur2_random");
+        }
+        let producer = config.create().map_err(Error::Create)?;
+        Ok(Self { producer, topic: topic.to_owned() })
+    }
+
+    /// Writes one, however long that takes: nothing is given up before it is written.
+    pub(crate) async fn write(&self, consumer: &str, surrender: &Surrender) {
+        let event = &surrender.event;
+        let headers = headers(consumer, surrender);
+        loop {
+            let mut record: FutureRecord<'_, [u8], [u8]> =
+                FutureRecord::to(&self.topic).headers(headers.clone());
+            record.key = event.key.as_deref();
+            record.payload = event.value.as_deref();
+            record.timestamp = event.timestamp_ms;
+            match self.producer.send(record, AGAIN_AFTER).await {
+                Ok(_) => return,
+                Err((error, _)) => tracing::error!(
+                    %error,
+                    topic = self.topic,
+                    "a dead letter is not written: its key waits"
+                ),
+            }
+            tokio::time::sleep(AGAIN_AFTER).await;
+        }
+    }
+}
+
+impl fmt::Debug for DeadLetters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeadLetters").field("topic", &self.topic).finish_non_exhaustive()
+    }
+}
+
+/// The record's own, then ours.
+fn headers(consumer: &str, surrender: &Surrender) -> OwnedHeaders {
+    let event = &surrender.event;
+    let kind = match surrender.reason {
+        Reason::Exhausted => "exhausted",
+        Reason::Poison => "poison",
+        Reason::Crashed => "crashed",
+    };
+    let ours: [(&str, String); 8] = [
+        ("outbox.dlq.topic", event.topic.to_string()),
+        ("outbox.dlq.partition", event.partition.to_string()),
+        ("outbox.dlq.offset", event.offset.to_string()),
+        ("outbox.dlq.timestamp", event.timestamp_ms.map_or_else(String::new, |ms| ms.to_string())),
+        ("outbox.dlq.consumer", consumer.to_owned()),
+        ("outbox.dlq.attempts", surrender.attempts.to_string()),
+        ("outbox.dlq.error.kind", kind.to_owned()),
+        ("outbox.dlq.error.message", surrender.error.clone()),
+    ];
+    let theirs = event.headers.iter().fold(OwnedHeaders::new(), |headers, header| {
+        headers.insert(Header { key: &header.name, value: header.value.as_deref() })
+    });
+    ours.iter().fold(theirs, |headers, (key, value)| headers.insert(Header { key, value: Some(value) }))
+}

@@ -1,0 +1,26 @@
+use rdkafka::error::KafkaError;
+use thiserror::Error;
+
+/// What goes wrong between the inbox and Kafka.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// A setting of the consumer that the inbox cannot work with.
+    #[error("{name}={value} cannot be used: {reason}")]
+    Setting {
+        /// Its name.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// librdkafka does not take the configuration.
+    #[error("the Kafka client cannot be made")]
+    Create(#[source] KafkaError),
+    /// The topics cannot be subscribed to.
+    #[error("cannot subscribe")]
+    Subscribe(#[source] KafkaError),
+    /// The consumer has ended for good.
+    #[error("cannot read from Kafka any more")]
+    Read(#[source] KafkaError),
+}

@@ -1,0 +1,12 @@
+//! Records in, offsets and dead letters out.
+
+mod context;
+mod dead_letters;
+mod error;
+mod reader;
+
+pub use dead_letters::DeadLetters;
+pub use error::Error;
+pub use reader::Consumer;
+
+pub(crate) use context::Rebalanced;

@@ -1,0 +1,110 @@
+//! Each event once, in the order of its key, whatever happens.
+
+use crate::shop::{Shop, payments};
+use crate::support::kafka::kafka;
+use crate::support::postgres::postgres18;
+
+#[test]
+fn a_consumer_that_is_killed_again_and_again_applies_each_event_once() {
+    let shop = Shop::open(postgres18(), kafka());
+    let events = payments(6000, 40);
+    shop.produce(&events);
+    for round in 1..5 {
+        let consumer = shop.start(&[]);
+        shop.wait_for_applied(round * 1000);
+        consumer.kill();
+    }
+    assert!(shop.applied_count() < 6000, "all were applied before the last kill");
+    let consumer = shop.start(&[]);
+    shop.wait_for_applied(6000);
+    shop.wait_until_committed();
+    consumer.stop();
+    shop.check(&events);
+}
+
+#[test]
+fn a_stop_commits_what_is_done() {
+    let shop = Shop::open(postgres18(), kafka());
+    let events = payments(500, 20);
+    shop.produce(&events);
+    let consumer = shop.start(&[]);
+    shop.wait_for_applied(500);
+    consumer.stop();
+    shop.wait_until_committed();
+    shop.check(&events);
+}
+
+#[test]
+fn what_fails_is_tried_again_or_becomes_a_dead_letter_and_its_key_goes_on() {
+    let shop = Shop::open(postgres18(), kafka());
+    let mut events = payments(300, 10);
+    events[31].fail = "once";
+    events[47].fail = "always";
+    events[83].fail = "slow";
+    shop.produce(&events);
+    let consumer = shop.start(&["--retry", "50ms,100ms"]);
+    let dead = shop.wait_for_dead_letters(1);
+    shop.wait_for_applied(299);
+    shop.wait_until_committed();
+    consumer.stop();
+    let given_up = events.remove(47);
+    shop.check(&events);
+
+    let [dead] = dead.as_slice() else { panic!("{} dead letters", dead.len()) };
+    let original = kafka().records(&shop.topic());
+    let original = original.iter().find(|record| record.header("id") == given_up.id).unwrap();
+    assert_eq!((&dead.key, &dead.value), (&original.key, &original.value));
+    assert_eq!((dead.timestamp_ms, dead.header("id")), (original.timestamp_ms, given_up.id.as_str()));
+    assert_eq!(dead.header("outbox.dlq.attempts"), "3");
+}
+
+#[test]
+fn an_event_that_ends_the_process_three_times_becomes_a_dead_letter() {
+    let shop = Shop::open(postgres18(), kafka());
+    let mut events = payments(300, 10);
+    events[150].fail = "crash";
+    shop.produce(&events);
+    for _ in 0..3 {
+        let mut consumer = shop.start(&[]);
+        assert!(!consumer.wait_for_exit().success());
+    }
+    let consumer = shop.start(&[]);
+    let dead = shop.wait_for_dead_letters(1);
+    shop.wait_for_applied(299);
+    shop.wait_until_committed();
+    consumer.stop();
+    let crashed = events.remove(150);
+    assert_eq!(dead.iter().map(|record| record.header("id")).collect::<Vec<_>>(), [crashed.id]);
+    shop.check(&events);
+}
+
+#[test]
+fn events_that_come_again_are_applied_once() {
+    let shop = Shop::open(postgres18(), kafka());
+    let events = payments(400, 20);
+    shop.produce(&events);
+    shop.produce(&events[200..]);
+    shop.produce(&events[100..300]);
+    let consumer = shop.start(&["--batch", "50"]);
+    shop.wait_for_applied(400);
+    shop.wait_until_committed();
+    consumer.stop();
+    shop.check(&events);
+}
+
+#[test]
+fn a_consumer_that_was_stopped_in_the_middle_changes_nothing_when_it_wakes_up() {
+    let shop = Shop::open(postgres18(), kafka());
+    let events = payments(6000, 40);
+    shop.produce(&events);
+    let first = shop.start(&[]);
+    shop.wait_for_applied(500);
+    first.pause();
+    let second = shop.start(&[]);
+    shop.wait_for_applied(6000);
+    first.resume();
+    shop.wait_until_committed();
+    first.stop();
+    second.stop();
+    shop.check(&events);
+}

@@ -1,0 +1,264 @@
+//! A service's database and topics, and the example as a process.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs::{self, File};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use clap::Parser as _;
+use outboxd::throwaway::ThrowawayPostgres;
+use rdkafka::ClientConfig;
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
+use tokio::runtime::Runtime;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{NoTls, Row};
+
+use crate::payments_app;
+use crate::support::kafka::Kafka;
+use crate::support::record::Record;
+use crate::support::wait::{DEADLINE, eventually, eventually_eq};
+use crate::support::watcher::{Watcher, signal};
+
+/// The arguments of the process that [`Payments::start`] starts, one a line.
+const ARGUMENTS: &str = "OUTBOXD_INBOX_TEST_ARGUMENTS";
+
+/// Not a test of its own: the process of the example.
+#[test]
+fn payments_process() {
+    let Ok(arguments) = env::var(ARGUMENTS) else { return };
+    let arguments = ["payments"].into_iter().chain(arguments.lines());
+    payments_app::main(payments_app::Arguments::parse_from(arguments));
+}
+
+/// An event of the example.
+#[derive(Debug, Clone)]
+pub(crate) struct Payment {
+    pub(crate) id: String,
+    pub(crate) customer: i64,
+    pub(crate) amount: i64,
+    pub(crate) seq: i64,
+    pub(crate) fail: &'static str,
+}
+
+/// So many events of so many customers, each with a sequence of its own.
+pub(crate) fn payments(count: i64, customers: i64) -> Vec<Payment> {
+    let payment = |n: i64| Payment {
+        id: format!("event-{n}"),
+        customer: n % customers,
+        amount: n % 7 + 1,
+        seq: n / customers,
+        fail: "no",
+    };
+    (0..count).map(payment).collect()
+}
+
+/// A service with a database, a topic and a topic for dead letters, of one test.
+pub(crate) struct Shop<'a> {
+    kafka: &'a Kafka,
+    url: String,
+    name: String,
+    runtime: Runtime,
+}
+
+impl<'a> Shop<'a> {
+    /// The topic has three partitions.
+    pub(crate) fn open(postgres: &ThrowawayPostgres, kafka: &'a Kafka) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("shop_{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let shop = Self { kafka, url: postgres.url(&name), name, runtime };
+        shop.execute_at(&postgres.url("postgres"), &format!("CREATE DATABASE {}", shop.name));
+        shop.execute(
+            "CREATE TABLE customers (id bigint PRIMARY KEY, lifetime_value bigint NOT NULL DEFAULT 0); \
+             INSERT INTO customers SELECT generate_series(0, 999); \
+             CREATE TABLE applied (n bigserial, event_id text, customer_id bigint, seq bigint)",
+        );
+        kafka.create_topic(&shop.topic(), 3, &[]);
+        kafka.create_topic(&shop.dead_letter_topic(), 1, &[]);
+        shop
+    }
+
+    pub(crate) fn topic(&self) -> String {
+        format!("{}.orders", self.name)
+    }
+
+    pub(crate) fn dead_letter_topic(&self) -> String {
+        format!("{}.dlq", self.name)
+    }
+
+    /// Produces these, keyed by customer, each with its id in a header.
+    pub(crate) fn produce(&self, payments: &[Payment]) {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", self.kafka.bootstrap()).set("partitioner", "murmur2_random");
+        let producer: BaseProducer = config.create().unwrap();
+        for payment in payments {
+            let Payment { id, customer, amount, seq, fail } = payment;
+            let key = customer.to_string();
+            let value =
+                format!(r#"{{"customer_id":{customer},"amount":{amount},"seq":{seq},"fail":"{fail}"}}"#);
+            let headers = OwnedHeaders::new().insert(Header { key: "id", value: Some(id) });
+            let topic = self.topic();
+            let record = BaseRecord::to(&topic).key(&key).payload(&value).headers(headers);
+            producer.send(record).map_err(|(error, _)| error).unwrap();
+        }
+        producer.flush(DEADLINE).unwrap();
+    }
+
+    /// The example, with more arguments.
+    pub(crate) fn start(&self, more: &[&str]) -> Payments {
+        let (topic, dlq, bootstrap) = (self.topic(), self.dead_letter_topic(), self.kafka.bootstrap());
+        let own = ["--postgres", &self.url, "--kafka", &bootstrap, "--topic", &topic, "--dlq", &dlq];
+        Payments::start(own.iter().chain(&["--consumer", &self.name]).chain(more).copied())
+    }
+
+    /// Waits until so many events are applied.
+    #[track_caller]
+    pub(crate) fn wait_for_applied(&self, count: i64) {
+        eventually(DEADLINE, &format!("{count} events are applied"), || self.applied_count() >= count);
+    }
+
+    pub(crate) fn applied_count(&self) -> i64 {
+        self.query("SELECT count(*) FROM applied", &[])[0].get(0)
+    }
+
+    /// The dead letters, when there are so many.
+    #[track_caller]
+    pub(crate) fn wait_for_dead_letters(&self, count: i64) -> Vec<Record> {
+        self.kafka.wait_for_count(&self.dead_letter_topic(), count);
+        self.kafka.records(&self.dead_letter_topic())
+    }
+
+    /// Each of these was applied once and in order, and nothing else was.
+    #[track_caller]
+    pub(crate) fn check(&self, payments: &[Payment]) {
+        let mut expected: BTreeMap<i64, Vec<(String, i64)>> = BTreeMap::new();
+        for payment in payments {
+            expected.entry(payment.customer).or_default().push((payment.id.clone(), payment.seq));
+        }
+        let mut applied: BTreeMap<i64, Vec<(String, i64)>> = BTreeMap::new();
+        for row in self.query("SELECT customer_id, event_id, seq FROM applied ORDER BY n", &[]) {
+            applied.entry(row.get(0)).or_default().push((row.get(1), row.get(2)));
+        }
+        for (customer, expected) in &expected {
+            assert_eq!(applied.get(customer), Some(expected), "customer {customer}");
+        }
+        assert_eq!(applied.len(), expected.len());
+        let sum: i64 = payments.iter().map(|payment| payment.amount).sum();
+        let row = &self.query("SELECT sum(lifetime_value)::bigint FROM customers", &[])[0];
+        assert_eq!(row.get::<_, i64>(0), sum);
+    }
+
+    /// Waits until the group has committed everything that is in the topic.
+    #[track_caller]
+    pub(crate) fn wait_until_committed(&self) {
+        use rdkafka::consumer::{BaseConsumer, Consumer as _};
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", self.kafka.bootstrap()).set("group.id", &self.name);
+        let consumer: BaseConsumer = config.create().unwrap();
+        eventually_eq(DEADLINE, &self.kafka.record_count(&self.topic()), || {
+            let mut list = rdkafka::TopicPartitionList::new();
+            list.add_partition_range(&self.topic(), 0, 2);
+            let committed = consumer.committed_offsets(list, DEADLINE).unwrap();
+            committed.elements().iter().map(|element| element.offset().to_raw().unwrap_or(0).max(0)).sum()
+        });
+    }
+
+    pub(crate) fn execute(&self, sql: &str) {
+        self.execute_at(&self.url, sql);
+    }
+
+    fn execute_at(&self, url: &str, sql: &str) {
+        self.runtime.block_on(async {
+            let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+            let driver = self.runtime.spawn(connection);
+            client.batch_execute(sql).await.unwrap();
+            drop(client);
+            drop(driver.await);
+        });
+    }
+
+    pub(crate) fn query(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Vec<Row> {
+        self.runtime.block_on(async {
+            let (client, connection) = tokio_postgres::connect(&self.url, NoTls).await.unwrap();
+            let driver = self.runtime.spawn(connection);
+            let rows = client.query(sql, parameters).await.unwrap();
+            drop(client);
+            drop(driver.await);
+            rows
+        })
+    }
+}
+
+/// The example as a process, killed when this value is dropped or the test process ends.
+pub(crate) struct Payments {
+    process: Child,
+    watcher: Watcher,
+}
+
+impl Payments {
+    fn start<'a>(arguments: impl Iterator<Item = &'a str>) -> Self {
+        let mut watcher = Watcher::new("outboxd-inbox-");
+        let log = File::create(watcher.folder().join("log")).unwrap();
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args(["--exact", "shop::payments_process", "--nocapture"]);
+        command.env(ARGUMENTS, arguments.collect::<Vec<_>>().join("\n"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let process = command.spawn().unwrap();
+        watcher.watch(&process);
+        Self { process, watcher }
+    }
+
+    /// SIGKILL.
+    pub(crate) fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.reap();
+    }
+
+    /// SIGTERM, and waits until it has left.
+    pub(crate) fn stop(mut self) {
+        signal(&self.process, "TERM");
+        assert!(self.wait_for_exit().success(), "{}", self.log());
+    }
+
+    /// SIGSTOP.
+    pub(crate) fn pause(&self) {
+        signal(&self.process, "STOP");
+    }
+
+    /// SIGCONT.
+    pub(crate) fn resume(&self) {
+        signal(&self.process, "CONT");
+    }
+
+    /// Waits until it leaves on its own.
+    #[track_caller]
+    pub(crate) fn wait_for_exit(&mut self) -> ExitStatus {
+        eventually(DEADLINE, "the example has left", || self.process.try_wait().unwrap().is_some());
+        self.reap()
+    }
+
+    /// What it has said.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.watcher.folder().join("log")).unwrap()
+    }
+
+    fn reap(&mut self) -> ExitStatus {
+        let status = self.process.wait().unwrap();
+        self.watcher.release();
+        status
+    }
+}
+
+impl Drop for Payments {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("payments said:\n{}", self.log());
+        }
+        if self.process.try_wait().is_ok_and(|left| left.is_none()) {
+            self.process.kill().unwrap();
+            self.reap();
+        }
+    }
+}

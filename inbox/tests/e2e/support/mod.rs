@@ -1,0 +1,17 @@
+//! What the tests of outboxd stand on.
+#![allow(dead_code, reason = "this binary uses a part")]
+
+#[path = "../../../../tests/support/cache.rs"]
+mod cache;
+#[path = "../../../../tests/support/kafka.rs"]
+pub(crate) mod kafka;
+#[path = "../../../../tests/support/kafka_home.rs"]
+mod kafka_home;
+#[path = "../../../../tests/support/postgres.rs"]
+pub(crate) mod postgres;
+#[path = "../../../../tests/support/record.rs"]
+pub(crate) mod record;
+#[path = "../../../../tests/support/wait.rs"]
+pub(crate) mod wait;
+#[path = "../../../../tests/support/watcher.rs"]
+pub(crate) mod watcher;
