@@ -148,7 +148,12 @@ fn violations(files: &[File]) -> Vec<String> {
     broken.extend(sources.iter().flat_map(|file| names_what_it_may_not(file, files)));
     broken.extend(modules_that_know_both(&sources));
     broken.extend(imports::violations(files));
-    broken.extend(files.iter().filter(|file| sans_io_of_the_inbox(&file.path)).flat_map(names_io));
+    broken.extend(
+        files
+            .iter()
+            .filter(|file| sans_io_of_the_inbox(&file.path) && !is_test_module(&file.path, files))
+            .flat_map(names_io),
+    );
     let sources = files.iter().filter(|file| is_source(&file.path));
     broken.extend(sources.clone().filter_map(|file| {
         let lines = file.text.lines().count();

@@ -41,6 +41,9 @@ pub(crate) struct Arguments {
     /// The topic of the dead letters; <TOPIC>.<CONSUMER>.dlq unless it is given
     #[arg(long)]
     dlq: Option<String>,
+    /// A setting of librdkafka's, for the consumer
+    #[arg(short = 'X', value_name = "KEY=VALUE", value_parser = setting)]
+    settings: Vec<(String, String)>,
     /// How a repeat is known
     #[arg(long, value_enum, default_value = "ids")]
     dedupe: Dedupe,
@@ -79,6 +82,11 @@ enum Fail {
     Always,
     Slow,
     Crash,
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("a setting is KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
 }
 
 pub(crate) fn main(arguments: Arguments) -> ExitCode {
@@ -126,6 +134,9 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     kafka.set("partition.assignment.strategy", "cooperative-sticky");
     // So that the partitions of a consumer that is gone are given to the others soon.
     kafka.set("session.timeout.ms", "10000");
+    for (key, value) in arguments.settings {
+        kafka.set(key, value);
+    }
     let consumer = Consumer::subscribe(&kafka, &[&arguments.topic])?;
     inbox.run(consumer, pay, stop).await?;
     Ok(())

@@ -1,5 +1,5 @@
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rdkafka::ClientConfig;
 use rdkafka::message::{Header, OwnedHeaders};
@@ -7,6 +7,7 @@ use rdkafka::producer::{FutureProducer, FutureRecord};
 
 use super::error::Error;
 use crate::core::{Reason, Surrender};
+use crate::dead_letter::{Contents, DeadLetter, Dialect, Origin};
 
 /// Between two attempts to write a dead letter.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -16,6 +17,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 pub struct DeadLetters {
     producer: FutureProducer,
     topic: String,
+    dialect: Dialect,
 }
 
 impl DeadLetters {
@@ -32,13 +34,20 @@ impl DeadLetters {
             config.set("partitioner", "murmur2_random");
         }
         let producer = config.create().map_err(Error::Create)?;
-        Ok(Self { producer, topic: topic.to_owned() })
+        Ok(Self { producer, topic: topic.to_owned(), dialect: Dialect::Outboxd })
+    }
+
+    /// Whose headers are written; outboxd's unless told otherwise.
+    #[must_use]
+    pub fn dialect(mut self, dialect: Dialect) -> Self {
+        self.dialect = dialect;
+        self
     }
 
     /// Writes one, however long that takes: nothing is given up before it is written.
     pub(crate) async fn write(&self, consumer: &str, surrender: &Surrender) {
         let event = &surrender.event;
-        let headers = headers(consumer, surrender);
+        let headers = headers(self.dialect, consumer, surrender);
         loop {
             let mut record: FutureRecord<'_, [u8], [u8]> =
                 FutureRecord::to(&self.topic).headers(headers.clone());
@@ -64,26 +73,37 @@ impl fmt::Debug for DeadLetters {
     }
 }
 
-/// The record's own, then ours.
-fn headers(consumer: &str, surrender: &Surrender) -> OwnedHeaders {
+/// The record's own, then the dialect's.
+fn headers(dialect: Dialect, consumer: &str, surrender: &Surrender) -> OwnedHeaders {
     let event = &surrender.event;
-    let kind = match surrender.reason {
+    let reason = match surrender.reason {
         Reason::Exhausted => "exhausted",
         Reason::Poison => "poison",
         Reason::Crashed => "crashed",
     };
-    let ours: [(&str, String); 8] = [
-        ("outbox.dlq.topic", event.topic.to_string()),
-        ("outbox.dlq.partition", event.partition.to_string()),
-        ("outbox.dlq.offset", event.offset.to_string()),
-        ("outbox.dlq.timestamp", event.timestamp_ms.map_or_else(String::new, |ms| ms.to_string())),
-        ("outbox.dlq.consumer", consumer.to_owned()),
-        ("outbox.dlq.attempts", surrender.attempts.to_string()),
-        ("outbox.dlq.error.kind", kind.to_owned()),
-        ("outbox.dlq.error.message", surrender.error.clone()),
-    ];
-    let theirs = event.headers.iter().fold(OwnedHeaders::new(), |headers, header| {
+    let letter = DeadLetter {
+        origin: Some(Origin {
+            topic: event.topic.to_string(),
+            partition: Some(event.partition),
+            offset: Some(event.offset),
+            timestamp_ms: event.timestamp_ms,
+        }),
+        consumer: Some(consumer.to_owned()),
+        reason: Some(reason.to_owned()),
+        message: Some(surrender.error.clone()),
+        attempts: Some(surrender.attempts),
+        failed_at_ms: now_ms(),
+        ..DeadLetter::new(dialect, Contents::Record)
+    };
+    let own = event.headers.iter().fold(OwnedHeaders::new(), |headers, header| {
         headers.insert(Header { key: &header.name, value: header.value.as_deref() })
     });
-    ours.iter().fold(theirs, |headers, (key, value)| headers.insert(Header { key, value: Some(value) }))
+    let more = letter.headers();
+    more.iter().fold(own, |headers, (key, value)| headers.insert(Header { key, value: Some(value) }))
+}
+
+/// Milliseconds since 1970.
+fn now_ms() -> Option<i64> {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    i64::try_from(since_1970.as_millis()).ok()
 }

@@ -1,5 +1,7 @@
 //! Each event once, in the order of its key, whatever happens.
 
+use outboxd_inbox::dead_letter::DeadLetter;
+
 use crate::shop::{Shop, payments};
 use crate::support::kafka::kafka;
 use crate::support::postgres::postgres18;
@@ -55,7 +57,12 @@ fn what_fails_is_tried_again_or_becomes_a_dead_letter_and_its_key_goes_on() {
     let original = original.iter().find(|record| record.header("id") == given_up.id).unwrap();
     assert_eq!((&dead.key, &dead.value), (&original.key, &original.value));
     assert_eq!((dead.timestamp_ms, dead.header("id")), (original.timestamp_ms, given_up.id.as_str()));
-    assert_eq!(dead.header("outbox.dlq.attempts"), "3");
+    let headers = dead.headers.iter().map(|(name, value)| (name.as_str(), value.as_deref()));
+    let letter = DeadLetter::read(headers).unwrap();
+    assert_eq!((letter.reason.as_deref(), letter.attempts), (Some("exhausted"), Some(3)));
+    let origin = letter.origin.unwrap();
+    let place = (origin.topic.as_str(), origin.partition.unwrap(), origin.offset.unwrap());
+    assert_eq!(place, original.place());
 }
 
 #[test]

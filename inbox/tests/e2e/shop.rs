@@ -110,7 +110,9 @@ impl<'a> Shop<'a> {
     pub(crate) fn start(&self, more: &[&str]) -> Payments {
         let (topic, dlq, bootstrap) = (self.topic(), self.dead_letter_topic(), self.kafka.bootstrap());
         let own = ["--postgres", &self.url, "--kafka", &bootstrap, "--topic", &topic, "--dlq", &dlq];
-        Payments::start(own.iter().chain(&["--consumer", &self.name]).chain(more).copied())
+        // The shortest that the broker takes: a consumer that was killed is waited for.
+        let consumer = ["--consumer", &self.name, "-X", "session.timeout.ms=6000"];
+        Payments::start(own.iter().chain(&consumer).chain(more).copied())
     }
 
     /// Waits until so many events are applied.
