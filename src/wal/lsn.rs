@@ -1,6 +1,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::de::{self, Deserialize, Deserializer};
+use serde::{Serialize, Serializer};
+
 /// A position in the write-ahead log: a byte offset, printed as PostgreSQL prints `pg_lsn` (`16/B374D848`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Lsn(u64);
@@ -50,6 +53,19 @@ impl FromStr for Lsn {
         text.split_once('/')
             .and_then(|(high, low)| Some(Self(half(high)? << 32 | half(low)?)))
             .ok_or_else(|| ParseLsnError(text.to_owned()))
+    }
+}
+
+/// As PostgreSQL prints it.
+impl Serialize for Lsn {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Lsn {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
     }
 }
 

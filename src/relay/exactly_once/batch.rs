@@ -105,11 +105,10 @@ pub(crate) enum Urgency {
 pub(crate) enum Step {
     /// Nothing yet.
     None,
-    /// Send the state.
+    /// Send the state to this topic, under the slot's name.
     Send {
         topic: String,
-        key: String,
-        value: String,
+        state: Box<State>,
     },
     Commit,
     Abort,
@@ -343,10 +342,10 @@ impl Batch {
     fn state(&mut self) -> Option<Step> {
         let (source, place) = (self.source.clone()?, self.place?);
         self.state_outstanding = true;
-        let (topic, key) = (self.names.state_topic.clone(), source.slot.clone());
+        let topic = self.names.state_topic.clone();
         let topics = self.topics.iter().cloned().collect();
         let seen = Some(Seen { latest: self.latest, transaction: self.place_transaction });
-        Some(Step::Send { topic, key, value: State { source, place, topics, seen }.to_json() })
+        Some(Step::Send { topic, state: Box::new(State { source, place, topics, seen }) })
     }
 
     fn commit(&mut self) -> Step {

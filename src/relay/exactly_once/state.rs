@@ -1,13 +1,13 @@
-use serde_json::{Map, Value};
+use serde::{Deserialize, Serialize};
 
 use crate::transaction::EventPosition;
 use crate::wal::{Lsn, PgTimestamp, SystemId, TimelineId, Xid};
 
 /// The version of the form below. One that is not known is refused: what it says must not be guessed.
-const VERSION: u64 = 1;
+const VERSION: u32 = 1;
 
 /// That of a place between the records of one event. An outboxd that knows one record an event would pass over the others.
-const VERSION_WITH_PART: u64 = 2;
+const VERSION_WITH_PART: u32 = 2;
 
 /// What the record of a Kafka transaction says: everything up to a place is in Kafka.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,104 +54,113 @@ pub(crate) struct Place {
 /// A record that is none of ours.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// Not JSON, or another value than an object.
-    #[error("it is not a JSON object")]
+    /// Not JSON, or a member is missing or of another type.
+    #[error("it is not what outboxd writes")]
     Json(#[source] serde_json::Error),
     /// Another form.
     #[error("its version is {0}, and this outboxd knows {VERSION} and {VERSION_WITH_PART} only")]
-    Version(String),
-    /// A member of another type.
-    #[error("its member {0} is missing or not what outboxd writes")]
-    Member(&'static str),
+    Version(u32),
+    /// A form with `part`, without it.
+    #[error("it does not say which part of its event it is about")]
+    NoPart,
+}
+
+/// The form of the record. Members that are not known are ignored.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    version: u32,
+    system_id: String,
+    timeline: u32,
+    database: String,
+    slot: String,
+    stream: String,
+    commit_lsn: Lsn,
+    ordinal: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    part: Option<u32>,
+    /// Never left out, so that a member that is missing is not taken for a transaction that is not at its end.
+    #[serde(deserialize_with = "Option::deserialize")]
+    end_lsn: Option<Lsn>,
+    #[serde(default)]
+    topics: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    latest_commit_us: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    xid: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    commit_us: Option<i64>,
+}
+
+/// Tells the version before anything else is read.
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
 }
 
 impl State {
     /// As it is written.
-    pub(crate) fn to_json(&self) -> String {
-        let Self { source, place, topics, seen } = self;
-        let mut members = Map::new();
-        let mut say = |name: &str, value: Value| members.insert(name.to_owned(), value);
-        say("version", if place.more { VERSION_WITH_PART } else { VERSION }.into());
-        say("system_id", source.system_id.0.clone().into());
-        say("timeline", source.timeline.0.into());
-        say("database", source.database.clone().into());
-        say("slot", source.slot.clone().into());
-        say("stream", source.stream.clone().into());
-        say("commit_lsn", place.event.commit_lsn.to_string().into());
-        say("ordinal", place.event.ordinal.into());
-        if place.more {
-            say("part", place.event.part.into());
-        }
-        say("end_lsn", place.end_lsn.map_or(Value::Null, |lsn| lsn.to_string().into()));
-        say("topics", topics.clone().into());
-        if let Some(Seen { latest, transaction }) = seen {
-            say("latest_commit_us", latest.unix_us().into());
-            if let Some((xid, commit_time)) = transaction {
-                say("xid", xid.0.into());
-                say("commit_us", commit_time.unix_us().into());
-            }
-        }
-        Value::Object(members).to_string()
+    pub(crate) fn to_json(&self) -> Result<String, StateError> {
+        serde_json::to_string(&Written::from(self)).map_err(StateError::Json)
     }
 
     /// Reads what an earlier start wrote.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, StateError> {
-        let members: Map<String, Value> = serde_json::from_slice(bytes).map_err(StateError::Json)?;
-        let version = members.get("version");
-        let more = match version.and_then(Value::as_u64) {
-            Some(VERSION) => false,
-            Some(VERSION_WITH_PART) => true,
-            _ => {
-                return Err(StateError::Version(
-                    version.map_or_else(|| "missing".to_owned(), Value::to_string),
-                ));
-            }
+        let Versioned { version } = serde_json::from_slice(bytes).map_err(StateError::Json)?;
+        let more = match version {
+            VERSION => false,
+            VERSION_WITH_PART => true,
+            other => return Err(StateError::Version(other)),
         };
-        let text =
-            |name: &'static str| members.get(name).and_then(Value::as_str).ok_or(StateError::Member(name));
-        let lsn = |name: &'static str| text(name)?.parse::<Lsn>().map_err(|_| StateError::Member(name));
-        let number =
-            |name: &'static str| members.get(name).and_then(Value::as_u64).ok_or(StateError::Member(name));
-        let timeline = u32::try_from(number("timeline")?).map_err(|_| StateError::Member("timeline"))?;
-        let source = Source {
-            system_id: SystemId(text("system_id")?.to_owned()),
-            timeline: TimelineId(timeline),
-            database: text("database")?.to_owned(),
-            slot: text("slot")?.to_owned(),
-            stream: text("stream")?.to_owned(),
+        let written: Written = serde_json::from_slice(bytes).map_err(StateError::Json)?;
+        let part = match (more, written.part) {
+            (true, part) => part.ok_or(StateError::NoPart)?,
+            (false, _) => 0,
         };
-        let event = EventPosition::new(lsn("commit_lsn")?, number("ordinal")?);
-        let part = if more { number("part")? } else { 0 };
-        let event =
-            EventPosition { part: u32::try_from(part).map_err(|_| StateError::Member("part"))?, ..event };
-        let end_lsn = match members.get("end_lsn") {
-            Some(Value::Null) => None,
-            _ => Some(lsn("end_lsn")?),
-        };
-        let topics = match members.get("topics") {
-            None => Some(Vec::new()),
-            Some(Value::Array(topics)) => {
-                topics.iter().map(|topic| topic.as_str().map(str::to_owned)).collect()
-            }
-            Some(_) => None,
-        };
-        let topics = topics.ok_or(StateError::Member("topics"))?;
-        let seen = Seen::parse(&members)?;
-        Ok(Self { source, place: Place { event, more, end_lsn }, topics, seen })
+        let event = EventPosition { part, ..EventPosition::new(written.commit_lsn, written.ordinal) };
+        Ok(Self {
+            seen: written.seen(),
+            place: Place { event, more, end_lsn: written.end_lsn },
+            source: Source {
+                system_id: SystemId(written.system_id),
+                timeline: TimelineId(written.timeline),
+                database: written.database,
+                slot: written.slot,
+                stream: written.stream,
+            },
+            topics: written.topics,
+        })
     }
 }
 
-impl Seen {
-    fn parse(members: &Map<String, Value>) -> Result<Option<Self>, StateError> {
-        let number = |name: &'static str| match members.get(name) {
-            None => Ok(None),
-            Some(value) => value.as_i64().map(Some).ok_or(StateError::Member(name)),
-        };
-        let Some(latest) = number("latest_commit_us")? else { return Ok(None) };
-        let (xid, commit) = (number("xid")?.map(u32::try_from).transpose(), number("commit_us")?);
-        let xid = xid.map_err(|_| StateError::Member("xid"))?;
-        let transaction = xid.zip(commit).map(|(xid, us)| (Xid(xid), PgTimestamp::from_unix_us(us)));
-        Ok(Some(Self { latest: PgTimestamp::from_unix_us(latest), transaction }))
+impl From<&State> for Written {
+    fn from(State { source, place, topics, seen }: &State) -> Self {
+        let transaction = seen.and_then(|seen| seen.transaction);
+        Self {
+            version: if place.more { VERSION_WITH_PART } else { VERSION },
+            system_id: source.system_id.0.clone(),
+            timeline: source.timeline.0,
+            database: source.database.clone(),
+            slot: source.slot.clone(),
+            stream: source.stream.clone(),
+            commit_lsn: place.event.commit_lsn,
+            ordinal: place.event.ordinal,
+            part: place.more.then_some(place.event.part),
+            end_lsn: place.end_lsn,
+            topics: topics.clone(),
+            latest_commit_us: seen.map(|seen| seen.latest.unix_us()),
+            xid: transaction.map(|(xid, _)| xid.0),
+            commit_us: transaction.map(|(_, commit_time)| commit_time.unix_us()),
+        }
+    }
+}
+
+impl Written {
+    fn seen(&self) -> Option<Seen> {
+        let transaction = self.xid.zip(self.commit_us);
+        self.latest_commit_us.map(|latest| Seen {
+            latest: PgTimestamp::from_unix_us(latest),
+            transaction: transaction.map(|(xid, us)| (Xid(xid), PgTimestamp::from_unix_us(us))),
+        })
     }
 }
 
@@ -186,37 +195,38 @@ mod tests {
         assert_eq!(state.place.event, EventPosition::new(Lsn::new(0x16B_3748), 41));
         assert!(!state.place.more);
         assert_eq!(state.topics, ["outbox.event.order", "b"]);
-        assert_eq!(state.to_json(), WRITTEN);
+        assert_eq!(state.to_json().unwrap(), WRITTEN);
         assert_eq!(state.seen, None);
         let written = WRITTEN.replace(r#""version":1"#, r#""version":2"#);
         let written = written.replace(r#""ordinal":41"#, r#""ordinal":41,"part":1"#);
         let state = State::parse(written.as_bytes()).unwrap();
         let second = EventPosition::new(Lsn::new(0x16B_3748), 41).next_part();
         assert_eq!((state.place.event, state.place.more), (second, true));
-        assert_eq!(state.to_json(), written);
+        assert_eq!(state.to_json().unwrap(), written);
     }
 
     #[test]
     fn what_is_not_ours_is_refused() {
         let cases = [
-            ("", "", "not a JSON object"),
+            ("", "", "invalid length 0"),
             (r#""version":1"#, r#""version":3"#, "its version is 3"),
-            (r#""version":1"#, r#""version":2"#, "part"),
-            (r#""version":1"#, r#""version":2,"part":4294967296"#, "part"),
-            (r#""version":1,"#, "", "its version is missing"),
-            (r#""ordinal":41"#, r#""ordinal":-1"#, "ordinal"),
-            (r#""timeline":2"#, r#""timeline":4294967296"#, "timeline"),
-            ("0/16B3748", "16B3748", "commit_lsn"),
-            (r#""end_lsn":null"#, r#""end_lsn":7"#, "end_lsn"),
-            (r#""slot":"outbox""#, r#""slot":null"#, "slot"),
-            (r#"["outbox.event.order","b"]"#, "null", "topics"),
-            (r#""b"]"#, "7]", "topics"),
-            (r#""b"]"#, r#""b"],"latest_commit_us":"7""#, "latest_commit_us"),
-            (r#""b"]"#, r#""b"],"latest_commit_us":7,"xid":-1"#, "xid"),
+            (r#""version":1"#, r#""version":2"#, "which part"),
+            (r#""version":1"#, r#""version":2,"part":4294967296"#, "4294967296"),
+            (r#""version":1,"#, "", "missing field `version`"),
+            (r#""ordinal":41"#, r#""ordinal":-1"#, "-1"),
+            (r#""timeline":2"#, r#""timeline":4294967296"#, "4294967296"),
+            ("0/16B3748", "16B3748", "is not an LSN"),
+            (r#""end_lsn":null"#, r#""end_lsn":7"#, "integer `7`"),
+            (r#""end_lsn":null,"#, "", "missing field `end_lsn`"),
+            (r#""slot":"outbox""#, r#""slot":null"#, "null"),
+            (r#"["outbox.event.order","b"]"#, "null", "null"),
+            (r#""b"]"#, "7]", "integer `7`"),
+            (r#""b"]"#, r#""b"],"latest_commit_us":"7""#, "string \"7\""),
+            (r#""b"]"#, r#""b"],"latest_commit_us":7,"xid":-1"#, "-1"),
         ];
         for (from, to, expected) in cases {
             let text = if from.is_empty() { "[]".to_owned() } else { WRITTEN.replace(from, to) };
-            let said = State::parse(text.as_bytes()).unwrap_err().to_string();
+            let said = crate::error::chain(&State::parse(text.as_bytes()).unwrap_err());
             assert!(said.contains(expected), "{text}: {said}");
         }
     }
@@ -238,7 +248,7 @@ mod tests {
                 latest: time(latest), transaction: transaction.map(|(xid, at)| (Xid(xid), time(at))),
             });
             let state = State { source, place: Place { event, more: part.is_some(), end_lsn: end.map(Lsn::new) }, topics, seen };
-            prop_assert_eq!(State::parse(state.to_json().as_bytes()).unwrap(), state);
+            prop_assert_eq!(State::parse(state.to_json().unwrap().as_bytes()).unwrap(), state);
         }
 
         #[test]

@@ -5,7 +5,7 @@ use crate::connect::record::ProducerRecord;
 use crate::kafka::{self, Outlet, Rejection, Reports, Transport};
 use crate::relay::clock::Now;
 use crate::relay::error::Error;
-use crate::relay::exactly_once::{Batch, Place, Step, Urgency};
+use crate::relay::exactly_once::{Batch, Place, State, Step, Urgency};
 use crate::telemetry::{Metrics, TransactionEnd};
 use crate::transaction::{Divergence, EventPosition, Identity};
 use crate::wal::Lsn;
@@ -81,7 +81,7 @@ impl<'p> Transactions<'p> {
         while let Some(batch) = &mut self.batch {
             match batch.step(now.instant, urgency, in_transaction, window) {
                 Step::None => break,
-                Step::Send { topic, key, value } => send_state(outlet, (&topic, &key, &value), now)?,
+                Step::Send { topic, state } => send_state(outlet, topic, &state, now)?,
                 Step::Commit => outlet.commit(),
                 Step::Abort => {
                     self.metrics.kafka_transaction(TransactionEnd::Aborted);
@@ -133,16 +133,18 @@ impl<'p> Transactions<'p> {
     }
 }
 
-fn send_state(
-    outlet: &Outlet<impl Transport>,
-    (topic, key, value): (&str, &str, &str),
-    now: Now,
-) -> Result<(), Error> {
+fn send_state(outlet: &Outlet<impl Transport>, topic: String, state: &State, now: Now) -> Result<(), Error> {
+    let slot = &state.source.slot;
+    let value = state.to_json().map_err(|source| Error::NoState {
+        topic: topic.clone(),
+        slot: slot.clone(),
+        source,
+    })?;
     let record = ProducerRecord {
-        topic,
+        topic: &topic,
         partition: Some(0),
         timestamp_ms: now.unix_ms(),
-        key: Some(key.as_bytes()),
+        key: Some(slot.as_bytes()),
         value: Some(value.as_bytes()),
         headers: &[],
         position: None,

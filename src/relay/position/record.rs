@@ -19,7 +19,6 @@ pub(in crate::relay) struct Position {
     pub(in crate::relay) database: String,
     pub(in crate::relay) slot: String,
     /// The slot was never confirmed beyond this by a relay that keeps its position.
-    #[serde(with = "lsn_text")]
     pub(in crate::relay) lsn: Lsn,
     /// When the last transaction before it committed that had something to send: microseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,20 +110,6 @@ impl Position {
         let positions = since_removed.iter().flatten().map(|bytes| Self::parse(bytes));
         let positions = positions.collect::<Result<Vec<_>, _>>()?;
         Ok(positions.into_iter().max_by_key(|position| (position.epoch, position.lsn)))
-    }
-}
-
-mod lsn_text {
-    use serde::{Deserialize as _, Deserializer, Serializer, de::Error};
-
-    use crate::wal::Lsn;
-
-    pub(super) fn serialize<S: Serializer>(lsn: &Lsn, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(lsn)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Lsn, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }
 
