@@ -124,7 +124,7 @@ struct Made {
 }
 
 impl Made {
-    /// Reads all of them, and only then gives up: every mistake is to be told at once.
+    /// Reads all of them, and only then gives up: every mistake is told at once.
     fn read(draft: &mut Draft) -> Result<Self, Refused> {
         let converters = draft.section("", Converters::read);
         let registries = converters.as_ref().map(|converters| registries(draft, converters)).ok();

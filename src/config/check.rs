@@ -1,4 +1,4 @@
-//! Every key that was said is looked up: known or not, acted upon or not, to be refused or not.
+//! Every key that was given is looked up: is it known, is it used, must it be refused.
 
 use super::error::Problem;
 use super::keys::{self, Row, Status};

@@ -1,4 +1,4 @@
-//! A configuration while it is read: mistakes are kept, whoever finds them, and told together at the end.
+//! A configuration while it is read: all mistakes are kept, and told together at the end.
 
 use super::error::{ConfigError, Problem};
 use super::layers::Dialect;

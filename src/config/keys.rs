@@ -10,7 +10,7 @@ const TABLE: &str = include_str!("keys.tsv");
 /// What is done with a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
-    /// Acted upon, as Debezium acts upon it.
+    /// Used as Debezium uses it.
     Used,
     /// Acted upon, and where Debezium loses, corrupts or ends, not so; or its default cannot work for an outbox.
     Better,

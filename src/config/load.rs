@@ -31,7 +31,7 @@ pub(crate) struct Config {
     pub message_prefixes: [Vec<String>; 2],
     /// Which columns are shown, and how.
     pub columns: crate::connect::column::ColumnRules,
-    /// What is to be told once: assumptions first, then keys that are not acted upon.
+    /// What to tell once: assumptions first, then keys that are not used.
     pub notices: Vec<Notice>,
     /// Everything that was said.
     pub(super) settings: Settings,

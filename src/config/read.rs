@@ -11,7 +11,7 @@ use super::layers::Dialect;
 use super::notice::Notice;
 use super::settings::{Setting, Settings};
 
-/// Reads settings, and keeps what is to be told about them.
+/// Reads settings, and keeps what must be told about them.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     pub settings: &'a Settings,
@@ -123,7 +123,7 @@ impl<'a> Reader<'a> {
         self.problems.push(Problem::invalid(setting, allowed));
     }
 
-    /// Reports a missing key, with the lines that are to be added.
+    /// Reports a missing key, with the lines to add.
     pub(super) fn missing(&mut self, key: &str, reason: &str, lines: &[(&str, &str)]) {
         self.problems.push(self.dialect.missing(key, reason, lines));
     }

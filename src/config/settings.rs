@@ -123,7 +123,7 @@ fn shown_key(key: &str) -> String {
     }
 }
 
-/// Whether values of this key are secrets, whoever reads them.
+/// Whether values of this key are secrets.
 pub(super) fn holds_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     let ends = ["password", "secret", "token", "keystore.key", "key.pem", "user.info", "credentials.json"];

@@ -9,7 +9,7 @@ use crate::postgres::{Autocreate, PublishedOperations};
 
 use super::*;
 
-/// A configuration with which nothing is to be told.
+/// A configuration without anything to tell.
 const COMPLETE: [&str; 14] = [
     "bootstrap.servers=localhost:9092",
     "topic.prefix=srv",

@@ -64,7 +64,7 @@ impl Reports {
         self.trouble.as_deref().or(self.hidden.as_deref())
     }
 
-    /// Counts an acknowledged record. True when it is the first since the last look: whoever has been told once takes all
+    /// Counts an acknowledged record. True when it is the first since the last look: who was told once takes all
     /// that is there.
     fn deliver(&mut self, ticket: Ticket, bytes: usize) -> bool {
         self.trouble = None;

@@ -39,7 +39,7 @@ pub(super) struct Worker {
     deliveries: Deliveries,
     generation: u64,
     stop: CancellationToken,
-    /// Whoever blocks is told when nobody waits any more.
+    /// A call that blocks ends when nobody waits any more.
     _guard: DropGuard,
     tasks: JoinSet<()>,
 }

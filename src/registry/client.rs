@@ -44,7 +44,7 @@ impl Client {
         reached(self) == reached(other)
     }
 
-    /// The id of a schema, which is registered when the options say so. Asks once; whoever wants to try again does so.
+    /// The id of a schema, which is registered when the options say so. Asks once; the caller may try again.
     ///
     /// # Errors
     /// When no address answers, or the registry has no id for it.

@@ -42,7 +42,7 @@ impl<'p> Dispatch<'p> {
     /// needs something is kept, with those behind it; [`Self::go_on`] hands them over.
     ///
     /// # Errors
-    /// When the producer refuses one, or there is no room for what is to be known.
+    /// When the producer refuses one, or there is no room for what must be known.
     pub(super) fn send(
         &mut self,
         flight: &mut Flight<'_, impl Transport>,

@@ -54,7 +54,7 @@ pub(super) struct Found {
 
 impl Opening<'_> {
     /// Adopts the slot, with the offset that is stored for it, or makes one; a new one begins with the snapshot, if there
-    /// is to be one.
+    /// will be one.
     pub(super) async fn ensure_slot(
         self,
         preflight: &mut Preflight,

@@ -34,7 +34,7 @@ const TOPIC_PATIENCE: Duration = Duration::from_millis(250);
 /// How long the topic of the state may take to be made.
 const MAKE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Takes the transactions over from whoever had the slot before: nobody else can commit any more, and what was committed
+/// Takes the transactions over from the relay that had the slot before: nobody else can commit any more, and what was committed
 /// is known. The slot must be ours already. `None` without exactly-once.
 pub(super) async fn take_over(
     parts: &Arc<RelayParts>,

@@ -29,7 +29,7 @@ pub struct StartReplication<'a> {
     pub slot: &'a str,
     /// `publication.name`.
     pub publication: &'a str,
-    /// Whether `pg_logical_emit_message` is to be sent.
+    /// Whether to send what `pg_logical_emit_message` writes.
     pub messages: bool,
     /// `slot.stream.params`: more options for pgoutput.
     pub more: &'a [(String, String)],

@@ -21,7 +21,7 @@ fn mistake(problem: &Problem) -> Check {
     }
 }
 
-/// A configuration without mistakes, and what is to be told of it.
+/// A configuration without mistakes, and what to tell about it.
 pub(super) fn valid(notices: &[Notice]) -> Vec<Check> {
     let notices = notices.iter().map(|notice| {
         let code = match notice.kind {

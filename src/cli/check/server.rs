@@ -79,7 +79,7 @@ fn encoding(name: &str) -> Check {
     }
 }
 
-/// Only when the slot is to be made.
+/// Only when the slot will be made.
 pub(super) fn free_slots(free: i64) -> Check {
     if free > 0 {
         return Check::ok(codes::FREE_SLOTS, format!("a replication slot can be made: {free} free"));

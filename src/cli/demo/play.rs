@@ -30,7 +30,7 @@ use crate::telemetry::{Limits, Metrics, Phase, Status};
 const HTTP: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 /// How long the last events may take to arrive.
 const ARRIVAL_TIME_MAX: Duration = Duration::from_secs(10);
-/// How long the consumer may take to leave: whoever reads standard output may have stopped doing so.
+/// How long the consumer may take to leave: the reader of standard output may have stopped reading.
 const CONSUMER_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Everything that is there before the play begins.

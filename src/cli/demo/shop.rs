@@ -84,7 +84,7 @@ impl Shop {
         Self { rng, open: Vec::new(), next_id: FIRST_ORDER_ID }
     }
 
-    /// The next transaction. One that is to be rolled back changes nothing here either, but that its number is gone.
+    /// The next transaction. One that will be rolled back only uses up a number.
     pub(super) fn next(&mut self) -> Transaction {
         let count = self.open.len();
         let wants_new = count < OPEN_ORDERS.start || count < OPEN_ORDERS.end && self.rng.bool();

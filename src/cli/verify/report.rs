@@ -242,7 +242,7 @@ impl Summary {
         }
     }
 
-    /// Key, words, and how many; none is not counted. What is nought and nobody expects is left out.
+    /// Key, words, and how many; none is not counted. A count of zero that nobody expects is left out.
     fn counts(&self) -> Vec<(&'static str, &'static str, Option<u64>)> {
         let Tally { rows, records, sent, missing, unsent, changed, other_topic, .. } = self.tally;
         let Tally { repeated, out_of_order, cannot_be_sent, dead_letters, .. } = self.tally;

@@ -33,7 +33,7 @@ impl Mapper {
         matches!(self, Self::Mask(_) | Self::Hash(_))
     }
 
-    /// What it does to a column: its schema is changed, its values are to be.
+    /// What it does to a column: how its schema and its values change.
     pub(super) fn bind(&self, column: &ColumnDescription, schema: &mut Schema) -> Option<Mapping> {
         let Dimensions { length, scale } = Dimensions::of(&column.kind, column.type_modifier);
         let length_max = usize::try_from(length).unwrap_or(usize::MAX);

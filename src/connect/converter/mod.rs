@@ -85,7 +85,7 @@ pub enum ConvertError {
     /// Avro cannot have the value's schema.
     #[error(transparent)]
     Schema(#[from] AvroSchemaError),
-    /// The id of the value's schema is not known yet. It is to be asked for; then the row is converted again.
+    /// The id of the value's schema is not known yet. Ask for it, then convert the row again.
     #[error("the schema of subject {} is not registered yet", .0.subject)]
     Unregistered(Box<Registration>),
 }

@@ -32,7 +32,7 @@ pub(super) enum Form<'j> {
 pub(super) type Fields<'j> = IndexMap<Cow<'j, str>, Shape<'j>, RandomState>;
 
 impl<'j> Shape<'j> {
-    /// The shape of a JSON value; `None` when the value is to be left out.
+    /// The shape of a JSON value; `None` when the value is left out.
     pub(super) fn of(expansion: JsonExpansion, json: &'j Json) -> Result<Option<Self>, Unexpandable> {
         Ok(Some(match json {
             Json::String(_) => Self::scalar(Kind::String),

@@ -53,7 +53,7 @@ pub(super) struct Feed<'p, T = Inlet> {
     stored: Option<SourceOffset>,
     /// What that offset says was sent, until the stream is past it.
     sent_before: Option<SentBefore>,
-    /// The event whose message is to be taken again.
+    /// The event whose message is taken again.
     again: Option<Again>,
     /// The open transaction is a message's own, and this is its end.
     lone: Option<Commit>,
@@ -84,11 +84,11 @@ pub(super) enum Outcome {
     Committed(Lsn),
     /// What its record needs, which is kept; [`Feed::go_on`] hands it over then.
     Await(Need),
-    /// What must be known to write its record; then the same message is to be taken again.
+    /// What must be known to write its record; then take the same message again.
     TakeAgain(Need),
 }
 
-/// A message that is to be taken again, because a schema's id was not known.
+/// A message that is taken again, because a schema's id was not known.
 #[derive(Debug)]
 struct Again {
     position: EventPosition,

@@ -8,7 +8,7 @@ use crate::relay::error::Error;
 use crate::transaction::EventPosition;
 
 impl<T: Transport> Feed<'_, T> {
-    /// The registry has no id for the schema of the event that waits. It is to be taken again, and given up then.
+    /// The registry has no id for the schema of the event that waits. It is taken again, and given up then.
     ///
     /// # Errors
     /// The same, unless this is about the row.

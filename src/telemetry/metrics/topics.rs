@@ -7,7 +7,7 @@ use prometheus_client::metrics::family::Family;
 use super::Metrics;
 use super::labels::{Label, fixed, owned};
 
-/// How many topics get a series of their own. Later ones are counted together as `topic="other"`: whoever writes rows
+/// How many topics get a series of their own. Later ones are counted together as `topic="other"`: a client that writes rows
 /// chooses the topics, and must not choose how many series Prometheus keeps.
 pub(crate) const TOPIC_LABELS_MAX: usize = 200;
 

@@ -20,7 +20,7 @@ pub(super) fn expand(expansion: JsonExpansion, key: &str, json: &Json) -> Option
 #[derive(Debug)]
 struct Undescribable;
 
-/// The schema of a JSON value; `None` when the value is to be left out. `key` is the dotted path that names structs,
+/// The schema of a JSON value; `None` when the value is left out. `key` is the dotted path that names structs,
 /// `None` below an array in an array, where Debezium starts anew.
 fn infer(expansion: JsonExpansion, key: Option<&str>, json: &Json) -> Result<Option<Schema>, Undescribable> {
     Ok(match json {
