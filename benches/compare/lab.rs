@@ -114,7 +114,7 @@ impl Lab {
         let cpus = std::thread::available_parallelism().map_or(0, usize::from);
         println!(
             "PostgreSQL {server}, Kafka {}, all on {cpus} CPUs; shape {:?}",
-            Kafka::VERSION,
+            Kafka::version(),
             options.shape
         );
         debug_assert_eq!(self.postgres.major(), MAJOR);

@@ -17,7 +17,7 @@ use rdkafka::{Offset, TopicPartitionList};
 use tokio::runtime::Runtime;
 
 use super::cache::run;
-use super::kafka_home::{VERSION, java, kafka_home, properties};
+use super::kafka_home::{java, kafka_home, properties, version};
 use super::record::Record;
 use super::wait::{DEADLINE, eventually, eventually_eq, eventually_some};
 use super::watcher::{Watcher, signal};
@@ -48,7 +48,11 @@ pub(crate) struct Kafka {
 }
 
 impl Kafka {
-    pub(crate) const VERSION: &'static str = VERSION;
+    /// Which one it is.
+    #[allow(dead_code, reason = "only benchmarks tell it")]
+    pub(crate) fn version() -> String {
+        version()
+    }
 
     /// A broker of the test's own, to stop and kill.
     pub(crate) fn start() -> Self {

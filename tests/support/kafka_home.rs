@@ -1,20 +1,27 @@
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::cache::{cached, run};
 
-pub(super) const VERSION: &str = "4.3.1";
+/// The newest whose tools are on Maven Central too.
+const TOOLS: &str = "4.3.1";
 const POM: &str = include_str!("kafka-pom.xml");
 const LOG4J2: &str = include_str!("kafka-log4j2.xml");
 /// Any UUID in Kafka's base64 form; each broker stands alone, so they may share it.
 const CLUSTER_ID: &str = "b3V0Ym94ZC1vdXRib3gxMA";
 
+/// Which Kafka is tested with: 4.3.1 by default, another with `OUTBOXD_TEST_KAFKA`.
+pub(super) fn version() -> String {
+    env::var("OUTBOXD_TEST_KAFKA").unwrap_or_else(|_| TOOLS.to_owned())
+}
+
 /// A folder with the jars of Kafka and its tools in `libs`, its logging configuration, and `formatted`, an empty broker's data.
 ///
 /// Fetched from Maven Central by the first process that asks, and kept for all.
 pub(super) fn kafka_home() -> PathBuf {
-    cached(&format!("kafka-tools-{VERSION}"), |folder| {
+    cached(&format!("kafka-tools-{}", version()), |folder| {
         fetch(folder);
         format_storage(folder);
     })
@@ -57,7 +64,8 @@ pub(super) fn properties(port: u16, advertised_port: u16, controller_port: u16, 
 }
 
 fn fetch(home: &Path) {
-    fs::write(home.join("pom.xml"), POM.replace("KAFKA_VERSION", VERSION)).unwrap();
+    fs::write(home.join("pom.xml"), POM.replace("KAFKA_VERSION", &version()).replace("TOOLS_VERSION", TOOLS))
+        .unwrap();
     fs::write(home.join("log4j2.xml"), LOG4J2).unwrap();
     let mut maven = Command::new("mvn");
     maven.args(["--quiet", "--batch-mode", "dependency:copy-dependencies", "-DincludeScope=runtime"]);
