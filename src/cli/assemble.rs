@@ -127,6 +127,7 @@ impl Made {
     /// Reads all of them, and only then gives up: every mistake is told at once.
     fn read(draft: &mut Draft) -> Result<Self, Refused> {
         let converters = draft.section("", Converters::read);
+        note_unasked(draft, converters.as_ref().ok());
         let registries = converters.as_ref().map(|converters| registries(draft, converters)).ok();
         let router = router(draft, converters);
         let messages = router.as_ref().map_or(Ok(None), |router| messages(draft, router));
@@ -248,6 +249,16 @@ fn messages(draft: &mut Draft, router: &EventRouter) -> Result<Option<MessageOut
     outbox.map(Some)
 }
 
+/// Avro's options are known one by one, and refused when they are not.
+fn note_unasked(draft: &mut Draft, converters: Option<&Converters>) {
+    let Some(Converters { key, value, header }) = converters else { return };
+    for (name, converter) in [("key", key), ("value", value), ("header", header)] {
+        if converter.avro().is_none() {
+            draft.note_unasked(&format!("{name}.converter"));
+        }
+    }
+}
+
 fn registries(draft: &mut Draft, converters: &Converters) -> [Option<registry::Options>; 2] {
     [&converters.key, &converters.value].map(|converter| {
         let avro = converter.avro()?;
@@ -298,6 +309,28 @@ mod tests {
             }
             assert_eq!(problems.len(), told.split(" ; ").count(), "{settings}: {problems:#?}");
         }
+    }
+
+    #[test]
+    fn an_option_that_no_converter_has_is_told() {
+        let notices = |settings: &str| -> Vec<String> {
+            let notices = assembled(settings).unwrap().notices;
+            let of_converters = notices.iter().filter(|notice| notice.keys[0].contains(".converter."));
+            of_converters.map(ToString::to_string).collect()
+        };
+        let json = "value.converter=org.apache.kafka.connect.json.JsonConverter";
+        let told = "not used: value.converter.schemas.enabel: the converter has no such option; \
+                    did you mean value.converter.schemas.enable?";
+        assert_eq!(notices(&format!("{json} ; value.converter.schemas.enabel=false")), [told]);
+        let told = "not used: key.converter.colour: the converter has no such option";
+        assert_eq!(notices("key.converter=StringConverter ; key.converter.colour=red"), [told]);
+        for known in ["schemas.enable=false", "schemas.cache.size=10", "converter.type=value"] {
+            assert_eq!(notices(&format!("{json} ; value.converter.{known}")), [""; 0], "{known}");
+        }
+        let registry =
+            "value.converter.schema.registry.url=http://r ; value.converter.auto.register.schemas=true";
+        let avro = format!("value.converter=io.confluent.connect.avro.AvroConverter ; {registry}");
+        assert_eq!(notices(&avro), [""; 0]);
     }
 
     #[test]

@@ -1,8 +1,14 @@
 //! A configuration while it is read: all mistakes are kept, and told together at the end.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
 use super::error::{ConfigError, Problem};
+use super::keys::{Status, lookup};
 use super::layers::Dialect;
 use super::load::Config;
+use super::notice::Notice;
+use crate::connect::option::closest;
 use crate::connect::{OptionError, OptionReader, Refused};
 
 /// A configuration, and what was found to be wrong with it.
@@ -11,11 +17,16 @@ pub(crate) struct Draft {
     config: Config,
     dialect: Dialect,
     problems: Vec<Problem>,
+    /// The keys that sections have asked for.
+    asked: BTreeSet<String>,
 }
+
+/// What Connect's converters know and outboxd has no use for: they cache, or are told what they convert.
+const CONVERTERS_OWN: [&str; 3] = ["converter.type", "schemas.cache.size", "schemas.enable"];
 
 impl Draft {
     pub(super) const fn new(config: Config, dialect: Dialect, problems: Vec<Problem>) -> Self {
-        Self { config, dialect, problems }
+        Self { config, dialect, problems, asked: BTreeSet::new() }
     }
 
     /// The configuration, as far as it is right.
@@ -34,13 +45,41 @@ impl Draft {
         read: impl FnOnce(&mut OptionReader<'_>) -> Result<T, Refused>,
     ) -> Result<T, Refused> {
         let settings = &self.config.settings;
-        let lookup = |key: &str| settings.value(&format!("{prefix}{key}")).map(str::to_owned);
+        let asked = RefCell::new(&mut self.asked);
+        let lookup = |key: &str| {
+            let key = format!("{prefix}{key}");
+            let value = settings.value(&key).map(str::to_owned);
+            asked.borrow_mut().insert(key);
+            value
+        };
         let mut options = OptionReader::new(&lookup);
         let value = read(&mut options);
-        for OptionError { key, value, reason } in options.into_errors() {
+        let mistakes = options.into_errors();
+        for OptionError { key, value, reason } in mistakes {
             self.refuse(OptionError { key: format!("{prefix}{key}"), value, reason });
         }
         value
+    }
+
+    /// Tells the user of options below the key of a converter that it has not asked for. Connect passes over them too, and
+    /// one of them may be a typing mistake.
+    pub(crate) fn note_unasked(&mut self, converter: &str) {
+        let below = format!("{converter}.");
+        let asked = || self.asked.iter().filter(|key| key.starts_with(&below)).cloned();
+        let is_known = |key: &str| {
+            self.asked.contains(key) || CONVERTERS_OWN.iter().any(|own| key.ends_with(&format!(".{own}")))
+        };
+        let unasked =
+            self.config.settings.iter().filter(|(key, _)| key.starts_with(&below) && !is_known(key));
+        let notices: Vec<_> = unasked
+            .filter(|(key, _)| lookup(key).is_some_and(|row| row.status == Status::Used))
+            .map(|(key, setting)| {
+                let meant = closest(key, asked()).map(|meant| format!("; did you mean {meant}?"));
+                let text = format!("the converter has no such option{}", meant.unwrap_or_default());
+                Notice::ignored(&setting.written, text)
+            })
+            .collect();
+        self.config.notices.extend(notices);
     }
 
     /// Keeps the mistake of an option, named by its whole key. A mistake that is known already is not told twice.

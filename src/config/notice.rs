@@ -26,6 +26,10 @@ impl Notice {
     pub(super) fn assumption(key: &str, text: impl Into<String>) -> Self {
         Self { kind: NoticeKind::Assumption, keys: vec![key.to_owned()], text: text.into() }
     }
+
+    pub(super) fn ignored(key: &str, text: impl Into<String>) -> Self {
+        Self { kind: NoticeKind::Ignored, keys: vec![key.to_owned()], text: text.into() }
+    }
 }
 
 impl fmt::Display for Notice {

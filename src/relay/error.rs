@@ -419,7 +419,7 @@ impl Diagnose for Error {
             Self::WentBack(_) => Some(
                 "none of the new rows was passed over. If this is the wrong server, correct database.hostname. If outboxd must go on \
                  with this server, start it again: it sends everything after the slot's position. Kafka keeps the events of rows \
-                 that no longer exist"
+                 that no longer exist: `outboxd verify` counts them"
                     .to_owned(),
             ),
             Self::NoState { .. } => Some(
