@@ -15,6 +15,7 @@
 #[allow(dead_code, reason = "its main is called by one test only")]
 mod payments_app;
 
+mod faults;
 mod payments;
 mod shop;
 mod support;

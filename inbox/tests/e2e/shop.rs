@@ -67,8 +67,7 @@ impl<'a> Shop<'a> {
     pub(crate) fn open(postgres: &ThrowawayPostgres, kafka: &'a Kafka) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("shop_{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let shop = Self { kafka, url: postgres.url(&name), name, runtime };
+        let shop = Self::of(postgres, kafka, &name);
         shop.execute_at(&postgres.url("postgres"), &format!("CREATE DATABASE {}", shop.name));
         shop.execute(
             "CREATE TABLE customers (id bigint PRIMARY KEY, lifetime_value bigint NOT NULL DEFAULT 0); \
@@ -78,6 +77,16 @@ impl<'a> Shop<'a> {
         kafka.create_topic(&shop.topic(), 3, &[]);
         kafka.create_topic(&shop.dead_letter_topic(), 1, &[]);
         shop
+    }
+
+    /// One that is open already.
+    pub(crate) fn of(postgres: &ThrowawayPostgres, kafka: &'a Kafka, name: &str) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        Self { kafka, url: postgres.url(name), name: name.to_owned(), runtime }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     pub(crate) fn topic(&self) -> String {

@@ -1,0 +1,71 @@
+//! The servers go away and come back, and consumers come and go.
+
+use outboxd::internals::throwaway::StopMode;
+
+use crate::shop::{Shop, payments};
+use crate::support::kafka::{Kafka, kafka};
+use crate::support::postgres::{postgres18, start};
+use crate::support::wait::DEADLINE;
+
+#[test]
+fn postgres_that_goes_away_in_the_middle_is_waited_for() {
+    let mut postgres = start(18);
+    let shop = Shop::open(&postgres, kafka());
+    let events = payments(6000, 40);
+    shop.produce(&events);
+    let consumer = shop.start(&[]);
+    shop.wait_for_applied(500);
+    postgres.kill().unwrap();
+    postgres.start_again().unwrap();
+    shop.wait_for_applied(2000);
+    postgres.stop(StopMode::Fast, DEADLINE).unwrap();
+    postgres.start_again().unwrap();
+    shop.wait_for_applied(6000);
+    shop.wait_until_committed();
+    consumer.stop();
+    shop.check(&events);
+    assert_eq!(kafka().record_count(&shop.dead_letter_topic()), 0);
+}
+
+#[test]
+fn a_broker_that_goes_away_in_the_middle_is_waited_for() {
+    let mut broker = Kafka::start();
+    let name = {
+        let shop = Shop::open(postgres18(), &broker);
+        shop.produce(&payments(6000, 40));
+        shop.name().to_owned()
+    };
+    let consumer = Shop::of(postgres18(), &broker, &name).start(&[]);
+    Shop::of(postgres18(), &broker, &name).wait_for_applied(500);
+    broker.kill();
+    broker.start_again();
+    let shop = Shop::of(postgres18(), &broker, &name);
+    shop.wait_for_applied(6000);
+    shop.wait_until_committed();
+    consumer.stop();
+    shop.check(&payments(6000, 40));
+}
+
+#[test]
+fn partitions_that_move_under_load_lose_nothing_and_keep_their_order() {
+    let shop = Shop::open(postgres18(), kafka());
+    let mut events = payments(9000, 60);
+    for event in events.iter_mut().step_by(97) {
+        event.fail = "once";
+    }
+    shop.produce(&events);
+    let first = shop.start(&[]);
+    shop.wait_for_applied(500);
+    let second = shop.start(&[]);
+    shop.wait_for_applied(2500);
+    let third = shop.start(&[]);
+    shop.wait_for_applied(4000);
+    first.stop();
+    shop.wait_for_applied(6000);
+    second.kill();
+    shop.wait_for_applied(9000);
+    shop.wait_until_committed();
+    third.stop();
+    shop.check(&events);
+    assert_eq!(kafka().record_count(&shop.dead_letter_topic()), 0);
+}
