@@ -41,6 +41,9 @@ pub(crate) struct Arguments {
     /// The topic of the dead letters; <TOPIC>.<CONSUMER>.dlq unless it is given
     #[arg(long)]
     dlq: Option<String>,
+    /// How long events are remembered
+    #[arg(long, value_parser = humantime::parse_duration, default_value = "30days")]
+    window: Duration,
     /// A setting of librdkafka's, for the consumer
     #[arg(short = 'X', value_name = "KEY=VALUE", value_parser = setting)]
     settings: Vec<(String, String)>,
@@ -127,7 +130,8 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
             Ordered::None => Order::None,
         })
         .retry(Retry::new(arguments.retry))
-        .batch(arguments.batch);
+        .batch(arguments.batch)
+        .window(arguments.window);
     let Dedupe::Ids = arguments.dedupe;
 
     kafka.set("group.id", &arguments.consumer);

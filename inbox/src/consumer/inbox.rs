@@ -1,6 +1,7 @@
 use std::future::Future;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::delivery::Delivery;
 use super::error::Error;
@@ -21,7 +22,11 @@ pub struct Inbox {
     ids: IdSource,
     options: Options,
     dead_letters: DeadLetters,
+    window: Duration,
 }
+
+/// How long ids are remembered unless told otherwise.
+const WINDOW: Duration = Duration::from_secs(30 * 24 * 3600);
 
 impl Inbox {
     /// An inbox in the database of `connector`. `consumer` is the scope of what is remembered: services that share a
@@ -34,7 +39,17 @@ impl Inbox {
             ids: IdSource::default(),
             options: Options::default(),
             dead_letters,
+            window: WINDOW,
         }
+    }
+
+    /// How long an event is remembered as done; 30 days unless told otherwise. When it comes again later, it is applied
+    /// again. So this must be longer than anything comes again: Kafka's retention, and the age of dead letters that are
+    /// replayed. A warning is logged when Kafka keeps the topic's records for longer.
+    #[must_use]
+    pub fn window(mut self, window: Duration) -> Self {
+        self.window = window;
+        self
     }
 
     /// Where the id of an event is found; in the usual headers unless told otherwise.
@@ -121,6 +136,7 @@ impl Inbox {
             consumer: Arc::clone(&self.consumer),
             ids: self.ids.clone(),
             dead_letters: self.dead_letters.clone(),
+            window: self.window,
             handler,
         })
     }

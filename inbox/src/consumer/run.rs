@@ -16,6 +16,8 @@ use crate::postgres::{Connection, Tenancy};
 
 /// How often offsets are committed.
 const COMMIT_EVERY: Duration = Duration::from_millis(500);
+/// How often old events are forgotten, if it is not being done.
+const PURGE_EVERY: Duration = Duration::from_secs(60);
 /// How long handlers at work are waited for at the end. Then they are given up, and their transactions are rolled back.
 const STOP_WITHIN: Duration = Duration::from_secs(20);
 /// Nothing is due: something else will happen before.
@@ -32,6 +34,7 @@ pub(super) struct Loop<H> {
     /// Connections that nobody uses, at most as many as there are workers.
     idle: Vec<Connection>,
     idle_max: usize,
+    is_purging: bool,
 }
 
 /// What a task has come to.
@@ -39,6 +42,8 @@ enum Ended {
     Job(JobId, Outcome, Option<Connection>),
     Take(Tenure, Option<Taken>, Option<Connection>),
     Surrender(JobId),
+    Purge(Option<Connection>),
+    CheckWindow,
 }
 
 impl<H: Handler> Loop<H> {
@@ -52,6 +57,7 @@ impl<H: Handler> Loop<H> {
             tenancies: HashMap::new(),
             idle: Vec::new(),
             idle_max,
+            is_purging: false,
         }
     }
 
@@ -59,17 +65,21 @@ impl<H: Handler> Loop<H> {
         let mut stop = pin!(stop);
         let mut commits = tokio::time::interval(COMMIT_EVERY);
         commits.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut purges = tokio::time::interval(PURGE_EVERY);
+        purges.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        self.check_window();
         loop {
             let wake = self.next_wake();
             let input = tokio::select! {
                 // A stop before anything that would begin more.
                 biased;
                 () = &mut stop => break,
-                // Both are due seldom, and then before what may be ready all the time.
+                // These are due seldom, and then before what may be ready all the time.
                 _ = commits.tick() => { self.commit(false); None }
+                _ = purges.tick() => { self.purge(); None }
                 () = tokio::time::sleep_until(wake.into()) => Some(Input::Wake),
                 // What ends makes room.
-                Some(ended) = self.tasks.join_next() => Some(self.ended(ended.map_err(Error::Task)?)),
+                Some(ended) = self.tasks.join_next() => self.ended(ended.map_err(Error::Task)?),
                 record = self.kafka.next() => record?.map(Input::Received),
             };
             self.take_rebalanced();
@@ -88,8 +98,9 @@ impl<H: Handler> Loop<H> {
             tokio::select! {
                 biased;
                 Some(ended) = self.tasks.join_next() => {
-                    let input = self.ended(ended.map_err(Error::Task)?);
-                    self.turn(input);
+                    if let Some(input) = self.ended(ended.map_err(Error::Task)?) {
+                        self.turn(input);
+                    }
                 }
                 () = tokio::time::sleep_until(deadline) => {
                     tracing::warn!("handlers are still at work: their events will be given again");
@@ -152,8 +163,25 @@ impl<H: Handler> Loop<H> {
         });
     }
 
-    fn ended(&mut self, ended: Ended) -> Input {
-        match ended {
+    fn check_window(&mut self) {
+        let (context, query) = (Arc::clone(&self.context), self.kafka.retention());
+        self.tasks.spawn(async move {
+            context.check_window(&query).await;
+            Ended::CheckWindow
+        });
+    }
+
+    fn purge(&mut self) {
+        if self.is_purging {
+            return;
+        }
+        self.is_purging = true;
+        let (context, connection) = (Arc::clone(&self.context), self.idle.pop());
+        self.tasks.spawn(async move { Ended::Purge(context.purge(connection).await) });
+    }
+
+    fn ended(&mut self, ended: Ended) -> Option<Input> {
+        Some(match ended {
             Ended::Job(id, outcome, connection) => {
                 self.keep(connection);
                 Input::Ended { id, outcome }
@@ -161,11 +189,17 @@ impl<H: Handler> Loop<H> {
             Ended::Surrender(id) => Input::Surrendered { id },
             Ended::Take(tenure, taken, connection) => {
                 self.keep(connection);
-                let Some((tenancy, begun)) = taken else { return Input::NotTaken { tenure } };
+                let Some((tenancy, begun)) = taken else { return Some(Input::NotTaken { tenure }) };
                 self.tenancies.insert(tenure.clone(), tenancy);
                 Input::Taken { tenure, begun }
             }
-        }
+            Ended::Purge(connection) => {
+                self.is_purging = false;
+                self.keep(connection);
+                return None;
+            }
+            Ended::CheckWindow => return None,
+        })
     }
 
     fn keep(&mut self, connection: Option<Connection>) {
@@ -177,8 +211,14 @@ impl<H: Handler> Loop<H> {
     fn take_rebalanced(&mut self) {
         for change in self.kafka.take_rebalanced() {
             match change {
-                Rebalanced::Assigned(id) => self.turn(Input::Assigned(id)),
+                Rebalanced::Assigned(id) => {
+                    tracing::info!(topic = &*id.topic, partition = id.partition, "a partition is assigned");
+                    // It may be paused from the last time that it was assigned.
+                    self.kafka.resume(&id);
+                    self.turn(Input::Assigned(id));
+                }
                 Rebalanced::Revoked(id) => {
+                    tracing::info!(topic = &*id.topic, partition = id.partition, "a partition is revoked");
                     self.tenancies.retain(|held, _| held.partition != id);
                     self.turn(Input::Revoked(id));
                 }

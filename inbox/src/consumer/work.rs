@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 
@@ -9,7 +10,7 @@ use super::failure::{Failure, chain};
 use super::handler::Handler;
 use crate::core::{FailureKind, Job, Outcome, PartitionId};
 use crate::event::{Event, IdError, IdSource};
-use crate::kafka::DeadLetters;
+use crate::kafka::{DeadLetters, Retention, RetentionQuery};
 use crate::postgres::{self, Connection, Connector, Entered, Tenancy};
 
 /// What every task of a consumer needs.
@@ -18,6 +19,7 @@ pub(super) struct Context<H> {
     pub(super) consumer: Arc<str>,
     pub(super) ids: IdSource,
     pub(super) dead_letters: DeadLetters,
+    pub(super) window: Duration,
     pub(super) handler: H,
 }
 
@@ -45,6 +47,38 @@ impl<H: Handler> Context<H> {
                 (None, None)
             }
         }
+    }
+
+    /// Warns when events can come again that are forgotten by then.
+    pub(super) async fn check_window(&self, query: &RetentionQuery) {
+        let topics = match query.ask().await {
+            Ok(topics) => topics,
+            Err(error) => {
+                tracing::warn!(%error, "the topics' retention is not known, and so not compared with the window");
+                return;
+            }
+        };
+        for (topic, retention) in topics {
+            if retention > Retention::Within(self.window) {
+                tracing::warn!(
+                    topic,
+                    window = ?self.window,
+                    ?retention,
+                    "Kafka keeps records for longer than events are remembered: whoever reads the topic again applies the \
+                     older ones again"
+                );
+            }
+        }
+    }
+
+    /// Forgets what was done longer ago than the window.
+    pub(super) async fn purge(&self, connection: Option<Connection>) -> Option<Connection> {
+        let connection = self.connection(connection).await.ok()?;
+        match postgres::purge(&connection, &self.consumer, self.window).await {
+            Ok(count) => tracing::debug!(count, "old events are forgotten"),
+            Err(error) => tracing::warn!(error = chain(&error), "old events are not forgotten yet"),
+        }
+        Some(connection)
     }
 
     /// Handles the events of a job in one transaction. The connection comes back when it can be used again.

@@ -9,16 +9,25 @@ use rdkafka::topic_partition_list::TopicPartitionList;
 
 use super::context::{self, Context, Rebalanced};
 use super::error::Error;
+use super::retention::RetentionQuery;
 use crate::core::PartitionId;
 use crate::event::{Event, Header, Headers};
 
-/// What librdkafka keeps of fetched records, in KiB, unless the configuration says otherwise. Its own default is 64 MiB.
-const FETCHED_KIB: &str = "8192";
+/// What is set unless the configuration says otherwise.
+const DEFAULTS: [(&str, &str); 3] = [
+    ("auto.offset.reset", "earliest"),
+    // What librdkafka keeps of fetched records; its own default is 64 MiB.
+    ("queued.max.messages.kbytes", "8192"),
+    // A broker that is back is noticed soon; its own default is 10 s.
+    ("reconnect.backoff.max.ms", "1000"),
+];
 
 /// A consumer of Kafka whose offsets the inbox commits.
 pub struct Consumer {
     inner: StreamConsumer<Context>,
     topics: HashMap<String, Arc<str>>,
+    config: ClientConfig,
+    subscribed: Vec<String>,
 }
 
 impl Consumer {
@@ -37,8 +46,7 @@ impl Consumer {
             }
         }
         config.set("enable.auto.commit", "false").set("enable.auto.offset.store", "false");
-        for (name, value) in [("queued.max.messages.kbytes", FETCHED_KIB), ("auto.offset.reset", "earliest")]
-        {
+        for (name, value) in DEFAULTS {
             if config.get(name).is_none() {
                 config.set(name, value);
             }
@@ -46,7 +54,13 @@ impl Consumer {
         let inner: StreamConsumer<Context> =
             config.create_with_context(Context::default()).map_err(Error::Create)?;
         inner.subscribe(topics).map_err(Error::Subscribe)?;
-        Ok(Self { inner, topics: HashMap::new() })
+        let subscribed = topics.iter().map(|topic| (*topic).to_owned()).collect();
+        Ok(Self { inner, topics: HashMap::new(), config, subscribed })
+    }
+
+    /// How to ask for how long Kafka keeps the records of the topics.
+    pub(crate) fn retention(&self) -> RetentionQuery {
+        RetentionQuery::new(self.config.clone(), self.subscribed.clone())
     }
 
     /// The next record; `None` when there was something else, such as a rebalance.

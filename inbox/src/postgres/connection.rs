@@ -14,6 +14,9 @@ use super::statements;
 /// How long a connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
+/// How long a server's machine may be silent to what was sent to it; otherwise the connection is given up.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+
 type Connecting = Pin<Box<dyn Future<Output = Result<Raw, tokio_postgres::Error>> + Send>>;
 
 /// Opens connections to the service's database.
@@ -41,6 +44,9 @@ impl Connector {
         let mut config = config;
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_WITHIN);
+        }
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(ANSWER_WITHIN);
         }
         let connect = move || -> Connecting {
             let (config, tls) = (config.clone(), tls.clone());

@@ -6,6 +6,7 @@
 
 mod connection;
 mod error;
+mod purge;
 mod statements;
 mod tenancy;
 mod transaction;
@@ -16,6 +17,7 @@ pub use transaction::Transaction;
 
 pub(crate) use connection::Connection;
 pub(crate) use error::is_transient;
+pub(crate) use purge::purge;
 pub(crate) use tenancy::{Tenancy, take};
 pub(crate) use transaction::Entered;
 

@@ -6,6 +6,15 @@ CREATE TABLE IF NOT EXISTS processed_messages (
     PRIMARY KEY (consumer, message_id)
 );
 
+-- For what is deleted by age. CREATE INDEX IF NOT EXISTS would wait for the transactions that write the table.
+DO $$
+BEGIN
+    IF to_regclass('processed_messages_processed_at') IS NULL THEN
+        CREATE INDEX processed_messages_processed_at ON processed_messages USING brin (processed_at);
+    END IF;
+END
+$$;
+
 -- Who has a partition: the one that knows its epoch.
 CREATE TABLE IF NOT EXISTS inbox_partition (
     id        integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -30,6 +30,14 @@ pub(super) const NEXT_EPOCH: &str =
 /// The events at which handlers were when the process ended.
 pub(super) const BEGUN: &str = "SELECT \"offset\", begun FROM inbox_attempt WHERE partition_id = $1";
 
+/// Ids that are deleted with one statement.
+pub(super) const PURGED_MAX: i64 = 1000;
+
+/// Deletes ids that are older than so many seconds. Others may be at the same; each takes what the others have not.
+pub(super) const PURGE: &str = "DELETE FROM processed_messages WHERE ctid = ANY (ARRAY(\
+     SELECT ctid FROM processed_messages WHERE consumer = $1 AND processed_at < now() - $2::float8 * interval '1 second' \
+     LIMIT $3 FOR UPDATE SKIP LOCKED))";
+
 /// Ends the sessions that hold a partition's lock, except this one.
 pub(super) const END_HOLDERS: &str = "SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE locktype = 'advisory' \
      AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) \

@@ -1,10 +1,16 @@
 //! Each event once, in the order of its key, whatever happens.
 
 use outboxd_inbox::dead_letter::DeadLetter;
+use outboxd_inbox::postgres::Connector;
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::BaseRecord;
+use tokio_postgres::NoTls;
 
 use crate::shop::{Shop, payments};
 use crate::support::kafka::kafka;
 use crate::support::postgres::postgres18;
+use crate::support::record::Record;
+use crate::support::wait::{DEADLINE, eventually, eventually_eq};
 
 #[test]
 fn a_consumer_that_is_killed_again_and_again_applies_each_event_once() {
@@ -83,6 +89,86 @@ fn an_event_that_ends_the_process_three_times_becomes_a_dead_letter() {
     let crashed = events.remove(150);
     assert_eq!(dead.iter().map(|record| record.header("id")).collect::<Vec<_>>(), [crashed.id]);
     shop.check(&events);
+}
+
+#[test]
+fn the_same_events_in_all_partitions_at_once_are_applied_once() {
+    let shop = Shop::open(postgres18(), kafka());
+    let events = payments(900, 900);
+    shop.produce_everywhere(&events);
+    let consumer = shop.start(&["--batch", "3"]);
+    shop.wait_for_applied(900);
+    shop.wait_until_committed();
+    consumer.stop();
+    shop.check(&events);
+}
+
+#[test]
+fn services_that_share_a_database_do_not_take_each_others_events_for_repeats() {
+    let shop = Shop::open(postgres18(), kafka());
+    let events = payments(100, 10);
+    shop.produce(&events);
+    let (one, other) = (shop.start(&[]), shop.start_as("other", &[]));
+    shop.wait_for_applied(200);
+    one.stop();
+    other.stop();
+    let row = &shop.query("SELECT count(*), count(DISTINCT event_id) FROM applied", &[])[0];
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (200, 100));
+}
+
+#[test]
+fn what_is_no_payment_becomes_a_dead_letter() {
+    let shop = Shop::open(postgres18(), kafka());
+    let mut events = payments(60, 10);
+    shop.produce(&events[..30]);
+    let topic = shop.topic();
+    let headers = |id| OwnedHeaders::new().insert(Header { key: "id", value: Some(id) });
+    let good = br#"{"customer_id":1,"amount":5,"seq":9}"#;
+    kafka().produce(BaseRecord::to(&topic).key(&b"1"[..]).payload(&good[..]));
+    kafka().produce(BaseRecord::to(&topic).key(&b"2"[..]).payload(&good[..]).headers(headers("")));
+    kafka().produce(BaseRecord::to(&topic).key(&b"3"[..]).payload(&b"{}"[..]).headers(headers("no-json")));
+    kafka().produce(BaseRecord::to(&topic).key(&b"4"[..]).headers(headers("tombstone")));
+    shop.produce(&events[30..]);
+    let consumer = shop.start(&[]);
+    let dead = shop.wait_for_dead_letters(4);
+    shop.wait_for_applied(60);
+    shop.wait_until_committed();
+    consumer.stop();
+    let mut keys: Vec<&str> = dead.iter().map(Record::key).collect();
+    keys.sort_unstable();
+    assert_eq!(keys, ["1", "2", "3", "4"]);
+    for dead in &dead {
+        let headers = dead.headers.iter().map(|(name, value)| (name.as_str(), value.as_deref()));
+        assert_eq!(DeadLetter::read(headers).unwrap().reason.as_deref(), Some("poison"));
+    }
+    events.sort_by_key(|event| event.seq);
+    shop.check(&events);
+}
+
+#[test]
+fn old_events_are_forgotten_and_a_window_that_is_too_short_is_told() {
+    let shop = Shop::open(postgres18(), kafka());
+    let connector = Connector::new(shop.url().parse().unwrap(), NoTls);
+    shop.block_on(connector.create_tables()).unwrap();
+    let old = "INSERT INTO processed_messages SELECT $1, n::text, now() - interval '2 days' \
+               FROM generate_series(1, 2500) n";
+    shop.query(old, &[&shop.name()]);
+    shop.query(old, &[&"another consumer"]);
+    shop.query("INSERT INTO processed_messages VALUES ($1, 'new', now())", &[&shop.name()]);
+    let consumer = shop.start(&["--window", "1day"]);
+    eventually_eq(
+        DEADLINE,
+        &vec![("another consumer".to_owned(), 2500), (shop.name().to_owned(), 1)],
+        || {
+            let rows =
+                shop.query("SELECT consumer, count(*) FROM processed_messages GROUP BY 1 ORDER BY 1", &[]);
+            rows.iter().map(|row| (row.get(0), row.get::<_, i64>(1))).collect()
+        },
+    );
+    eventually(DEADLINE, "the warning", || {
+        consumer.log().contains("Kafka keeps records for longer than events are remembered")
+    });
+    consumer.stop();
 }
 
 #[test]

@@ -85,6 +85,14 @@ impl<'a> Shop<'a> {
         Self { kafka, url: postgres.url(name), name: name.to_owned(), runtime }
     }
 
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
+    }
+
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -99,17 +107,27 @@ impl<'a> Shop<'a> {
 
     /// Produces these, keyed by customer, each with its id in a header.
     pub(crate) fn produce(&self, payments: &[Payment]) {
+        self.send(payments.iter().map(|payment| (payment, None)));
+    }
+
+    /// The same, each to every partition.
+    pub(crate) fn produce_everywhere(&self, payments: &[Payment]) {
+        self.send(payments.iter().flat_map(|payment| (0..3).map(move |number| (payment, Some(number)))));
+    }
+
+    fn send<'p>(&self, payments: impl Iterator<Item = (&'p Payment, Option<i32>)>) {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", self.kafka.bootstrap()).set("partitioner", "murmur2_random");
         let producer: BaseProducer = config.create().unwrap();
-        for payment in payments {
+        let topic = self.topic();
+        for (payment, partition) in payments {
             let Payment { id, customer, amount, seq, fail } = payment;
             let key = customer.to_string();
             let value =
                 format!(r#"{{"customer_id":{customer},"amount":{amount},"seq":{seq},"fail":"{fail}"}}"#);
             let headers = OwnedHeaders::new().insert(Header { key: "id", value: Some(id) });
-            let topic = self.topic();
-            let record = BaseRecord::to(&topic).key(&key).payload(&value).headers(headers);
+            let mut record = BaseRecord::to(&topic).key(&key).payload(&value).headers(headers);
+            record.partition = partition;
             producer.send(record).map_err(|(error, _)| error).unwrap();
         }
         producer.flush(DEADLINE).unwrap();
@@ -117,10 +135,15 @@ impl<'a> Shop<'a> {
 
     /// The example, with more arguments.
     pub(crate) fn start(&self, more: &[&str]) -> Payments {
+        self.start_as(&self.name, more)
+    }
+
+    /// The same by another name.
+    pub(crate) fn start_as(&self, consumer: &str, more: &[&str]) -> Payments {
         let (topic, dlq, bootstrap) = (self.topic(), self.dead_letter_topic(), self.kafka.bootstrap());
         let own = ["--postgres", &self.url, "--kafka", &bootstrap, "--topic", &topic, "--dlq", &dlq];
         // The shortest that the broker takes: a consumer that was killed is waited for.
-        let consumer = ["--consumer", &self.name, "-X", "session.timeout.ms=6000"];
+        let consumer = ["--consumer", consumer, "-X", "session.timeout.ms=6000"];
         Payments::start(own.iter().chain(&consumer).chain(more).copied())
     }
 
