@@ -59,17 +59,11 @@ impl Comparison<'_> {
         }
     }
 
-    /// Refuses a slot that stands where this process has not been, though nobody else of ours has had it.
-    pub(super) fn with_what_is_known(&self, confirmed: Lsn, origin: &Origin) -> Result<(), Error> {
-        match self.known.filter(|known| known.is_passed_by(confirmed, origin)) {
-            Some(known) => Err(self.slot.moved_ahead(confirmed, known.to).into()),
-            None => Ok(()),
-        }
-    }
-
-    /// Whether only the position can tell what has become of the slot.
-    pub(super) fn needs_position(&self) -> bool {
-        self.known.is_none_or(|known| known.shared)
+    /// Whether only the position can tell what has become of the slot: this process has not had it yet, another outboxd may
+    /// have had it since, or it stands where this process has not been.
+    pub(super) fn needs_position(&self, slot: Option<Lsn>, origin: &Origin) -> bool {
+        let is_passed_by = |known: &Known| slot.is_some_and(|slot| known.is_passed_by(slot, origin));
+        self.known.is_none_or(|known| known.shared || is_passed_by(known))
     }
 
     /// Compares what is there with the position that is kept in Kafka. True when the user has accepted what does not agree.
@@ -82,6 +76,7 @@ impl Comparison<'_> {
         if let Some(position) = position {
             self.recall(position, found.origin);
         }
+        self.with_what_is_known(position, found)?;
         let verdict = judge(&Facts {
             position,
             origin: found.origin,
@@ -120,6 +115,18 @@ impl Comparison<'_> {
         Err(error.into())
     }
 
+    /// Refuses a slot that stands where this process has not been, unless another outboxd has moved it there: while this one
+    /// was frozen, it need not have noticed.
+    fn with_what_is_known(&self, position: Option<&Position>, found: FoundSlot<'_>) -> Result<(), Error> {
+        let (Some(known), Some((slot, _))) = (self.known, found.at) else { return Ok(()) };
+        if !known.is_passed_by(slot, found.origin)
+            || position.is_some_and(|kept| known.is_explained_by(kept, slot))
+        {
+            return Ok(());
+        }
+        Err(self.slot.moved_ahead(slot, known.to).into())
+    }
+
     /// What the relay had captured that kept this position stays captured, whatever it is named by now. Object ids of another
     /// database mean nothing, and rows of a slot that is to be made are named as the tables are now.
     fn recall(&self, position: &Position, origin: &Origin) {
@@ -140,8 +147,15 @@ impl Known {
         }
     }
 
+    /// Whether another outboxd has kept a position behind the slot. Our own positions of this timeline lie before `to`.
+    fn is_explained_by(&self, position: &Position, slot: Lsn) -> bool {
+        let Origin { system_id, timeline } = position.origin();
+        let is_later = system_id == self.origin.system_id && timeline >= self.origin.timeline;
+        is_later && position.phase == Phase::Streaming && position.lsn >= slot
+    }
+
     fn is_passed_by(&self, confirmed: Lsn, origin: &Origin) -> bool {
-        !self.shared && self.origin == *origin && confirmed > self.to
+        !self.shared && self.origin.system_id == origin.system_id && confirmed > self.to
     }
 }
 
@@ -149,4 +163,76 @@ impl Known {
 fn seconds_since(committed: PgTimestamp, now: Now) -> u64 {
     let microseconds = now.unix_us.saturating_sub(committed.unix_us());
     u64::try_from(microseconds).unwrap_or_default() / 1_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::postgres::{SlotName, SlotRecovery, TableFilter};
+    use crate::wal::{SystemId, TimelineId};
+
+    const NOW: i64 = 1_700_000_000_000_000;
+
+    fn origin(timeline: u32) -> Origin {
+        Origin { system_id: SystemId("1".to_owned()), timeline: TimelineId(timeline) }
+    }
+
+    /// What becomes of a slot when this process has acknowledged everything up to 500 on timeline 2.
+    fn refusal(shared: bool, slot: u64, timeline: u32, position: Option<(u64, u32)>) -> Option<String> {
+        let known = Known { origin: origin(2), to: Lsn::new(500), shared };
+        let options = SlotOptions {
+            name: SlotName::default(),
+            drop_on_stop: false,
+            failover: false,
+            recovery: SlotRecovery::Fail,
+            retry: None,
+            stream_params: Vec::new(),
+        };
+        let comparison = Comparison {
+            slot: &options,
+            mode: SnapshotMode::NoData,
+            database: "shop",
+            tables: &TableFilter::default(),
+            accept: None,
+            known: Some(&known),
+            saw_slot: false,
+            captured: &CapturedTables::default(),
+        };
+        let (slot, origin_now) = (Lsn::new(slot), origin(timeline));
+        if !comparison.needs_position(Some(slot), &origin_now) {
+            return None;
+        }
+        let position = position
+            .map(|(lsn, timeline)| Position::at(Lsn::new(lsn), &origin(timeline), "shop", "debezium"));
+        let found = FoundSlot { origin: &origin_now, at: Some((slot, Lsn::new(100_000))), stored: None };
+        let now = Now { instant: std::time::Instant::now(), unix_us: NOW };
+        comparison.with_position(position.as_ref(), found, now).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_slot_beyond_what_this_process_knows_is_refused_unless_another_outboxd_has_moved_it() {
+        let cases = [
+            // Another has had the slot as far as we noticed; where it stands; the timeline; the position and its timeline.
+            (false, 500, 2, None, None),
+            (false, 600, 2, None, Some("from 0/1F4 to 0/258")),
+            (false, 600, 2, Some((550, 2)), Some("from 0/1F4 to 0/258")),
+            (false, 600, 2, Some((600, 2)), None),
+            // Perhaps our own, of before the failover.
+            (false, 600, 2, Some((700, 1)), Some("from 0/1F4 to 0/258")),
+            (false, 600, 3, None, Some("from 0/1F4 to 0/258")),
+            (false, 600, 3, Some((600, 3)), None),
+            (false, 400, 3, None, None),
+            (true, 600, 2, None, None),
+            (true, 600, 2, Some((550, 2)), Some("up to 0/226, and it stands at 0/258")),
+            (true, 600, 2, Some((600, 2)), None),
+        ];
+        for (shared, slot, timeline, position, expected) in cases {
+            let said = refusal(shared, slot, timeline, position);
+            let is_as_expected = match (&said, expected) {
+                (Some(said), Some(expected)) => said.contains(expected),
+                (said, expected) => said.is_none() && expected.is_none(),
+            };
+            assert!(is_as_expected, "{slot} {timeline} {position:?}: {said:?}, expected {expected:?}");
+        }
+    }
 }

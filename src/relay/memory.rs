@@ -112,6 +112,11 @@ impl Memory {
         Some(Known { origin: origin.clone(), to: acknowledged.to, shared: self.let_go })
     }
 
+    /// Whether another outboxd may have sent rows up to here since this process last did.
+    pub(super) fn follows_another(&self, confirmed: Lsn) -> bool {
+        self.let_go || self.acknowledged.as_ref().is_none_or(|(_, acknowledged)| confirmed > acknowledged.to)
+    }
+
     /// Another outboxd has the slot, or is about to make it.
     pub(super) const fn stand_by(&mut self, has_slot: bool) {
         (self.let_go, self.reached_primary) = (true, true);

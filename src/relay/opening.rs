@@ -3,12 +3,11 @@ use std::time::Instant;
 
 use super::error::Error;
 use super::link::Link;
-use super::origin::Origin;
 use super::parts::RelayParts;
 use super::position_store::PositionWriter;
 use super::preflight::{APPLICATION, Capture, Preflight, application};
 use super::resolver::Resolver;
-use super::slot_start::{Found, Made, Opening};
+use super::slot_start::{Made, Opening};
 use super::snapshot::Snapshot;
 use super::takeover;
 use crate::postgres::{
@@ -61,20 +60,25 @@ impl Opening<'_> {
         let tables: Vec<_> = capture.tables.iter().collect();
         let publication = options.publication.ensure(&preflight.sql, &tables).await?;
         made.publication = publication == Publication::Created;
-        let Found { slot, stored } = self.ensure_slot(&mut preflight, &capture, made).await?;
+        let found = self.ensure_slot(&mut preflight, &capture, made).await?;
+        let slot = found.slot;
         tell(options, publication, slot);
         let position = self.position(&preflight, slot.confirmed_flush_lsn);
+        let origin = preflight.origin();
         let timelines = takeover::history(self.parts, &mut preflight).await?;
         let stream =
             start(options, self.parts.messages.is_some(), preflight.connection, &preflight.sql).await?;
-        // Nobody else can have moved the slot since.
+        // Nobody else can have moved the slot since. Between the look at it and the start somebody can.
         let now = preflight.sql.moment(&options.slot.name).await?;
+        if !slot.created && now.confirmed > slot.confirmed_flush_lsn {
+            self.check_place(&found, now.confirmed, (&preflight.sql, &origin)).await?;
+        }
         Ok(Opened::Link(Box::new(Link {
             stream,
             sql: preflight.sql,
             confirmed: now.confirmed,
-            origin: Origin { system_id: preflight.system_id, timeline: preflight.timeline },
-            stored,
+            origin,
+            stored: found.stored,
             position: PositionWriter::new(self.positions.cloned(), position, self.captured.clone()),
             capture,
             wal_end: now.wal_end,

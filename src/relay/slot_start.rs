@@ -8,12 +8,13 @@ use super::comparison::{Comparison, FoundSlot, Known};
 use super::error::Error;
 use super::last_state;
 use super::offsets::Offsets;
+use super::origin::Origin;
 use super::parts::RelayParts;
 use super::position::{Phase, Position};
 use super::position_store::Positions;
 use super::preflight::{Capture, Preflight, application};
 use crate::error::chain;
-use crate::postgres::{self, Slot, SlotFacts, SlotHolder, SnapshotMode, TlsSetup};
+use crate::postgres::{self, Slot, SlotFacts, SlotHolder, SnapshotMode, Sql, TlsSetup};
 use crate::source_offset::{SnapshotProgress, SourceOffset};
 use crate::telemetry::{Metrics, Status};
 use crate::wal::Lsn;
@@ -109,31 +110,44 @@ impl Opening<'_> {
                 Err(error) if !error.is_lost_slot() => return Err(error),
                 gap => gap,
             };
-            let is_accepted = self.compare(None, None, preflight).await?;
+            let is_accepted = self.compare(None, None, (&preflight.sql, &preflight.origin())).await?;
             return if is_accepted { Ok(None) } else { gap.map(|()| None) };
         };
         let slot = options.slot.adopt(facts, &options.server.database)?;
-        self.comparison().with_what_is_known(slot.confirmed_flush_lsn, &preflight.origin())?;
-        let stored = self.stored_offset(facts).await?;
-        if self.comparison().needs_position() {
-            self.compare(Some(facts), stored.as_ref(), preflight).await?;
+        let found = Found { slot, stored: self.stored_offset(facts).await? };
+        let server = (&*preflight.sql, &preflight.origin());
+        self.check_place(&found, slot.confirmed_flush_lsn, server).await?;
+        Ok(Some(found))
+    }
+
+    /// Refuses a slot that is not where outboxd has left it.
+    pub(super) async fn check_place(
+        self,
+        found: &Found,
+        confirmed: Lsn,
+        server: (&Sql, &Origin),
+    ) -> Result<(), Error> {
+        if self.comparison().needs_position(Some(confirmed), server.1) {
+            self.compare(Some(confirmed), found.stored.as_ref(), server).await?;
         }
-        Ok(Some(Found { slot, stored }))
+        Ok(())
     }
 
     /// Compares what is there with the position that is kept in Kafka. True when the user has accepted what does not agree.
     async fn compare(
         self,
-        slot: Option<&SlotFacts>,
+        slot: Option<Lsn>,
         stored: Option<&SourceOffset>,
-        preflight: &Preflight,
+        (sql, origin): (&Sql, &Origin),
     ) -> Result<bool, Error> {
         let position = match self.positions {
             Some(positions) => positions.read().await?,
             None => None,
         };
-        let at = slot.map(|slot| (slot.confirmed_flush_lsn.unwrap_or_default(), slot.server_lsn));
-        let found = FoundSlot { origin: &preflight.origin(), at, stored };
+        // Asked for now: another outboxd may have had the slot since, and have kept a position behind the old end.
+        let facts = sql.slot(&self.parts.postgres.slot.name).await?;
+        let at = slot.zip(facts.map(|facts| facts.server_lsn));
+        let found = FoundSlot { origin, at, stored };
         self.comparison().with_position(position.as_ref(), found, Now::read())
     }
 

@@ -167,9 +167,9 @@ impl Relay {
             batch => batch?,
         };
         let start = (link.confirmed, link.clock);
+        let follows = memory.follows_another(link.confirmed);
         let (acknowledged, stored) = memory.of(&link.origin, link.stored.as_ref(), start);
         let (origin, confirmed) = (link.origin.clone(), link.confirmed);
-        let follows = memory.acknowledged.is_none() || memory.let_go;
         let repeat_range = link.repeat_range(follows);
         let mut feed = Feed::new(&self.parts, &self.metrics, confirmed, acknowledged, stored);
         feed.flight.in_transactions(batch);
