@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -20,6 +20,8 @@ const COMMIT_EVERY: Duration = Duration::from_millis(500);
 const PURGE_EVERY: Duration = Duration::from_secs(60);
 /// How long handlers at work are waited for at the end. Then they are given up, and their transactions are rolled back.
 const STOP_WITHIN: Duration = Duration::from_secs(20);
+/// Partitions that are taken at a time: each needs a connection, besides those of the workers.
+const TAKING_MAX: usize = 4;
 /// Nothing is due: something else will happen before.
 const FAR_AWAY: Duration = Duration::from_secs(3600);
 
@@ -35,13 +37,16 @@ pub(super) struct Loop<H> {
     idle: Vec<Connection>,
     idle_max: usize,
     is_purging: bool,
+    /// Partitions to take, and how many are being taken.
+    to_take: VecDeque<Tenure>,
+    taking: usize,
 }
 
 /// What a task has come to.
 enum Ended {
     Job(JobId, Outcome, Option<Connection>),
     Take(Tenure, Option<Taken>, Option<Connection>),
-    Surrender(JobId),
+    Surrender(JobId, Option<Connection>),
     Purge(Option<Connection>),
     CheckWindow,
 }
@@ -58,6 +63,8 @@ impl<H: Handler> Loop<H> {
             idle: Vec::new(),
             idle_max,
             is_purging: false,
+            to_take: VecDeque::new(),
+            taking: 0,
         }
     }
 
@@ -139,6 +146,16 @@ impl<H: Handler> Loop<H> {
 
     fn take(&mut self, tenure: Tenure) {
         self.tenancies.retain(|held, _| held.partition != tenure.partition);
+        self.to_take.push_back(tenure);
+        self.take_next();
+    }
+
+    fn take_next(&mut self) {
+        if self.taking >= TAKING_MAX {
+            return;
+        }
+        let Some(tenure) = self.to_take.pop_front() else { return };
+        self.taking += 1;
         let (context, connection) = (Arc::clone(&self.context), self.idle.pop());
         self.tasks.spawn(async move {
             let (taken, connection) = context.take(connection, &tenure.partition).await;
@@ -156,10 +173,11 @@ impl<H: Handler> Loop<H> {
             error = surrender.error,
             "an event is given up: it becomes a dead letter"
         );
+        let tenancy = self.tenancies.get(&surrender.tenure).cloned();
         let context = Arc::clone(&self.context);
         self.tasks.spawn(async move {
-            context.dead_letters.write(&context.consumer, &surrender).await;
-            Ended::Surrender(surrender.id)
+            let connection = context.surrender(None, tenancy.as_ref(), &surrender).await;
+            Ended::Surrender(surrender.id, connection)
         });
     }
 
@@ -186,9 +204,14 @@ impl<H: Handler> Loop<H> {
                 self.keep(connection);
                 Input::Ended { id, outcome }
             }
-            Ended::Surrender(id) => Input::Surrendered { id },
+            Ended::Surrender(id, connection) => {
+                self.keep(connection);
+                Input::Surrendered { id }
+            }
             Ended::Take(tenure, taken, connection) => {
                 self.keep(connection);
+                self.taking = self.taking.saturating_sub(1);
+                self.take_next();
                 let Some((tenancy, begun)) = taken else { return Some(Input::NotTaken { tenure }) };
                 self.tenancies.insert(tenure.clone(), tenancy);
                 Input::Taken { tenure, begun }
@@ -220,6 +243,7 @@ impl<H: Handler> Loop<H> {
                 Rebalanced::Revoked(id) => {
                     tracing::info!(topic = &*id.topic, partition = id.partition, "a partition is revoked");
                     self.tenancies.retain(|held, _| held.partition != id);
+                    self.to_take.retain(|tenure| tenure.partition != id);
                     self.turn(Input::Revoked(id));
                 }
             }

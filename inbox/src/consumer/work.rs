@@ -8,7 +8,7 @@ use futures_util::FutureExt as _;
 use super::delivery::Delivery;
 use super::failure::{Failure, chain};
 use super::handler::Handler;
-use crate::core::{FailureKind, Job, Outcome, PartitionId};
+use crate::core::{FailureKind, Job, Outcome, PartitionId, Reason, Surrender};
 use crate::event::{Event, IdError, IdSource};
 use crate::kafka::{DeadLetters, Retention, RetentionQuery};
 use crate::postgres::{self, Connection, Connector, Entered, Tenancy};
@@ -69,6 +69,23 @@ impl<H: Handler> Context<H> {
                 );
             }
         }
+    }
+
+    /// Writes a dead letter.
+    pub(super) async fn surrender(
+        &self,
+        connection: Option<Connection>,
+        tenancy: Option<&Tenancy>,
+        surrender: &Surrender,
+    ) -> Option<Connection> {
+        self.dead_letters.write(&self.consumer, surrender).await;
+        let (Reason::Crashed, Some(tenancy)) = (surrender.reason, tenancy) else { return connection };
+        let connection = self.connection(connection).await.ok()?;
+        // Otherwise it counts against another event with this offset, should the topic be made anew.
+        if let Err(error) = connection.forget_begun(tenancy, surrender.event.offset).await {
+            tracing::warn!(error = chain(&error), "how often an event was begun is not forgotten");
+        }
+        Some(connection)
     }
 
     /// Forgets what was done longer ago than the window.

@@ -77,6 +77,7 @@ pub enum Reason {
 #[derive(Debug, Clone)]
 pub(crate) struct Surrender {
     pub(crate) id: JobId,
+    pub(crate) tenure: Tenure,
     pub(crate) event: Arc<Event>,
     pub(crate) reason: Reason,
     pub(crate) attempts: u32,

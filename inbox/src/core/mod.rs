@@ -258,13 +258,13 @@ impl Core {
     ) {
         let job = JobId(self.count());
         let Some(partition) = self.partitions.get_mut(id) else { return };
-        let assignment = partition.assignment;
+        let (assignment, tenure) = (partition.assignment, partition.tenure.clone());
         let Some(lane) = partition.lane_mut(name) else { return };
         let Some(event) = lane.events.front().cloned() else { return };
         lane.state = LaneState::Surrendering;
         let begun = Begun { assignment, partition: id.clone(), lanes: vec![(name.clone(), 1)] };
         self.jobs.insert(job, begun);
-        actions.push(Action::Surrender(Surrender { id: job, event, reason, attempts, error }));
+        actions.push(Action::Surrender(Surrender { id: job, tenure, event, reason, attempts, error }));
     }
 
     fn surrendered(&mut self, id: JobId) {

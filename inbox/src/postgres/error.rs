@@ -38,18 +38,40 @@ impl Error {
     }
 }
 
-/// Whether the server, the connection or the moment is to blame, and not what was asked.
+/// Whether the server or the connection is to blame, and not what was asked.
 pub(crate) fn is_transient(error: &tokio_postgres::Error) -> bool {
-    let Some(state) = error.code() else {
-        return error.is_closed() || error.source().is_some_and(|source| source.is::<std::io::Error>());
-    };
-    let moments = [
-        SqlState::T_R_SERIALIZATION_FAILURE,
-        SqlState::T_R_DEADLOCK_DETECTED,
-        SqlState::LOCK_NOT_AVAILABLE,
+    match error.code() {
+        Some(state) => is_of_the_server(state.code()),
+        None => error.is_closed() || error.source().is_some_and(|source| source.is::<std::io::Error>()),
+    }
+}
+
+/// States in which the server refuses anything. What an event itself can cause is not among them, such as a statement that
+/// takes too long or a deadlock: an event that always does must be given up some time.
+fn is_of_the_server(state: &str) -> bool {
+    let states = [
         SqlState::READ_ONLY_SQL_TRANSACTION,
-        SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+        SqlState::TOO_MANY_CONNECTIONS,
+        SqlState::DISK_FULL,
+        SqlState::ADMIN_SHUTDOWN,
+        SqlState::CRASH_SHUTDOWN,
+        SqlState::CANNOT_CONNECT_NOW,
     ];
-    // Connections, resources, an operator's intervention.
-    moments.contains(state) || ["08", "53", "57"].iter().any(|class| state.code().starts_with(class))
+    state.starts_with("08") || states.iter().any(|known| known.code() == state)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_event_can_cause_is_no_fault_of_the_server() {
+        for state in ["08006", "53300", "57P01", "57P02", "57P03", "25006"] {
+            assert!(is_of_the_server(state), "{state}");
+        }
+        // A timeout of a statement, a deadlock, a conflict, a lock, idle for too long, a constraint.
+        for state in ["57014", "40P01", "40001", "55P03", "25P03", "23505"] {
+            assert!(!is_of_the_server(state), "{state}");
+        }
+    }
 }

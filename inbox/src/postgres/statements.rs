@@ -74,7 +74,8 @@ pub(super) fn roll_back(partition: i32, offsets: &[i64]) -> String {
     format!("ROLLBACK; BEGIN; SET LOCAL synchronous_commit TO off; {}; COMMIT", end(partition, offsets))
 }
 
-fn end(partition: i32, offsets: &[i64]) -> String {
+/// The handlers are at these events no longer.
+pub(super) fn end(partition: i32, offsets: &[i64]) -> String {
     let offsets = list(offsets);
     format!(
         "DELETE FROM inbox_attempt WHERE partition_id = {partition} AND \"offset\" = ANY ('{{{offsets}}}'::bigint[])"

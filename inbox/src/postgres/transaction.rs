@@ -80,6 +80,12 @@ impl Connection {
         self.client.batch_execute(&sql).await.map_err(Error::of("commit"))
     }
 
+    /// Forgets how often an event was begun: it has been given up.
+    pub(crate) async fn forget_begun(&self, tenancy: &Tenancy, offset: i64) -> Result<(), Error> {
+        let sql = statements::end(tenancy.partition, &[offset]);
+        self.client.batch_execute(&sql).await.map_err(Error::of("forget that an event was begun"))
+    }
+
     /// Undoes it.
     pub(crate) async fn roll_back(&self, tenancy: &Tenancy, offsets: &[i64]) -> Result<(), Error> {
         let sql = statements::roll_back(tenancy.partition, offsets);

@@ -11,16 +11,16 @@ use crate::support::wait::DEADLINE;
 fn postgres_that_goes_away_in_the_middle_is_waited_for() {
     let mut postgres = start(18);
     let shop = Shop::open(&postgres, kafka());
-    let events = payments(6000, 40);
+    let events = payments(3000, 40);
     shop.produce(&events);
     let consumer = shop.start(&[]);
     shop.wait_for_applied(500);
     postgres.kill().unwrap();
     postgres.start_again().unwrap();
-    shop.wait_for_applied(2000);
+    shop.wait_for_applied(1200);
     postgres.stop(StopMode::Fast, DEADLINE).unwrap();
     postgres.start_again().unwrap();
-    shop.wait_for_applied(6000);
+    shop.wait_for_applied(3000);
     shop.wait_until_committed();
     consumer.stop();
     shop.check(&events);
@@ -32,7 +32,7 @@ fn a_broker_that_goes_away_in_the_middle_is_waited_for() {
     let mut broker = Kafka::start();
     let name = {
         let shop = Shop::open(postgres18(), &broker);
-        shop.produce(&payments(6000, 40));
+        shop.produce(&payments(3000, 40));
         shop.name().to_owned()
     };
     let consumer = Shop::of(postgres18(), &broker, &name).start(&[]);
@@ -40,16 +40,16 @@ fn a_broker_that_goes_away_in_the_middle_is_waited_for() {
     broker.kill();
     broker.start_again();
     let shop = Shop::of(postgres18(), &broker, &name);
-    shop.wait_for_applied(6000);
+    shop.wait_for_applied(3000);
     shop.wait_until_committed();
     consumer.stop();
-    shop.check(&payments(6000, 40));
+    shop.check(&payments(3000, 40));
 }
 
 #[test]
 fn partitions_that_move_under_load_lose_nothing_and_keep_their_order() {
     let shop = Shop::open(postgres18(), kafka());
-    let mut events = payments(9000, 60);
+    let mut events = payments(4500, 60);
     for event in events.iter_mut().step_by(97) {
         event.fail = "once";
     }
@@ -57,13 +57,13 @@ fn partitions_that_move_under_load_lose_nothing_and_keep_their_order() {
     let first = shop.start(&[]);
     shop.wait_for_applied(500);
     let second = shop.start(&[]);
-    shop.wait_for_applied(2500);
+    shop.wait_for_applied(1200);
     let third = shop.start(&[]);
-    shop.wait_for_applied(4000);
+    shop.wait_for_applied(2000);
     first.stop();
-    shop.wait_for_applied(6000);
+    shop.wait_for_applied(3000);
     second.kill();
-    shop.wait_for_applied(9000);
+    shop.wait_for_applied(4500);
     shop.wait_until_committed();
     third.stop();
     shop.check(&events);

@@ -15,16 +15,16 @@ use crate::support::wait::{DEADLINE, eventually, eventually_eq};
 #[test]
 fn a_consumer_that_is_killed_again_and_again_applies_each_event_once() {
     let shop = Shop::open(postgres18(), kafka());
-    let events = payments(6000, 40);
+    let events = payments(3000, 40);
     shop.produce(&events);
     for round in 1..5 {
         let consumer = shop.start(&[]);
-        shop.wait_for_applied(round * 1000);
+        shop.wait_for_applied(round * 500);
         consumer.kill();
     }
-    assert!(shop.applied_count() < 6000, "all were applied before the last kill");
+    assert!(shop.applied_count() < 3000, "all were applied before the last kill");
     let consumer = shop.start(&[]);
-    shop.wait_for_applied(6000);
+    shop.wait_for_applied(3000);
     shop.wait_until_committed();
     consumer.stop();
     shop.check(&events);
@@ -88,6 +88,7 @@ fn an_event_that_ends_the_process_three_times_becomes_a_dead_letter() {
     consumer.stop();
     let crashed = events.remove(150);
     assert_eq!(dead.iter().map(|record| record.header("id")).collect::<Vec<_>>(), [crashed.id]);
+    assert_eq!(shop.query("SELECT FROM inbox_attempt", &[]).len(), 0);
     shop.check(&events);
 }
 
@@ -146,6 +147,20 @@ fn what_is_no_payment_becomes_a_dead_letter() {
 }
 
 #[test]
+fn when_everything_fails_the_topic_is_not_emptied_into_the_dead_letters() {
+    let shop = Shop::open(postgres18(), kafka());
+    let mut events = payments(400, 400);
+    events.iter_mut().for_each(|event| event.fail = "always");
+    shop.produce(&events);
+    let consumer = shop.start(&["--retry", "1ms"]);
+    eventually(DEADLINE, "it is told", || consumer.log().contains("so many events failed in a row"));
+    consumer.stop();
+    let given_up = kafka().record_count(&shop.dead_letter_topic());
+    assert!(given_up < 100, "{given_up} events were given up");
+    assert_eq!(shop.applied_count(), 0);
+}
+
+#[test]
 fn old_events_are_forgotten_and_a_window_that_is_too_short_is_told() {
     let shop = Shop::open(postgres18(), kafka());
     let connector = Connector::new(shop.url().parse().unwrap(), NoTls);
@@ -188,13 +203,13 @@ fn events_that_come_again_are_applied_once() {
 #[test]
 fn a_consumer_that_was_stopped_in_the_middle_changes_nothing_when_it_wakes_up() {
     let shop = Shop::open(postgres18(), kafka());
-    let events = payments(6000, 40);
+    let events = payments(3000, 40);
     shop.produce(&events);
     let first = shop.start(&[]);
     shop.wait_for_applied(500);
     first.pause();
     let second = shop.start(&[]);
-    shop.wait_for_applied(6000);
+    shop.wait_for_applied(3000);
     first.resume();
     shop.wait_until_committed();
     first.stop();
