@@ -138,6 +138,7 @@ impl Lab {
         let name = format!("bench-{}", fastrand::u32(..));
         self.kafka.create_topic(&name, 1, &[]);
         self.produce(&name, count);
+        let _entered = self.runtime.enter();
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", self.kafka.bootstrap());
         let dead_letters = DeadLetters::topic(&config, "dead").unwrap();

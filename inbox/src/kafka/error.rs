@@ -14,6 +14,9 @@ pub enum Error {
         /// Why not.
         reason: &'static str,
     },
+    /// The Kafka client needs tokio.
+    #[error("a consumer is made outside of a tokio runtime")]
+    NoRuntime(#[source] tokio::runtime::TryCurrentError),
     /// librdkafka does not take the configuration.
     #[error("the Kafka client cannot be made")]
     Create(#[source] KafkaError),

@@ -35,8 +35,11 @@ impl Consumer {
     ///
     /// # Errors
     ///
-    /// When the configuration lets librdkafka commit offsets, which would lose events, or librdkafka refuses it.
+    /// When the configuration lets librdkafka commit offsets, which would lose events, or librdkafka refuses it. When it is
+    /// called outside of a tokio runtime.
     pub fn subscribe(config: &ClientConfig, topics: &[&str]) -> Result<Self, Error> {
+        // rdkafka would panic.
+        tokio::runtime::Handle::try_current().map_err(Error::NoRuntime)?;
         let mut config = config.clone();
         for name in ["enable.auto.commit", "auto.commit.enable"] {
             let value = config.get(name).unwrap_or("false").to_owned();
@@ -150,5 +153,22 @@ fn event(topics: &mut HashMap<String, Arc<str>>, message: &BorrowedMessage<'_>) 
         value: message.payload().map(<[u8]>::to_vec),
         headers,
         timestamp_ms: message.timestamp().to_millis(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_consumer_that_would_lose_events_or_panic_is_refused() {
+        let none = Consumer::subscribe(&ClientConfig::new(), &["topic"]);
+        assert!(matches!(none, Err(Error::NoRuntime(_))), "{none:?}");
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let _entered = runtime.enter();
+        for name in ["enable.auto.commit", "auto.commit.enable"] {
+            let refused = Consumer::subscribe(ClientConfig::new().set(name, "true"), &["topic"]);
+            assert!(matches!(refused, Err(Error::Setting { .. })), "{refused:?}");
+        }
     }
 }
