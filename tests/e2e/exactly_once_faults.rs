@@ -366,7 +366,7 @@ fn a_state_of_another_server_is_refused() {
     assert!(number.contains("commit_lsn"), "{written}");
     let other = written.replace(system, "1234");
     for (value, code, words) in
-        [(other.as_str(), 7, "system identifier 1234"), ("{}", 3, "its version is missing")]
+        [(other.as_str(), 7, "system identifier 1234"), ("{}", 3, "missing field `version`")]
     {
         let record = BaseRecord::to(&topic).key(db.name().as_bytes()).payload(value.as_bytes()).partition(0);
         kafka().produce(record);
