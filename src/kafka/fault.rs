@@ -16,6 +16,17 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// What a code says about a record; `None` when it says nothing about it.
+    pub(super) const fn of(code: Code) -> Option<Self> {
+        match code {
+            Code::MessageSizeTooLarge => Some(Self::Size),
+            Code::InvalidRecord | Code::InvalidTimestamp => Some(Self::Contents),
+            Code::UnknownPartition => Some(Self::Partition),
+            Code::UnknownTopic | Code::UnknownTopicOrPartition | Code::InvalidTopic => Some(Self::Topic),
+            _ => None,
+        }
+    }
+
     /// Whether a whole batch is refused, whichever of its records is the one.
     #[must_use]
     pub const fn is_of_batch(self) -> bool {
@@ -33,12 +44,8 @@ impl Rejection {
     /// What a record was refused for; `None` when it is nothing that a dead-letter topic is for, such as a missing permission.
     #[must_use]
     pub const fn fault(&self) -> Option<Fault> {
-        let Cause::Code(code) = self.cause else { return None };
-        match code {
-            Code::MessageSizeTooLarge => Some(Fault::Size),
-            Code::InvalidRecord | Code::InvalidTimestamp => Some(Fault::Contents),
-            Code::UnknownPartition => Some(Fault::Partition),
-            Code::UnknownTopic | Code::UnknownTopicOrPartition | Code::InvalidTopic => Some(Fault::Topic),
+        match self.cause {
+            Cause::Code(code) => Fault::of(code),
             _ => None,
         }
     }
