@@ -3,6 +3,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::config::Sources;
 use crate::http::{self, InvalidAddress};
 use crate::telemetry::{LogFormat, UnknownLogFormat};
 
@@ -45,6 +46,19 @@ pub(super) struct ConfigArgs {
     /// One setting; wins over files and environment
     #[arg(short = 'X', value_name = "KEY=VALUE")]
     pub(super) set: Vec<String>,
+}
+
+impl ConfigArgs {
+    /// The files, this process's environment, and the single settings.
+    pub(super) fn sources(&self) -> Sources {
+        Sources {
+            files: self.config.clone(),
+            environment: std::env::vars_os()
+                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+                .collect(),
+            overrides: self.set.clone(),
+        }
+    }
 }
 
 #[derive(Debug, clap::Args)]

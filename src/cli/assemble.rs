@@ -69,14 +69,7 @@ impl Assembly {
 /// # Errors
 /// When the configuration cannot work.
 pub(super) fn assemble(args: &ConfigArgs) -> Result<Assembly, AssembleError> {
-    let sources = Sources {
-        files: args.config.clone(),
-        environment: std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .collect(),
-        overrides: args.set.clone(),
-    };
-    assemble_sources(&sources)
+    assemble_sources(&args.sources())
 }
 
 /// The same from a configuration that need not be in a file.

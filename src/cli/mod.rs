@@ -6,6 +6,7 @@ mod check;
 #[cfg(feature = "demo")]
 mod demo;
 mod health;
+mod progress;
 mod run;
 mod signals;
 mod verify;

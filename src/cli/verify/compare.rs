@@ -1,9 +1,9 @@
 //! Compares what was read, one range of identities after another.
 
 use super::error::VerifyError;
-use super::progress::Progress;
 use super::report::Report;
 use super::scratch::{RANGES, Spill};
+use crate::cli::progress::Progress;
 use crate::verification::{Comparison, Expected, Found, OrderEntry, Tally, out_of_order};
 
 /// Rows and records.

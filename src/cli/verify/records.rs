@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::task::spawn_blocking;
 
 use super::error::VerifyError;
-use super::progress::Progress;
 use super::rows::TopicList;
 use super::scratch::Spill;
+use crate::cli::progress::Progress;
 use crate::kafka::{self, ScannedPartition, ScannedRecord, TopicScan};
 use crate::verification::{Contents, Found, Identity, Positions, TopicNumber};
 

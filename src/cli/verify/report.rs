@@ -4,8 +4,8 @@ use std::io::{self, Write as _};
 use indicatif::HumanCount;
 use serde_json::{Value, json};
 
-use super::progress::Progress;
 use super::slot::SlotPosition;
+use crate::cli::progress::Progress;
 use crate::verification::{Finding, Problem, RowName, Tally};
 use crate::wal::Oid;
 

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use super::error::VerifyError;
 use super::plan::{Plan, TablePlan};
-use super::progress::Progress;
 use super::scratch::Spill;
+use crate::cli::progress::Progress;
 use crate::connect::converter::ConvertError;
 use crate::connect::converter::avro::Registration;
 use crate::error::chain;

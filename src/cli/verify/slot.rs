@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::progress::Progress;
+use crate::cli::progress::Progress;
 use crate::postgres::{Error, SlotName, Sql};
 use crate::wal::Lsn;
 
