@@ -3,6 +3,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use super::dlq::DlqArgs;
 use crate::config::Sources;
 use crate::http::{self, InvalidAddress};
 use crate::telemetry::{LogFormat, UnknownLogFormat};
@@ -28,6 +29,8 @@ pub(super) enum Command {
     /// Is the record of every committed row there, once, in order, with the same bytes? Exits 0 if so, 1 if not (each row
     /// is named).
     Verify(VerifyArgs),
+    /// Look at dead letters, send them again, or discard them: outboxd's, and those of Kafka Connect, Spring and share groups
+    Dlq(Box<DlqArgs>),
     /// A whole system on this machine, nothing to install: PostgreSQL, a broker, the relay, and orders to watch
     #[cfg(feature = "demo")]
     Demo(DemoArgs),

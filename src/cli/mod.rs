@@ -5,6 +5,7 @@ mod assemble;
 mod check;
 #[cfg(feature = "demo")]
 mod demo;
+mod dlq;
 mod health;
 mod progress;
 mod run;
@@ -28,6 +29,7 @@ pub fn main() -> Exit {
         Command::Run(args) => run::run(&args),
         Command::Check(args) => check::check(&args),
         Command::Verify(args) => verify::verify(&args),
+        Command::Dlq(args) => dlq::dlq(*args),
         #[cfg(feature = "demo")]
         Command::Demo(args) => demo::demo(&args),
         Command::Health(args) => health::health(&args),

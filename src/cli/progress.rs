@@ -22,6 +22,11 @@ impl Progress {
         Self(bar)
     }
 
+    /// None, also on a terminal.
+    pub(super) fn hidden() -> Self {
+        Self(ProgressBar::hidden())
+    }
+
     /// Begins to count, up to `total` when that is known.
     pub(super) fn begin(&self, what: &'static str, total: Option<u64>) {
         self.style(if total.is_some() { COUNTED } else { UNCOUNTED });

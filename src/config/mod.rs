@@ -25,6 +25,7 @@ mod file;
 mod guarantee;
 mod jaas;
 mod json;
+mod kafka;
 mod keys;
 mod layers;
 mod load;
@@ -43,6 +44,7 @@ mod spelling;
 
 pub(crate) use draft::Draft;
 pub(crate) use error::{ConfigError, Problem};
+pub(crate) use kafka::KafkaConfig;
 pub use layers::Sources;
 pub(crate) use load::Config;
 pub(crate) use notice::{Notice, NoticeKind};

@@ -69,6 +69,18 @@ pub enum Error {
         /// The brokers do not let us: waiting does not help.
         forbidden: bool,
     },
+    /// The topic that tells what became of dead letters cannot be made or read.
+    #[error("topic {topic:?}, which tells what became of dead letters, cannot be {doing}: {reason}")]
+    LetterStates {
+        /// `made` or `read`.
+        doing: &'static str,
+        /// Its name.
+        topic: String,
+        /// librdkafka's words.
+        reason: String,
+        /// No permission: waiting does not help.
+        refused: bool,
+    },
     /// A partition has an open transaction, which hides what was committed.
     #[error(
         "partition {partition} of topic {topic:?} has a transaction that is neither committed nor aborted: \
@@ -165,6 +177,7 @@ impl Diagnose for Error {
             Self::Transaction { fault, .. } => fault.class(),
             Self::StateTopic { refused: true, .. }
             | Self::PositionTopic { forbidden: true, .. }
+            | Self::LetterStates { refused: true, .. }
             | Self::Unread { forbidden: true, .. } => Class::Definite,
             Self::Unread { .. }
             | Self::Unreachable { .. }
@@ -172,6 +185,7 @@ impl Diagnose for Error {
             | Self::Fatal(_)
             | Self::StateTopic { .. }
             | Self::PositionTopic { .. }
+            | Self::LetterStates { .. }
             | Self::Undecided { .. }
             | Self::TakenBack { .. }
             | Self::TopicTail { .. }
@@ -189,11 +203,12 @@ impl Diagnose for Error {
             | Self::TopicTail { .. }
             | Self::Unread { .. } => Exit::KafkaUnreachable,
             Self::Transaction { fault, .. } => fault.exit(),
-            Self::StateTopic { refused: true, .. } | Self::PositionTopic { forbidden: true, .. } => {
-                Exit::Precondition
-            }
+            Self::StateTopic { refused: true, .. }
+            | Self::PositionTopic { forbidden: true, .. }
+            | Self::LetterStates { refused: true, .. } => Exit::Precondition,
             Self::StateTopic { .. }
             | Self::PositionTopic { .. }
+            | Self::LetterStates { .. }
             | Self::Undecided { .. }
             | Self::TakenBack { .. } => Exit::KafkaUnreachable,
             Self::NoOffsetTopic { .. } => Exit::Precondition,
@@ -233,6 +248,11 @@ impl Diagnose for Error {
                 "kafka-acls.sh --add --allow-principal User:… --operation Create --operation Describe \
                  --operation Read --operation Write --topic {topic}, if the brokers use ACLs; to use \
                  another topic, or none, set outboxd.position.topic"
+            )),
+            Self::LetterStates { topic, .. } => Some(format!(
+                "kafka-acls.sh --add --allow-principal User:… --operation Create --operation Describe \
+                 --operation Read --operation Write --topic {topic}, if the brokers use ACLs; to use \
+                 another topic, set --state-topic"
             )),
             Self::Undecided { .. } => Some(
                 "the brokers abort it when it is older than its producer's transaction.timeout.ms. If it \

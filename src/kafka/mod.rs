@@ -1,5 +1,5 @@
 //! Kafka: the producer, its delivery reports and its transactions; the topics of Connect's source offsets, of
-//! exactly-once's state and of the relays' positions.
+//! exactly-once's state, of the relays' positions and of what became of dead letters.
 
 mod admin;
 mod admission;
@@ -10,6 +10,7 @@ mod connection_failures;
 mod delivery;
 mod error;
 mod fault;
+mod letter_states;
 mod log_ends;
 mod offset_topic;
 mod open_transactions;
@@ -20,6 +21,7 @@ mod partitioner;
 mod position_topic;
 mod producer;
 mod reader;
+mod record_reader;
 mod rejection;
 mod stable_ends;
 mod state_topic;
@@ -30,6 +32,7 @@ mod topic_scan;
 mod topic_tail;
 mod transaction_fault;
 mod transaction_reports;
+mod transactional_sender;
 mod transactions;
 mod transport;
 
@@ -41,6 +44,7 @@ pub(crate) use delivery::Deliveries;
 pub(crate) use delivery::{Delivered, REFUSED_MAX, Reports};
 pub(crate) use error::Error;
 pub(crate) use fault::Fault;
+pub(crate) use letter_states::LetterStates;
 pub(crate) use offset_topic::{OffsetTopic, StoredValue};
 pub(crate) use open_transactions::OpenTransactions;
 pub use options::Options;
@@ -51,6 +55,7 @@ pub use partitioner::partition_of;
 pub(crate) use partitioner::positive_hash;
 pub(crate) use position_topic::{PositionTopic, Read, Receipt};
 pub(crate) use producer::{Inlet, Producer};
+pub(crate) use record_reader::{RecordReader, StoredRecord};
 #[cfg(test)]
 pub(crate) use rejection::Cause;
 pub(crate) use rejection::Rejection;
@@ -61,4 +66,5 @@ pub(crate) use topic_probe::{TopicAnswer, TopicProbe};
 pub(crate) use topic_scan::{ScannedPartition, ScannedRecord, TopicScan};
 pub(crate) use topic_tail::{Relevance, TailRecord, TopicTail};
 pub(crate) use transaction_fault::TransactionFault;
+pub(crate) use transactional_sender::{Ended, TransactionalSender};
 pub(crate) use transport::Transport;

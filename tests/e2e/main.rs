@@ -20,6 +20,7 @@ mod crashes;
 mod dead_letters;
 mod dead_letters_refused;
 mod demo;
+mod dlq;
 mod exactly_once;
 mod exactly_once_faults;
 mod failover;

@@ -212,6 +212,14 @@ impl Kafka {
         results.elements().iter().for_each(|partition| partition.error().unwrap());
     }
 
+    /// Deletes a topic, and waits until it is gone.
+    pub(crate) fn delete_topic(&self, name: &str) {
+        let options = AdminOptions::new().operation_timeout(Some(DEADLINE));
+        let results = runtime().block_on(self.admin().delete_topics(&[name], &options)).unwrap();
+        results.into_iter().for_each(|result| drop(result.unwrap()));
+        eventually(DEADLINE, "the topic is deleted", || !self.topics(name).contains(&name.to_owned()));
+    }
+
     /// Deletes every topic that is not Kafka's own, and waits until they are gone.
     pub(crate) fn delete_topics(&self) {
         let names = self.own_topics();
@@ -301,8 +309,17 @@ impl Kafka {
 
     /// Produces one record, into the partition that the Java client would choose, and waits for its acknowledgement.
     pub(crate) fn produce(&self, record: BaseRecord<'_, [u8], [u8]>) {
-        let producer: BaseProducer = self.client().set("partitioner", "murmur2_random").create().unwrap();
-        producer.send(record).map_err(|(error, _)| error).unwrap();
+        self.produce_all([record]);
+    }
+
+    /// The same with several, in their order.
+    pub(crate) fn produce_all<'r>(&self, records: impl IntoIterator<Item = BaseRecord<'r, [u8], [u8]>>) {
+        let mut config = self.client();
+        config.set("partitioner", "murmur2_random").set("max.in.flight", "1");
+        let producer: BaseProducer = config.create().unwrap();
+        for record in records {
+            producer.send(record).map_err(|(error, _)| error).unwrap();
+        }
         producer.flush(DEADLINE).unwrap();
     }
 

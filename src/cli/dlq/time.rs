@@ -1,0 +1,62 @@
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A time on the command line, in milliseconds since 1970: a date, a date with a time of day, or how long ago.
+pub(super) fn parse_time(text: &str) -> Result<i64, String> {
+    parse(text.trim(), SystemTime::now()).ok_or_else(|| {
+        format!(
+            "{text:?} is neither a time, such as '2026-01-31 12:00:00' (UTC), nor how long ago, such as 2h"
+        )
+    })
+}
+
+fn parse(text: &str, now: SystemTime) -> Option<i64> {
+    if let Ok(ago) = humantime::parse_duration(text) {
+        return millis(now.checked_sub(ago)?);
+    }
+    let midnight = format!("{text} 00:00:00");
+    let time = humantime::parse_rfc3339_weak(text).or_else(|_| humantime::parse_rfc3339_weak(&midnight));
+    millis(time.ok()?)
+}
+
+/// Now, in milliseconds since 1970.
+pub(super) fn now_ms() -> i64 {
+    millis(SystemTime::now()).unwrap_or_default()
+}
+
+fn millis(time: SystemTime) -> Option<i64> {
+    i64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
+}
+
+/// As `2026-01-31T12:00:00Z`; a number that is no time of this era, as it is.
+pub(super) fn show(millis: i64) -> String {
+    let time = u64::try_from(millis).ok().filter(|millis| *millis < 253_402_300_800_000);
+    let time = time.and_then(|millis| UNIX_EPOCH.checked_add(Duration::from_millis(millis)));
+    time.map_or_else(|| millis.to_string(), |time| humantime::format_rfc3339_seconds(time).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_a_date_or_how_long_ago() {
+        let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        for (text, expected) in [
+            ("2h", Some(1_799_992_800_000)),
+            ("1h 30m", Some(1_799_994_600_000)),
+            ("2026-01-31 12:00:00", Some(1_769_860_800_000)),
+            ("2026-01-31T12:00:00Z", Some(1_769_860_800_000)),
+            ("2026-01-31", Some(1_769_817_600_000)),
+            ("yesterday", None),
+            ("", None),
+        ] {
+            assert_eq!(parse(text, now), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn any_number_is_shown() {
+        let shown = [show(0), show(1_769_860_800_999), show(-1), show(i64::MAX)];
+        assert_eq!(shown, ["1970-01-01T00:00:00Z", "2026-01-31T12:00:00Z", "-1", "9223372036854775807"]);
+    }
+}
