@@ -14,12 +14,14 @@ use crate::core::PartitionId;
 use crate::event::{Event, Header, Headers};
 
 /// What is set unless the configuration says otherwise.
-const DEFAULTS: [(&str, &str); 3] = [
+const DEFAULTS: [(&str, &str); 4] = [
     ("auto.offset.reset", "earliest"),
     // What librdkafka keeps of fetched records; its own default is 64 MiB.
     ("queued.max.messages.kbytes", "8192"),
     // A broker that is back is noticed soon; its own default is 10 s.
     ("reconnect.backoff.max.ms", "1000"),
+    // A topic or partition that is made later is noticed soon; its own default is 5 minutes.
+    ("topic.metadata.refresh.interval.ms", "10000"),
 ];
 
 /// A consumer of Kafka whose offsets the inbox commits.

@@ -69,3 +69,17 @@ fn partitions_that_move_under_load_lose_nothing_and_keep_their_order() {
     shop.check(&events);
     assert_eq!(kafka().record_count(&shop.dead_letter_topic()), 0);
 }
+
+#[test]
+fn a_partition_that_is_added_is_read_soon() {
+    let shop = Shop::open(postgres18(), kafka());
+    let events = payments(40, 40);
+    shop.produce(&events[..20]);
+    let consumer = shop.start(&[]);
+    shop.wait_for_applied(20);
+    kafka().add_partitions(&shop.topic(), 4);
+    shop.produce_to(3, &events[20..]);
+    shop.wait_for_applied(40);
+    consumer.stop();
+    shop.check(&events);
+}

@@ -115,6 +115,11 @@ impl<'a> Shop<'a> {
         self.send(payments.iter().flat_map(|payment| (0..3).map(move |number| (payment, Some(number)))));
     }
 
+    /// The same, to one partition.
+    pub(crate) fn produce_to(&self, partition: i32, payments: &[Payment]) {
+        self.send(payments.iter().map(|payment| (payment, Some(partition))));
+    }
+
     fn send<'p>(&self, payments: impl Iterator<Item = (&'p Payment, Option<i32>)>) {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", self.kafka.bootstrap()).set("partitioner", "murmur2_random");
