@@ -72,12 +72,7 @@ impl Settling<'_> {
     fn run(&self, context: &Context, execute: bool) -> Result<Exit, DlqError> {
         let Context { source, stop, progress } = context;
         // Whoever settled letters before can commit nothing more: what is read from now on is the last word.
-        let sender = execute.then(|| {
-            let id = format!("outboxd-dlq-{}", source.topic);
-            let sender = TransactionalSender::begin(&source.options, id, TAKE_OVER, stop);
-            sender.map_err(|error| DlqError::of_sending(error, &source.topic))
-        });
-        let sender = sender.transpose()?;
+        let sender = execute.then(|| take_over(context)).transpose()?;
         let states = source.states(stop)?;
         let index = Index::read(source, self.filter, &states, Keep::Open, stop, progress)?;
         if context.is_interrupted() {
@@ -95,22 +90,16 @@ impl Settling<'_> {
         let outcome = match sender {
             Some(sender) => {
                 progress.begin("settling letters", u64::try_from(plan.order.len()).ok());
-                let mut settlement = Settlement {
-                    context,
-                    index: &index,
-                    target: self.target,
-                    sender,
-                    run: run.clone(),
-                    readers: [RecordReader::new(&source.options)?, RecordReader::new(&source.options)?],
-                    held: HashSet::new(),
-                    report: &mut report,
-                };
-                settlement.forget(&states)?;
-                settlement.settle(&plan.order, self.rate)
+                let readers = [RecordReader::new(&source.options)?, RecordReader::new(&source.options)?];
+                let (target, run, held) = (self.target, run.clone(), HashSet::new());
+                let (index, report) = (&index, &mut report);
+                let mut settlement =
+                    Settlement { context, index, target, sender, run, readers, held, report };
+                settlement.forget(&states).and_then(|()| settlement.settle(&plan.order, self.rate))
             }
             None => {
-                let topics = plan.order.iter().filter_map(|number| index.letters.get(*number));
-                topics.for_each(|letter| report.count(destination(self.target, &index, letter)));
+                let letters = plan.order.iter().filter_map(|number| index.letters.get(*number));
+                letters.for_each(|letter| report.count(destination(self.target, &index, letter)));
                 Ok(())
             }
         };
@@ -131,6 +120,13 @@ impl Settling<'_> {
             report.text(topic)
         });
     }
+}
+
+fn take_over(context: &Context) -> Result<TransactionalSender, DlqError> {
+    let Context { source, stop, .. } = context;
+    let id = format!("outboxd-dlq-{}", source.topic);
+    let sender = TransactionalSender::begin(&source.options, id, TAKE_OVER, stop);
+    sender.map_err(|error| DlqError::of_sending(error, &source.topic))
 }
 
 fn destination<'d>(target: Option<&'d Target<'_>>, index: &'d Index, letter: &Letter) -> &'d str {
