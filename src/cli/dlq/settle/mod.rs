@@ -147,6 +147,9 @@ struct Settlement<'s> {
     report: &'s mut Report,
 }
 
+/// A letter, and what it becomes.
+type Ready<'s> = (&'s Letter, Prepared);
+
 /// A letter in the open transaction.
 struct Written {
     letter: String,
@@ -154,7 +157,7 @@ struct Written {
     event_id: Option<String>,
 }
 
-impl Settlement<'_> {
+impl<'s> Settlement<'s> {
     fn settle(&mut self, order: &[usize], rate: Option<u32>) -> Result<(), DlqError> {
         let began = Instant::now();
         // A quarter of a second's, so that the rate holds within a second too.
@@ -198,13 +201,15 @@ impl Settlement<'_> {
         Ok(taken)
     }
 
-    /// One transaction, tried again when it was given up.
+    /// One transaction, tried again when it was given up. It is opened when everything is read: while it is open, it hides from
+    /// consumers what is written behind it.
     fn send_batch(&mut self, batch: &[usize]) -> Result<(Vec<Written>, usize, Ended), DlqError> {
+        let (prepared, taken) = self.prepare_batch(batch)?;
         let topic = self.context.source.topic.as_str();
         let failed = |error| DlqError::of_sending(error, topic);
         for _ in 0..TRIES {
             self.sender.open().map_err(failed)?;
-            let (written, taken) = self.write(batch)?;
+            let written = prepared.iter().map(|(letter, prepared)| self.send(letter, prepared)).collect();
             match self.sender.commit().map_err(failed)? {
                 Ended::GivenUp => {}
                 ended => return Ok((written, taken, ended)),
@@ -213,9 +218,9 @@ impl Settlement<'_> {
         Ok((Vec::new(), 0, Ended::GivenUp))
     }
 
-    /// Puts letters into the open transaction; how many were looked at.
-    fn write(&mut self, batch: &[usize]) -> Result<(Vec<Written>, usize), DlqError> {
-        let (mut written, mut taken, mut bytes) = (Vec::new(), 0_usize, 0_usize);
+    /// What the letters of a batch become, and how many were looked at.
+    fn prepare_batch(&mut self, batch: &[usize]) -> Result<(Vec<Ready<'s>>, usize), DlqError> {
+        let (mut ready, mut taken, mut bytes) = (Vec::new(), 0_usize, 0_usize);
         for number in batch {
             if bytes >= BYTES_MAX {
                 break;
@@ -230,11 +235,11 @@ impl Settlement<'_> {
                 Err(hold) => self.hold(*number, hold),
                 Ok(prepared) => {
                     bytes = bytes.saturating_add(prepared.weight());
-                    written.push(self.send(letter, &prepared));
+                    ready.push((letter, prepared));
                 }
             }
         }
-        Ok((written, taken))
+        Ok((ready, taken))
     }
 
     fn send(&self, letter: &Letter, prepared: &Prepared) -> Written {
