@@ -129,7 +129,7 @@ impl Comparison<'_> {
 
     /// What the relay had captured that kept this position stays captured, whatever it is named by now. Object ids of another
     /// database mean nothing, and rows of a slot that is to be made are named as the tables are now.
-    fn recall(&self, position: &Position, origin: &Origin) {
+    pub(super) fn recall(&self, position: &Position, origin: &Origin) {
         let same_database =
             position.origin().system_id == origin.system_id && position.database == self.database;
         if same_database && position.phase == Phase::Streaming {

@@ -129,9 +129,11 @@ impl Opening<'_> {
     ) -> Result<(), Error> {
         if self.comparison().needs_position(Some(confirmed), server.1) {
             self.compare(Some(confirmed), found.stored.as_ref(), server).await?;
-        } else if let Some(positions) = self.positions {
+        } else if let Some(positions) = self.positions
             // Another outboxd may have had the slot without our noticing: our next epoch must be greater than its last.
-            positions.read().await?;
+            && let Some(position) = positions.read().await?
+        {
+            self.comparison().recall(&position, server.1);
         }
         Ok(())
     }

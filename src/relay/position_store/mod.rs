@@ -65,7 +65,7 @@ pub(super) struct Positions<L = PositionTopic>(Arc<Inner<L>>);
 struct Inner<L> {
     topic: L,
     key: String,
-    /// Of the last session, of this process or of another.
+    /// The greatest that Kafka has, as far as is known.
     epoch: AtomicU64,
     /// The brokers do not let us: the relay goes on without.
     off: AtomicBool,
@@ -107,7 +107,11 @@ impl Positions {
         }
         let value = position.to_json().map_err(|source| self.unreadable(source))?;
         let written = self.0.topic.write(self.0.key.as_bytes(), &value, WRITE_PATIENCE).await;
-        written.or_else(|error| self.go_without(error.into()))
+        match written {
+            Ok(()) => self.has_written(position.epoch),
+            Err(error) => self.go_without(error.into())?,
+        }
+        Ok(())
     }
 
     async fn values(&self) -> Result<Read, kafka::Error> {
@@ -141,9 +145,15 @@ impl<L: PositionLog> Positions<L> {
         Ok(position)
     }
 
-    /// The epoch of a new session.
+    /// The epoch of a new session. It is that of the last one if nothing of that one is known to be in Kafka: of two
+    /// epochs that are on their way at once, the next relay might know neither, and have a smaller one.
     pub(super) fn next_epoch(&self) -> u64 {
-        self.0.epoch.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+        self.0.epoch.load(Ordering::Relaxed).saturating_add(1)
+    }
+
+    /// Kafka has a position of this epoch.
+    fn has_written(&self, epoch: u64) {
+        self.0.epoch.fetch_max(epoch, Ordering::Relaxed);
     }
 
     /// Whether the brokers let us.

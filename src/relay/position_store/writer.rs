@@ -60,6 +60,7 @@ impl<L: PositionLog> PositionWriter<L> {
         self.on_its_way = None;
         match outcome {
             Ok(()) => {
+                positions.has_written(self.position.epoch);
                 pacing.acknowledged();
                 self.has_failed = false;
             }
