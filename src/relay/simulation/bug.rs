@@ -44,6 +44,14 @@ pub(super) enum Bug {
     WaitsForThePast,
     /// A pause forgets what is on its way.
     PauseForgets,
+    /// A position counts as kept as soon as it is handed over.
+    ConfirmsBeforeKept,
+    /// A start does not compare the slot with the position.
+    DoesNotCompare,
+    /// A process that goes on does not look which epochs there were meanwhile.
+    ForgetsEpochs,
+    /// A start believes the last position that was written, also if it is that of an earlier session.
+    BelievesLastPosition,
     /// What a Kafka transaction says of itself is written in the next one.
     StateBehind,
     /// A producer is used again after a commit of which nothing is known.
@@ -79,9 +87,30 @@ pub(super) enum Bug {
     SkipsRestOfEvent,
 }
 
+/// In which runs a bug shows. Whatever else happens makes that rare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shows {
+    /// A commit goes wrong at the brokers.
+    AtCommits,
+    /// A copy of the data is put back, and no position tells it.
+    AfterCopies,
+    /// Relays that keep their positions follow each other.
+    AtTakeovers,
+    /// The same, and tables are altered.
+    AfterAlterations,
+}
+
 impl Bug {
-    /// Whether it shows only where a commit goes wrong at the brokers. Whatever else breaks makes that rare.
-    pub(super) const fn is_of_commits(self) -> bool {
-        matches!(self, Self::TrustsRetriedCommits | Self::ConfirmsPromises | Self::WritesBehindLeftovers)
+    /// Where it shows, unless it shows everywhere.
+    pub(super) const fn shows(self) -> Option<Shows> {
+        match self {
+            Self::TrustsRetriedCommits | Self::ConfirmsPromises | Self::WritesBehindLeftovers => {
+                Some(Shows::AtCommits)
+            }
+            Self::BelievesLsns | Self::PositionIsIdentity => Some(Shows::AfterCopies),
+            Self::ForgetsEpochs | Self::BelievesLastPosition => Some(Shows::AtTakeovers),
+            Self::ForgetsIdentities => Some(Shows::AfterAlterations),
+            _ => None,
+        }
     }
 }

@@ -1,23 +1,28 @@
 //! What follows a failure of a session or a start: for the relay, and for its operator.
 
+use super::opening::is_refusal;
 use super::pipe::Kafka;
 use super::process::{Process, State};
 use super::server::Server;
 use super::world::World;
-use crate::error::chain;
+use crate::error::{Diagnose as _, Exit, chain};
 use crate::kafka;
 use crate::postgres;
 use crate::relay::capture::{CaptureError, CapturedTable};
 use crate::relay::control::Target;
 use crate::relay::error::Error;
 use crate::relay::retry::{self, Next, Producer, Situation, Step};
-use crate::wal::Oid;
+use crate::wal::{Lsn, Oid};
 
 impl<'p> Process<'p> {
     pub(super) fn endure(&mut self, error: &Error, step: Step, world: &mut World<'p>) -> State<'p> {
         let told = || format!("  process {} endures: {}", self.number, chain(error));
         world.kafka.borrow().truth.tell(told);
-        if !is_expected(error) && !self.went_back(error, world) && !is_of_tables(error, world) {
+        let explained = match is_refusal(error) {
+            true => self.is_explained(error, world),
+            false => is_expected(error) || self.went_back(error, world) || is_of_tables(error, world),
+        };
+        if !explained {
             return self.broke(error, world);
         }
         self.mend(error, world);
@@ -31,7 +36,11 @@ impl<'p> Process<'p> {
             reached_primary: self.memory.reached_primary,
             time_left: None,
         };
-        match retry::after(error, situation, 0.0) {
+        let next = retry::after(error, situation, 0.0);
+        if is_refusal(error) && (next, error.exit()) != (Next::Stop, Exit::SlotLost) {
+            return self.broke(error, world);
+        }
+        match next {
             Next::Stop | Next::StandBy { .. } => State::Ended,
             Next::NewProducer | Next::Retry { producer: Producer::New, .. } => {
                 self.known = None;
@@ -51,14 +60,20 @@ impl<'p> Process<'p> {
 
     /// The operator does what the error says.
     fn mend(&self, error: &Error, world: &mut World<'p>) {
-        let World { server, kafka, rng, .. } = world;
+        if is_refusal(error) {
+            return self.accept(world);
+        }
+        let World { server, kafka, rng, accept, .. } = world;
         let truth = &mut kafka.borrow_mut().truth;
         match error {
             Error::Postgres(postgres::Error::Precondition { .. }) => {
                 let tables: Vec<Oid> = self.memory.captured.roots().iter().map(CapturedTable::oid).collect();
                 server.mend_publication(&tables, truth);
             }
-            Error::Capture(_) => server.move_slot(rng, truth),
+            Error::Capture(_) => {
+                server.move_slot(rng, truth);
+                *accept = Some(Lsn::new(server.confirmed));
+            }
             Error::Bind(_) => server.wal.mend_columns(truth),
             _ => {}
         }
@@ -82,11 +97,11 @@ impl<'p> Process<'p> {
 
 /// Whether an error can be while the servers keep their word.
 const fn is_expected(error: &Error) -> bool {
-    use kafka::Error::{Fatal, Transaction, Unwritten};
+    use kafka::Error::{Fatal, PositionTopic, Transaction, Unwritten};
     matches!(
         error,
         Error::Postgres(postgres::Error::Broken { .. })
-            | Error::Kafka(Fatal(_) | Unwritten(_) | Transaction { .. })
+            | Error::Kafka(Fatal(_) | Unwritten(_) | Transaction { .. } | PositionTopic { .. })
             | Error::Refused { .. }
     )
 }
@@ -101,7 +116,10 @@ fn is_of_tables(error: &Error, world: &World<'_>) -> bool {
             wal.was_unpublished() || !switches.is_empty() || *went_back > 0
         }
         Error::Capture(CaptureError::Unusable { .. }) | Error::Bind(_) => truth.identities.lost_columns(),
-        Error::Capture(CaptureError::Unknown { .. }) => truth.identities.lost_tables(),
+        // Without positions a start does not know the tables of its predecessors.
+        Error::Capture(CaptureError::Unknown { .. }) => {
+            truth.identities.lost_tables() || !truth.keeps_positions
+        }
         _ => false,
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Identities {
     /// What each process has captured, or could know of its predecessors.
     known: BTreeMap<usize, BTreeSet<Oid>>,
     /// The process that has the slot.
-    streaming: usize,
+    pub(super) streaming: usize,
     /// Tables that had columns at some time that the router cannot use.
     unusable: BTreeSet<Oid>,
     /// A table was dropped or detached, or may have been.

@@ -9,6 +9,7 @@ use super::broker::Cluster;
 use super::bug::Bug;
 use super::client::{Client, Queued};
 use super::coordinator::STATE_PLACE;
+use super::positions::PositionTopic;
 use super::table::EVENTS_TOPICS;
 use super::truth::Truth;
 use crate::ack::Ticket;
@@ -24,12 +25,14 @@ pub(super) struct Kafka {
     pub(super) cluster: Cluster,
     pub(super) clients: Vec<Client>,
     pub(super) truth: Truth,
+    /// Where relays keep their positions, in runs in which they do.
+    pub(super) positions: Option<PositionTopic>,
 }
 
 impl Kafka {
     /// One of the clients does something.
     pub(super) fn act(&mut self, rng: &mut Rng, frozen: &[usize], faults: bool) {
-        let Self { cluster, clients, truth } = self;
+        let Self { cluster, clients, truth, .. } = self;
         let number = rng.usize(0..clients.len().max(1));
         // The latest clients have the most to do.
         let number = if rng.bool() { clients.len().saturating_sub(1 + number % 4) } else { number };
@@ -38,9 +41,19 @@ impl Kafka {
         }
     }
 
+    /// A position on its way to its topic goes on.
+    pub(super) fn act_on_positions(&mut self, rng: &mut Rng, frozen: &[usize], faults: bool) {
+        if let Some(positions) = &mut self.positions {
+            positions.act(rng, frozen, faults, &mut self.truth);
+        }
+    }
+
     pub(super) fn act_fairly(&mut self, rng: &mut Rng) {
-        let Self { cluster, clients, truth } = self;
+        let Self { cluster, clients, truth, positions } = self;
         clients.iter_mut().for_each(|client| client.act_fairly(rng, cluster, truth));
+        if let Some(positions) = positions {
+            positions.act_fairly(rng, truth);
+        }
     }
 }
 
@@ -64,7 +77,7 @@ impl Transport for Pipe {
             return Ok(());
         }
         let mut kafka = self.kafka.borrow_mut();
-        let Kafka { cluster, clients, truth } = &mut *kafka;
+        let Kafka { cluster, clients, truth, .. } = &mut *kafka;
         let event = truth.handed_over(self.process, record);
         let topic = EVENTS_TOPICS.iter().position(|topic| *topic == record.topic).unwrap_or_default();
         let client = &mut clients[self.clients[usize::from(pace == Pace::Bulk)]];

@@ -9,7 +9,9 @@ use super::bug::Bug;
 use super::capture::Capture;
 use super::catalog::CapturedBy;
 use super::client::Client;
+use super::opening::{Causes, DATABASE, Opening};
 use super::pipe::{Pipe, Shadow};
+use super::positions::ModelLog;
 use super::session::{Session, Start};
 use super::table;
 use super::takeover::Takeover;
@@ -17,7 +19,6 @@ use super::world::World;
 use crate::error::{Class, Diagnose as _, chain};
 use crate::kafka::Deliveries;
 use crate::relay::acknowledged::Acknowledged;
-use crate::relay::capture::CapturedTable;
 use crate::relay::control::{Control, Target, TargetReceiver};
 use crate::relay::core::{Draining, Ending, Limits};
 use crate::relay::error::Error;
@@ -25,12 +26,12 @@ use crate::relay::exactly_once::{Batch, Known, Urgency};
 use crate::relay::feed::Feed;
 use crate::relay::flight::Flight;
 use crate::relay::memory::Memory;
-use crate::relay::options::Guarantee;
-use crate::relay::origin::Origin;
+use crate::relay::position::Position;
+use crate::relay::position_store::{PositionWriter, Positions};
 use crate::relay::repeats::{RepeatRange, Repeats};
 use crate::relay::retry::Step;
 use crate::transaction::History;
-use crate::wal::{Lsn, PgTimestamp, SystemId, TimelineId};
+use crate::wal::{Lsn, PgTimestamp, TimelineId};
 
 /// How long a drain waits for the cause of a failure, and then for the rest.
 const LIMITS: Limits = Limits { cause: Duration::from_millis(400), rest: Some(Duration::from_millis(400)) };
@@ -39,8 +40,8 @@ pub(super) struct Process<'p> {
     pub(super) number: usize,
     /// How often the server had gone back when it began, and when its stream did.
     pub(super) went_back: usize,
-    streams_after: usize,
-    clients: [usize; 2],
+    pub(super) streams_after: usize,
+    pub(super) clients: [usize; 2],
     deliveries: Deliveries,
     shadow: Rc<RefCell<Shadow>>,
     pub(super) memory: Memory,
@@ -52,11 +53,18 @@ pub(super) struct Process<'p> {
     /// Says what it is to do.
     pub(super) control: Control,
     pub(super) target: TargetReceiver,
+    /// Where it keeps its position, if it does.
+    pub(super) positions: Option<Positions<ModelLog>>,
+    /// `outboxd.position.accept`
+    pub(super) accept: Option<Lsn>,
+    /// What its start may take offence at.
+    pub(super) causes: Causes,
 }
 
 pub(super) enum State<'p> {
     Connecting,
     Paused,
+    Comparing(Opening),
     TakingOver(Box<Takeover>),
     Streaming(Box<Session<'p>>),
     Draining(Box<Session<'p>>, Error, Ending),
@@ -81,6 +89,9 @@ impl<'p> Process<'p> {
             frozen: false,
             control,
             target,
+            positions: positions(number, world),
+            accept: world.accept,
+            causes: Causes::default(),
         }
     }
 
@@ -88,6 +99,7 @@ impl<'p> Process<'p> {
         match &self.state {
             State::Connecting => "connecting".to_owned(),
             State::Paused => "paused".to_owned(),
+            State::Comparing(opening) => format!("comparing {opening:?}"),
             State::TakingOver(takeover) => format!("taking over {takeover:?}"),
             State::Streaming(session) => format!("streaming {}", session.describe()),
             State::Draining(session, error, _) => {
@@ -126,6 +138,7 @@ impl<'p> Process<'p> {
         let wire = match &self.state {
             State::TakingOver(takeover) => Some(&takeover.wire),
             State::Streaming(session) | State::Draining(session, ..) => Some(&session.wire),
+            State::Comparing(opening) => opening.wire.as_ref(),
             State::Connecting | State::Paused | State::Settling(..) | State::Ended => None,
         };
         if let Some(wire) = wire {
@@ -142,6 +155,7 @@ impl<'p> Process<'p> {
     pub(super) fn step(&mut self, world: &mut World<'p>) {
         self.state = match mem::replace(&mut self.state, State::Ended) {
             State::Connecting | State::Paused => self.begin(world),
+            State::Comparing(opening) => self.compare(opening, world),
             State::TakingOver(takeover) => self.take_over(takeover, world),
             State::Streaming(session) => self.stream(session, world),
             State::Draining(session, error, ending) => self.drain(session, error, ending, world),
@@ -157,6 +171,9 @@ impl<'p> Process<'p> {
         self.state = State::Ended;
         let mut kafka = world.kafka.borrow_mut();
         self.clients.iter().for_each(|client| kafka.clients[*client].die());
+        if let Some(positions) = &mut kafka.positions {
+            positions.die(self.number);
+        }
     }
 
     /// As `Relay::run_until_stopped` between two sessions.
@@ -172,50 +189,12 @@ impl<'p> Process<'p> {
         }
     }
 
-    fn connect(&mut self, world: &mut World<'p>) -> State<'p> {
-        let Some(wire) = world.server.connect() else { return State::Connecting };
-        match self.capture(world).start(&world.server.wal.catalog) {
-            Ok(tables) => world.server.wal.publish(&tables, &mut world.kafka.borrow_mut().truth),
-            Err(error) => {
-                wire.borrow_mut().closed = true;
-                return self.endure(&error, Step::Opening, world);
-            }
-        }
-        self.recall(world);
-        world.kafka.borrow_mut().truth.connected(self.number, world.server.confirmed);
-        let timeline = TimelineId(world.server.timeline);
-        self.streams_after = world.server.went_back;
-        let origin = Origin { system_id: SystemId("1".to_owned()), timeline };
-        let takeover = Takeover::new(wire, origin, world);
-        Takeover::skip(world);
-        if world.bench.options.guarantee != Guarantee::ExactlyOnce {
-            return self.open(takeover, None, world);
-        }
-        let reuses = world.bug == Some(Bug::ReusesProducer) && self.known.is_some();
-        if !reuses || world.kafka.borrow().clients[self.clients[0]].is_fatal() {
-            self.known = None;
-            self.renew(world);
-        }
-        State::TakingOver(Box::new(takeover))
-    }
-
-    fn capture(&self, world: &World<'p>) -> Capture<'p> {
+    pub(super) fn capture(&self, world: &World<'p>) -> Capture<'p> {
         let filter = match world.server.wal.captured_by {
             CapturedBy::List => &world.bench.filters[0],
             CapturedBy::Columns => &world.bench.filters[1],
         };
         Capture { bench: world.bench, filter, known: self.memory.captured.clone(), bug: world.bug }
-    }
-
-    /// What predecessors have captured stays captured.
-    fn recall(&self, world: &World<'p>) {
-        let Capture { filter, known, .. } = self.capture(world);
-        let identities = &mut world.kafka.borrow_mut().truth.identities;
-        identities.know(self.number, world.kept.iter().map(CapturedTable::oid));
-        if world.bug != Some(Bug::ForgetsIdentities) {
-            known.remember(world.kept.clone(), filter);
-        }
-        identities.know(self.number, known.list().iter().map(CapturedTable::oid));
     }
 
     fn take_over(&mut self, mut takeover: Box<Takeover>, world: &mut World<'p>) -> State<'p> {
@@ -231,17 +210,15 @@ impl<'p> Process<'p> {
         }
     }
 
-    fn open(&mut self, takeover: Takeover, batch: Option<Batch>, world: &mut World<'p>) -> State<'p> {
+    pub(super) fn open(
+        &mut self,
+        takeover: Takeover,
+        batch: Option<Batch>,
+        world: &mut World<'p>,
+    ) -> State<'p> {
         let Takeover { wire, origin, confirmed, now, .. } = takeover;
-        // One of a history that is gone is refused at start, and the operator removes it.
         let end = Lsn::new(world.server.wal.end);
-        world.offset.take_if(|offset| offset.furthest() > end);
-        // As `Known::check` of the link.
         let before = self.memory.acknowledged.as_ref().filter(|(known, _)| *known == origin);
-        if before.is_some_and(|(_, acknowledged)| acknowledged.to > end) {
-            wire.borrow_mut().closed = true;
-            return State::Ended;
-        }
         if before.is_some_and(|(_, acknowledged)| confirmed > acknowledged.to) {
             world.kafka.borrow_mut().truth.passed_on(self.number, confirmed.get());
         }
@@ -282,8 +259,24 @@ impl<'p> Process<'p> {
         let counts = world.kafka.borrow().cluster.counts;
         let (capture, shadow, bug) = (self.capture(world), Rc::clone(&self.shadow), world.bug);
         let (kafka, process) = (Rc::clone(&world.kafka), self.number);
-        let start =
-            Start { feed, origin, confirmed, believed, wire, capture, counts, shadow, bug, kafka, process };
+        let position = Position::at(confirmed, &origin, DATABASE, world.bench.slot.name.as_str());
+        let position = PositionWriter::new(self.positions.clone(), position, self.memory.captured.clone());
+        let patience = bench.options.shutdown_timeout;
+        let start = Start {
+            feed,
+            origin,
+            confirmed,
+            believed,
+            wire,
+            capture,
+            counts,
+            shadow,
+            bug,
+            kafka,
+            process,
+            position,
+            patience,
+        };
         State::Streaming(Box::new(Session::new(start, world.now())))
     }
 
@@ -293,7 +286,6 @@ impl<'p> Process<'p> {
             session.wire.borrow_mut().closed = true;
             return State::Connecting;
         }
-        world.kept = self.memory.captured.list_kept();
         match session.turn(&mut world.rng, now, self.target.wanted(), &world.server.wal) {
             Ok(false) => {
                 if world.rng.u8(..) < 4 {
@@ -319,7 +311,8 @@ impl<'p> Process<'p> {
         world.server.hear(&mut kafka.truth);
         session.wire.borrow_mut().closed = true;
         // A row that waits for its topic does not hold up a stop: then those before it in its transaction come again.
-        if !session.core.feed.flight.in_transaction() {
+        let flight = &session.core.feed.flight;
+        if !flight.in_transaction() && session.core.positions.has(flight.frontier()) {
             kafka.truth.stopped(self.number);
         }
         // A process that goes on knows what it has handed over.
@@ -406,6 +399,12 @@ impl<'p> Process<'p> {
 fn hang_up<'p>(session: Box<Session<'p>>, error: Error) -> State<'p> {
     session.wire.borrow_mut().closed = true;
     State::Settling(session, error)
+}
+
+/// Where a process keeps its position, in runs in which it does.
+fn positions(number: usize, world: &World<'_>) -> Option<Positions<ModelLog>> {
+    world.kafka.borrow().positions.as_ref()?;
+    Some(Positions::in_log(ModelLog { kafka: Rc::clone(&world.kafka), process: number }, "key"))
 }
 
 fn clients(world: &World<'_>, deliveries: &Deliveries) -> [usize; 2] {

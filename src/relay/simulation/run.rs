@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 
 use super::broker::Cluster;
-use super::bug::Bug;
+use super::bug::{Bug, Shows};
 use super::coordinator::Coordinator;
 use super::ddl::{DDL, Ddl};
 use super::pipe::Kafka;
+use super::positions::{PositionTopic, Rights};
 use super::process::Process;
 use super::server::Server;
+use super::slot::MEDDLING;
 use super::truth::Truth;
 use super::world::{Bench, World};
 use crate::relay::control::Target;
@@ -30,6 +32,8 @@ pub(super) struct Tally {
     pub(super) processes: usize,
     /// How often a relay was told to pause or to begin another session.
     pub(super) told: usize,
+    /// How often somebody else wanted to do something with the slot.
+    pub(super) meddled: usize,
 }
 
 /// What can break.
@@ -78,6 +82,15 @@ enum Fault {
     Persist,
 }
 
+/// What a run in which positions are kept has besides.
+struct Keeper {
+    rng: Rng,
+    /// Somebody moves the slot, drops it or makes it again.
+    meddles: bool,
+    /// As soon as no relay has it.
+    wants_to: bool,
+}
+
 struct Run<'p> {
     world: World<'p>,
     processes: Vec<Process<'p>>,
@@ -85,9 +98,10 @@ struct Run<'p> {
     faults: Vec<Fault>,
     /// What is altered.
     alterations: Vec<Ddl>,
-    clients_break: bool,
     /// Who tells the relays to pause and to restart; in every other run nobody does.
     operator: Option<Rng>,
+    /// What is about positions, in every second two runs; in the others none are kept.
+    keeper: Option<Keeper>,
     tally: Tally,
 }
 
@@ -136,15 +150,35 @@ impl<'p> Run<'p> {
         let mut truth = Truth::default();
         truth.exactly_once = exactly_once;
         let server = Server::new(&mut rng, &mut truth);
-        let kafka = Kafka { cluster, clients: Vec::new(), truth };
+        let shows = bug.and_then(Bug::shows);
+        let keeps = match shows {
+            Some(Shows::AfterCopies) => false,
+            Some(Shows::AtTakeovers | Shows::AfterAlterations) => true,
+            _ => seed / 2 % 2 == 1,
+        };
+        let mut keeper = keeps.then(|| Rng::with_seed(seed.rotate_left(32)));
+        let rights = keeper.as_mut().map(|rng| match rng.u8(..) {
+            0..16 => Rights::Nothing,
+            16..32 => Rights::Reading,
+            32.. => Rights::Everything,
+        });
+        truth.keeps_positions = rights == Some(Rights::Everything);
+        let meddles = truth.keeps_positions && keeper.as_mut().is_some_and(Rng::bool);
+        let keeper = keeper.map(|rng| Keeper { rng, meddles, wants_to: false });
+        let positions = rights.map(PositionTopic::new);
+        let kafka = Kafka { cluster, clients: Vec::new(), truth, positions };
         // A few kinds of faults a run: with all of them at once little else would happen.
         let mut faults: Vec<_> = FAULTS.into_iter().filter(|_| rng.u8(..) < 80).collect();
         if bench.options.guarantee == Guarantee::TailDedupe {
             faults.extend(TAIL_FAULTS.into_iter().filter(|_| rng.u8(..) < 80));
         }
         let mut clients_break = rng.bool();
-        if bug.is_some_and(Bug::is_of_commits) {
-            (faults, clients_break) = (Vec::new(), true);
+        match shows {
+            Some(Shows::AtCommits) => (faults, clients_break) = (Vec::new(), true),
+            Some(Shows::AfterCopies) => faults = vec![Fault::GoBack, Fault::CrashRelay],
+            Some(Shows::AtTakeovers) => faults = vec![Fault::FreezeRelay, Fault::CrashRelay],
+            Some(Shows::AfterAlterations) => faults = vec![Fault::Alter, Fault::CrashRelay],
+            None => {}
         }
         let alterations = DDL.into_iter().filter(|_| rng.u8(..) < 80).collect();
         let world = World {
@@ -155,31 +189,36 @@ impl<'p> Run<'p> {
             server,
             kafka: Rc::new(RefCell::new(kafka)),
             offset: None,
-            kept: Vec::new(),
+            accept: None,
+            clients_break,
         };
         let operator = (seed % 2 == 1).then(|| Rng::with_seed(!seed));
         let (processes, tally) = (Vec::new(), Tally::default());
-        Self { world, processes, started: 0, faults, alterations, clients_break, operator, tally }
+        Self { world, processes, started: 0, faults, alterations, operator, keeper, tally }
     }
 
     fn step(&mut self) {
-        self.world.now += Duration::from_millis(10);
+        self.pass_time();
         self.operate();
+        self.meddle();
         match self.world.rng.u8(..) {
             0..50 => self.commit(),
             50..60 => self.world.server.wal.write_noise(&mut self.world.rng),
             60..76 => self.break_something(),
             _ => {}
         }
-        let World { server, kafka, rng, .. } = &mut self.world;
+        let World { server, kafka, rng, clients_break, .. } = &mut self.world;
         if rng.bool() {
             server.act(rng, &mut kafka.borrow_mut().truth);
         }
         let frozen: Vec<usize> =
             self.processes.iter().filter(|process| process.frozen).flat_map(Process::clients).collect();
         for _ in 0..rng.usize(0..12) {
-            kafka.borrow_mut().act(rng, &frozen, self.clients_break);
+            kafka.borrow_mut().act(rng, &frozen, *clients_break);
         }
+        let frozen = self.processes.iter().filter(|process| process.frozen).map(|process| process.number);
+        kafka.borrow_mut().act_on_positions(rng, &frozen.collect::<Vec<_>>(), *clients_break);
+        server.heed_position(&kafka.borrow().truth);
         self.processes.retain(|process| !process.has_ended());
         for process in &mut self.processes {
             if process.frozen {
@@ -190,6 +229,29 @@ impl<'p> Run<'p> {
         }
         if self.processes.iter().all(Process::is_away) && self.world.rng.bool() {
             self.start();
+        }
+    }
+
+    /// Positions are written once a second: in such runs now and then more time passes.
+    fn pass_time(&mut self) {
+        let much = self.keeper.as_mut().is_some_and(|keeper| keeper.rng.u8(..) < 24);
+        self.world.now += Duration::from_millis(if much { 600 } else { 10 });
+    }
+
+    /// Somebody does something with the slot, as soon as no relay has it.
+    fn meddle(&mut self) {
+        let Some(Keeper { rng, meddles: true, wants_to }) = &mut self.keeper else { return };
+        *wants_to |= rng.u8(..) < 4;
+        let World { server, kafka, .. } = &mut self.world;
+        let truth = &mut kafka.borrow_mut().truth;
+        // A slot that was dropped before its first position is missed by nobody.
+        if !*wants_to || server.is_in_use() || truth.position.is_none() {
+            return;
+        }
+        *wants_to = false;
+        if let Some(meddling) = rng.choice(MEDDLING) {
+            server.meddle(meddling, rng, truth);
+            self.tally.meddled += 1;
         }
     }
 
@@ -255,7 +317,7 @@ impl<'p> Run<'p> {
 
     fn break_kafka(&mut self, fault: Fault) {
         let World { kafka, rng, .. } = &mut self.world;
-        let Kafka { cluster, clients, truth } = &mut *kafka.borrow_mut();
+        let Kafka { cluster, clients, truth, .. } = &mut *kafka.borrow_mut();
         let topic = rng.usize(0..2);
         let place = (topic, rng.i32(0..cluster.counts[topic]));
         match fault {
@@ -298,6 +360,10 @@ impl<'p> Run<'p> {
 
     fn heal(&mut self) {
         self.world.server.wal.set_published(true);
+        self.world.clients_break = false;
+        if let Some(keeper) = &mut self.keeper {
+            keeper.meddles = false;
+        }
         for process in &mut self.processes {
             process.frozen = false;
             process.control.set(Target::Run);
@@ -306,10 +372,11 @@ impl<'p> Run<'p> {
 
     /// Everybody has a turn, and nothing breaks. Records that are refused are let through once a relay has ended over one.
     fn round(&mut self) {
-        self.world.now += Duration::from_millis(10);
+        self.pass_time();
         let World { server, kafka, rng, .. } = &mut self.world;
         server.act(rng, &mut kafka.borrow_mut().truth);
         kafka.borrow_mut().act_fairly(rng);
+        server.heed_position(&kafka.borrow().truth);
         for process in &mut self.processes {
             process.step(&mut self.world);
         }

@@ -30,12 +30,20 @@ pub(super) struct Server {
     pub(super) timeline: u32,
     pub(super) confirmed: u64,
     /// What a crash goes back to.
-    persisted: u64,
+    pub(super) persisted: u64,
+    /// Somebody has dropped the slot.
+    pub(super) dropped: bool,
+    /// Where somebody has moved it, until a relay goes on from there.
+    pub(super) moved: Option<u64>,
+    /// The same of what a crash goes back to.
+    pub(super) persisted_moved: Option<u64>,
     sender: Option<Sender>,
     /// Up to this piece the operator knows what is not in the stream.
     told: usize,
     /// Where each timeline was left.
     pub(super) switches: Vec<(u32, u64)>,
+    /// How often it has crashed, and every connection with it.
+    pub(super) crashes: usize,
     /// How often a copy was put back.
     pub(super) went_back: usize,
 }
@@ -62,17 +70,26 @@ impl Server {
             timeline: 1,
             confirmed: wal.end,
             persisted: wal.end,
+            dropped: false,
+            moved: None,
+            persisted_moved: None,
             wal,
             sender: None,
             told: 0,
             switches: Vec::new(),
+            crashes: 0,
             went_back: 0,
         }
     }
 
-    /// START_REPLICATION at 0/0; nothing while the slot is in use.
+    /// Whether a client has the slot.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.sender.as_ref().is_some_and(|sender| !sender.wire.borrow().closed)
+    }
+
+    /// START_REPLICATION at 0/0; nothing while the slot is in use, or gone.
     pub(super) fn connect(&mut self) -> Option<Rc<RefCell<Wire>>> {
-        if self.sender.as_ref().is_some_and(|sender| !sender.wire.borrow().closed) {
+        if self.is_in_use() || self.dropped {
             return None;
         }
         let wire = Rc::new(RefCell::new(Wire::default()));
@@ -111,15 +128,21 @@ impl Server {
     /// L4 of the task: no position beyond what was sent.
     pub(super) fn hear(&mut self, truth: &mut Truth) {
         let Some(sender) = &mut self.sender else { return };
+        let has_heard = !sender.wire.borrow().updates.is_empty();
         for flushed in sender.wire.borrow_mut().updates.drain(..) {
             if flushed > sender.sent {
                 truth.violate(format!("L6: {flushed} is confirmed, {} was sent", sender.sent));
             }
             truth.tell(|| format!("  {flushed} is confirmed"));
+            if flushed > self.confirmed {
+                truth.is_to_be_confirmed(flushed);
+            }
             // The server believes every word, and passes over what is lower than before.
             self.confirmed = self.confirmed.max(flushed);
         }
-        truth.confirmed(self.confirmed);
+        if has_heard {
+            truth.confirmed(self.confirmed);
+        }
     }
 
     /// The operator reads that the publication is missing, makes it again, moves the slot behind the rows that the stream
@@ -136,13 +159,12 @@ impl Server {
     pub(super) fn move_slot(&mut self, rng: &mut Rng, truth: &mut Truth) {
         self.cut(rng, truth);
         self.wal.mend_columns(truth);
-        self.confirmed = self.wal.end;
-        self.persisted = self.confirmed;
+        self.make_slot();
         truth.excuse_all();
     }
 
     pub(super) const fn persist(&mut self) {
-        self.persisted = self.confirmed;
+        (self.persisted, self.persisted_moved) = (self.confirmed, self.moved);
     }
 
     /// The connection breaks, at any byte and with any update on its way.
@@ -153,6 +175,11 @@ impl Server {
             wire.bytes.truncate(rng.usize(0..=bytes));
             wire.updates.truncate(rng.usize(0..=updates));
         }
+        self.let_go(truth);
+    }
+
+    /// Whoever has the slot is disconnected.
+    pub(super) fn let_go(&mut self, truth: &mut Truth) {
         self.hear(truth);
         if let Some(sender) = self.sender.take() {
             sender.wire.borrow_mut().closed = true;
@@ -162,7 +189,9 @@ impl Server {
     /// The server crashes and is there again. The slot is where it was when it was last stored.
     pub(super) fn crash(&mut self, rng: &mut Rng, truth: &mut Truth) {
         self.cut(rng, truth);
+        self.crashes += 1;
         self.confirmed = self.persisted;
+        self.moved = self.persisted_moved;
         truth.regressed();
     }
 

@@ -12,6 +12,7 @@ use super::bug::Bug;
 use super::capture::Capture;
 use super::catalog::Catalog;
 use super::pipe::{Kafka, Pipe, Shadow};
+use super::positions::ModelLog;
 use super::server::Wire;
 use super::wal::Wal;
 use super::{table, tails};
@@ -25,6 +26,8 @@ use crate::relay::error::Error;
 use crate::relay::feed::Feed;
 use crate::relay::needs::{Answer, Need};
 use crate::relay::origin::Origin;
+use crate::relay::position::Keep;
+use crate::relay::position_store::PositionWriter;
 use crate::relay::table::Table;
 use crate::replication::{Feedback, ReplicationMessage, StandbyStatusUpdate, XLogData};
 use crate::wal::{Lsn, Oid};
@@ -44,6 +47,7 @@ pub(super) struct Session<'p> {
     pub(super) origin: Origin,
     pub(super) confirmed: Lsn,
     pub(super) wire: Rc<RefCell<Wire>>,
+    position: PositionWriter<ModelLog>,
     source: Tampered,
     capture: Capture<'p>,
     counts: [i32; 2],
@@ -88,12 +92,15 @@ pub(super) struct Start<'p> {
     pub(super) bug: Option<Bug>,
     pub(super) kafka: Rc<RefCell<Kafka>>,
     pub(super) process: usize,
+    pub(super) position: PositionWriter<ModelLog>,
+    /// How long the end may take.
+    pub(super) patience: Duration,
 }
 
 impl<'p> Session<'p> {
     pub(super) fn new(start: Start<'p>, now: Now) -> Self {
-        let Start { feed, origin, confirmed, believed, wire, capture, counts, shadow, bug, kafka, process } =
-            start;
+        let Start { feed, origin, confirmed, believed, wire, capture, counts, .. } = start;
+        let Start { shadow, bug, kafka, process, position, patience, .. } = start;
         let feedback = Feedback::new(STATUS_INTERVAL, confirmed, now.instant);
         let source = Tampered {
             stream: ReplicationStream::offline(MESSAGE_BYTES_MAX),
@@ -104,8 +111,11 @@ impl<'p> Session<'p> {
             believed,
             commit_lsn: Lsn::ZERO,
         };
+        let mut core = Core::new(feed, feedback, None, now);
+        core.positions = position.pacing(patience);
         Self {
-            core: Core::new(feed, feedback, None, now),
+            core,
+            position,
             origin,
             confirmed,
             wire,
@@ -130,11 +140,13 @@ impl<'p> Session<'p> {
             self.capture.look(wal.publication(), &wal.catalog)?;
             self.know();
         }
+        self.position.collect(&mut self.core.positions);
         let turn = self.core.turn(now, mem::take(&mut self.event), wanted, &mut self.source)?;
         self.confirm_wrongly();
         if let Then::Wait { until, .. } = turn.then {
             self.waits(until, turn.update.is_none() && turn.need.is_none() && turn.keep.is_none(), now);
         }
+        self.keep(turn.keep);
         self.need = turn.need.or(self.need.take());
         self.send(turn.update)?;
         let does_not_drain = self.bug == Some(Bug::DoesNotDrain) && self.core.reading() == Reading::Off;
@@ -150,13 +162,23 @@ impl<'p> Session<'p> {
 
     /// A turn of the ending after a failure.
     pub(super) fn drain(&mut self, ending: &mut Ending, now: Now) -> Result<Draining, Error> {
+        self.position.collect(&mut self.core.positions);
         let drain = ending.turn(&mut self.core, now)?;
+        self.keep(drain.keep);
         if drain.then == Draining::Wait {
             let until = ending.wake_at(&self.core, now);
             self.waits(until, drain.update.is_none() && drain.keep.is_none(), now);
         }
         self.send(drain.update)?;
         Ok(drain.then)
+    }
+
+    fn keep(&mut self, keep: Option<Keep>) {
+        let Some(keep) = keep else { return };
+        self.position.write(keep, &mut self.core.positions);
+        if self.bug == Some(Bug::ConfirmsBeforeKept) {
+            self.core.positions.acknowledged();
+        }
     }
 
     /// L10: a turn that has nothing to do waits for something that lies ahead.

@@ -7,6 +7,7 @@ use super::bug::Bug;
 use super::run::{Tally, run};
 use super::table;
 use super::world::Bench;
+use crate::postgres::{SlotName, SlotOptions, SlotRecovery};
 use crate::relay::options::Guarantee::{self, AtLeastOnce, ExactlyOnce, TailDedupe};
 use crate::relay::options::{GuardOptions, Options, PositionOptions, ProcessingFailure, SkippedOperations};
 use crate::telemetry::{ConfigInfo, Limits, Metrics, Status};
@@ -23,6 +24,14 @@ fn bench(guarantee: Guarantee, tells: bool) -> Bench {
         filters: [table::filter(&[r"public\.outbox"]), table::filter(&[])],
         status: Status::new(Limits::default(), Instant::now()),
         metrics: Metrics::new(&ConfigInfo::default()),
+        slot: SlotOptions {
+            name: SlotName::default(),
+            drop_on_stop: false,
+            failover: false,
+            recovery: SlotRecovery::Fail,
+            retry: None,
+            stream_params: Vec::new(),
+        },
         options: Options {
             inflight_records_max: 12,
             inflight_bytes_max: 300,
@@ -109,6 +118,7 @@ fn plus(a: Tally, b: Tally) -> Tally {
         faults: a.faults + b.faults,
         processes: a.processes + b.processes,
         told: a.told + b.told,
+        meddled: a.meddled + b.meddled,
     }
 }
 
@@ -146,6 +156,10 @@ fn planted_bugs_are_found() {
         (Bug::ForgetsSessions, 300),
         (Bug::WaitsForThePast, 300),
         (Bug::PauseForgets, 300),
+        (Bug::ConfirmsBeforeKept, 300),
+        (Bug::DoesNotCompare, 300),
+        (Bug::ForgetsEpochs, 300),
+        (Bug::BelievesLastPosition, 600),
         (Bug::CapturesByName, 300),
         (Bug::SkipsUnusable, 300),
         (Bug::ForgetsIdentities, 300),
@@ -182,7 +196,7 @@ fn planted_bugs_of_exactly_once_are_found() {
         (Bug::SkipsRestOfEvent, 1000),
         (Bug::BelievesLsns, 300),
         (Bug::ReusesProducer, 300),
-        (Bug::TrustsRetriedCommits, 1000),
+        (Bug::TrustsRetriedCommits, 1200),
         (Bug::StartsAtState, 300),
         (Bug::DoesNotFence, 300),
         (Bug::ReadsUncommitted, 300),

@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::broker::Place;
 use super::catalog::{CapturedBy, Catalog};
 use super::identities::{Identities, Told};
+use super::positions::Kept;
 use super::table::{self, EVENTS_TOPICS};
 use crate::connect::record::{Fingerprint, ProducerRecord};
 use crate::wal::Oid;
@@ -71,6 +72,10 @@ pub(super) struct Truth {
     /// What lies before this was acknowledged on an earlier connection of the process.
     passed: BTreeMap<usize, u64>,
     pub(super) identities: Identities,
+    /// The position that counts.
+    pub(super) position: Option<Kept>,
+    /// Nothing may be confirmed beyond it.
+    pub(super) keeps_positions: bool,
     pub(super) repeats: usize,
     /// What is written is committed: it must not come twice, and there is no exception to its order.
     pub(super) exactly_once: bool,
@@ -269,6 +274,28 @@ impl Truth {
     pub(super) fn tell_unpublished(&mut self) {
         let unpublished = |event: &&mut Event| event.row.is_some_and(|row| row.unpublished);
         self.events.iter_mut().filter(unpublished).for_each(|event| event.excused = true);
+    }
+
+    /// A position is in its topic.
+    pub(super) fn kept(&mut self, kept: Kept) {
+        self.tell(|| format!("  {kept:?} is in its topic"));
+        if self.position.as_ref().is_none_or(|before| kept.counts_after(before)) {
+            self.position = Some(kept);
+        }
+    }
+
+    /// L11: what is confirmed is kept.
+    pub(super) fn is_to_be_confirmed(&mut self, lsn: u64) {
+        let kept = self.position.as_ref().map(|kept| kept.lsn);
+        if self.keeps_positions && kept.is_none_or(|kept| kept < lsn) {
+            self.violate(format!("L11: {lsn} is confirmed, and the position is {kept:?}"));
+        }
+    }
+
+    /// The operator goes on without the rows before `lsn`, and sends them from the table.
+    pub(super) fn give_up_before(&mut self, lsn: u64) {
+        let skipped = |event: &&mut Event| !event.written && event.commit_lsn < lsn;
+        self.events.iter_mut().filter(skipped).for_each(|event| event.excused = true);
     }
 
     /// The operator has sent all rows that there are.

@@ -12,6 +12,9 @@ use crate::wal::PgTimestamp;
 
 const KEYS: u8 = 6;
 
+/// Where the WAL ends when a simulation begins: far enough for a page before it.
+const BEGAN: u64 = 20_000;
+
 const FIRST_XID: u32 = 700;
 /// When every simulation begins. The relays' clock stands still; each transaction commits later than the last.
 pub(super) const BEGAN_UNIX_US: i64 = 1_700_000_000_000_000;
@@ -83,7 +86,7 @@ impl Wal {
         truth.altered(&catalog, captured_by);
         Self {
             pieces: Vec::new(),
-            end: 1000,
+            end: BEGAN,
             xid: FIRST_XID,
             clock: PgTimestamp::from_unix_us(BEGAN_UNIX_US),
             first_catalog: Rc::clone(&catalog),
@@ -123,7 +126,7 @@ impl Wal {
             return self.write_message(rng, truth);
         }
         // Its rows may lie between those of earlier transactions, and may be a COPY's, which share an LSN.
-        let mut lsn = self.end.saturating_sub(rng.u64(0..120)).max(900);
+        let mut lsn = self.end.saturating_sub(rng.u64(0..120)).max(BEGAN - 100);
         let copies = rng.u8(..) < 60;
         let rows = if rng.u8(..) < 12 { rng.usize(8..24) } else { rng.usize(0..4) };
         let commit = self.end.max(lsn + 8 * (rows as u64 + 1)) + if rng.bool() { 0 } else { rng.u64(8..40) };

@@ -11,12 +11,12 @@ use super::pipe::Kafka;
 use super::server::Server;
 use super::wal;
 use crate::outbox::{EventRouter, MessageOutbox};
-use crate::postgres::TableFilter;
-use crate::relay::capture::CapturedTable;
+use crate::postgres::{SlotOptions, TableFilter};
 use crate::relay::clock::Now;
 use crate::relay::options::Options;
 use crate::source_offset::SourceOffset;
 use crate::telemetry::{Metrics, Status};
+use crate::wal::Lsn;
 
 /// What is the same for all relays, and costs something to make.
 pub(super) struct Bench {
@@ -27,6 +27,7 @@ pub(super) struct Bench {
     pub(super) status: Status,
     pub(super) metrics: Metrics,
     pub(super) options: Options,
+    pub(super) slot: SlotOptions,
     /// Whether a run tells what happens.
     pub(super) tells: bool,
 }
@@ -41,8 +42,10 @@ pub(super) struct World<'p> {
     pub(super) kafka: Rc<RefCell<Kafka>>,
     /// What is stored for Debezium.
     pub(super) offset: Option<SourceOffset>,
-    /// The captured tables that are kept for the next process.
-    pub(super) kept: Vec<CapturedTable>,
+    /// `outboxd.position.accept` of every process that begins from now on.
+    pub(super) accept: Option<Lsn>,
+    /// Connections to Kafka break.
+    pub(super) clients_break: bool,
 }
 
 impl World<'_> {

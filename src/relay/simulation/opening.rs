@@ -1,0 +1,306 @@
+//! How a relay comes to its stream: as `Opening::open`, with the product's own judgement of what it finds.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::bug::Bug;
+use super::process::{Process, State};
+use super::server::Wire;
+use super::slot::SlotLook;
+use super::takeover::Takeover;
+use super::world::World;
+use crate::postgres::SnapshotMode;
+use crate::relay::capture::{CapturedTable, CapturedTables};
+use crate::relay::comparison::{Comparison, FoundSlot, Known};
+use crate::relay::error::Error;
+use crate::relay::options::Guarantee;
+use crate::relay::origin::Origin;
+use crate::relay::position::Position;
+use crate::relay::retry::Step;
+use crate::wal::{Lsn, TimelineId};
+
+pub(super) const DATABASE: &str = "shop";
+
+/// A start that has seen that the slot is free, or missing.
+#[derive(Debug)]
+pub(super) struct Opening {
+    origin: Origin,
+    slot: Option<Lsn>,
+    /// The stream, when it has started, and the slot was somewhere else before.
+    pub(super) wire: Option<Rc<RefCell<Wire>>>,
+    /// The position is compared, not only read.
+    compares: bool,
+    /// How often the server had crashed.
+    crashes: usize,
+}
+
+/// What a relay may take offence at, by what has really happened.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Causes {
+    /// The slot is not where relays have left it.
+    pub(super) touched: bool,
+    /// The history is not that of what is known.
+    pub(super) other_history: bool,
+}
+
+impl<'p> Process<'p> {
+    pub(super) fn connect(&mut self, world: &mut World<'p>) -> State<'p> {
+        let (origin, known) = (world.server.origin(), self.memory.known());
+        self.causes = Causes {
+            touched: world.server.is_touched(),
+            other_history: known.is_some() && self.streams_after < world.server.went_back,
+        };
+        if let Some(Err(error)) = known.as_ref().map(|known| known.check(&origin, world.server.told_end())) {
+            return self.endure(&error, Step::Opening, world);
+        }
+        match self.capture(world).start(&world.server.wal.catalog) {
+            Ok(tables) => world.server.wal.publish(&tables, &mut world.kafka.borrow_mut().truth),
+            Err(error) => return self.endure(&error, Step::Opening, world),
+        }
+        let slot = match world.server.look() {
+            SlotLook::Active => {
+                self.memory.stand_by(true);
+                return State::Connecting;
+            }
+            SlotLook::Missing => None,
+            SlotLook::At(lsn) => Some(lsn),
+        };
+        let comparison = self.comparison(world, known.as_ref(), &self.memory.captured);
+        if slot.is_none()
+            && let Err(error) = comparison.without_slot()
+        {
+            return self.endure(&error, Step::Opening, world);
+        }
+        let crashes = world.server.crashes;
+        self.check_place(Opening { origin, slot, wire: None, compares: true, crashes }, world)
+    }
+
+    /// As `Opening::check_place`.
+    fn check_place(&mut self, opening: Opening, world: &mut World<'p>) -> State<'p> {
+        let known = self.memory.known();
+        let comparison = self.comparison(world, known.as_ref(), &self.memory.captured);
+        let compares = opening.slot.is_none() || comparison.needs_position(opening.slot, &opening.origin);
+        let reads = self.positions.is_some() && world.bug != Some(Bug::ForgetsEpochs);
+        if (compares || reads) && world.bug != Some(Bug::DoesNotCompare) {
+            return State::Comparing(Opening { compares, ..opening });
+        }
+        self.start(opening, world)
+    }
+
+    pub(super) fn compare(&mut self, opening: Opening, world: &mut World<'p>) -> State<'p> {
+        let Some(read) = self.read_position(world) else { return State::Comparing(opening) };
+        // The server is asked again behind the position.
+        let is_cut = opening.wire.as_ref().is_some_and(|wire| wire.borrow().closed);
+        if is_cut || opening.crashes < world.server.crashes {
+            return State::Connecting;
+        }
+        let position = match read {
+            Ok(position) => position,
+            Err(error) => return self.refuse(&opening, &error, world),
+        };
+        if !opening.compares {
+            if let Some(position) = &position {
+                let captured = &self.memory.captured;
+                self.comparison(world, None, captured).recall(position, &opening.origin);
+            }
+            return self.start(opening, world);
+        }
+        // One of a history that is gone is refused at start, and the operator removes it.
+        let end = Lsn::new(world.server.wal.end);
+        world.offset.take_if(|offset| offset.furthest() > end);
+        let known = self.memory.known();
+        let forgotten = CapturedTables::default();
+        let captured = match world.bug {
+            Some(Bug::ForgetsIdentities) => &forgotten,
+            _ => &self.memory.captured,
+        };
+        let found = FoundSlot {
+            origin: &opening.origin,
+            at: opening.slot.map(|slot| (slot, world.server.told_end())),
+            stored: world.offset.as_ref().filter(|_| known.is_none()),
+        };
+        let comparison = self.comparison(world, known.as_ref(), captured);
+        match comparison.with_position(position.as_ref(), found, world.now()) {
+            Ok(_) => {
+                self.check_history(&opening, position.is_some(), world);
+                self.start(opening, world)
+            }
+            Err(error) => self.refuse(&opening, &error, world),
+        }
+    }
+
+    /// L11: where the history is gone that a position is of, and the WAL ends before it, no relay begins unless it is told to.
+    fn check_history(&self, opening: &Opening, has_position: bool, world: &World<'p>) {
+        let server = &world.server;
+        let truth = &mut world.kafka.borrow_mut().truth;
+        let Some(kept) = truth.position.clone().filter(|_| has_position) else { return };
+        let is_gone =
+            kept.history < server.went_back && kept.timeline == server.timeline && kept.lsn > server.wal.end;
+        if is_gone && self.accept != opening.slot {
+            let (process, lsn) = (self.number, kept.lsn);
+            truth.violate(format!(
+                "L11: process {process} begins, and the WAL ends before the position {lsn}"
+            ));
+        }
+    }
+
+    fn refuse(&mut self, opening: &Opening, error: &Error, world: &mut World<'p>) -> State<'p> {
+        if let Some(wire) = &opening.wire {
+            wire.borrow_mut().closed = true;
+        }
+        self.endure(error, Step::Opening, world)
+    }
+
+    /// The position, once it is read.
+    fn read_position(&mut self, world: &mut World<'p>) -> Option<Result<Option<Position>, Error>> {
+        let Some(positions) = &self.positions else { return Some(Ok(None)) };
+        let mut kafka = world.kafka.borrow_mut();
+        let read = kafka.positions.as_ref()?.read(&mut world.rng, world.clients_break)?;
+        if let (Ok(_), Some(kept)) = (&read, kafka.truth.position.clone()) {
+            self.causes.other_history |= kept.history < world.server.went_back;
+            kafka.truth.identities.know(self.number, kept.tables);
+        }
+        Some(match (read, world.bug) {
+            (Ok(values), Some(Bug::BelievesLastPosition)) => {
+                positions.learn(values.last().map(std::slice::from_ref).unwrap_or_default())
+            }
+            (Ok(values), _) => positions.learn(&values),
+            (Err(error), _) => positions.go_without(error.into()).map(|()| None),
+        })
+    }
+
+    fn comparison<'c>(
+        &self,
+        world: &'c World<'p>,
+        known: Option<&'c Known>,
+        captured: &'c CapturedTables,
+    ) -> Comparison<'c> {
+        Comparison {
+            slot: &world.bench.slot,
+            mode: SnapshotMode::NoData,
+            database: DATABASE,
+            tables: self.capture(world).filter,
+            accept: self.accept,
+            known,
+            saw_slot: self.memory.saw_slot,
+            captured,
+        }
+    }
+
+    /// START_REPLICATION, and with exactly-once what comes before the first row.
+    fn start(&mut self, opening: Opening, world: &mut World<'p>) -> State<'p> {
+        let Opening { origin, slot, wire, crashes, .. } = opening;
+        if slot.is_none() {
+            return self.make_slot(world);
+        }
+        let wire = match wire {
+            Some(wire) => wire,
+            None => {
+                if crashes < world.server.crashes {
+                    return State::Connecting;
+                }
+                let Some(wire) = world.server.connect() else { return State::Connecting };
+                let confirmed = Some(Lsn::new(world.server.confirmed));
+                if confirmed > slot {
+                    let wire = Some(wire);
+                    self.causes.touched |= world.server.is_touched();
+                    return self.check_place(
+                        Opening { origin, slot: confirmed, wire, compares: true, crashes },
+                        world,
+                    );
+                }
+                wire
+            }
+        };
+        self.excuse_what_nobody_can_know(world);
+        let known = self.memory.captured.list();
+        let mut kafka = world.kafka.borrow_mut();
+        kafka.truth.identities.know(self.number, known.iter().map(CapturedTable::oid));
+        kafka.truth.connected(self.number, world.server.confirmed);
+        kafka.truth.confirmed(world.server.confirmed);
+        if let Some(positions) = &mut kafka.positions {
+            positions.begin(self.number, world.server.went_back);
+        }
+        drop(kafka);
+        self.streams_after = world.server.went_back;
+        let takeover = Takeover::new(wire, origin, world);
+        Takeover::skip(world);
+        if world.bench.options.guarantee != Guarantee::ExactlyOnce {
+            return self.open(takeover, None, world);
+        }
+        let reuses = world.bug == Some(Bug::ReusesProducer) && self.known.is_some();
+        if !reuses || world.kafka.borrow().clients[self.clients[0]].is_fatal() {
+            self.known = None;
+            self.renew(world);
+        }
+        State::TakingOver(Box::new(takeover))
+    }
+
+    /// With what an operator has accepted before, and only so: the same value is that of a slot and of the position behind it.
+    fn make_slot(&self, world: &mut World<'p>) -> State<'p> {
+        let World { server, kafka, .. } = world;
+        let truth = &mut kafka.borrow_mut().truth;
+        if self.accept.is_none() {
+            truth.violate(format!("L11: process {} makes a slot although there was one", self.number));
+        }
+        if server.dropped {
+            server.make_slot();
+            truth.give_up_before(server.confirmed);
+        }
+        State::Connecting
+    }
+
+    /// Where the history was lost, its LSNs say nothing of where the slot was moved since.
+    fn excuse_what_nobody_can_know(&self, world: &World<'p>) {
+        let server = &world.server;
+        if !server.is_touched() {
+            return;
+        }
+        let truth = &mut world.kafka.borrow_mut().truth;
+        let kept = truth.position.as_ref().map(|kept| (kept.timeline, kept.history, kept.lsn));
+        let known = self.memory.known().filter(|known| !known.shared);
+        let known =
+            known.map(|Known { origin: Origin { timeline: TimelineId(timeline), .. }, to, .. }| {
+                (timeline, self.streams_after, to.get())
+            });
+        let offset = world.offset.as_ref().map(|offset| (0, 0, offset.furthest().get()));
+        let lost = server.timeline > 1 || server.went_back > 0;
+        let hides = |(timeline, history, lsn): (u32, usize, u64)| {
+            !server.is_of_today(timeline, history) && lsn >= server.confirmed
+        };
+        if lost && [known.or(kept), offset].into_iter().flatten().any(hides) {
+            truth.give_up_before(server.confirmed);
+        }
+    }
+}
+
+/// Whether a start refuses the slot or the server that it finds.
+pub(super) const fn is_refusal(error: &Error) -> bool {
+    matches!(error, Error::OtherHistory { .. } | Error::Postgres(crate::postgres::Error::SlotLost { .. }))
+}
+
+impl<'p> Process<'p> {
+    /// Whether what has happened explains why a start is refused.
+    pub(super) fn is_explained(&self, error: &Error, world: &World<'p>) -> bool {
+        match error {
+            Error::OtherHistory { .. } => self.causes.other_history,
+            // Without a position nobody knows who has moved the slot.
+            _ => {
+                let truth = &world.kafka.borrow().truth;
+                self.causes.touched || !truth.keeps_positions && truth.identities.streaming != self.number
+            }
+        }
+    }
+
+    /// The operator sends what is in the table, and accepts where the slot stands; a slot that is gone is made.
+    pub(super) fn accept(&self, world: &mut World<'p>) {
+        let World { server, kafka, accept, .. } = world;
+        if server.dropped {
+            server.make_slot();
+        }
+        *accept = Some(Lsn::new(server.confirmed));
+        if self.causes.touched {
+            kafka.borrow_mut().truth.give_up_before(server.confirmed);
+        }
+    }
+}
