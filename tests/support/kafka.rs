@@ -108,11 +108,7 @@ impl Kafka {
         let controller_port = unused_port().unwrap();
         let home = kafka_home();
         let data = watcher.folder().join("data");
-        fs::create_dir(&data).unwrap();
-        for entry in fs::read_dir(home.join("formatted")).unwrap() {
-            let entry = entry.unwrap();
-            fs::copy(entry.path(), data.join(entry.file_name())).unwrap();
-        }
+        copy_folder(&home.join("formatted"), &data);
         let more = more(watcher.folder(), controller_port);
         let properties = properties(port, advertised_port, controller_port, &data) + &more;
         fs::write(watcher.folder().join("server.properties"), properties).unwrap();
@@ -466,4 +462,16 @@ fn read_to_end(consumer: &BaseConsumer, partition_count: usize) -> Vec<Record> {
     }
     records.sort_by(|a, b| a.place().cmp(&b.place()));
     records
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let (from, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
+        if from.is_dir() {
+            copy_folder(&from, &to);
+        } else {
+            fs::copy(from, to).unwrap();
+        }
+    }
 }
