@@ -251,7 +251,7 @@ impl<H: Handler> Loop<H> {
     }
 
     fn commit(&mut self, is_last: bool) {
-        let ends = match is_last {
+        let ends = match is_last || self.kafka.take_commit_failed() {
             true => self.core.ends().map(|(id, end)| (id.clone(), end)).collect(),
             false => self.core.take_commits(),
         };

@@ -25,12 +25,23 @@ struct Shared {
     rebalanced: Vec<Rebalanced>,
     /// Up to where each partition has ended.
     ends: BTreeMap<PartitionId, i64>,
+    /// A commit was refused, as Kafka does during a rebalance.
+    commit_failed: bool,
 }
 
 impl Context {
     /// What has changed since it was last asked, in order.
     pub(crate) fn take_rebalanced(&self) -> Vec<Rebalanced> {
         std::mem::take(&mut self.lock().rebalanced)
+    }
+
+    /// Whether a commit was refused since this was last asked.
+    pub(super) fn take_commit_failed(&self) -> bool {
+        std::mem::take(&mut self.lock().commit_failed)
+    }
+
+    pub(super) fn set_commit_failed(&self) {
+        self.lock().commit_failed = true;
     }
 
     /// To be committed when the partition is taken away.
@@ -96,7 +107,8 @@ impl ConsumerContext for Context {
 
     fn commit_callback(&self, result: KafkaResult<()>, _offsets: &TopicPartitionList) {
         if let Err(error) = result {
-            tracing::warn!(%error, "offsets are not committed: some events may be given again");
+            tracing::warn!(%error, "offsets are not committed yet");
+            self.set_commit_failed();
         }
     }
 }

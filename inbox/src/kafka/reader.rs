@@ -90,6 +90,11 @@ impl Consumer {
         self.inner.context().set_end(id, end);
     }
 
+    /// Whether a commit was refused since this was last asked: what was to be committed has to be told again.
+    pub(crate) fn take_commit_failed(&self) -> bool {
+        self.inner.context().take_commit_failed()
+    }
+
     /// Commits up to these offsets, without waiting for the answer unless it is the last time.
     pub(crate) fn commit(&self, ends: &[(PartitionId, i64)], is_last: bool) {
         if ends.is_empty() {
@@ -99,7 +104,8 @@ impl Consumer {
         ends.iter().for_each(|(id, end)| context::add(&mut list, id, *end));
         let mode = if is_last { CommitMode::Sync } else { CommitMode::Async };
         if let Err(error) = self.inner.commit(&list, mode) {
-            tracing::warn!(%error, "offsets are not committed: some events may be given again");
+            tracing::warn!(%error, "offsets are not committed yet");
+            self.inner.context().set_commit_failed();
         }
     }
 
