@@ -17,7 +17,7 @@ use rdkafka::{Offset, TopicPartitionList};
 use tokio::runtime::Runtime;
 
 use super::cache::run;
-use super::kafka_home::{java, kafka_home, properties, version};
+use super::kafka_home::{java, kafka_home, properties, tools_home, version};
 use super::record::Record;
 use super::wait::{DEADLINE, eventually, eventually_eq, eventually_some};
 use super::watcher::{Watcher, signal};
@@ -281,7 +281,7 @@ impl Kafka {
     /// `kafka-transactions.sh abort`.
     fn abort_from(&self, (topic, partition): (&str, i32), offset: i64) {
         let (partition, offset) = (partition.to_string(), offset.to_string());
-        let mut command = java(&kafka_home());
+        let mut command = java(&tools_home());
         command.args(["org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", &self.bootstrap()]);
         command.args(["abort", "--topic", topic, "--partition", &partition, "--start-offset", &offset]);
         run("kafka-transactions.sh abort", &mut command);

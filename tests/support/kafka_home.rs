@@ -21,8 +21,17 @@ pub(super) fn version() -> String {
 ///
 /// Fetched from Maven Central by the first process that asks, and kept for all.
 pub(super) fn kafka_home() -> PathBuf {
-    cached(&format!("kafka-tools-{}", version()), |folder| {
-        fetch(folder);
+    home_of(&version())
+}
+
+/// The folder whose tools can be run, whatever Kafka is tested with.
+pub(super) fn tools_home() -> PathBuf {
+    home_of(TOOLS)
+}
+
+fn home_of(version: &str) -> PathBuf {
+    cached(&format!("kafka-tools-{version}"), |folder| {
+        fetch(folder, version);
         format_storage(folder);
     })
 }
@@ -63,8 +72,8 @@ pub(super) fn properties(port: u16, advertised_port: u16, controller_port: u16, 
     )
 }
 
-fn fetch(home: &Path) {
-    fs::write(home.join("pom.xml"), POM.replace("KAFKA_VERSION", &version()).replace("TOOLS_VERSION", TOOLS))
+fn fetch(home: &Path, version: &str) {
+    fs::write(home.join("pom.xml"), POM.replace("KAFKA_VERSION", version).replace("TOOLS_VERSION", TOOLS))
         .unwrap();
     fs::write(home.join("log4j2.xml"), LOG4J2).unwrap();
     let mut maven = Command::new("mvn");

@@ -7,7 +7,7 @@ use super::acl::{self, Operation, Resource};
 use super::cache::run;
 use super::certificate::Authority;
 use super::kafka::Kafka;
-use super::kafka_home::{java, kafka_home};
+use super::kafka_home::{java, tools_home};
 
 /// Who may log in.
 pub(crate) const USER: &str = "relay";
@@ -89,7 +89,7 @@ impl SecureKafka {
     /// One mechanism at a time: two for one user are refused.
     fn add_scram(&self, password: &str) {
         for mechanism in ["SCRAM-SHA-256", "SCRAM-SHA-512"] {
-            let mut command = java(&kafka_home());
+            let mut command = java(&tools_home());
             command.args([
                 "kafka.admin.ConfigCommand",
                 "--bootstrap-server",

@@ -21,6 +21,15 @@ struct Count {
     last_ms: Option<i64>,
 }
 
+impl Count {
+    /// Counts a letter. It need not have a time.
+    fn add(&mut self, when_ms: Option<i64>) {
+        self.letters = self.letters.saturating_add(1);
+        self.first_ms = self.first_ms.into_iter().chain(when_ms).min();
+        self.last_ms = self.last_ms.max(when_ms);
+    }
+}
+
 /// `outboxd dlq ls`.
 pub(super) fn ls(args: &LsArgs, context: &Context) -> Result<Exit, DlqError> {
     let Context { source, stop, progress } = context;
@@ -48,10 +57,7 @@ pub(super) fn ls(args: &LsArgs, context: &Context) -> Result<Exit, DlqError> {
 fn groups(index: &Index) -> Vec<(&Cause, Count)> {
     let mut counts: BTreeMap<usize, Count> = BTreeMap::new();
     for letter in &index.letters {
-        let count = counts.entry(letter.cause).or_default();
-        count.letters = count.letters.saturating_add(1);
-        count.first_ms = count.first_ms.min(letter.when_ms).or(letter.when_ms);
-        count.last_ms = count.last_ms.max(letter.when_ms);
+        counts.entry(letter.cause).or_default().add(letter.when_ms);
     }
     let named = |(number, count)| Some((index.causes.get(number)?, count));
     let mut groups: Vec<_> = counts.into_iter().filter_map(named).collect();
@@ -163,4 +169,18 @@ fn object(topic: &str, index: &Index, (replayed, discarded): (u64, u64), records
         fields.insert("records".to_owned(), index.letters.iter().map(record).collect());
     }
     object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_letter_without_a_time_changes_neither_the_first_nor_the_last() {
+        let mut count = Count::default();
+        for when_ms in [None, Some(7), None, Some(3), Some(5), None] {
+            count.add(when_ms);
+        }
+        assert_eq!((count.letters, count.first_ms, count.last_ms), (6, Some(3), Some(7)));
+    }
 }
