@@ -4,11 +4,12 @@ use sha2::{Digest as _, Sha256};
 use tokio::{join, try_join};
 
 use super::capture::{CapturedTables, Rules, not_in_the_wal};
+use super::error::Error;
 use super::origin::Origin;
 use super::parts::RelayParts;
 use super::resolution::relation_of;
 use crate::postgres::{
-    Connection, Error, Options, ServerFacts, Sql, Storage, TableFacts, TableFilter, TlsSetup,
+    self, Connection, Options, ServerFacts, Sql, Storage, TableFacts, TableFilter, TlsSetup,
 };
 use crate::wal::{Lsn, Oid, SystemId, TimelineId};
 
@@ -82,7 +83,7 @@ impl Preflight {
     ///
     /// # Errors
     /// When it cannot be reached, refuses the login, or cannot decode logically.
-    pub(crate) async fn reach(options: &Options, tls: &TlsSetup) -> Result<Self, Error> {
+    pub(crate) async fn reach(options: &Options, tls: &TlsSetup) -> Result<Self, postgres::Error> {
         let application = application(options);
         let (connection, sql) = join!(
             Connection::open(&options.server, tls, &application, options.message_bytes_max),
@@ -99,11 +100,7 @@ impl Preflight {
     ///
     /// # Errors
     /// As [`Capture::find`], and when a table or a partition never reaches the WAL.
-    pub(super) async fn capture(
-        &self,
-        parts: &RelayParts,
-        known: &CapturedTables,
-    ) -> Result<Capture, super::Error> {
+    pub(super) async fn capture(&self, parts: &RelayParts, known: &CapturedTables) -> Result<Capture, Error> {
         let capture = Capture::find_with(&self.sql, parts, known, self.server.version_num).await?;
         let oids: Vec<Oid> = capture.tables.iter().map(|table| table.oid).collect();
         let versions = self.sql.table_versions(&oids).await?;
@@ -120,7 +117,7 @@ impl Capture {
     ///
     /// # Errors
     /// When none is captured, one has not the columns that the router needs, or the router's predicate leaves one out.
-    pub(crate) async fn find(sql: &Sql, parts: &RelayParts) -> Result<Self, super::Error> {
+    pub(crate) async fn find(sql: &Sql, parts: &RelayParts) -> Result<Self, Error> {
         let version_num = sql.server().await?.version_num;
         Self::find_with(sql, parts, &CapturedTables::default(), version_num).await
     }
@@ -131,7 +128,7 @@ impl Capture {
         parts: &RelayParts,
         known: &CapturedTables,
         version_num: i32,
-    ) -> Result<Self, super::Error> {
+    ) -> Result<Self, Error> {
         let (filter, router) = (&parts.tables, &parts.router);
         let all = sql.tables().await?;
         let captured = Rules { filter, router, captured: known }.select(&all)?;
@@ -159,7 +156,7 @@ impl Capture {
     }
 }
 
-async fn identify(connection: &mut Connection) -> Result<(SystemId, TimelineId, Lsn), Error> {
+async fn identify(connection: &mut Connection) -> Result<(SystemId, TimelineId, Lsn), postgres::Error> {
     const DOING: &str = "IDENTIFY_SYSTEM";
     let rows = connection.command(DOING, DOING).await?;
     let field = |index: usize| rows.first().and_then(|row| row.get(index)).and_then(Option::as_deref);
@@ -169,12 +166,13 @@ async fn identify(connection: &mut Connection) -> Result<(SystemId, TimelineId, 
         (Some(system_id), Some(timeline), Some(wal_end)) => {
             Ok((SystemId(system_id.to_owned()), timeline, wal_end))
         }
-        _ => Err(Error::Unexpected { message: "answer".to_owned(), doing: DOING }),
+        _ => Err(postgres::Error::Unexpected { message: "answer".to_owned(), doing: DOING }),
     }
 }
 
-fn check_server(server: &ServerFacts) -> Result<(), Error> {
-    let refuse = |problem: String, cure: &str| Err(Error::Precondition { problem, cure: cure.to_owned() });
+fn check_server(server: &ServerFacts) -> Result<(), postgres::Error> {
+    let refuse =
+        |problem: String, cure: &str| Err(postgres::Error::Precondition { problem, cure: cure.to_owned() });
     if server.version_num < OLDEST_VERSION_NUM {
         let major = server.version_num / 10_000;
         return refuse(
@@ -183,7 +181,7 @@ fn check_server(server: &ServerFacts) -> Result<(), Error> {
         );
     }
     if server.in_recovery {
-        return Err(Error::Standby);
+        return Err(postgres::Error::Standby);
     }
     if !server.can_decode() {
         return refuse(
@@ -196,11 +194,11 @@ fn check_server(server: &ServerFacts) -> Result<(), Error> {
 }
 
 /// Why nothing is captured.
-pub(crate) fn no_table(filter: &TableFilter, all: &[TableFacts]) -> Error {
+pub(crate) fn no_table(filter: &TableFilter, all: &[TableFacts]) -> postgres::Error {
     let some: Vec<_> = all.iter().take(8).map(|table| format!("{}.{}", table.schema, table.name)).collect();
     let there = if some.is_empty() { "no tables at all".to_owned() } else { some.join(", ") };
     if filter.names_tables() {
-        return Error::Precondition {
+        return postgres::Error::Precondition {
             problem: "no table matches table.include.list".to_owned(),
             cure: format!(
                 "the entries are regular expressions that must match the whole of schema.table; the database has: \
@@ -208,7 +206,7 @@ pub(crate) fn no_table(filter: &TableFilter, all: &[TableFacts]) -> Error {
             ),
         };
     }
-    Error::Precondition {
+    postgres::Error::Precondition {
         problem: "no table has the columns that the router needs".to_owned(),
         cure: format!(
             "set table.include.list to your outbox table (the database has: {there}), or make one: psql -f \
