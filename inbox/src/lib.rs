@@ -3,21 +3,51 @@
 //! At-least-once delivery is safe only when a repeated event changes nothing. This crate remembers in the service's own
 //! PostgreSQL which events are done, in the same transaction as what they change.
 //!
-//! [`event`], [`dead_letter`] and [`mod@core`] are sans-io: bytes and times in, values out. They build without any feature.
-//! `kafka` and `postgres` each know one server; `consumer` is the loop between them.
+//! [`event`], [`dead_letter`], [`retry_topic`] and [`mod@core`] are sans-io: bytes and times in, values out. They build without any feature.
+//! `kafka`, `postgres` and `redis` each know one server; `consumer` is the loop between the first two.
+//!
+//! [`idempotency`] is for requests, and for effects outside the database: it needs no Kafka.
 
-#[cfg_attr(not(feature = "tokio-postgres"), allow(dead_code, reason = "the loop is what asks it"))]
+#[cfg_attr(
+    not(all(feature = "kafka", feature = "tokio-postgres")),
+    allow(dead_code, unused_imports, reason = "the loop is what asks it")
+)]
 pub mod core;
 pub mod dead_letter;
+#[cfg_attr(
+    not(all(feature = "kafka", feature = "tokio-postgres")),
+    allow(dead_code, unused_imports, reason = "the loop is what asks it")
+)]
 pub mod event;
+pub mod idempotency;
+#[cfg_attr(
+    not(all(feature = "kafka", feature = "tokio-postgres")),
+    allow(dead_code, unused_imports, reason = "the loop is what asks it")
+)]
+pub mod retry_topic;
 
+#[cfg(feature = "tower")]
+pub mod http;
 #[cfg(feature = "kafka")]
 pub mod kafka;
+#[cfg(feature = "records")]
+pub mod lease;
 
-#[cfg(feature = "tokio-postgres")]
+#[cfg(all(feature = "kafka", feature = "tokio-postgres"))]
 pub mod consumer;
 #[cfg(feature = "tokio-postgres")]
-pub mod postgres;
-
+#[cfg(all(feature = "kafka", feature = "tokio-postgres"))]
+pub mod outbox;
 #[cfg(feature = "tokio-postgres")]
-pub use consumer::{Delivery, Failure, Inbox};
+#[cfg_attr(
+    not(feature = "kafka"),
+    allow(dead_code, unused_imports, reason = "the loop needs more of it than the records")
+)]
+pub mod postgres;
+#[cfg(feature = "redis")]
+pub mod redis;
+#[cfg(all(feature = "kafka", feature = "tokio-postgres"))]
+pub mod testing;
+
+#[cfg(all(feature = "kafka", feature = "tokio-postgres"))]
+pub use consumer::{Dedupe, Delivery, Failure, Inbox};

@@ -11,221 +11,110 @@
 #![allow(clippy::indexing_slicing, clippy::print_stdout, reason = "and prints what it measured")]
 
 #[path = "../../tests/e2e/support/mod.rs"]
-mod support;
+mod base;
+mod consume;
+mod lab;
+mod records;
+#[path = "../../tests/keys/support/redis.rs"]
+#[allow(dead_code, reason = "a part of it is used")]
+mod redis_server;
 
-use std::num::NonZeroUsize;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use outboxd::internals::throwaway::{Options, ThrowawayPostgres};
-use outboxd_inbox::core::{Options as How, Order};
-use outboxd_inbox::kafka::{Consumer, DeadLetters};
-use outboxd_inbox::postgres::{Connector, Transaction};
-use outboxd_inbox::{Delivery, Failure, Inbox};
-use rdkafka::ClientConfig;
-use rdkafka::message::{Header, OwnedHeaders};
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
-use tokio::sync::mpsc;
-use tokio_postgres::{Client, NoTls};
+use outboxd_inbox::Dedupe;
+use outboxd_inbox::core::Order;
+use outboxd_inbox::postgres::Connector;
+use tokio_postgres::NoTls;
 
-use support::kafka::Kafka;
-use support::wait::DEADLINE;
+use consume::{How, Way, consume};
+use lab::Lab;
 
+/// The ways are measured so often, all in each round; the medians are told, of the rates and of their ratios in each round.
+const ROUNDS: usize = 5;
 /// Accounts, each a key of its own.
 const ACCOUNTS: i64 = 1000;
-/// A handler that asks somebody else.
+/// A handler that asks somebody else, and one that asks somebody slow.
 const SLOW: Duration = Duration::from_millis(10);
-
-const SPEND: &str = "UPDATE customers SET lifetime_value = lifetime_value + 1 WHERE id = $1";
-const SPEND_ALL: &str = "UPDATE customers SET lifetime_value = lifetime_value + n \
-     FROM (SELECT id, count(*) AS n FROM unnest($1::bigint[]) AS id GROUP BY id) AS new WHERE customers.id = new.id";
+const SLOWER: Duration = Duration::from_millis(500);
+/// With it, the process is the one whose memory is measured: bootstrap servers, PostgreSQL's URL, topic, events of a batch.
+const MEASURED: &str = "OUTBOXD_INBOX_BENCH_MEASURED";
+/// Events for the measurement of memory.
+const MEASURED_EVENTS: i64 = 20_000;
 
 fn main() {
+    if let Ok(told) = std::env::var(MEASURED) {
+        return consume_and_tell_memory(&told);
+    }
     let lab = Lab::start();
-    let by_hand = lab.by_hand(4000);
-    tell("SELECT, INSERT, UPDATE, COMMIT, by hand", by_hand, by_hand);
-    tell("one by one, one worker", lab.consume(4000, &how(1, 1, Order::PerKey), Way::Each), by_hand);
-    tell("one by one, 8 workers", lab.consume(8000, &how(8, 1, Order::PerKey), Way::Each), by_hand);
-    tell("batches of 100, one worker", lab.consume(40_000, &how(1, 100, Order::PerKey), Way::Batch), by_hand);
-    let serial = lab.consume(200, &how(8, 1, Order::PerPartition), Way::Slow);
+    ways(&lab);
+    slow_handlers(&lab);
+    records::measure(&lab);
+    for batch in [1, 100] {
+        println!("{:45} {:9.1} MiB", format!("memory, batches of {batch}"), lab.memory(batch));
+    }
+}
+
+/// In rounds, because other work on the machine hits one way more than another.
+fn ways(lab: &Lab) {
+    // Once in vain: what comes first finds everything cold.
+    lab.by_hand("warm", 1000);
+    let rounds: Vec<[f64; 5]> = (0..ROUNDS)
+        .map(|round| {
+            [
+                lab.by_hand(&format!("hand-{round}"), 1500),
+                lab.consume(1500, &How::each(1)),
+                lab.consume(3000, &How::each(8)),
+                lab.consume(20_000, &How::batches(Dedupe::Ids)),
+                lab.consume(20_000, &How::batches(Dedupe::Position)),
+            ]
+        })
+        .collect();
+    let names = [
+        "SELECT, INSERT, UPDATE, COMMIT, by hand",
+        "one by one, one worker",
+        "one by one, 8 workers",
+        "batches of 100, one worker",
+        "the same by position",
+    ];
+    for (way, name) in names.into_iter().enumerate() {
+        let rate = median(rounds.iter().map(|round| round[way]));
+        let ratio = median(rounds.iter().map(|round| round[way] / round[0]));
+        println!("{name:45} {rate:9.0} events/s {ratio:6.1} x");
+    }
+    let ratio = median(rounds.iter().map(|round| round[4] / round[3]));
+    println!("{:45} {ratio:26.2} x", "position beside ids");
+}
+
+fn slow_handlers(lab: &Lab) {
+    let slow = |workers, order, slow| How { order, way: Way::Slow(slow), ..How::each(workers) };
+    let serial = lab.consume(200, &slow(8, Order::PerPartition, SLOW));
     tell("a handler of 10 ms, the partition in order", serial, serial);
-    tell(
-        "a handler of 10 ms, keys in order",
-        lab.consume(1000, &how(8, 1, Order::PerKey), Way::Slow),
-        serial,
-    );
+    tell("a handler of 10 ms, keys in order", lab.consume(1000, &slow(8, Order::PerKey, SLOW)), serial);
+    for (handler, count) in [(SLOW, 200), (SLOWER, 10)] {
+        let rate = lab.consume(count, &slow(1, Order::PerKey, handler));
+        let more = 1000.0 / rate - 1000.0 * handler.as_secs_f64();
+        println!("{:45} {more:9.2} ms more an event", format!("a handler of {handler:?}"));
+    }
+}
+
+fn median(numbers: impl Iterator<Item = f64>) -> f64 {
+    let mut numbers: Vec<f64> = numbers.collect();
+    numbers.sort_by(f64::total_cmp);
+    numbers[numbers.len() / 2]
 }
 
 fn tell(what: &str, rate: f64, base: f64) {
     println!("{what:45} {rate:9.0} events/s {:6.1} x", rate / base);
 }
 
-fn how(workers: usize, batch: usize, order: Order) -> How {
-    let of = |number| NonZeroUsize::new(number).unwrap();
-    How { workers: of(workers), batch: of(batch), order, ..How::default() }
-}
-
-/// What the handler does.
-#[derive(Debug, Clone, Copy)]
-enum Way {
-    Each,
-    Batch,
-    Slow,
-}
-
-/// The servers.
-struct Lab {
-    kafka: Kafka,
-    url: String,
-    runtime: tokio::runtime::Runtime,
-    _postgres: ThrowawayPostgres,
-}
-
-impl Lab {
-    fn start() -> Self {
-        let postgres = ThrowawayPostgres::start(&Options::default()).unwrap();
-        let url = postgres.url("postgres");
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let lab = Self { kafka: Kafka::start(), url, runtime, _postgres: postgres };
-        lab.runtime.block_on(async {
-            lab.connector().create_tables().await.unwrap();
-            let sql = format!(
-                "CREATE TABLE customers (id bigint PRIMARY KEY, lifetime_value bigint NOT NULL DEFAULT 0); \
-                 INSERT INTO customers SELECT generate_series(0, {ACCOUNTS} - 1)"
-            );
-            lab.client().await.batch_execute(&sql).await.unwrap();
-        });
-        lab
-    }
-
-    fn connector(&self) -> Connector {
-        Connector::new(self.url.parse().unwrap(), NoTls)
-    }
-
-    async fn client(&self) -> Client {
-        let (client, connection) = tokio_postgres::connect(&self.url, NoTls).await.unwrap();
-        self.runtime.spawn(connection);
-        client
-    }
-
-    /// The usual code of a consumer, prepared statements and all.
-    fn by_hand(&self, count: i64) -> f64 {
-        self.runtime.block_on(async {
-            let mut client = self.client().await;
-            let known =
-                "SELECT EXISTS (SELECT FROM processed_messages WHERE consumer = 'hand' AND message_id = $1)";
-            let known = client.prepare(known).await.unwrap();
-            let insert = "INSERT INTO processed_messages (consumer, message_id) VALUES ('hand', $1)";
-            let insert = client.prepare(insert).await.unwrap();
-            let spend = client.prepare(SPEND).await.unwrap();
-            let began = Instant::now();
-            for n in 0..count {
-                let id = format!("event-{n}");
-                let transaction = client.transaction().await.unwrap();
-                if transaction.query_one(&known, &[&id]).await.unwrap().get(0) {
-                    continue;
-                }
-                transaction.execute(&insert, &[&id]).await.unwrap();
-                transaction.execute(&spend, &[&(n % ACCOUNTS)]).await.unwrap();
-                transaction.commit().await.unwrap();
-            }
-            rate(count, began)
-        })
-    }
-
-    /// Events per second.
-    fn consume(&self, count: i64, how: &How, way: Way) -> f64 {
-        let name = format!("bench-{}", fastrand::u32(..));
-        self.kafka.create_topic(&name, 1, &[]);
-        self.produce(&name, count);
-        let _entered = self.runtime.enter();
-        let mut config = ClientConfig::new();
-        config.set("bootstrap.servers", self.kafka.bootstrap());
-        let dead_letters = DeadLetters::topic(&config, "dead").unwrap();
-        let consumer = Consumer::subscribe(config.set("group.id", &name), &[&name]).unwrap();
-        let inbox = Inbox::new(self.connector(), &name, dead_letters).options(how.clone());
-        self.runtime.block_on(async {
-            let (done, handled) = mpsc::channel(1024);
-            let done = Arc::new(done);
-            let (began, stop) = (std::cell::Cell::new(None), all(handled, count));
-            let stop = async { began.set(Some(stop.await)) };
-            let run = async {
-                match way {
-                    Way::Batch => {
-                        let handler = move |transaction: Transaction, events: Vec<Delivery>| {
-                            spend_all(transaction, events, Arc::clone(&done))
-                        };
-                        inbox.run_batches(consumer, handler, stop).await
-                    }
-                    Way::Each | Way::Slow => {
-                        let handler = move |transaction: Transaction, event: Delivery| {
-                            spend(transaction, event, way, Arc::clone(&done))
-                        };
-                        inbox.run(consumer, handler, stop).await
-                    }
-                }
-            };
-            run.await.unwrap();
-            began.get().unwrap()
-        })
-    }
-
-    fn produce(&self, topic: &str, count: i64) {
-        let mut config = ClientConfig::new();
-        let producer: BaseProducer =
-            config.set("bootstrap.servers", self.kafka.bootstrap()).create().unwrap();
-        for n in 0..count {
-            let (key, id) = ((n % ACCOUNTS).to_string(), format!("{topic}-{n}"));
-            let headers = OwnedHeaders::new().insert(Header { key: "id", value: Some(&id) });
-            let record = BaseRecord::to(topic).key(&key).payload("{}").headers(headers);
-            producer.send(record).map_err(|(error, _)| error).unwrap();
-        }
-        producer.flush(DEADLINE).unwrap();
-    }
-}
-
-fn rate(count: i64, began: Instant) -> f64 {
-    f64::from(i32::try_from(count).unwrap()) / began.elapsed().as_secs_f64()
-}
-
-/// Waits until all are handled; the rate since the first ones.
-async fn all(mut handled: mpsc::Receiver<usize>, count: i64) -> f64 {
-    let mut left = usize::try_from(count).unwrap();
-    left -= handled.recv().await.unwrap();
-    let began = Instant::now();
-    while left > 0 {
-        left -= handled.recv().await.unwrap();
-    }
-    rate(count, began)
-}
-
-async fn spend(
-    transaction: Transaction,
-    event: Delivery,
-    way: Way,
-    done: Arc<mpsc::Sender<usize>>,
-) -> Result<(), Failure> {
-    if matches!(way, Way::Slow) {
-        tokio::time::sleep(SLOW).await;
-    }
-    let parameters = [(&account(&event) as _, tokio_postgres::types::Type::INT8)];
-    transaction.execute_typed(SPEND, &parameters).await?;
-    done.send(1).await?;
-    Ok(())
-}
-
-async fn spend_all(
-    transaction: Transaction,
-    events: Vec<Delivery>,
-    done: Arc<mpsc::Sender<usize>>,
-) -> Result<(), Failure> {
-    let accounts: Vec<i64> = events.iter().map(account).collect();
-    let parameters = [(&accounts as _, tokio_postgres::types::Type::INT8_ARRAY)];
-    transaction.execute_typed(SPEND_ALL, &parameters).await?;
-    done.send(events.len()).await?;
-    Ok(())
-}
-
-fn account(event: &Delivery) -> i64 {
-    std::str::from_utf8(event.key.as_deref().unwrap()).unwrap().parse().unwrap()
+fn consume_and_tell_memory(told: &str) {
+    let told: Vec<&str> = told.lines().collect();
+    let batch: usize = told[3].parse().unwrap();
+    let how = if batch == 1 { How::each(8) } else { How::batches(Dedupe::Ids) };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let connector = Connector::new(told[1].parse().unwrap(), NoTls);
+    runtime.block_on(consume(told[0], connector, told[2], MEASURED_EVENTS, &how));
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    println!("{}", peak.trim().trim_end_matches(" kB"));
 }

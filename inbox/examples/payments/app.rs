@@ -1,18 +1,21 @@
 use std::error::Error;
 use std::num::NonZeroUsize;
 use std::process::{ExitCode, abort};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use outboxd_inbox::core::{Order, Retry};
+use outboxd_inbox::core::{AfterDeadLetter, Order, Retry};
+use outboxd_inbox::event::{Event, SequenceSource};
 use outboxd_inbox::kafka::{Consumer, DeadLetters};
 use outboxd_inbox::postgres::{Connector, Transaction};
-use outboxd_inbox::{Delivery, Failure, Inbox};
+use outboxd_inbox::retry_topic::RetryTopics;
+use outboxd_inbox::{Dedupe, Delivery, Failure, Inbox};
 use rdkafka::ClientConfig;
 use serde::Deserialize;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_postgres::NoTls;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::ToSql;
 use tracing_subscriber::EnvFilter;
 
 #[derive(Debug, Parser)]
@@ -35,9 +38,24 @@ pub(crate) struct Arguments {
     /// The most events in one transaction
     #[arg(long, default_value = "1")]
     batch: NonZeroUsize,
-    /// The waits before further attempts
-    #[arg(long, value_delimiter = ',', value_parser = humantime::parse_duration, default_value = "200ms,1s,3s")]
-    retry: Vec<Duration>,
+    /// The waits before further attempts, or none
+    #[arg(long, value_parser = waits, default_value = "200ms,1s,3s")]
+    retry: Waits,
+    /// The waits after those, in a table, or none
+    #[arg(long, value_parser = waits, default_value = "none")]
+    park: Waits,
+    /// The most events of a partition that wait in the table
+    #[arg(long, default_value = "10000")]
+    park_max: usize,
+    /// The waits after those, in retry topics that keep no order, or none
+    #[arg(long, value_parser = waits, default_value = "none")]
+    retry_topics: Waits,
+    /// The later events of a dead letter's key wait until the key is released
+    #[arg(long)]
+    key_waits: bool,
+    /// Release this key, and leave
+    #[arg(long, value_name = "KEY")]
+    release: Option<String>,
     /// The topic of the dead letters; <TOPIC>.<CONSUMER>.dlq unless it is given
     #[arg(long)]
     dlq: Option<String>,
@@ -49,7 +67,7 @@ pub(crate) struct Arguments {
     settings: Vec<(String, String)>,
     /// How a repeat is known
     #[arg(long, value_enum, default_value = "ids")]
-    dedupe: Dedupe,
+    dedupe: KnownBy,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -59,10 +77,11 @@ enum Ordered {
     None,
 }
 
-/// By position and by sequence are not there yet.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Dedupe {
+enum KnownBy {
     Ids,
+    Position,
+    Sequence,
 }
 
 /// The value of an event.
@@ -85,6 +104,15 @@ enum Fail {
     Always,
     Slow,
     Crash,
+}
+
+/// Waits before attempts.
+#[derive(Debug, Clone)]
+struct Waits(Vec<Duration>);
+
+fn waits(text: &str) -> Result<Waits, humantime::DurationError> {
+    let list = if text == "none" { "" } else { text };
+    list.split_terminator(',').map(humantime::parse_duration).collect::<Result<_, _>>().map(Waits)
 }
 
 fn setting(text: &str) -> Result<(String, String), String> {
@@ -123,16 +151,33 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
 
     let connector = Connector::new(arguments.postgres, NoTls);
     connector.create_tables().await?;
-    let inbox = Inbox::new(connector, &arguments.consumer, dead_letters)
+    let mut inbox = Inbox::new(connector, &arguments.consumer, dead_letters)
         .order(match arguments.order {
             Ordered::Key => Order::PerKey,
             Ordered::Partition => Order::PerPartition,
             Ordered::None => Order::None,
         })
-        .retry(Retry::new(arguments.retry))
+        .retry(Retry::new(arguments.retry.0).park(arguments.park.0))
+        .after_dead_letter(match arguments.key_waits {
+            true => AfterDeadLetter::KeyWaits,
+            false => AfterDeadLetter::KeyGoesOn,
+        })
         .batch(arguments.batch)
+        .dedupe(match arguments.dedupe {
+            KnownBy::Ids => Dedupe::Ids,
+            KnownBy::Position => Dedupe::Position,
+            KnownBy::Sequence => Dedupe::Sequence(SequenceSource::Function(Arc::new(seq))),
+        })
         .window(arguments.window);
-    let Dedupe::Ids = arguments.dedupe;
+    inbox = inbox.parked_max(arguments.park_max);
+    if !arguments.retry_topics.0.is_empty() {
+        inbox = inbox.retry_topics(RetryTopics::new(arguments.retry_topics.0));
+    }
+    if let Some(key) = arguments.release {
+        let released = inbox.release(key.as_bytes()).await?;
+        tracing::info!(released, "dead letters that kept the key waiting");
+        return Ok(());
+    }
 
     kafka.set("group.id", &arguments.consumer);
     kafka.set("partition.assignment.strategy", "cooperative-sticky");
@@ -141,29 +186,33 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     for (key, value) in arguments.settings {
         kafka.set(key, value);
     }
-    let consumer = Consumer::subscribe(&kafka, &[&arguments.topic])?;
+    let topics = inbox.topics(&[&arguments.topic]);
+    let topics: Vec<&str> = topics.iter().map(String::as_str).collect();
+    let consumer = Consumer::subscribe(&kafka, &topics)?;
     inbox.run(consumer, pay, stop).await?;
     Ok(())
 }
+
+/// The number of an event.
+fn seq(event: &Event) -> Option<i64> {
+    event.json::<Payment>().ok().map(|payment| payment.seq)
+}
+
+/// A parameter of a statement.
+type Value<'v> = &'v (dyn ToSql + Sync);
+
+const SPEND: &str = "UPDATE customers SET lifetime_value = lifetime_value + $1::bigint WHERE id = $2::bigint";
+const APPLY: &str = "INSERT INTO applied (event_id, customer_id, seq) VALUES ($1, $2, $3)";
 
 /// Both statements are part of the transaction in which the event is remembered as done.
 async fn pay(transaction: Transaction, event: Delivery) -> Result<(), Failure> {
     let payment: Payment = event.json().map_err(Failure::poison)?;
     go_wrong(payment.fail, event.attempt()).await?;
+    let (spend, apply) = (transaction.prepare_cached(SPEND).await?, transaction.prepare_cached(APPLY).await?);
     let id = event.id();
-    let spent = [(&payment.amount as _, Type::INT8), (&payment.customer_id as _, Type::INT8)];
-    let applied =
-        [(&id as _, Type::TEXT), (&payment.customer_id as _, Type::INT8), (&payment.seq as _, Type::INT8)];
-    tokio::try_join!(
-        transaction.execute_typed(
-            "UPDATE customers SET lifetime_value = lifetime_value + $1 WHERE id = $2",
-            &spent,
-        ),
-        transaction.execute_typed(
-            "INSERT INTO applied (event_id, customer_id, seq) VALUES ($1, $2, $3)",
-            &applied,
-        ),
-    )?;
+    let spent: [Value<'_>; 2] = [&payment.amount, &payment.customer_id];
+    let applied: [Value<'_>; 3] = [&id, &payment.customer_id, &payment.seq];
+    tokio::try_join!(transaction.execute(&spend, &spent), transaction.execute(&apply, &applied))?;
     Ok(())
 }
 

@@ -6,22 +6,33 @@ use crate::event::Event;
 /// An event, as a handler is given it.
 #[derive(Debug, Clone)]
 pub struct Delivery {
-    pub(super) event: Arc<Event>,
-    pub(super) id: Arc<str>,
-    pub(super) attempt: u32,
+    event: Arc<Event>,
+    id: Arc<str>,
+    attempt: u32,
+    span: u64,
 }
 
 impl Delivery {
+    pub(crate) fn new(event: Arc<Event>, id: Arc<str>, attempt: u32) -> Self {
+        Self { event, id, attempt, span: fastrand::u64(1..) }
+    }
+
     /// The event's id, by which a repeat is known.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Which attempt this is in this process, from 1.
+    /// Which attempt this is, from 1. Those before a crash and in another process do not count, those in retry topics do.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.attempt
+    }
+
+    /// The number of the span in which it is handled, which is the parent in the trace of what it causes.
+    #[must_use]
+    pub fn span(&self) -> u64 {
+        self.span
     }
 }
 

@@ -2,6 +2,7 @@ use std::error::Error;
 use std::fmt;
 
 use crate::core::FailureKind;
+use crate::postgres::is_transient;
 
 /// Why a handler did not do its work. Any error becomes one by `?`, and is tried again.
 pub struct Failure {
@@ -24,14 +25,14 @@ impl Failure {
         self.kind
     }
 
-    /// The error that was found in PostgreSQL, if it is one.
-    pub(super) fn postgres(&self) -> Option<&tokio_postgres::Error> {
+    /// Whether PostgreSQL or the connection to it is to blame.
+    pub(super) fn is_transient(&self) -> bool {
         let first: &(dyn Error + 'static) = &*self.source;
-        first.downcast_ref().or_else(|| causes(first).find_map(|error| error.downcast_ref()))
+        std::iter::once(first).chain(causes(first)).any(is_transient)
     }
 
     /// The error and its causes on one line.
-    pub(super) fn chain(&self) -> String {
+    pub(crate) fn chain(&self) -> String {
         chain(&*self.source)
     }
 }

@@ -3,58 +3,61 @@ use std::marker::PhantomData;
 
 use super::delivery::Delivery;
 use super::failure::Failure;
-use crate::postgres::Transaction;
+use crate::postgres::{Connection, HandlerTransaction};
 
 /// What the service does with events, all in one transaction.
-pub(super) trait Handler: Send + Sync + 'static {
+pub(crate) trait Handler: Send + Sync + 'static {
+    /// The transaction is the connection's.
     fn handle(
         &self,
-        transaction: Transaction,
+        connection: &Connection,
         deliveries: Vec<Delivery>,
     ) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
 /// A function that is given one event, once for each of a batch.
-pub(super) struct Each<F, R>(F, PhantomData<fn() -> R>);
+pub(crate) struct Each<F, T, R>(F, PhantomData<fn(T) -> R>);
 
 /// A function that is given all events of a batch.
-pub(super) struct Batch<F, R>(F, PhantomData<fn() -> R>);
+pub(crate) struct Batch<F, T, R>(F, PhantomData<fn(T) -> R>);
 
-impl<F, R> Each<F, R> {
-    pub(super) fn new(function: F) -> Self {
+impl<F, T, R> Each<F, T, R> {
+    pub(crate) fn new(function: F) -> Self {
         Self(function, PhantomData)
     }
 }
 
-impl<F, R> Batch<F, R> {
-    pub(super) fn new(function: F) -> Self {
+impl<F, T, R> Batch<F, T, R> {
+    pub(crate) fn new(function: F) -> Self {
         Self(function, PhantomData)
     }
 }
 
-impl<F, R> Handler for Each<F, R>
+impl<F, T, R> Handler for Each<F, T, R>
 where
-    F: Fn(Transaction, Delivery) -> R + Send + Sync + 'static,
+    F: Fn(T, Delivery) -> R + Send + Sync + 'static,
+    T: HandlerTransaction,
     R: Future<Output = Result<(), Failure>> + Send + 'static,
 {
-    async fn handle(&self, transaction: Transaction, deliveries: Vec<Delivery>) -> Result<(), Failure> {
+    async fn handle(&self, connection: &Connection, deliveries: Vec<Delivery>) -> Result<(), Failure> {
         for delivery in deliveries {
-            (self.0)(transaction.clone(), delivery).await?;
+            (self.0)(lease(connection)?, delivery).await?;
         }
         Ok(())
     }
 }
 
-impl<F, R> Handler for Batch<F, R>
+impl<F, T, R> Handler for Batch<F, T, R>
 where
-    F: Fn(Transaction, Vec<Delivery>) -> R + Send + Sync + 'static,
+    F: Fn(T, Vec<Delivery>) -> R + Send + Sync + 'static,
+    T: HandlerTransaction,
     R: Future<Output = Result<(), Failure>> + Send + 'static,
 {
-    fn handle(
-        &self,
-        transaction: Transaction,
-        deliveries: Vec<Delivery>,
-    ) -> impl Future<Output = Result<(), Failure>> + Send {
-        (self.0)(transaction, deliveries)
+    async fn handle(&self, connection: &Connection, deliveries: Vec<Delivery>) -> Result<(), Failure> {
+        (self.0)(lease(connection)?, deliveries).await
     }
+}
+
+fn lease<T: HandlerTransaction>(connection: &Connection) -> Result<T, Failure> {
+    T::lease(connection).ok_or_else(|| Failure::retry("the handler has kept its transaction"))
 }

@@ -1,44 +1,53 @@
 use std::future::Future;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::sync::mpsc;
+
+use super::dedupe::Dedupe;
 use super::delivery::Delivery;
 use super::error::Error;
 use super::failure::Failure;
 use super::handler::{Batch, Each};
 use super::run::Loop;
+use super::telemetry::Telemetry;
 use super::work::Context;
-use crate::core::{Options, Order, Retry};
+use crate::core::{AfterDeadLetter, JobId, Options, Order, Retry};
 use crate::event::IdSource;
-use crate::kafka::{Consumer, DeadLetters};
-use crate::postgres::{Connector, Transaction};
+use crate::kafka::{Consumer, DeadLetters, InboxContext};
+use crate::postgres::{Connector, HandlerTransaction, Transaction};
+use crate::retry_topic::RetryTopics;
 
 /// How a service consumes: what it is called, where it remembers, what happens to events that fail.
-#[derive(Debug, Clone)]
-pub struct Inbox {
-    connector: Connector,
+#[derive(Debug)]
+pub struct Inbox<T = Transaction> {
+    connector: Connector<T>,
     consumer: Arc<str>,
     ids: IdSource,
+    dedupe: Dedupe,
     options: Options,
     dead_letters: DeadLetters,
+    retry_topics: Option<RetryTopics>,
     window: Duration,
 }
 
 /// How long ids are remembered unless told otherwise.
 const WINDOW: Duration = Duration::from_secs(30 * 24 * 3600);
 
-impl Inbox {
+impl<T: HandlerTransaction> Inbox<T> {
     /// An inbox in the database of `connector`. `consumer` is the scope of what is remembered: services that share a
     /// database each need their own name. What is given up goes to `dead_letters`.
     #[must_use]
-    pub fn new(connector: Connector, consumer: &str, dead_letters: DeadLetters) -> Self {
+    pub fn new(connector: Connector<T>, consumer: &str, dead_letters: DeadLetters) -> Self {
         Self {
             connector,
             consumer: Arc::from(consumer),
             ids: IdSource::default(),
+            dedupe: Dedupe::default(),
             options: Options::default(),
             dead_letters,
+            retry_topics: None,
             window: WINDOW,
         }
     }
@@ -59,6 +68,13 @@ impl Inbox {
         self
     }
 
+    /// How a repeat is known; by its id unless told otherwise.
+    #[must_use]
+    pub fn dedupe(mut self, dedupe: Dedupe) -> Self {
+        self.dedupe = dedupe;
+        self
+    }
+
     /// What is kept in order; the events of a key unless told otherwise.
     #[must_use]
     pub fn order(mut self, order: Order) -> Self {
@@ -73,6 +89,41 @@ impl Inbox {
         self
     }
 
+    /// What failed its attempts goes through these topics before it becomes a dead letter; none unless told otherwise. The later
+    /// events of its key are handled before it. Subscribe to [`Self::topics`], and make them before.
+    #[must_use]
+    pub fn retry_topics(mut self, topics: RetryTopics) -> Self {
+        self.retry_topics = Some(topics);
+        self
+    }
+
+    /// These topics and their retry topics.
+    #[must_use]
+    pub fn topics(&self, topics: &[&str]) -> Vec<String> {
+        let behind = |topic: &&str| {
+            let retry = self.retry_topics.iter().flat_map(|retry| retry.names(topic, &self.consumer));
+            std::iter::once((*topic).to_owned()).chain(retry).collect::<Vec<_>>()
+        };
+        topics.iter().flat_map(behind).collect()
+    }
+
+    /// What happens to a key when one of its events has become a dead letter; it goes on unless told otherwise.
+    #[must_use]
+    pub fn after_dead_letter(mut self, after: AfterDeadLetter) -> Self {
+        self.options.after_dead_letter = after;
+        self
+    }
+
+    /// Lets a key go on whose later events wait behind a dead letter: how many such letters it had. The consumer notices it
+    /// within [`Options::release_poll`]. Send the dead letters again before, if they are to be handled first.
+    ///
+    /// # Errors
+    ///
+    /// When PostgreSQL does not answer.
+    pub async fn release(&self, key: &[u8]) -> Result<u64, Error> {
+        Ok(self.connector.opener().release(&self.consumer, key).await?)
+    }
+
     /// The most events in one transaction; 1 unless told otherwise. When a batch fails, its events are handled one by one.
     #[must_use]
     pub fn batch(mut self, most: NonZeroUsize) -> Self {
@@ -80,10 +131,18 @@ impl Inbox {
         self
     }
 
-    /// The most handlers at work at a time, each with a connection to PostgreSQL; 8 unless told otherwise.
+    /// The most handlers at work at a time, each with a connection to PostgreSQL; 8 unless told otherwise. One more
+    /// connection is for a transaction that is being committed while the next handler is at work.
     #[must_use]
     pub fn workers(mut self, most: NonZeroUsize) -> Self {
         self.options.workers = most;
+        self
+    }
+
+    /// The most events of a partition that wait in the table; 10,000 unless told otherwise.
+    #[must_use]
+    pub fn parked_max(mut self, most: usize) -> Self {
+        self.options.parked_max = most;
         self
     }
 
@@ -99,17 +158,19 @@ impl Inbox {
     /// # Errors
     ///
     /// When Kafka's client ends for good. Servers that are away are waited for.
-    pub async fn run<F, R>(
+    pub async fn run<C, F, R>(
         &self,
-        kafka: Consumer,
+        kafka: Consumer<C>,
         handler: F,
         stop: impl Future<Output = ()>,
     ) -> Result<(), Error>
     where
-        F: Fn(Transaction, Delivery) -> R + Send + Sync + 'static,
+        C: InboxContext,
+        F: Fn(T, Delivery) -> R + Send + Sync + 'static,
         R: Future<Output = Result<(), Failure>> + Send + 'static,
     {
-        Loop::new(kafka, self.options.clone(), self.context(Each::new(handler))).run(stop).await
+        let handler = Each::<F, T, R>::new(handler);
+        Loop::new(kafka, self.loop_options()?, |committing| self.context(handler, committing)).run(stop).await
     }
 
     /// The same, with all new events of a transaction at once.
@@ -117,27 +178,65 @@ impl Inbox {
     /// # Errors
     ///
     /// As [`Self::run`].
-    pub async fn run_batches<F, R>(
+    pub async fn run_batches<C, F, R>(
         &self,
-        kafka: Consumer,
+        kafka: Consumer<C>,
         handler: F,
         stop: impl Future<Output = ()>,
     ) -> Result<(), Error>
     where
-        F: Fn(Transaction, Vec<Delivery>) -> R + Send + Sync + 'static,
+        C: InboxContext,
+        F: Fn(T, Vec<Delivery>) -> R + Send + Sync + 'static,
         R: Future<Output = Result<(), Failure>> + Send + 'static,
     {
-        Loop::new(kafka, self.options.clone(), self.context(Batch::new(handler))).run(stop).await
+        let handler = Batch::<F, T, R>::new(handler);
+        Loop::new(kafka, self.loop_options()?, |committing| self.context(handler, committing)).run(stop).await
     }
 
-    fn context<H>(&self, handler: H) -> Arc<Context<H>> {
-        Arc::new(Context {
+    /// Numbers and positions are compared one after the other.
+    fn loop_options(&self) -> Result<Options, Error> {
+        let mut options = self.options.clone();
+        let keeps_order =
+            !matches!(self.dedupe, Dedupe::Ids) || options.after_dead_letter == AfterDeadLetter::KeyWaits;
+        if self.retry_topics.is_some() && keeps_order {
+            return Err(Error::RetryTopics);
+        }
+        if !matches!(self.dedupe, Dedupe::Ids) && options.order == Order::None {
+            options.order = Order::PerKey;
+        }
+        Ok(options)
+    }
+
+    fn context<H>(&self, handler: H, committing: mpsc::Sender<JobId>) -> Context<H> {
+        Context {
+            opener: self.connector.opener(),
+            consumer: Arc::clone(&self.consumer),
+            ids: self.ids.clone(),
+            dedupe: self.dedupe.clone(),
+            retry_topics: self.retry_topics.clone(),
+            sources: Mutex::default(),
+            order: self.options.order,
+            parked_max: self.options.parked_max,
+            dead_letters: self.dead_letters.clone(),
+            window: self.window,
+            telemetry: Telemetry::new(Arc::clone(&self.consumer)),
+            committing,
+            handler,
+        }
+    }
+}
+
+impl<T> Clone for Inbox<T> {
+    fn clone(&self) -> Self {
+        Self {
             connector: self.connector.clone(),
             consumer: Arc::clone(&self.consumer),
             ids: self.ids.clone(),
+            dedupe: self.dedupe.clone(),
+            options: self.options.clone(),
+            retry_topics: self.retry_topics.clone(),
             dead_letters: self.dead_letters.clone(),
             window: self.window,
-            handler,
-        })
+        }
     }
 }

@@ -1,14 +1,23 @@
 //! A consumer: Kafka's records through a handler into PostgreSQL.
 
+mod dedupe;
 mod delivery;
 mod error;
 mod failure;
 mod handler;
 mod inbox;
+mod parking;
+mod position;
+mod retry;
 mod run;
+mod sequence;
+mod telemetry;
 mod work;
 
+pub use dedupe::Dedupe;
 pub use delivery::Delivery;
 pub use error::Error;
 pub use failure::Failure;
 pub use inbox::Inbox;
+
+pub(crate) use handler::{Each, Handler};

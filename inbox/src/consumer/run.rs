@@ -4,15 +4,21 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use super::error::Error;
 use super::handler::Handler;
-use super::work::{Context, Taken};
-use crate::core::{Action, Core, Input, Job, JobId, Options, Outcome, Surrender, Tenure};
-use crate::kafka::{Consumer, Rebalanced};
-use crate::postgres::{Connection, Tenancy};
+use super::telemetry::Operation;
+use super::work::Context;
+use crate::core::{
+    Action, Commit, Core, Input, Job, JobId, Load, Loaded, Options, Outcome, Park, PartitionId, Positions,
+    Surrender, Tenure,
+};
+use crate::event::{Event, Position};
+use crate::kafka::{Consumer, InboxContext, Rebalanced};
+use crate::postgres::{Connection, Taken, Tenancy};
 
 /// How often offsets are committed.
 const COMMIT_EVERY: Duration = Duration::from_millis(500);
@@ -20,23 +26,32 @@ const COMMIT_EVERY: Duration = Duration::from_millis(500);
 const PURGE_EVERY: Duration = Duration::from_secs(60);
 /// How long handlers at work are waited for at the end. Then they are given up, and their transactions are rolled back.
 const STOP_WITHIN: Duration = Duration::from_secs(20);
+/// How long Kafka may take for the last commit, at least.
+const COMMIT_WITHIN: Duration = Duration::from_secs(5);
+/// How long PostgreSQL has at the end to take the partitions back. Nothing is lost without it.
+const GIVE_BACK_WITHIN: Duration = Duration::from_secs(1);
 /// Partitions that are taken at a time: each needs a connection, besides those of the workers.
 const TAKING_MAX: usize = 4;
 /// Nothing is due: something else will happen before.
 const FAR_AWAY: Duration = Duration::from_secs(3600);
 
 /// The one loop of a consumer: it waits, asks [`Core`] what to do, and has it done.
-pub(super) struct Loop<H> {
-    kafka: Consumer,
+pub(super) struct Loop<H, C: InboxContext> {
+    kafka: Consumer<C>,
     core: Core,
     context: Arc<Context<H>>,
     tasks: JoinSet<Ended>,
     /// The partitions that are held, and by which tenure.
     tenancies: HashMap<Tenure, Tenancy>,
-    /// Connections that nobody uses, at most as many as there are workers.
+    /// Which transactions are being committed. There is room for all that are open.
+    committing: mpsc::Receiver<JobId>,
+    /// Connections that nobody uses, at most as many as are needed for transactions.
     idle: Vec<Connection>,
     idle_max: usize,
+    /// Which events are new for sure, of a consumer that knows repeats by position.
+    positions: HashMap<PartitionId, Positions>,
     is_purging: bool,
+    is_committing: bool,
     /// Partitions to take, and how many are being taken.
     to_take: VecDeque<Tenure>,
     taking: usize,
@@ -47,22 +62,37 @@ enum Ended {
     Job(JobId, Outcome, Option<Connection>),
     Take(Tenure, Option<Taken>, Option<Connection>),
     Surrender(JobId, Option<Connection>),
+    Park(JobId, bool, Option<Connection>),
+    Load(JobId, Loaded, Option<Connection>),
     Purge(Option<Connection>),
+    /// What Kafka has accepted.
+    Commit(Vec<Commit>),
+    GiveBack(Option<Connection>),
     CheckWindow,
 }
 
-impl<H: Handler> Loop<H> {
-    pub(super) fn new(kafka: Consumer, options: Options, context: Arc<Context<H>>) -> Self {
-        let idle_max = options.workers.get();
+impl<H: Handler, C: InboxContext> Loop<H, C> {
+    /// `context` is given what tells the loop which transactions are being committed.
+    pub(super) fn new(
+        kafka: Consumer<C>,
+        options: Options,
+        context: impl FnOnce(mpsc::Sender<JobId>) -> Context<H>,
+    ) -> Self {
+        let idle_max = options.open_max();
+        let (tell_committing, committing) = mpsc::channel(idle_max);
+        let context = Arc::new(context(tell_committing));
         Self {
             kafka,
             core: Core::new(options, fastrand::u64(..)),
             context,
             tasks: JoinSet::new(),
             tenancies: HashMap::new(),
+            committing,
             idle: Vec::new(),
             idle_max,
+            positions: HashMap::new(),
             is_purging: false,
+            is_committing: false,
             to_take: VecDeque::new(),
             taking: 0,
         }
@@ -82,15 +112,18 @@ impl<H: Handler> Loop<H> {
                 biased;
                 () = &mut stop => break,
                 // These are due seldom, and then before what may be ready all the time.
-                _ = commits.tick() => { self.commit(false); None }
+                _ = commits.tick() => { self.commit(); None }
                 _ = purges.tick() => { self.purge(); None }
                 () = tokio::time::sleep_until(wake.into()) => Some(Input::Wake),
-                // What ends makes room.
+                // What ends makes room, and what is at its end too.
+                Some(id) = self.committing.recv() => Some(Input::Committing { id }),
                 Some(ended) = self.tasks.join_next() => self.ended(ended.map_err(Error::Task)?),
-                record = self.kafka.next() => record?.map(Input::Received),
+                // Not while there is no room for them.
+                record = self.kafka.next(), if self.core.has_room() => record?.map(|event| self.received(event)),
             };
             self.take_rebalanced();
             if let Some(input) = input {
+                self.look_at_position(&input);
                 self.turn(input);
             }
         }
@@ -115,8 +148,16 @@ impl<H: Handler> Loop<H> {
                 }
             }
         }
-        self.commit(true);
+        self.give_back(|_| true);
+        // A server that is away is not waited for.
+        while let Ok(Some(_)) = tokio::time::timeout(GIVE_BACK_WITHIN, self.tasks.join_next()).await {}
+        self.commit_last(deadline.max(tokio::time::Instant::now() + COMMIT_WITHIN)).await;
         Ok(())
+    }
+
+    fn received(&self, event: Arc<Event>) -> Input {
+        self.context.telemetry.consumed(&event.topic);
+        self.context.received(event)
     }
 
     fn turn(&mut self, input: Input) {
@@ -125,9 +166,22 @@ impl<H: Handler> Loop<H> {
                 Action::Run(job) => self.begin(job),
                 Action::Take(tenure) => self.take(tenure),
                 Action::Surrender(surrender) => self.surrender(surrender),
+                Action::Park(park) => self.park(park),
+                Action::Load(load) => self.load(load),
                 Action::Pause(id) => self.kafka.pause(&id),
                 Action::Resume(id) => self.kafka.resume(&id),
             }
+        }
+    }
+
+    /// Before it is known what happens to an event.
+    fn look_at_position(&mut self, input: &Input) {
+        if let Input::Received(event) = input
+            && self.context.has_positions()
+            && let Some(position) = Position::of(event)
+        {
+            let id = PartitionId { topic: Arc::clone(&event.topic), partition: event.partition };
+            self.positions.entry(id).or_default().receive(event.offset, position);
         }
     }
 
@@ -137,9 +191,11 @@ impl<H: Handler> Loop<H> {
             tracing::error!(?job.tenure, "a job of a partition that is not held");
             return;
         };
+        let positions = self.positions.get_mut(&job.tenure.partition);
+        let fresh: Vec<bool> = positions.into_iter().flat_map(|positions| fresh(positions, &job)).collect();
         let (context, connection) = (Arc::clone(&self.context), self.idle.pop());
         self.tasks.spawn(async move {
-            let (outcome, connection) = context.handle(connection, &tenancy, &job).await;
+            let (outcome, connection) = context.handle(connection, &tenancy, &job, &fresh).await;
             Ended::Job(job.id, outcome, connection)
         });
     }
@@ -157,28 +213,51 @@ impl<H: Handler> Loop<H> {
         let Some(tenure) = self.to_take.pop_front() else { return };
         self.taking += 1;
         let (context, connection) = (Arc::clone(&self.context), self.idle.pop());
+        let partitions = self.kafka.partitions();
         self.tasks.spawn(async move {
-            let (taken, connection) = context.take(connection, &tenure.partition).await;
+            let (taken, connection) = context.take(connection, &tenure.partition, partitions).await;
             Ended::Take(tenure, taken, connection)
         });
     }
 
     fn surrender(&mut self, surrender: Surrender) {
-        let event = &surrender.event;
-        tracing::error!(
-            topic = &*event.topic,
-            partition = event.partition,
-            offset = event.offset,
-            attempts = surrender.attempts,
-            error = surrender.error,
-            "an event is given up: it becomes a dead letter"
-        );
+        self.context.tell(&surrender);
         let tenancy = self.tenancies.get(&surrender.tenure).cloned();
         let context = Arc::clone(&self.context);
         self.tasks.spawn(async move {
-            let connection = context.surrender(None, tenancy.as_ref(), &surrender).await;
+            let connection = context.surrender(tenancy.as_ref(), &surrender).await;
             Ended::Surrender(surrender.id, connection)
         });
+    }
+
+    fn park(&mut self, park: Park) {
+        let tenancy = self.tenancies.get(&park.tenure).cloned();
+        let (context, connection) = (Arc::clone(&self.context), self.idle.pop());
+        self.tasks.spawn(async move {
+            let Some(tenancy) = tenancy else { return Ended::Park(park.id, false, connection) };
+            let (is_parked, connection) = context.park(connection, &tenancy, &park).await;
+            Ended::Park(park.id, is_parked, connection)
+        });
+    }
+
+    fn load(&mut self, load: Load) {
+        let tenancy = self.tenancies.get(&load.tenure).cloned();
+        let (context, connection) = (Arc::clone(&self.context), self.idle.pop());
+        self.tasks.spawn(async move {
+            let Some(tenancy) = tenancy else { return Ended::Load(load.id, Loaded::Unavailable, connection) };
+            let (loaded, connection) = context.load(connection, &tenancy, &load).await;
+            Ended::Load(load.id, loaded, connection)
+        });
+    }
+
+    fn give_back(&mut self, which: impl Fn(&Tenure) -> bool) {
+        let given: Vec<Tenancy> =
+            self.tenancies.extract_if(|tenure, _| which(tenure)).map(|(_, tenancy)| tenancy).collect();
+        if given.is_empty() {
+            return;
+        }
+        let (context, connection) = (Arc::clone(&self.context), self.idle.pop());
+        self.tasks.spawn(async move { Ended::GiveBack(context.give_back(connection, &given).await) });
     }
 
     fn check_window(&mut self) {
@@ -206,18 +285,38 @@ impl<H: Handler> Loop<H> {
             }
             Ended::Surrender(id, connection) => {
                 self.keep(connection);
-                Input::Surrendered { id }
+                Input::Surrendered { id, has_number: self.context.has_numbers() }
+            }
+            Ended::Park(id, is_parked, connection) => {
+                self.keep(connection);
+                Input::Parked { id, is_parked }
+            }
+            Ended::Load(id, loaded, connection) => {
+                self.keep(connection);
+                Input::Loaded { id, loaded }
             }
             Ended::Take(tenure, taken, connection) => {
                 self.keep(connection);
                 self.taking = self.taking.saturating_sub(1);
                 self.take_next();
-                let Some((tenancy, begun)) = taken else { return Some(Input::NotTaken { tenure }) };
-                self.tenancies.insert(tenure.clone(), tenancy);
-                Input::Taken { tenure, begun }
+                let Some(taken) = taken else { return Some(Input::NotTaken { tenure }) };
+                if self.context.has_positions() {
+                    self.positions.entry(tenure.partition.clone()).or_default().taken(taken.greatest);
+                }
+                self.tenancies.insert(tenure.clone(), taken.tenancy);
+                Input::Taken { tenure, suspects: taken.suspects, parked: taken.parked }
             }
             Ended::Purge(connection) => {
                 self.is_purging = false;
+                self.keep(connection);
+                return None;
+            }
+            Ended::Commit(accepted) => {
+                self.is_committing = false;
+                self.core.committed(Instant::now(), &accepted);
+                return None;
+            }
+            Ended::GiveBack(connection) => {
                 self.keep(connection);
                 return None;
             }
@@ -242,7 +341,8 @@ impl<H: Handler> Loop<H> {
                 }
                 Rebalanced::Revoked(id) => {
                     tracing::info!(topic = &*id.topic, partition = id.partition, "a partition is revoked");
-                    self.tenancies.retain(|held, _| held.partition != id);
+                    self.give_back(|tenure| tenure.partition == id);
+                    self.positions.remove(&id);
                     self.to_take.retain(|tenure| tenure.partition != id);
                     self.turn(Input::Revoked(id));
                 }
@@ -250,16 +350,42 @@ impl<H: Handler> Loop<H> {
         }
     }
 
-    fn commit(&mut self, is_last: bool) {
-        let ends = match is_last || self.kafka.take_commit_failed() {
-            true => self.core.ends().map(|(id, end)| (id.clone(), end)).collect(),
-            false => self.core.take_commits(),
-        };
-        ends.iter().for_each(|(id, end)| self.kafka.set_end(id, *end));
-        self.kafka.commit(&ends, is_last);
+    /// One commit at a time: they must not overtake each other.
+    fn commit(&mut self) {
+        self.kafka.set_ends(self.core.ends());
+        let commits = self.core.commits(Instant::now());
+        if self.is_committing || commits.is_empty() {
+            return;
+        }
+        self.is_committing = true;
+        let (committer, telemetry) = (self.kafka.committer(), self.context.telemetry.clone());
+        self.tasks.spawn_blocking(move || {
+            let began = Instant::now();
+            let is_accepted = committer.commit(commits.iter().map(|commit| (&commit.partition, commit.end)));
+            telemetry.asked(Operation::Commit, None, began.elapsed(), is_accepted);
+            Ended::Commit(if is_accepted { commits } else { Vec::new() })
+        });
+    }
+
+    /// The last time. Behind one that is on its way.
+    async fn commit_last(self, deadline: tokio::time::Instant) {
+        // Kafka takes the partitions away when the consumer is closed.
+        self.kafka.set_ends(self.core.ends());
+        let ends: Vec<_> = self.core.ends().map(|(id, end)| (id.clone(), end)).collect();
+        let committer = self.kafka.committer();
+        let commit = move || committer.commit(ends.iter().map(|(id, end)| (id, *end)));
+        let committed = tokio::time::timeout_at(deadline, tokio::task::spawn_blocking(commit)).await;
+        if !matches!(committed, Ok(Ok(true))) {
+            tracing::warn!("the last offsets are not committed: their events will be given again");
+        }
     }
 
     fn next_wake(&self) -> Instant {
         self.core.next_wake().unwrap_or_else(|| Instant::now() + FAR_AWAY)
     }
+}
+
+/// Which events of a job are new for sure.
+fn fresh(positions: &mut Positions, job: &Job) -> impl Iterator<Item = bool> {
+    job.events.iter().map(|event| positions.begin(event.offset))
 }

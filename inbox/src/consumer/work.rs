@@ -1,38 +1,51 @@
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
+use tokio::sync::mpsc;
+use tracing::Instrument as _;
 
+use super::dedupe::Dedupe;
 use super::delivery::Delivery;
 use super::failure::{Failure, chain};
 use super::handler::Handler;
-use crate::core::{FailureKind, Job, Outcome, PartitionId, Reason, Surrender};
+use super::telemetry::{self, End, Telemetry};
+use crate::core::{FailureKind, Job, JobId, Order, Outcome, PartitionId};
 use crate::event::{Event, IdError, IdSource};
-use crate::kafka::{DeadLetters, Retention, RetentionQuery};
-use crate::postgres::{self, Connection, Connector, Entered, Tenancy};
+use crate::kafka::{DeadLetters, InboxContext, Partitions, Retention, RetentionQuery};
+use crate::postgres::{self, Connection, Entered, Mark, Opener, Remembers, Taken, Tenancy};
+use crate::retry_topic::RetryTopics;
 
 /// What every task of a consumer needs.
 pub(super) struct Context<H> {
-    pub(super) connector: Connector,
+    pub(super) opener: Opener,
     pub(super) consumer: Arc<str>,
     pub(super) ids: IdSource,
+    pub(super) dedupe: Dedupe,
+    /// By topic, the database that its events come from.
+    pub(super) sources: Mutex<BTreeMap<Arc<str>, String>>,
+    pub(super) order: Order,
+    pub(super) parked_max: usize,
+    pub(super) retry_topics: Option<RetryTopics>,
     pub(super) dead_letters: DeadLetters,
     pub(super) window: Duration,
+    pub(super) telemetry: Telemetry,
+    /// Where the loop is told that a transaction is being committed.
+    pub(super) committing: mpsc::Sender<JobId>,
     pub(super) handler: H,
 }
 
-/// A partition, taken, with how often handlers have begun its events without ending them.
-pub(super) type Taken = (Tenancy, BTreeMap<i64, u32>);
-
 impl<H: Handler> Context<H> {
     /// Takes a partition. The connection comes back when it can be used again.
-    pub(super) async fn take(
+    pub(super) async fn take<C: InboxContext>(
         &self,
         connection: Option<Connection>,
         id: &PartitionId,
+        partitions: Partitions<C>,
     ) -> (Option<Taken>, Option<Connection>) {
+        let Some(remembers) = self.remembers(id, partitions).await else { return (None, connection) };
         let connection = match self.connection(connection).await {
             Ok(connection) => connection,
             Err(error) => {
@@ -40,11 +53,48 @@ impl<H: Handler> Context<H> {
                 return (None, None);
             }
         };
-        match postgres::take(&connection, &self.consumer, id).await {
+        match postgres::take(&connection, &self.consumer, id, remembers).await {
             Ok(taken) => (Some(taken), Some(connection)),
             Err(error) => {
                 tracing::warn!(error = chain(&error), "a partition is not taken yet");
                 (None, None)
+            }
+        }
+    }
+
+    /// Gives partitions back that this consumer was at. If that fails, a few of their events are handled one by one.
+    pub(super) async fn give_back(
+        &self,
+        connection: Option<Connection>,
+        tenancies: &[Tenancy],
+    ) -> Option<Connection> {
+        let connection = self.connection(connection).await.ok()?;
+        for tenancy in tenancies {
+            if let Err(error) = postgres::give_back(&connection, tenancy).await {
+                tracing::debug!(error = chain(&error), "a partition is not given back");
+                return None;
+            }
+        }
+        Some(connection)
+    }
+
+    /// `None` while Kafka does not answer.
+    async fn remembers<C: InboxContext>(
+        &self,
+        id: &PartitionId,
+        partitions: Partitions<C>,
+    ) -> Option<Remembers> {
+        match self.dedupe {
+            Dedupe::Ids => return Some(Remembers::Ids),
+            Dedupe::Sequence(_) => return Some(Remembers::Numbers),
+            Dedupe::Position => {}
+        }
+        let topic = Arc::clone(&id.topic);
+        match tokio::task::spawn_blocking(move || partitions.count(&topic)).await.ok()? {
+            Ok(count) => Some(Remembers::Positions(count)),
+            Err(error) => {
+                tracing::warn!(%error, "a partition is not taken yet");
+                None
             }
         }
     }
@@ -71,23 +121,6 @@ impl<H: Handler> Context<H> {
         }
     }
 
-    /// Writes a dead letter.
-    pub(super) async fn surrender(
-        &self,
-        connection: Option<Connection>,
-        tenancy: Option<&Tenancy>,
-        surrender: &Surrender,
-    ) -> Option<Connection> {
-        self.dead_letters.write(&self.consumer, surrender).await;
-        let (Reason::Crashed, Some(tenancy)) = (surrender.reason, tenancy) else { return connection };
-        let connection = self.connection(connection).await.ok()?;
-        // Otherwise it counts against another event with this offset, should the topic be made anew.
-        if let Err(error) = connection.forget_begun(tenancy, surrender.event.offset).await {
-            tracing::warn!(error = chain(&error), "how often an event was begun is not forgotten");
-        }
-        Some(connection)
-    }
-
     /// Forgets what was done longer ago than the window.
     pub(super) async fn purge(&self, connection: Option<Connection>) -> Option<Connection> {
         let connection = self.connection(connection).await.ok()?;
@@ -98,12 +131,14 @@ impl<H: Handler> Context<H> {
         Some(connection)
     }
 
-    /// Handles the events of a job in one transaction. The connection comes back when it can be used again.
+    /// Handles the events of a job in one transaction. `fresh` tells those that are new for sure. The connection
+    /// comes back when it can be used again.
     pub(super) async fn handle(
         &self,
         connection: Option<Connection>,
         tenancy: &Tenancy,
         job: &Job,
+        fresh: &[bool],
     ) -> (Outcome, Option<Connection>) {
         let deliveries = match self.deliveries(job) {
             Ok(deliveries) => deliveries,
@@ -116,70 +151,141 @@ impl<H: Handler> Context<H> {
             Ok(connection) => connection,
             Err(error) => return (of_inbox(&error), None),
         };
-        match self.in_transaction(&connection, tenancy, job, deliveries).await {
+        let (began, span) = (Instant::now(), telemetry::span(&self.consumer, &deliveries));
+        let handled = async {
+            match &self.dedupe {
+                Dedupe::Position if !tenancy.by_ids => {
+                    self.by_position(&connection, tenancy, job, fresh, deliveries).await
+                }
+                Dedupe::Ids | Dedupe::Position => self.by_ids(&connection, tenancy, job, deliveries).await,
+                Dedupe::Sequence(source) => {
+                    self.by_sequence(source, &connection, tenancy, job, deliveries).await
+                }
+            }
+        };
+        let (outcome, connection) = match handled.instrument(span.clone()).await {
             Ok(outcome) => (outcome, Some(connection)),
             Err(error) => (of_inbox(&error), None),
-        }
+        };
+        let error = telemetry::error_type(&outcome);
+        span.record("error.type", error);
+        self.telemetry.processed(&job.tenure.partition.topic, began.elapsed(), error);
+        (outcome, connection)
     }
 
     /// An error means that the connection cannot be used again.
-    async fn in_transaction(
+    async fn by_ids(
         &self,
         connection: &Connection,
         tenancy: &Tenancy,
         job: &Job,
         deliveries: Vec<Delivery>,
     ) -> Result<Outcome, postgres::Error> {
-        let offsets: Vec<i64> = job.events.iter().map(|event| event.offset).collect();
+        let mark = tenancy.mark(job);
         let mut ids: Vec<&str> = deliveries.iter().map(Delivery::id).collect();
         ids.sort_unstable();
-        let mut new = match connection.enter(tenancy, &offsets, job.begun, &ids).await? {
-            Entered::Fenced => return Ok(Outcome::Fenced),
-            Entered::New(new) => new,
-        };
+        let entered = connection.enter(tenancy, mark, &ids).await?;
+        self.run_new(connection, tenancy, job, deliveries, (entered, mark)).await
+    }
+
+    /// Handles those events that are not done, in the transaction that was entered.
+    pub(super) async fn run_new(
+        &self,
+        connection: &Connection,
+        tenancy: &Tenancy,
+        job: &Job,
+        deliveries: Vec<Delivery>,
+        (entered, mark): (Entered, Mark),
+    ) -> Result<Outcome, postgres::Error> {
+        let Entered::New(mut new) = entered else { return Ok(Outcome::Fenced) };
         // The same event twice in a batch: the first one counts.
         let deliveries: Vec<Delivery> =
             deliveries.into_iter().filter(|delivery| new.remove(delivery.id())).collect();
-        let handled = match deliveries.is_empty() {
-            true => Ok(()),
-            false => self.call(connection, deliveries).await,
-        };
-        if !connection.is_given_back() {
-            return Err(postgres::Error::TransactionKept);
-        }
-        if let Err(failure) = handled {
-            connection.roll_back(tenancy, &offsets).await?;
+        let new = deliveries.len();
+        if let Err(failure) = self.call(connection, deliveries).await? {
+            connection.roll_back(tenancy, mark).await?;
             return Ok(of_handler(&failure));
         }
-        match connection.commit(tenancy, &offsets).await {
-            Ok(()) => Ok(Outcome::Done),
-            Err(error) if error.is_transient() => Err(error),
-            Err(error) => {
-                connection.roll_back(tenancy, &offsets).await?;
-                Ok(of_inbox(&error))
-            }
+        let committed = self.commit(connection, tenancy, job, mark).await;
+        if committed.is_ok() {
+            self.tell_ended(job, new, 0);
+        }
+        outcome(connection, tenancy, mark, committed.map(|()| Outcome::Done)).await
+    }
+
+    /// Commits the transaction of a job. The next handler need not wait for it.
+    pub(super) async fn commit(
+        &self,
+        connection: &Connection,
+        tenancy: &Tenancy,
+        job: &Job,
+        mark: Mark,
+    ) -> Result<(), postgres::Error> {
+        // Nobody is told when the loop has ended.
+        self.committing.send(job.id).await.ok();
+        connection.commit(tenancy, mark).await
+    }
+
+    /// Counts the events of a transaction: so many of them were new, and so many have not ended.
+    pub(super) fn tell_ended(&self, job: &Job, new: usize, waiting: usize) {
+        let topic = &job.tenure.partition.topic;
+        self.telemetry.ended(topic, End::Applied, new);
+        self.telemetry.ended(topic, End::Repeat, job.events.len().saturating_sub(new + waiting));
+        if waiting > 0 {
+            self.telemetry.parked(topic, waiting);
         }
     }
 
-    /// A handler that panics has failed.
-    async fn call(&self, connection: &Connection, deliveries: Vec<Delivery>) -> Result<(), Failure> {
-        let handled = AssertUnwindSafe(self.handler.handle(connection.transaction(), deliveries));
+    /// Calls the handler, unless there is nothing for it. One that panics has failed. An error means that it has kept the
+    /// transaction.
+    pub(super) async fn call(
+        &self,
+        connection: &Connection,
+        deliveries: Vec<Delivery>,
+    ) -> Result<Result<(), Failure>, postgres::Error> {
+        if deliveries.is_empty() {
+            return Ok(Ok(()));
+        }
+        let handled = AssertUnwindSafe(self.handler.handle(connection, deliveries));
         let caught = handled.catch_unwind().await;
-        caught.unwrap_or_else(|_| Err(Failure::retry("the handler panicked")))
+        if !connection.is_given_back() {
+            return Err(postgres::Error::TransactionKept);
+        }
+        Ok(caught.unwrap_or_else(|_| Err(Failure::retry("the handler panicked"))))
     }
 
     fn deliveries(&self, job: &Job) -> Result<Vec<Delivery>, IdError> {
         let delivery = |event: &Arc<Event>| {
-            let id = Arc::from(self.ids.id(event)?);
-            Ok(Delivery { event: Arc::clone(event), id, attempt: job.attempt })
+            let attempt = job.attempt.saturating_add(self.attempts_before(event));
+            Ok(Delivery::new(Arc::clone(event), Arc::from(self.ids.id(event)?), attempt))
         };
         job.events.iter().map(delivery).collect()
     }
 
-    async fn connection(&self, connection: Option<Connection>) -> Result<Connection, postgres::Error> {
+    pub(super) async fn connection(
+        &self,
+        connection: Option<Connection>,
+    ) -> Result<Connection, postgres::Error> {
         match connection.filter(Connection::is_usable) {
             Some(connection) => Ok(connection),
-            None => self.connector.connect().await,
+            None => self.opener.connect().await,
+        }
+    }
+}
+
+/// What has come of a transaction. When it was refused, it is undone, and that its handlers have ended is written down.
+pub(super) async fn outcome(
+    connection: &Connection,
+    tenancy: &Tenancy,
+    mark: Mark,
+    committed: Result<Outcome, postgres::Error>,
+) -> Result<Outcome, postgres::Error> {
+    match committed {
+        Ok(outcome) => Ok(outcome),
+        Err(error) if error.is_transient() => Err(error),
+        Err(error) => {
+            connection.roll_back(tenancy, mark).await?;
+            Ok(of_inbox(&error))
         }
     }
 }
@@ -192,15 +298,10 @@ fn of_inbox(error: &postgres::Error) -> Outcome {
     Outcome::Failed { kind: FailureKind::Retry, error: chain(error) }
 }
 
-fn of_handler(failure: &Failure) -> Outcome {
-    match failure.postgres() {
-        Some(error) if postgres::is_transient(error) => {
-            tracing::warn!(
-                error = failure.chain(),
-                "PostgreSQL is not available: the events are begun again"
-            );
-            Outcome::Unavailable
-        }
-        _ => Outcome::Failed { kind: failure.kind(), error: failure.chain() },
+pub(super) fn of_handler(failure: &Failure) -> Outcome {
+    if !failure.is_transient() {
+        return Outcome::Failed { kind: failure.kind(), error: failure.chain() };
     }
+    tracing::warn!(error = failure.chain(), "PostgreSQL is not available: the events are begun again");
+    Outcome::Unavailable
 }

@@ -1,12 +1,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::options::Order;
 use crate::event::Event;
 
 /// What a lane is named by: events with the same name are handled one after the other.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum LaneName {
+pub(crate) enum LaneName {
     /// The record's key.
     Key(Arc<[u8]>),
     /// All of the partition.
@@ -16,11 +17,11 @@ pub(super) enum LaneName {
 }
 
 impl LaneName {
-    pub(super) fn of(order: Order, event: &Event) -> Self {
-        match (order, &event.key) {
+    pub(super) fn of(order: Order, key: Option<&[u8]>, offset: i64) -> Self {
+        match (order, key) {
             (Order::PerPartition, _) => Self::Partition,
-            (Order::PerKey, Some(key)) => Self::Key(key.as_slice().into()),
-            (Order::PerKey, None) | (Order::None, _) => Self::Offset(event.offset),
+            (Order::PerKey, Some(key)) => Self::Key(key.into()),
+            (Order::PerKey, None) | (Order::None, _) => Self::Offset(offset),
         }
     }
 }
@@ -35,6 +36,21 @@ pub(super) struct Lane {
     pub(super) failed: u32,
     /// So many of the first events are handled alone, since a batch with them failed.
     pub(super) alone: usize,
+    pub(super) parked: Parked,
+    /// When a parked lane goes on.
+    pub(super) until: Option<Instant>,
+}
+
+/// Which events of a lane are in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Parked {
+    /// None.
+    #[default]
+    No,
+    /// Those that come before all that are in memory.
+    Before,
+    /// The first one in memory, and maybe some that come between it and the others.
+    First,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -48,12 +64,16 @@ pub(super) enum LaneState {
     Waiting,
     /// The first event is on its way to the dead letters.
     Surrendering,
+    /// Events are being written to the table.
+    Parking,
+    /// The first event is being read from the table.
+    Loading,
 }
 
 impl Lane {
     /// Whether its first event must not share a transaction.
     pub(super) fn is_single(&self) -> bool {
-        self.failed > 0 || self.alone > 0
+        self.failed > 0 || self.alone > 0 || self.parked != Parked::No
     }
 
     /// The first events have ended.

@@ -1,50 +1,69 @@
 //! What a consumer decides between two waits: which event is begun next, again, or given up, and up to where offsets may be
 //! committed. No sockets and no clock: times and chance are arguments.
 
+mod begin;
+mod commits;
 mod guard;
 mod job;
 mod lane;
 mod offsets;
 mod options;
+mod parking;
 mod partition;
+mod positions;
 mod retry;
+pub(crate) mod sequence;
+mod suspects;
 #[cfg(test)]
 mod tests;
 
 pub use job::{FailureKind, PartitionId, Reason};
-pub use options::{Options, Order};
+pub use options::{AfterDeadLetter, Options, Order};
 pub use retry::Retry;
 
 use std::collections::{BTreeMap, HashMap};
-use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Instant;
 
 use fastrand::Rng;
 
 use crate::event::Event;
-use guard::{Allowance, Guard};
-pub(crate) use job::{Job, JobId, Outcome, Surrender, Tenure};
-use lane::{LaneName, LaneState};
-use partition::{Partition, Pick, Standing};
+use guard::Guard;
+pub(crate) use job::{
+    Commit, Failed, Job, JobId, Load, Loaded, Outcome, Park, ParkedEvent, Surrender, Tenure,
+};
+pub(crate) use lane::LaneName;
+use lane::{LaneState, Parked};
+use partition::{Partition, Standing};
+pub(crate) use positions::Positions;
+use retry::Wait;
+pub(crate) use suspects::Suspects;
 
 /// What has happened.
 #[derive(Debug)]
 pub(crate) enum Input {
     /// Kafka has given the partition to this consumer.
     Assigned(PartitionId),
-    /// PostgreSQL has too, and says how often the process has ended in the middle of an event, by its offset.
-    Taken { tenure: Tenure, begun: BTreeMap<i64, u32> },
+    /// PostgreSQL has too, and says at which events the process may have ended, and which events are parked, in order.
+    Taken { tenure: Tenure, suspects: Suspects, parked: Vec<ParkedEvent> },
     /// PostgreSQL has not.
     NotTaken { tenure: Tenure },
     /// Kafka has taken it away.
     Revoked(PartitionId),
     /// A record was read.
     Received(Arc<Event>),
-    /// A handler has ended.
+    /// One that must not be handled before this.
+    Delayed(Arc<Event>, Instant),
+    /// A handler has done its work, and its transaction is being committed.
+    Committing { id: JobId },
+    /// A transaction has ended.
     Ended { id: JobId, outcome: Outcome },
-    /// An event is with the dead letters.
-    Surrendered { id: JobId },
+    /// An event is with the dead letters. Others in the table may have waited for its number.
+    Surrendered { id: JobId, has_number: bool },
+    /// Events are in the table, or could not be written there.
+    Parked { id: JobId, is_parked: bool },
+    /// What was read from the table.
+    Loaded { id: JobId, loaded: Loaded },
     /// Begin nothing more.
     Stop,
     /// Time has passed.
@@ -52,7 +71,7 @@ pub(crate) enum Input {
 }
 
 /// What is to be done.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Action {
     /// Take the partition in PostgreSQL, away from whoever had it.
     Take(Tenure),
@@ -60,6 +79,10 @@ pub(crate) enum Action {
     Run(Job),
     /// Write a dead letter.
     Surrender(Surrender),
+    /// Write events to the table.
+    Park(Park),
+    /// Read an event from there.
+    Load(Load),
     /// Fetch no more of the partition.
     Pause(PartitionId),
     /// Fetch it again.
@@ -74,6 +97,8 @@ pub(crate) struct Core {
     jobs: HashMap<JobId, Begun>,
     /// Handlers at work.
     running: usize,
+    /// Transactions that are being committed.
+    committing: usize,
     /// One of them may end the process, and so is at work alone.
     is_alone: bool,
     guard: Guard,
@@ -92,6 +117,13 @@ struct Begun {
     assignment: u64,
     partition: PartitionId,
     lanes: Vec<(LaneName, usize)>,
+    is_committing: bool,
+}
+
+impl Begun {
+    fn new(assignment: u64, partition: PartitionId, lanes: Vec<(LaneName, usize)>) -> Self {
+        Self { assignment, partition, lanes, is_committing: false }
+    }
 }
 
 impl Core {
@@ -103,6 +135,7 @@ impl Core {
             partitions: BTreeMap::new(),
             jobs: HashMap::new(),
             running: 0,
+            committing: 0,
             is_alone: false,
             guard,
             unavailable_until: None,
@@ -118,9 +151,10 @@ impl Core {
         let mut actions = Vec::new();
         match input {
             Input::Assigned(partition) => self.assign(partition, &mut actions),
-            Input::Taken { tenure, begun } => {
+            Input::Taken { tenure, suspects, parked } => {
+                let order = self.options.order;
                 if let Some(partition) = self.held(&tenure) {
-                    partition.own(begun);
+                    partition.own(now, order, suspects, parked);
                 }
             }
             Input::NotTaken { tenure } => {
@@ -130,15 +164,20 @@ impl Core {
                 }
             }
             Input::Revoked(partition) => drop(self.partitions.remove(&partition)),
-            Input::Received(event) => self.receive(event),
+            Input::Received(event) => self.receive(event, None),
+            Input::Delayed(event, until) => self.receive(event, Some(until)),
+            Input::Committing { id } => self.set_committing(id),
             Input::Ended { id, outcome } => self.ended(now, id, outcome, &mut actions),
-            Input::Surrendered { id } => self.surrendered(id),
+            Input::Surrendered { id, has_number } => self.surrendered(now, id, has_number),
+            Input::Parked { id, is_parked } => self.parked(now, id, is_parked),
+            Input::Loaded { id, loaded } => self.loaded(now, id, loaded),
             Input::Stop => self.is_stopping = true,
             Input::Wake => {}
         }
         self.wake(now, &mut actions);
+        self.park_and_load(&mut actions);
         self.begin(now, &mut actions);
-        self.pause_and_resume(&mut actions);
+        self.pause_and_resume(now, &mut actions);
         actions
     }
 
@@ -148,17 +187,9 @@ impl Core {
         partitions.chain(self.guard.next_wake()).chain(self.unavailable_until).min()
     }
 
-    /// Up to where each partition may be committed, when that has changed since it was last asked.
-    pub(crate) fn take_commits(&mut self) -> Vec<(PartitionId, i64)> {
-        let partitions = self.partitions.iter_mut();
-        partitions
-            .filter_map(|(id, partition)| Some((id.clone(), partition.offsets.take_commit()?)))
-            .collect()
-    }
-
-    /// Up to where each partition may be committed.
-    pub(crate) fn ends(&self) -> impl Iterator<Item = (&PartitionId, i64)> {
-        self.partitions.iter().filter_map(|(id, partition)| Some((id, partition.offsets.contiguous_end()?)))
+    /// Whether there is room for more events.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.partitions.values().any(Partition::is_full)
     }
 
     /// Whether nothing is at work or on its way.
@@ -179,19 +210,31 @@ impl Core {
     }
 
     /// Ignores what was fetched before the partition was revoked.
-    fn receive(&mut self, event: Arc<Event>) {
+    fn receive(&mut self, event: Arc<Event>, until: Option<Instant>) {
         let id = PartitionId { topic: Arc::clone(&event.topic), partition: event.partition };
         if let Some(partition) = self.partitions.get_mut(&id) {
-            partition.receive(event, &self.options);
+            partition.receive(event, until, &self.options);
+        }
+    }
+
+    /// Another handler may begin meanwhile, but not with the events of the same keys.
+    fn set_committing(&mut self, id: JobId) {
+        if let Some(begun) = self.jobs.get_mut(&id)
+            && !begun.is_committing
+        {
+            begun.is_committing = true;
+            self.running = self.running.saturating_sub(1);
+            self.committing += 1;
         }
     }
 
     fn ended(&mut self, now: Instant, id: JobId, outcome: Outcome, actions: &mut Vec<Action>) {
         let Some(begun) = self.jobs.remove(&id) else { return };
-        self.running = self.running.saturating_sub(1);
+        let at = if begun.is_committing { &mut self.committing } else { &mut self.running };
+        *at = at.saturating_sub(1);
         self.is_alone = false;
         match &outcome {
-            Outcome::Done => self.guard.succeeded(),
+            Outcome::Done | Outcome::Closed => self.guard.succeeded(),
             Outcome::Unavailable => self.unavailable_until = Some(now + self.options.unavailable_pause),
             Outcome::Failed { .. } | Outcome::Fenced => {}
         }
@@ -201,6 +244,10 @@ impl Core {
         };
         match outcome {
             Outcome::Done => begun.lanes.iter().for_each(|(name, count)| partition.end(name, *count)),
+            Outcome::Closed => begun.lanes.iter().for_each(|(name, count)| {
+                partition.look_into_table(name);
+                partition.end(name, *count);
+            }),
             Outcome::Unavailable => again(partition, &begun.lanes),
             Outcome::Fenced => {
                 partition.standing = Standing::Without(now + self.options.fenced_pause);
@@ -238,10 +285,18 @@ impl Core {
             FailureKind::Poison => None,
             FailureKind::Retry => self.options.retry.wait(failed, self.rng.f64()),
         };
-        // Tried again as long as nothing else succeeds either.
-        let wait = wait.or((!self.guard.is_closed()).then_some(self.options.guard_pause));
+        let wait = match wait {
+            // Tried again as long as nothing else succeeds either.
+            None | Some(Wait::Parked(_)) if !self.guard.is_closed() => {
+                Some(Wait::Memory(self.options.guard_pause))
+            }
+            wait => wait,
+        };
         match (wait, kind) {
-            (Some(wait), _) => partition.wait(name, now + wait),
+            (Some(Wait::Memory(wait)), _) => partition.wait(name, now + wait),
+            (Some(Wait::Parked(wait)), _) => {
+                self.park_failed(now, id, name, Failed { attempts: failed, wait, error }, actions);
+            }
             (None, FailureKind::Retry) => self.surrender(id, name, Reason::Exhausted, failed, error, actions),
             (None, FailureKind::Poison) => self.surrender(id, name, Reason::Poison, failed, error, actions),
         }
@@ -262,16 +317,35 @@ impl Core {
         let Some(lane) = partition.lane_mut(name) else { return };
         let Some(event) = lane.events.front().cloned() else { return };
         lane.state = LaneState::Surrendering;
-        let begun = Begun { assignment, partition: id.clone(), lanes: vec![(name.clone(), 1)] };
+        let is_parked = lane.parked == Parked::First;
+        let key_waits = key_waits(&self.options, name);
+        let begun = Begun::new(assignment, id.clone(), vec![(name.clone(), 1)]);
         self.jobs.insert(job, begun);
-        actions.push(Action::Surrender(Surrender { id: job, tenure, event, reason, attempts, error }));
+        actions.push(Action::Surrender(Surrender {
+            id: job,
+            tenure,
+            event,
+            reason,
+            attempts,
+            error,
+            is_parked,
+            key_waits,
+        }));
     }
 
-    fn surrendered(&mut self, id: JobId) {
+    fn surrendered(&mut self, now: Instant, id: JobId, has_number: bool) {
         let Some(begun) = self.jobs.remove(&id) else { return };
         let partition = self.partitions.get_mut(&begun.partition);
-        if let Some(partition) = partition.filter(|partition| partition.assignment == begun.assignment) {
-            begun.lanes.iter().for_each(|(name, count)| partition.end(name, *count));
+        let partition = partition.filter(|partition| partition.assignment == begun.assignment);
+        let (Some(partition), Some((name, count))) = (partition, begun.lanes.first()) else { return };
+        match key_waits(&self.options, name) {
+            true => partition.block(name, now + self.options.release_poll),
+            false => {
+                if has_number {
+                    partition.look_into_table(name);
+                }
+                partition.end(name, *count);
+            }
         }
     }
 
@@ -293,70 +367,9 @@ impl Core {
         self.counter = counter;
     }
 
-    /// Begins what may begin.
-    fn begin(&mut self, now: Instant, actions: &mut Vec<Action>) {
-        while self.may_begin(now) {
-            let Some((id, pick)) = self.pick() else { return };
-            match pick {
-                Pick::Run(lanes) => self.run(&id, lanes, actions),
-                Pick::Crashed(name, begun) => {
-                    let error = "the process ended each time while a handler was at this event".to_owned();
-                    self.surrender(&id, &name, Reason::Crashed, begun, error, actions);
-                }
-                Pick::Alone if self.running > 0 => return,
-                Pick::Alone => {
-                    let lane = self.partitions.get_mut(&id).and_then(Partition::begin_alone);
-                    self.is_alone = true;
-                    self.run(&id, Vec::from_iter(lane), actions);
-                }
-            }
-        }
-    }
-
-    fn may_begin(&mut self, now: Instant) -> bool {
-        let allowance = self.guard.allowance(now);
-        if self.is_stopping || self.is_alone || self.unavailable_until.is_some() {
-            return false;
-        }
-        match allowance {
-            Allowance::Any => self.running < self.options.workers.get(),
-            Allowance::One => self.running == 0,
-            Allowance::Nothing => false,
-        }
-    }
-
-    /// From the partition behind the one that had its turn.
-    fn pick(&mut self) -> Option<(PartitionId, Pick)> {
-        let after = self.turn_of.take().map_or(Bound::Unbounded, Bound::Excluded);
-        let mut pick = |(id, partition): (&PartitionId, &mut Partition)| {
-            partition.pick(&self.options).map(|pick| (id.clone(), pick))
-        };
-        let later = self.partitions.range_mut((after, Bound::Unbounded)).find_map(&mut pick);
-        let picked = later.or_else(|| self.partitions.iter_mut().find_map(&mut pick))?;
-        self.turn_of = Some(picked.0.clone());
-        Some(picked)
-    }
-
-    fn run(&mut self, id: &PartitionId, lanes: Vec<(LaneName, usize)>, actions: &mut Vec<Action>) {
-        let job = JobId(self.count());
-        let Some(partition) = self.partitions.get_mut(id) else { return };
-        let mut events = Vec::new();
-        let mut attempt = 1;
-        for (name, count) in &lanes {
-            let (of_lane, number) = partition.set_running(name, *count);
-            events.extend(of_lane);
-            attempt = number.max(attempt);
-        }
-        let begun = events.first().map_or(0, |event: &Arc<Event>| partition.begun_before(event));
-        let (assignment, tenure) = (partition.assignment, partition.tenure.clone());
-        self.jobs.insert(job, Begun { assignment, partition: id.clone(), lanes });
-        self.running += 1;
-        actions.push(Action::Run(Job { id: job, tenure, events, attempt, begun }));
-    }
-
-    fn pause_and_resume(&mut self, actions: &mut Vec<Action>) {
+    fn pause_and_resume(&mut self, now: Instant, actions: &mut Vec<Action>) {
         for (id, partition) in &mut self.partitions {
-            match partition.change_pause(&self.options) {
+            match partition.change_pause(now, &self.options) {
                 Some(true) => actions.push(Action::Pause(id.clone())),
                 Some(false) => actions.push(Action::Resume(id.clone())),
                 None => {}
@@ -368,6 +381,11 @@ impl Core {
         self.counter += 1;
         self.counter
     }
+}
+
+/// Whether a dead letter of this lane keeps its later events waiting. One without a key has none.
+fn key_waits(options: &Options, name: &LaneName) -> bool {
+    options.after_dead_letter == AfterDeadLetter::KeyWaits && !matches!(name, LaneName::Offset(_))
 }
 
 /// The handler is not to blame: the same again.

@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 /// Which offsets of a partition have ended, and so up to where it may be committed.
 #[derive(Debug, Default)]
@@ -7,8 +8,8 @@ pub(super) struct Offsets {
     open: BTreeSet<i64>,
     /// Behind the last one received.
     next: Option<i64>,
-    /// What was told last.
-    told: Option<i64>,
+    /// What Kafka accepted last, and when that was.
+    committed: Option<(i64, Instant)>,
 }
 
 impl Offsets {
@@ -29,14 +30,16 @@ impl Offsets {
         self.open.first().copied().or(self.next)
     }
 
-    /// The same, once for each value.
-    pub(super) fn take_commit(&mut self) -> Option<i64> {
+    /// The same, while Kafka has not accepted it, and again when that was so long ago.
+    pub(super) fn to_commit(&self, now: Instant, again_after: Duration) -> Option<i64> {
         let end = self.contiguous_end()?;
-        if self.told == Some(end) {
-            return None;
-        }
-        self.told = Some(end);
-        Some(end)
+        let is_known = |(committed, at): (i64, Instant)| committed == end && now < at + again_after;
+        (!self.committed.is_some_and(is_known)).then_some(end)
+    }
+
+    /// Kafka has accepted this.
+    pub(super) fn set_committed(&mut self, end: i64, now: Instant) {
+        self.committed = Some((end, now));
     }
 }
 
@@ -69,13 +72,19 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_told_once() {
+    fn an_end_is_to_be_committed_until_kafka_has_accepted_it_and_again_later() {
+        const AGAIN_AFTER: Duration = Duration::from_secs(60);
+        let now = Instant::now();
         let mut offsets = Offsets::default();
-        assert_eq!(offsets.take_commit(), None);
+        let due = |offsets: &Offsets, now| offsets.to_commit(now, AGAIN_AFTER);
+        assert_eq!(due(&offsets, now), None);
         assert!(offsets.begin(7) && !offsets.begin(7));
-        assert_eq!(offsets.take_commit(), Some(7));
-        assert_eq!(offsets.take_commit(), None);
+        assert_eq!((due(&offsets, now), due(&offsets, now)), (Some(7), Some(7)));
         offsets.end(7);
-        assert_eq!(offsets.take_commit(), Some(8));
+        offsets.set_committed(7, now);
+        assert_eq!(due(&offsets, now), Some(8));
+        offsets.set_committed(8, now);
+        assert_eq!(due(&offsets, now), None);
+        assert_eq!(due(&offsets, now + AGAIN_AFTER), Some(8));
     }
 }

@@ -2,10 +2,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::job::Tenure;
-use super::lane::{Lane, LaneName, LaneState};
+use super::job::{ParkedEvent, Tenure};
+use super::lane::{Lane, LaneName, LaneState, Parked};
 use super::offsets::Offsets;
-use super::options::Options;
+use super::options::{Options, Order};
+use super::suspects::Suspects;
 use crate::event::Event;
 
 /// What a consumer knows of a partition that is assigned to it.
@@ -19,11 +20,17 @@ pub(super) struct Partition {
     lanes: HashMap<LaneName, Lane>,
     ready: VecDeque<LaneName>,
     waiting: BTreeSet<(Instant, LaneName)>,
-    /// How often a handler has begun an event and neither ended nor failed: the process ended.
-    begun: BTreeMap<i64, u32>,
+    /// Events that must not be handled before a time, by offset.
+    delayed: BTreeMap<i64, Instant>,
+    /// Lanes with events in memory that belong into the table, and lanes whose first event is to be read from there.
+    pub(super) to_park: VecDeque<LaneName>,
+    pub(super) to_load: VecDeque<LaneName>,
+    /// Events in the table.
+    pub(super) parked_count: usize,
+    suspects: Suspects,
     queued_count: usize,
     queued_bytes: usize,
-    is_paused: bool,
+    fetching: Fetching,
 }
 
 /// Whether this consumer may change anything in the partition's name.
@@ -34,6 +41,15 @@ pub(super) enum Standing {
     Owned,
     /// It was taken away, or could not be had. It is taken again at this time, unless Kafka revokes it before.
     Without(Instant),
+}
+
+/// Whether more of a partition is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fetching {
+    On,
+    /// Nothing is read until there is room, and if that is not before this time, the partition is paused.
+    Full(Instant),
+    Paused,
 }
 
 /// What can be begun.
@@ -57,38 +73,68 @@ impl Partition {
             lanes: HashMap::new(),
             ready: VecDeque::new(),
             waiting: BTreeSet::new(),
-            begun: BTreeMap::new(),
+            delayed: BTreeMap::new(),
+            to_park: VecDeque::new(),
+            to_load: VecDeque::new(),
+            parked_count: 0,
+            suspects: Suspects::default(),
             queued_count: 0,
             queued_bytes: 0,
-            is_paused: false,
+            fetching: Fetching::On,
         }
     }
 
-    /// From now on it is this consumer's.
-    pub(super) fn own(&mut self, begun: BTreeMap<i64, u32>) {
+    /// From now on it is this consumer's, with what the one before has left.
+    pub(super) fn own(&mut self, now: Instant, order: Order, suspects: Suspects, parked: Vec<ParkedEvent>) {
         self.standing = Standing::Owned;
-        self.begun = begun;
+        self.suspects = suspects;
+        self.parked_count = parked.len();
+        self.lanes.values_mut().for_each(|lane| lane.parked = Parked::No);
+        for event in parked {
+            let Some(wait) = event.wait else { continue };
+            let name = LaneName::of(order, event.key.as_deref(), event.offset);
+            let lane = self.lanes.entry(name.clone()).or_default();
+            if lane.parked == Parked::No {
+                lane.parked = Parked::Before;
+                self.hold(&name, now + wait);
+            }
+        }
     }
 
-    pub(super) fn receive(&mut self, event: Arc<Event>, options: &Options) {
+    /// The lane goes on from the table. If something is at work on it, that ends first.
+    fn hold(&mut self, name: &LaneName, until: Instant) {
+        let Some(lane) = self.lanes.get(name) else { return };
+        match lane.state {
+            LaneState::Ready => self.ready.retain(|ready| ready != name),
+            LaneState::Waiting => self.waiting.retain(|(_, waiting)| waiting != name),
+            LaneState::Running | LaneState::Surrendering | LaneState::Parking | LaneState::Loading => return,
+        }
+        self.wait_parked(name, until);
+    }
+
+    pub(super) fn receive(&mut self, event: Arc<Event>, until: Option<Instant>, options: &Options) {
         if !self.offsets.begin(event.offset) {
             return;
         }
+        self.delayed.extend(until.map(|until| (event.offset, until)));
         self.queued_count += 1;
         self.queued_bytes += event.size();
-        let name = LaneName::of(options.order, &event);
+        let name = LaneName::of(options.order, event.key.as_deref(), event.offset);
         let lane = self.lanes.entry(name.clone()).or_default();
         lane.events.push_back(event);
-        if lane.events.len() == 1 && lane.state == LaneState::Ready {
-            self.ready.push_back(name);
+        match (lane.state, lane.parked) {
+            (LaneState::Ready, _) if lane.events.len() == 1 => self.ready.push_back(name),
+            (LaneState::Waiting, Parked::Before) => self.to_park.push_back(name),
+            _ => {}
         }
     }
 
     /// What to begin next, unless there is nothing or it may not begin.
-    pub(super) fn pick(&mut self, options: &Options) -> Option<Pick> {
+    pub(super) fn pick(&mut self, now: Instant, options: &Options) -> Option<Pick> {
         if self.standing != Standing::Owned {
             return None;
         }
+        self.hold_back(now);
         let name = self.ready.front()?.clone();
         let begun = self.lanes.get(&name).map_or(0, |lane| self.begun(lane, 0));
         if begun >= options.crashes_max {
@@ -99,6 +145,21 @@ impl Partition {
             return Some(Pick::Alone);
         }
         Some(Pick::Run(self.pick_batch(options.batch.get())))
+    }
+
+    /// Lets the first lanes wait whose first event must.
+    fn hold_back(&mut self, now: Instant) {
+        while let Some(name) = self.ready.front()
+            && let Some(until) = self.lanes.get(name).and_then(|lane| self.delay(lane, 0))
+            && until > now
+            && let Some(name) = self.ready.pop_front()
+        {
+            self.wait(&name, until);
+        }
+    }
+
+    fn delay(&self, lane: &Lane, index: usize) -> Option<Instant> {
+        self.delayed.get(&lane.events.get(index)?.offset).copied()
     }
 
     /// The lane that [`Pick::Alone`] meant is begun.
@@ -113,7 +174,7 @@ impl Partition {
         while left > 0
             && let Some(lane) = self.ready.front().and_then(|name| self.lanes.get(name))
         {
-            let single = lane.is_single() || self.begun(lane, 0) > 0;
+            let single = lane.is_single() || self.begun(lane, 0) > 0 || self.delay(lane, 0).is_some();
             if single && !picked.is_empty() {
                 break;
             }
@@ -130,7 +191,8 @@ impl Partition {
     /// How many of the first events may share a transaction.
     fn shared(&self, lane: &Lane, max: usize) -> usize {
         let count = lane.events.len().min(max);
-        (0..count).find(|index| self.begun(lane, *index) > 0).unwrap_or(count).max(1)
+        let is_single = |index: &usize| self.begun(lane, *index) > 0 || self.delay(lane, *index).is_some();
+        (0..count).find(is_single).unwrap_or(count).max(1)
     }
 
     fn begun(&self, lane: &Lane, index: usize) -> u32 {
@@ -139,7 +201,7 @@ impl Partition {
 
     /// How often a process has ended in the middle of this event.
     pub(super) fn begun_before(&self, event: &Event) -> u32 {
-        self.begun.get(&event.offset).copied().unwrap_or(0)
+        self.suspects.begun(event.offset)
     }
 
     pub(super) fn lane_mut(&mut self, name: &LaneName) -> Option<&mut Lane> {
@@ -156,41 +218,104 @@ impl Partition {
     /// The first events of a lane have ended: done, or given up.
     pub(super) fn end(&mut self, name: &LaneName, count: usize) {
         let Some(lane) = self.lanes.get_mut(name) else { return };
-        for event in lane.advance(count) {
-            self.offsets.end(event.offset);
-            self.begun.remove(&event.offset);
-            self.queued_count -= 1;
-            self.queued_bytes -= event.size();
+        if lane.parked == Parked::First {
+            lane.parked = Parked::Before;
+            self.parked_count = self.parked_count.saturating_sub(1);
         }
-        if lane.events.is_empty() {
-            self.lanes.remove(name);
-        } else {
-            self.make_ready(name, false);
+        self.leave(name, count);
+        self.make_ready(name, false);
+    }
+
+    /// There may be events of the lane in the table that come before those in memory.
+    pub(super) fn look_into_table(&mut self, name: &LaneName) {
+        if let Some(lane) = self.lanes.get_mut(name)
+            && lane.parked == Parked::No
+        {
+            lane.parked = Parked::Before;
         }
     }
 
-    /// The lane can be begun; before the others when it was begun before.
+    /// The first events of a lane are in memory no longer, and nothing keeps their offsets from being committed.
+    pub(super) fn leave(&mut self, name: &LaneName, count: usize) {
+        let Some(lane) = self.lanes.get_mut(name) else { return };
+        for event in lane.advance(count) {
+            self.offsets.end(event.offset);
+            self.suspects.end(event.offset);
+            self.delayed.remove(&event.offset);
+            self.queued_count -= 1;
+            self.queued_bytes -= event.size();
+        }
+    }
+
+    /// The first event of a lane is a dead letter, and in the table so that the others wait behind it.
+    pub(super) fn block(&mut self, name: &LaneName, until: Instant) {
+        let Some(lane) = self.lanes.get_mut(name) else { return };
+        self.parked_count += usize::from(lane.parked == Parked::No);
+        lane.parked = Parked::Before;
+        self.leave(name, 1);
+        self.wait_parked(name, until);
+    }
+
+    /// The first event of a lane has been read from the table.
+    pub(super) fn enter(&mut self, name: &LaneName, event: Arc<Event>, attempts: u32) {
+        let Some(lane) = self.lanes.get_mut(name) else { return };
+        self.queued_count += 1;
+        self.queued_bytes += event.size();
+        lane.events.push_front(event);
+        lane.failed = attempts;
+        lane.parked = Parked::First;
+        self.make_ready(name, true);
+    }
+
+    /// The lane can go on; before the others when it was begun before.
     pub(super) fn make_ready(&mut self, name: &LaneName, first: bool) {
         let Some(lane) = self.lanes.get_mut(name) else { return };
         lane.state = LaneState::Ready;
-        match first {
-            true => self.ready.push_front(name.clone()),
-            false => self.ready.push_back(name.clone()),
+        match lane.parked {
+            Parked::Before => {
+                lane.state = LaneState::Loading;
+                self.to_load.push_back(name.clone());
+            }
+            Parked::No | Parked::First if lane.events.is_empty() => drop(self.lanes.remove(name)),
+            Parked::No | Parked::First if first => self.ready.push_front(name.clone()),
+            Parked::No | Parked::First => self.ready.push_back(name.clone()),
         }
     }
 
     /// The first event has failed, in a handler that has ended: the process is not in danger from it.
     pub(super) fn forget_begun(&mut self, name: &LaneName) {
         if let Some(event) = self.lanes.get(name).and_then(|lane| lane.events.front()) {
-            self.begun.remove(&event.offset);
+            self.suspects.clear(event.offset);
         }
     }
 
     pub(super) fn wait(&mut self, name: &LaneName, until: Instant) {
         if let Some(lane) = self.lanes.get_mut(name) {
             lane.state = LaneState::Waiting;
+            lane.until = Some(until);
             self.waiting.insert((until, name.clone()));
         }
+    }
+
+    /// The same for a lane that goes on from the table. What has come meanwhile goes there too.
+    pub(super) fn wait_parked(&mut self, name: &LaneName, until: Instant) {
+        self.wait(name, until);
+        if self.lanes.get(name).is_some_and(|lane| !lane.events.is_empty()) {
+            self.to_park.push_back(name.clone());
+        }
+    }
+
+    /// The events that are written to the table next, of a lane in [`Self::to_park`]. `None` when it goes on without that.
+    pub(super) fn begin_park(&mut self, name: &LaneName, max: usize) -> Option<Vec<Arc<Event>>> {
+        let lane = self.lanes.get_mut(name)?;
+        if lane.state != LaneState::Waiting || lane.parked != Parked::Before || lane.events.is_empty() {
+            return None;
+        }
+        lane.state = LaneState::Parking;
+        if let Some(until) = lane.until {
+            self.waiting.remove(&(until, name.clone()));
+        }
+        Some(lane.events.iter().take(max).cloned().collect())
     }
 
     /// Makes those ready whose wait is over.
@@ -208,19 +333,32 @@ impl Partition {
             Standing::Without(until) => Some(until),
             Standing::Taking | Standing::Owned => None,
         };
-        self.waiting.first().map(|(until, _)| *until).into_iter().chain(again).min()
+        let pause = match self.fetching {
+            Fetching::Full(until) => Some(until),
+            Fetching::On | Fetching::Paused => None,
+        };
+        self.waiting.first().map(|(until, _)| *until).into_iter().chain(again).chain(pause).min()
     }
 
     /// Whether fetching is to be paused or to go on; `None` when it stays as it is.
-    pub(super) fn change_pause(&mut self, options: &Options) -> Option<bool> {
+    pub(super) fn change_pause(&mut self, now: Instant, options: &Options) -> Option<bool> {
         let is_over = |share: usize| {
             self.queued_count >= options.queued_max / share
                 || self.queued_bytes >= options.queued_bytes_max / share
         };
-        let paused = if self.is_paused { is_over(2) } else { is_over(1) };
-        (paused != self.is_paused).then(|| {
-            self.is_paused = paused;
-            paused
-        })
+        let (fetching, change) = match self.fetching {
+            Fetching::On if is_over(1) => (Fetching::Full(now + options.pause_after), None),
+            Fetching::Full(_) if !is_over(2) => (Fetching::On, None),
+            Fetching::Full(until) if until <= now => (Fetching::Paused, Some(true)),
+            Fetching::Paused if !is_over(2) => (Fetching::On, Some(false)),
+            same => (same, None),
+        };
+        self.fetching = fetching;
+        change
+    }
+
+    /// Whether nothing is to be read for now.
+    pub(super) fn is_full(&self) -> bool {
+        matches!(self.fetching, Fetching::Full(_))
     }
 }

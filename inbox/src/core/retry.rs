@@ -7,26 +7,47 @@ const JITTER: f64 = 0.2;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retry {
     waits: Vec<Duration>,
+    parked: Vec<Duration>,
+}
+
+/// The wait before another attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// In memory.
+    Memory(Duration),
+    /// In the table.
+    Parked(Duration),
 }
 
 impl Default for Retry {
-    /// 200 ms, 1 s, 5 s.
+    /// 200 ms, 1 s, 5 s in memory; then 1, 5 and 30 minutes in the table.
     fn default() -> Self {
-        Self::new([200, 1000, 5000].map(Duration::from_millis))
+        Self::new([200, 1000, 5000].map(Duration::from_millis)).park([60, 300, 1800].map(Duration::from_secs))
     }
 }
 
 impl Retry {
-    /// These waits.
+    /// These waits. The event and its key wait in memory, and hold back the offset of their partition: seconds, not minutes.
     #[must_use]
     pub fn new(waits: impl IntoIterator<Item = Duration>) -> Self {
-        Self { waits: waits.into_iter().collect() }
+        Self { waits: waits.into_iter().collect(), parked: Vec::new() }
+    }
+
+    /// After those the event waits in a table, with the later events of its key behind it, for each of these times.
+    #[must_use]
+    pub fn park(mut self, waits: impl IntoIterator<Item = Duration>) -> Self {
+        self.parked = waits.into_iter().collect();
+        self
     }
 
     /// How long to wait after so many failed attempts; `None` when that was the last. `chance` is from 0 to 1.
-    pub(super) fn wait(&self, failed: u32, chance: f64) -> Option<Duration> {
+    pub(super) fn wait(&self, failed: u32, chance: f64) -> Option<Wait> {
         let index = usize::try_from(failed.checked_sub(1)?).ok()?;
-        self.waits.get(index).map(|wait| wait.mul_f64(1.0 + JITTER * chance))
+        let longer = |wait: &Duration| wait.mul_f64(1.0 + JITTER * chance);
+        if let Some(wait) = self.waits.get(index) {
+            return Some(Wait::Memory(longer(wait)));
+        }
+        self.parked.get(index - self.waits.len()).map(longer).map(Wait::Parked)
     }
 }
 
@@ -36,11 +57,12 @@ mod tests {
 
     #[test]
     fn each_failure_waits_as_told_and_the_last_one_is_the_end() {
-        let retry = Retry::new([100, 300].map(Duration::from_millis));
-        assert_eq!(retry.wait(1, 0.0), Some(Duration::from_millis(100)));
-        assert_eq!(retry.wait(2, 0.0), Some(Duration::from_millis(300)));
-        assert_eq!(retry.wait(2, 1.0), Some(Duration::from_millis(360)));
-        assert_eq!(retry.wait(3, 0.0), None);
+        let retry = Retry::new([100, 300].map(Duration::from_millis)).park([Duration::from_secs(60)]);
+        assert_eq!(retry.wait(1, 0.0), Some(Wait::Memory(Duration::from_millis(100))));
+        assert_eq!(retry.wait(2, 0.0), Some(Wait::Memory(Duration::from_millis(300))));
+        assert_eq!(retry.wait(2, 1.0), Some(Wait::Memory(Duration::from_millis(360))));
+        assert_eq!(retry.wait(3, 0.5), Some(Wait::Parked(Duration::from_secs(66))));
+        assert_eq!(retry.wait(4, 0.0), None);
         assert_eq!(Retry::new([]).wait(1, 0.0), None);
     }
 }

@@ -1,9 +1,13 @@
-use std::collections::{BTreeMap, HashMap};
+mod commits;
+mod crashes;
+mod delays;
+mod model;
+mod parking;
+
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-use proptest::prelude::*;
 
 use super::*;
 use crate::event::Headers;
@@ -52,9 +56,13 @@ impl World {
 
     /// Answers the last wish to take a partition.
     fn take(&mut self, begun: BTreeMap<i64, u32>) {
+        self.take_with(begun, Vec::new());
+    }
+
+    fn take_with(&mut self, begun: BTreeMap<i64, u32>, parked: Vec<ParkedEvent>) {
         let at = self.actions.iter().position(|action| matches!(action, Action::Take(_))).unwrap();
         let Action::Take(tenure) = self.actions.remove(at) else { unreachable!() };
-        self.turn(Input::Taken { tenure, begun });
+        self.turn(Input::Taken { tenure, suspects: Suspects::new(0..0, begun), parked });
     }
 
     fn receive(&mut self, partition: i32, offsets: &[(i64, u8)]) {
@@ -63,23 +71,33 @@ impl World {
         }
     }
 
-    fn jobs(&mut self) -> Vec<Job> {
-        let (jobs, others) = std::mem::take(&mut self.actions)
-            .into_iter()
-            .partition(|action| matches!(action, Action::Run(_)));
+    /// Takes the actions that are meant.
+    fn some<T>(&mut self, is_it: impl Fn(Action) -> Option<T>) -> Vec<T> {
+        let (mut found, mut others) = (Vec::new(), Vec::new());
+        for action in std::mem::take(&mut self.actions) {
+            match is_it(action.clone()) {
+                Some(it) => found.push(it),
+                None => others.push(action),
+            }
+        }
         self.actions = others;
-        jobs.into_iter()
-            .filter_map(|action| if let Action::Run(job) = action { Some(job) } else { None })
-            .collect()
+        found
+    }
+
+    fn jobs(&mut self) -> Vec<Job> {
+        self.some(|action| if let Action::Run(job) = action { Some(job) } else { None })
     }
 
     fn surrenders(&mut self) -> Vec<Surrender> {
-        let (found, others) = std::mem::take(&mut self.actions)
-            .into_iter()
-            .partition(|action| matches!(action, Action::Surrender(_)));
-        self.actions = others;
-        let surrender = |action| if let Action::Surrender(it) = action { Some(it) } else { None };
-        found.into_iter().filter_map(surrender).collect()
+        self.some(|action| if let Action::Surrender(it) = action { Some(it) } else { None })
+    }
+
+    fn parks(&mut self) -> Vec<Park> {
+        self.some(|action| if let Action::Park(it) = action { Some(it) } else { None })
+    }
+
+    fn loads(&mut self) -> Vec<Load> {
+        self.some(|action| if let Action::Load(it) = action { Some(it) } else { None })
     }
 
     fn end(&mut self, job: &Job, outcome: Outcome) {
@@ -120,7 +138,7 @@ fn a_key_waits_for_its_first_event_and_the_others_go_on() {
     let dead = world.surrenders();
     assert_eq!((dead[0].event.offset, dead[0].reason, dead[0].attempts), (0, Reason::Exhausted, 2));
     assert_eq!((world.jobs().len(), world.committed()), (0, Some(0)), "not before it is written");
-    world.turn(Input::Surrendered { id: dead[0].id });
+    world.turn(Input::Surrendered { id: dead[0].id, has_number: false });
     assert_eq!((offsets(&world.jobs()), world.committed()), (vec![vec![1]], Some(1)));
 }
 
@@ -168,6 +186,34 @@ fn what_may_end_the_process_is_begun_alone_and_given_up_after_the_last_time() {
     assert_eq!(offsets(&world.jobs()), [vec![3]]);
     let dead = world.surrenders();
     assert_eq!((dead[0].event.offset, dead[0].reason, dead[0].attempts), (2, Reason::Crashed, 3));
+}
+
+#[test]
+fn the_next_handler_begins_while_a_transaction_is_committed_but_not_with_its_key() {
+    let mut world = World::new(Options { workers: NonZeroUsize::MIN, ..options() }, 1);
+    world.receive(0, &[(0, b'a'), (1, b'a'), (2, b'b'), (3, b'c')]);
+    let first = world.jobs();
+    assert_eq!(offsets(&first), [vec![0]]);
+    world.turn(Input::Committing { id: first[0].id });
+    let second = world.jobs();
+    assert_eq!((offsets(&second), world.committed()), (vec![vec![2]], Some(0)));
+    world.turn(Input::Committing { id: second[0].id });
+    assert_eq!(world.jobs().len(), 0, "there is one connection more, and it is in use");
+    world.end(&first[0], Outcome::Done);
+    assert_eq!((offsets(&world.jobs()), world.committed()), (vec![vec![3]], Some(1)));
+}
+
+#[test]
+fn what_may_end_the_process_waits_for_what_is_being_committed() {
+    let mut world = World::new(options(), 0);
+    world.turn(Input::Assigned(partition(0)));
+    world.take([(1, 2)].into());
+    world.receive(0, &[(0, b'a'), (1, b'b')]);
+    let first = world.jobs().remove(0);
+    world.turn(Input::Committing { id: first.id });
+    assert_eq!(world.jobs().len(), 0);
+    world.end(&first, Outcome::Done);
+    assert_eq!(offsets(&world.jobs()), [vec![1]]);
 }
 
 #[test]
@@ -228,178 +274,33 @@ fn when_everything_fails_nothing_is_given_up() {
 }
 
 #[test]
-fn a_partition_with_too_much_waiting_is_paused() {
-    let mut world = World::new(Options { queued_max: 4, workers: NonZeroUsize::MIN, ..options() }, 1);
-    world.receive(0, &[(0, b'a'), (1, b'a'), (2, b'a'), (3, b'a')]);
-    assert!(world.actions.iter().any(|action| matches!(action, Action::Pause(_))));
-    for _ in 0..3 {
-        assert!(!world.actions.iter().any(|action| matches!(action, Action::Resume(_))));
+fn nothing_is_read_while_too_much_waits_and_what_stays_full_is_paused() {
+    let workers = NonZeroUsize::MIN;
+    let mut world = World::new(Options { queued_max: 4, workers, ..options() }, 1);
+    let end_one = |world: &mut World| {
         let job = world.jobs().remove(0);
         world.end(&job, Outcome::Done);
+    };
+    world.receive(0, &[(0, b'a'), (1, b'a'), (2, b'a'), (3, b'a')]);
+    for has_room in [false, false, false, true] {
+        assert_eq!(world.core.has_room(), has_room);
+        end_one(&mut world);
     }
-    assert!(world.actions.iter().any(|action| matches!(action, Action::Resume(_))));
-}
+    let changes = |world: &mut World| {
+        world.some(|action| match action {
+            Action::Pause(_) => Some("pause"),
+            Action::Resume(_) => Some("resume"),
+            _ => None,
+        })
+    };
+    assert!(changes(&mut world).is_empty());
 
-/// What happens to a job, or beside it.
-#[derive(Debug, Clone, Copy)]
-enum Step {
-    Receive,
-    Done,
-    Failed,
-    Poison,
-    Unavailable,
-    Fenced,
-    Surrendered,
-    Taken,
-    Pass,
-    /// The partition is revoked and assigned again; it is read from where it was committed.
-    Rebalance,
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        8 => Just(Step::Receive),
-        8 => Just(Step::Done),
-        3 => Just(Step::Failed),
-        1 => Just(Step::Poison),
-        1 => Just(Step::Unavailable),
-        1 => Just(Step::Fenced),
-        3 => Just(Step::Surrendered),
-        3 => Just(Step::Taken),
-        2 => Just(Step::Pass),
-        1 => Just(Step::Rebalance),
-    ]
-}
-
-/// One partition with a log, a database that knows what is done, and everything that is under way.
-struct Model {
-    world: World,
-    log: Vec<u8>,
-    next: i64,
-    committed: i64,
-    /// Which events have ended, by offset. An event that comes again is done at once, as the ids say.
-    ended: HashMap<i64, ()>,
-    by_key: HashMap<u8, Vec<i64>>,
-    running: Vec<Job>,
-    dying: Vec<Surrender>,
-    limits: (usize, usize),
-}
-
-impl Model {
-    fn absorb(&mut self) {
-        for job in self.world.jobs() {
-            assert!(job.events.len() <= self.limits.1 && !job.events.is_empty());
-            self.running.push(job);
-        }
-        assert!(self.running.len() <= self.limits.0, "more handlers than workers");
-        self.dying.extend(self.world.surrenders());
-        if let Some(end) = self.world.committed() {
-            assert!((0..end).all(|offset| self.ended.contains_key(&offset)), "committed past what has ended");
-            self.committed = end;
-        }
-    }
-
-    fn mark(&mut self, offset: i64) {
-        if self.ended.insert(offset, ()).is_none() {
-            self.by_key.entry(self.log[usize::try_from(offset).unwrap()]).or_default().push(offset);
-        }
-    }
-
-    fn end(&mut self, pick: usize, outcome: Outcome) {
-        if self.running.is_empty() {
-            return;
-        }
-        let job = self.running.swap_remove(pick % self.running.len());
-        if outcome == Outcome::Done {
-            job.events.iter().for_each(|event| self.mark(event.offset));
-        }
-        self.world.end(&job, outcome);
-    }
-
-    fn step(&mut self, step: Step, pick: usize) {
-        match step {
-            Step::Receive => {
-                if let Some(key) = self.log.get(usize::try_from(self.next).unwrap()) {
-                    let key = *key;
-                    self.world.receive(0, &[(self.next, key)]);
-                    self.next += 1;
-                }
-            }
-            Step::Done => self.end(pick, Outcome::Done),
-            Step::Failed => self.end(pick, failed()),
-            Step::Poison => {
-                self.end(pick, Outcome::Failed { kind: FailureKind::Poison, error: String::new() });
-            }
-            Step::Unavailable => self.end(pick, Outcome::Unavailable),
-            Step::Fenced => self.end(pick, Outcome::Fenced),
-            Step::Surrendered => {
-                if let Some(dead) = self.dying.pop() {
-                    self.mark(dead.event.offset);
-                    self.world.turn(Input::Surrendered { id: dead.id });
-                }
-            }
-            Step::Taken => {
-                if self.world.actions.iter().any(|action| matches!(action, Action::Take(_))) {
-                    self.world.take(BTreeMap::new());
-                }
-            }
-            Step::Pass => self.world.pass(Duration::from_secs(6)),
-            Step::Rebalance => self.rebalance(),
-        }
-        self.absorb();
-    }
-
-    /// What is at work is waited for, as the lock in PostgreSQL does.
-    fn rebalance(&mut self) {
-        self.world.turn(Input::Revoked(partition(0)));
-        while !self.running.is_empty() {
-            self.end(0, Outcome::Fenced);
-        }
-        while let Some(dead) = self.dying.pop() {
-            self.world.turn(Input::Surrendered { id: dead.id });
-        }
-        self.world.actions.clear();
-        self.next = self.committed;
-        self.world.turn(Input::Assigned(partition(0)));
-    }
-}
-
-proptest! {
-    /// However handlers end and partitions move: the events of a key end in their order, nothing is committed that has not
-    /// ended, and in the end everything has.
-    #[test]
-    fn keys_keep_their_order_and_nothing_is_lost(
-        log in prop::collection::vec(0..4_u8, 1..30),
-        steps in prop::collection::vec((step(), any::<usize>()), 0..200),
-        workers in 1..4_usize,
-        batch in 1..5_usize,
-    ) {
-        let of = |n: usize| NonZeroUsize::new(n).unwrap();
-        let options = Options { workers: of(workers), batch: of(batch), ..options() };
-        let mut model = Model {
-            world: World::new(options, 1),
-            log,
-            next: 0,
-            committed: 0,
-            ended: HashMap::new(),
-            by_key: HashMap::new(),
-            running: Vec::new(),
-            dying: Vec::new(),
-            limits: (workers, batch),
-        };
-        for (step, pick) in steps {
-            model.step(step, pick);
-        }
-        for _ in 0..model.log.len() * 4 {
-            for step in [Step::Receive, Step::Taken, Step::Done, Step::Surrendered, Step::Pass] {
-                model.step(step, 0);
-            }
-        }
-        prop_assert_eq!(model.ended.len(), model.log.len());
-        prop_assert_eq!(model.committed, i64::try_from(model.log.len()).unwrap());
-        prop_assert!(model.world.core.is_idle());
-        for offsets in model.by_key.values() {
-            prop_assert!(offsets.is_sorted(), "{:?}", offsets);
-        }
-    }
+    world.receive(0, &[(4, b'a'), (5, b'a'), (6, b'a'), (7, b'a')]);
+    let until = world.core.next_wake().unwrap();
+    assert!(!world.core.has_room() && changes(&mut world).is_empty());
+    world.pass(until - world.now);
+    assert!(world.core.has_room(), "for the others");
+    assert_eq!(changes(&mut world), ["pause"]);
+    (0..3).for_each(|_| end_one(&mut world));
+    assert_eq!(changes(&mut world), ["resume"]);
 }

@@ -83,17 +83,22 @@ impl IdSource {
 
 /// The id in a header: text, or JSON as Debezium Server and Connect's `JsonConverter` write it.
 fn read(value: &[u8]) -> Result<String, &'static str> {
-    let text = std::str::from_utf8(value).map_err(|_| "it is not UTF-8")?;
-    let id = match text.as_bytes().first() {
-        None => return Err("it is empty"),
-        Some(b'{' | b'"') => from_json(text).ok_or("it is JSON without a text in it")?,
-        Some(_) => text.to_owned(),
-    };
+    let id = read_text(value)?;
     match id.len() {
         0 => Err("it is empty"),
         _ if id.contains('\0') => Err("it contains a zero byte"),
         1..=ID_BYTES_MAX => Ok(id),
         _ => Err("it is longer than 255 bytes"),
+    }
+}
+
+/// The text in a header: plain, or JSON.
+pub(super) fn read_text(value: &[u8]) -> Result<String, &'static str> {
+    let text = std::str::from_utf8(value).map_err(|_| "it is not UTF-8")?;
+    match text.as_bytes().first() {
+        None => Err("it is empty"),
+        Some(b'{' | b'"') => from_json(text).ok_or("it is JSON without a text in it"),
+        Some(_) => Ok(text.to_owned()),
     }
 }
 
@@ -110,26 +115,10 @@ fn from_json(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Headers;
+    use crate::event::event;
 
     /// Names and values.
     type Pairs<'a> = &'a [(&'a str, &'a [u8])];
-
-    fn event(headers: Pairs<'_>) -> Event {
-        let mut all = Headers::default();
-        for (name, value) in headers {
-            all.push(*name, Some(value.to_vec()));
-        }
-        Event {
-            topic: "t".into(),
-            partition: 0,
-            offset: 0,
-            key: None,
-            value: None,
-            headers: all,
-            timestamp_ms: None,
-        }
-    }
 
     #[test]
     fn the_first_header_that_is_there_counts() {
@@ -153,17 +142,17 @@ mod tests {
         let cases: [&[u8]; 7] =
             [b"", b"\xFF", b"{}", br#"{"payload":7}"#, br#""""#, br#"{"payload":"a\u0000"}"#, &long];
         for value in cases {
-            let found = IdSource::default().id(&event(&[("id", value), ("ce_id", b"other")]));
+            let found = IdSource::default().id(&event(&[("id", value), ("ce_id", &b"other"[..])]));
             assert!(matches!(found, Err(IdError::Malformed { .. })), "{value:?}: {found:?}");
         }
-        assert!(matches!(IdSource::default().id(&event(&[])), Err(IdError::Missing { .. })));
+        assert!(matches!(IdSource::default().id(&event::<&[u8]>(&[])), Err(IdError::Missing { .. })));
     }
 
     #[test]
     fn a_function_tells_the_id() {
         let source = IdSource::Function(Arc::new(|event| Some(format!("{}", event.offset))));
-        assert_eq!(source.id(&event(&[])).as_deref(), Ok("0"));
+        assert_eq!(source.id(&event::<&[u8]>(&[])).as_deref(), Ok("0"));
         let none = IdSource::Function(Arc::new(|_| None));
-        assert_eq!(none.id(&event(&[])), Err(IdError::Refused));
+        assert_eq!(none.id(&event::<&[u8]>(&[])), Err(IdError::Refused));
     }
 }

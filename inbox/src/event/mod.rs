@@ -2,9 +2,15 @@
 
 mod headers;
 mod id;
+mod lineage;
+mod position;
+mod sequence;
 
 pub use headers::{Header, Headers};
 pub use id::{IdError, IdFunction, IdSource};
+pub use lineage::Lineage;
+pub(crate) use position::Position;
+pub use sequence::{SequenceFunction, SequenceSource};
 
 use std::sync::Arc;
 
@@ -42,5 +48,21 @@ impl Event {
     pub fn size(&self) -> usize {
         let length = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, Vec::len);
         length(&self.key) + length(&self.value) + self.headers.size()
+    }
+}
+
+/// An event with these headers, for tests.
+#[cfg(test)]
+fn event<V: AsRef<[u8]>>(headers: &[(&str, V)]) -> Event {
+    let header =
+        |(name, value): &(&str, V)| Header { name: (*name).to_owned(), value: Some(value.as_ref().to_vec()) };
+    Event {
+        topic: "t".into(),
+        partition: 0,
+        offset: 0,
+        key: None,
+        value: None,
+        headers: headers.iter().map(header).collect(),
+        timestamp_ms: None,
     }
 }

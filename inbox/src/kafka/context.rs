@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
-use rdkafka::error::KafkaResult;
 use rdkafka::{ClientContext, Offset, TopicPartitionList};
 
 use crate::core::PartitionId;
@@ -14,10 +14,33 @@ pub(crate) enum Rebalanced {
     Revoked(PartitionId),
 }
 
-/// What librdkafka's callbacks share with the loop. They run inside the loop's own wait for a record.
+/// What librdkafka's callbacks tell the inbox. They run inside its own wait for a record.
+///
+/// A context of the service's own has one of these, gives it out as [`AsRef`], and tells it each rebalance:
+///
+/// ```rust,ignore
+/// impl ConsumerContext for MyContext {
+///     fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
+///         self.rebalances.tell(consumer, rebalance);
+///     }
+/// }
+/// ```
 #[derive(Debug, Default)]
-pub(crate) struct Context {
+pub struct Rebalances {
     shared: Mutex<Shared>,
+    /// There was an assignment.
+    is_told: AtomicBool,
+}
+
+/// A context that tells the inbox each rebalance: [`Context`], or one of the service's own.
+pub trait InboxContext: ConsumerContext + AsRef<Rebalances> + 'static {}
+
+impl<C: ConsumerContext + AsRef<Rebalances> + 'static> InboxContext for C {}
+
+/// The context of a consumer that the inbox makes.
+#[derive(Debug, Default)]
+pub struct Context {
+    rebalances: Rebalances,
 }
 
 #[derive(Debug, Default)]
@@ -25,32 +48,38 @@ struct Shared {
     rebalanced: Vec<Rebalanced>,
     /// Up to where each partition has ended.
     ends: BTreeMap<PartitionId, i64>,
-    /// A commit was refused, as Kafka does during a rebalance.
-    commit_failed: bool,
 }
 
-impl Context {
+impl Rebalances {
+    /// Says what Kafka changes, before it is changed.
+    pub fn tell<C: ConsumerContext>(&self, consumer: &BaseConsumer<C>, rebalance: &Rebalance<'_>) {
+        match rebalance {
+            Rebalance::Assign(list) => self.assigned(list),
+            Rebalance::Revoke(list) => self.revoked(consumer, list),
+            Rebalance::Error(error) => tracing::warn!(%error, "a rebalance has failed"),
+        }
+    }
+
+    /// Whether any partition was assigned as yet.
+    pub(super) fn is_told(&self) -> bool {
+        self.is_told.load(Ordering::Relaxed)
+    }
+
     /// What has changed since it was last asked, in order.
     pub(crate) fn take_rebalanced(&self) -> Vec<Rebalanced> {
         std::mem::take(&mut self.lock().rebalanced)
     }
 
-    /// Whether a commit was refused since this was last asked.
-    pub(super) fn take_commit_failed(&self) -> bool {
-        std::mem::take(&mut self.lock().commit_failed)
+    /// Whether there is something that has changed.
+    pub(super) fn has_rebalanced(&self) -> bool {
+        !self.lock().rebalanced.is_empty()
     }
 
-    pub(super) fn set_commit_failed(&self) {
-        self.lock().commit_failed = true;
-    }
-
-    /// To be committed when the partition is taken away.
-    pub(crate) fn set_end(&self, id: &PartitionId, end: i64) {
+    /// To be committed when a partition is taken away.
+    pub(super) fn set_ends<'i>(&self, ends: impl Iterator<Item = (&'i PartitionId, i64)>) {
         let mut shared = self.lock();
-        match shared.ends.get_mut(id) {
-            Some(known) => *known = end,
-            None => drop(shared.ends.insert(id.clone(), end)),
-        }
+        shared.ends.clear();
+        shared.ends.extend(ends.map(|(id, end)| (id.clone(), end)));
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
@@ -58,12 +87,14 @@ impl Context {
     }
 
     fn assigned(&self, list: &TopicPartitionList) {
+        self.is_told.store(true, Ordering::Relaxed);
         let mut shared = self.lock();
         shared.rebalanced.extend(ids(list).map(Rebalanced::Assigned));
     }
 
-    /// What has ended is committed once more, so that the next consumer begins there.
-    fn revoked(&self, consumer: &BaseConsumer<Self>, list: &TopicPartitionList) {
+    /// What has ended is committed once more, so that the next consumer begins there. Nobody tells whether that works: see
+    /// `committer`.
+    fn revoked<C: ConsumerContext>(&self, consumer: &BaseConsumer<C>, list: &TopicPartitionList) {
         let mut ends = TopicPartitionList::new();
         let mut shared = self.lock();
         for id in ids(list) {
@@ -96,19 +127,14 @@ fn ids(list: &TopicPartitionList) -> impl Iterator<Item = PartitionId> {
 
 impl ClientContext for Context {}
 
+impl AsRef<Rebalances> for Context {
+    fn as_ref(&self) -> &Rebalances {
+        &self.rebalances
+    }
+}
+
 impl ConsumerContext for Context {
     fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
-        match rebalance {
-            Rebalance::Assign(list) => self.assigned(list),
-            Rebalance::Revoke(list) => self.revoked(consumer, list),
-            Rebalance::Error(error) => tracing::warn!(%error, "a rebalance has failed"),
-        }
-    }
-
-    fn commit_callback(&self, result: KafkaResult<()>, _offsets: &TopicPartitionList) {
-        if let Err(error) = result {
-            tracing::warn!(%error, "offsets are not committed yet");
-            self.set_commit_failed();
-        }
+        self.rebalances.tell(consumer, rebalance);
     }
 }

@@ -8,6 +8,8 @@ use rdkafka::producer::{FutureProducer, FutureRecord};
 use super::error::Error;
 use crate::core::{Reason, Surrender};
 use crate::dead_letter::{Contents, DeadLetter, Dialect, Origin};
+use crate::event::Event;
+use crate::retry_topic::{RetryRecord, is_retry_header};
 
 /// Between two attempts to write a dead letter.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -44,23 +46,46 @@ impl DeadLetters {
         self
     }
 
+    /// Their topic.
+    pub(crate) fn name(&self) -> &str {
+        &self.topic
+    }
+
     /// Writes one, however long that takes: nothing is given up before it is written.
     pub(crate) async fn write(&self, consumer: &str, surrender: &Surrender) {
-        let event = &surrender.event;
         let headers = headers(self.dialect, consumer, surrender);
+        let retry = RetryRecord::of(&surrender.event);
+        let timestamp_ms = retry.map_or(surrender.event.timestamp_ms, |retry| retry.timestamp_ms);
+        self.send(&self.topic, &headers, &surrender.event, timestamp_ms).await;
+    }
+
+    /// Writes an event that has failed to a retry topic. Its timestamp is the time of that, so that retention does not delete it
+    /// before it is read.
+    pub(crate) async fn write_retry(
+        &self,
+        topic: &str,
+        surrender: &Surrender,
+        attempts: u32,
+        wait: Duration,
+    ) {
+        let wait = i64::try_from(wait.as_millis()).unwrap_or(i64::MAX);
+        let not_before = now_ms().unwrap_or_default().saturating_add(wait);
+        let record = RetryRecord::after(&surrender.event, attempts, not_before);
+        let headers = owned(record.headers(&surrender.event, &surrender.error).iter());
+        self.send(topic, &headers, &surrender.event, None).await;
+    }
+
+    async fn send(&self, topic: &str, headers: &OwnedHeaders, event: &Event, timestamp_ms: Option<i64>) {
         loop {
-            let mut record: FutureRecord<'_, [u8], [u8]> =
-                FutureRecord::to(&self.topic).headers(headers.clone());
+            let mut record: FutureRecord<'_, [u8], [u8]> = FutureRecord::to(topic).headers(headers.clone());
             record.key = event.key.as_deref();
             record.payload = event.value.as_deref();
-            record.timestamp = event.timestamp_ms;
+            record.timestamp = timestamp_ms;
             match self.producer.send(record, AGAIN_AFTER).await {
                 Ok(_) => return,
-                Err((error, _)) => tracing::error!(
-                    %error,
-                    topic = self.topic,
-                    "a dead letter is not written: its key waits"
-                ),
+                Err((error, _)) => {
+                    tracing::error!(%error, topic, "an event that failed is not written yet: its key waits");
+                }
             }
             tokio::time::sleep(AGAIN_AFTER).await;
         }
@@ -81,12 +106,13 @@ fn headers(dialect: Dialect, consumer: &str, surrender: &Surrender) -> OwnedHead
         Reason::Poison => "poison",
         Reason::Crashed => "crashed",
     };
+    let origin = RetryRecord::after(event, surrender.attempts, 0);
     let letter = DeadLetter {
         origin: Some(Origin {
-            topic: event.topic.to_string(),
-            partition: Some(event.partition),
-            offset: Some(event.offset),
-            timestamp_ms: event.timestamp_ms,
+            topic: origin.topic,
+            partition: Some(origin.partition),
+            offset: Some(origin.offset),
+            timestamp_ms: origin.timestamp_ms,
         }),
         consumer: Some(consumer.to_owned()),
         reason: Some(reason.to_owned()),
@@ -95,15 +121,20 @@ fn headers(dialect: Dialect, consumer: &str, surrender: &Surrender) -> OwnedHead
         failed_at_ms: now_ms(),
         ..DeadLetter::new(dialect, Contents::Record)
     };
-    let own = event.headers.iter().fold(OwnedHeaders::new(), |headers, header| {
-        headers.insert(Header { key: &header.name, value: header.value.as_deref() })
-    });
+    let is_retried = RetryRecord::of(event).is_some();
+    let own = owned(event.headers.iter().filter(|header| !is_retried || !is_retry_header(&header.name)));
     let more = letter.headers();
     more.iter().fold(own, |headers, (key, value)| headers.insert(Header { key, value: Some(value) }))
 }
 
+fn owned<'h>(headers: impl Iterator<Item = &'h crate::event::Header>) -> OwnedHeaders {
+    headers.fold(OwnedHeaders::new(), |headers, header| {
+        headers.insert(Header { key: &header.name, value: header.value.as_deref() })
+    })
+}
+
 /// Milliseconds since 1970.
-fn now_ms() -> Option<i64> {
+pub(crate) fn now_ms() -> Option<i64> {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     i64::try_from(since_1970.as_millis()).ok()
 }

@@ -23,6 +23,11 @@ pub enum Error {
     /// The topics cannot be subscribed to.
     #[error("cannot subscribe")]
     Subscribe(#[source] KafkaError),
+    /// A context of the service's own keeps the rebalances for itself.
+    #[error(
+        "records come although no partition is assigned: the consumer's context does not call Rebalances::tell"
+    )]
+    NotTold,
     /// The consumer has ended for good.
     #[error("cannot read from Kafka any more")]
     Read(#[source] KafkaError),

@@ -1,14 +1,19 @@
 //! Records in, offsets and dead letters out.
 
+mod committer;
 mod context;
 mod dead_letters;
 mod error;
+mod partitions;
 mod reader;
 mod retention;
 
+pub use context::{Context, InboxContext, Rebalances};
 pub use dead_letters::DeadLetters;
 pub use error::Error;
 pub use reader::Consumer;
 
 pub(crate) use context::Rebalanced;
+pub(crate) use dead_letters::now_ms;
+pub(crate) use partitions::Partitions;
 pub(crate) use retention::{Retention, RetentionQuery};

@@ -1,14 +1,19 @@
 use std::collections::HashMap;
+use std::future::{Future as _, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use rdkafka::ClientConfig;
-use rdkafka::consumer::{CommitMode, Consumer as _, StreamConsumer};
+use rdkafka::consumer::{Consumer as _, StreamConsumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Headers as _, Message as _};
 use rdkafka::topic_partition_list::TopicPartitionList;
 
-use super::context::{self, Context, Rebalanced};
+use super::committer::Committer;
+use super::context::{Context, InboxContext, Rebalanced, Rebalances};
 use super::error::Error;
+use super::partitions::Partitions;
 use super::retention::RetentionQuery;
 use crate::core::PartitionId;
 use crate::event::{Event, Header, Headers};
@@ -25,8 +30,8 @@ const DEFAULTS: [(&str, &str); 4] = [
 ];
 
 /// A consumer of Kafka whose offsets the inbox commits.
-pub struct Consumer {
-    inner: StreamConsumer<Context>,
+pub struct Consumer<C: InboxContext = Context> {
+    inner: Arc<StreamConsumer<C>>,
     topics: HashMap<String, Arc<str>>,
     config: ClientConfig,
     subscribed: Vec<String>,
@@ -42,14 +47,8 @@ impl Consumer {
     pub fn subscribe(config: &ClientConfig, topics: &[&str]) -> Result<Self, Error> {
         // rdkafka would panic.
         tokio::runtime::Handle::try_current().map_err(Error::NoRuntime)?;
+        check_commits(config, "false")?;
         let mut config = config.clone();
-        for name in ["enable.auto.commit", "auto.commit.enable"] {
-            let value = config.get(name).unwrap_or("false").to_owned();
-            if value != "false" {
-                let reason = "it commits what is not done yet";
-                return Err(Error::Setting { name, value, reason });
-            }
-        }
         config.set("enable.auto.commit", "false").set("enable.auto.offset.store", "false");
         for (name, value) in DEFAULTS {
             if config.get(name).is_none() {
@@ -60,7 +59,23 @@ impl Consumer {
             config.create_with_context(Context::default()).map_err(Error::Create)?;
         inner.subscribe(topics).map_err(Error::Subscribe)?;
         let subscribed = topics.iter().map(|topic| (*topic).to_owned()).collect();
-        Ok(Self { inner, topics: HashMap::new(), config, subscribed })
+        Ok(Self { inner: Arc::new(inner), topics: HashMap::new(), config, subscribed })
+    }
+}
+
+impl<C: InboxContext> Consumer<C> {
+    /// A consumer that the service has made itself, from this configuration and with a context of its own: see
+    /// [`Rebalances`]. It is subscribed already. The service may go on to use it for whatever is not the inbox's: reading,
+    /// pausing and committing.
+    ///
+    /// # Errors
+    ///
+    /// When the configuration lets librdkafka commit offsets, as it does by default: set `enable.auto.commit` to `false`.
+    pub fn wrap(consumer: Arc<StreamConsumer<C>>, config: &ClientConfig) -> Result<Self, Error> {
+        check_commits(config, "true")?;
+        let subscribed = consumer.subscription().map_err(Error::Subscribe)?;
+        let subscribed = subscribed.elements().iter().map(|element| element.topic().to_owned()).collect();
+        Ok(Self { inner: consumer, topics: HashMap::new(), config: config.clone(), subscribed })
     }
 
     /// How to ask for how long Kafka keeps the records of the topics.
@@ -70,10 +85,19 @@ impl Consumer {
 
     /// The next record; `None` when there was something else, such as a rebalance.
     pub(crate) async fn next(&mut self) -> Result<Option<Arc<Event>>, Error> {
-        match self.inner.recv().await {
-            Ok(message) => Ok(Some(Arc::new(event(&mut self.topics, &message)))),
-            Err(error) if is_fatal(&error) => Err(Error::Read(error)),
-            Err(error) => {
+        let mut received = pin!(self.inner.recv());
+        let rebalances: &Rebalances = (**self.inner.context()).as_ref();
+        let record_or_rebalance = poll_fn(|waker| match received.as_mut().poll(waker) {
+            Poll::Ready(message) => Poll::Ready(Some(message)),
+            Poll::Pending if rebalances.has_rebalanced() => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        });
+        match record_or_rebalance.await {
+            None => Ok(None),
+            Some(Ok(_)) if !rebalances.is_told() => Err(Error::NotTold),
+            Some(Ok(message)) => Ok(Some(Arc::new(event(&mut self.topics, &message)))),
+            Some(Err(error)) if is_fatal(&error) => Err(Error::Read(error)),
+            Some(Err(error)) => {
                 tracing::warn!(%error, "reading from Kafka goes on after an error");
                 Ok(None)
             }
@@ -82,31 +106,26 @@ impl Consumer {
 
     /// What Kafka has changed.
     pub(crate) fn take_rebalanced(&self) -> Vec<Rebalanced> {
-        self.inner.context().take_rebalanced()
+        self.rebalances().take_rebalanced()
     }
 
-    /// Remembers up to where a partition has ended, in case it is taken away.
-    pub(crate) fn set_end(&self, id: &PartitionId, end: i64) {
-        self.inner.context().set_end(id, end);
+    /// Remembers up to where each partition has ended, in case it is taken away.
+    pub(crate) fn set_ends<'i>(&self, ends: impl Iterator<Item = (&'i PartitionId, i64)>) {
+        self.rebalances().set_ends(ends);
     }
 
-    /// Whether a commit was refused since this was last asked: what was to be committed has to be told again.
-    pub(crate) fn take_commit_failed(&self) -> bool {
-        self.inner.context().take_commit_failed()
+    /// What commits offsets.
+    pub(crate) fn committer(&self) -> Committer<C> {
+        Committer { inner: Arc::clone(&self.inner) }
     }
 
-    /// Commits up to these offsets, without waiting for the answer unless it is the last time.
-    pub(crate) fn commit(&self, ends: &[(PartitionId, i64)], is_last: bool) {
-        if ends.is_empty() {
-            return;
-        }
-        let mut list = TopicPartitionList::new();
-        ends.iter().for_each(|(id, end)| context::add(&mut list, id, *end));
-        let mode = if is_last { CommitMode::Sync } else { CommitMode::Async };
-        if let Err(error) = self.inner.commit(&list, mode) {
-            tracing::warn!(%error, "offsets are not committed yet");
-            self.inner.context().set_commit_failed();
-        }
+    fn rebalances(&self) -> &Rebalances {
+        (**self.inner.context()).as_ref()
+    }
+
+    /// What tells how many partitions a topic has.
+    pub(crate) fn partitions(&self) -> Partitions<C> {
+        Partitions { inner: Arc::clone(&self.inner) }
     }
 
     /// Fetches no more of a partition.
@@ -124,9 +143,22 @@ impl Consumer {
     }
 }
 
-impl std::fmt::Debug for Consumer {
+impl<C: InboxContext> std::fmt::Debug for Consumer<C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Consumer")
+    }
+}
+
+/// Refuses a configuration that lets librdkafka commit offsets by itself. `unset` is what holds when it does not say.
+fn check_commits(config: &ClientConfig, unset: &str) -> Result<(), Error> {
+    let names = ["enable.auto.commit", "auto.commit.enable"];
+    let told: Vec<_> = names.into_iter().filter_map(|name| Some((name, config.get(name)?))).collect();
+    let told = if told.is_empty() { vec![("enable.auto.commit", unset)] } else { told };
+    match told.into_iter().find(|(_, value)| *value != "false") {
+        None => Ok(()),
+        Some((name, value)) => {
+            Err(Error::Setting { name, value: value.to_owned(), reason: "it commits what is not done yet" })
+        }
     }
 }
 
@@ -178,5 +210,12 @@ mod tests {
             let refused = Consumer::subscribe(ClientConfig::new().set(name, "true"), &["topic"]);
             assert!(matches!(refused, Err(Error::Setting { .. })), "{refused:?}");
         }
+        let mut config = ClientConfig::new();
+        config.set("group.id", "group");
+        let own: Arc<StreamConsumer<Context>> =
+            Arc::new(config.create_with_context(Context::default()).unwrap());
+        let refused = Consumer::wrap(Arc::clone(&own), &config);
+        assert!(matches!(refused, Err(Error::Setting { .. })), "{refused:?}");
+        assert!(Consumer::wrap(own, config.set("enable.auto.commit", "false")).is_ok());
     }
 }

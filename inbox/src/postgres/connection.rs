@@ -1,15 +1,18 @@
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
-use tokio_postgres::{Client, Config, Socket, Statement};
+use tokio_postgres::{Config, Socket};
 
-use super::error::Error;
+use super::error::{DriverError, Error};
+use super::session::Session;
 use super::statements;
+use super::tokio_session::{self, Transaction};
 
 /// How long a connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
@@ -17,29 +20,29 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 /// How long a server's machine may be silent to what was sent to it; otherwise the connection is given up.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
-type Connecting = Pin<Box<dyn Future<Output = Result<Raw, tokio_postgres::Error>> + Send>>;
+type Connecting = Pin<Box<dyn Future<Output = Result<Session, DriverError>> + Send>>;
 
-/// Opens connections to the service's database.
-#[derive(Clone)]
-pub struct Connector {
-    connect: Arc<dyn Fn() -> Connecting + Send + Sync>,
+/// Opens connections to the service's database. `T` is what handlers are given: the transaction of the driver.
+pub struct Connector<T = Transaction> {
+    opener: Opener,
+    transaction: PhantomData<fn() -> T>,
 }
 
-/// A connection and the task that drives it, which ends with this value.
-struct Raw {
-    client: Client,
-    driver: JoinSet<()>,
+/// A [`Connector`] for the inbox itself, to which both drivers are the same.
+#[derive(Clone)]
+pub(crate) struct Opener {
+    open: Arc<dyn Fn() -> Connecting + Send + Sync>,
 }
 
 impl Connector {
-    /// With this configuration, and TLS as `tls` does it, or `NoTls`.
+    /// With tokio-postgres and this configuration, and TLS as `tls` does it, or `NoTls`.
     #[must_use]
-    pub fn new<T>(config: Config, tls: T) -> Self
+    pub fn new<S>(config: Config, tls: S) -> Self
     where
-        T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
-        T::Stream: Send,
-        T::TlsConnect: Send,
-        <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+        S: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
+        S::Stream: Send,
+        S::TlsConnect: Send,
+        <S::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
         let mut config = config;
         if config.get_connect_timeout().is_none() {
@@ -48,7 +51,7 @@ impl Connector {
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(ANSWER_WITHIN);
         }
-        let connect = move || -> Connecting {
+        Self::of(move || {
             let (config, tls) = (config.clone(), tls.clone());
             Box::pin(async move {
                 let (client, connection) = config.connect(tls).await?;
@@ -58,10 +61,39 @@ impl Connector {
                         tracing::debug!(%error, "a connection to PostgreSQL has ended");
                     }
                 });
-                Ok(Raw { client, driver })
+                Ok(Session::Tokio(tokio_session::Session::new(client, driver)))
             })
-        };
-        Self { connect: Arc::new(connect) }
+        })
+    }
+
+    /// A plain connection.
+    pub(crate) async fn open(&self) -> Result<tokio_session::Session, Error> {
+        match self.opener.connect().await?.session {
+            Session::Tokio(session) => Ok(session),
+            #[cfg(feature = "sqlx")]
+            Session::Sqlx(_) => Err(Error::Connect(DriverError::Other)),
+        }
+    }
+}
+
+#[cfg(feature = "sqlx")]
+impl Connector<super::SqlxTransaction> {
+    /// With sqlx. The inbox opens connections of its own, as many as there are workers: they are not of a pool.
+    #[must_use]
+    pub fn sqlx(options: sqlx::postgres::PgConnectOptions) -> Self {
+        use sqlx::ConnectOptions as _;
+        Self::of(move || {
+            let options = options.clone();
+            Box::pin(
+                async move { Ok(Session::Sqlx(super::sqlx_session::Session::new(options.connect().await?))) },
+            )
+        })
+    }
+}
+
+impl<T> Connector<T> {
+    fn of(open: impl Fn() -> Connecting + Send + Sync + 'static) -> Self {
+        Self { opener: Opener { open: Arc::new(open) }, transaction: PhantomData }
     }
 
     /// Makes the inbox's tables, unless they are there.
@@ -70,41 +102,70 @@ impl Connector {
     ///
     /// When PostgreSQL cannot be reached, or does not let the user make tables.
     pub async fn create_tables(&self) -> Result<(), Error> {
-        let raw = (self.connect)().await.map_err(Error::Connect)?;
-        let sql = format!(
-            "BEGIN; SELECT pg_advisory_xact_lock({}, 0); {} COMMIT",
-            statements::LOCK_CLASS,
-            super::SCHEMA
-        );
-        raw.client.batch_execute(&sql).await.map_err(Error::of("make the inbox's tables"))
+        self.create(super::SCHEMA, "make the inbox's tables").await
     }
 
-    /// Opens one.
-    pub(crate) async fn connect(&self) -> Result<Connection, Error> {
-        let raw = (self.connect)().await.map_err(Error::Connect)?;
-        let enter =
-            raw.client.prepare(statements::ENTER).await.map_err(Error::of("read the inbox's tables"))?;
-        Ok(Connection { client: Arc::new(raw.client), enter, _driver: raw.driver })
+    /// Runs statements that make tables. Two that do so at the same time do not meet.
+    pub(crate) async fn create(&self, schema: &str, doing: &'static str) -> Result<(), Error> {
+        let connection = self.opener.connect().await?;
+        let sql =
+            format!("BEGIN; SELECT pg_advisory_xact_lock({}, 0); {schema} COMMIT", statements::LOCK_CLASS);
+        connection.batch(&sql).await.map_err(Error::of(doing))
+    }
+
+    pub(crate) fn opener(&self) -> Opener {
+        self.opener.clone()
     }
 }
 
-impl fmt::Debug for Connector {
+impl Opener {
+    pub(crate) async fn connect(&self) -> Result<Connection, Error> {
+        let session = tokio::time::timeout(CONNECT_WITHIN, (self.open)()).await;
+        let session = session.map_err(|_| Error::ConnectTimeout { within: CONNECT_WITHIN })?;
+        Ok(Connection { session: session.map_err(Error::Connect)? })
+    }
+}
+
+impl<T> Clone for Connector<T> {
+    fn clone(&self) -> Self {
+        Self { opener: self.opener.clone(), transaction: PhantomData }
+    }
+}
+
+impl<T> fmt::Debug for Connector<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Connector")
     }
 }
 
-/// A connection with its prepared statements.
+impl fmt::Debug for Opener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Opener")
+    }
+}
+
+/// A connection of one of the drivers.
 #[derive(Debug)]
-pub(crate) struct Connection {
-    pub(super) client: Arc<Client>,
-    pub(super) enter: Statement,
-    _driver: JoinSet<()>,
+pub struct Connection {
+    pub(super) session: Session,
 }
 
 impl Connection {
     /// Whether it can be used again.
     pub(crate) fn is_usable(&self) -> bool {
-        !self.client.is_closed()
+        match &self.session {
+            Session::Tokio(session) => session.is_usable(),
+            #[cfg(feature = "sqlx")]
+            Session::Sqlx(_) => true,
+        }
+    }
+
+    /// Whether the handler has given back its transaction.
+    pub(crate) fn is_given_back(&self) -> bool {
+        match &self.session {
+            Session::Tokio(session) => session.is_given_back(),
+            #[cfg(feature = "sqlx")]
+            Session::Sqlx(session) => session.is_given_back(),
+        }
     }
 }

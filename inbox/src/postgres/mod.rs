@@ -6,19 +6,36 @@
 
 mod connection;
 mod error;
+mod lease;
+mod parking;
+mod positions;
 mod purge;
+mod sequence;
+mod session;
+#[cfg(feature = "sqlx")]
+mod sqlx_session;
 mod statements;
 mod tenancy;
+mod tokio_session;
 mod transaction;
 
 pub use connection::Connector;
-pub use error::Error;
-pub use transaction::Transaction;
+pub use error::{DriverError, Error};
+pub use lease::HandlerTransaction;
+#[cfg(feature = "sqlx")]
+pub use sqlx_session::SqlxTransaction;
+pub use tokio_session::Transaction;
 
-pub(crate) use connection::Connection;
+pub(crate) use connection::{Connection, Opener};
 pub(crate) use error::is_transient;
+pub(crate) use parking::{Settled, Written};
+pub(crate) use positions::Placed;
 pub(crate) use purge::purge;
-pub(crate) use tenancy::{Tenancy, take};
+pub(crate) use sequence::Numbered;
+pub(crate) use session::Parameter;
+pub(crate) use statements::Mark;
+pub(crate) use tenancy::{Remembers, Taken, Tenancy, give_back, take};
+pub(crate) use tokio_session::Session;
 pub(crate) use transaction::Entered;
 
 /// The statements that make the inbox's tables, unless they are there.

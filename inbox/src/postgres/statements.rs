@@ -1,12 +1,12 @@
 //! The SQL of the inbox. What is put into a text is numbers only.
 
-use std::fmt::Write as _;
+use std::borrow::Cow;
 
 /// The first half of the advisory locks' numbers, "inbx"; the second is the partition's `id`.
 pub(super) const LOCK_CLASS: i32 = 0x696E_6278;
 
 /// Remembers the ids, and tells which of them are new. It does nothing unless the transaction was entered, and unless the
-/// partition is still held: see [`begin`].
+/// partition is still held: see [`Begin`].
 ///
 /// An id that another transaction is just writing is waited for. If that one commits, the id is not new.
 pub(super) const ENTER: &str = "WITH held AS (\
@@ -17,75 +17,287 @@ pub(super) const ENTER: &str = "WITH held AS (\
      SELECT $3, message_id FROM held, unnest($4::text[]) AS message_id ON CONFLICT DO NOTHING RETURNING message_id\
  ) SELECT EXISTS (SELECT FROM held), ARRAY(SELECT message_id FROM new)";
 
+/// The same by position. Those in $4 are new for sure; those in $5, between the positions $9 and $10, are looked up.
+pub(super) const ENTER_BY_POSITION: &str = "WITH held AS (\
+     SELECT consumer, topic FROM inbox_partition WHERE id = $1::int AND epoch = $2::bigint \
+     AND current_setting('outboxd_inbox.entered', true) = ($2::bigint)::text\
+ ), known AS (\
+     SELECT message_id FROM held, unnest($5::text[]) AS message_id WHERE EXISTS (\
+         SELECT FROM processed_messages AS processed \
+         WHERE processed.consumer = $3 AND processed.message_id = message_id.message_id\
+     ) OR EXISTS (\
+         SELECT FROM inbox_partition AS other JOIN inbox_done AS done ON done.partition_id = other.id \
+         WHERE other.consumer = held.consumer AND other.topic = held.topic AND done.source = $6::text \
+         AND done.last >= $9::text AND done.first <= $10::text AND message_id.message_id = ANY(done.message_ids)\
+     )\
+ ), new AS (\
+     SELECT DISTINCT message_id FROM held, unnest($4::text[] || $5::text[]) AS message_id \
+     WHERE NOT EXISTS (SELECT FROM known WHERE known.message_id = message_id.message_id)\
+ ), done AS (\
+     INSERT INTO inbox_done (partition_id, source, first, last, message_ids) \
+     SELECT $1::int, $6::text, $7::text, $8::text, array_agg(message_id) FROM new HAVING count(*) > 0\
+ ) SELECT EXISTS (SELECT FROM held), ARRAY(SELECT message_id FROM new)";
+
+/// The same when all are new for sure. It is planned once: the other one is planned each time, since what it looks up differs.
+pub(super) const ENTER_FRESH: &str = "WITH held AS (\
+     SELECT FROM inbox_partition WHERE id = $1::int AND epoch = $2::bigint \
+     AND current_setting('outboxd_inbox.entered', true) = ($2::bigint)::text\
+ ), done AS (\
+     INSERT INTO inbox_done (partition_id, source, first, last, message_ids) \
+     SELECT $1::int, $4::text, $5::text, $6::text, $3::text[] FROM held\
+ ) SELECT EXISTS (SELECT FROM held)";
+
+/// A topic that is read by position.
+pub(super) const TOPIC: &str = "WITH new AS (\
+     INSERT INTO inbox_topic (consumer, topic, partitions) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING \
+     RETURNING partitions, by_ids\
+ ) SELECT * FROM new UNION ALL SELECT partitions, by_ids FROM inbox_topic WHERE consumer = $1 AND topic = $2";
+
+/// The database that a topic's events come from. The first one counts.
+pub(super) const SOURCE: &str = "UPDATE inbox_topic SET source = coalesce(source, $3) \
+     WHERE consumer = $1 AND topic = $2 RETURNING source";
+
+/// The greatest position of a partition that is done, with its source.
+pub(super) const GREATEST: &str = "SELECT source, last FROM inbox_partition AS held JOIN inbox_topic USING (consumer, topic) \
+     CROSS JOIN LATERAL (SELECT max(last) AS last FROM inbox_done \
+     WHERE inbox_done.partition_id = held.id AND inbox_done.source = inbox_topic.source) AS done \
+     WHERE held.id = $1 AND last IS NOT NULL";
+
+/// Whether a consumer has remembered events by id.
+pub(super) const HAS_IDS: &str = "SELECT EXISTS (SELECT FROM processed_messages WHERE consumer = $1)";
+
+/// Whether a consumer has remembered events of a topic by position.
+pub(super) const HAS_POSITIONS: &str = "SELECT EXISTS (SELECT FROM inbox_done JOIN inbox_partition AS held ON id = partition_id \
+     WHERE consumer = $1 AND topic = $2)";
+
+/// The partitions of a topic, in the order in which they are locked.
+pub(super) const PARTITIONS: &str =
+    "SELECT id FROM inbox_partition WHERE consumer = $1 AND topic = $2 ORDER BY id";
+
+/// From now on ids are asked, and why.
+pub(super) const BY_IDS: &str = "INSERT INTO inbox_topic (consumer, topic, partitions, by_ids) VALUES ($1, $2, 0, $3) \
+     ON CONFLICT (consumer, topic) DO UPDATE SET by_ids = excluded.by_ids WHERE inbox_topic.by_ids IS NULL RETURNING topic";
+
+/// No consumer has these partitions any more.
+pub(super) const END_EPOCHS: &str =
+    "UPDATE inbox_partition SET epoch = epoch + 1 WHERE consumer = $1 AND topic = $2";
+
+/// What was remembered by position is remembered by id.
+pub(super) const MOVE_TO_IDS: &str = "WITH moved AS (\
+     DELETE FROM inbox_done USING inbox_partition AS held WHERE held.id = partition_id \
+     AND held.consumer = $1 AND held.topic = $2 RETURNING message_ids, done_at\
+ ) INSERT INTO processed_messages (consumer, message_id, processed_at) \
+ SELECT $1, id, done_at FROM moved, unnest(message_ids) AS id ON CONFLICT DO NOTHING";
+
 /// Takes a partition for a consumer: its `id`.
 pub(super) const FIND: &str = "WITH new AS (\
      INSERT INTO inbox_partition (consumer, topic, partition) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING id\
  ) SELECT id FROM new UNION ALL \
  SELECT id FROM inbox_partition WHERE consumer = $1 AND topic = $2 AND partition = $3";
 
-/// The next epoch.
-pub(super) const NEXT_EPOCH: &str =
-    "UPDATE inbox_partition SET epoch = epoch + 1 WHERE id = $1 RETURNING epoch";
+/// The next epoch, and which events the last holders may have begun without ending them. That is kept until the partition is
+/// given back: this process may end as well, before it has begun them.
+pub(super) const NEXT_EPOCH: &str = "UPDATE inbox_partition SET epoch = epoch + 1 WHERE id = $1 \
+     RETURNING epoch, begun_from, begun_until";
+
+/// No handler is at an event of the partition any more.
+pub(super) const GIVE_BACK: &str =
+    "UPDATE inbox_partition SET begun_from = 0, begun_until = 0 WHERE id = $1 AND epoch = $2";
 
 /// The events at which handlers were when the process ended.
 pub(super) const BEGUN: &str = "SELECT \"offset\", begun FROM inbox_attempt WHERE partition_id = $1";
 
+/// The events of a partition that are parked, in order. Without a wait when a number before theirs is missing.
+pub(super) const PARKED: &str = "SELECT parked.key, \"offset\", \
+     CASE WHEN number > next THEN NULL ELSE greatest(extract(epoch FROM not_before - now()), 0)::float8 END \
+     FROM inbox_parked AS parked JOIN inbox_partition AS held ON held.id = partition_id \
+     LEFT JOIN inbox_sequence AS sequence ON sequence.consumer = held.consumer AND sequence.key = parked.key \
+     WHERE partition_id = $1 ORDER BY \"offset\"";
+
+/// The first of them that waits for no number, of a key, or with an offset.
+pub(super) const LOAD: &str = "SELECT \"offset\", timestamp_ms, parked.key, value, header_names, header_values, attempts, is_dead, \
+     extract(epoch FROM not_before - now())::float8 FROM inbox_parked AS parked \
+     LEFT JOIN inbox_sequence AS sequence ON sequence.consumer = $4 AND sequence.key = parked.key \
+     WHERE partition_id = $1 AND ($2::bytea IS NULL OR parked.key = $2) AND ($3::bigint IS NULL OR \"offset\" = $3) \
+     AND (number IS NULL OR number <= next) ORDER BY \"offset\" LIMIT 1";
+
+/// Whether the partition is still held.
+pub(super) const HELD: &str = "SELECT FROM inbox_partition WHERE id = $1 AND epoch = $2";
+
+/// Parks an event. One that is there already stays as it is, unless it has failed since.
+pub(super) const PARK: &str = "INSERT INTO inbox_parked (partition_id, \"offset\", timestamp_ms, key, value, header_names, \
+     header_values, attempts, error, not_before, is_dead) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now() + $10::float8 * interval '1 second', $11) \
+     ON CONFLICT (partition_id, \"offset\") DO UPDATE SET attempts = excluded.attempts, error = excluded.error, \
+     not_before = excluded.not_before, is_dead = excluded.is_dead \
+     WHERE excluded.attempts > inbox_parked.attempts OR excluded.is_dead";
+
+/// Parks an event until the numbers before its own have come, unless the table is full. Tells how many of its key wait.
+pub(super) const PARK_NUMBER: &str = "INSERT INTO inbox_parked (partition_id, \"offset\", timestamp_ms, key, value, \
+     header_names, header_values, attempts, not_before, number) \
+     SELECT $1::int, $2::bigint, $3::bigint, $4::bytea, $5::bytea, $6::bytea[], $7::bytea[], 0, now(), $8::bigint \
+     WHERE (SELECT count(*) FROM inbox_parked WHERE partition_id = $1) < $9::bigint \
+     ON CONFLICT (partition_id, \"offset\") DO UPDATE SET number = excluded.number \
+     RETURNING (SELECT count(*) FROM inbox_parked WHERE partition_id = $1 AND key = $4)";
+
+/// The next numbers of keys.
+pub(super) const NEXT_NUMBERS: &str =
+    "SELECT key, next FROM inbox_sequence WHERE consumer = $1 AND key = ANY($2)";
+
+/// The dead letters of keys with these numbers, or with such that are still to come.
+pub(super) const DEAD_NUMBERS: &str = "SELECT dead.key, dead.number FROM inbox_sequence_dead AS dead \
+     LEFT JOIN inbox_sequence AS sequence USING (consumer, key) \
+     WHERE consumer = $1 AND key = ANY($2) AND (dead.number = ANY($3) OR dead.number >= sequence.next)";
+
+/// Goes on to a key's next number. No row when another consumer has done so. Tells whether an event waits for it.
+pub(super) const ADVANCE: &str = "INSERT INTO inbox_sequence AS known (consumer, key, next) VALUES ($1, $2, $3) \
+     ON CONFLICT (consumer, key) DO UPDATE SET next = excluded.next WHERE known.next = $4 \
+     RETURNING EXISTS (SELECT FROM inbox_parked WHERE partition_id = $5 AND key = $2 AND number <= $3)";
+
+/// A number becomes a dead letter.
+pub(super) const DEAD_NUMBER: &str =
+    "INSERT INTO inbox_sequence_dead (consumer, key, number) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+
+/// And is not waited for.
+pub(super) const PASS_NUMBER: &str = "INSERT INTO inbox_sequence AS known (consumer, key, next) VALUES ($1, $2, $3::bigint + 1) \
+     ON CONFLICT (consumer, key) DO UPDATE SET next = excluded.next WHERE known.next = $3::bigint";
+
+/// A dead letter has come again, and is handled.
+pub(super) const ALIVE_NUMBER: &str =
+    "DELETE FROM inbox_sequence_dead WHERE consumer = $1 AND key = $2 AND number = $3";
+
+/// An event is parked no longer.
+pub(super) const UNPARK: &str = "DELETE FROM inbox_parked WHERE partition_id = $1 AND \"offset\" = $2";
+
+/// Lets a key go on that waits behind a dead letter; how many such letters it had.
+pub(super) const RELEASE: &str = "WITH released AS (DELETE FROM inbox_parked USING inbox_partition AS held \
+     WHERE inbox_parked.partition_id = held.id AND held.consumer = $1 AND inbox_parked.key = $2 AND is_dead RETURNING 1) \
+     SELECT count(*) FROM released";
+
 /// Ids that are deleted with one statement.
 pub(super) const PURGED_MAX: i64 = 1000;
 
-/// Deletes ids that are older than so many seconds. Others may be at the same; each takes what the others have not.
-pub(super) const PURGE: &str = "DELETE FROM processed_messages WHERE ctid = ANY (ARRAY(\
+/// Deletes ids that are older than so many seconds; how many. Others may be at the same; each takes what the others have not.
+pub(super) const PURGE: &str = "WITH deleted AS (DELETE FROM processed_messages WHERE ctid = ANY (ARRAY(\
      SELECT ctid FROM processed_messages WHERE consumer = $1 AND processed_at < now() - $2::float8 * interval '1 second' \
-     LIMIT $3 FOR UPDATE SKIP LOCKED))";
+     LIMIT $3 FOR UPDATE SKIP LOCKED)) RETURNING 1) SELECT count(*) FROM deleted";
+
+/// The same for those that are remembered by position.
+pub(super) const PURGE_DONE: &str = "WITH deleted AS (DELETE FROM inbox_done WHERE ctid = ANY (ARRAY(\
+     SELECT done.ctid FROM inbox_done AS done JOIN inbox_partition AS held ON held.id = partition_id \
+     WHERE consumer = $1 AND done_at < now() - $2::float8 * interval '1 second' LIMIT $3 FOR UPDATE OF done SKIP LOCKED)) RETURNING 1) SELECT count(*) FROM deleted";
 
 /// Ends the sessions that hold a partition's lock, except this one.
 pub(super) const END_HOLDERS: &str = "SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE locktype = 'advisory' \
      AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
      AND classid::bigint = $1::int AND objid::bigint = $2::int AND granted AND pid <> pg_backend_pid()";
 
-/// Writes down that handlers begin these events, in a transaction that needs no flush: it is the process that may end now,
-/// not PostgreSQL. Then begins the transaction of the effect.
-///
-/// `begun` is how often they were begun before, by processes that have ended since. It is set and not counted up here: when
-/// PostgreSQL goes away in the middle, the same process begins them again.
+/// Whether the transaction was entered and the partition is still held.
+pub(super) const ENTER_ONLY: &str = "SELECT EXISTS (SELECT FROM inbox_partition WHERE id = $1 AND epoch = $2::bigint \
+     AND current_setting('outboxd_inbox.entered', true) = ($2::bigint)::text)";
+
+/// What is written down before handlers begin, in a transaction of its own that needs no flush: it is the process that may
+/// end now, not PostgreSQL.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Mark {
+    /// Nothing: it is written down already.
+    Known,
+    /// Handlers may begin the events from this offset to before that one.
+    Range { from: i64, until: i64 },
+    /// A handler begins this event, which was begun so often before by processes that have ended since. It is set and not
+    /// counted up: when PostgreSQL goes away in the middle, the same process begins it again. A parked event leaves the
+    /// table when it is done.
+    Event { offset: i64, begun: u32, is_parked: bool },
+}
+
+impl Mark {
+    /// The event stays in the table.
+    pub(crate) fn staying(self) -> Self {
+        match self {
+            Self::Event { offset, begun, .. } => Self::Event { offset, begun, is_parked: false },
+            Self::Known | Self::Range { .. } => self,
+        }
+    }
+}
+
+/// What begins the transaction of an effect, and writes down the mark before.
 ///
 /// The setting lives as long as this transaction. Without it, [`ENTER`] does nothing: had something here failed, it would
 /// otherwise commit by itself.
-pub(super) fn begin(partition: i32, epoch: i64, offsets: &[i64], begun: u32) -> String {
-    format!(
-        "BEGIN; SET LOCAL synchronous_commit TO off; \
-         INSERT INTO inbox_attempt (partition_id, \"offset\", begun) \
-         SELECT id, \"offset\", {begun} + 1 FROM inbox_partition, unnest('{{{offsets}}}'::bigint[]) AS \"offset\" \
-         WHERE id = {partition} AND epoch = {epoch} \
-         ON CONFLICT (partition_id, \"offset\") DO UPDATE SET begun = excluded.begun; COMMIT; \
-         BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock_shared({LOCK_CLASS}, {partition}); \
-         SET LOCAL outboxd_inbox.entered = '{epoch}'",
-        offsets = list(offsets)
-    )
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Begin {
+    pub(super) partition: i32,
+    pub(super) epoch: i64,
+    pub(super) mark: Mark,
 }
 
+impl Begin {
+    /// All of it as one text.
+    #[cfg(feature = "sqlx")]
+    pub(super) fn whole(self) -> String {
+        let Self { partition, epoch, .. } = self;
+        format!(
+            "{}; SELECT pg_advisory_xact_lock_shared({LOCK_CLASS}, {partition}); \
+             SET LOCAL outboxd_inbox.entered = '{epoch}'",
+            self.without_lock()
+        )
+    }
+
+    /// The same without what [`LOCK`] does.
+    pub(super) fn without_lock(self) -> Cow<'static, str> {
+        const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+        let held = format!("id = {} AND epoch = {}", self.partition, self.epoch);
+        let mark = match self.mark {
+            Mark::Known => return Cow::Borrowed(BEGIN),
+            Mark::Range { from, until } => without_flush(&format!(
+                "UPDATE inbox_partition SET begun_from = {from}, begun_until = greatest(begun_until, {until}) WHERE {held}"
+            )),
+            Mark::Event { offset, begun, .. } => without_flush(&format!(
+                "INSERT INTO inbox_attempt (partition_id, \"offset\", begun) \
+                 SELECT id, {offset}, {begun} + 1 FROM inbox_partition WHERE {held} \
+                 ON CONFLICT (partition_id, \"offset\") DO UPDATE SET begun = excluded.begun"
+            )),
+        };
+        Cow::Owned(format!("{mark}{BEGIN}"))
+    }
+}
+
+/// The second half of `Begin::whole`, for drivers that send it together with the rest and prepare it once.
+pub(super) const LOCK: &str = "SELECT pg_advisory_xact_lock_shared($1, $2), \
+     set_config('outboxd_inbox.entered', ($3::bigint)::text, true)";
+
 /// The handlers have ended: commits the effect.
-pub(super) fn commit(partition: i32, offsets: &[i64]) -> String {
-    format!("{}; COMMIT", end(partition, offsets))
+pub(super) fn commit(partition: i32, mark: Mark) -> String {
+    match mark {
+        Mark::Known | Mark::Range { .. } => "COMMIT".to_owned(),
+        Mark::Event { offset, is_parked: false, .. } => format!("{}; COMMIT", end(partition, offset)),
+        Mark::Event { offset, is_parked: true, .. } => format!(
+            "{}; DELETE FROM inbox_parked WHERE partition_id = {partition} AND \"offset\" = {offset}; COMMIT",
+            end(partition, offset)
+        ),
+    }
+}
+
+/// A transaction of the inbox's own, with the partition's lock.
+pub(super) fn begin_own(partition: i32) -> String {
+    format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock_shared({LOCK_CLASS}, {partition})"
+    )
 }
 
 /// The handlers have failed: the effect is undone, and that they have ended is written down.
-pub(super) fn roll_back(partition: i32, offsets: &[i64]) -> String {
-    format!("ROLLBACK; BEGIN; SET LOCAL synchronous_commit TO off; {}; COMMIT", end(partition, offsets))
+pub(super) fn roll_back(partition: i32, mark: Mark) -> String {
+    match mark {
+        Mark::Known | Mark::Range { .. } => "ROLLBACK".to_owned(),
+        Mark::Event { offset, .. } => format!("ROLLBACK; {}", without_flush(&end(partition, offset))),
+    }
 }
 
-/// The handlers are at these events no longer.
-pub(super) fn end(partition: i32, offsets: &[i64]) -> String {
-    let offsets = list(offsets);
-    format!(
-        "DELETE FROM inbox_attempt WHERE partition_id = {partition} AND \"offset\" = ANY ('{{{offsets}}}'::bigint[])"
-    )
+/// The handler is at this event no longer.
+pub(super) fn end(partition: i32, offset: i64) -> String {
+    format!("DELETE FROM inbox_attempt WHERE partition_id = {partition} AND \"offset\" = {offset}")
 }
 
-fn list(offsets: &[i64]) -> String {
-    offsets.iter().enumerate().fold(String::new(), |mut text, (index, offset)| {
-        // Writing to a string does not fail.
-        write!(text, "{}{offset}", if index == 0 { "" } else { "," }).ok();
-        text
-    })
+fn without_flush(sql: &str) -> String {
+    format!("BEGIN; SET LOCAL synchronous_commit TO off; {sql}; COMMIT; ")
 }

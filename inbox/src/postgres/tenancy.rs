@@ -1,16 +1,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
 
 use super::connection::Connection;
-use super::error::Error;
-use super::statements::{BEGUN, END_HOLDERS, FIND, LOCK_CLASS, NEXT_EPOCH};
-use crate::core::PartitionId;
+use super::error::{DriverError, Error};
+use super::session::Parameter;
+use super::statements::{BEGUN, Begin, END_HOLDERS, FIND, GIVE_BACK, LOCK_CLASS, Mark, NEXT_EPOCH};
+use super::{parking, positions};
+use crate::core::{Job, ParkedEvent, PartitionId, Suspects};
+use crate::event::Position;
 
 /// How long the transactions of the consumer that had the partition before are waited for. After that their sessions are
 /// ended: that consumer may be stopped in the middle, for ever.
-const HOLDERS_END_WITHIN: &str = "5s";
+pub(super) const HOLDERS_END_WITHIN: &str = "5s";
 
 /// Proof that this consumer has a partition. It is worth nothing as soon as another one takes it.
 #[derive(Debug, Clone)]
@@ -18,59 +23,135 @@ pub(crate) struct Tenancy {
     pub(super) partition: i32,
     pub(super) epoch: i64,
     pub(super) consumer: Arc<str>,
+    /// Positions are not enough to know a repeat.
+    pub(crate) by_ids: bool,
+    /// It is written down that handlers may have begun the events before this offset.
+    marked_until: Arc<AtomicI64>,
 }
 
-/// Takes a partition from whoever had it. With it come the events at which handlers were when the process ended, by
-/// offset, with how often.
+/// A mark includes so many events behind those that are begun, so that these need none. After a crash they are handled one
+/// by one, once.
+const MARKED_AHEAD: i64 = 256;
+
+impl Tenancy {
+    /// What must be written down before the handlers of a job begin. Parked events are behind the open ones.
+    pub(crate) fn mark(&self, job: &Job) -> Mark {
+        if let [event] = job.events.as_slice()
+            && (job.begun > 0 || job.is_parked)
+        {
+            return Mark::Event { offset: event.offset, begun: job.begun, is_parked: job.is_parked };
+        }
+        let last = job.events.iter().map(|event| event.offset).max().unwrap_or_default();
+        if last < self.marked_until.load(Ordering::Relaxed) {
+            return Mark::Known;
+        }
+        Mark::Range { from: job.open_from, until: last.saturating_add(MARKED_AHEAD) }
+    }
+
+    /// What begins a transaction of this tenancy.
+    pub(super) fn begin(&self, mark: Mark) -> Begin {
+        Begin { partition: self.partition, epoch: self.epoch, mark }
+    }
+
+    /// It is written down.
+    pub(super) fn set_marked(&self, mark: Mark) {
+        if let Mark::Range { until, .. } = mark {
+            self.marked_until.fetch_max(until, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Gives a partition back: what is begun from now on is begun by others.
+pub(crate) async fn give_back(connection: &Connection, tenancy: &Tenancy) -> Result<(), Error> {
+    let parameters: [Parameter<'_>; 2] = [(&tenancy.partition, Type::INT4), (&tenancy.epoch, Type::INT8)];
+    let given_back = connection.query(GIVE_BACK, &parameters).await;
+    given_back.map(drop).map_err(Error::of("give back a partition"))
+}
+
+/// What a consumer remembers of the events that are done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Remembers {
+    Ids,
+    Numbers,
+    /// Positions. The topic has so many partitions.
+    Positions(i32),
+}
+
+/// A partition, with what the consumer before has left.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) tenancy: Tenancy,
+    /// The events at which handlers may have been when the process ended.
+    pub(crate) suspects: Suspects,
+    /// The events that are parked, in order.
+    pub(crate) parked: Vec<ParkedEvent>,
+    /// The greatest positions that are done. `None` when that does not say what is new.
+    pub(crate) greatest: Option<Vec<Position>>,
+}
+
+/// Takes a partition from whoever had it.
 pub(crate) async fn take(
     connection: &Connection,
     consumer: &Arc<str>,
     id: &PartitionId,
-) -> Result<(Tenancy, BTreeMap<i64, u32>), Error> {
-    let client = &connection.client;
-    let names: [&(dyn tokio_postgres::types::ToSql + Sync); 3] = [&&**consumer, &&*id.topic, &id.partition];
-    let row = client.query_one(FIND, &names).await.map_err(Error::of("find the partition"))?;
-    let partition: i32 = row.try_get(0).map_err(Error::of("find the partition"))?;
+    remembers: Remembers,
+) -> Result<Taken, Error> {
+    let by_ids = positions::ask_ids(connection, consumer, &id.topic, remembers).await?;
+    let names: [Parameter<'_>; 3] =
+        [(&&**consumer, Type::TEXT), (&&*id.topic, Type::TEXT), (&id.partition, Type::INT4)];
+    let row = connection.query_one(FIND, &names).await;
+    let partition: i32 = row.and_then(|row| row.get(0)).map_err(Error::of("find the partition"))?;
     if let Err(error) = lock(connection, partition).await {
-        client.batch_execute("ROLLBACK").await.map_err(Error::of("roll back"))?;
-        if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
-            let who: [&(dyn tokio_postgres::types::ToSql + Sync); 2] = [&LOCK_CLASS, &partition];
-            client
-                .execute(END_HOLDERS, &who)
-                .await
-                .map_err(Error::of("end the sessions of the last holder"))?;
+        connection.batch("ROLLBACK").await.map_err(Error::of("roll back"))?;
+        if error.code().as_deref() == Some(SqlState::LOCK_NOT_AVAILABLE.code()) {
+            end_holders(connection, partition).await?;
         }
         return Err(Error::of("lock the partition")(error));
     }
-    let taken = read(connection, consumer, partition).await;
+    let tenancy = Tenancy {
+        partition,
+        epoch: 0,
+        consumer: Arc::clone(consumer),
+        by_ids,
+        marked_until: Arc::new(AtomicI64::new(0)),
+    };
+    let taken = read(connection, tenancy).await;
     let end = if taken.is_ok() { "COMMIT" } else { "ROLLBACK" };
-    client.batch_execute(end).await.map_err(Error::of("take the partition"))?;
+    connection.batch(end).await.map_err(Error::of("take the partition"))?;
     taken
 }
 
-/// Waits for the transactions of the last holder.
-async fn lock(connection: &Connection, partition: i32) -> Result<(), tokio_postgres::Error> {
+/// Begins a transaction, and waits for those of the last holder.
+async fn lock(connection: &Connection, partition: i32) -> Result<(), DriverError> {
     let sql = format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '{HOLDERS_END_WITHIN}'; \
          SELECT pg_advisory_xact_lock({LOCK_CLASS}, {partition})"
     );
-    connection.client.batch_execute(&sql).await
+    connection.batch(&sql).await
 }
 
-async fn read(
-    connection: &Connection,
-    consumer: &Arc<str>,
-    partition: i32,
-) -> Result<(Tenancy, BTreeMap<i64, u32>), Error> {
+/// Ends the sessions that do not give back a partition.
+pub(super) async fn end_holders(connection: &Connection, partition: i32) -> Result<(), Error> {
+    let who: [Parameter<'_>; 2] = [(&LOCK_CLASS, Type::INT4), (&partition, Type::INT4)];
+    let ended = connection.query(END_HOLDERS, &who).await;
+    ended.map_err(Error::of("end the sessions of the last holder"))?;
+    Ok(())
+}
+
+async fn read(connection: &Connection, tenancy: Tenancy) -> Result<Taken, Error> {
     let doing = "take the partition";
-    let client = &connection.client;
-    let row = client.query_one(NEXT_EPOCH, &[&partition]).await.map_err(Error::of(doing))?;
-    let epoch: i64 = row.try_get(0).map_err(Error::of(doing))?;
+    let of: [Parameter<'_>; 1] = [(&tenancy.partition, Type::INT4)];
+    let row = connection.query_one(NEXT_EPOCH, &of).await.map_err(Error::of(doing))?;
+    let number = |index: usize| row.get::<i64>(index).map_err(Error::of(doing));
+    let (epoch, maybe) = (number(0)?, number(1)?..number(2)?);
     let mut begun = BTreeMap::new();
-    for row in client.query(BEGUN, &[&partition]).await.map_err(Error::of(doing))? {
-        let offset: i64 = row.try_get(0).map_err(Error::of(doing))?;
-        let count: i32 = row.try_get(1).map_err(Error::of(doing))?;
+    for row in connection.query(BEGUN, &of).await.map_err(Error::of(doing))? {
+        let offset: i64 = row.get(0).map_err(Error::of(doing))?;
+        let count: i32 = row.get(1).map_err(Error::of(doing))?;
         begun.insert(offset, u32::try_from(count).unwrap_or_default());
     }
-    Ok((Tenancy { partition, epoch, consumer: Arc::clone(consumer) }, begun))
+    let parked = parking::list(connection, tenancy.partition).await?;
+    let greatest = positions::greatest(connection, &tenancy).await?;
+    let tenancy = Tenancy { epoch, ..tenancy };
+    Ok(Taken { tenancy, suspects: Suspects::new(maybe, begun), parked, greatest })
 }

@@ -64,6 +64,7 @@ fn partitions_that_move_under_load_lose_nothing_and_keep_their_order() {
     shop.wait_for_applied(3000);
     second.kill();
     shop.wait_for_applied(4500);
+    shop.wait_until_committed();
     third.stop();
     shop.check(&events);
     assert_eq!(kafka().record_count(&shop.dead_letter_topic()), 0);

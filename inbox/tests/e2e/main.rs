@@ -15,7 +15,29 @@
 #[allow(dead_code, reason = "its main is called by one test only")]
 mod payments_app;
 
+#[path = "../../examples/saga/app.rs"]
+#[allow(dead_code, reason = "its main is called by one test only")]
+mod saga_app;
+
+#[path = "../../examples/sequence/app.rs"]
+#[allow(dead_code, reason = "its main is called by one test only")]
+mod sequence_app;
+
 mod faults;
+mod harness;
+mod ledger;
+mod named;
+mod old_relays;
+mod old_ways;
+mod parking;
 mod payments;
+mod position;
+mod process;
+mod relay;
+mod retry_topics;
+mod saga;
+mod sequence;
 mod shop;
 mod support;
+mod with_sqlx;
+mod wrapped;

@@ -1,9 +1,6 @@
-//! A service's database and topics, and the example as a process.
+//! A service's database and topics, and the example `payments` for them.
 
 use std::collections::BTreeMap;
-use std::env;
-use std::fs::{self, File};
-use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use clap::Parser as _;
@@ -16,19 +13,15 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{NoTls, Row};
 
 use crate::payments_app;
+use crate::process::{self, Process};
 use crate::support::kafka::Kafka;
 use crate::support::record::Record;
 use crate::support::wait::{DEADLINE, eventually, eventually_eq};
-use crate::support::watcher::{Watcher, signal};
-
-/// The arguments of the process that [`Payments::start`] starts, one a line.
-const ARGUMENTS: &str = "OUTBOXD_INBOX_TEST_ARGUMENTS";
 
 /// Not a test of its own: the process of the example.
 #[test]
 fn payments_process() {
-    let Ok(arguments) = env::var(ARGUMENTS) else { return };
-    let arguments = ["payments"].into_iter().chain(arguments.lines());
+    let Some(arguments) = process::arguments() else { return };
     payments_app::main(payments_app::Arguments::parse_from(arguments));
 }
 
@@ -40,6 +33,8 @@ pub(crate) struct Payment {
     pub(crate) amount: i64,
     pub(crate) seq: i64,
     pub(crate) fail: &'static str,
+    /// Where it stands in the WAL, if the record says so.
+    pub(crate) position: Option<i64>,
 }
 
 /// So many events of so many customers, each with a sequence of its own.
@@ -50,8 +45,15 @@ pub(crate) fn payments(count: i64, customers: i64) -> Vec<Payment> {
         amount: n % 7 + 1,
         seq: n / customers,
         fail: "no",
+        position: None,
     };
     (0..count).map(payment).collect()
+}
+
+/// The same as the relay sends them, with positions in their order.
+pub(crate) fn placed_payments(count: i64, customers: i64) -> Vec<Payment> {
+    let placed = |(payment, position)| Payment { position: Some(position), ..payment };
+    payments(count, customers).into_iter().zip(100..).map(placed).collect()
 }
 
 /// A service with a database, a topic and a topic for dead letters, of one test.
@@ -126,11 +128,15 @@ impl<'a> Shop<'a> {
         let producer: BaseProducer = config.create().unwrap();
         let topic = self.topic();
         for (payment, partition) in payments {
-            let Payment { id, customer, amount, seq, fail } = payment;
+            let Payment { id, customer, amount, seq, fail, position } = payment;
             let key = customer.to_string();
             let value =
                 format!(r#"{{"customer_id":{customer},"amount":{amount},"seq":{seq},"fail":"{fail}"}}"#);
-            let headers = OwnedHeaders::new().insert(Header { key: "id", value: Some(id) });
+            let mut headers = OwnedHeaders::new().insert(Header { key: "id", value: Some(id) });
+            if let Some(position) = position {
+                let value = format!("7423456789012345678/{position:016X}/00000000");
+                headers = headers.insert(Header { key: "outboxd.position", value: Some(&value) });
+            }
             let mut record = BaseRecord::to(&topic).key(&key).payload(&value).headers(headers);
             record.partition = partition;
             producer.send(record).map_err(|(error, _)| error).unwrap();
@@ -139,17 +145,17 @@ impl<'a> Shop<'a> {
     }
 
     /// The example, with more arguments.
-    pub(crate) fn start(&self, more: &[&str]) -> Payments {
+    pub(crate) fn start(&self, more: &[&str]) -> Process {
         self.start_as(&self.name, more)
     }
 
     /// The same by another name.
-    pub(crate) fn start_as(&self, consumer: &str, more: &[&str]) -> Payments {
+    pub(crate) fn start_as(&self, consumer: &str, more: &[&str]) -> Process {
         let (topic, dlq, bootstrap) = (self.topic(), self.dead_letter_topic(), self.kafka.bootstrap());
         let own = ["--postgres", &self.url, "--kafka", &bootstrap, "--topic", &topic, "--dlq", &dlq];
         // The shortest that the broker takes: a consumer that was killed is waited for.
         let consumer = ["--consumer", consumer, "-X", "session.timeout.ms=6000"];
-        Payments::start(own.iter().chain(&consumer).chain(more).copied())
+        Process::start("shop::payments_process", own.iter().chain(&consumer).chain(more).copied())
     }
 
     /// Waits until so many events are applied.
@@ -227,77 +233,5 @@ impl<'a> Shop<'a> {
             drop(driver.await);
             rows
         })
-    }
-}
-
-/// The example as a process, killed when this value is dropped or the test process ends.
-pub(crate) struct Payments {
-    process: Child,
-    watcher: Watcher,
-}
-
-impl Payments {
-    fn start<'a>(arguments: impl Iterator<Item = &'a str>) -> Self {
-        let mut watcher = Watcher::new("outboxd-inbox-");
-        let log = File::create(watcher.folder().join("log")).unwrap();
-        let mut command = Command::new(env::current_exe().unwrap());
-        command.args(["--exact", "shop::payments_process", "--nocapture"]);
-        command.env(ARGUMENTS, arguments.collect::<Vec<_>>().join("\n"));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        let process = command.spawn().unwrap();
-        watcher.watch(&process);
-        Self { process, watcher }
-    }
-
-    /// SIGKILL.
-    pub(crate) fn kill(mut self) {
-        self.process.kill().unwrap();
-        self.reap();
-    }
-
-    /// SIGTERM, and waits until it has left.
-    pub(crate) fn stop(mut self) {
-        signal(&self.process, "TERM");
-        assert!(self.wait_for_exit().success(), "{}", self.log());
-    }
-
-    /// SIGSTOP.
-    pub(crate) fn pause(&self) {
-        signal(&self.process, "STOP");
-    }
-
-    /// SIGCONT.
-    pub(crate) fn resume(&self) {
-        signal(&self.process, "CONT");
-    }
-
-    /// Waits until it leaves on its own.
-    #[track_caller]
-    pub(crate) fn wait_for_exit(&mut self) -> ExitStatus {
-        eventually(DEADLINE, "the example has left", || self.process.try_wait().unwrap().is_some());
-        self.reap()
-    }
-
-    /// What it has said.
-    pub(crate) fn log(&self) -> String {
-        fs::read_to_string(self.watcher.folder().join("log")).unwrap()
-    }
-
-    fn reap(&mut self) -> ExitStatus {
-        let status = self.process.wait().unwrap();
-        self.watcher.release();
-        status
-    }
-}
-
-impl Drop for Payments {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("payments said:\n{}", self.log());
-        }
-        if self.process.try_wait().is_ok_and(|left| left.is_none()) {
-            self.process.kill().unwrap();
-            self.reap();
-        }
     }
 }

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "this binary uses a part")]
 
 #[path = "../../../../tests/support/cache.rs"]
-mod cache;
+pub(crate) mod cache;
 #[path = "../../../../tests/support/kafka.rs"]
 pub(crate) mod kafka;
 #[path = "../../../../tests/support/kafka_home.rs"]

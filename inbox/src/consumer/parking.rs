@@ -1,0 +1,121 @@
+use std::time::{Duration, Instant};
+
+use super::dedupe::Dedupe;
+use super::failure::chain;
+use super::handler::Handler;
+use super::telemetry::{End, Operation};
+use super::work::Context;
+use crate::core::{Load, Loaded, Park, Reason, Surrender};
+use crate::postgres::{self, Connection, Settled, Tenancy, Written};
+
+/// Between two attempts to write down that an event is a dead letter.
+const AGAIN_AFTER: Duration = Duration::from_millis(500);
+
+impl<H: Handler> Context<H> {
+    /// Parks events; whether they are in the table.
+    pub(super) async fn park(
+        &self,
+        connection: Option<Connection>,
+        tenancy: &Tenancy,
+        park: &Park,
+    ) -> (bool, Option<Connection>) {
+        let written = async {
+            let connection = self.connection(connection).await?;
+            let written = connection.park(tenancy, &park.events, park.failed.as_ref()).await?;
+            if written == Written::Yes {
+                self.telemetry.parked(&park.tenure.partition.topic, park.events.len());
+            }
+            Ok::<_, postgres::Error>((written == Written::Yes, Some(connection)))
+        };
+        written.await.unwrap_or_else(|error| {
+            tracing::warn!(error = chain(&error), "events are not parked yet");
+            (false, None)
+        })
+    }
+
+    /// Reads the first parked event of a lane.
+    pub(super) async fn load(
+        &self,
+        connection: Option<Connection>,
+        tenancy: &Tenancy,
+        load: &Load,
+    ) -> (Loaded, Option<Connection>) {
+        let loaded = async {
+            let connection = self.connection(connection).await?;
+            let loaded = connection.load(tenancy, &load.tenure.partition, &load.lane).await?;
+            Ok::<_, postgres::Error>((loaded, Some(connection)))
+        };
+        loaded.await.unwrap_or_else(|error| {
+            tracing::warn!(error = chain(&error), "a parked event is not read yet");
+            (Loaded::Unavailable, None)
+        })
+    }
+
+    /// Writes a dead letter, and then what remains of it in PostgreSQL.
+    pub(super) async fn surrender(
+        &self,
+        tenancy: Option<&Tenancy>,
+        surrender: &Surrender,
+    ) -> Option<Connection> {
+        let attempts = surrender.attempts.saturating_add(self.attempts_before(&surrender.event));
+        let began = Instant::now();
+        let (topic, end) = if let Some((topic, wait)) = self.retry_topic(surrender) {
+            self.dead_letters.write_retry(&topic, surrender, attempts, wait).await;
+            (topic, End::RetryTopic)
+        } else {
+            self.dead_letters.write(&self.consumer, &Surrender { attempts, ..surrender.clone() }).await;
+            (self.dead_letters.name().to_owned(), End::DeadLetter)
+        };
+        self.telemetry.asked(Operation::Send, Some(&topic), began.elapsed(), true);
+        self.telemetry.ended(&surrender.event.topic, end, 1);
+        let tenancy = tenancy?;
+        let has_number = matches!(self.dedupe, Dedupe::Sequence(_));
+        if surrender.reason != Reason::Crashed && !surrender.is_parked && !surrender.key_waits && !has_number
+        {
+            return None;
+        }
+        // Otherwise it comes again from the table.
+        loop {
+            match self.settle(tenancy, surrender).await {
+                Ok(connection) => return Some(connection),
+                Err(error) => {
+                    tracing::warn!(
+                        error = chain(&error),
+                        "it is not written down yet that an event is a dead letter"
+                    );
+                }
+            }
+            tokio::time::sleep(AGAIN_AFTER).await;
+        }
+    }
+
+    /// Whether an event has a number for which others may wait.
+    pub(super) fn has_numbers(&self) -> bool {
+        matches!(self.dedupe, Dedupe::Sequence(_))
+    }
+
+    /// Whether repeats are known by position.
+    pub(super) fn has_positions(&self) -> bool {
+        matches!(self.dedupe, Dedupe::Position)
+    }
+
+    async fn settle(&self, tenancy: &Tenancy, surrender: &Surrender) -> Result<Connection, postgres::Error> {
+        let connection = self.connection(None).await?;
+        let settled = match surrender.key_waits {
+            true => Settled::Blocks,
+            false => Settled::Gone,
+        };
+        let number = match &self.dedupe {
+            Dedupe::Sequence(source) => source.number(&surrender.event),
+            Dedupe::Ids | Dedupe::Position => None,
+        };
+        if surrender.is_parked || surrender.key_waits || number.is_some() {
+            connection.settle(tenancy, &surrender.event, settled, number).await?;
+        }
+        if surrender.reason == Reason::Crashed {
+            // Otherwise it counts against another event with this offset, should the topic be made anew.
+            connection.forget_begun(tenancy, surrender.event.offset).await?;
+        }
+        Ok(connection)
+    }
+}

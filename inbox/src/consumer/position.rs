@@ -1,0 +1,112 @@
+use std::sync::{Arc, PoisonError};
+
+use super::delivery::Delivery;
+use super::failure::chain;
+use super::handler::Handler;
+use super::work::Context;
+use crate::core::{FailureKind, Job, Order, Outcome};
+use crate::event::Position;
+use crate::postgres::{self, Connection, Placed, Tenancy};
+
+/// Why positions do not tell repeats.
+enum Unsound {
+    /// For a reason that stays.
+    Because(&'static str),
+    /// The events of the batch have to be handled one by one.
+    Mixed,
+}
+
+impl<H: Handler> Context<H> {
+    /// Handles the events of a job that are new. An error means that the connection cannot be used again.
+    pub(super) async fn by_position(
+        &self,
+        connection: &Connection,
+        tenancy: &Tenancy,
+        job: &Job,
+        fresh: &[bool],
+        deliveries: Vec<Delivery>,
+    ) -> Result<Outcome, postgres::Error> {
+        let positions = match self.positions(connection, job).await? {
+            Ok(positions) => positions,
+            Err(Unsound::Mixed) => {
+                let error = "the events of this batch come from several databases".to_owned();
+                return Ok(Outcome::Failed { kind: FailureKind::Retry, error });
+            }
+            Err(Unsound::Because(why)) => return Ok(self.go_by_ids(connection, job, why).await),
+        };
+        let mark = tenancy.mark(job);
+        let entered = match placed(&positions, fresh, &deliveries) {
+            Some(placed) => connection.enter_by_position(tenancy, mark, &placed).await?,
+            None => return Ok(Outcome::Done),
+        };
+        self.run_new(connection, tenancy, job, deliveries, (entered, mark)).await
+    }
+
+    /// The positions of a job's events, when they can be compared with all others of the topic.
+    async fn positions(
+        &self,
+        connection: &Connection,
+        job: &Job,
+    ) -> Result<Result<Vec<Position>, Unsound>, postgres::Error> {
+        let is_ordered =
+            self.order == Order::PerPartition || job.events.iter().all(|event| event.key.is_some());
+        if !is_ordered {
+            return Ok(Err(Unsound::Because("an event has no key")));
+        }
+        let Some(positions) = job.events.iter().map(|event| Position::of(event)).collect::<Option<Vec<_>>>()
+        else {
+            return Ok(Err(Unsound::Because("an event has no header outboxd.position")));
+        };
+        let Some(source) = positions.first().map(|position| &position.source) else {
+            return Ok(Ok(positions));
+        };
+        if positions.iter().any(|position| position.source != *source) {
+            return Ok(Err(Unsound::Mixed));
+        }
+        let topic = &job.tenure.partition.topic;
+        let is_known = {
+            let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+            sources.get(topic) == Some(source)
+        };
+        if !is_known {
+            if connection.source(&self.consumer, topic, source).await? != *source {
+                return Ok(Err(Unsound::Because("events come from several databases")));
+            }
+            let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+            sources.insert(Arc::clone(topic), source.clone());
+        }
+        Ok(Ok(positions))
+    }
+
+    /// The partition is taken again afterwards.
+    async fn go_by_ids(&self, connection: &Connection, job: &Job, why: &str) -> Outcome {
+        match connection.go_by_ids(&self.consumer, &job.tenure.partition.topic, why).await {
+            Ok(()) => Outcome::Fenced,
+            Err(error) => {
+                tracing::warn!(error = chain(&error), "ids are not asked yet");
+                Outcome::Unavailable
+            }
+        }
+    }
+}
+
+/// Events by what their positions say. `None` without events.
+fn placed<'a>(positions: &'a [Position], fresh: &[bool], deliveries: &'a [Delivery]) -> Option<Placed<'a>> {
+    let all = || positions.iter().zip(fresh.iter().copied().chain(std::iter::repeat(false))).zip(deliveries);
+    let ids = |wanted: bool| {
+        let mut ids: Vec<&str> =
+            all().filter(|((_, fresh), _)| *fresh == wanted).map(|(_, delivery)| delivery.id()).collect();
+        ids.sort_unstable();
+        ids
+    };
+    let places = positions.iter().map(|position| position.place.as_str());
+    let doubtful =
+        || all().filter(|((_, fresh), _)| !fresh).map(|((position, _), _)| position.place.as_str());
+    Some(Placed {
+        source: &positions.first()?.source,
+        places: (places.clone().min()?, places.max()?),
+        fresh: ids(true),
+        doubtful: ids(false),
+        doubtful_places: (doubtful().min().unwrap_or_default(), doubtful().max().unwrap_or_default()),
+    })
+}

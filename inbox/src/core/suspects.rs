@@ -1,0 +1,56 @@
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// The events at which handlers may have been when a process ended, with how often that was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Suspects {
+    /// Some of these were begun, once. Those that had ended are known by their ids.
+    maybe: Range<i64>,
+    /// These were begun so often, by their offsets.
+    begun: BTreeMap<i64, u32>,
+}
+
+impl Suspects {
+    pub(crate) fn new(maybe: Range<i64>, begun: BTreeMap<i64, u32>) -> Self {
+        Self { maybe, begun }
+    }
+
+    /// How often a process has ended in the middle of this event.
+    pub(super) fn begun(&self, offset: i64) -> u32 {
+        self.begun.get(&offset).copied().unwrap_or_else(|| u32::from(self.maybe.contains(&offset)))
+    }
+
+    /// The event has failed, in a handler that has ended: the process is not in danger from it.
+    pub(super) fn clear(&mut self, offset: i64) {
+        if self.maybe.contains(&offset) {
+            self.begun.insert(offset, 0);
+        } else {
+            self.begun.remove(&offset);
+        }
+    }
+
+    /// The event is not open any more.
+    pub(super) fn end(&mut self, offset: i64) {
+        self.begun.remove(&offset);
+    }
+}
+
+impl Default for Suspects {
+    fn default() -> Self {
+        Self::new(0..0, BTreeMap::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_suspected_until_its_handler_has_ended() {
+        let mut suspects = Suspects::new(3..6, BTreeMap::from([(4, 2), (8, 1)]));
+        let begun = |suspects: &Suspects| (2..9).map(|offset| suspects.begun(offset)).collect::<Vec<_>>();
+        assert_eq!(begun(&suspects), [0, 1, 2, 1, 0, 0, 1]);
+        [3, 4, 8].into_iter().for_each(|offset| suspects.clear(offset));
+        assert_eq!(begun(&suspects), [0, 0, 0, 1, 0, 0, 0]);
+    }
+}

@@ -1,0 +1,103 @@
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const EVENTS: i64 = 40;
+
+/// What outlives the process: what PostgreSQL remembers of the partition.
+#[derive(Default)]
+struct Remembered {
+    done: BTreeSet<i64>,
+    dead: BTreeSet<i64>,
+    /// The events at which handlers may have been.
+    range: Range<i64>,
+    begun: BTreeMap<i64, u32>,
+}
+
+impl Remembered {
+    /// What is written down before a handler begins: the next events too, unless the event is under suspicion.
+    fn mark(&mut self, job: &Job, marked_until: &mut i64) {
+        if let [event] = job.events.as_slice()
+            && job.begun > 0
+        {
+            self.begun.insert(event.offset, job.begun + 1);
+            return;
+        }
+        let last = job.events.iter().map(|event| event.offset).max().unwrap();
+        if last >= *marked_until {
+            *marked_until = last + 16;
+            self.range = job.open_from..self.range.end.max(*marked_until);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        (0..EVENTS).all(|offset| self.done.contains(&offset) || self.dead.contains(&offset))
+    }
+}
+
+/// A process, until all is done or a handler ends it.
+fn live(remembered: &mut Remembered, options: &Options, crashers: &BTreeSet<i64>, rng: &mut fastrand::Rng) {
+    let suspects = Suspects::new(remembered.range.clone(), remembered.begun.clone());
+    let mut world = World::new(options.clone(), 0);
+    world.turn(Input::Assigned(partition(0)));
+    let taken = world.some(|action| if let Action::Take(tenure) = action { Some(tenure) } else { None });
+    world.turn(Input::Taken { tenure: taken[0].clone(), suspects, parked: Vec::new() });
+    for offset in 0..EVENTS {
+        world.receive(0, &[(offset, u8::try_from(offset % 7).unwrap())]);
+    }
+    let (mut running, mut marked_until) = (Vec::<Job>::new(), 0);
+    while !remembered.is_over() {
+        for job in world.jobs() {
+            remembered.mark(&job, &mut marked_until);
+            running.push(job);
+        }
+        for dead in world.surrenders() {
+            assert_eq!(dead.reason, Reason::Crashed);
+            remembered.dead.insert(dead.event.offset);
+            remembered.begun.remove(&dead.event.offset);
+            world.turn(Input::Surrendered { id: dead.id, has_number: false });
+        }
+        if running.is_empty() {
+            continue;
+        }
+        let job = running.swap_remove(rng.usize(..running.len()));
+        // What was done or given up before is not handled again.
+        let is_new = |offset: &i64| !remembered.done.contains(offset) && !remembered.dead.contains(offset);
+        let offsets: Vec<i64> = job.events.iter().map(|event| event.offset).filter(is_new).collect();
+        if offsets.iter().any(|offset| crashers.contains(offset)) {
+            return;
+        }
+        remembered.done.extend(offsets);
+        for event in &job.events {
+            remembered.begun.remove(&event.offset);
+        }
+        world.end(&job, Outcome::Done);
+    }
+}
+
+proptest! {
+    /// However many events end the process, and whichever are begun beside them: they become dead letters, each for three ends
+    /// of the process at most, and no other event does.
+    #[test]
+    fn a_neighbour_that_ends_the_process_makes_no_dead_letter_of_a_sane_event(
+        crashers in prop::collection::btree_set(0..EVENTS, 0..5),
+        workers in 1..6_usize,
+        batch in 1..5_usize,
+        seed in any::<u64>(),
+    ) {
+        let of = |n: usize| NonZeroUsize::new(n).unwrap();
+        let options = Options { workers: of(workers), batch: of(batch), ..options() };
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut remembered = Remembered::default();
+        let mut ends = 0;
+        while !remembered.is_over() {
+            live(&mut remembered, &options, &crashers, &mut rng);
+            ends += usize::from(!remembered.is_over());
+            prop_assert!(ends <= 3 * crashers.len(), "{ends} ends");
+        }
+        prop_assert_eq!(&remembered.dead, &crashers);
+    }
+}

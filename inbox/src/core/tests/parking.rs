@@ -1,0 +1,75 @@
+use super::*;
+
+#[test]
+fn a_key_is_parked_after_its_attempts_and_its_offset_goes_on() {
+    let mut world =
+        World::new(Options { retry: Retry::new([]).park([Duration::from_secs(60)]), ..options() }, 1);
+    world.receive(0, &[(0, b'a'), (1, b'a'), (2, b'b')]);
+    let jobs = world.jobs();
+    world.end(&jobs[1], Outcome::Done);
+    world.end(&jobs[0], failed());
+    let park = world.parks().remove(0);
+    assert_eq!((park.events.len(), park.failed.as_ref().map(|failed| failed.attempts)), (2, Some(1)));
+    assert_eq!(world.committed(), Some(0), "not before it is in the table");
+    world.turn(Input::Parked { id: park.id, is_parked: true });
+    assert_eq!(world.committed(), Some(3));
+    world.receive(0, &[(3, b'a'), (4, b'b')]);
+    let behind = world.parks().remove(0);
+    assert_eq!((behind.events[0].offset, offsets(&world.jobs())), (3, vec![vec![4]]));
+    world.turn(Input::Parked { id: behind.id, is_parked: true });
+    assert_eq!((world.committed(), world.loads().len()), (Some(4), 0));
+    world.pass(Duration::from_secs(72));
+    for offset in [0, 1, 3] {
+        let load = world.loads().remove(0);
+        let attempts = u32::from(offset == 0);
+        world.turn(Input::Loaded {
+            id: load.id,
+            loaded: Loaded::Due { event: event(0, offset, b'a'), attempts },
+        });
+        let job = world.jobs().remove(0);
+        assert_eq!((job.is_parked, job.events[0].offset, job.attempt), (true, offset, attempts + 1));
+        world.end(&job, Outcome::Done);
+    }
+    let load = world.loads().remove(0);
+    world.receive(0, &[(5, b'a')]);
+    assert_eq!(world.jobs().len(), 0, "nobody knows yet whether there is more in the table");
+    world.turn(Input::Loaded { id: load.id, loaded: Loaded::Nothing });
+    assert_eq!(offsets(&world.jobs()), [vec![5]]);
+}
+
+#[test]
+fn what_was_parked_before_the_partition_moved_is_waited_for() {
+    let mut world = World::new(options(), 0);
+    world.turn(Input::Assigned(partition(0)));
+    world.receive(0, &[(7, b'a'), (8, b'b')]);
+    let parked = |wait| ParkedEvent { key: Some(vec![b'a']), offset: 3, wait };
+    world.take_with(BTreeMap::new(), vec![parked(Some(Duration::from_secs(9)))]);
+    assert_eq!(offsets(&world.jobs()), [vec![8]]);
+    let behind = world.parks().remove(0);
+    assert_eq!(behind.events[0].offset, 7);
+    world.turn(Input::Parked { id: behind.id, is_parked: true });
+    world.pass(Duration::from_secs(9));
+    assert_eq!(world.loads().len(), 1);
+}
+
+#[test]
+fn a_key_waits_behind_its_dead_letter_until_it_is_released() {
+    let after_dead_letter = AfterDeadLetter::KeyWaits;
+    let mut world = World::new(Options { retry: Retry::new([]), after_dead_letter, ..options() }, 1);
+    world.receive(0, &[(0, b'a'), (1, b'a'), (2, b'b')]);
+    let jobs = world.jobs();
+    world.end(&jobs[0], failed());
+    let dead = world.surrenders().remove(0);
+    assert!(dead.key_waits);
+    world.turn(Input::Surrendered { id: dead.id, has_number: false });
+    let behind = world.parks().remove(0);
+    world.turn(Input::Parked { id: behind.id, is_parked: true });
+    assert_eq!((behind.events[0].offset, world.committed()), (1, Some(2)));
+    for loaded in [Loaded::Dead, Loaded::Due { event: event(0, 1, b'a'), attempts: 0 }] {
+        assert_eq!(world.jobs().len(), 0);
+        world.pass(options().release_poll);
+        let load = world.loads().remove(0);
+        world.turn(Input::Loaded { id: load.id, loaded });
+    }
+    assert_eq!(offsets(&world.jobs()), [vec![1]]);
+}

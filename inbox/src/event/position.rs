@@ -1,0 +1,71 @@
+use super::Event;
+
+/// The relay's header: `<system identifier>/<commit LSN>/<ordinal>`, with `/<part>` behind it for a further record of the
+/// event.
+const HEADER: &str = "outboxd.position";
+
+/// Where an event stands in the WAL of the database that it comes from.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Position {
+    /// The database cluster's system identifier.
+    pub(crate) source: String,
+    /// The rest of the header. The order of the texts is that of the events.
+    pub(crate) place: String,
+}
+
+impl Position {
+    /// That of an event, if it has a header that can be compared.
+    pub(crate) fn of(event: &Event) -> Option<Self> {
+        let text = std::str::from_utf8(event.headers.last(HEADER)?).ok()?;
+        let (source, place) = text.split_once('/')?;
+        let lengths: Vec<usize> = place.split('/').map(str::len).collect();
+        let is_number = |byte: u8| byte.is_ascii_digit() || (b'A'..=b'F').contains(&byte) || byte == b'/';
+        let is_known = matches!(lengths.as_slice(), [16, 8] | [16, 8, 2]) && place.bytes().all(is_number);
+        let is_source = !source.is_empty() && source.bytes().all(|byte| byte.is_ascii_digit());
+        (is_known && is_source).then(|| Self { source: source.to_owned(), place: place.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::event::Headers;
+
+    fn position(header: &[u8]) -> Option<Position> {
+        let mut headers = Headers::default();
+        headers.push(HEADER, Some(header.to_vec()));
+        let (topic, key, value) = ("t".into(), None, None);
+        Position::of(&Event { topic, partition: 0, offset: 0, key, value, headers, timestamp_ms: None })
+    }
+
+    #[test]
+    fn what_the_relay_writes_is_read_and_in_order() {
+        let texts = [
+            "7/00000001000000A0/00000003",
+            "7/00000001000000A0/00000003/01",
+            "7/00000001000000A0/00000003/0A",
+            "7/00000001000000A0/00000004",
+            "7/00000001000000B0/00000000",
+        ];
+        let read: Vec<Position> = texts.iter().filter_map(|text| position(text.as_bytes())).collect();
+        assert_eq!((read.len(), read.is_sorted()), (texts.len(), true));
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_no_position() {
+        let many = "7/00000001000000A0/00000003/100";
+        for text in ["", "7", "7/A0/3", "/00000001000000A0/00000003", "x/00000001000000A0/00000003", many] {
+            assert_eq!(position(text.as_bytes()), None, "{text}");
+        }
+        assert_eq!(position(b"7/00000001000000a0/00000003"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_header_is_read_or_left_out(header in any::<Vec<u8>>()) {
+            position(&header);
+        }
+    }
+}

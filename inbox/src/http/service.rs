@@ -1,0 +1,204 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, header::HeaderName};
+use http_body::Body;
+use tokio_util::sync::CancellationToken;
+use tower_service::Service;
+
+use super::body::{self, NoBody};
+use super::header;
+use super::layer::Shared;
+use super::problem::Problem;
+use crate::idempotency::{Answer, Attempt, Claim, Ended, Ending, Fingerprint, Key, Start, Store};
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Between two tries to tell a store that does not answer how a request went.
+const FINISH_PAUSE: Duration = Duration::from_millis(200);
+
+/// What a handler finds in the extensions of its request.
+#[derive(Debug, Clone)]
+pub struct Running {
+    /// To be finished in the transaction of the effect, or given on to whoever does the effect.
+    pub claim: Claim,
+    /// Fires before another one can take over. The handler is dropped then; what it has started elsewhere is not.
+    pub lost: CancellationToken,
+}
+
+/// The service that [`IdempotencyLayer`](super::IdempotencyLayer) makes.
+pub struct IdempotencyService<S, Inner> {
+    pub(super) inner: Inner,
+    pub(super) shared: Arc<Shared<S>>,
+}
+
+impl<S, Inner, B, R> Service<Request<B>> for IdempotencyService<S, Inner>
+where
+    S: Store,
+    Inner: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    Inner::Future: Send,
+    Inner::Error: Send,
+    B: Body + From<Bytes> + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    R: Body + From<Bytes> + Send + 'static,
+    R::Data: Send,
+    R::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Response<R>;
+    type Error = Inner::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<R>, Inner::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Inner::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        // The one that is ready is used, and the clone waits for its turn.
+        let clone = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, clone);
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move {
+            let (mut request, attempt) = match admit(&shared, request).await {
+                Admitted::Unguarded(request) => return inner.call(request).await,
+                Admitted::Answered(answer) => return Ok(answer.into_response()),
+                Admitted::Run(request, attempt) => (request, attempt),
+            };
+            request
+                .extensions_mut()
+                .insert(Running { claim: attempt.claim().clone(), lost: attempt.lost().clone() });
+            match attempt.guard(inner.call(request)).await {
+                Ok(Ok(response)) => Ok(finish(&shared, &attempt, response).await),
+                Ok(Err(error)) => {
+                    tell(&attempt, &Ending::Open).await;
+                    Err(error)
+                }
+                Err(_lost) => Ok(Problem::TakenOver.answer().into_response()),
+            }
+        })
+    }
+}
+
+/// What becomes of a request.
+enum Admitted<S: Store, B> {
+    /// It has no key and needs none.
+    Unguarded(Request<B>),
+    /// The service is not asked.
+    Answered(Answer),
+    Run(Request<B>, Attempt<S>),
+}
+
+impl<S: Store, B> From<Problem> for Admitted<S, B> {
+    fn from(problem: Problem) -> Self {
+        Self::Answered(problem.answer())
+    }
+}
+
+async fn admit<S, B>(shared: &Shared<S>, request: Request<B>) -> Admitted<S, B>
+where
+    S: Store,
+    B: Body + From<Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    if ![Method::POST, Method::PATCH].contains(request.method()) {
+        return Admitted::Unguarded(request);
+    }
+    let values = request.headers().get_all(IDEMPOTENCY_KEY);
+    let key = match header::key(values.iter().map(http::HeaderValue::as_bytes)) {
+        Ok(Some(key)) => key,
+        Ok(None) if shared.required => return Problem::KeyMissing.into(),
+        Ok(None) => return Admitted::Unguarded(request),
+        Err(malformed) => return Problem::KeyMalformed(malformed).into(),
+    };
+    let (parts, body) = request.into_parts();
+    let scope = match (shared.caller)(&parts) {
+        caller if caller.is_empty() => shared.records.scope().to_owned(),
+        caller => format!("{} {caller}", shared.records.scope()),
+    };
+    let Ok(key) = Key::new(scope, key) else { return Problem::CallerUnusable.into() };
+    let body = match body::whole(body, shared.request_bytes_max).await {
+        Ok(body) => body,
+        Err(NoBody::TooLong) => return Problem::BodyTooLong { max: shared.request_bytes_max }.into(),
+        Err(NoBody::Unreadable) => return Problem::BodyUnreadable.into(),
+    };
+    let path = parts.uri.path_and_query().map_or("", |path| path.as_str());
+    let fingerprint = Fingerprint::of([parts.method.as_str().as_bytes(), path.as_bytes(), &body]);
+    match shared.records.begin_of(key, fingerprint).await {
+        Ok(Start::Run(attempt)) => Admitted::Run(Request::from_parts(parts, B::from(body)), attempt),
+        Ok(Start::Completed(answer) | Start::Failed(answer)) => Admitted::Answered(answer),
+        Ok(Start::InFlight { .. }) => Problem::InFlight.into(),
+        Ok(Start::Mismatch) => Problem::OtherRequest.into(),
+        Err(error) => {
+            tracing::warn!(%error, "a request was refused: it cannot be remembered");
+            Problem::StoreAway.into()
+        }
+    }
+}
+
+/// Keeps the answer, and gives it.
+async fn finish<S, R>(shared: &Shared<S>, attempt: &Attempt<S>, response: Response<R>) -> Response<R>
+where
+    S: Store,
+    R: Body + From<Bytes>,
+    R::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let (parts, body) = response.into_parts();
+    let max = shared.answer_bytes_max;
+    let (ending, response) = match body::whole(body, max).await {
+        Ok(body) => (ending(shared, body::answer(&parts, &body)), Response::from_parts(parts, R::from(body))),
+        Err(NoBody::TooLong) => {
+            let answer = Problem::AnswerTooLong { max }.answer();
+            (Ending::Failed(answer.clone()), answer.into_response())
+        }
+        Err(NoBody::Unreadable) => (Ending::Open, Problem::AnswerLost.answer().into_response()),
+    };
+    match tell(attempt, &ending).await {
+        Some(Ended::Fenced) => Problem::TakenOver.answer().into_response(),
+        Some(Ended::Written | Ended::Otherwise) => response,
+        None => {
+            let key = &attempt.claim().key;
+            tracing::error!(%key, "a request was done and cannot be remembered: if it comes again, it is done again");
+            response
+        }
+    }
+}
+
+fn ending<S>(shared: &Shared<S>, answer: Answer) -> Ending {
+    let status = http::StatusCode::from_u16(answer.status).unwrap_or_default();
+    match status {
+        status if (shared.transient)(status) => Ending::Open,
+        status if status.is_client_error() || status.is_server_error() => Ending::Failed(answer),
+        _ => Ending::Completed(answer),
+    }
+}
+
+/// Tells the store how it went, as long as the claim holds; `None` when the store does not answer.
+async fn tell<S: Store>(attempt: &Attempt<S>, ending: &Ending) -> Option<Ended> {
+    let told = async {
+        loop {
+            match attempt.finish(ending).await {
+                Ok(ended) => return ended,
+                Err(error) => tracing::debug!(%error, "cannot finish a request yet"),
+            }
+            tokio::time::sleep(FINISH_PAUSE).await;
+        }
+    };
+    attempt.guard(told).await.ok()
+}
+
+impl<S, Inner: Clone> Clone for IdempotencyService<S, Inner> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone(), shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<S, Inner> fmt::Debug for IdempotencyService<S, Inner> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("IdempotencyService")
+    }
+}

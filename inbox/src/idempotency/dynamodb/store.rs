@@ -1,0 +1,80 @@
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::super::claim::{Begun, Claim, Ended, Ending, Entry, Extended};
+use super::super::key::Key;
+use super::super::record::Record;
+use super::super::store::{Store, StoreError};
+use super::item;
+use super::table::{Table, Update, Updated};
+
+const STORE: &str = "DynamoDB";
+
+/// How far the clocks of the services may be apart.
+const CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(2);
+
+/// How often a begin is sent when others change the item in between.
+const ASKS_MAX: u32 = 4;
+
+/// Records in DynamoDB. A new request costs two round trips, a repeat one, a take-over three.
+///
+/// A lease is given back by the clock of whoever takes it over. It lasts two seconds longer than it is asked for, and clocks
+/// that differ by more than that can let two work at a time. The second one's fence is the greater one nevertheless.
+#[derive(Debug)]
+pub struct DynamoDbStore<T> {
+    table: T,
+}
+
+impl<T: Table> DynamoDbStore<T> {
+    /// In this table.
+    #[must_use]
+    pub fn new(table: T) -> Self {
+        Self { table }
+    }
+
+    async fn update(&self, doing: &'static str, update: Update) -> Result<Updated, StoreError> {
+        self.table.update(update).await.map_err(|source| StoreError::Failed { store: STORE, doing, source })
+    }
+}
+
+impl<T: Table> Store for DynamoDbStore<T> {
+    async fn begin(&self, key: &Key, entry: &Entry) -> Result<Begun, StoreError> {
+        let entry = Entry { lease: entry.lease + CLOCKS_DIFFER_MAX, ..*entry };
+        let mut found = None;
+        for _ in 0..ASKS_MAX {
+            let mut record = found.clone();
+            let begun = Record::begin(&mut record, now(), key, &entry);
+            let (Begun::Run(_), Some(record)) = (&begun, record) else { return Ok(begun) };
+            match self.update("begin", item::begin(key, &record, found.as_ref())).await? {
+                Updated::Done => return Ok(begun),
+                Updated::Refused(item) => found = read(item)?,
+            }
+        }
+        // Others begin and end it all the time.
+        Ok(Begun::InFlight { left: Duration::ZERO })
+    }
+
+    async fn extend(&self, claim: &Claim, lease: Duration) -> Result<Extended, StoreError> {
+        let update = item::extend(claim, now(), lease + CLOCKS_DIFFER_MAX);
+        match self.update("extend", update).await? {
+            Updated::Done => Ok(Extended::Yes),
+            Updated::Refused(item) => Ok(Record::extend(&mut read(item)?, now(), claim, lease)),
+        }
+    }
+
+    async fn finish(&self, claim: &Claim, ending: &Ending, keep: Duration) -> Result<Ended, StoreError> {
+        match self.update("finish", item::finish(claim, now(), ending, keep)).await? {
+            Updated::Done => Ok(Ended::Written),
+            // Perhaps because it was told before.
+            Updated::Refused(item) => Ok(Record::finish(&mut read(item)?, now(), claim, ending, keep)),
+        }
+    }
+}
+
+fn read(item: Option<super::table::Item>) -> Result<Option<Record>, StoreError> {
+    let read = |item| item::read(&item).ok_or(StoreError::Unreadable { store: STORE });
+    item.map(read).transpose()
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}

@@ -1,0 +1,239 @@
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{GenericClient, Row};
+
+use super::super::answer::Answer;
+use super::super::claim::{Begun, Claim, Ended, Ending, Entry, Extended, Fence};
+use super::super::key::Key;
+use super::super::records::Records;
+use super::super::store::{Store, StoreError};
+use super::connections::Connections;
+use super::purge::Purger;
+use super::statements::{FINISH, SCHEMA};
+use crate::postgres::{Connector, Error};
+
+const STORE: &str = "PostgreSQL";
+
+/// How often a begin is sent when the row changes between its two statements.
+const ASKS_MAX: u32 = 3;
+
+/// Connections that are opened at most unless it is said.
+const CONNECTIONS_MAX: usize = 4;
+
+/// How often records whose time is over are deleted unless it is said.
+const PURGE_EVERY: Duration = Duration::from_secs(60);
+
+/// Records in PostgreSQL. With [`PostgresStore::finish_in`] the answer is written in the transaction of the effect: both are
+/// committed, or neither.
+#[derive(Debug)]
+pub struct PostgresStore {
+    connections: Arc<Connections>,
+    purger: Purger,
+}
+
+impl PostgresStore {
+    /// Through connections of its own, four at most.
+    #[must_use]
+    pub fn new(connector: Connector) -> Self {
+        Self::with_connections(connector, NonZeroUsize::new(CONNECTIONS_MAX).unwrap_or(NonZeroUsize::MIN))
+    }
+
+    /// Through so many connections of its own at most.
+    #[must_use]
+    pub fn with_connections(connector: Connector, connections: NonZeroUsize) -> Self {
+        let connections = Arc::new(Connections::new(connector, connections));
+        let purger = Purger::new(Arc::clone(&connections), PURGE_EVERY);
+        Self { connections, purger }
+    }
+
+    /// How often records whose time is over are deleted, each minute unless it is said, as long as this store is there and has
+    /// been asked for something.
+    #[must_use]
+    pub fn purge_every(mut self, every: Duration) -> Self {
+        self.purger = Purger::new(Arc::clone(&self.connections), every);
+        self
+    }
+
+    /// Makes the tables, unless they are there.
+    ///
+    /// # Errors
+    ///
+    /// When PostgreSQL cannot be reached, or does not let the user make tables.
+    pub async fn create_tables(&self) -> Result<(), Error> {
+        self.connections.connector().create(SCHEMA, "make the tables of the records").await
+    }
+
+    /// Finishes a claim in a transaction of the service's own. When the claim is over, [`Ended::Fenced`] is told: then the
+    /// transaction must be rolled back, because another one may do the same.
+    ///
+    /// # Errors
+    ///
+    /// When PostgreSQL does not answer. Then the transaction is lost anyway.
+    pub async fn finish_in<C: GenericClient + Sync>(
+        &self,
+        transaction: &C,
+        claim: &Claim,
+        ending: &Ending,
+        keep: Duration,
+    ) -> Result<Ended, StoreError> {
+        finish(transaction, FINISH, claim, ending, keep).await
+    }
+
+    /// Deletes the records whose time is over, a thousand at a time; how many. It is done in the background too.
+    ///
+    /// # Errors
+    ///
+    /// When PostgreSQL does not answer.
+    pub async fn purge(&self) -> Result<u64, StoreError> {
+        self.connections.purge().await.map_err(failed("purge"))
+    }
+
+    /// Once. `None` when the row has changed in between.
+    async fn try_begin(&self, key: &Key, entry: &Entry) -> Result<Option<Begun>, StoreError> {
+        let doing = "begin";
+        let open = self.connections.get().await.map_err(failed(doing))?;
+        let (scope, name, owner) = (key.scope(), key.name(), entry.owner.to_string());
+        let fingerprint = entry.fingerprint.as_bytes();
+        let (lease, keep) = (entry.lease.as_secs_f64(), entry.keep.as_secs_f64());
+        let begin: [&(dyn ToSql + Sync); 6] = [&scope, &name, &owner, &fingerprint, &lease, &keep];
+        let find: [&(dyn ToSql + Sync); 3] = [&scope, &name, &fingerprint];
+        let client = open.session.client();
+        // Both are sent before the first is answered.
+        let (begun, found) =
+            tokio::join!(client.query_opt(&open.begin, &begin), client.query_opt(&open.find, &find));
+        if let Some(row) = begun.map_err(failed(doing))? {
+            return Ok(Some(Begun::Run(claim(&row, key, entry).map_err(failed(doing))?)));
+        }
+        let Some(row) = found.map_err(failed(doing))? else { return Ok(None) };
+        let found = Found::read(&row).map_err(failed(doing))?;
+        found.judge().ok_or(StoreError::Unreadable { store: STORE })
+    }
+}
+
+impl Store for PostgresStore {
+    async fn begin(&self, key: &Key, entry: &Entry) -> Result<Begun, StoreError> {
+        self.purger.start();
+        for _ in 0..ASKS_MAX {
+            if let Some(begun) = self.try_begin(key, entry).await? {
+                return Ok(begun);
+            }
+        }
+        // Others begin and end it all the time.
+        Ok(Begun::InFlight { left: Duration::ZERO })
+    }
+
+    async fn extend(&self, claim: &Claim, lease: Duration) -> Result<Extended, StoreError> {
+        let doing = "extend";
+        let open = self.connections.get().await.map_err(failed(doing))?;
+        let (scope, name, owner) = (claim.key.scope(), claim.key.name(), claim.owner.to_string());
+        let (fence, lease) = (claim.fence.get(), lease.as_secs_f64());
+        let extend: [&(dyn ToSql + Sync); 5] = [&scope, &name, &owner, &fence, &lease];
+        let held: [&(dyn ToSql + Sync); 4] = [&scope, &name, &owner, &fence];
+        let client = open.session.client();
+        let (extended, held) =
+            tokio::join!(client.execute(&open.extend, &extend), client.query_opt(&open.held, &held));
+        if extended.map_err(failed(doing))? > 0 {
+            return Ok(Extended::Yes);
+        }
+        let Some(row) = held.map_err(failed(doing))? else { return Ok(Extended::Fenced) };
+        let state: String = row.try_get(0).map_err(failed(doing))?;
+        match state.as_str() {
+            "started" => Err(failed(doing)("it is just being finished")),
+            _ => Ok(Extended::Ended),
+        }
+    }
+
+    async fn finish(&self, claim: &Claim, ending: &Ending, keep: Duration) -> Result<Ended, StoreError> {
+        let open = self.connections.get().await.map_err(failed("finish"))?;
+        finish(open.session.client(), &open.finish, claim, ending, keep).await
+    }
+}
+
+async fn finish<C, T>(
+    client: &C,
+    statement: &T,
+    claim: &Claim,
+    ending: &Ending,
+    keep: Duration,
+) -> Result<Ended, StoreError>
+where
+    C: GenericClient + Sync,
+    T: ?Sized + tokio_postgres::ToStatement + Sync + Send,
+{
+    let (state, answer) = match ending {
+        Ending::Completed(answer) => ("completed", Some(answer.to_bytes())),
+        Ending::Failed(answer) => ("failed", Some(answer.to_bytes())),
+        Ending::Open => ("open", None),
+    };
+    let (scope, name, owner) = (claim.key.scope(), claim.key.name(), claim.owner.to_string());
+    let (fence, keep) = (claim.fence.get(), keep.as_secs_f64());
+    let parameters: [&(dyn ToSql + Sync); 7] = [&scope, &name, &owner, &fence, &state, &answer, &keep];
+    let row = client.query_opt(statement, &parameters).await.map_err(failed("finish"))?;
+    let Some(row) = row else { return Ok(Ended::Fenced) };
+    let before: String = row.try_get(0).map_err(failed("finish"))?;
+    Ok(if before == "started" || before == state { Ended::Written } else { Ended::Otherwise })
+}
+
+fn claim(row: &Row, key: &Key, entry: &Entry) -> Result<Claim, tokio_postgres::Error> {
+    let (fence, attempts): (i64, i32) = (row.try_get(0)?, row.try_get(1)?);
+    let attempt = u32::try_from(attempts).unwrap_or_default();
+    Ok(Claim { key: key.clone(), owner: entry.owner, fence: Fence::from(fence), attempt })
+}
+
+/// A record that could not be begun.
+struct Found {
+    state: String,
+    same: bool,
+    answer: Option<Vec<u8>>,
+    left: f64,
+}
+
+impl Found {
+    fn read(row: &Row) -> Result<Self, tokio_postgres::Error> {
+        Ok(Self {
+            state: row.try_get(0)?,
+            same: row.try_get(1)?,
+            answer: row.try_get(2)?,
+            left: row.try_get(3)?,
+        })
+    }
+
+    /// The outer `None` when it cannot be read, the inner when it could be begun by now.
+    fn judge(self) -> Option<Option<Begun>> {
+        let answer = || Answer::from_bytes(self.answer.as_deref()?);
+        let left = Duration::try_from_secs_f64(self.left).ok();
+        Some(match (self.same, self.state.as_str()) {
+            (false, _) => Some(Begun::Mismatch),
+            (true, "completed") => Some(Begun::Completed(answer()?)),
+            (true, "failed") => Some(Begun::Failed(answer()?)),
+            (true, "started") => left.map(|left| Begun::InFlight { left }),
+            (true, "open") => None,
+            _ => return None,
+        })
+    }
+}
+
+fn failed<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+    doing: &'static str,
+) -> impl FnOnce(E) -> StoreError {
+    move |source| StoreError::Failed { store: STORE, doing, source: source.into() }
+}
+
+impl Records<PostgresStore> {
+    /// Finishes a claim in a transaction of the service's own, with [`PostgresStore::finish_in`].
+    ///
+    /// # Errors
+    ///
+    /// When PostgreSQL does not answer. Then the transaction is lost anyway.
+    pub async fn finish_in<C: GenericClient + Sync>(
+        &self,
+        transaction: &C,
+        claim: &Claim,
+        ending: &Ending,
+    ) -> Result<Ended, StoreError> {
+        self.store().finish_in(transaction, claim, ending, self.keep).await
+    }
+}

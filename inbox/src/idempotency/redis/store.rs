@@ -1,0 +1,132 @@
+use std::time::Duration;
+
+use redis::Value;
+
+use super::super::answer::Answer;
+use super::super::claim::{Begun, Claim, Ended, Ending, Entry, Extended, Fence};
+use super::super::key::Key;
+use super::super::store::{Store, StoreError};
+use crate::redis::{Script, Servers};
+
+const STORE: &str = "Redis";
+
+/// Records in Redis. A new request costs two round trips, a repeat one.
+///
+/// What Redis has answered it may forget when it crashes: `appendonly yes` limits that to a second, `appendfsync always`
+/// excludes it.
+#[derive(Debug)]
+pub struct RedisStore {
+    servers: Servers,
+    prefix: String,
+    begin: Script,
+    extend: Script,
+    finish: Script,
+}
+
+impl RedisStore {
+    /// On these servers, under names that begin with `idempotency:`.
+    #[must_use]
+    pub fn new(servers: Servers) -> Self {
+        Self {
+            servers,
+            prefix: "idempotency".to_owned(),
+            begin: Script::new("begin", include_str!("begin.lua")),
+            extend: Script::new("extend", include_str!("extend.lua")),
+            finish: Script::new("finish", include_str!("finish.lua")),
+        }
+    }
+
+    /// With another beginning of all names.
+    #[must_use]
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// The length keeps `a:b` of `c` apart from `b` of `c:a`.
+    fn name(&self, key: &Key) -> String {
+        format!("{}:{}:{}:{}", self.prefix, key.scope().len(), key.scope(), key.name())
+    }
+
+    async fn run(&self, script: &Script, key: &Key, arguments: &[&[u8]]) -> Result<Value, StoreError> {
+        let answer = self.servers.run(script, &self.name(key), arguments).await;
+        answer.map_err(|error| StoreError::Failed {
+            store: STORE,
+            doing: script.name(),
+            source: Box::new(error),
+        })
+    }
+}
+
+impl Store for RedisStore {
+    async fn begin(&self, key: &Key, entry: &Entry) -> Result<Begun, StoreError> {
+        let owner = entry.owner.to_string();
+        let lease = entry.lease.as_micros().to_string();
+        let keep = entry.keep.max(entry.lease).as_millis().to_string();
+        let arguments: [&[u8]; 4] =
+            [owner.as_bytes(), entry.fingerprint.as_bytes(), lease.as_bytes(), keep.as_bytes()];
+        let answer = self.run(&self.begin, key, &arguments).await?;
+        read(answer, key, entry).ok_or(StoreError::Unreadable { store: STORE })
+    }
+
+    async fn extend(&self, claim: &Claim, lease: Duration) -> Result<Extended, StoreError> {
+        let owner = claim.owner.to_string();
+        let fence = claim.fence.get().to_string();
+        let (micros, millis) = (lease.as_micros().to_string(), lease.as_millis().to_string());
+        let arguments = [owner.as_bytes(), fence.as_bytes(), micros.as_bytes(), millis.as_bytes()];
+        let answer = self.run(&self.extend, &claim.key, &arguments).await?;
+        match text(&answer) {
+            Some("extended") => Ok(Extended::Yes),
+            Some("ended") => Ok(Extended::Ended),
+            Some("fenced") => Ok(Extended::Fenced),
+            _ => Err(StoreError::Unreadable { store: STORE }),
+        }
+    }
+
+    async fn finish(&self, claim: &Claim, ending: &Ending, keep: Duration) -> Result<Ended, StoreError> {
+        let owner = claim.owner.to_string();
+        let fence = claim.fence.get().to_string();
+        let keep = keep.as_millis().to_string();
+        let (state, answer) = match ending {
+            Ending::Completed(answer) => ("completed", Some(answer.to_bytes())),
+            Ending::Failed(answer) => ("failed", Some(answer.to_bytes())),
+            Ending::Open => ("open", None),
+        };
+        let mut arguments = vec![owner.as_bytes(), fence.as_bytes(), state.as_bytes(), keep.as_bytes()];
+        arguments.extend(answer.as_deref());
+        let answer = self.run(&self.finish, &claim.key, &arguments).await?;
+        match text(&answer) {
+            Some("written") => Ok(Ended::Written),
+            Some("otherwise") => Ok(Ended::Otherwise),
+            Some("fenced") => Ok(Ended::Fenced),
+            _ => Err(StoreError::Unreadable { store: STORE }),
+        }
+    }
+}
+
+fn read(answer: Value, key: &Key, entry: &Entry) -> Option<Begun> {
+    let Value::Array(values) = answer else { return None };
+    Some(match (text(values.first()?)?, values.get(1..)?) {
+        ("run", [Value::Int(fence), Value::Int(attempt)]) => Begun::Run(Claim {
+            key: key.clone(),
+            owner: entry.owner,
+            fence: Fence::from(*fence),
+            attempt: u32::try_from(*attempt).ok()?,
+        }),
+        ("started", [Value::Int(left)]) => {
+            Begun::InFlight { left: Duration::from_micros(u64::try_from(*left).ok()?) }
+        }
+        ("completed", [Value::BulkString(answer)]) => Begun::Completed(Answer::from_bytes(answer)?),
+        ("failed", [Value::BulkString(answer)]) => Begun::Failed(Answer::from_bytes(answer)?),
+        ("mismatch", []) => Begun::Mismatch,
+        _ => return None,
+    })
+}
+
+fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
+        Value::SimpleString(text) => Some(text),
+        _ => None,
+    }
+}

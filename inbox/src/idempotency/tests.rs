@@ -1,0 +1,254 @@
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+
+const LEASE: Duration = Duration::from_secs(30);
+const KEEP: Duration = Duration::from_secs(600);
+
+fn key() -> Key {
+    Key::new("payments", "order-1").unwrap()
+}
+
+fn answer(number: u8) -> Answer {
+    Answer::new(200, "text/plain", vec![number])
+}
+
+fn entry(owner: u8, request: u8) -> Entry {
+    let fingerprint = Fingerprint::of([&[request][..]]);
+    Entry { owner: Owner::from(u128::from(owner)), fingerprint, lease: LEASE, keep: KEEP }
+}
+
+/// A record and a clock.
+struct World {
+    record: Option<Record>,
+    now: Duration,
+}
+
+impl World {
+    fn new() -> Self {
+        Self { record: None, now: Duration::from_secs(1_800_000_000) }
+    }
+
+    fn begin(&mut self, owner: u8) -> Begun {
+        Record::begin(&mut self.record, self.now, &key(), &entry(owner, 1))
+    }
+
+    #[track_caller]
+    fn claim(&mut self, owner: u8) -> Claim {
+        let Begun::Run(claim) = self.begin(owner) else { panic!("{owner} may not begin") };
+        claim
+    }
+
+    fn finish(&mut self, claim: &Claim, ending: &Ending) -> Ended {
+        Record::finish(&mut self.record, self.now, claim, ending, KEEP)
+    }
+
+    fn extend(&mut self, claim: &Claim) -> Extended {
+        Record::extend(&mut self.record, self.now, claim, LEASE)
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now += time;
+    }
+}
+
+#[test]
+fn a_repeat_gets_the_answer_and_another_request_is_refused() {
+    let mut world = World::new();
+    let first = world.claim(1);
+    assert_eq!(world.begin(2), Begun::InFlight { left: LEASE });
+    assert_eq!(world.finish(&first, &Ending::Completed(answer(7))), Ended::Written);
+    assert_eq!(world.begin(2), Begun::Completed(answer(7)));
+    let other = Record::begin(&mut world.record, world.now, &key(), &entry(2, 9));
+    assert_eq!(other, Begun::Mismatch);
+}
+
+#[test]
+fn who_stays_away_is_taken_over_and_comes_too_late() {
+    let mut world = World::new();
+    let late = world.claim(1);
+    world.pass(LEASE);
+    let next = world.claim(2);
+    assert!(next.fence > late.fence && next.attempt == 2);
+    assert_eq!(world.extend(&late), Extended::Fenced);
+    assert_eq!(world.finish(&late, &Ending::Completed(answer(1))), Ended::Fenced);
+    assert_eq!(world.finish(&next, &Ending::Completed(answer(2))), Ended::Written);
+    assert_eq!(world.finish(&late, &Ending::Open), Ended::Fenced);
+    assert_eq!(world.begin(3), Begun::Completed(answer(2)));
+}
+
+#[test]
+fn signs_of_life_keep_others_away() {
+    let mut world = World::new();
+    let claim = world.claim(1);
+    for _ in 0..40 {
+        world.pass(LEASE - Duration::from_secs(1));
+        assert!(matches!(world.begin(2), Begun::InFlight { .. }));
+        assert_eq!(world.extend(&claim), Extended::Yes);
+    }
+}
+
+#[test]
+fn what_may_succeed_the_next_time_is_not_remembered_as_failed() {
+    let mut world = World::new();
+    let first = world.claim(1);
+    assert_eq!(world.finish(&first, &Ending::Open), Ended::Written);
+    let second = world.claim(2);
+    assert_eq!(second.attempt, 2);
+    assert_eq!(world.finish(&second, &Ending::Failed(answer(4))), Ended::Written);
+    assert_eq!(world.begin(3), Begun::Failed(answer(4)));
+}
+
+#[test]
+fn a_question_whose_answer_was_lost_is_asked_again() {
+    let mut world = World::new();
+    let claim = world.claim(1);
+    assert_eq!(world.claim(1), claim);
+    assert_eq!(world.finish(&claim, &Ending::Completed(answer(1))), Ended::Written);
+    assert_eq!(world.finish(&claim, &Ending::Completed(answer(2))), Ended::Written);
+    assert_eq!(world.finish(&claim, &Ending::Open), Ended::Otherwise);
+    assert_eq!(world.extend(&claim), Extended::Ended);
+    assert_eq!(world.begin(2), Begun::Completed(answer(1)));
+}
+
+#[test]
+fn a_record_is_forgotten_in_the_end_and_its_fence_still_grows() {
+    let mut world = World::new();
+    let first = world.claim(1);
+    world.finish(&first, &Ending::Completed(answer(1)));
+    world.pass(KEEP);
+    assert_eq!(world.finish(&first, &Ending::Completed(answer(1))), Ended::Fenced);
+    let second = world.claim(2);
+    assert!(second.fence > first.fence && second.attempt == 1);
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Begin { owner: u8, request: u8 },
+    Extend { claim: usize },
+    Finish { claim: usize, ending: u8 },
+    Pass { seconds: u64 },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..4u8, 0..2u8).prop_map(|(owner, request)| Step::Begin { owner, request }),
+        2 => (0..9usize).prop_map(|claim| Step::Extend { claim }),
+        3 => (0..9usize, 0..3u8).prop_map(|(claim, ending)| Step::Finish { claim, ending }),
+        2 => (0..40u64).prop_map(|seconds| Step::Pass { seconds }),
+        1 => (500..700u64).prop_map(|seconds| Step::Pass { seconds }),
+    ]
+}
+
+/// What an onlooker writes down, who knows nothing of the rule: who was told what, and when.
+#[derive(Default)]
+struct Onlooker {
+    claims: Vec<Claim>,
+    /// The last claim, until when nobody else may begin, and until when all is remembered.
+    last: Option<(Claim, Duration, Duration)>,
+    /// What repeats must get, until then.
+    answer: Option<(Begun, Duration)>,
+    /// Whether the last claim has ended in some way.
+    is_over: bool,
+    fences: BTreeSet<i64>,
+}
+
+impl Onlooker {
+    fn begun(&mut self, now: Duration, entry: &Entry, begun: &Begun) {
+        let answer = self.answer.clone().filter(|(_, until)| now < *until).map(|(answer, _)| answer);
+        match begun {
+            Begun::Run(claim) => {
+                assert_eq!(answer, None, "begun although there is an answer");
+                let again = self.claims.iter().any(|known| known == claim);
+                if let Some((last, busy, _)) = &self.last {
+                    assert!(last == claim || now >= *busy, "two at a time");
+                }
+                assert!(again || self.fences.last().is_none_or(|last| *last < claim.fence.get()));
+                self.fences.insert(claim.fence.get());
+                self.claims.push(claim.clone());
+                (self.answer, self.is_over) = (None, false);
+                self.last = Some((claim.clone(), now + entry.lease, now + entry.keep));
+            }
+            Begun::Completed(_) | Begun::Failed(_) => assert_eq!(answer.as_ref(), Some(begun)),
+            Begun::InFlight { left } => {
+                let (last, busy, _) = self.last.as_ref().expect("nobody is at it");
+                assert!(last.owner != entry.owner && now + *left == *busy && answer.is_none());
+            }
+            Begun::Mismatch => {
+                let (_, _, remembered) = self.last.as_ref().expect("nothing to differ from");
+                assert!(now < *remembered);
+            }
+        }
+    }
+
+    fn ended(&mut self, now: Duration, claim: &Claim, ending: &Ending, ended: Ended) {
+        let current = self.last.as_ref().filter(|(last, _, until)| last == claim && now < *until);
+        assert_eq!(ended == Ended::Fenced, current.is_none());
+        if ended != Ended::Written || std::mem::replace(&mut self.is_over, true) {
+            return;
+        }
+        let until = now + KEEP;
+        self.answer = match ending {
+            Ending::Completed(answer) => Some((Begun::Completed(answer.clone()), until)),
+            Ending::Failed(answer) => Some((Begun::Failed(answer.clone()), until)),
+            Ending::Open => None,
+        };
+        if let Some((_, busy, remembered)) = &mut self.last {
+            (*busy, *remembered) = (now, (*remembered).max(until));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn an_onlooker_sees_each_key_done_once(steps in vec(step(), 1..60)) {
+        let mut world = World::new();
+        let mut onlooker = Onlooker::default();
+        for (number, step) in (0u8..).zip(steps) {
+            match step {
+                Step::Begin { owner, request } => {
+                    let entry = entry(owner, request);
+                    let begun = Record::begin(&mut world.record, world.now, &key(), &entry);
+                    onlooker.begun(world.now, &entry, &begun);
+                }
+                Step::Extend { claim } => {
+                    let Some(claim) = pick(&onlooker.claims, claim) else { continue };
+                    let extended = world.extend(&claim);
+                    let known = onlooker.last.as_ref();
+                    let current = known.is_some_and(|(last, _, until)| *last == claim && world.now < *until);
+                    prop_assert_eq!(extended == Extended::Fenced, !current);
+                    if extended != Extended::Fenced {
+                        prop_assert_eq!(extended == Extended::Ended, onlooker.is_over);
+                    }
+                    if extended == Extended::Yes {
+                        let (last, busy, until) = onlooker.last.as_mut().expect("nobody is at it");
+                        prop_assert!(*last == claim && onlooker.answer.is_none());
+                        (*busy, *until) = (world.now + LEASE, (*until).max(world.now + LEASE));
+                    }
+                }
+                Step::Finish { claim, ending } => {
+                    let Some(claim) = pick(&onlooker.claims, claim) else { continue };
+                    let ending = match ending {
+                        0 => Ending::Completed(answer(number)),
+                        1 => Ending::Failed(answer(number)),
+                        _ => Ending::Open,
+                    };
+                    let ended = world.finish(&claim, &ending);
+                    onlooker.ended(world.now, &claim, &ending, ended);
+                }
+                Step::Pass { seconds } => world.pass(Duration::from_secs(seconds)),
+            }
+        }
+    }
+}
+
+/// The last claims first: the others have nothing to say any more.
+fn pick(claims: &[Claim], index: usize) -> Option<Claim> {
+    claims.iter().rev().nth(index % claims.len().max(1)).cloned()
+}

@@ -1,0 +1,96 @@
+//! Events of the service's own: rows of its outbox, in the transaction of the event that caused them.
+//!
+//! The table is that of outboxd or of Debezium, with a column `headers`. With
+//! `table.fields.additional.placement=headers:header` the relay sends that column on, and the next service finds the
+//! correlation id and the trace in it. See [`crate::event::Lineage`].
+
+use serde_json::Value;
+use tokio_postgres::types::Type;
+
+use crate::Delivery;
+use crate::event::Lineage;
+use crate::postgres::{DriverError, HandlerTransaction, Parameter};
+
+/// An event to be sent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Message {
+    /// Names the topic: with `order` it is `outbox.event.order`, unless the relay is told otherwise.
+    pub aggregate_type: String,
+    /// The record's key: the events of one aggregate stay in order.
+    pub aggregate_id: String,
+    /// What happened.
+    pub event_type: String,
+    /// The record's value.
+    pub payload: Value,
+}
+
+/// The service's outbox table.
+#[derive(Debug, Clone)]
+pub struct Outbox {
+    insert: String,
+}
+
+impl Outbox {
+    /// A table with outboxd's columns (`aggregate_type`, `aggregate_id`, `event_type`), as `outbox` or `schema.outbox`.
+    #[must_use]
+    pub fn new(table: &str) -> Self {
+        Self::with_columns(table, ["aggregate_type", "aggregate_id", "event_type"])
+    }
+
+    /// A table with Debezium's (`aggregatetype`, `aggregateid`, `type`).
+    #[must_use]
+    pub fn debezium(table: &str) -> Self {
+        Self::with_columns(table, ["aggregatetype", "aggregateid", "type"])
+    }
+
+    fn with_columns(table: &str, columns: [&str; 3]) -> Self {
+        let table: Vec<String> = table.split('.').map(quoted).collect();
+        let insert = format!(
+            "INSERT INTO {} (id, {}, payload, headers) \
+             VALUES (gen_random_uuid(), $1, $2, $3, $4::text::jsonb, $5::text::jsonb)",
+            table.join("."),
+            columns.map(quoted).join(", ")
+        );
+        Self { insert }
+    }
+
+    /// Sends an event that `cause` has caused. It is committed with the effect of `cause`, or not at all.
+    ///
+    /// # Errors
+    ///
+    /// When PostgreSQL refuses it. The transaction cannot be used any more then.
+    pub async fn send<T: HandlerTransaction>(
+        &self,
+        transaction: &mut T,
+        cause: &Delivery,
+        message: &Message,
+    ) -> Result<(), DriverError> {
+        let lineage = Lineage::of(cause, cause.id(), cause.span()).to_json().to_string();
+        let payload = message.payload.to_string();
+        let parameters: [Parameter<'_>; 5] = [
+            (&message.aggregate_type, Type::TEXT),
+            (&message.aggregate_id, Type::TEXT),
+            (&message.event_type, Type::TEXT),
+            (&payload, Type::TEXT),
+            (&lineage, Type::TEXT),
+        ];
+        transaction.write(&self.insert, &parameters).await
+    }
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_quoted() {
+        let insert = Outbox::debezium("shop.out\"box").insert;
+        assert!(insert.starts_with(
+            "INSERT INTO \"shop\".\"out\"\"box\" (id, \"aggregatetype\", \"aggregateid\", \"type\", payload, headers)"
+        ));
+    }
+}

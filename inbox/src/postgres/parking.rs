@@ -1,0 +1,222 @@
+//! Events that wait in a table.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use tokio_postgres::types::Type;
+
+use super::connection::{Connection, Opener};
+use super::error::{DriverError, Error};
+use super::session::{Parameter, Row};
+use super::statements::{self, HELD, LOAD, PARK, PARKED, RELEASE, UNPARK};
+use super::tenancy::Tenancy;
+use crate::core::{Failed, LaneName, Loaded, ParkedEvent, PartitionId};
+use crate::event::{Event, Header};
+
+/// What has become of the wish to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Written {
+    Yes,
+    /// Another consumer has the partition.
+    Fenced,
+}
+
+/// What remains in the table of an event that became a dead letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Settled {
+    /// Nothing.
+    Gone,
+    /// The event, so that those behind it wait.
+    Blocks,
+}
+
+impl Connection {
+    /// Parks events. `failed` is about the first one.
+    pub(crate) async fn park(
+        &self,
+        tenancy: &Tenancy,
+        events: &[Arc<Event>],
+        failed: Option<&Failed>,
+    ) -> Result<Written, Error> {
+        if !self.begin_own(tenancy).await? {
+            return Ok(Written::Fenced);
+        }
+        let doing = "park events";
+        // The first one alone: it prepares the statement.
+        if let Some((first, later)) = events.split_first() {
+            let state = failed.map_or(State::BEHIND, State::of);
+            self.write(tenancy, first, state).await.map_err(Error::of(doing))?;
+            let writes = later.iter().map(|event| self.write(tenancy, event, State::BEHIND));
+            try_join_all(writes).await.map_err(Error::of(doing))?;
+        }
+        self.commit_own(doing).await
+    }
+
+    /// An event has become a dead letter.
+    pub(crate) async fn settle(
+        &self,
+        tenancy: &Tenancy,
+        event: &Event,
+        settled: Settled,
+        number: Option<i64>,
+    ) -> Result<Written, Error> {
+        if !self.begin_own(tenancy).await? {
+            return Ok(Written::Fenced);
+        }
+        let doing = "write down that an event is a dead letter";
+        match settled {
+            Settled::Gone => {
+                let place: [Parameter<'_>; 2] =
+                    [(&tenancy.partition, Type::INT4), (&event.offset, Type::INT8)];
+                self.query(UNPARK, &place).await.map_err(Error::of(doing))?;
+            }
+            Settled::Blocks => {
+                self.write(tenancy, event, State::DEAD).await.map_err(Error::of(doing))?;
+            }
+        }
+        if let (Some(number), Some(key)) = (number, &event.key) {
+            self.pass_number(tenancy, key, number).await?;
+        }
+        self.commit_own(doing).await
+    }
+
+    /// The first event of a lane.
+    pub(crate) async fn load(
+        &self,
+        tenancy: &Tenancy,
+        partition: &PartitionId,
+        lane: &LaneName,
+    ) -> Result<Loaded, Error> {
+        let (key, offset) = match lane {
+            LaneName::Key(key) => (Some(&**key), None),
+            LaneName::Partition => (None, None),
+            LaneName::Offset(offset) => (None, Some(*offset)),
+        };
+        let (doing, consumer) = ("read a parked event", &*tenancy.consumer);
+        let which: [Parameter<'_>; 4] = [
+            (&tenancy.partition, Type::INT4),
+            (&key, Type::BYTEA),
+            (&offset, Type::INT8),
+            (&consumer, Type::TEXT),
+        ];
+        let row = self.query(LOAD, &which).await.map_err(Error::of(doing))?.pop();
+        row.map_or(Ok(Loaded::Nothing), |row| loaded(&row, partition)).map_err(Error::of(doing))
+    }
+
+    async fn write(&self, tenancy: &Tenancy, event: &Event, state: State<'_>) -> Result<(), DriverError> {
+        let (names, values) = header_columns(event);
+        let parameters: [Parameter<'_>; 11] = [
+            (&tenancy.partition, Type::INT4),
+            (&event.offset, Type::INT8),
+            (&event.timestamp_ms, Type::INT8),
+            (&event.key, Type::BYTEA),
+            (&event.value, Type::BYTEA),
+            (&names, Type::BYTEA_ARRAY),
+            (&values, Type::BYTEA_ARRAY),
+            (&state.attempts, Type::INT4),
+            (&state.error, Type::TEXT),
+            (&state.wait, Type::FLOAT8),
+            (&state.is_dead, Type::BOOL),
+        ];
+        self.query(PARK, &parameters).await.map(drop)
+    }
+
+    /// Begins a transaction, if the partition is still held.
+    async fn begin_own(&self, tenancy: &Tenancy) -> Result<bool, Error> {
+        let doing = "begin";
+        let begin = statements::begin_own(tenancy.partition);
+        self.batch(&begin).await.map_err(Error::of(doing))?;
+        let held: [Parameter<'_>; 2] = [(&tenancy.partition, Type::INT4), (&tenancy.epoch, Type::INT8)];
+        let is_held = !self.query(HELD, &held).await.map_err(Error::of(doing))?.is_empty();
+        if !is_held {
+            self.batch("ROLLBACK").await.map_err(Error::of("roll back"))?;
+        }
+        Ok(is_held)
+    }
+
+    async fn commit_own(&self, doing: &'static str) -> Result<Written, Error> {
+        self.batch("COMMIT").await.map_err(Error::of(doing))?;
+        Ok(Written::Yes)
+    }
+}
+
+impl Opener {
+    /// Lets a key go on whose later events wait behind a dead letter: how many such letters it had.
+    pub(crate) async fn release(&self, consumer: &str, key: &[u8]) -> Result<u64, Error> {
+        let connection = self.connect().await?;
+        let which: [Parameter<'_>; 2] = [(&consumer, Type::TEXT), (&key, Type::BYTEA)];
+        let released = connection.query_one(RELEASE, &which).await;
+        let released = released.and_then(|row| row.get::<i64>(0)).map_err(Error::of("release a key"))?;
+        Ok(released.unsigned_abs())
+    }
+}
+
+/// An event's headers as two columns.
+pub(super) fn header_columns(event: &Event) -> (Vec<&[u8]>, Vec<Option<&[u8]>>) {
+    event.headers.iter().map(|header| (header.name.as_bytes(), header.value.as_deref())).unzip()
+}
+
+/// What is known of an event besides the record.
+#[derive(Debug, Clone, Copy)]
+struct State<'a> {
+    attempts: i32,
+    error: Option<&'a str>,
+    wait: f64,
+    is_dead: bool,
+}
+
+impl State<'_> {
+    const BEHIND: State<'static> = State { attempts: 0, error: None, wait: 0.0, is_dead: false };
+    const DEAD: State<'static> = State { attempts: 0, error: None, wait: 0.0, is_dead: true };
+}
+
+impl<'a> State<'a> {
+    fn of(failed: &'a Failed) -> Self {
+        Self {
+            attempts: i32::try_from(failed.attempts).unwrap_or(i32::MAX),
+            error: Some(&failed.error),
+            wait: failed.wait.as_secs_f64(),
+            is_dead: false,
+        }
+    }
+}
+
+/// The parked events of a partition, in order.
+pub(super) async fn list(connection: &Connection, partition: i32) -> Result<Vec<ParkedEvent>, Error> {
+    let doing = "read the parked events";
+    let rows = connection.query(PARKED, &[(&partition, Type::INT4)]).await.map_err(Error::of(doing))?;
+    let event = |row: &Row| {
+        let wait: Option<f64> = row.get(2)?;
+        Ok(ParkedEvent { key: row.get(0)?, offset: row.get(1)?, wait: wait.map(seconds) })
+    };
+    rows.iter().map(event).collect::<Result<_, DriverError>>().map_err(Error::of(doing))
+}
+
+fn loaded(row: &Row, partition: &PartitionId) -> Result<Loaded, DriverError> {
+    let (attempts, is_dead, wait): (i32, bool, f64) = (row.get(6)?, row.get(7)?, row.get(8)?);
+    if is_dead {
+        return Ok(Loaded::Dead);
+    }
+    if wait > 0.0 {
+        return Ok(Loaded::Waits(seconds(wait)));
+    }
+    let names: Vec<Vec<u8>> = row.get(4)?;
+    let values: Vec<Option<Vec<u8>>> = row.get(5)?;
+    let header =
+        |(name, value): (Vec<u8>, _)| Header { name: String::from_utf8_lossy(&name).into_owned(), value };
+    let event = Event {
+        topic: Arc::clone(&partition.topic),
+        partition: partition.partition,
+        offset: row.get(0)?,
+        timestamp_ms: row.get(1)?,
+        key: row.get(2)?,
+        value: row.get(3)?,
+        headers: names.into_iter().zip(values).map(header).collect(),
+    };
+    Ok(Loaded::Due { event: Arc::new(event), attempts: u32::try_from(attempts).unwrap_or_default() })
+}
+
+fn seconds(wait: f64) -> Duration {
+    Duration::try_from_secs_f64(wait).unwrap_or_default()
+}

@@ -1,0 +1,99 @@
+use tokio_postgres::types::{FromSql, ToSql, Type};
+
+use super::connection::Connection;
+use super::error::DriverError;
+#[cfg(feature = "sqlx")]
+use super::sqlx_session;
+use super::statements::Begin;
+use super::tokio_session;
+
+/// A parameter of a statement of the inbox. Its type is told, so that no driver has to ask the server.
+pub(crate) type Parameter<'p> = (&'p (dyn ToSql + Sync), Type);
+
+/// A statement with its parameters.
+pub(crate) type Query<'q> = (&'static str, &'q [Parameter<'q>]);
+
+/// A connection of one of the drivers. The inbox has its statements once, and asks for no more than this.
+#[derive(Debug)]
+pub(super) enum Session {
+    Tokio(tokio_session::Session),
+    #[cfg(feature = "sqlx")]
+    Sqlx(sqlx_session::Session),
+}
+
+/// A row of an answer.
+#[derive(Debug)]
+pub(crate) enum Row {
+    Tokio(tokio_postgres::Row),
+    #[cfg(feature = "sqlx")]
+    Sqlx(sqlx::postgres::PgRow),
+}
+
+impl Row {
+    /// The value of a column.
+    pub(crate) fn get<'r, T: FromSql<'r>>(&'r self, index: usize) -> Result<T, DriverError> {
+        match self {
+            Self::Tokio(row) => Ok(row.try_get(index)?),
+            #[cfg(feature = "sqlx")]
+            Self::Sqlx(row) => sqlx_session::get(row, index),
+        }
+    }
+}
+
+impl Connection {
+    /// Statements without parameters and without an answer.
+    pub(crate) async fn batch(&self, sql: &str) -> Result<(), DriverError> {
+        match &self.session {
+            Session::Tokio(session) => session.batch(sql).await,
+            #[cfg(feature = "sqlx")]
+            Session::Sqlx(session) => session.batch(sql).await,
+        }
+    }
+
+    /// One statement, which is prepared once for each connection.
+    pub(crate) async fn query(
+        &self,
+        sql: &'static str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, DriverError> {
+        match &self.session {
+            Session::Tokio(session) => session.query(sql, parameters).await,
+            #[cfg(feature = "sqlx")]
+            Session::Sqlx(session) => session.query(sql, parameters).await,
+        }
+    }
+
+    /// One statement with one row.
+    pub(crate) async fn query_one(
+        &self,
+        sql: &'static str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Row, DriverError> {
+        self.query(sql, parameters).await?.pop().ok_or(DriverError::NoRow)
+    }
+
+    /// The rows of somebody's query, as JSON.
+    pub(crate) async fn rows_as_json(&self, sql: &str) -> Result<String, DriverError> {
+        let sql = format!("SELECT coalesce(json_agg(row)::text, '[]') FROM ({sql}) AS row");
+        let rows = match &self.session {
+            Session::Tokio(session) => session.query_once(&sql).await?,
+            #[cfg(feature = "sqlx")]
+            Session::Sqlx(session) => session.query_once(sql).await?,
+        };
+        rows.first().ok_or(DriverError::NoRow)?.get(0)
+    }
+
+    /// Begins a transaction, then asks these queries, in one round trip where the driver can. The queries must do nothing if
+    /// what is before them has failed.
+    pub(super) async fn begin_and_queries<const N: usize>(
+        &self,
+        begin: Begin,
+        queries: [Query<'_>; N],
+    ) -> Result<[Vec<Row>; N], DriverError> {
+        match &self.session {
+            Session::Tokio(session) => session.begin_and_queries(begin, queries).await,
+            #[cfg(feature = "sqlx")]
+            Session::Sqlx(session) => session.begin_and_queries(begin, queries).await,
+        }
+    }
+}

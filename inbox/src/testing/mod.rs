@@ -1,0 +1,146 @@
+//! For tests of your own handlers: what happens to them when events come again, in another order, and the process ends in
+//! the middle.
+//!
+//! A [`Harness`] needs a PostgreSQL and no Kafka. It handles the events once in peace and looks at the tables. Then it does
+//! the same again and again, from the same start: each event is interrupted at each of its awaits, after it and in its
+//! commit, as if the process had ended there; events come a second time, and twice at the same time; the keys take turns
+//! in another order. In the end the tables must be what they were. If they are not, a part of the handler's effect is
+//! outside of the transaction, or depends on the order of different keys.
+//!
+//! ```rust,ignore
+//! let harness = Harness::new(connector)
+//!     .reset("TRUNCATE customers")
+//!     .observe("SELECT * FROM customers ORDER BY id");
+//! harness.check(&[event("customer-1", "event-1", r#"{"amount":3}"#)], handler).await?;
+//! ```
+
+mod interrupt;
+mod judge;
+mod plan;
+mod run;
+
+pub use judge::Mistake;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use crate::consumer::{Delivery, Each, Failure};
+use crate::event::{Event, Headers};
+use crate::postgres::{Connector, HandlerTransaction, Transaction};
+use judge::Start;
+use plan::Plan;
+use run::Run;
+
+/// Random schedules, unless told otherwise.
+const SCHEDULES: u32 = 20;
+
+/// Tries a handler out. See the module.
+pub struct Harness<T = Transaction> {
+    connector: Connector<T>,
+    start: Start,
+    schedules: u32,
+    seed: u64,
+}
+
+/// An event with a key, an id and a value, to be handled by a test.
+#[must_use]
+pub fn event(key: &str, id: &str, value: &str) -> Event {
+    let mut headers = Headers::default();
+    headers.push("id", Some(id.as_bytes().to_vec()));
+    Event {
+        topic: Arc::from("testing"),
+        partition: 0,
+        offset: 0,
+        key: Some(key.as_bytes().to_vec()),
+        value: Some(value.as_bytes().to_vec()),
+        headers,
+        timestamp_ms: None,
+    }
+}
+
+impl<T: HandlerTransaction> Harness<T> {
+    /// In this database. The inbox's tables are made, unless they are there.
+    #[must_use]
+    pub fn new(connector: Connector<T>) -> Self {
+        Self { connector, start: Start::default(), schedules: SCHEDULES, seed: 0 }
+    }
+
+    /// Statements that bring the service's tables back to where a run begins.
+    #[must_use]
+    pub fn reset(mut self, sql: &str) -> Self {
+        sql.clone_into(&mut self.start.sql);
+        self
+    }
+
+    /// The same for what is not in the database, such as a double of another service.
+    #[must_use]
+    pub fn reset_by(mut self, reset: impl Fn() + Send + Sync + 'static) -> Self {
+        self.start.functions.push(Box::new(reset));
+        self
+    }
+
+    /// A query for a part of the effect. Its rows must be the same after each run, in the same order; so it names the
+    /// columns that time and chance do not change, and sorts by one of them.
+    #[must_use]
+    pub fn observe(mut self, sql: &str) -> Self {
+        self.start.queries.push(sql.to_owned());
+        self
+    }
+
+    /// The same for what is not in the database.
+    #[must_use]
+    pub fn observe_by(mut self, observe: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.start.observers.push(Box::new(observe));
+        self
+    }
+
+    /// How many schedules are made by chance; 20 unless told otherwise. Those that interrupt each await come before.
+    #[must_use]
+    pub fn schedules(mut self, count: u32) -> Self {
+        self.schedules = count;
+        self
+    }
+
+    /// What chance begins from; 0 unless told otherwise.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Tries it with these events.
+    ///
+    /// # Errors
+    ///
+    /// The first [`Mistake`] that is found.
+    pub async fn check<F, R>(&self, events: &[Event], handler: F) -> Result<(), Mistake>
+    where
+        F: Fn(T, Delivery) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        self.connector.create_tables().await?;
+        let run = Run::new(self.connector.opener(), &self.start, events, Each::<F, T, R>::new(handler))?;
+        let (expected, awaits) = run.in_peace().await?;
+        let keys: Vec<_> = events.iter().map(|event| event.key.clone()).collect();
+        let most = awaits.iter().copied().max().unwrap_or_default();
+        let sweep = (1..=most + 2).map(|at| Plan::interrupting_each(keys.len(), at));
+        let chance = (0..self.schedules).map(|n| Plan::by_chance(&keys, &awaits, self.seed ^ u64::from(n)));
+        for plan in sweep.chain(chance) {
+            let observed = run.follow(&plan).await?;
+            if observed != expected {
+                return Err(Mistake::Different { expected, observed, schedule: plan.to_string() });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<T> fmt::Debug for Harness<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Harness")
+            .field("schedules", &self.schedules)
+            .field("seed", &self.seed)
+            .finish_non_exhaustive()
+    }
+}

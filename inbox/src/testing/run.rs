@@ -1,0 +1,131 @@
+use std::sync::Arc;
+
+use super::interrupt::{Outcome, interrupt};
+use super::judge::{Mistake, Start};
+use super::plan::{Plan, Step};
+use crate::consumer::{Delivery, Failure, Handler};
+use crate::core::PartitionId;
+use crate::event::{Event, IdSource};
+use crate::postgres::{self, Connection, Entered, Mark, Opener, Remembers, Tenancy};
+
+/// A handler with its events, to be run again and again from the same start.
+pub(super) struct Run<'r, H> {
+    opener: Opener,
+    start: &'r Start,
+    events: Vec<(Arc<Event>, Arc<str>)>,
+    handler: H,
+}
+
+/// How handling an event went.
+enum Handled {
+    /// Committed, with how often the handler waited; 0 when it had been done before.
+    Done(u32),
+    Failed(Failure),
+    /// Its connection is gone.
+    Interrupted,
+}
+
+impl<'r, H: Handler> Run<'r, H> {
+    pub(super) fn new(
+        opener: Opener,
+        start: &'r Start,
+        events: &[Event],
+        handler: H,
+    ) -> Result<Self, Mistake> {
+        let ids = IdSource::default();
+        let with_id = |(index, event): (usize, &Event)| {
+            let offset = i64::try_from(index).unwrap_or(i64::MAX);
+            let event = Event { offset, ..event.clone() };
+            let id = Arc::from(ids.id(&event)?);
+            Ok((Arc::new(event), id))
+        };
+        let events: Result<_, Mistake> = events.iter().enumerate().map(with_id).collect();
+        Ok(Self { opener, start, events: events?, handler })
+    }
+
+    /// Each event once; the effect, and how often the handler waited at each.
+    pub(super) async fn in_peace(&self) -> Result<(Vec<String>, Vec<u32>), Mistake> {
+        let (tenancy, connection) = self.begin().await?;
+        let mut awaits = Vec::new();
+        for event in 0..self.events.len() {
+            match self.handle(&tenancy, event, u32::MAX).await? {
+                Handled::Done(waits) => awaits.push(waits),
+                Handled::Failed(failure) => return Err(self.failed(event, &failure, "nothing")),
+                Handled::Interrupted => awaits.push(0),
+            }
+        }
+        Ok((self.start.observe(&connection).await?, awaits))
+    }
+
+    /// The effect of a plan.
+    pub(super) async fn follow(&self, plan: &Plan) -> Result<Vec<String>, Mistake> {
+        let (tenancy, connection) = self.begin().await?;
+        for step in &plan.steps {
+            match *step {
+                Step::Interrupt { event, at } => drop(self.handle(&tenancy, event, at).await?),
+                Step::Handle { event } => {
+                    if let Handled::Failed(failure) = self.handle(&tenancy, event, u32::MAX).await? {
+                        return Err(self.failed(event, &failure, &plan.to_string()));
+                    }
+                }
+                Step::HandleTwice { event } => {
+                    let handle = || self.handle(&tenancy, event, u32::MAX);
+                    let (one, other) = tokio::try_join!(handle(), handle())?;
+                    if let (Handled::Failed(failure), _) | (_, Handled::Failed(failure)) = (one, other) {
+                        return Err(self.failed(event, &failure, &plan.to_string()));
+                    }
+                }
+            }
+        }
+        self.start.observe(&connection).await
+    }
+
+    /// From the start, by a name of its own: nothing is remembered.
+    async fn begin(&self) -> Result<(Tenancy, Connection), Mistake> {
+        let connection = self.opener.connect().await?;
+        self.start.reset(&connection).await?;
+        let name: Arc<str> = Arc::from(format!("testing-{:016x}", fastrand::u64(..)));
+        let id = PartitionId { topic: Arc::from("testing"), partition: 0 };
+        let taken = postgres::take(&connection, &name, &id, Remembers::Ids).await?;
+        Ok((taken.tenancy, connection))
+    }
+
+    /// On a connection of its own, which is gone afterwards as with a process.
+    async fn handle(&self, tenancy: &Tenancy, event: usize, at: u32) -> Result<Handled, Mistake> {
+        let Some((event, id)) = self.events.get(event) else { return Ok(Handled::Done(0)) };
+        let connection = self.opener.connect().await?;
+        let new = match connection.enter(tenancy, Mark::Known, &[&**id]).await? {
+            Entered::Fenced => return Err(Mistake::Fenced),
+            Entered::New(new) => new,
+        };
+        if new.is_empty() {
+            connection.commit(tenancy, Mark::Known).await?;
+            return Ok(Handled::Done(0));
+        }
+        let delivery = Delivery::new(Arc::clone(event), Arc::clone(id), 1);
+        let (result, waits) = match interrupt(self.handler.handle(&connection, vec![delivery]), at).await {
+            Outcome::Ended(result, waits) => (result, waits),
+            Outcome::Interrupted => return Ok(Handled::Interrupted),
+        };
+        if let Err(failure) = result {
+            connection.roll_back(tenancy, Mark::Known).await?;
+            return Ok(Handled::Failed(failure));
+        }
+        match at.saturating_sub(waits) {
+            1 => Ok(Handled::Interrupted),
+            2 => {
+                drop(interrupt(connection.commit(tenancy, Mark::Known), 1).await);
+                Ok(Handled::Interrupted)
+            }
+            _ => {
+                connection.commit(tenancy, Mark::Known).await?;
+                Ok(Handled::Done(waits))
+            }
+        }
+    }
+
+    fn failed(&self, event: usize, failure: &Failure, schedule: &str) -> Mistake {
+        let id = self.events.get(event).map(|(_, id)| id.to_string()).unwrap_or_default();
+        Mistake::Failed { id, schedule: schedule.to_owned(), error: failure.chain() }
+    }
+}

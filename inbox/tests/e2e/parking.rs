@@ -1,0 +1,79 @@
+//! Keys that wait in the table.
+
+use crate::shop::{Shop, payments};
+use crate::support::kafka::kafka;
+use crate::support::postgres::postgres18;
+use crate::support::wait::{DEADLINE, eventually, eventually_eq};
+
+fn parked_count(shop: &Shop<'_>) -> i64 {
+    shop.query("SELECT count(*) FROM inbox_parked", &[])[0].get(0)
+}
+
+#[test]
+fn what_is_parked_survives_a_kill_and_is_handled_in_order_while_offsets_go_on() {
+    let shop = Shop::open(postgres18(), kafka());
+    let mut events = payments(300, 10);
+    events[31].fail = "once";
+    events[42].fail = "always";
+    shop.produce(&events);
+    let waits = ["--retry", "none", "--park", "6s"];
+    let first = shop.start(&waits);
+    shop.wait_until_committed();
+    first.kill();
+    // All events of the other keys, and those that come before in the two.
+    assert_eq!((shop.applied_count(), parked_count(&shop)), (240 + 3 + 4, 27 + 26));
+    let second = shop.start(&waits);
+    let dead = shop.wait_for_dead_letters(1);
+    shop.wait_for_applied(299);
+    eventually_eq(DEADLINE, &0, || parked_count(&shop));
+    second.stop();
+    let given_up = events.remove(42);
+    assert_eq!(dead[0].header("id"), given_up.id);
+    shop.check(&events);
+}
+
+#[test]
+fn a_key_waits_behind_its_dead_letter_until_it_is_released() {
+    let shop = Shop::open(postgres18(), kafka());
+    let mut events = payments(100, 5);
+    events[22].fail = "always";
+    shop.produce(&events);
+    let waits = ["--retry", "none", "--key-waits"];
+    let consumer = shop.start(&waits);
+    shop.wait_for_dead_letters(1);
+    shop.wait_until_committed();
+    // Four events of the key come before the dead letter, 15 after it.
+    eventually_eq(DEADLINE, &(80 + 4, 15 + 1), || (shop.applied_count(), parked_count(&shop)));
+    let mut release = shop.start(&["--release", "2"]);
+    assert!(release.wait_for_exit().success(), "{}", release.log());
+    shop.wait_for_applied(99);
+    eventually_eq(DEADLINE, &0, || parked_count(&shop));
+    consumer.stop();
+    events.remove(22);
+    shop.check(&events);
+}
+
+#[test]
+fn what_is_parked_goes_with_its_partition() {
+    let shop = Shop::open(postgres18(), kafka());
+    let mut events = payments(600, 12);
+    for event in &mut events[60..72] {
+        event.fail = "once";
+    }
+    shop.produce(&events[..300]);
+    let waits = ["--retry", "none", "--park", "6s"];
+    let first = shop.start(&waits);
+    shop.wait_until_committed();
+    // All keys are parked. The second consumer takes some of them, and the third what the first one leaves.
+    assert_eq!((shop.applied_count(), parked_count(&shop)), (60, 240));
+    let second = shop.start(&waits);
+    shop.produce(&events[300..]);
+    eventually(DEADLINE, "it has a partition", || second.log().contains("a partition is assigned"));
+    let third = shop.start(&waits);
+    first.kill();
+    shop.wait_for_applied(600);
+    eventually_eq(DEADLINE, &0, || parked_count(&shop));
+    second.stop();
+    third.stop();
+    shop.check(&events);
+}

@@ -1,0 +1,75 @@
+//! Repeats and gaps that are known by number.
+
+use crate::shop::{Payment, Shop, payments};
+use crate::support::kafka::kafka;
+use crate::support::postgres::postgres18;
+use crate::support::wait::{DEADLINE, eventually, eventually_eq};
+
+const SEQUENCE: [&str; 4] = ["--dedupe", "sequence", "--retry", "none"];
+
+fn parked_count(shop: &Shop<'_>) -> i64 {
+    shop.query("SELECT count(*) FROM inbox_parked", &[])[0].get(0)
+}
+
+#[test]
+fn events_that_come_too_early_wait_in_the_table_until_the_gap_is_closed() {
+    let shop = Shop::open(postgres18(), kafka());
+    let events = payments(300, 10);
+    let late = |payment: &Payment| [42, 43, 77].contains(&(payment.seq * 10 + payment.customer));
+    let (missing, there): (Vec<Payment>, Vec<Payment>) = events.iter().cloned().partition(late);
+    shop.produce(&there);
+    shop.produce(&there[100..]);
+    let first = shop.start(&SEQUENCE);
+    shop.wait_until_committed();
+    eventually(DEADLINE, "it is told", || first.log().contains("an event of this key is missing"));
+    first.kill();
+    // Of the customers 2 and 3 come 4 events before, of the customer 7 come 7. An event that came again waits twice.
+    assert_eq!(
+        (shop.applied_count(), shop.query("SELECT FROM processed_messages", &[]).len()),
+        (210 + 4 + 4 + 7, 0)
+    );
+    let second = shop.start(&[&SEQUENCE[..], &["--batch", "20"]].concat());
+    shop.produce(&missing);
+    shop.wait_for_applied(300);
+    eventually_eq(DEADLINE, &0, || parked_count(&shop));
+    second.stop();
+    shop.check(&events);
+}
+
+#[test]
+fn a_dead_letter_is_not_waited_for_and_is_handled_when_it_comes_again() {
+    let shop = Shop::open(postgres18(), kafka());
+    let mut events = payments(100, 5);
+    events[22].fail = "always";
+    shop.produce(&events);
+    let consumer = shop.start(&SEQUENCE);
+    shop.wait_for_dead_letters(1);
+    shop.wait_for_applied(99);
+    let mut cured = events[22].clone();
+    cured.fail = "no";
+    shop.produce(&[cured.clone(), cured.clone()]);
+    shop.wait_for_applied(100);
+    shop.wait_until_committed();
+    consumer.stop();
+    let of_customer = "SELECT event_id FROM applied WHERE customer_id = 2 ORDER BY n DESC LIMIT 1";
+    assert_eq!(shop.query(of_customer, &[])[0].get::<_, String>(0), cured.id);
+    assert_eq!(shop.applied_count(), 100);
+}
+
+#[test]
+fn an_event_that_comes_too_early_for_a_full_table_becomes_a_dead_letter_and_the_missing_one_is_applied() {
+    let shop = Shop::open(postgres18(), kafka());
+    let events = payments(6, 1);
+    // 1 is missing; 2 and 3 wait in the table, 4 and 5 find it full.
+    shop.produce(&[&events[..1], &events[2..]].concat());
+    let consumer = shop.start(&[&SEQUENCE[..], &["--park-max", "2"]].concat());
+    let dead = shop.wait_for_dead_letters(2);
+    let ids: Vec<&str> = dead.iter().map(|record| record.header("id")).collect();
+    assert_eq!((ids, parked_count(&shop)), (vec!["event-4", "event-5"], 2));
+    shop.produce(&events[1..2]);
+    shop.wait_for_applied(4);
+    shop.wait_until_committed();
+    consumer.stop();
+    shop.check(&events[..4]);
+    assert_eq!(parked_count(&shop), 0);
+}

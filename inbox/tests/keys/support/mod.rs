@@ -1,0 +1,7 @@
+//! What the tests of records, leases and HTTP stand on.
+
+pub(crate) mod dynamodb;
+pub(crate) mod postgres;
+pub(crate) mod redis;
+pub(crate) mod service;
+pub(crate) mod subject;
