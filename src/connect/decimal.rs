@@ -1,7 +1,15 @@
 use std::fmt;
 
+use smallvec::SmallVec;
+
 /// Decimal digits that fit one limb step: 10^9 < 2^32.
 const DIGITS_PER_STEP: usize = 9;
+
+/// Digits of which every number fits 64 bits.
+const DIGITS_OF_I64: usize = 18;
+
+/// An unscaled value in bytes; that of a usual number fits without an allocation.
+type UnscaledBytes = SmallVec<[u8; 16]>;
 
 /// An exact decimal number: `java.math.BigDecimal` with its unscaled value as decimal digits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,11 +29,19 @@ impl Decimal {
             None => (false, text.strip_prefix('+').unwrap_or(text)),
         };
         let (whole, fraction) = magnitude.split_once('.').unwrap_or((magnitude, ""));
-        let digits = format!("{whole}{fraction}");
-        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        let length = whole.len().saturating_add(fraction.len());
+        if length == 0 || !whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit()) {
             return None;
         }
-        Some(Self::new(negative, &digits, i32::try_from(fraction.len()).ok()?))
+        let significant = whole.trim_start_matches('0');
+        let mut digits = String::with_capacity(length);
+        digits.push_str(significant);
+        digits.push_str(if significant.is_empty() { fraction.trim_start_matches('0') } else { fraction });
+        if digits.is_empty() {
+            digits.push('0');
+        }
+        let scale = i32::try_from(fraction.len()).ok()?;
+        Some(Self { negative: negative && digits != "0", digits, scale })
     }
 
     fn new(negative: bool, digits: &str, scale: i32) -> Self {
@@ -90,12 +106,20 @@ impl Decimal {
 
     /// The unscaled value as `BigInteger.toByteArray` gives it: two's complement, big-endian, as short as it goes.
     #[must_use]
-    pub fn unscaled_bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![0];
-        let magnitude = magnitude(&self.digits);
-        bytes.extend(magnitude.iter().rev().flat_map(|limb| limb.to_be_bytes()));
-        if self.negative {
-            negate(&mut bytes);
+    pub fn unscaled_bytes(&self) -> UnscaledBytes {
+        let mut bytes = UnscaledBytes::new();
+        match self.digits.parse::<i64>() {
+            Ok(number) if self.digits.len() <= DIGITS_OF_I64 => {
+                let number = if self.negative { -number } else { number };
+                bytes.extend_from_slice(&number.to_be_bytes());
+            }
+            _ => {
+                bytes.push(0);
+                bytes.extend(magnitude(&self.digits).iter().rev().flat_map(|limb| limb.to_be_bytes()));
+                if self.negative {
+                    negate(&mut bytes);
+                }
+            }
         }
         let sign = if self.negative { 0xFF } else { 0 };
         let kept = bytes
@@ -103,7 +127,8 @@ impl Decimal {
             .zip(bytes.iter().skip(1))
             .take_while(|(first, second)| **first == sign && (**second & 0x80 == sign & 0x80));
         let redundant = kept.count();
-        bytes.split_off(redundant)
+        bytes.drain(..redundant);
+        bytes
     }
 
     /// The number without an exponent (`BigDecimal.toPlainString`).
@@ -241,7 +266,7 @@ mod tests {
         ];
         for (text, bytes, java) in cases {
             let decimal = Decimal::parse(text).unwrap();
-            assert_eq!(decimal.unscaled_bytes(), *bytes, "{text}");
+            assert_eq!(decimal.unscaled_bytes().as_slice(), *bytes, "{text}");
             assert_eq!(decimal.to_string(), *java, "{text}");
             assert_eq!(decimal.to_plain_string(), *text);
         }

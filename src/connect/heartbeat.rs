@@ -22,7 +22,7 @@ impl Heartbeat {
     #[must_use]
     pub fn new(topic: String, server: &str, converters: &Converters) -> Self {
         let field = |name: &str, kind| vec![Field::new(name, Arc::new(Schema::new(kind)))];
-        let schema = |name, fields| Schema { version: None, ..Schema::named(Kind::Struct(fields), name) };
+        let schema = |name, fields| Schema::named(Kind::Struct(fields), name);
         Self {
             topic,
             server: server.to_owned(),
@@ -66,8 +66,8 @@ mod tests {
     #[test]
     fn a_beat_is_written_as_the_converters_write_it() {
         let json = "org.apache.kafka.connect.json.JsonConverter";
-        let key_schema = r#"{"type":"struct","fields":[{"type":"string","optional":false,"field":"serverName"}],"optional":false,"name":"io.debezium.connector.common.ServerNameKey"}"#;
-        let value_schema = r#"{"type":"struct","fields":[{"type":"int64","optional":false,"field":"ts_ms"}],"optional":false,"name":"io.debezium.connector.common.Heartbeat"}"#;
+        let key_schema = r#"{"type":"struct","fields":[{"type":"string","optional":false,"field":"serverName"}],"optional":false,"name":"io.debezium.connector.common.ServerNameKey","version":1}"#;
+        let value_schema = r#"{"type":"struct","fields":[{"type":"int64","optional":false,"field":"ts_ms"}],"optional":false,"name":"io.debezium.connector.common.Heartbeat","version":1}"#;
         let (key, value) = (r#"{"serverName":"srv"}"#, r#"{"ts_ms":5}"#);
         let with_schema =
             |schema: &str, payload: &str| format!(r#"{{"schema":{schema},"payload":{payload}}}"#);

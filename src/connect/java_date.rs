@@ -5,16 +5,15 @@ use std::io::Write as _;
 use super::column::{civil_date, civil_days};
 
 const MILLIS_PER_DAY: i64 = 86_400_000;
-const WEEKDAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
-const MONTHS: [&str; 12] =
+pub(super) const WEEKDAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+pub(super) const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// `Date.toString()`: `Tue Jan 02 03:04:05 UTC 2024`. Years before Christ have no sign, and what was before the
 /// Gregorian calendar is told in the Julian one.
 pub(super) fn write_string(out: &mut Vec<u8>, millis: i64) {
     let days = millis.div_euclid(MILLIS_PER_DAY);
-    let (year, month, day) =
-        if days < civil_days(1582, 10, 15) { julian_date(days) } else { civil_date(days) };
+    let (year, month, day) = calendar_date(days);
     let weekday = name(&WEEKDAYS, (days + 4).rem_euclid(7));
     let month = name(&MONTHS, month - 1);
     let year_of_era = if year > 0 { year } else { 1 - year };
@@ -37,8 +36,13 @@ pub(super) fn write_header(out: &mut Vec<u8>, millis: i64) {
     }
 }
 
+/// Year, month and day in Java's calendar: the Gregorian one since it was introduced, the Julian one before.
+pub(super) const fn calendar_date(days: i64) -> (i64, i64, i64) {
+    if days < civil_days(1582, 10, 15) { julian_date(days) } else { civil_date(days) }
+}
+
 /// Hours, minutes, seconds and milliseconds of the day.
-const fn clock(millis: i64) -> [i64; 4] {
+pub(super) const fn clock(millis: i64) -> [i64; 4] {
     let of_day = millis.rem_euclid(MILLIS_PER_DAY);
     [of_day / 3_600_000, of_day / 60_000 % 60, of_day / 1000 % 60, of_day % 1000]
 }

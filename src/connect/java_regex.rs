@@ -11,7 +11,7 @@ pub(crate) fn compile(java: &str) -> Result<(Regex, Regex), Box<Error>> {
 }
 
 /// Compiles an expression that must match a whole text, in any case.
-pub(super) fn compile_ignoring_case(java: &str) -> Result<Regex, Box<Error>> {
+pub(crate) fn compile_ignoring_case(java: &str) -> Result<Regex, Box<Error>> {
     Ok(Regex::new(&format!("(?i)\\A(?:{})\\z", translate(java)))?)
 }
 

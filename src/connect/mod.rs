@@ -14,12 +14,18 @@ pub(crate) mod record;
 mod decimal;
 mod heartbeat;
 mod java_date;
+mod java_date_format;
 mod java_float;
 pub(crate) mod java_regex;
+pub(crate) mod java_replacement;
 mod name;
 mod name_patterns;
 pub(crate) mod option;
 mod schema;
+pub(crate) mod source_record;
+mod topic_naming;
+#[cfg_attr(not(test), expect(dead_code, reason = "what concerns an EventRouter among others comes next"))]
+pub(crate) mod transform;
 mod value;
 
 pub(crate) use decimal::Decimal;
@@ -28,4 +34,5 @@ pub use name::NameAdjustment;
 pub(crate) use name_patterns::NamePatterns;
 pub(crate) use option::{OptionError, OptionReader, Refused};
 pub use schema::{Field, Kind, Schema};
+pub use topic_naming::TopicNaming;
 pub use value::Value;

@@ -9,6 +9,10 @@ pub(crate) const ID_HEADER: &str = "id";
 /// digits, the ordinal in 8; behind them the part in 2, when it is not the first record of its event.
 pub(crate) const POSITION_HEADER: &str = "outboxd.position";
 
+/// The header of a change event that must be known again: a digest of the change, in 16 hexadecimal digits. The event itself
+/// tells when it was made, and so is another one each time.
+pub(crate) const DIGEST_HEADER: &str = "outboxd.digest";
+
 /// By what a record is known again when its row is read another time. Not stable from one version of outboxd to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(u64);
@@ -20,6 +24,27 @@ impl Fingerprint {
         let mut hasher = DefaultHasher::new();
         (key, value, id).hash(&mut hasher);
         Self(hasher.finish())
+    }
+
+    /// Of a record with these headers. One that tells the digest of a change is known by it.
+    #[must_use]
+    pub fn of<'r>(
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        headers: impl Iterator<Item = (&'r str, Option<&'r [u8]>)>,
+    ) -> Self {
+        let (mut id, mut digest) = (None, None);
+        for (name, text) in headers {
+            match name {
+                ID_HEADER => id = id.or(Some(text)),
+                DIGEST_HEADER => digest = text,
+                _ => {}
+            }
+        }
+        let Some(digest) = digest else { return Self::new(key, value, id.flatten()) };
+        // A delete and its tombstone are of one change and have one key.
+        let what = if value.is_some() { "event" } else { "tombstone" };
+        Self::new(key, Some(digest), Some(what.as_bytes()))
     }
 }
 
@@ -121,13 +146,34 @@ impl ProducerRecord<'_> {
     /// By what it is known again.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
-        Fingerprint::new(self.key, self.value, self.event_id())
+        Fingerprint::of(self.key, self.value, self.headers.iter().map(|header| (header.name, header.value)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_change_is_known_by_its_digest_and_other_records_by_their_contents() {
+        let of = |key: &str, value: Option<&str>, digest: Option<&str>| {
+            let headers = [("id", Some(&b"1"[..])), (DIGEST_HEADER, digest.map(str::as_bytes))];
+            let count = if digest.is_some() { 2 } else { 1 };
+            Fingerprint::of(Some(key.as_bytes()), value.map(str::as_bytes), headers.into_iter().take(count))
+        };
+        let change = of("k", Some("made at 1"), Some("d"));
+        assert_eq!(change, of("k", Some("made at 2"), Some("d")));
+        for other in [
+            of("l", Some("made at 1"), Some("d")),
+            of("k", None, Some("d")),
+            of("k", Some("made at 1"), Some("e")),
+            of("k", Some("made at 1"), None),
+        ] {
+            assert_ne!(change, other);
+        }
+        assert_ne!(of("k", Some("made at 1"), None), of("k", Some("made at 2"), None));
+        assert_eq!(of("k", Some("v"), None), Fingerprint::new(Some(b"k"), Some(b"v"), Some(b"1")));
+    }
 
     #[test]
     fn a_record_that_waits_is_the_one_that_came() {

@@ -1,8 +1,6 @@
 //! Dates and times of day, from the server's ISO text and into ISO 8601. Days count from 1970-01-01 in the proleptic
 //! Gregorian calendar, 1 BC being the year 0.
 
-use std::fmt::Write as _;
-
 pub(super) const MICROS_PER_SECOND: i64 = 1_000_000;
 pub(super) const MICROS_PER_MINUTE: i64 = 60 * MICROS_PER_SECOND;
 pub(super) const MICROS_PER_DAY: i64 = 86_400 * MICROS_PER_SECOND;
@@ -72,17 +70,43 @@ pub(super) fn micros_of_clock(text: &str) -> Option<i64> {
 /// `2024-01-02`
 pub(super) fn write_date(out: &mut String, days: i64) {
     let (year, month, day) = civil_date(days);
-    let _infallible = match year {
-        10_000.. => write!(out, "+{year}-{month:02}-{day:02}"),
-        0.. => write!(out, "{year:04}-{month:02}-{day:02}"),
-        _ => write!(out, "-{:04}-{month:02}-{day:02}", -year),
-    };
+    match year {
+        10_000.. => out.push('+'),
+        0.. => {}
+        _ => out.push('-'),
+    }
+    match year.unsigned_abs() {
+        year @ 10_000.. => out.push_str(itoa::Buffer::new().format(year)),
+        _ => {
+            write_two(out, year.abs() / 100);
+            write_two(out, year.abs() % 100);
+        }
+    }
+    out.push('-');
+    write_two(out, month);
+    out.push('-');
+    write_two(out, day);
 }
 
 /// `03:04:05`, without the fraction.
 pub(super) fn write_clock(out: &mut String, micros_of_day: i64) {
     let seconds = micros_of_day / MICROS_PER_SECOND;
-    let _infallible = write!(out, "{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+    write_two(out, seconds / 3600);
+    out.push(':');
+    write_two(out, seconds / 60 % 60);
+    out.push(':');
+    write_two(out, seconds % 60);
+}
+
+/// Two digits of a number below 100.
+fn write_two(out: &mut String, number: i64) {
+    out.push(digit(number / 10));
+    out.push(digit(number));
+}
+
+/// The last digit of a number that is not negative.
+pub(super) fn digit(number: i64) -> char {
+    u32::try_from(number % 10).ok().and_then(|digit| char::from_digit(digit, 10)).unwrap_or('0')
 }
 
 /// A fraction of a second with as few digits as it takes, none when it is zero.

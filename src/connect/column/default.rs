@@ -85,16 +85,17 @@ fn enum_literal(expression: &str) -> Option<String> {
     literal.starts_with('\'').then(|| quoted_literal(literal)).flatten()
 }
 
-/// What stands between the first two quotes with no line end between them; a doubled quote counts as two, as in
-/// Debezium's `'(.*?)'`.
+/// What stands between the first quote and the one that closes it, unless a line ends there, as Debezium's pattern has it. A
+/// doubled quote is one quote.
 fn quoted_literal(expression: &str) -> Option<String> {
-    let mut pieces = expression.split('\'').skip(1).peekable();
-    while let Some(piece) = pieces.next() {
-        // Behind the last quote nothing is closed.
-        pieces.peek()?;
-        if !piece.contains(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']) {
-            return Some(piece.to_owned());
+    let (_, literal) = expression.split_once('\'')?;
+    let mut text = String::new();
+    let mut characters = literal.chars().peekable();
+    while let Some(character) = characters.next() {
+        if character == '\'' && characters.next_if_eq(&'\'').is_none() {
+            return (!text.contains(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'])).then_some(text);
         }
+        text.push(character);
     }
     None
 }

@@ -17,6 +17,8 @@ pub struct ColumnDescription {
     pub not_null: bool,
     /// `pg_get_expr(adbin, adrelid)`, when the column has a default.
     pub default: Option<String>,
+    /// Where it stands in the primary key, or without one in the first unique index by name; counted from 1.
+    pub key_position: Option<i64>,
 }
 
 /// What a type is (`pg_type.typtype`).
@@ -66,6 +68,7 @@ impl ColumnDescription {
             kind: builtin::kind(column.type_oid),
             not_null: false,
             default: None,
+            key_position: None,
         }
     }
 }

@@ -1,5 +1,5 @@
 use super::TypeKind;
-use super::numeric::precision_and_scale;
+use super::numeric::precision_and_bare_scale;
 
 /// Added to the length in the modifier of a `varchar` or `bpchar` (`VARHDRSZ`).
 const MODIFIER_OFFSET: i32 = 4;
@@ -40,7 +40,7 @@ fn base(name: &str, modifier: i32) -> Dimensions {
         "float4" => dimensions(8, 8),
         "float8" => dimensions(17, 17),
         "numeric" => {
-            let (precision, scale) = precision_and_scale(modifier).unwrap_or((131_089, 0));
+            let (precision, scale) = precision_and_bare_scale(modifier).unwrap_or((131_089, 0));
             dimensions(precision, scale)
         }
         "varchar" | "bpchar" if modifier >= MODIFIER_OFFSET => dimensions(modifier - MODIFIER_OFFSET, 0),

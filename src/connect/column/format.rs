@@ -31,6 +31,8 @@ pub(super) enum Format {
     /// A type that is shown with `include.unknown.datatypes` only.
     Unknown(super::BinaryHandling),
     Geometric(Geometry),
+    /// Debezium announces the column and has null for each of its values.
+    Lost,
     /// An element of an array of a geometric type. Debezium announces such arrays, and fails at every element.
     WithoutForm,
     Array {
@@ -63,7 +65,7 @@ impl Format {
             Self::Hstore(_) | Self::Point | Self::Geometric(_) => true,
             Self::WithoutForm | Self::Array { .. } => true,
             Self::Bool | Self::Int16 | Self::Int32 | Self::Int64 | Self::Float32 | Self::Float64 => false,
-            Self::Text | Self::Bytea(_) | Self::Bit | Self::Bits | Self::Unknown(_) => false,
+            Self::Text | Self::Bytea(_) | Self::Bit | Self::Bits | Self::Unknown(_) | Self::Lost => false,
         }
     }
 
@@ -88,6 +90,7 @@ impl Format {
             Self::Point => return point::decode(text),
             Self::Unknown(handling) => unknown::decode(text, *handling),
             Self::Geometric(geometry) => return geometry.decode(text),
+            Self::Lost => Value::Null,
             Self::WithoutForm => return None,
             Self::Array { element, nullable, delimiter } => {
                 return array::decode(text, element, *nullable, *delimiter);
@@ -105,7 +108,7 @@ fn base(name: &str, modifier: i32, options: &ColumnOptions) -> Option<(Format, S
         "int8" | "oid" => Some((Format::Int64, Schema::new(Kind::Int64))),
         "float4" => Some((Format::Float32, Schema::new(Kind::Float32))),
         "float8" => Some((Format::Float64, Schema::new(Kind::Float64))),
-        "numeric" => Some(numeric::numeric(modifier, options.decimal)),
+        "numeric" => Some(numeric::numeric(modifier, options)),
         "money" => Some(numeric::money(options)),
         "bytea" => Some((Format::Bytea(options.binary), bytes::schema(options.binary))),
         "bit" => Some(bytes::bits(modifier.max(1))),
@@ -121,6 +124,9 @@ fn base(name: &str, modifier: i32, options: &ColumnOptions) -> Option<(Format, S
         }
         "hstore" => Some((Format::Hstore(options.hstore), hstore::schema(options.hstore))),
         "point" => Some((Format::Point, point::schema())),
+        "name" if options.keeps_accidents && !options.include_unknown => {
+            Some((Format::Lost, Schema::new(Kind::String)))
+        }
         "json" | "jsonb" => text(Schema::named(Kind::String, "io.debezium.data.Json")),
         "xml" => text(Schema::named(Kind::String, "io.debezium.data.Xml")),
         "uuid" => text(Schema::named(Kind::String, "io.debezium.data.Uuid")),

@@ -20,8 +20,13 @@ pub(super) enum NumericFormat {
 }
 
 /// `numeric`, with or without precision and scale.
-pub(super) fn numeric(modifier: i32, handling: DecimalHandling) -> (Format, Schema) {
-    let (format, schema) = match (handling, precision_and_scale(modifier)) {
+pub(super) fn numeric(modifier: i32, options: &ColumnOptions) -> (Format, Schema) {
+    let dimensions = if options.keeps_accidents {
+        precision_and_bare_scale(modifier)
+    } else {
+        precision_and_scale(modifier)
+    };
+    let (format, schema) = match (options.decimal, dimensions) {
         (DecimalHandling::Double, _) => (NumericFormat::Double, Schema::new(Kind::Float64)),
         (DecimalHandling::String, _) => (NumericFormat::Text, Schema::new(Kind::String)),
         (DecimalHandling::Precise, None) => (NumericFormat::Variable, variable_scale()),
@@ -50,6 +55,12 @@ pub(super) fn precision_and_scale(modifier: i32) -> Option<(i32, i32)> {
     Some((bits >> 16 & 0xFFFF, (bits & 0x7FF ^ 1024) - 1024))
 }
 
+/// The same, with the scale's bits taken for a number without a sign, as pgjdbc tells it to Debezium: -2 is 2046.
+pub(super) fn precision_and_bare_scale(modifier: i32) -> Option<(i32, i32)> {
+    let (precision, scale) = precision_and_scale(modifier)?;
+    Some((precision, scale & 0x7FF))
+}
+
 fn decimal(scale: i32) -> Schema {
     Schema::named(Kind::Bytes, DECIMAL).with_parameter("scale", scale)
 }
@@ -76,7 +87,7 @@ impl NumericFormat {
             Self::Fixed(scale) => Value::Decimal(Decimal::parse(text)?.with_scale(scale)?),
             Self::Variable => {
                 let decimal = Decimal::parse(text)?.without_trailing_zeros();
-                let unscaled = Value::Bytes(Cow::Owned(decimal.unscaled_bytes()));
+                let unscaled = Value::Bytes(Cow::Owned(decimal.unscaled_bytes().into_vec()));
                 Value::Struct(vec![Value::Int32(decimal.scale()), unscaled])
             }
         })

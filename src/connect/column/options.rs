@@ -20,6 +20,8 @@ pub struct ColumnOptions {
     pub include_unknown: bool,
     /// `event.converting.failure.handling.mode` (warn): what a value becomes that has no form.
     pub failure: FailureHandling,
+    /// Whether Debezium's accidents are kept: in change events, whose consumers see them. An outbox has the value.
+    pub keeps_accidents: bool,
 }
 
 /// `event.converting.failure.handling.mode`
@@ -105,6 +107,7 @@ impl Default for ColumnOptions {
             money_fraction_digits: 2,
             include_unknown: false,
             failure: FailureHandling::Warn,
+            keeps_accidents: false,
         }
     }
 }
@@ -143,6 +146,7 @@ impl ColumnOptions {
             hstore: options.one_of("hstore.handling.mode", &hstores, HstoreHandling::Json),
             money_fraction_digits: money_fraction_digits(options),
             include_unknown: options.boolean("include.unknown.datatypes", false),
+            keeps_accidents: false,
             failure: options.one_of(FAILURE_MODE, &failures, FailureHandling::Warn),
         }
     }

@@ -125,6 +125,7 @@ mod tests {
             kind,
             not_null: false,
             default: None,
+            key_position: None,
         };
         let varchars = TypeKind::Array { element: Box::new(TypeKind::base("varchar")) };
         for (name, kind, expected) in

@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 
 use super::calendar::{
-    MICROS_PER_DAY, MICROS_PER_MINUTE, MICROS_PER_SECOND, Moment, micros_of_clock, parse_date,
+    MICROS_PER_DAY, MICROS_PER_MINUTE, MICROS_PER_SECOND, Moment, digit, micros_of_clock, parse_date,
     parse_timestamp, parse_timestamptz, parse_timetz, write_clock, write_date, write_micros,
 };
 use super::options::TimePrecision;
@@ -261,10 +261,11 @@ fn iso_time(micros_of_day: i64) -> String {
 /// `2024-01-02T03:04:05.120000Z`, with exactly as many digits as the column has.
 fn zoned_timestamp(micros: i64, digits: u8) -> String {
     let mut iso = iso_date_and_clock(micros);
-    let fraction = format!("{:06}", micros.rem_euclid(MICROS_PER_SECOND));
     if digits > 0 {
         iso.push('.');
-        iso.extend(fraction.chars().take(usize::from(digits)));
+        let fraction = micros.rem_euclid(MICROS_PER_SECOND);
+        let places = [100_000, 10_000, 1_000, 100, 10, 1].into_iter().take(usize::from(digits));
+        iso.extend(places.map(|place| digit(fraction / place)));
     }
     iso.push('Z');
     iso

@@ -37,8 +37,8 @@ fn columns_become_what_debezium_makes_of_them() {
 fn defaults_stand_for_null_and_travel_with_the_schema() {
     let cases = [
         ("jsonb", "'{}'::jsonb", r#""{}""#),
-        ("text", "'it''s'::text", r#""it""#),
-        ("text", "'a\nb''cd'::text", r#""""#),
+        ("text", "'it''s'::text", r#""it's""#),
+        ("text", "'a\nb''cd'::text", "null"),
         ("varchar", "gen_name()", r#""""#),
         ("bool", "true", "true"),
         ("bool", "(NOT true)", "false"),
@@ -133,6 +133,7 @@ fn column(type_name: &str, modifier: i32) -> ColumnDescription {
         kind: kind(type_name),
         not_null: false,
         default: None,
+        key_position: None,
     }
 }
 

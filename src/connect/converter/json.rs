@@ -1,12 +1,12 @@
-use std::io::Write as _;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::json_schema::write_schema;
 use super::json_text::{NonBmp, write_string};
-use super::string::write_scalar;
-use super::{ConvertError, Encoded};
+use super::string::{write_integer, write_scalar};
+use super::{ConvertError, Destination, Encoded};
 use crate::connect::{Field, Kind, Schema, Value};
 
 const CONNECT_DATE: &str = "org.apache.kafka.connect.data.Date";
@@ -54,12 +54,7 @@ impl JsonConverter {
         }
         let start = scratch.len();
         if self.schemas {
-            scratch.extend(b"{\"schema\":");
-            match schema {
-                Some(schema) => write_schema(scratch, schema, None),
-                None => scratch.extend(b"null"),
-            }
-            scratch.extend(b",\"payload\":");
+            write_before_payload(scratch, schema);
         }
         self.write(scratch, schema, value)?;
         if self.schemas {
@@ -68,7 +63,26 @@ impl JsonConverter {
         Ok(Encoded::Scratch(start..scratch.len()))
     }
 
-    fn write(
+    /// The same with a schema that many values have: it is written once, and copied.
+    pub(super) fn convert_shared<'a, E>(
+        &self,
+        schema: &Arc<Schema>,
+        into: &mut Destination<'_>,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<Encoded<'a>, E> {
+        let start = into.scratch.len();
+        if self.schemas {
+            into.scratch.extend_from_slice(into.schemas.texts.of(schema));
+        }
+        write(into.scratch)?;
+        if self.schemas {
+            into.scratch.push(b'}');
+        }
+        Ok(Encoded::Scratch(start..into.scratch.len()))
+    }
+
+    /// Appends a value without its schema.
+    pub(super) fn write(
         &self,
         out: &mut Vec<u8>,
         schema: Option<&Schema>,
@@ -77,9 +91,9 @@ impl JsonConverter {
         match value {
             Value::Null => return self.write_null(out, schema),
             Value::Str(text) => write_string(out, text, NonBmp::Escaped),
-            Value::Bytes(bytes) => write_quoted(out, &STANDARD.encode(bytes)),
+            Value::Bytes(bytes) => write_base64(out, bytes),
             Value::Decimal(decimal) => match self.decimal_format {
-                DecimalFormat::Base64 => write_quoted(out, &STANDARD.encode(decimal.unscaled_bytes())),
+                DecimalFormat::Base64 => write_base64(out, &decimal.unscaled_bytes()),
                 DecimalFormat::Numeric => write_scalar(out, value),
             },
             Value::Date(millis) => write_date(out, schema, *millis),
@@ -167,6 +181,16 @@ impl JsonConverter {
     }
 }
 
+/// Appends what stands before a value: its schema.
+pub(super) fn write_before_payload(out: &mut Vec<u8>, schema: Option<&Schema>) {
+    out.extend(b"{\"schema\":");
+    match schema {
+        Some(schema) => write_schema(out, schema, None),
+        None => out.extend(b"null"),
+    }
+    out.extend(b",\"payload\":");
+}
+
 /// Appends a schema's default, as it stands in the schema.
 pub(super) fn write_default(out: &mut Vec<u8>, schema: &Schema, default: &Value<'_>) {
     let start = out.len();
@@ -179,7 +203,7 @@ pub(super) fn write_default(out: &mut Vec<u8>, schema: &Schema, default: &Value<
 /// Connect's `Date` counts days, its `Time` and `Timestamp` milliseconds.
 fn write_date(out: &mut Vec<u8>, schema: Option<&Schema>, millis: i64) {
     let is_date = schema.and_then(Schema::name) == Some(CONNECT_DATE);
-    let _infallible = write!(out, "{}", if is_date { millis.div_euclid(MILLIS_PER_DAY) } else { millis });
+    write_integer(out, if is_date { millis.div_euclid(MILLIS_PER_DAY) } else { millis });
 }
 
 fn comma(out: &mut Vec<u8>, index: usize) {
@@ -188,9 +212,16 @@ fn comma(out: &mut Vec<u8>, index: usize) {
     }
 }
 
-/// Text that needs no escape.
-fn write_quoted(out: &mut Vec<u8>, text: &str) {
-    let _infallible = write!(out, "\"{text}\"");
+fn write_base64(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.push(b'"');
+    let start = out.len();
+    let length = base64::encoded_len(bytes.len(), true).unwrap_or_default();
+    out.resize(start.saturating_add(length), 0);
+    if let Some(room) = out.get_mut(start..) {
+        // There is just as much room as it takes.
+        STANDARD.encode_slice(bytes, room).ok();
+    }
+    out.push(b'"');
 }
 
 /// `"NaN"`, `"Infinity"`

@@ -16,12 +16,12 @@ pub(crate) fn write_string(out: &mut Vec<u8>, text: &str, non_bmp: NonBmp) {
     out.push(b'"');
 }
 
+/// So many bytes are looked at together, which a processor does in one step.
+const CHUNK_BYTES: usize = 16;
+
 fn write_escaped(out: &mut Vec<u8>, text: &str, non_bmp: NonBmp) {
-    let needs_escape = |byte: u8| {
-        byte < 0x20 || byte == b'"' || byte == b'\\' || (byte >= 0xF0 && non_bmp == NonBmp::Escaped)
-    };
     let mut rest = text;
-    while let Some(at) = rest.bytes().position(needs_escape) {
+    while let Some(at) = first_escaped(rest.as_bytes(), non_bmp) {
         let Some((plain, behind)) = rest.split_at_checked(at) else { break };
         out.extend_from_slice(plain.as_bytes());
         let mut characters = behind.chars();
@@ -31,6 +31,23 @@ fn write_escaped(out: &mut Vec<u8>, text: &str, non_bmp: NonBmp) {
         rest = characters.as_str();
     }
     out.extend_from_slice(rest.as_bytes());
+}
+
+/// Where the first byte is that cannot stand in a string as it is.
+fn first_escaped(bytes: &[u8], non_bmp: NonBmp) -> Option<usize> {
+    let first_beyond = match non_bmp {
+        NonBmp::Escaped => 0xF0,
+        // No byte of UTF-8.
+        NonBmp::Raw => 0xFF,
+    };
+    // Without `||`, so that no byte waits for the one before it.
+    let is_escaped = |byte: u8| (byte < 0x20) | (byte == b'"') | (byte == b'\\') | (byte >= first_beyond);
+    let (chunks, _) = bytes.as_chunks::<CHUNK_BYTES>();
+    let has_escaped =
+        |chunk: &[u8; CHUNK_BYTES]| chunk.iter().fold(false, |any, byte| any | is_escaped(*byte));
+    let plain = chunks.iter().take_while(|chunk| !has_escaped(chunk)).count() * CHUNK_BYTES;
+    let at = bytes.get(plain..)?.iter().position(|byte| is_escaped(*byte))?;
+    Some(plain + at)
 }
 
 fn write_escape(out: &mut Vec<u8>, character: char) {

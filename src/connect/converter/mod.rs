@@ -7,16 +7,20 @@ mod json;
 mod json_schema;
 pub(crate) mod json_text;
 mod options;
+mod schema_texts;
 mod string;
+mod struct_writer;
 #[cfg(test)]
 mod tests;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 #[cfg(test)]
 pub(crate) use json::DecimalFormat;
 pub use json::JsonConverter;
 pub use options::Converters;
+pub(crate) use struct_writer::{FieldLabel, StructWriter};
 
 use super::{Kind, Schema, Value};
 use avro::{AvroConverter, AvroSchemaError, Registration, SchemaIds};
@@ -129,6 +133,56 @@ impl Converter {
                 delegate.convert(schema, value, into)
             }
             Self::BinaryData(_) => Ok(binary::bytes(self.name(), schema, value, into.scratch)?),
+        }
+    }
+
+    /// Converts a value of a schema that many have: it is not written anew for each.
+    ///
+    /// # Errors
+    /// As [`Self::convert`].
+    pub(crate) fn convert_shared<'a>(
+        &self,
+        schema: &Arc<Schema>,
+        value: &Value<'a>,
+        into: &mut Destination<'_>,
+    ) -> Result<Encoded<'a>, ConvertError> {
+        match self {
+            Self::Json(json) => json.convert_shared(schema, into, |out| json.write(out, Some(schema), value)),
+            Self::Avro(avro) => avro.convert_shared(schema, value, into),
+            _ => self.convert(Some(schema), value, into),
+        }
+    }
+
+    /// Whether values of this schema can be written with [`Self::convert_fields`].
+    pub(crate) const fn takes_fields(&self, schema: &Schema) -> bool {
+        let is_record = matches!(schema.kind, Kind::Struct(_)) && !schema.optional;
+        is_record && matches!(self, Self::Json(_) | Self::Avro(_))
+    }
+
+    /// Converts a required struct that `write` gives field by field.
+    ///
+    /// # Errors
+    /// As `write`, and as [`Self::convert`].
+    pub(crate) fn convert_fields<E: From<ConvertError>>(
+        &self,
+        schema: &Arc<Schema>,
+        into: &mut Destination<'_>,
+        write: impl FnOnce(&mut StructWriter<'_>) -> Result<(), E>,
+    ) -> Result<Encoded<'static>, E> {
+        let write = |mut writer: StructWriter<'_>| {
+            writer.begin(schema);
+            write(&mut writer)?;
+            writer.end();
+            Ok(())
+        };
+        match self {
+            Self::Json(json) => json.convert_shared(schema, into, |out| write(StructWriter::json(json, out))),
+            Self::Avro(avro) => avro.convert_fields(schema, into, |out| write(StructWriter::avro(out))),
+            _ => {
+                let unsupported =
+                    UnsupportedSchema { converter: self.name(), schema: schema.kind.to_string() };
+                Err(ConvertError::from(unsupported).into())
+            }
         }
     }
 

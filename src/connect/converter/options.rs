@@ -24,6 +24,12 @@ impl Default for Converters {
 }
 
 impl Converters {
+    /// What writes change events when nothing is named: JSON with schemas.
+    pub(crate) fn of_changes() -> Self {
+        let json = || Converter::Json(JsonConverter::default());
+        Self { key: json(), value: json(), header: Converter::SimpleHeader }
+    }
+
     /// Reads the converters and their options; `lookup` gives the text for a key such as `value.converter` or
     /// `value.converter.schemas.enable`.
     ///
@@ -38,7 +44,14 @@ impl Converters {
     /// # Errors
     /// When a class is not known here, or a converter cannot do what its options say.
     pub fn read(options: &mut OptionReader<'_>) -> Result<Self, Refused> {
-        let default = Self::default();
+        Self::read_or(options, Self::default())
+    }
+
+    /// The same; `default` has those that are not named.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub(crate) fn read_or(options: &mut OptionReader<'_>, default: Self) -> Result<Self, Refused> {
         let [key, value, header] =
             ["key.converter", "value.converter", "header.converter"].map(|key| converter(options, key));
         Ok(Self {

@@ -56,30 +56,32 @@ fn write(out: &mut Vec<u8>, schema: Option<&Schema>, value: &Value<'_>) {
 
 /// Appends numbers, booleans and null, as both the String and the simple header converter write them.
 pub(super) fn write_scalar(out: &mut Vec<u8>, value: &Value<'_>) {
-    let _infallible = match value {
-        Value::Null => out.write_all(b"null"),
-        Value::Bool(value) => write!(out, "{value}"),
-        Value::Int8(value) => write!(out, "{value}"),
-        Value::Int16(value) => write!(out, "{value}"),
-        Value::Int32(value) => write!(out, "{value}"),
-        Value::Int64(value) => write!(out, "{value}"),
-        Value::Json(text) => out.write_all(text.as_bytes()),
-        Value::Decimal(value) => write!(out, "{value}"),
-        Value::Float32(value) => {
-            write_f32(out, *value);
-            Ok(())
+    match value {
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(true) => out.extend_from_slice(b"true"),
+        Value::Bool(false) => out.extend_from_slice(b"false"),
+        Value::Int8(value) => write_integer(out, *value),
+        Value::Int16(value) => write_integer(out, *value),
+        Value::Int32(value) => write_integer(out, *value),
+        Value::Int64(value) => write_integer(out, *value),
+        Value::Json(text) => out.extend_from_slice(text.as_bytes()),
+        Value::Decimal(value) => {
+            let _infallible = write!(out, "{value}");
         }
-        Value::Float64(value) => {
-            write_f64(out, *value);
-            Ok(())
-        }
+        Value::Float32(value) => write_f32(out, *value),
+        Value::Float64(value) => write_f64(out, *value),
         Value::Str(_)
         | Value::Date(_)
         | Value::Bytes(_)
         | Value::Array(_)
         | Value::Map(_)
-        | Value::Struct(_) => Ok(()),
-    };
+        | Value::Struct(_) => {}
+    }
+}
+
+/// Appends an integer.
+pub(super) fn write_integer(out: &mut Vec<u8>, value: impl itoa::Integer) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 /// Items between brackets, with something between them.

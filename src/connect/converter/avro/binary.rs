@@ -49,9 +49,7 @@ pub(super) fn write_branch(
         })?,
         (Kind::Struct(fields), Value::Struct(values)) if fields.len() == values.len() => {
             for (field, value) in fields.iter().zip(values) {
-                // `Struct.get` gives the default for null.
-                let default = field.schema.default.as_ref().filter(|_| value.is_null());
-                write(out, &field.schema, default.unwrap_or(value))?;
+                write_field(out, &field.schema, value)?;
             }
         }
         (kind, _) => return Err(unsupported(kind)),
@@ -59,11 +57,28 @@ pub(super) fn write_branch(
     Ok(())
 }
 
+/// Appends the value of a struct's field: `Struct.get` gives the default for null.
+pub(in super::super) fn write_field(
+    out: &mut Vec<u8>,
+    schema: &Schema,
+    value: &Value<'_>,
+) -> Result<(), ConvertError> {
+    let default = schema.default.as_ref().filter(|_| value.is_null());
+    write(out, schema, default.unwrap_or(value))
+}
+
+/// A struct begins, whose fields are appended one by one: which branch of the union it is.
+pub(in super::super) fn begin_struct(out: &mut Vec<u8>, schema: &Schema) {
+    if schema.optional {
+        write_long(out, i64::from(null_is_first(schema)));
+    }
+}
+
 /// Appends bytes without their length.
 pub(super) fn write_bare(out: &mut Vec<u8>, value: &Value<'_>) -> Result<(), ConvertError> {
     match value {
         Value::Bytes(bytes) => out.extend_from_slice(bytes),
-        Value::Decimal(number) => out.extend(number.unscaled_bytes()),
+        Value::Decimal(number) => out.extend_from_slice(&number.unscaled_bytes()),
         _ => return Err(unsupported(&Kind::Bytes)),
     }
     Ok(())

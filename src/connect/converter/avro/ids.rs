@@ -1,5 +1,7 @@
 use std::collections::HashMap;
+use std::sync::Arc;
 
+use super::super::schema_texts::SchemaTexts;
 use crate::connect::Schema;
 
 /// The number that the registry gave a schema.
@@ -38,7 +40,7 @@ pub struct Registration {
     /// The Avro schema, as Java's `Schema.toString()` writes it: registries compare texts.
     pub text: String,
     /// The Connect schema that it was made of; `None` is a value without one.
-    pub schema: Option<Schema>,
+    pub schema: Option<Arc<Schema>>,
     /// `schemas.cache.config`: how many ids are remembered.
     pub ids_max: usize,
 }
@@ -46,11 +48,32 @@ pub struct Registration {
 // Never compared where it matters: only tests look whether two errors are the same.
 impl Eq for Registration {}
 
-/// The ids that are known.
+/// What is known of schemas: the registries' ids, and how they are written.
 #[derive(Debug, Default)]
 pub struct SchemaIds {
     keys: Known,
     values: Known,
+    pub(in super::super) texts: SchemaTexts,
+}
+
+/// A schema that an id is looked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Meant<'s> {
+    /// `None` is that of a value without one.
+    pub(super) schema: Option<&'s Schema>,
+    /// The same, when many values have it.
+    pub(super) shared: Option<&'s Arc<Schema>>,
+}
+
+impl<'s> Meant<'s> {
+    pub(super) fn shared(schema: &'s Arc<Schema>) -> Self {
+        Self { schema: Some(schema), shared: Some(schema) }
+    }
+
+    /// Whether it is the very same one.
+    fn is(self, known: Option<&Arc<Schema>>) -> bool {
+        self.shared.zip(known).is_some_and(|(meant, known)| Arc::ptr_eq(meant, known))
+    }
 }
 
 /// By topic, the schema that was used last first: a topic has few schemas, and most rows have the last row's.
@@ -62,7 +85,7 @@ struct Known {
 
 #[derive(Debug)]
 struct Entry {
-    schema: Option<Schema>,
+    schema: Option<Arc<Schema>>,
     text: String,
     id: SchemaId,
 }
@@ -80,13 +103,26 @@ impl SchemaIds {
     }
 
     /// The id of a schema.
-    pub(super) fn find(&mut self, side: Side, topic: &str, schema: Option<&Schema>) -> Option<SchemaId> {
-        self.side(side).find(topic, |entry| entry.schema.as_ref() == schema)
+    pub(super) fn find(&mut self, side: Side, topic: &str, meant: Meant<'_>) -> Option<SchemaId> {
+        let entries = self.side(side).topics.get_mut(topic)?;
+        // Most often it is the one that was found last. To compare two schemas takes as long as to write a row.
+        if let Some(first) = entries.first().filter(|first| meant.is(first.schema.as_ref())) {
+            return Some(first.id);
+        }
+        let at = entries.iter().position(|entry| meant.is(entry.schema.as_ref()));
+        let at = at.or_else(|| entries.iter().position(|entry| entry.schema.as_deref() == meant.schema))?;
+        let entry = moved_to_front(entries, at)?;
+        if let Some(shared) = meant.shared {
+            entry.schema = Some(Arc::clone(shared));
+        }
+        Some(entry.id)
     }
 
     /// The id of a schema, by its text.
     pub(super) fn find_text(&mut self, side: Side, topic: &str, text: &str) -> Option<SchemaId> {
-        self.side(side).find(topic, |entry| entry.text == text)
+        let entries = self.side(side).topics.get_mut(topic)?;
+        let at = entries.iter().position(|entry| entry.text == text)?;
+        moved_to_front(entries, at).map(|entry| entry.id)
     }
 
     const fn side(&mut self, side: Side) -> &mut Known {
@@ -97,13 +133,9 @@ impl SchemaIds {
     }
 }
 
-impl Known {
-    fn find(&mut self, topic: &str, is_meant: impl Fn(&Entry) -> bool) -> Option<SchemaId> {
-        let entries = self.topics.get_mut(topic)?;
-        let at = entries.iter().position(is_meant)?;
-        entries.get_mut(..=at)?.rotate_right(1);
-        entries.first().map(|entry| entry.id)
-    }
+fn moved_to_front(entries: &mut [Entry], at: usize) -> Option<&mut Entry> {
+    entries.get_mut(..=at)?.rotate_right(1);
+    entries.first_mut()
 }
 
 #[cfg(test)]
@@ -118,9 +150,13 @@ mod tests {
             topic: topic.into(),
             subject: format!("{topic}-x"),
             text,
-            schema: Some(schema),
+            schema: Some(Arc::new(schema)),
             ids_max,
         }
+    }
+
+    const fn meant(schema: &Schema) -> Meant<'_> {
+        Meant { schema: Some(schema), shared: None }
     }
 
     #[test]
@@ -130,13 +166,17 @@ mod tests {
         let cases =
             [(Side::Key, "a", &string, 1), (Side::Value, "a", &string, 2), (Side::Value, "a", &int, 3)];
         for (side, topic, schema, id) in cases {
-            assert_eq!(ids.find(side, topic, Some(schema)), None);
+            assert_eq!(ids.find(side, topic, meant(schema)), None);
             ids.learn(registration(side, topic, schema.clone(), 10), SchemaId(id));
         }
         for (side, topic, schema, id) in cases {
-            assert_eq!(ids.find(side, topic, Some(schema)), Some(SchemaId(id)));
+            assert_eq!(ids.find(side, topic, meant(schema)), Some(SchemaId(id)));
+            let shared = Arc::new(schema.clone());
+            for _ in 0..2 {
+                assert_eq!(ids.find(side, topic, Meant::shared(&shared)), Some(SchemaId(id)));
+            }
         }
-        assert_eq!(ids.find(Side::Value, "b", Some(&string)), None);
+        assert_eq!(ids.find(Side::Value, "b", meant(&string)), None);
     }
 
     #[test]
@@ -147,7 +187,7 @@ mod tests {
         let text = registration.text.clone();
         let mut ids = SchemaIds::default();
         ids.learn(registration, SchemaId(7));
-        assert_eq!(ids.find(Side::Value, "a", Some(&schema)), None);
+        assert_eq!(ids.find(Side::Value, "a", meant(&schema)), None);
         assert_eq!(ids.find_text(Side::Value, "a", &text), Some(SchemaId(7)));
     }
 

@@ -27,8 +27,13 @@ pub(crate) use schema::{AvroSchemaError, SchemaText};
 #[cfg(test)]
 pub(crate) use subject::SubjectNameStrategy;
 
+use std::sync::Arc;
+
 use super::{ConvertError, Destination, Encoded, UnsupportedSchema};
 use crate::connect::{Kind, Schema, Value};
+use ids::Meant;
+
+pub(super) use binary::{begin_struct, write_field};
 
 /// The first byte of everything that the registry's id precedes.
 const MAGIC: u8 = 0;
@@ -57,37 +62,64 @@ impl AvroConverter {
                 _ => Ok(Encoded::Null),
             };
         }
-        let start = into.scratch.len();
-        let written = self.write(schema, value, into);
-        if written.is_err() {
-            into.scratch.truncate(start);
-        }
-        written.map(|()| Encoded::Scratch(start..into.scratch.len()))
+        self.framed(Meant { schema, shared: None }, into, |out| self.write(schema, value, out))
     }
 
-    /// The value first: one that cannot be written must not leave its schema in the registry.
-    fn write(
+    /// The same with a schema that many values have: its id is found without looking at all of it.
+    pub(super) fn convert_shared<'a>(
         &self,
-        schema: Option<&Schema>,
+        schema: &Arc<Schema>,
         value: &Value<'_>,
         into: &mut Destination<'_>,
-    ) -> Result<(), ConvertError> {
+    ) -> Result<Encoded<'a>, ConvertError> {
+        if value.is_null() {
+            return self.convert(Some(schema), value, into);
+        }
+        self.framed(Meant::shared(schema), into, |out| self.write(Some(schema), value, out))
+    }
+
+    /// Converts what `write` writes, a required record of this schema.
+    pub(super) fn convert_fields<'a, E: From<ConvertError>>(
+        &self,
+        schema: &Arc<Schema>,
+        into: &mut Destination<'_>,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<Encoded<'a>, E> {
+        self.framed(Meant::shared(schema), into, write)
+    }
+
+    /// What `write` writes, with the schema's id before it.
+    ///
+    /// The value comes first: one that cannot be written must not leave its schema in the registry.
+    fn framed<'a, E: From<ConvertError>>(
+        &self,
+        meant: Meant<'_>,
+        into: &mut Destination<'_>,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<Encoded<'a>, E> {
         let start = into.scratch.len();
         into.scratch.resize(start.saturating_add(PREFIX_BYTES), MAGIC);
-        match schema {
-            None => binary::write_without_schema(into.scratch, value)?,
-            Some(schema) if self.is_bare(schema) => binary::write_bare(into.scratch, value)?,
-            Some(schema) if self.text.is_lone_record(schema) => {
-                binary::write_branch(into.scratch, schema, value)?;
-            }
-            Some(schema) => binary::write(into.scratch, schema, value)?,
-        }
-        let SchemaId(id) = self.id(schema, into)?;
+        let written = write(into.scratch).and_then(|()| self.id(meant, into).map_err(E::from));
+        let SchemaId(id) = written.inspect_err(|_| into.scratch.truncate(start))?;
         if let Some(place) = into.scratch.get_mut(start.saturating_add(1)..start.saturating_add(PREFIX_BYTES))
         {
             place.copy_from_slice(&id.to_be_bytes());
         }
-        Ok(())
+        Ok(Encoded::Scratch(start..into.scratch.len()))
+    }
+
+    fn write(
+        &self,
+        schema: Option<&Schema>,
+        value: &Value<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ConvertError> {
+        match schema {
+            None => binary::write_without_schema(out, value),
+            Some(schema) if self.is_bare(schema) => binary::write_bare(out, value),
+            Some(schema) if self.text.is_lone_record(schema) => binary::write_branch(out, schema, value),
+            Some(schema) => binary::write(out, schema, value),
+        }
     }
 
     /// Confluent's serializer writes required bytes without their length.
@@ -95,8 +127,9 @@ impl AvroConverter {
         self.flavor == Flavor::Confluent && schema.kind == Kind::Bytes && !schema.optional
     }
 
-    fn id(&self, schema: Option<&Schema>, into: &mut Destination<'_>) -> Result<SchemaId, ConvertError> {
-        if let Some(id) = into.schemas.find(self.side, into.topic, schema) {
+    fn id(&self, meant: Meant<'_>, into: &mut Destination<'_>) -> Result<SchemaId, ConvertError> {
+        let Meant { schema, shared } = meant;
+        if let Some(id) = into.schemas.find(self.side, into.topic, meant) {
             return Ok(id);
         }
         let text = SchemaText::of(schema, self.text)?;
@@ -108,7 +141,7 @@ impl AvroConverter {
             side: self.side,
             topic: into.topic.to_owned(),
             subject: self.subject.subject(self.side, into.topic, text.record.as_ref())?,
-            schema: schema.cloned(),
+            schema: shared.cloned().or_else(|| schema.cloned().map(Arc::new)),
             text: text.json,
             ids_max: self.ids_max,
         })))

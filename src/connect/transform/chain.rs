@@ -1,0 +1,236 @@
+//! The transforms of a connector, in their order.
+//!
+//! Debezium gives a delete event and its tombstone the same headers object. A transform that adds headers in place
+//! (`ExtractNewRecordState`) so adds them to the tombstone as well, unless one before it has made a copy. The chain
+//! does the same: it keeps what was added to a delete event for the tombstone behind it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::error::{Problem, TransformError};
+use super::predicate::Predicate;
+use super::registry::{self, Step};
+use super::settings::Settings;
+use super::unwrap::is_delete_event;
+use crate::connect::source_record::{Datum, DatumHeader, SourceRecord};
+use crate::connect::{OptionReader, Refused, Value};
+
+/// The transforms that a record passes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Chain {
+    links: Vec<Link>,
+    /// The headers that were added in place to the last delete event.
+    added: Arc<Mutex<Vec<DatumHeader<'static>>>>,
+}
+
+/// One transform with its condition.
+#[derive(Debug, Clone)]
+struct Link {
+    alias: String,
+    condition: Option<Condition>,
+    step: Step,
+}
+
+#[derive(Debug, Clone)]
+struct Condition {
+    predicate: Arc<Predicate>,
+    negate: bool,
+}
+
+impl Chain {
+    /// Reads `transforms` and `predicates` with their options.
+    ///
+    /// # Errors
+    /// When a transform or predicate is not known here, or misses an option. Every mistake is kept by the reader; this
+    /// is the first one.
+    pub(crate) fn read(options: &mut OptionReader<'_>) -> Result<Self, Refused> {
+        let mut first = None;
+        let mut predicates = HashMap::new();
+        for alias in names(options, "predicates", &mut first) {
+            match Predicate::read(&mut Settings::new(options, format!("predicates.{alias}"))) {
+                Ok(predicate) => {
+                    predicates.insert(alias, Some(Arc::new(predicate)));
+                }
+                Err(refused) => {
+                    first.get_or_insert(refused);
+                    predicates.insert(alias, None);
+                }
+            }
+        }
+        let mut links = Vec::new();
+        for alias in names(options, "transforms", &mut first) {
+            match link(options, alias, &predicates) {
+                Ok(link) => links.push(link),
+                Err(refused) => {
+                    first.get_or_insert(refused);
+                }
+            }
+        }
+        first.map_or_else(|| Ok(Self { links, added: Arc::default() }), Err)
+    }
+
+    /// Whether there are no transforms.
+    #[must_use]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.links.is_empty()
+    }
+
+    /// Where the EventRouter stands, when there is one. The chain itself passes it over: it makes bytes of rows.
+    #[must_use]
+    pub(crate) fn event_router(&self) -> Option<usize> {
+        self.links.iter().position(|link| matches!(link.step, Step::EventRouter))
+    }
+
+    /// Whether the transform at this place takes the record, by its predicate.
+    ///
+    /// # Errors
+    /// When its expression is given up on.
+    pub(crate) fn selects(&self, at: usize, record: &SourceRecord<'_>) -> Result<bool, TransformError> {
+        let Some(link) = self.links.get(at) else { return Ok(false) };
+        link.selects(record).map_err(|problem| link.failed(problem))
+    }
+
+    /// The record behind all transforms, or none when one drops it.
+    ///
+    /// # Errors
+    /// When a transform cannot work on the record.
+    pub(crate) fn apply<'a>(
+        &'a self,
+        mut record: SourceRecord<'a>,
+    ) -> Result<Option<SourceRecord<'a>>, TransformError> {
+        if !self.links.iter().any(Link::adds_headers_in_place) {
+            return self.apply_to(self.links.iter(), record);
+        }
+        let is_delete = is_delete_event(&record.value);
+        if record.value.value.is_null() {
+            record.headers.extend(self.lock_added().iter().cloned());
+        } else {
+            self.lock_added().clear();
+        }
+        let mut links = self.links.iter();
+        while let Some(link) = links.next() {
+            let before = record.headers.len();
+            let is_applied = link.selects(&record).map_err(|problem| link.failed(problem))?;
+            if !is_applied {
+                continue;
+            }
+            let Some(next) = link.apply(record)? else { return Ok(None) };
+            record = next;
+            if !link.adds_headers_in_place() {
+                return self.apply_to(links, record);
+            }
+            if is_delete {
+                let added = record.headers.iter().skip(before).cloned().map(into_owned);
+                self.lock_added().extend(added);
+            }
+        }
+        Ok(Some(record))
+    }
+
+    /// The same from the place behind one transform on.
+    ///
+    /// # Errors
+    /// When a transform cannot work on the record.
+    pub(crate) fn apply_behind<'a>(
+        &'a self,
+        at: usize,
+        record: SourceRecord<'a>,
+    ) -> Result<Option<SourceRecord<'a>>, TransformError> {
+        self.apply_to(self.links.iter().skip(at.saturating_add(1)), record)
+    }
+
+    fn apply_to<'a>(
+        &'a self,
+        links: impl Iterator<Item = &'a Link>,
+        mut record: SourceRecord<'a>,
+    ) -> Result<Option<SourceRecord<'a>>, TransformError> {
+        for link in links {
+            if link.selects(&record).map_err(|problem| link.failed(problem))? {
+                let Some(next) = link.apply(record)? else { return Ok(None) };
+                record = next;
+            }
+        }
+        Ok(Some(record))
+    }
+
+    fn lock_added(&self) -> std::sync::MutexGuard<'_, Vec<DatumHeader<'static>>> {
+        self.added.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Link {
+    fn selects(&self, record: &SourceRecord<'_>) -> Result<bool, Problem> {
+        match &self.condition {
+            Some(condition) => Ok(condition.predicate.holds(record)? != condition.negate),
+            None => Ok(true),
+        }
+    }
+
+    fn apply<'a>(&'a self, record: SourceRecord<'a>) -> Result<Option<SourceRecord<'a>>, TransformError> {
+        match &self.step {
+            Step::EventRouter => Ok(Some(record)),
+            Step::Transform(transform) => transform.apply(record).map_err(|problem| self.failed(problem)),
+        }
+    }
+
+    fn adds_headers_in_place(&self) -> bool {
+        matches!(&self.step, Step::Transform(transform) if transform.adds_headers_in_place())
+    }
+
+    fn failed(&self, problem: Problem) -> TransformError {
+        TransformError { transform: self.alias.clone(), problem }
+    }
+}
+
+/// The names in a list, each once.
+fn names(options: &mut OptionReader<'_>, key: &str, first: &mut Option<Refused>) -> Vec<String> {
+    let text = options.filled(key).unwrap_or_default();
+    let mut names: Vec<String> = Vec::new();
+    for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        if names.iter().any(|known| known == name) {
+            let refused = options.refuse(key, text.clone(), format!("{name:?} is named twice"));
+            first.get_or_insert(refused);
+            continue;
+        }
+        names.push(name.to_owned());
+    }
+    names
+}
+
+fn link(
+    options: &mut OptionReader<'_>,
+    alias: String,
+    predicates: &HashMap<String, Option<Arc<Predicate>>>,
+) -> Result<Link, Refused> {
+    let mut settings = Settings::new(options, format!("transforms.{alias}"));
+    let condition = condition(&mut settings, predicates);
+    let step = registry::read(&mut settings);
+    Ok(Link { alias, condition: condition?, step: step? })
+}
+
+fn condition(
+    settings: &mut Settings<'_, '_>,
+    predicates: &HashMap<String, Option<Arc<Predicate>>>,
+) -> Result<Option<Condition>, Refused> {
+    let negate = settings.boolean("negate", false);
+    let Some(name) = settings.text("predicate") else {
+        return match negate {
+            true => Err(settings.refuse("negate", "there is no predicate that it could negate")),
+            false => Ok(None),
+        };
+    };
+    match predicates.get(name.trim()) {
+        Some(Some(predicate)) => Ok(Some(Condition { predicate: Arc::clone(predicate), negate })),
+        // Its own mistake is told already.
+        Some(None) => Ok(None),
+        None => Err(settings.refuse("predicate", "`predicates` does not name it")),
+    }
+}
+
+fn into_owned(header: DatumHeader<'_>) -> DatumHeader<'static> {
+    let Datum { schema, value } = header.datum;
+    DatumHeader {
+        name: header.name.into_owned().into(),
+        datum: Datum { schema, value: Value::into_owned(value) },
+    }
+}

@@ -1,0 +1,77 @@
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::Transform;
+use super::error::Problem;
+use super::settings::Settings;
+use super::structs;
+use super::unwrap::is_change_event;
+use crate::connect::source_record::{Datum, DatumHeader, SourceRecord};
+use crate::connect::{Field, Kind, Schema, Value};
+
+/// `ExtractChangedRecordState`: headers name the fields that an update changed, and those that it did not.
+#[derive(Debug)]
+pub(super) struct ExtractChangedRecordState {
+    changed: Option<NamesHeader>,
+    unchanged: Option<NamesHeader>,
+}
+
+/// A header that holds fields' names.
+#[derive(Debug)]
+struct NamesHeader {
+    name: String,
+    schema: Arc<Schema>,
+}
+
+impl ExtractChangedRecordState {
+    pub(super) fn read(settings: &Settings<'_, '_>) -> Self {
+        let header = |option: &str| {
+            let name = settings.text(option).filter(|name| !name.trim().is_empty())?;
+            let names = Kind::Array(Arc::new(Schema::new(Kind::String).optional(true)));
+            let mut schema = Schema::new(names).optional(true);
+            schema.name = Some(Cow::Owned(name.clone()));
+            Some(NamesHeader { name, schema: Arc::new(schema) })
+        };
+        Self { changed: header("header.changed.name"), unchanged: header("header.unchanged.name") }
+    }
+}
+
+impl Transform for ExtractChangedRecordState {
+    fn apply<'a>(&'a self, mut record: SourceRecord<'a>) -> Result<Option<SourceRecord<'a>>, Problem> {
+        if !is_change_event(&record.value) {
+            return Ok(Some(record));
+        }
+        for (header, wanted) in [(&self.changed, true), (&self.unchanged, false)] {
+            let Some(header) = header else { continue };
+            let names = names(&record.value, wanted);
+            let datum = Datum::new(Arc::clone(&header.schema), Value::Array(names));
+            record.headers.push(DatumHeader { name: Cow::Borrowed(&header.name), datum });
+        }
+        Ok(Some(record))
+    }
+
+    fn adds_headers_in_place(&self) -> bool {
+        true
+    }
+}
+
+/// The fields that differ, or those that do not; none when there is only one of the two rows.
+fn names(event: &Datum<'_>, differ: bool) -> Vec<Value<'static>> {
+    let Some((fields, before, after)) = rows(event) else { return Vec::new() };
+    let pairs = fields.iter().zip(before.iter().zip(after));
+    let wanted = pairs.filter(|(_, (before, after))| (before != after) == differ);
+    wanted.map(|(field, _)| Value::Str(field.name.clone().into())).collect()
+}
+
+type Rows<'d, 'a> = (&'d [Field], &'d [Value<'a>], &'d [Value<'a>]);
+
+fn rows<'d, 'a>(event: &'d Datum<'a>) -> Option<Rows<'d, 'a>> {
+    let (schema, Value::Struct(values)) = (event.schema.as_deref()?, &event.value) else { return None };
+    let row = |name| match values.get(structs::position(schema, name)?)? {
+        Value::Struct(row) => Some(row.as_slice()),
+        _ => None,
+    };
+    let position = structs::position(schema, "after")?;
+    let fields = structs::fields(&structs::fields(schema).get(position)?.schema);
+    Some((fields, row("before")?, row("after")?))
+}

@@ -1,0 +1,88 @@
+use std::borrow::Cow;
+
+use fancy_regex::Regex;
+
+use super::error::Problem;
+use super::schemas::PerText;
+use super::settings::Settings;
+use crate::connect::Refused;
+use crate::connect::java_regex;
+use crate::connect::java_replacement::Replacement;
+
+/// A Java expression that is held against topics' names.
+#[derive(Debug)]
+pub(super) struct Expression {
+    whole: Regex,
+    verdicts: PerText<bool>,
+}
+
+/// A Java expression and what stands in the place of what it matches.
+#[derive(Debug)]
+pub(super) struct Renaming {
+    find: Regex,
+    whole: Regex,
+    replacement: Replacement,
+    names: PerText<Option<String>>,
+}
+
+impl Expression {
+    /// Reads an expression that must be given.
+    pub(super) fn read(settings: &mut Settings<'_, '_>, option: &str) -> Result<Self, Refused> {
+        let (_, whole) = compile(settings, option)?;
+        Ok(Self { whole, verdicts: PerText::default() })
+    }
+
+    /// Whether the whole of a name matches.
+    pub(super) fn matches(&self, name: &str) -> Result<bool, Problem> {
+        self.verdicts.get(name, |name| self.whole.is_match(name).map_err(|_| Problem::Expression))
+    }
+}
+
+impl Renaming {
+    /// Reads an expression and its replacement; both must be given.
+    pub(super) fn read(
+        settings: &mut Settings<'_, '_>,
+        expression: &str,
+        replacement: &str,
+    ) -> Result<Self, Refused> {
+        let compiled = compile(settings, expression);
+        let text = settings.required(replacement);
+        let (find, whole) = compiled?;
+        let replacement = Replacement::parse(&text?, &find)
+            .map_err(|error| settings.refuse(replacement, error.to_string()))?;
+        Ok(Self { find, whole, replacement, names: PerText::default() })
+    }
+
+    /// The new name, when the expression matches the whole of the old one.
+    pub(super) fn rename(&self, name: &str) -> Result<Option<String>, Problem> {
+        self.names.get(name, |name| self.replaced(name))
+    }
+
+    fn replaced(&self, name: &str) -> Result<Option<String>, Problem> {
+        if !self.whole.is_match(name).map_err(|_| Problem::Expression)? {
+            return Ok(None);
+        }
+        // As Java's `replaceFirst`, which looks for the expression once more, anywhere in the name.
+        let Some(captures) = self.find.captures(name).map_err(|_| Problem::Expression)? else {
+            return Ok(None);
+        };
+        let range = captures.get(0).map(|found| found.range()).unwrap_or_default();
+        let mut renamed = name.get(..range.start).unwrap_or_default().to_owned();
+        self.replacement.expand(&captures, &mut renamed);
+        renamed.push_str(name.get(range.end..).unwrap_or_default());
+        Ok(Some(renamed))
+    }
+
+    /// Renames a record's topic; whether it matched.
+    pub(super) fn route(&self, topic: &mut Cow<'_, str>) -> Result<bool, Problem> {
+        let Some(renamed) = self.rename(topic)? else { return Ok(false) };
+        *topic = Cow::Owned(renamed);
+        Ok(true)
+    }
+}
+
+fn compile(settings: &mut Settings<'_, '_>, option: &str) -> Result<(Regex, Regex), Refused> {
+    let text = settings.required(option)?;
+    java_regex::compile(&text)
+        .map_err(|error| settings.refuse(option, format!("it is no regular expression: {error}")))
+}

@@ -1,0 +1,117 @@
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::Transform;
+use super::error::Problem;
+use super::expression::Renaming;
+use super::schemas::PerSchema;
+use super::settings::Settings;
+use super::side::Side;
+use super::structs;
+use super::unwrap::is_change_event;
+use crate::connect::source_record::{Datum, SourceRecord};
+use crate::connect::{Field, Kind, NameAdjustment, Refused, Schema, Value};
+
+const KEY_FIELD: &str = "__dbz__physicalTableIdentifier";
+
+/// `ByLogicalTableRouter`: several tables go to one topic, and their keys tell them apart.
+#[derive(Debug)]
+pub(super) struct ByLogicalTableRouter {
+    topic: Renaming,
+    /// The field that is added to keys.
+    key_field: Option<KeyField>,
+    names: NameAdjustment,
+    keys: PerSchema<Arc<Schema>>,
+    envelopes: PerSchema<Arc<Schema>>,
+}
+
+/// `key.field.name`, and what of the old topic's name it holds.
+#[derive(Debug)]
+struct KeyField {
+    name: String,
+    content: Option<Renaming>,
+}
+
+impl ByLogicalTableRouter {
+    pub(super) fn read(settings: &mut Settings<'_, '_>) -> Result<Self, Refused> {
+        let topic = Renaming::read(settings, "topic.regex", "topic.replacement");
+        let is_unique = settings.boolean("key.enforce.uniqueness", true);
+        let name = settings.text("key.field.name").unwrap_or_else(|| KEY_FIELD.to_owned());
+        let content = match settings.text("key.field.regex").filter(|text| !text.trim().is_empty()) {
+            Some(_) => Some(Renaming::read(settings, "key.field.regex", "key.field.replacement")?),
+            None => None,
+        };
+        Ok(Self {
+            topic: topic?,
+            key_field: is_unique.then_some(KeyField { name, content }),
+            names: settings.name_adjustment("schema.name.adjustment.mode"),
+            keys: PerSchema::default(),
+            envelopes: PerSchema::default(),
+        })
+    }
+
+    fn key_schema(&self, schema: &Schema, topic: &str) -> Result<Arc<Schema>, Problem> {
+        let added = self.key_field.iter();
+        let added = added.map(|field| Field::new(field.name.clone(), Arc::new(Schema::new(Kind::String))));
+        let fields = structs::fields(schema).iter().cloned().chain(added).collect();
+        let widened = structs::struct_with(schema, fields)?.optional(schema.optional);
+        Ok(Arc::new(self.named(widened, topic, "Key")))
+    }
+
+    /// The same schema for the new topic. The two rows share one schema, as in Debezium.
+    fn envelope_schema(&self, schema: &Schema, topic: &str) -> Result<Arc<Schema>, Problem> {
+        let row = structs::position(schema, "before").or_else(|| structs::position(schema, "after"));
+        let row = row.and_then(|position| structs::fields(schema).get(position));
+        let row = row.map(|row| {
+            let fields = structs::fields(&row.schema).to_vec();
+            let copy = structs::struct_with(&row.schema, fields)?.optional(row.schema.optional);
+            Ok::<_, Problem>(Arc::new(self.named(copy, topic, "Value")))
+        });
+        let row = row.transpose()?;
+        let renamed = structs::fields(schema).iter().map(|field| match (&row, field.name.as_str()) {
+            (Some(row), "before" | "after") => Field::new(field.name.clone(), Arc::clone(row)),
+            _ => field.clone(),
+        });
+        let envelope = structs::struct_with(schema, renamed.collect())?.optional(schema.optional);
+        Ok(Arc::new(self.named(envelope, topic, "Envelope")))
+    }
+
+    fn named(&self, mut schema: Schema, topic: &str, what: &str) -> Schema {
+        let name = format!("{topic}.{what}");
+        schema.name = Some(Cow::Owned(self.names.schema_name(&name).into_owned()));
+        schema
+    }
+}
+
+impl KeyField {
+    fn value<'a>(&self, topic: &Cow<'a, str>) -> Result<Value<'a>, Problem> {
+        let content = match &self.content {
+            Some(renaming) => renaming.rename(topic)?,
+            None => None,
+        };
+        Ok(content.map_or_else(|| Value::Str(topic.clone()), |content| Value::Str(content.into())))
+    }
+}
+
+impl Transform for ByLogicalTableRouter {
+    fn apply<'a>(&'a self, mut record: SourceRecord<'a>) -> Result<Option<SourceRecord<'a>>, Problem> {
+        let Some(topic) = self.topic.rename(&record.topic)?.filter(|topic| !topic.is_empty()) else {
+            return Ok(Some(record));
+        };
+        if let Some(mut taken) = Side::Key.take_unless_null(&mut record)? {
+            let schema = self.keys.get(&taken.schema, |schema| self.key_schema(schema, &topic))?;
+            if let Some(field) = &self.key_field {
+                taken.values.push(field.value(&record.topic)?);
+            }
+            record.key = Datum::new(Arc::clone(&schema), Value::Struct(taken.values));
+        }
+        if is_change_event(&record.value)
+            && let Some(schema) = &record.value.schema
+        {
+            let renamed = self.envelopes.get(schema, |schema| self.envelope_schema(schema, &topic))?;
+            record.value.schema = Some(Arc::clone(&renamed));
+        }
+        record.topic = Cow::Owned(topic);
+        Ok(Some(record))
+    }
+}

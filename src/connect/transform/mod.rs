@@ -1,0 +1,62 @@
+//! Kafka Connect's single message transforms: what stands between the connector and the converters.
+//!
+//! ```text
+//!   SourceRecord ──Chain: transforms, each with its predicate──▶ SourceRecord, or none
+//! ```
+//!
+//! Each does what the Java class of that name does. A transform that changes a schema makes the new one once for each
+//! schema that it meets, and hands out the same `Arc` from then on.
+
+mod cast;
+pub(crate) mod chain;
+mod changed_state;
+pub(crate) mod error;
+mod expression;
+mod extract_field;
+mod field_path;
+mod flatten;
+mod header_to_value;
+mod headers;
+mod hoist_field;
+mod insert_field;
+mod java_hash;
+mod literal;
+mod logical_router;
+mod mask_field;
+mod numbers;
+mod partition_routing;
+mod predicate;
+mod record_size;
+mod registry;
+mod replace_field;
+mod schema_metadata;
+mod schemas;
+mod settings;
+mod side;
+mod structs;
+#[cfg(test)]
+mod tests;
+mod timestamp_converter;
+mod timezone;
+mod topic_router;
+mod unwrap;
+mod value_to_key;
+
+use error::Problem;
+
+use super::source_record::SourceRecord;
+
+/// Why a pattern for times is refused.
+const UNKNOWN_FORMAT: &str = "it has a letter that java.text.SimpleDateFormat or outboxd does not know";
+
+/// One transform (`org.apache.kafka.connect.transforms.Transformation`).
+trait Transform: std::fmt::Debug + Send + Sync {
+    /// The record that it makes, or none when it drops the record.
+    fn apply<'a>(&'a self, record: SourceRecord<'a>) -> Result<Option<SourceRecord<'a>>, Problem>;
+
+    /// Whether the Java class adds headers to the record it was given instead of to a copy. See
+    /// [`chain`].
+    fn adds_headers_in_place(&self) -> bool {
+        false
+    }
+}

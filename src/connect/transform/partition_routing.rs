@@ -1,0 +1,79 @@
+use super::Transform;
+use super::error::Problem;
+use super::settings::Settings;
+use super::unwrap::{is_change_event, operation};
+use super::{java_hash, structs};
+use crate::connect::source_record::SourceRecord;
+use crate::connect::{Refused, Schema, Value};
+
+/// `PartitionRouting`: fields of the change event decide about the partition.
+#[derive(Debug)]
+pub(super) struct PartitionRouting {
+    /// Names from the event inwards; `change` is the row that there is.
+    paths: Vec<Vec<String>>,
+    partitions: i32,
+}
+
+impl PartitionRouting {
+    pub(super) fn read(settings: &mut Settings<'_, '_>) -> Result<Self, Refused> {
+        let fields = settings.required_list("partition.payload.fields");
+        let partitions = settings.number("partition.topic.num");
+        let function = settings.raw("partition.hash.function").unwrap_or_default();
+        if function.trim().eq_ignore_ascii_case("murmur") {
+            return Err(settings.refuse("partition.hash.function", "only java is available here"));
+        }
+        let partitions = match partitions? {
+            Some(partitions) if partitions > 0 => partitions,
+            _ => return Err(settings.refuse("partition.topic.num", "it must be a number above 0")),
+        };
+        let path = |field: &String| field.split('.').map(|name| name.trim().to_owned()).collect();
+        Ok(Self { paths: fields?.iter().map(path).collect(), partitions })
+    }
+}
+
+impl Transform for PartitionRouting {
+    fn apply<'a>(&'a self, mut record: SourceRecord<'a>) -> Result<Option<SourceRecord<'a>>, Problem> {
+        if !is_change_event(&record.value) {
+            return Ok(Some(record));
+        }
+        let row = match operation(&record.value) {
+            Some("t" | "m") => return Ok(Some(record)),
+            Some("d") => "before",
+            _ => "after",
+        };
+        let Some(schema) = &record.value.schema else { return Ok(Some(record)) };
+        let mut sum: Option<i32> = None;
+        for path in &self.paths {
+            if let Some(value) = find(schema, &record.value.value, path, row) {
+                let hash = java_hash::of(&value).ok_or_else(|| Problem::UnsupportedField {
+                    field: path.join("."),
+                    schema: "STRUCT".to_owned(),
+                    transform: "PartitionRouting",
+                })?;
+                sum = Some(sum.unwrap_or_default().wrapping_add(hash));
+            }
+        }
+        if let Some(sum) = sum {
+            let positive = sum & i32::MAX;
+            record.partition = Some(if positive == i32::MAX { 0 } else { positive % self.partitions });
+        }
+        Ok(Some(record))
+    }
+}
+
+/// The value at a path, its default in the place of null; none when there is no such field, or nothing in it.
+fn find<'v>(schema: &'v Schema, event: &'v Value<'_>, path: &[String], row: &str) -> Option<Value<'v>> {
+    let (mut schema, mut value) = (schema, event);
+    let last = path.len().saturating_sub(1);
+    for (index, step) in path.iter().enumerate() {
+        let name = if step == "change" && index < last { row } else { step.as_str() };
+        let Value::Struct(values) = value else { return None };
+        let position = structs::position(schema, name)?;
+        schema = &structs::fields(schema).get(position)?.schema;
+        value = values.get(position)?;
+    }
+    match value {
+        Value::Null => schema.default.clone(),
+        value => Some(value.reborrow()),
+    }
+}

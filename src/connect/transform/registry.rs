@@ -1,0 +1,110 @@
+use std::sync::Arc;
+
+use super::Transform;
+use super::cast::Cast;
+use super::changed_state::ExtractChangedRecordState;
+use super::extract_field::ExtractField;
+use super::flatten::Flatten;
+use super::header_to_value::HeaderToValue;
+use super::headers::{DropHeaders, HeaderFrom, InsertHeader};
+use super::hoist_field::HoistField;
+use super::insert_field::InsertField;
+use super::logical_router::ByLogicalTableRouter;
+use super::mask_field::MaskField;
+use super::partition_routing::PartitionRouting;
+use super::record_size::EnforceRecordSize;
+use super::replace_field::ReplaceField;
+use super::schema_metadata::SetSchemaMetadata;
+use super::settings::Settings;
+use super::side::Side;
+use super::timestamp_converter::TimestampConverter;
+use super::timezone::TimezoneConverter;
+use super::topic_router::{Filter, RegexRouter, TimestampRouter};
+use super::unwrap::ExtractNewRecordState;
+use super::value_to_key::ValueToKey;
+use crate::connect::Refused;
+
+const KAFKA: &str = "org.apache.kafka.connect.transforms.";
+const DEBEZIUM: &str = "io.debezium.transforms.";
+
+/// What a transform's class is here.
+#[derive(Debug, Clone)]
+pub(super) enum Step {
+    /// It works on records.
+    Transform(Arc<dyn Transform>),
+    /// It stands elsewhere: the EventRouter, and what decodes logical messages for it.
+    EventRouter,
+}
+
+/// Makes the transform that `type` names.
+pub(super) fn read(settings: &mut Settings<'_, '_>) -> Result<Step, Refused> {
+    let class = settings.required("type")?;
+    let class = class.trim();
+    if matches!(class, "io.debezium.transforms.outbox.EventRouter" | "EventRouter") {
+        return Ok(Step::EventRouter);
+    }
+    if let Some(name) = class.strip_prefix(KAFKA) {
+        return kafka(settings, name).map(Step::Transform);
+    }
+    match class.strip_prefix(DEBEZIUM) {
+        Some(name) => debezium(settings, name).map(Step::Transform),
+        None => Err(unknown(settings)),
+    }
+}
+
+fn kafka(settings: &mut Settings<'_, '_>, name: &str) -> Result<Arc<dyn Transform>, Refused> {
+    if let Some((name, side)) = name.split_once('$') {
+        let side = match side {
+            "Key" => Side::Key,
+            "Value" => Side::Value,
+            _ => return Err(unknown(settings)),
+        };
+        return of_side(settings, name, side);
+    }
+    Ok(match name {
+        "RegexRouter" => Arc::new(RegexRouter::read(settings)?),
+        "Filter" => Arc::new(Filter),
+        "DropHeaders" => Arc::new(DropHeaders::read(settings)?),
+        "InsertHeader" => Arc::new(InsertHeader::read(settings)?),
+        "TimestampRouter" => Arc::new(TimestampRouter::read(settings)?),
+        "ValueToKey" => Arc::new(ValueToKey::read(settings)?),
+        _ => return Err(unknown(settings)),
+    })
+}
+
+fn of_side(settings: &mut Settings<'_, '_>, name: &str, side: Side) -> Result<Arc<dyn Transform>, Refused> {
+    Ok(match name {
+        "Cast" => Arc::new(Cast::read(side, settings)?),
+        "ExtractField" => Arc::new(ExtractField::read(side, settings)?),
+        "Flatten" => Arc::new(Flatten::read(side, settings)),
+        "HeaderFrom" => Arc::new(HeaderFrom::read(side, settings)?),
+        "HoistField" => Arc::new(HoistField::read(side, settings)?),
+        "InsertField" => Arc::new(InsertField::read(side, settings)?),
+        "MaskField" => Arc::new(MaskField::read(side, settings)?),
+        "ReplaceField" => Arc::new(ReplaceField::read(side, settings)?),
+        "SetSchemaMetadata" => Arc::new(SetSchemaMetadata::read(side, settings)?),
+        "TimestampConverter" => Arc::new(TimestampConverter::read(side, settings)?),
+        _ => return Err(unknown(settings)),
+    })
+}
+
+fn debezium(settings: &mut Settings<'_, '_>, name: &str) -> Result<Arc<dyn Transform>, Refused> {
+    Ok(match name {
+        "ByLogicalTableRouter" => Arc::new(ByLogicalTableRouter::read(settings)?),
+        "EnforceRecordSize" => Arc::new(EnforceRecordSize::read(settings)?),
+        "ExtractChangedRecordState" => Arc::new(ExtractChangedRecordState::read(settings)),
+        "HeaderToValue" => Arc::new(HeaderToValue::read(settings)?),
+        "TimezoneConverter" => Arc::new(TimezoneConverter::read(settings)?),
+        "partitions.PartitionRouting" => Arc::new(PartitionRouting::read(settings)?),
+        "ExtractNewRecordState" => Arc::new(ExtractNewRecordState::read(settings)?),
+        "Filter" | "ContentBasedRouter" => {
+            let reason = "scripts, Groovy's as well, are not run here";
+            return Err(settings.refuse("type", reason));
+        }
+        _ => return Err(unknown(settings)),
+    })
+}
+
+fn unknown(settings: &mut Settings<'_, '_>) -> Refused {
+    settings.refuse("type", "there is no such transform here, and leaving it out would change the records")
+}

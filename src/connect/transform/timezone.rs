@@ -1,0 +1,300 @@
+use std::fmt::Write as _;
+
+use super::Transform;
+use super::error::Problem;
+use super::settings::Settings;
+use super::structs;
+use super::unwrap::is_change_event;
+use crate::connect::column::{civil_date, civil_days};
+use crate::connect::source_record::SourceRecord;
+use crate::connect::{Field, Refused, Schema, Value};
+
+const NANOS_PER_SECOND: i128 = 1_000_000_000;
+const SECONDS_PER_DAY: i64 = 86_400;
+const NO_ZONES: &str = "only an offset such as +02:00, or UTC, is available here: zones by name change with the time of \
+                        year and with the laws";
+
+/// `TimezoneConverter`: times are told as they are in another zone.
+#[derive(Debug)]
+pub(super) struct TimezoneConverter {
+    /// How far the zone is ahead of UTC.
+    offset_seconds: i64,
+    rules: Vec<Rule>,
+    kind: ListKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ListKind {
+    /// There is no list.
+    None,
+    Include,
+    Exclude,
+}
+
+/// What a rule's name is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    Topic,
+    Table,
+    Either,
+}
+
+/// An entry of `include.list` or `exclude.list`.
+#[derive(Debug)]
+struct Rule {
+    scope: Scope,
+    name: String,
+    field: Option<String>,
+}
+
+impl TimezoneConverter {
+    pub(super) fn read(settings: &mut Settings<'_, '_>) -> Result<Self, Refused> {
+        let zone = settings.required("converted.timezone")?;
+        let Some(offset_seconds) = offset(zone.trim()) else {
+            return Err(settings.refuse("converted.timezone", NO_ZONES));
+        };
+        let (include, exclude) = (settings.list("include.list"), settings.list("exclude.list"));
+        let (texts, kind, option) = match (include.is_empty(), exclude.is_empty()) {
+            (true, true) => return Ok(Self { offset_seconds, rules: Vec::new(), kind: ListKind::None }),
+            (false, true) => (include, ListKind::Include, "include.list"),
+            (true, false) => (exclude, ListKind::Exclude, "exclude.list"),
+            (false, false) => {
+                return Err(
+                    settings.refuse("exclude.list", "include.list is given too, only one of them may be")
+                );
+            }
+        };
+        match rules(&texts) {
+            Some(rules) => Ok(Self { offset_seconds, rules, kind }),
+            None => Err(settings.refuse(
+                option,
+                "an entry is source:TABLE, source:TABLE:FIELD, topic:TOPIC or topic:TOPIC:FIELD",
+            )),
+        }
+    }
+
+    /// The fields that the rules name for a record: none when no rule is for it.
+    fn named(&self, table: Option<&str>, topic: &str) -> Option<Vec<&str>> {
+        let order = [
+            (Scope::Topic, Some(topic)),
+            (Scope::Table, table),
+            (Scope::Either, Some(topic)),
+            (Scope::Either, table),
+        ];
+        order.iter().find_map(|(scope, name)| {
+            let is_for = |rule: &&Rule| rule.scope == *scope && Some(rule.name.as_str()) == *name;
+            let rules: Vec<&Rule> = self.rules.iter().filter(is_for).collect();
+            let fields = rules.iter().filter_map(|rule| rule.field.as_deref());
+            (!rules.is_empty()).then(|| fields.collect())
+        })
+    }
+
+    /// Whether a field is converted, by the fields that were named.
+    fn converts(&self, named: Option<&[&str]>, part: &str, field: &str) -> bool {
+        let is_named = |names: &[&str]| {
+            names.iter().any(|name| match name.split_once('.') {
+                Some((of, name)) if matches!(of, "before" | "after" | "source") => {
+                    of == part && name == field
+                }
+                _ => part != "source" && *name == field,
+            })
+        };
+        match (self.kind, named) {
+            (ListKind::None, _) | (ListKind::Exclude, None) => true,
+            (ListKind::Include, None) => false,
+            (ListKind::Include, Some(names)) => names.is_empty() || is_named(names),
+            (ListKind::Exclude, Some(names)) => !names.is_empty() && !is_named(names),
+        }
+    }
+
+    fn convert_all(
+        &self,
+        schema: &Schema,
+        row: &mut [Value<'_>],
+        converts: impl Fn(&str) -> bool,
+    ) -> Result<(), Problem> {
+        for (field, value) in structs::fields(schema).iter().zip(row) {
+            if converts(&field.name) {
+                self.convert(field, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A time without a zone is taken as one of the zone; a text with an offset gets the zone's.
+    fn convert(&self, field: &Field, value: &mut Value<'_>) -> Result<(), Problem> {
+        let per_second = match field.schema.name() {
+            Some("io.debezium.time.Timestamp" | "org.apache.kafka.connect.data.Timestamp") => 1_000,
+            Some("io.debezium.time.MicroTimestamp") => 1_000_000,
+            Some("io.debezium.time.NanoTimestamp") => 1_000_000_000,
+            Some("io.debezium.time.ZonedTimestamp") => return self.convert_text(value, true),
+            Some("io.debezium.time.ZonedTime") => return self.convert_text(value, false),
+            _ => return Ok(()),
+        };
+        if let Value::Int64(time) | Value::Date(time) = value {
+            *time = time.saturating_sub(self.offset_seconds.saturating_mul(per_second));
+        }
+        Ok(())
+    }
+
+    fn convert_text(&self, value: &mut Value<'_>, has_date: bool) -> Result<(), Problem> {
+        let Value::Str(text) = value else { return Ok(()) };
+        let moved =
+            moved(text, self.offset_seconds, has_date).ok_or(Problem::Unreadable("a time with an offset"))?;
+        *value = Value::Str(moved.into());
+        Ok(())
+    }
+}
+
+impl Transform for TimezoneConverter {
+    fn apply<'a>(&'a self, mut record: SourceRecord<'a>) -> Result<Option<SourceRecord<'a>>, Problem> {
+        if !is_change_event(&record.value) {
+            return Ok(Some(record));
+        }
+        let (Some(schema), Value::Struct(event)) = (&record.value.schema, &mut record.value.value) else {
+            return Ok(Some(record));
+        };
+        let named = self.named(table(schema, event), &record.topic);
+        for part in ["before", "after"] {
+            let Ok((position, field)) = structs::required(schema, part) else { continue };
+            let Some(Value::Struct(row)) = event.get_mut(position) else { continue };
+            self.convert_all(&field.schema, row, |name| self.converts(named.as_deref(), part, name))?;
+        }
+        Ok(Some(record))
+    }
+}
+
+/// The table's name, from the event's `source`.
+fn table<'e>(schema: &Schema, event: &'e [Value<'_>]) -> Option<&'e str> {
+    let (position, source) = structs::required(schema, "source").ok()?;
+    let Value::Struct(values) = event.get(position)? else { return None };
+    match values.get(structs::position(&source.schema, "table")?)? {
+        Value::Str(table) => Some(table),
+        _ => None,
+    }
+}
+
+/// The scope of an entry without one is that of the entry before it.
+fn rules(texts: &[String]) -> Option<Vec<Rule>> {
+    let mut scope = Scope::Either;
+    let rule = |text: &String| {
+        let mut parts: Vec<&str> = text.split(':').collect();
+        let first = parts.first()?.to_ascii_lowercase();
+        if parts.len() > 1 && matches!(first.as_str(), "source" | "topic") {
+            scope = if first == "source" { Scope::Table } else { Scope::Topic };
+            parts.remove(0);
+        }
+        let (name, field) = (*parts.first()?, parts.get(1));
+        let is_rule = !name.is_empty() && parts.len() <= 2;
+        is_rule.then(|| Rule { scope, name: name.to_owned(), field: field.map(|field| (*field).to_owned()) })
+    };
+    texts.iter().map(rule).collect()
+}
+
+/// `+02:00`, `-09:30:15`, `UTC`, in seconds ahead of UTC.
+fn offset(text: &str) -> Option<i64> {
+    if matches!(text, "UTC" | "GMT" | "Z") {
+        return Some(0);
+    }
+    let (sign, clock) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text.strip_prefix('+')?),
+    };
+    let parts: Option<Vec<i64>> = clock
+        .split(':')
+        .map(|part| if part.len() == 2 { part.parse().ok().filter(|number| *number < 60) } else { None })
+        .collect();
+    match *parts?.as_slice() {
+        [hours, minutes] if hours <= 18 => Some(sign * (hours * 3600 + minutes * 60)),
+        [hours, minutes, seconds] if hours <= 18 => Some(sign * (hours * 3600 + minutes * 60 + seconds)),
+        _ => None,
+    }
+}
+
+/// An ISO time with its offset, as it is elsewhere.
+fn moved(text: &str, to: i64, has_date: bool) -> Option<String> {
+    let (date, clock) = if has_date { text.split_once('T')? } else { ("1970-01-01", text) };
+    let at = clock.find(['Z', '+', '-'])?;
+    let (clock, zone) = clock.split_at_checked(at)?;
+    let (seconds, nanos) = seconds_of_day(clock)?;
+    let days = days_of(date)?;
+    let utc = days.checked_mul(SECONDS_PER_DAY)?.checked_add(seconds)?.checked_sub(offset(zone)?)?;
+    let local = utc.checked_add(to)?;
+    let of_day = local.rem_euclid(SECONDS_PER_DAY);
+    let mut out = String::new();
+    if has_date {
+        let (year, month, day) = civil_date(local.div_euclid(SECONDS_PER_DAY));
+        let _infallible = match year {
+            10_000.. => write!(out, "+{year}-{month:02}-{day:02}T"),
+            0.. => write!(out, "{year:04}-{month:02}-{day:02}T"),
+            _ => write!(out, "-{:04}-{month:02}-{day:02}T", year.unsigned_abs()),
+        };
+    }
+    let _infallible = write!(out, "{:02}:{:02}:{:02}", of_day / 3600, of_day / 60 % 60, of_day % 60);
+    if nanos > 0 {
+        let _infallible = write!(out, ".{}", format!("{nanos:09}").trim_end_matches('0'));
+    }
+    write_offset(&mut out, to);
+    Some(out)
+}
+
+fn write_offset(out: &mut String, seconds: i64) {
+    if seconds == 0 {
+        out.push('Z');
+        return;
+    }
+    let (sign, ahead) = if seconds < 0 { ('-', -seconds) } else { ('+', seconds) };
+    let _infallible = write!(out, "{sign}{:02}:{:02}", ahead / 3600, ahead / 60 % 60);
+    if ahead % 60 != 0 {
+        let _infallible = write!(out, ":{:02}", ahead % 60);
+    }
+}
+
+fn seconds_of_day(clock: &str) -> Option<(i64, i128)> {
+    let (clock, fraction) = clock.split_once('.').unwrap_or((clock, ""));
+    let numbers: Option<Vec<i64>> = clock.split(':').map(|part| part.parse().ok()).collect();
+    let seconds = match *numbers?.as_slice() {
+        [hours, minutes] => hours * 3600 + minutes * 60,
+        [hours, minutes, seconds] => hours * 3600 + minutes * 60 + seconds,
+        _ => return None,
+    };
+    let nanos: i128 = format!("{fraction:0<9}").parse().ok()?;
+    (nanos < NANOS_PER_SECOND && (0..=SECONDS_PER_DAY).contains(&seconds)).then_some((seconds, nanos))
+}
+
+fn days_of(date: &str) -> Option<i64> {
+    let (is_before_christ, date) = date.strip_prefix('-').map_or((false, date), |rest| (true, rest));
+    let mut parts = date.trim_start_matches('+').splitn(3, '-').map(str::parse::<i64>);
+    let (year, month, day) = (parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?);
+    let in_range = year <= 9_999_999 && (1..=12).contains(&month) && (1..=31).contains(&day);
+    in_range.then(|| civil_days(if is_before_christ { -year } else { year }, month, day))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn times_are_told_as_they_are_elsewhere() {
+        let cases = [
+            ("2024-01-02T03:04:05.678901Z", "+05:30", true, "2024-01-02T08:34:05.678901+05:30"),
+            ("2024-01-01T01:00:00+03:00", "-02:00", true, "2023-12-31T20:00:00-02:00"),
+            ("2024-01-01T01:00:00.100Z", "UTC", true, "2024-01-01T01:00:00.1Z"),
+            ("23:30:00Z", "+01:00", false, "00:30:00+01:00"),
+        ];
+        for (text, zone, has_date, expected) in cases {
+            assert_eq!(moved(text, offset(zone).unwrap(), has_date).as_deref(), Some(expected), "{text}");
+        }
+        for zone in ["Europe/Berlin", "+2", "+19:00", ""] {
+            assert_eq!(offset(zone), None, "{zone}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_moved_or_refused(text in "[-+0-9T:.Z]{0,30}", has_date: bool) {
+            let _moved = moved(&text, 3600, has_date);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+use std::sync::Arc;
+
+use super::DELETED;
+use super::reference::{Found, Reference};
+use crate::connect::transform::error::Problem;
+use crate::connect::transform::schemas::PerSchema;
+use crate::connect::transform::structs;
+use crate::connect::{Field, Kind, Schema, Value};
+
+/// What is where in the change events of one schema, and what becomes of it.
+#[derive(Debug)]
+pub(super) struct Layout {
+    /// The old row.
+    pub(super) before: Row,
+    /// The new row.
+    pub(super) after: Row,
+    headers: Vec<Option<Found>>,
+    fields: Vec<(String, Found)>,
+    rewritten: PerSchema<Arc<Schema>>,
+}
+
+/// `before` or `after`.
+#[derive(Debug)]
+pub(super) struct Row {
+    /// Where it stands in the event.
+    pub(super) position: usize,
+    /// Its schema there.
+    pub(super) schema: Arc<Schema>,
+    /// Its schema with `__deleted`, in the modes that add it.
+    pub(super) marked: Arc<Schema>,
+    /// The same with the fields that are added.
+    pub(super) output: Arc<Schema>,
+}
+
+impl Layout {
+    pub(super) fn of(
+        event: &Schema,
+        is_marked: bool,
+        fields: &[Reference],
+        headers: &[Reference],
+    ) -> Result<Self, Problem> {
+        let mut found = Vec::with_capacity(fields.len());
+        for reference in fields {
+            if let Some(place) = reference.find(event)? {
+                found.push((reference.new_name().to_owned(), place));
+            }
+        }
+        let row = |name| Row::of(event, name, is_marked, &found);
+        Ok(Self {
+            before: row("before")?,
+            after: row("after")?,
+            headers: headers.iter().map(|header| header.find(event)).collect::<Result<_, _>>()?,
+            fields: found,
+            rewritten: PerSchema::default(),
+        })
+    }
+
+    /// Where each header's value is; none for one that the events do not have.
+    pub(super) fn headers(&self) -> impl Iterator<Item = Option<&Found>> {
+        self.headers.iter().map(Option::as_ref)
+    }
+
+    /// The values of the fields that are added.
+    pub(super) fn added_fields<'a>(&self, event: &[Value<'a>]) -> impl Iterator<Item = Value<'a>> {
+        self.fields.iter().map(|(_, found)| found.value(event))
+    }
+
+    /// A row's schema with the fields that are added.
+    pub(super) fn with_added_fields(&self, schema: &Arc<Schema>) -> Result<Arc<Schema>, Problem> {
+        let made = self.rewritten.get(schema, |schema| with_fields(schema, &self.fields).map(Arc::new))?;
+        Ok(Arc::clone(&made))
+    }
+}
+
+impl Row {
+    fn of(event: &Schema, name: &str, is_marked: bool, added: &[(String, Found)]) -> Result<Self, Problem> {
+        let (position, field) = structs::required(event, name)?;
+        let schema = Arc::clone(&field.schema);
+        let marked = if is_marked { Arc::new(with_mark(&schema)?) } else { Arc::clone(&schema) };
+        let output = Arc::new(with_fields(&marked, added)?);
+        Ok(Self { position, schema, marked, output })
+    }
+}
+
+fn with_mark(schema: &Schema) -> Result<Schema, Problem> {
+    let mark = Field::new(DELETED, Arc::new(Schema::new(Kind::String).optional(true)));
+    structs::struct_with(schema, structs::fields(schema).iter().cloned().chain([mark]).collect())
+}
+
+fn with_fields(schema: &Schema, added: &[(String, Found)]) -> Result<Schema, Problem> {
+    let added = added.iter().map(|(name, found)| Field::new(name.clone(), Arc::clone(&found.schema)));
+    structs::struct_with(schema, structs::fields(schema).iter().cloned().chain(added).collect())
+}

@@ -1,0 +1,57 @@
+use std::sync::Arc;
+
+use super::error::Problem;
+use super::schemas::PerSchema;
+use super::settings::Settings;
+use super::side::Side;
+use super::{Transform, structs};
+use crate::connect::source_record::{Datum, SourceRecord};
+use crate::connect::{Field, Kind, Refused, Schema, Value};
+
+/// `ValueToKey`: fields of the value become the key.
+#[derive(Debug)]
+pub(super) struct ValueToKey {
+    fields: Vec<String>,
+    replace_null_with_default: bool,
+    keys: PerSchema<Key>,
+}
+
+/// A key's schema, and where its fields stand in the value.
+#[derive(Debug)]
+struct Key {
+    schema: Arc<Schema>,
+    sources: Vec<usize>,
+}
+
+impl ValueToKey {
+    pub(super) fn read(settings: &mut Settings<'_, '_>) -> Result<Self, Refused> {
+        let replace_null_with_default = settings.boolean("replace.null.with.default", true);
+        let fields = settings.required_list("fields")?;
+        Ok(Self { fields, replace_null_with_default, keys: PerSchema::default() })
+    }
+
+    fn key(&self, schema: &Schema) -> Result<Key, Problem> {
+        let found: Result<Vec<_>, _> =
+            self.fields.iter().map(|name| structs::required(schema, name)).collect();
+        let (sources, fields): (Vec<usize>, Vec<Field>) =
+            found?.into_iter().map(|(index, field)| (index, field.clone())).unzip();
+        let schema = Arc::new(structs::struct_with(&Schema::new(Kind::Boolean), fields)?);
+        Ok(Key { schema, sources })
+    }
+}
+
+impl Transform for ValueToKey {
+    fn apply<'a>(&'a self, mut record: SourceRecord<'a>) -> Result<Option<SourceRecord<'a>>, Problem> {
+        let (Some(schema), Value::Struct(values)) = (&record.value.schema, &record.value.value) else {
+            return Err(Side::Value.not_a_struct());
+        };
+        let key = self.keys.get(schema, |schema| self.key(schema))?;
+        let copied = key.sources.iter().zip(structs::fields(&key.schema)).map(|(source, field)| {
+            let value = values.get(*source).cloned().unwrap_or(Value::Null);
+            if self.replace_null_with_default { structs::or_default(&field.schema, value) } else { value }
+        });
+        let copied = Value::Struct(copied.collect());
+        record.key = Datum::new(Arc::clone(&key.schema), copied);
+        Ok(Some(record))
+    }
+}
