@@ -1,0 +1,102 @@
+//! Signals, incremental snapshots and notifications.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::error::Problem;
+use super::read::Reader;
+use crate::signal::{NotificationOptions, SignalOptions, Watermarks};
+
+const TABLE: &str = "signal.data.collection";
+const CHANNELS: &str = "signal.enabled.channels";
+const NOTIFICATION_CHANNELS: &str = "notification.enabled.channels";
+const NOTIFICATION_TOPIC: &str = "notification.sink.topic.name";
+
+/// Which signals are heard. `sends_changes` tells that rows become change events: without, nothing is heard.
+pub(super) fn options(
+    reader: &mut Reader<'_>,
+    topic_prefix: &str,
+    sends_changes: bool,
+    exactly_once: bool,
+) -> SignalOptions {
+    let table = reader.filled(TABLE).map(|name| name.trim().to_owned());
+    let file = reader.filled("signal.file").unwrap_or("file-signals.txt");
+    let topic =
+        reader.filled("signal.kafka.topic").map_or_else(|| format!("{topic_prefix}-signal"), str::to_owned);
+    let channels = channels(reader);
+    let watermarks = watermarks(reader);
+    let mut options = SignalOptions {
+        from_table: channels.contains(&"source"),
+        file: channels.contains(&"file").then(|| PathBuf::from(file)),
+        topic: channels.contains(&"kafka").then_some(topic),
+        group: reader.filled("signal.kafka.groupId").unwrap_or("kafka-signal").to_owned(),
+        key: topic_prefix.to_owned(),
+        poll_interval: reader.millis("signal.poll.interval.ms", 1, Duration::from_secs(5)),
+        chunk_rows: reader.integer("incremental.snapshot.chunk.size", 1..=1_000_000, 1024),
+        watermarks,
+        table,
+    };
+    let asked = [TABLE, CHANNELS].into_iter().find(|key| reader.filled(key).is_some());
+    let Some(setting) = asked.and_then(|key| reader.settings.get(key)) else { return options };
+    if !sends_changes {
+        reader.assume(TABLE, "signals are not heard, because an EventRouter makes the records");
+        (options.table, options.from_table, options.file, options.topic) = (None, false, None, None);
+    } else if exactly_once {
+        let reason = "the rows of a snapshot that a signal asks for cannot be part of exactly_once yet";
+        let cure = format!("remove {}, or set outboxd.delivery.guarantee=at_least_once", setting.written);
+        reader.problems.push(Problem::refused(setting, reason, cure));
+    }
+    options
+}
+
+/// Where snapshots are told of.
+pub(super) fn notifications(reader: &mut Reader<'_>, sends_changes: bool) -> NotificationOptions {
+    let topic = reader.filled(NOTIFICATION_TOPIC).map(str::to_owned);
+    let Some(setting) = reader.settings.get(NOTIFICATION_CHANNELS) else {
+        return NotificationOptions::default();
+    };
+    let mut options = NotificationOptions::default();
+    if !sends_changes {
+        reader.assume(NOTIFICATION_CHANNELS, "nothing is told, because an EventRouter makes the records");
+        return options;
+    }
+    for channel in setting.value.split(',').map(str::trim).filter(|channel| !channel.is_empty()) {
+        match channel {
+            "log" => options.log = true,
+            "sink" if topic.is_some() => options.topic.clone_from(&topic),
+            "sink" => reader.missing(
+                NOTIFICATION_TOPIC,
+                "notification.enabled.channels has sink: the topic that notifications go to",
+                &[(NOTIFICATION_TOPIC, "outboxd-notifications")],
+            ),
+            "jmx" => reader.assume(NOTIFICATION_CHANNELS, "jmx is left out: there is no Java here"),
+            _ => reader.invalid(setting, "it takes sink and log"),
+        }
+    }
+    options
+}
+
+fn channels(reader: &mut Reader<'_>) -> Vec<&'static str> {
+    let Some(setting) = reader.settings.get(CHANNELS) else { return vec!["source"] };
+    let mut channels = Vec::new();
+    for channel in setting.value.split(',').map(str::trim).filter(|channel| !channel.is_empty()) {
+        match channel {
+            "source" => channels.push("source"),
+            "kafka" => channels.push("kafka"),
+            "file" => channels.push("file"),
+            "jmx" | "in-process" => {
+                reader.assume(CHANNELS, format!("{channel} is left out: there is no Java here"));
+            }
+            _ => reader.invalid(setting, "it takes source, kafka and file"),
+        }
+    }
+    channels
+}
+
+fn watermarks(reader: &mut Reader<'_>) -> Watermarks {
+    let strategies =
+        [("insert_insert", Watermarks::InsertInsert), ("insert_delete", Watermarks::InsertDelete)];
+    let strategy =
+        reader.choice("incremental.snapshot.watermarking.strategy", &strategies, Watermarks::InsertInsert);
+    if reader.boolean("read.only", false) { Watermarks::Messages } else { strategy }
+}

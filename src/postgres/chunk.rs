@@ -1,0 +1,296 @@
+//! Reads a table in chunks, beside the stream, and writes what marks them.
+
+use postgres_protocol::escape::{escape_identifier, escape_literal};
+
+use super::connection::Connection;
+use super::login::Mode;
+use super::{Error, Options, TlsSetup};
+use crate::connect::column::ColumnDescription;
+use crate::signal::{ChunkKey, Sight};
+use crate::wire::BackendMessage;
+
+/// So many bytes of a chunk are kept. What is behind that is read with the next chunk.
+const CHUNK_BYTES_MAX: usize = 64 << 20;
+
+/// The one cursor of a connection.
+const CURSOR: &str = "outboxd_snapshot";
+
+/// A connection for chunks and watermarks.
+#[derive(Debug)]
+pub(crate) struct ChunkConnection {
+    connection: Connection,
+}
+
+/// A column by which a table is ordered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OrderColumn {
+    pub(crate) name: String,
+    pub(crate) not_null: bool,
+}
+
+/// How a table's rows are read in order.
+#[derive(Debug)]
+pub(crate) struct ChunkQuery<'q> {
+    /// As SQL wants it.
+    pub(crate) table: String,
+    pub(crate) columns: &'q [ColumnDescription],
+    /// They tell each row from every other one.
+    pub(crate) order: &'q [OrderColumn],
+    pub(crate) filter: Option<&'q str>,
+}
+
+/// What was read.
+#[derive(Debug)]
+pub(crate) struct ReadChunk {
+    /// The values of each row, in the query's order; behind them those of the columns by which it is ordered.
+    pub(crate) rows: Vec<Vec<Option<Vec<u8>>>>,
+    pub(crate) sight: Sight,
+}
+
+impl ChunkConnection {
+    /// Connects. Its commits wait for no standby: one that waits for us would wait for ever.
+    ///
+    /// # Errors
+    /// When no connection can be made.
+    pub(crate) async fn open(options: &Options, tls: &TlsSetup, application: &str) -> Result<Self, Error> {
+        let limit = options.message_bytes_max;
+        let mut connection = Connection::open_as(Mode::Sql, &options.server, tls, application, limit).await?;
+        connection.command("preparing to read chunks", "SET synchronous_commit = local").await?;
+        Ok(Self { connection })
+    }
+
+    /// Runs a statement whose answer is a row of texts, or none.
+    ///
+    /// # Errors
+    /// When the server refuses it or the connection breaks.
+    pub(crate) async fn ask(&mut self, doing: &str, statement: &str) -> Result<Option<ChunkKey>, Error> {
+        Ok(self.connection.command(doing, statement).await?.into_iter().next())
+    }
+
+    /// Reads the rows of a statement in a transaction of its own.
+    ///
+    /// # Errors
+    /// When the server refuses it or the connection breaks.
+    pub(crate) async fn read(&mut self, statement: &str) -> Result<ReadChunk, Error> {
+        const DOING: &str = "reading a chunk";
+        self.ask(DOING, "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY").await?;
+        let sight = self.ask(DOING, "SELECT pg_current_snapshot()").await;
+        let rows = match sight {
+            Ok(_) => self.rows(statement, CHUNK_BYTES_MAX).await,
+            Err(error) => return Err(error),
+        };
+        // A statement that was refused has ended the transaction's work, and this its life.
+        self.ask(DOING, "ROLLBACK").await?;
+        let sight = sight.ok().flatten().and_then(|row| Sight::parse(row.first()?.as_deref()?));
+        let unexpected = || Error::Unexpected { message: "answer".to_owned(), doing: DOING };
+        Ok(ReadChunk { rows: rows?, sight: sight.ok_or_else(unexpected)? })
+    }
+
+    /// Begins a transaction that sees what is committed now, until its cursors are read.
+    ///
+    /// # Errors
+    /// When the server refuses it or the connection breaks.
+    pub(crate) async fn begin(&mut self) -> Result<Sight, Error> {
+        const DOING: &str = "beginning a snapshot";
+        self.ask(DOING, "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY").await?;
+        let row = self.ask(DOING, "SELECT pg_current_snapshot()").await?;
+        let sight = row.and_then(|row| Sight::parse(row.first()?.as_deref()?));
+        sight.ok_or_else(|| Error::Unexpected { message: "answer".to_owned(), doing: DOING })
+    }
+
+    /// Declares the cursor that [`Self::fetch`] reads, and returns the names of its columns.
+    ///
+    /// # Errors
+    /// When the server refuses it or the connection breaks.
+    pub(crate) async fn declare(&mut self, statement: &str) -> Result<Vec<String>, Error> {
+        const DOING: &str = "reading a table";
+        self.ask(DOING, &format!("DECLARE {CURSOR} NO SCROLL CURSOR FOR {statement}")).await?;
+        let fetch = format!("FETCH 0 FROM {CURSOR}");
+        self.connection.send(|out| postgres_protocol::message::frontend::query(&fetch, out)).await?;
+        let (mut names, mut refusal) = (Vec::new(), None);
+        loop {
+            match self.connection.receive(DOING).await? {
+                BackendMessage::RowDescription(columns) => {
+                    names = columns.into_iter().map(str::to_owned).collect();
+                }
+                BackendMessage::ErrorResponse(source) => {
+                    refusal = Some(Error::Server { doing: DOING.to_owned(), source: Box::new(source) });
+                }
+                BackendMessage::ReadyForQuery => return refusal.map_or(Ok(names), Err),
+                _ => {}
+            }
+        }
+    }
+
+    /// The next rows of the cursor.
+    ///
+    /// # Errors
+    /// When the server refuses it or the connection breaks.
+    pub(crate) async fn fetch(&mut self, rows_max: usize) -> Result<Vec<Vec<Option<Vec<u8>>>>, Error> {
+        self.rows(&format!("FETCH {rows_max} FROM {CURSOR}"), usize::MAX).await
+    }
+
+    /// The cursor is read.
+    ///
+    /// # Errors
+    /// When the server refuses it or the connection breaks.
+    pub(crate) async fn close_cursor(&mut self) -> Result<(), Error> {
+        self.ask("reading a table", &format!("CLOSE {CURSOR}")).await.map(drop)
+    }
+
+    async fn rows(&mut self, statement: &str, bytes_max: usize) -> Result<Vec<Vec<Option<Vec<u8>>>>, Error> {
+        const DOING: &str = "reading a chunk";
+        self.connection.send(|out| postgres_protocol::message::frontend::query(statement, out)).await?;
+        let (mut rows, mut bytes, mut refusal) = (Vec::new(), 0_usize, None);
+        loop {
+            match self.connection.receive(DOING).await? {
+                BackendMessage::DataRow(_) if bytes >= bytes_max => {}
+                BackendMessage::DataRow(values) => {
+                    let row: Vec<Option<Vec<u8>>> =
+                        values.into_iter().map(|value| value.map(<[u8]>::to_vec)).collect();
+                    let weight: usize = row.iter().flatten().map(Vec::len).sum();
+                    bytes = bytes.saturating_add(weight);
+                    rows.push(row);
+                }
+                BackendMessage::ErrorResponse(source) => {
+                    refusal = Some(Error::Server { doing: DOING.to_owned(), source: Box::new(source) });
+                }
+                BackendMessage::ReadyForQuery => return refusal.map_or(Ok(rows), Err),
+                BackendMessage::RowDescription(_)
+                | BackendMessage::CommandComplete
+                | BackendMessage::NoticeResponse(_)
+                | BackendMessage::ParameterStatus { .. } => {}
+                other => return Err(Error::Unexpected { message: Connection::name(&other), doing: DOING }),
+            }
+        }
+    }
+}
+
+impl ChunkQuery<'_> {
+    /// The statement that tells the last key.
+    pub(crate) fn last_key(&self) -> String {
+        let descending: Vec<_> =
+            self.order.iter().map(|column| format!("{} DESC", column.quoted())).collect();
+        let conditions = self.conditions(None, None);
+        let (keys, table) = (self.keys(), &self.table);
+        format!("SELECT {keys} FROM {table}{conditions} ORDER BY {} LIMIT 1", descending.join(", "))
+    }
+
+    /// The statement that counts the rows.
+    pub(crate) fn count(&self) -> String {
+        format!("SELECT count(*) FROM {}{}", self.table, self.conditions(None, None))
+    }
+
+    /// The statement that reads the rows behind a key, as far as the last one.
+    pub(crate) fn rows(&self, after: Option<&ChunkKey>, end: &ChunkKey, rows_max: usize) -> String {
+        let mut columns: Vec<_> = self.columns.iter().map(|column| escape_identifier(&column.name)).collect();
+        columns.push(self.keys());
+        let conditions = self.conditions(after, Some(end));
+        let (columns, keys, table) = (columns.join(", "), self.keys(), &self.table);
+        format!("SELECT {columns} FROM {table}{conditions} ORDER BY {keys} LIMIT {rows_max}")
+    }
+
+    fn keys(&self) -> String {
+        self.order.iter().map(OrderColumn::quoted).collect::<Vec<_>>().join(", ")
+    }
+
+    fn conditions(&self, after: Option<&ChunkKey>, end: Option<&ChunkKey>) -> String {
+        let mut conditions: Vec<String> = Vec::new();
+        conditions.extend(after.map(|after| self.behind(after)));
+        conditions.extend(end.map(|end| self.not_behind(end)));
+        conditions.extend(self.filter.map(|filter| format!("({filter})")));
+        if conditions.is_empty() { String::new() } else { format!(" WHERE {}", conditions.join(" AND ")) }
+    }
+
+    fn not_behind(&self, key: &ChunkKey) -> String {
+        match self.row_of(key) {
+            Some(row) => format!("({}) <= ({row})", self.keys()),
+            None => format!("NOT {}", self.behind(key)),
+        }
+    }
+
+    /// NULL comes last. A comparison with it would be NULL.
+    fn behind(&self, key: &ChunkKey) -> String {
+        if let Some(row) = self.row_of(key) {
+            return format!("({}) > ({row})", self.keys());
+        }
+        let (mut same, mut cases) = (String::new(), Vec::new());
+        for (column, value) in self.order.iter().zip(key) {
+            let name = column.quoted();
+            match value.as_deref().map(literal) {
+                Some(value) => {
+                    cases.push(format!("({same}({name} > {value} OR {name} IS NULL))"));
+                    same = format!("{same}{name} = {value} AND ");
+                }
+                None => same = format!("{same}{name} IS NULL AND "),
+            }
+        }
+        if cases.is_empty() { "false".to_owned() } else { format!("({})", cases.join(" OR ")) }
+    }
+
+    /// The key as a row, when neither it nor a column can be NULL: an index serves such a comparison.
+    fn row_of(&self, key: &ChunkKey) -> Option<String> {
+        if self.order.iter().any(|column| !column.not_null) {
+            return None;
+        }
+        let values: Option<Vec<_>> = key.iter().map(|value| value.as_deref().map(literal)).collect();
+        values.map(|values| values.join(", "))
+    }
+}
+
+impl OrderColumn {
+    fn quoted(&self) -> String {
+        escape_identifier(&self.name)
+    }
+}
+
+fn literal(text: &str) -> String {
+    escape_literal(text).trim_start().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(columns: &[(&str, bool)]) -> Vec<OrderColumn> {
+        let column =
+            |(name, not_null): &(&str, bool)| OrderColumn { name: (*name).to_owned(), not_null: *not_null };
+        columns.iter().map(column).collect()
+    }
+
+    fn key(values: &[Option<&str>]) -> ChunkKey {
+        values.iter().map(|value| value.map(str::to_owned)).collect()
+    }
+
+    #[test]
+    fn a_chunk_is_what_lies_between_two_keys() {
+        let order = order(&[("a", true), ("B", true)]);
+        let query = ChunkQuery { table: "t".to_owned(), columns: &[], order: &order, filter: Some("x or y") };
+        let (after, end) = (key(&[Some("1"), Some("o'x")]), key(&[Some("9"), Some("z")]));
+        assert_eq!(
+            query.rows(Some(&after), &end, 7),
+            r#"SELECT "a", "B" FROM t WHERE ("a", "B") > ('1', 'o''x') AND ("a", "B") <= ('9', 'z') AND (x or y) ORDER BY "a", "B" LIMIT 7"#
+        );
+        assert_eq!(
+            query.last_key(),
+            r#"SELECT "a", "B" FROM t WHERE (x or y) ORDER BY "a" DESC, "B" DESC LIMIT 1"#
+        );
+        assert_eq!(query.count(), "SELECT count(*) FROM t WHERE (x or y)");
+    }
+
+    #[test]
+    fn null_comes_last() {
+        let order = order(&[("s", false), ("id", true)]);
+        let query = ChunkQuery { table: "t".to_owned(), columns: &[], order: &order, filter: None };
+        let cases = [
+            (
+                key(&[Some("5"), Some("1")]),
+                r#"(("s" > '5' OR "s" IS NULL)) OR ("s" = '5' AND ("id" > '1' OR "id" IS NULL))"#,
+            ),
+            (key(&[None, Some("1")]), r#"("s" IS NULL AND ("id" > '1' OR "id" IS NULL))"#),
+        ];
+        for (after, expected) in cases {
+            assert_eq!(query.behind(&after), format!("({expected})"));
+        }
+    }
+}

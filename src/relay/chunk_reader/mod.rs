@@ -1,0 +1,329 @@
+//! Does what the incremental snapshot asks of the database: writes watermarks, reads chunks. It has a connection of its own.
+
+mod scan;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use postgres_protocol::escape::{escape_identifier, escape_literal};
+use tokio::time::sleep;
+
+use scan::Scanner;
+
+use crate::connect::column::{ColumnDescription, civil_date};
+use crate::error::{Class, Diagnose as _, chain};
+use crate::pgoutput::ColumnValue;
+use crate::postgres::{self, ChunkConnection, ChunkQuery, OrderColumn, Sql, TableFacts, TlsSetup};
+use crate::relay::backoff::Backoff;
+use crate::relay::clock::Now;
+use crate::relay::parts::RelayParts;
+use crate::relay::preflight::application;
+use crate::relay::resolution::relation_of;
+use crate::relay::route::Bound;
+use crate::relay::signals::{Done, MESSAGE_PREFIX, ReadTable, Task};
+use crate::signal::{Answer, Ask, Chunk, ChunkKey, ChunkRequest, NoChunk, ReadRow, Scanned, Watermarks};
+
+/// How soon a chunk is read again that did not see what the stream has sent.
+const AGAIN_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Reads chunks and writes watermarks.
+#[derive(Debug)]
+pub(super) struct ChunkReader<'s> {
+    parts: &'s RelayParts,
+    tls: &'s TlsSetup,
+    sql: Arc<Sql>,
+    connection: Option<ChunkConnection>,
+    /// The blocking snapshot that is being read.
+    scanner: Option<Scanner>,
+    /// What the open watermark said.
+    opened: Vec<(&'static str, String)>,
+    backoff: Backoff,
+}
+
+/// A question on its way. Dropping it withdraws the question.
+pub(super) type PendingChunk<'s> = Pin<Box<dyn Future<Output = (ChunkReader<'s>, Done)> + Send + 's>>;
+
+/// A table that can be read, or why it cannot.
+enum Look {
+    Found(Box<Found>),
+    Nothing(NoChunk),
+}
+
+struct Found {
+    facts: TableFacts,
+    columns: Vec<ColumnDescription>,
+    order: Vec<OrderColumn>,
+    table: ReadTable,
+}
+
+impl<'s> ChunkReader<'s> {
+    pub(super) fn new(parts: &'s RelayParts, tls: &'s TlsSetup, sql: &Arc<Sql>) -> Self {
+        let (sql, backoff) = (Arc::clone(sql), Backoff::default());
+        Self { parts, tls, sql, connection: None, scanner: None, opened: Vec::new(), backoff }
+    }
+
+    /// Does what is asked.
+    pub(super) fn begin(mut self, task: Task) -> PendingChunk<'s> {
+        Box::pin(async move {
+            let is_scan = matches!(task, Task::Scan(_));
+            let done = match self.act(task).await {
+                Ok(done) => {
+                    self.backoff = Backoff::default();
+                    done
+                }
+                Err(error) => self.failed(&error, is_scan).await,
+            };
+            (self, done)
+        })
+    }
+
+    async fn act(&mut self, task: Task) -> Result<Done, postgres::Error> {
+        match task {
+            Task::Chunk(ask) => self.act_on_chunk(ask).await,
+            Task::Scan(ask) => self.scan(ask).await,
+        }
+    }
+
+    async fn act_on_chunk(&mut self, ask: Ask) -> Result<Done, postgres::Error> {
+        match ask {
+            Ask::Open { id, correlation, table } => {
+                self.opened = vec![("openWindowTimestamp", instant(Now::read().unix_us))];
+                self.opened.extend(correlation.map(|id| ("correlationId", id)));
+                self.opened.push(("dataCollectionId", table));
+                let statement = self.open(&id);
+                self.write("writing the watermark that opens a chunk", &statement).await
+            }
+            Ask::Close { id } => {
+                let statement = self.close(&id);
+                self.write("writing the watermark that closes a chunk", &statement).await
+            }
+            Ask::Read { request, again } => {
+                if again {
+                    sleep(AGAIN_INTERVAL).await;
+                }
+                self.read(&request).await
+            }
+        }
+    }
+
+    async fn write(&mut self, doing: &str, statement: &str) -> Result<Done, postgres::Error> {
+        match self.connection().await?.ask(doing, statement).await {
+            Err(error @ postgres::Error::Server { .. }) if error.class() != Class::Transient => {
+                tracing::error!(
+                    error = chain(&error),
+                    cure = error.cure(),
+                    "incremental snapshot: signal.data.collection must be a table into which the role may insert"
+                );
+                Ok(Done::Chunk { answer: Answer::Refused, table: None })
+            }
+            written => written.map(|_| Done::Chunk { answer: Answer::Written, table: None }),
+        }
+    }
+
+    async fn read(&mut self, request: &ChunkRequest) -> Result<Done, postgres::Error> {
+        let found = match self.look(request).await? {
+            Look::Found(found) => *found,
+            Look::Nothing(reason) => {
+                return Ok(Done::Chunk { answer: Answer::Read(Err(reason)), table: None });
+            }
+        };
+        let table = found.table.clone();
+        match self.chunk(request, found).await {
+            Err(error @ postgres::Error::Server { .. }) if error.class() != Class::Transient => {
+                let name = &request.table;
+                tracing::error!(
+                    table = name,
+                    error = chain(&error),
+                    "incremental snapshot: a chunk cannot be read"
+                );
+                Ok(Done::Chunk { answer: Answer::Read(Err(NoChunk::Failed)), table: None })
+            }
+            read => read.map(|read| Done::Chunk { answer: Answer::Read(read), table: Some(table) }),
+        }
+    }
+
+    /// The table as it is now.
+    async fn look(&mut self, request: &ChunkRequest) -> Result<Look, postgres::Error> {
+        let all = self.sql.tables().await?;
+        let named = |facts: &&TableFacts| format!("{}.{}", facts.schema, facts.name) == request.table;
+        let Some(facts) = all.into_iter().find(|facts| named(&facts)) else {
+            return Ok(Look::Nothing(NoChunk::Unknown));
+        };
+        if !self.parts.tables.matches(&facts.schema, &facts.name) || self.parts.tables.is_signals(&facts) {
+            return Ok(Look::Nothing(NoChunk::Unknown));
+        }
+        let columns = self.sql.describe(facts.oid).await?;
+        let bound = match self.parts.route.bind(&relation_of(&facts, &columns), &columns) {
+            Ok(Bound::Changes(table)) => Arc::new(*table),
+            _ => return Ok(Look::Nothing(NoChunk::Unknown)),
+        };
+        if bound.key_columns().next().is_none() {
+            return Ok(Look::Nothing(NoChunk::NoKey));
+        }
+        let key: Vec<String> = match self.sql.primary_key(facts.oid).await? {
+            primary if primary.is_empty() => {
+                let key = bound.key_columns().map(str::to_owned);
+                // Such a key need not tell each row from every other one.
+                key.chain(["tableoid".to_owned(), "ctid".to_owned()]).collect()
+            }
+            primary => primary,
+        };
+        let mut order = Vec::new();
+        for name in request.surrogate_key.iter().cloned().chain(key) {
+            let known = columns.iter().find(|column| column.name == name);
+            let is_of_system = ["tableoid", "ctid"].contains(&name.as_str());
+            if known.is_none() && !is_of_system {
+                tracing::warn!(
+                    table = request.table,
+                    column = name,
+                    "signal: surrogate-key: there is no such column"
+                );
+                return Ok(Look::Nothing(NoChunk::Failed));
+            }
+            order.push(OrderColumn { name, not_null: known.is_none_or(|column| column.not_null) });
+        }
+        let table = ReadTable { oid: facts.oid, bound };
+        Ok(Look::Found(Box::new(Found { facts, columns, order, table })))
+    }
+
+    async fn chunk(
+        &mut self,
+        request: &ChunkRequest,
+        found: Found,
+    ) -> Result<Result<Chunk, NoChunk>, postgres::Error> {
+        let Found { facts, columns, order, table } = found;
+        let (name, filter) = (facts.quoted(), request.filter.as_deref());
+        let query = ChunkQuery { table: name, columns: &columns, order: &order, filter };
+        if filter.is_some() {
+            // A filter that ends the statement and begins another is refused here.
+            self.sql.check("looking at a filter", &query.count()).await?;
+        }
+        let connection = self.connection().await?;
+        let end = match &request.end {
+            Some(end) => end.clone(),
+            None => match connection.ask("looking for the last key of a table", &query.last_key()).await? {
+                Some(end) => end,
+                None => return Ok(Err(NoChunk::Empty)),
+            },
+        };
+        let total = match request.counts {
+            true => {
+                connection.ask("counting a table's rows", &query.count()).await?.and_then(|row| number(&row))
+            }
+            false => None,
+        };
+        let statement = query.rows(request.after.as_ref(), &end, request.rows_max);
+        let read = connection.read(&statement).await?;
+        let last = read.rows.last().map(|row| key_of(row, columns.len()));
+        let rows = read.rows.into_iter().map(|row| readable(row, columns.len(), &table)).collect();
+        Ok(Ok(Chunk { table: table.oid, rows, last, end, total, sight: read.sight }))
+    }
+
+    /// The connection is made when it is needed.
+    async fn connection(&mut self) -> Result<&mut ChunkConnection, postgres::Error> {
+        let connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => {
+                let options = &self.parts.postgres;
+                ChunkConnection::open(options, self.tls, &application(options)).await?
+            }
+        };
+        Ok(self.connection.insert(connection))
+    }
+
+    async fn failed(&mut self, error: &postgres::Error, is_scan: bool) -> Done {
+        (self.connection, self.scanner) = (None, None);
+        tracing::warn!(
+            error = chain(error),
+            "a snapshot that a signal asked for is interrupted, and goes on"
+        );
+        sleep(self.backoff.next(fastrand::f64())).await;
+        match is_scan {
+            true => Done::Scan { scanned: Scanned::Lost, table: None },
+            false => Done::Chunk { answer: Answer::Lost, table: None },
+        }
+    }
+
+    fn open(&self, id: &str) -> String {
+        self.insert(&format!("{id}-open"), "snapshot-window-open", &self.opened)
+    }
+
+    fn close(&self, id: &str) -> String {
+        let options = &self.parts.relay.signals;
+        if let (Watermarks::InsertDelete, Some(table)) = (options.watermarks, &options.table) {
+            return format!("DELETE FROM {} WHERE id = {}", quoted(table), literal(&format!("{id}-open")));
+        }
+        let mut data = self.opened.clone();
+        data.insert(1.min(data.len()), ("closeWindowTimestamp", instant(Now::read().unix_us)));
+        self.insert(&format!("{id}-close"), "snapshot-window-close", &data)
+    }
+
+    fn insert(&self, id: &str, kind: &str, data: &[(&'static str, String)]) -> String {
+        let options = &self.parts.relay.signals;
+        match (options.watermarks, &options.table) {
+            (Watermarks::InsertInsert | Watermarks::InsertDelete, Some(table)) => {
+                let members = data
+                    .iter()
+                    .map(|(name, text)| format!("\"{name}\": {}", serde_json::Value::String(text.clone())));
+                let data = format!("{{{}}}", members.collect::<Vec<_>>().join(", "));
+                let values = [id, kind, &data].map(literal).join(", ");
+                format!("INSERT INTO {} VALUES ({values})", quoted(table))
+            }
+            _ => {
+                format!("SELECT pg_logical_emit_message(true, {}, {})", literal(MESSAGE_PREFIX), literal(id))
+            }
+        }
+    }
+}
+
+/// A row as the stream knows it.
+fn readable(mut values: Vec<Option<Vec<u8>>>, columns: usize, table: &ReadTable) -> ReadRow {
+    values.truncate(columns);
+    let row: Vec<ColumnValue<'_>> =
+        values.iter().map(|value| value.as_deref().map_or(ColumnValue::Null, ColumnValue::Text)).collect();
+    let key = table.bound.raw_key(&row).unwrap_or_default();
+    drop(row);
+    ReadRow { key, values }
+}
+
+/// What stands behind a row's columns: the key by which it was ordered.
+fn key_of(row: &[Option<Vec<u8>>], columns: usize) -> ChunkKey {
+    let text =
+        |value: &Option<Vec<u8>>| value.as_ref().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    row.iter().skip(columns).map(text).collect()
+}
+
+fn number(row: &ChunkKey) -> Option<u64> {
+    row.first()?.as_deref()?.parse().ok()
+}
+
+/// `schema.table` as SQL wants it.
+fn quoted(name: &str) -> String {
+    let (schema, table) = name.split_once('.').unwrap_or(("public", name));
+    format!("{}.{}", escape_identifier(schema), escape_identifier(table))
+}
+
+fn literal(text: &str) -> String {
+    escape_literal(text).trim_start().to_owned()
+}
+
+/// As Java's `Instant` is written.
+fn instant(unix_us: i64) -> String {
+    let (days, us) = (unix_us.div_euclid(86_400_000_000), unix_us.rem_euclid(86_400_000_000));
+    let (year, month, day) = civil_date(days);
+    let (seconds, fraction) = (us / 1_000_000, us % 1_000_000);
+    let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{fraction:06}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_are_written_as_java_writes_them() {
+        assert_eq!(instant(1_795_423_425_000_007), "2026-11-23T08:43:45.000007Z");
+        assert_eq!(quoted("a.b.c"), r#""a"."b.c""#);
+    }
+}

@@ -1,0 +1,105 @@
+//! Reads tables while the stream waits.
+
+use std::sync::Arc;
+
+use super::ChunkReader;
+use crate::error::{Class, Diagnose as _, chain};
+use crate::postgres::{self, ChunkConnection};
+use crate::relay::preflight::application;
+use crate::relay::resolution::relation_of;
+use crate::relay::route::Bound;
+use crate::relay::signals::{Done, ReadTable};
+use crate::signal::{ScanAsk, ScanTable, Scanned};
+
+/// Rows that are read at a time.
+const ROWS: usize = 1024;
+
+/// The connection of a blocking snapshot, with its transaction.
+#[derive(Debug)]
+pub(super) struct Scanner {
+    connection: ChunkConnection,
+    table: Option<ReadTable>,
+    sight: Option<crate::signal::Sight>,
+}
+
+impl ChunkReader<'_> {
+    pub(super) async fn scan(&mut self, ask: ScanAsk) -> Result<Done, postgres::Error> {
+        let read = match ask {
+            ScanAsk::Begin(table) => self.begin_table(&table).await,
+            ScanAsk::More => self.more().await,
+            ScanAsk::End => {
+                self.scanner = None;
+                let scanned = Scanned::Rows { rows: Vec::new(), more: false, sight: None };
+                return Ok(Done::Scan { scanned, table: None });
+            }
+        };
+        match read {
+            Err(error @ postgres::Error::Server { .. }) if error.class() != Class::Transient => {
+                // The server has ended the transaction.
+                self.scanner = None;
+                tracing::error!(error = chain(&error), "blocking snapshot: a table cannot be read");
+                Ok(Done::Scan { scanned: Scanned::Failed, table: None })
+            }
+            read => read,
+        }
+    }
+
+    async fn begin_table(&mut self, table: &ScanTable) -> Result<Done, postgres::Error> {
+        let all = self.sql.tables().await?;
+        let named = |facts: &&postgres::TableFacts| format!("{}.{}", facts.schema, facts.name) == table.table;
+        let facts = all.iter().find(named);
+        let facts = facts.filter(|facts| self.parts.tables.matches(&facts.schema, &facts.name));
+        let Some(facts) = facts else {
+            tracing::warn!(
+                table = table.table,
+                "blocking snapshot: there is no such table, or it is not captured"
+            );
+            return Ok(Done::Scan { scanned: Scanned::Failed, table: None });
+        };
+        let columns = self.sql.describe(facts.oid).await?;
+        let statement = match &table.statement {
+            Some(statement) => {
+                // What is more than one statement is refused here.
+                self.sql.check("looking at the statement of a signal", statement).await?;
+                statement.clone()
+            }
+            None => self.parts.postgres.snapshot.statement(facts, &columns),
+        };
+        let names = self.scanner().await?.connection.declare(&statement).await?;
+        let shown: Vec<_> = names
+            .iter()
+            .filter_map(|name| columns.iter().find(|column| column.name == *name))
+            .cloned()
+            .collect();
+        let Ok(Bound::Changes(bound)) = self.parts.route.bind(&relation_of(facts, &shown), &shown) else {
+            return Ok(Done::Scan { scanned: Scanned::Failed, table: None });
+        };
+        let read_table = ReadTable { oid: facts.oid, bound: Arc::new(*bound) };
+        self.scanner().await?.table = Some(read_table);
+        self.more().await
+    }
+
+    async fn more(&mut self) -> Result<Done, postgres::Error> {
+        let scanner = self.scanner().await?;
+        let rows = scanner.connection.fetch(ROWS).await?;
+        let scanned = Scanned::Rows { more: rows.len() >= ROWS, rows, sight: scanner.sight.clone() };
+        let table = scanner.table.clone();
+        if let Scanned::Rows { more: false, .. } = scanned {
+            scanner.connection.close_cursor().await?;
+        }
+        Ok(Done::Scan { scanned, table })
+    }
+
+    async fn scanner(&mut self) -> Result<&mut Scanner, postgres::Error> {
+        let scanner = match self.scanner.take() {
+            Some(scanner) => scanner,
+            None => {
+                let options = &self.parts.postgres;
+                let mut connection = ChunkConnection::open(options, self.tls, &application(options)).await?;
+                let sight = connection.begin().await?;
+                Scanner { connection, table: None, sight: Some(sight) }
+            }
+        };
+        Ok(self.scanner.insert(scanner))
+    }
+}

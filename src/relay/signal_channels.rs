@@ -1,0 +1,176 @@
+//! Signals from a file and from a topic. Each is written to the WAL, as a logical message: so the stream brings it, in its
+//! place, and again until what it asked for is done.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::backoff::Backoff;
+use super::parts::RelayParts;
+use super::preflight::application;
+use super::signals::SIGNAL_PREFIX;
+use crate::error::chain;
+use crate::kafka::{self, SignalRecord, SignalTopic};
+use crate::postgres::{self, Sql, TlsSetup};
+use crate::signal::Signal;
+
+/// A longer file is none of signals.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// For how long a thread waits for a record.
+const SLICE: Duration = Duration::from_millis(500);
+
+/// Why a channel could not go on.
+#[derive(Debug, thiserror::Error)]
+enum ChannelError {
+    #[error("signal.file {path} cannot be read or emptied")]
+    File { path: String, source: io::Error },
+    #[error(transparent)]
+    Postgres(#[from] postgres::Error),
+    #[error(transparent)]
+    Kafka(#[from] kafka::Error),
+    #[error("the thread that reads signals was aborted")]
+    Aborted,
+}
+
+/// Writes signals to the WAL, on a connection of its own.
+struct Scribe<'p> {
+    parts: &'p RelayParts,
+    tls: &'p TlsSetup,
+    sql: Option<Sql>,
+}
+
+/// Looks at the file of signals, again and again.
+pub(super) async fn read_file(parts: Arc<RelayParts>, tls: TlsSetup, stop: CancellationToken) {
+    let Some(path) = parts.relay.signals.file.clone() else { return };
+    let mut scribe = Scribe { parts: &parts, tls: &tls, sql: None };
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = sleep(parts.relay.signals.poll_interval) => {}
+        }
+        let taken = tokio::select! {
+            () = stop.cancelled() => return,
+            taken = take_file(&path, &mut scribe) => taken,
+        };
+        if let Err(error) = taken {
+            scribe.sql = None;
+            tracing::warn!(error = chain(&error), "signals are not heard now");
+        }
+    }
+}
+
+/// Reads the topic of signals.
+pub(super) async fn read_topic(parts: Arc<RelayParts>, tls: TlsSetup, stop: CancellationToken) {
+    let Some(topic) = parts.relay.signals.topic.clone() else { return };
+    let mut scribe = Scribe { parts: &parts, tls: &tls, sql: None };
+    let mut backoff = Backoff::default();
+    loop {
+        let read = tokio::select! {
+            () = stop.cancelled() => return,
+            read = take_topic(&parts, &topic, &mut scribe) => read,
+        };
+        if let Err(error) = read {
+            scribe.sql = None;
+            tracing::warn!(error = chain(&error), topic, "signals are not heard now");
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = sleep(backoff.next(fastrand::f64())) => {}
+        }
+    }
+}
+
+/// Takes the signals that are in the file, and then empties it.
+async fn take_file(path: &Path, scribe: &mut Scribe<'_>) -> Result<(), ChannelError> {
+    let failed = |source| ChannelError::File { path: path.display().to_string(), source };
+    let place = path.to_owned();
+    let text = in_thread(move || read(&place)).await?.map_err(failed)?;
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        scribe.write(line).await?;
+    }
+    if text.is_empty() {
+        return Ok(());
+    }
+    let place = path.to_owned();
+    in_thread(move || fs::write(place, "")).await?.map_err(failed)
+}
+
+/// What is in the file; nothing when there is none.
+fn read(path: &Path) -> io::Result<String> {
+    let size = match fs::metadata(path) {
+        Ok(facts) if facts.is_file() => facts.len(),
+        Ok(_) => 0,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+        Err(error) => return Err(error),
+    };
+    match size {
+        0 => Ok(String::new()),
+        1..=FILE_BYTES_MAX => fs::read_to_string(path),
+        _ => Err(io::Error::other(format!("it is longer than {FILE_BYTES_MAX} bytes"))),
+    }
+}
+
+async fn take_topic(parts: &RelayParts, topic: &str, scribe: &mut Scribe<'_>) -> Result<(), ChannelError> {
+    let (options, name) = (parts.kafka.clone(), topic.to_owned());
+    let group = parts.relay.signals.group.clone();
+    let opening = tokio::task::spawn_blocking(move || SignalTopic::open(&options, &name, &group));
+    let mut reader = opening.await.map_err(|_| ChannelError::Aborted)??;
+    loop {
+        let record;
+        (reader, record) = in_thread(move || {
+            let record = reader.next(SLICE);
+            (reader, record)
+        })
+        .await?;
+        let Some(record) = record else { continue };
+        if let Some(document) = document(&record, &parts.relay.signals.key) {
+            scribe.write(document).await?;
+        }
+        let committed;
+        (reader, committed) = in_thread(move || {
+            let committed = reader.commit(&record);
+            (reader, committed)
+        })
+        .await?;
+        committed?;
+    }
+}
+
+async fn in_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ChannelError> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| ChannelError::Aborted)
+}
+
+/// What a record says to this relay: its key is `topic.prefix`.
+fn document<'r>(record: &'r SignalRecord, key: &str) -> Option<&'r str> {
+    if record.key.as_deref() != Some(key.as_bytes()) {
+        tracing::debug!("a signal is for another connector");
+        return None;
+    }
+    std::str::from_utf8(record.value.as_deref()?).ok()
+}
+
+impl Scribe<'_> {
+    async fn write(&mut self, document: &str) -> Result<(), ChannelError> {
+        if let Err(error) = Signal::parse_document(document) {
+            tracing::warn!(%error, "a signal is passed over");
+            return Ok(());
+        }
+        let sql = match self.sql.take().filter(|sql| !sql.is_closed()) {
+            Some(sql) => sql,
+            None => {
+                let options = &self.parts.postgres;
+                Sql::open(&options.server, self.tls, &application(options)).await?
+            }
+        };
+        let statement = "SELECT pg_logical_emit_message(true, $1, $2::text)::text";
+        let sql = self.sql.insert(sql);
+        sql.query("writing a signal to the WAL", statement, &[&SIGNAL_PREFIX, &document]).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,317 @@
+//! What the feed knows of signals: where they come from in the stream, the incremental snapshot, and its rows to send.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::options::Options;
+use crate::change::{ChangeTable, Edge, Snapshot};
+use crate::pgoutput::{ColumnValue, Tuple};
+use crate::signal::{
+    Action, Answer, Ask, Blocking, Checkpoint, Incremental, Notification, Recent, ScanAsk, Scanned,
+    ScannedRow, Signal, SignalOptions, SnapshotKind, Values, Watermarks,
+};
+use crate::wal::{Lsn, Oid, Xid};
+
+/// What the prefix of a logical message that is a watermark is.
+pub(super) const MESSAGE_PREFIX: &str = "outboxd.snapshot";
+
+/// That of a signal which came from a file or a topic, and is written to the WAL: so the stream brings it, like those of the table.
+pub(super) const SIGNAL_PREFIX: &str = "outboxd.signal";
+
+/// The signals of a session.
+#[derive(Debug)]
+pub(super) struct Signals {
+    options: SignalOptions,
+    pub(super) incremental: Incremental,
+    blocking: Blocking,
+    /// The place and the transaction of the signal for which the stream waits.
+    waits_at: (Lsn, Option<Xid>),
+    /// The signalling table, once the stream has described it.
+    relation: Option<Oid>,
+    /// How the rows of the last chunk are sent.
+    table: Option<ReadTable>,
+    outgoing: Option<Outgoing>,
+    /// A task is on its way.
+    is_at_it: bool,
+    recent: Recent,
+}
+
+/// A table whose rows were read.
+#[derive(Debug, Clone)]
+pub(super) struct ReadTable {
+    pub(super) oid: Oid,
+    /// For the columns in the order in which they were read.
+    pub(super) bound: Arc<ChangeTable>,
+}
+
+/// What is to be done in the database.
+#[derive(Debug)]
+pub(super) enum Task {
+    Chunk(Ask),
+    Scan(ScanAsk),
+}
+
+/// What came of a task, and the table that it was about.
+#[derive(Debug)]
+pub(super) enum Done {
+    Chunk { answer: Answer, table: Option<ReadTable> },
+    Scan { scanned: Scanned, table: Option<ReadTable> },
+}
+
+/// Rows that were read and are to be sent.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    table: ReadTable,
+    /// Where the stream was when they became free.
+    lsn: Lsn,
+    /// The transaction that they are told as a part of.
+    xid: Option<Xid>,
+    rows: VecDeque<(Values, Snapshot)>,
+}
+
+/// The next of them.
+#[derive(Debug)]
+pub(super) struct OutgoingRow {
+    pub(super) table: ReadTable,
+    pub(super) lsn: Lsn,
+    pub(super) xid: Option<Xid>,
+    pub(super) values: Values,
+    pub(super) snapshot: Snapshot,
+}
+
+/// A change of the signalling table that may be a signal.
+#[derive(Debug)]
+pub(super) enum Said {
+    /// A row was inserted.
+    Row { id: String, kind: String, data: Option<String> },
+    /// The row of a watermark was deleted.
+    Deleted { id: String },
+    /// A logical message: the id of a watermark.
+    Message { id: String },
+    /// A logical message: a signal.
+    Document(String),
+}
+
+impl Said {
+    /// Whether a logical message says it.
+    pub(super) const fn is_message(&self) -> bool {
+        matches!(self, Self::Message { .. } | Self::Document(_))
+    }
+}
+
+impl Signals {
+    /// Goes on from `state`. `None` when nothing is heard.
+    pub(super) fn new(options: &Options, tables: Vec<String>, state: Checkpoint) -> Option<Self> {
+        if !options.signals.is_on() {
+            return None;
+        }
+        let (rows, tells) = (options.signals.chunk_rows, options.notifications.is_on());
+        let mut incremental = Incremental::new(rows, tells, new_id, state);
+        if let Some(table) = options.signals.table.as_ref().filter(|table| !tables.contains(table)) {
+            tracing::warn!(
+                table,
+                "signal.data.collection: there is no such table, so that no signal can come from it: CREATE TABLE … (id varchar(64) \
+                 PRIMARY KEY, type varchar(32) NOT NULL, data varchar(2048))"
+            );
+        }
+        let is_read = |table: &String| options.signals.table.as_ref() != Some(table);
+        tables.into_iter().filter(is_read).for_each(|table| incremental.know(table));
+        Some(Self {
+            options: options.signals.clone(),
+            incremental,
+            blocking: Blocking::default(),
+            waits_at: (Lsn::ZERO, None),
+            relation: None,
+            table: None,
+            outgoing: None,
+            is_at_it: false,
+            recent: Recent::default(),
+        })
+    }
+
+    /// The stream has described a captured table.
+    pub(super) fn describe(&mut self, relation: Oid, name: &str) {
+        if self.options.table.as_deref() != Some(name) {
+            self.incremental.know(name.to_owned());
+        } else if self.options.from_table {
+            self.relation = Some(relation);
+        }
+    }
+
+    /// A row of a table was inserted.
+    pub(super) fn inserted(&self, relation: Oid, row: &Tuple<'_>) -> Option<Said> {
+        if self.relation != Some(relation) {
+            return None;
+        }
+        let text = |index: usize| text_of(row.columns().get(index)?);
+        Some(Said::Row { id: text(0)?, kind: text(1)?, data: text(2) })
+    }
+
+    /// A row of a table was deleted.
+    pub(super) fn deleted(&self, relation: Oid, row: &Tuple<'_>) -> Option<Said> {
+        if self.relation != Some(relation) || self.options.watermarks != Watermarks::InsertDelete {
+            return None;
+        }
+        Some(Said::Deleted { id: text_of(row.columns().first()?)? })
+    }
+
+    /// Whether the stream must wait before this.
+    pub(super) fn awaits_rows(&self, said: &Said) -> bool {
+        match said {
+            Said::Row { id, kind, .. } => {
+                kind == "snapshot-window-open" && self.incremental.awaits_rows_at(id)
+            }
+            Said::Message { id } => id.ends_with("-open") && self.incremental.awaits_rows_at(id),
+            Said::Deleted { .. } | Said::Document(_) => false,
+        }
+    }
+
+    /// A logical message came.
+    pub(super) fn message(&self, prefix: &str, content: &[u8]) -> Option<Said> {
+        let text = || String::from_utf8(content.to_vec()).ok();
+        match prefix {
+            MESSAGE_PREFIX => text().map(|id| Said::Message { id }),
+            SIGNAL_PREFIX => text().map(Said::Document),
+            _ => None,
+        }
+    }
+
+    /// Does what was said in transaction `xid` at `lsn`.
+    pub(super) fn heed(&mut self, said: Said, at: (Lsn, Option<Xid>)) {
+        let (lsn, _) = at;
+        let signal = match said {
+            Said::Row { id, kind, data } => Signal::parse(&id, &kind, data.as_deref()),
+            Said::Document(document) => Signal::parse_document(&document),
+            Said::Deleted { id } => return self.close(&id, lsn),
+            Said::Message { id } if id.ends_with("-close") => return self.close(&id, lsn),
+            Said::Message { .. } => return,
+        };
+        let signal = match signal {
+            Ok(signal) => signal,
+            Err(error) => {
+                tracing::warn!(%lsn, %error, "a signal is passed over");
+                return;
+            }
+        };
+        tell(&signal);
+        match &signal.action {
+            Action::CloseWindow => self.close(&signal.id, lsn),
+            Action::ExecuteSnapshot(request) if request.kind == SnapshotKind::Blocking => {
+                self.blocking.execute(request, self.incremental.known());
+                self.waits_at = at;
+            }
+            _ => self.incremental.heed(&signal),
+        }
+    }
+
+    /// What is to be done in the database next.
+    pub(super) fn next_task(&mut self) -> Option<Task> {
+        // One chunk at a time is held, and one is sent.
+        if self.outgoing.is_some() || self.is_at_it {
+            return None;
+        }
+        let scan = self.blocking.next_ask().map(Task::Scan);
+        let task = scan.or_else(|| self.incremental.next_ask().map(Task::Chunk));
+        self.is_at_it = task.is_some();
+        task
+    }
+
+    /// Whether the stream must wait until rows are read and sent.
+    pub(super) fn blocks_stream(&self) -> bool {
+        self.blocking.is_running()
+    }
+
+    /// Takes what was done.
+    pub(super) fn take(&mut self, done: Done) {
+        self.is_at_it = false;
+        match done {
+            Done::Chunk { answer, table } => {
+                self.table = table.or_else(|| self.table.take());
+                self.incremental.answer(answer, &self.recent);
+            }
+            Done::Scan { scanned, table } => {
+                let rows = self.blocking.answer(scanned, &self.recent);
+                let (lsn, xid) = self.waits_at;
+                let rows: VecDeque<_> = rows.into_iter().map(marked).collect();
+                let table = table.filter(|_| !rows.is_empty());
+                self.outgoing = table.map(|table| Outgoing { table, lsn, xid, rows });
+            }
+        }
+    }
+
+    /// The row that is to be sent next.
+    pub(super) fn next_row(&mut self) -> Option<OutgoingRow> {
+        let outgoing = self.outgoing.as_mut()?;
+        match outgoing.rows.pop_front() {
+            Some((values, snapshot)) => {
+                let (table, lsn, xid) = (outgoing.table.clone(), outgoing.lsn, outgoing.xid);
+                Some(OutgoingRow { table, lsn, xid, values, snapshot })
+            }
+            None => {
+                self.outgoing = None;
+                None
+            }
+        }
+    }
+
+    /// The row is not sent yet.
+    pub(super) fn put_back(&mut self, row: OutgoingRow) {
+        if let Some(outgoing) = &mut self.outgoing {
+            outgoing.rows.push_front((row.values, row.snapshot));
+        }
+    }
+
+    /// A transaction of the stream has ended.
+    pub(super) fn commit(&mut self, xid: u32, end_lsn: Lsn) {
+        self.recent.add(xid);
+        self.incremental.commit(end_lsn);
+    }
+
+    /// What is to be told next.
+    pub(super) fn next_notification(&mut self) -> Option<Notification> {
+        self.incremental.next_notification().or_else(|| self.blocking.next_notification())
+    }
+
+    fn close(&mut self, watermark: &str, lsn: Lsn) {
+        let Some(sendable) = self.incremental.close(watermark) else { return };
+        let table = self.table.clone().filter(|table| table.oid == sendable.table);
+        let rows = sendable.rows.into_iter().map(|row| (row.values, Snapshot::Incremental)).collect();
+        self.outgoing = table.map(|table| Outgoing { table, lsn, xid: None, rows });
+    }
+}
+
+fn marked(row: ScannedRow) -> (Values, Snapshot) {
+    let (of_table, table) =
+        (Edge { first: row.first, last: row.last }, Edge { first: row.first_table, last: row.last_table });
+    (row.values, Snapshot::of(of_table, table))
+}
+
+/// Tells of a signal. What its data holds is not told: a filter may hold values.
+fn tell(signal: &Signal) {
+    let id = &signal.id;
+    match &signal.action {
+        Action::Log(message) => tracing::info!(id, message, "signal: log"),
+        Action::ExecuteSnapshot(request) => {
+            let tables = request.collections.join(",");
+            tracing::info!(id, tables, kind = ?request.kind, "signal: execute-snapshot");
+        }
+        Action::StopSnapshot(tables) => {
+            tracing::info!(id, tables = tables.join(","), "signal: stop-snapshot");
+        }
+        Action::PauseSnapshot => tracing::info!(id, "signal: pause-snapshot"),
+        Action::ResumeSnapshot => tracing::info!(id, "signal: resume-snapshot"),
+        Action::SchemaChanges => {
+            tracing::info!(id, "signal: schema-changes: nothing to do, the catalog says how tables are");
+        }
+        Action::OpenWindow | Action::CloseWindow => {}
+    }
+}
+
+fn text_of(value: &ColumnValue<'_>) -> Option<String> {
+    let ColumnValue::Text(bytes) = value else { return None };
+    String::from_utf8(bytes.to_vec()).ok()
+}
+
+fn new_id() -> String {
+    uuid::Uuid::now_v7().to_string()
+}

@@ -1,0 +1,258 @@
+use std::collections::VecDeque;
+
+use super::condition::expand;
+use super::notification::{Notification, Told};
+use super::{Recent, Sight, SnapshotRequest};
+
+/// The snapshots for which the stream waits, one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Blocking {
+    waiting: VecDeque<VecDeque<ScanTable>>,
+    current: Option<Scan>,
+    notifications: VecDeque<Notification>,
+}
+
+/// A table that is to be read at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ScanTable {
+    /// `schema.table`
+    pub(crate) table: String,
+    /// The SELECT that reads it; all rows without one.
+    pub(crate) statement: Option<String>,
+}
+
+/// What is to be done in the database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ScanAsk {
+    /// Begin with a table. With the first one a transaction begins, which sees all tables as they are now.
+    Begin(ScanTable),
+    /// More rows of it.
+    More,
+    /// All is read.
+    End,
+}
+
+/// What was read.
+#[derive(Debug)]
+pub(crate) enum Scanned {
+    /// Rows of the table; `more` may follow.
+    Rows { rows: Vec<Values>, more: bool, sight: Option<Sight> },
+    /// The table cannot be read.
+    Failed,
+    /// The connection was lost.
+    Lost,
+}
+
+/// The values of a row.
+pub(crate) type Values = Vec<Option<Vec<u8>>>;
+
+/// A row, and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ScannedRow {
+    pub(crate) values: Values,
+    pub(crate) first: bool,
+    pub(crate) last: bool,
+    /// Its table is the first one that has rows, or the last one.
+    pub(crate) first_table: bool,
+    pub(crate) last_table: bool,
+}
+
+#[derive(Debug)]
+struct Scan {
+    tables: VecDeque<ScanTable>,
+    /// All of them, as notifications tell them.
+    names: String,
+    /// Rows of the tables that are done with.
+    sent: u64,
+    /// Of the current one.
+    rows: u64,
+    /// A row waits until it is known whether it is the last one.
+    held: Option<Values>,
+    next: Option<ScanAsk>,
+}
+
+impl Blocking {
+    /// One is asked for. `known` are the captured tables.
+    pub(crate) fn execute(&mut self, request: &SnapshotRequest, known: &[String]) {
+        let tables = expand(&request.collections, known).into_iter().map(|table| ScanTable {
+            statement: request
+                .conditions
+                .iter()
+                .find_map(|condition| condition.of(&table))
+                .filter(|statement| !statement.is_empty())
+                .map(str::to_owned),
+            table,
+        });
+        self.waiting.push_back(tables.collect());
+    }
+
+    /// Whether the stream must wait.
+    pub(crate) fn is_running(&self) -> bool {
+        self.current.is_some() || !self.waiting.is_empty()
+    }
+
+    /// What is to be done in the database next.
+    pub(crate) fn next_ask(&mut self) -> Option<ScanAsk> {
+        if self.current.is_none() {
+            let tables = self.waiting.pop_front()?;
+            let names = tables.iter().map(|table| table.table.as_str()).collect::<Vec<_>>().join(",");
+            self.tell(Told::Started, Vec::new());
+            self.tell(Told::CollectionsResolved, vec![(TABLES, names.clone())]);
+            let scan = Scan { tables, names, sent: 0, rows: 0, held: None, next: None };
+            let next = self.begin_table(&scan);
+            self.current = Some(Scan { next: Some(next), ..scan });
+        }
+        self.current.as_mut()?.next.take()
+    }
+
+    /// Takes what was read; the rows of it may be sent.
+    pub(crate) fn answer(&mut self, scanned: Scanned, sent: &Recent) -> Vec<ScannedRow> {
+        let Some(mut scan) = self.current.take() else { return Vec::new() };
+        let rows = match scanned {
+            // What the stream has sent before is not seen yet by those who read.
+            Scanned::Rows { sight: Some(sight), .. } if !sent.are_seen_by(&sight) => {
+                scan.next = scan.tables.front().cloned().map(ScanAsk::Begin);
+                Vec::new()
+            }
+            Scanned::Rows { rows, more, .. } => self.take(&mut scan, rows, more),
+            Scanned::Failed => {
+                self.end_table(&mut scan, "SQL_EXCEPTION");
+                Vec::new()
+            }
+            // It begins with its first table again, unless it was at its end: rows may come twice.
+            Scanned::Lost => {
+                scan.next = scan.tables.front().cloned().map(ScanAsk::Begin);
+                (scan.held, scan.rows) = (None, 0);
+                Vec::new()
+            }
+        };
+        match (&scan.next, scan.tables.is_empty()) {
+            (None, true) => self.tell(Told::Completed, Vec::new()),
+            _ => self.current = Some(scan),
+        }
+        rows
+    }
+
+    /// What is to be told next.
+    pub(crate) fn next_notification(&mut self) -> Option<Notification> {
+        self.notifications.pop_front()
+    }
+
+    fn take(&mut self, scan: &mut Scan, rows: Vec<Values>, more: bool) -> Vec<ScannedRow> {
+        if scan.tables.is_empty() {
+            // The end was asked for.
+            return Vec::new();
+        }
+        let is_last_table = scan.tables.len() == 1;
+        let mut ready = Vec::with_capacity(rows.len());
+        let mut release = |scan: &mut Scan, values: Values, last: bool| {
+            let (first, first_table) = (scan.rows == 0, scan.sent == 0);
+            scan.rows = scan.rows.saturating_add(1);
+            ready.push(ScannedRow { values, first, last, first_table, last_table: is_last_table });
+        };
+        for values in rows {
+            if let Some(before) = scan.held.replace(values) {
+                release(scan, before, false);
+            }
+        }
+        if more {
+            scan.next = Some(ScanAsk::More);
+            return ready;
+        }
+        if let Some(last) = scan.held.take() {
+            release(scan, last, true);
+        }
+        self.end_table(scan, "SUCCEEDED");
+        ready
+    }
+
+    fn end_table(&mut self, scan: &mut Scan, status: &str) {
+        let Some(table) = scan.tables.pop_front() else {
+            scan.next = None;
+            return;
+        };
+        let data = vec![
+            (TABLES, scan.names.clone()),
+            ("scanned_collection", table.table),
+            ("status", status.to_owned()),
+            ("total_rows_scanned", scan.rows.to_string()),
+        ];
+        self.tell(Told::TableScanCompleted, data);
+        scan.sent = scan.sent.saturating_add(scan.rows);
+        (scan.rows, scan.held) = (0, None);
+        scan.next = Some(self.begin_table(scan));
+    }
+
+    fn begin_table(&mut self, scan: &Scan) -> ScanAsk {
+        let Some(table) = scan.tables.front() else { return ScanAsk::End };
+        let data =
+            vec![("current_collection_in_progress", table.table.clone()), (TABLES, scan.names.clone())];
+        self.tell(Told::InProgress, data);
+        ScanAsk::Begin(table.clone())
+    }
+
+    fn tell(&mut self, told: Told, data: Vec<(&'static str, String)>) {
+        self.notifications.push_back(Notification::initial(told, data));
+    }
+}
+
+const TABLES: &str = "data_collections";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::signal::{Action, Signal};
+
+    fn rows(count: usize, more: bool) -> Scanned {
+        Scanned::Rows { rows: vec![vec![None]; count], more, sight: None }
+    }
+
+    #[test]
+    fn each_row_tells_where_it_stands() {
+        let data = r#"{"data-collections":["a","b"],"type":"blocking","additional-conditions":[{"data-collection":"b","filter":"select 1"}]}"#;
+        let Ok(Signal { action: Action::ExecuteSnapshot(request), .. }) =
+            Signal::parse("s", "execute-snapshot", Some(data))
+        else {
+            panic!("{data}")
+        };
+        let mut blocking = Blocking::default();
+        blocking.execute(&request, &[]);
+        let sent = Recent::default();
+        assert_eq!(
+            blocking.next_ask(),
+            Some(ScanAsk::Begin(ScanTable { table: "a".to_owned(), statement: None }))
+        );
+        assert!(blocking.is_running() && blocking.next_ask().is_none());
+        let marks = |rows: Vec<ScannedRow>| -> Vec<[bool; 4]> {
+            rows.iter().map(|row| [row.first, row.last, row.first_table, row.last_table]).collect()
+        };
+        assert_eq!(marks(blocking.answer(rows(2, true), &sent)), [[true, false, true, false]]);
+        assert_eq!(blocking.next_ask(), Some(ScanAsk::More));
+        assert_eq!(marks(blocking.answer(rows(0, false), &sent)), [[false, true, true, false]]);
+        let statement = Some("select 1".to_owned());
+        assert_eq!(blocking.next_ask(), Some(ScanAsk::Begin(ScanTable { table: "b".to_owned(), statement })));
+        assert_eq!(marks(blocking.answer(rows(1, false), &sent)), [[true, true, false, true]]);
+        assert_eq!(blocking.next_ask(), Some(ScanAsk::End));
+        assert!(blocking.answer(rows(0, false), &sent).is_empty());
+        assert!(!blocking.is_running());
+    }
+
+    #[test]
+    fn a_scan_that_does_not_see_what_was_sent_is_begun_again() {
+        let request = SnapshotRequest {
+            kind: crate::signal::SnapshotKind::Blocking,
+            collections: vec!["a".to_owned()],
+            conditions: Vec::new(),
+            surrogate_key: None,
+        };
+        let mut blocking = Blocking::default();
+        blocking.execute(&request, &[]);
+        let begin = blocking.next_ask();
+        let mut sent = Recent::default();
+        sent.add(7);
+        let sight = Sight::parse("5:9:7");
+        let blind = Scanned::Rows { rows: vec![vec![None]], more: false, sight };
+        assert!(blocking.answer(blind, &sent).is_empty());
+        assert_eq!(blocking.next_ask(), begin);
+    }
+}

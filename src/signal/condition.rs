@@ -1,0 +1,71 @@
+use fancy_regex::Regex;
+
+use crate::connect::java_regex;
+
+/// Which rows of a table are wanted: a filter, and a regular expression for the tables that it is for.
+#[derive(Debug, Clone)]
+pub(crate) struct Condition {
+    table: String,
+    pattern: Regex,
+    filter: String,
+}
+
+impl Condition {
+    /// `None` when the expression cannot be read.
+    pub(crate) fn new(table: &str, filter: String) -> Option<Self> {
+        let pattern = java_regex::compile_ignoring_case(table).ok()?;
+        Some(Self { table: table.to_owned(), pattern, filter })
+    }
+
+    /// The filter, when it is for this table.
+    pub(crate) fn of(&self, table: &str) -> Option<&str> {
+        self.pattern.is_match(table).unwrap_or(false).then_some(self.filter.as_str())
+    }
+}
+
+impl PartialEq for Condition {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.table, &self.filter) == (&other.table, &other.filter)
+    }
+}
+
+/// The tables that a list of names and regular expressions names, each once. What matches none stays as it is.
+pub(super) fn expand(names: &[String], known: &[String]) -> Vec<String> {
+    let mut expanded: Vec<String> = Vec::new();
+    for name in names {
+        let pattern = java_regex::compile(name).ok().map(|(_, whole)| whole);
+        let is_match = |table: &&String| {
+            pattern.as_ref().is_some_and(|pattern| pattern.is_match(table).unwrap_or(false))
+        };
+        let mut matched: Vec<&String> = known.iter().filter(is_match).collect();
+        if matched.is_empty() {
+            matched.push(name);
+        }
+        for table in matched {
+            if !expanded.contains(table) {
+                expanded.push(table.clone());
+            }
+        }
+    }
+    expanded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_stand_for_the_tables_that_they_match() {
+        let own = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let known = own(&["public.a", "public.ab", "other.a"]);
+        let expected = [
+            (vec!["public.a"], vec!["public.a"]),
+            (vec!["public.a.*"], vec!["public.a", "public.ab"]),
+            (vec!["public.ab", "public.*"], vec!["public.ab", "public.a"]),
+            (vec!["public.nope", "("], vec!["public.nope", "("]),
+        ];
+        for (names, tables) in expected {
+            assert_eq!(expand(&own(&names), &known), tables);
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Signals, and the incremental snapshots that they ask for.
+//!
+//! ```text
+//! a row of the signalling table ─▶ Signal ─▶ Incremental ─▶ Ask: open a window, read a chunk, close the window
+//! the stream: watermarks, changed keys ──────▶ │  ▲
+//!                                              │  └─ Answer: what was done, what was read
+//!                                              ▼
+//!                            rows to send, notifications to tell
+//! ```
+//!
+//! Nothing here asks a server or reads a clock: whoever drives it does what it asks.
+
+mod blocking;
+mod condition;
+mod incremental;
+mod message;
+mod notification;
+mod options;
+mod place;
+mod sight;
+mod window;
+
+pub(crate) use blocking::{Blocking, ScanAsk, ScanTable, Scanned, ScannedRow, Values};
+pub(crate) use condition::Condition;
+pub(crate) use incremental::{Answer, Ask, Checkpoint, Incremental};
+pub(crate) use message::{Action, Signal, SnapshotKind, SnapshotRequest};
+pub(crate) use notification::{Notification, Told};
+pub(crate) use options::{NotificationOptions, SignalOptions, Watermarks};
+pub(crate) use place::{Chunk, ChunkKey, ChunkRequest, NoChunk, ReadRow};
+pub(crate) use sight::{Recent, Sight};
+pub(crate) use window::RowKey;

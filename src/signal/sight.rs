@@ -1,0 +1,80 @@
+use std::collections::VecDeque;
+
+/// How many of the last transactions of the stream are remembered. One that committed before so many others is seen by everybody.
+const REMEMBERED_MAX: usize = 4096;
+
+/// What a transaction sees of others (`pg_current_snapshot`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sight {
+    /// From here on it sees none.
+    xmax: u32,
+    /// Nor these, before that.
+    in_progress: Vec<u32>,
+}
+
+/// The last transactions that came in the stream.
+///
+/// PostgreSQL writes a commit before others see it, and with synchronous replication long before. So the stream may have sent a
+/// change that a query which begins later does not see yet.
+#[derive(Debug, Default)]
+pub(crate) struct Recent(VecDeque<u32>);
+
+impl Sight {
+    /// Reads `xmin:xmax:xip,xip`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split(':').skip(1);
+        let xmax = xid(parts.next()?)?;
+        let listed = parts.next()?.split(',').filter(|text| !text.is_empty());
+        Some(Self { xmax, in_progress: listed.map(xid).collect::<Option<_>>()? })
+    }
+
+    fn sees(&self, xid: u32) -> bool {
+        // Ids turn around: half of them are older.
+        let is_older = xid.wrapping_sub(self.xmax) > u32::MAX / 2;
+        is_older && !self.in_progress.contains(&xid)
+    }
+}
+
+impl Recent {
+    /// A transaction has come in the stream.
+    pub(crate) fn add(&mut self, xid: u32) {
+        if self.0.len() >= REMEMBERED_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back(xid);
+    }
+
+    /// Whether all of them are seen.
+    pub(crate) fn are_seen_by(&self, sight: &Sight) -> bool {
+        self.0.iter().all(|xid| sight.sees(*xid))
+    }
+}
+
+/// The id without its epoch, as the stream tells it.
+fn xid(text: &str) -> Option<u32> {
+    let full: u64 = text.parse().ok()?;
+    u32::try_from(full % (1 << 32)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_not_ended_for_others_is_not_seen() {
+        let sight = Sight::parse("4294967300:4294967310:4294967302,4294967305").unwrap();
+        let seen = [3, 6, 8, 9, 13, 14, 15, u32::MAX].map(|xid| sight.sees(xid));
+        assert_eq!(seen, [true, false, true, false, true, false, false, true]);
+        let mut recent = Recent::default();
+        recent.add(5);
+        assert!(recent.are_seen_by(&sight));
+        recent.add(9);
+        assert!(!recent.are_seen_by(&sight));
+    }
+
+    #[test]
+    fn what_is_no_snapshot_is_none() {
+        assert!(Sight::parse("10:20:").unwrap().sees(19));
+        assert!(["", "10", "10:20", "10:x:", "10:20:z"].map(Sight::parse).iter().all(Option::is_none));
+    }
+}

@@ -1,0 +1,280 @@
+//! Signals and what they ask for: snapshots beside the stream, and such for which it waits.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use rdkafka::producer::BaseRecord;
+use serde_json::Value;
+
+use crate::support::kafka::kafka;
+use crate::support::outbox::Outbox;
+use crate::support::postgres::postgres18;
+use crate::support::record::Record;
+use crate::support::relay::{Config, Relay, with};
+use crate::support::session::Session;
+use crate::support::wait::eventually;
+
+const JSON: &str = "org.apache.kafka.connect.json.JsonConverter";
+const LONG: Duration = Duration::from_secs(60);
+
+const TABLES: &str = "create table signals (id varchar(64) primary key, type varchar(32) not null, data varchar(2048)); \
+                      create table a (id int primary key, rank int, v int not null)";
+
+fn config(db: &Outbox, settings: &[(&str, &str)]) -> Config {
+    let mut config = db.config(kafka());
+    config.retain(|key, _| !key.starts_with("transforms") && key != "table.include.list");
+    let notes = notes(db);
+    let common = [
+        ("key.converter", JSON),
+        ("key.converter.schemas.enable", "false"),
+        ("value.converter", JSON),
+        ("value.converter.schemas.enable", "false"),
+        ("snapshot.mode", "no_data"),
+        ("signal.data.collection", "public.signals"),
+        ("incremental.snapshot.chunk.size", "37"),
+        ("notification.enabled.channels", "sink,log"),
+        ("notification.sink.topic.name", notes.as_str()),
+    ];
+    with(with(config, &common), settings)
+}
+
+fn start(db: &Outbox, settings: &[(&str, &str)]) -> Relay {
+    kafka().create_topic(&topic(db), 1, &[]);
+    kafka().create_topic(&notes(db), 1, &[]);
+    let relay = Relay::start(&config(db, settings));
+    db.wait_until_streaming();
+    relay
+}
+
+fn notes(db: &Outbox) -> String {
+    format!("{}.notes", db.name())
+}
+
+fn topic(db: &Outbox) -> String {
+    format!("{}.public.a", db.name())
+}
+
+fn signal(db: &Outbox, id: &str, kind: &str, data: &str) {
+    db.query("insert into signals values ($1, $2, $3)", &[&id, &kind, &data]);
+}
+
+/// Type and data of each notification.
+fn told(db: &Outbox) -> Vec<(String, Value)> {
+    let value = |record: &Record| -> Value { serde_json::from_str(record.value()).unwrap() };
+    let told = |note: Value| (note["type"].as_str().unwrap().to_owned(), note["additional_data"].clone());
+    kafka().records(&notes(db)).iter().map(value).map(told).collect()
+}
+
+fn wait_until_told(db: &Outbox, what: &str) {
+    eventually(LONG, what, || told(db).iter().any(|(kind, _)| kind == what));
+}
+
+/// The last state of each key that the records tell.
+fn last_states(db: &Outbox) -> BTreeMap<i64, (Option<i64>, i64)> {
+    let mut states = BTreeMap::new();
+    for record in kafka().records(&topic(db)) {
+        let key: Value = serde_json::from_str(record.key()).unwrap();
+        let key = key["id"].as_i64().unwrap();
+        let value: Value =
+            record.value.as_deref().map_or(Value::Null, |value| serde_json::from_slice(value).unwrap());
+        let row = &value["after"];
+        match row["v"].as_i64() {
+            Some(v) => drop(states.insert(key, (row["rank"].as_i64(), v))),
+            None => drop(states.remove(&key)),
+        }
+    }
+    states
+}
+
+fn rows(db: &Outbox) -> BTreeMap<i64, (Option<i64>, i64)> {
+    let rows = db.query("select id::bigint, rank::bigint, v::bigint from a", &[]);
+    rows.iter().map(|row| (row.get(0), (row.get(1), row.get(2)))).collect()
+}
+
+fn count_of(db: &Outbox, word: &str) -> usize {
+    let is_of = |record: &&Record| {
+        record.value.is_some() && record.value().contains(&format!("\"snapshot\":\"{word}\""))
+    };
+    kafka().records(&topic(db)).iter().filter(is_of).count()
+}
+
+/// Writes at random until it is told to end: new rows, changed ones, other keys, deletes.
+fn write_meanwhile(db: &Outbox, seed: u64, stop: &AtomicBool) {
+    let session = Session::new(db.address().clone());
+    let mut state = seed;
+    let mut random = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    while !stop.load(Ordering::Relaxed) {
+        let (id, v) = (random(1_000), random(1_000_000));
+        let statement = match random(6) {
+            0 => format!("delete from a where id = {id}"),
+            1 => format!("update a set id = {} where id = {id}", 1_000 + random(1_000)),
+            2 | 3 => format!(
+                "insert into a values ({id}, {}, {v}) on conflict (id) do update set v = excluded.v",
+                v % 7
+            ),
+            _ => format!(
+                "update a set v = {v}, rank = nullif({}, 0) where id between {id} and {}",
+                v % 7,
+                id + 3
+            ),
+        };
+        // Deadlocks and keys that are taken.
+        drop(session.try_execute(&statement));
+    }
+}
+
+fn the_result_is_the_table(settings: &[(&str, &str)], data: &str) {
+    let db = Outbox::create_bare(postgres18(), TABLES);
+    db.execute("insert into a select g, nullif(g % 7, 0), g from generate_series(1, 800) g");
+    let relay = start(&db, settings);
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for seed in 1..4 {
+            let (db, stop) = (&db, &stop);
+            scope.spawn(move || write_meanwhile(db, seed, stop));
+        }
+        signal(&db, "s-1", "execute-snapshot", data);
+        wait_until_told(&db, "COMPLETED");
+        stop.store(true, Ordering::Relaxed);
+    });
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    assert!(count_of(&db, "incremental") > 0);
+    assert_eq!(last_states(&db), rows(&db));
+}
+
+#[test]
+fn a_snapshot_beside_the_stream_gives_the_table_whatever_is_written() {
+    the_result_is_the_table(&[], r#"{"data-collections": ["public.a"]}"#);
+}
+
+#[test]
+fn so_does_one_whose_watermarks_are_deleted() {
+    the_result_is_the_table(
+        &[("incremental.snapshot.watermarking.strategy", "insert_delete")],
+        r#"{"data-collections": ["public.a"]}"#,
+    );
+}
+
+#[test]
+fn so_does_one_that_writes_no_table_and_goes_by_a_column_that_may_be_null() {
+    the_result_is_the_table(
+        &[("read.only", "true")],
+        r#"{"data-collections": ["public.a"], "surrogate-key": "rank"}"#,
+    );
+}
+
+#[test]
+fn a_snapshot_goes_on_after_its_connections_were_lost() {
+    let db = Outbox::create_bare(postgres18(), TABLES);
+    db.execute("insert into a select g, g % 7, g from generate_series(1, 2000) g");
+    let relay = start(&db, &[("incremental.snapshot.chunk.size", "5")]);
+    signal(&db, "s-1", "execute-snapshot", r#"{"data-collections": ["public.a"]}"#);
+    eventually(LONG, "rows of the snapshot", || count_of(&db, "incremental") > 100);
+    db.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'outboxd%'",
+    );
+    wait_until_told(&db, "COMPLETED");
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    assert_eq!(last_states(&db), rows(&db));
+    // It did not begin again.
+    assert!(count_of(&db, "incremental") < 2_500);
+}
+
+#[test]
+fn signals_come_from_a_topic_and_from_a_file() {
+    let db = Outbox::create_bare(postgres18(), TABLES);
+    db.execute("insert into a select g, g, g from generate_series(1, 10) g");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("signals.txt");
+    let signals = format!("{}-signal", db.name());
+    kafka().create_topic(&signals, 1, &[]);
+    let relay = start(
+        &db,
+        &[
+            ("signal.enabled.channels", "kafka,file"),
+            ("signal.file", file.to_str().unwrap()),
+            ("signal.poll.interval.ms", "50"),
+            ("read.only", "true"),
+        ],
+    );
+    let execute = r#"{"id": "k-1", "type": "execute-snapshot", "data": {"data-collections": ["public.a"], "additional-conditions": [{"data-collection": "public.a", "filter": "id <= 4"}]}}"#;
+    kafka().produce(BaseRecord::to(&signals).key(b"another".as_slice()).payload(execute.as_bytes()));
+    kafka().produce(BaseRecord::to(&signals).key(db.name().as_bytes()).payload(execute.as_bytes()));
+    wait_until_told(&db, "COMPLETED");
+    assert_eq!(count_of(&db, "incremental"), 4);
+    fs::write(
+        &file,
+        "not json\n{\"id\": \"f-1\", \"type\": \"log\", \"data\": {\"message\": \"hello there\"}}\n",
+    )
+    .unwrap();
+    relay.wait_for_stderr("hello there");
+    eventually(LONG, "an empty file", || fs::read_to_string(&file).unwrap().is_empty());
+    assert_eq!(relay.stop(), 0);
+}
+
+#[test]
+fn the_stream_waits_for_a_blocking_snapshot() {
+    let db = Outbox::create_bare(postgres18(), TABLES);
+    db.execute("insert into a select g, g, g from generate_series(1, 3000) g");
+    let relay = start(&db, &[]);
+    db.execute(
+        "insert into signals values ('b-1', 'execute-snapshot', '{\"data-collections\": [\"public.a\"], \"type\": \"blocking\"}'); \
+         update a set v = 0 where id = 3000",
+    );
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    assert_eq!((count_of(&db, "first"), count_of(&db, "true"), count_of(&db, "last")), (1, 2_998, 1));
+    assert_eq!(last_states(&db), rows(&db));
+}
+
+#[test]
+fn a_paused_snapshot_sends_nothing_until_it_is_resumed_and_a_stopped_one_no_more() {
+    let db = Outbox::create_bare(postgres18(), TABLES);
+    db.execute("insert into a select g, g, g from generate_series(1, 5000) g");
+    let relay = start(&db, &[("incremental.snapshot.chunk.size", "2")]);
+    signal(&db, "s-1", "execute-snapshot", r#"{"data-collections": ["public.*"]}"#);
+    wait_until_told(&db, "IN_PROGRESS");
+    signal(&db, "s-2", "pause-snapshot", "{}");
+    wait_until_told(&db, "PAUSED");
+    signal(&db, "s-3", "resume-snapshot", "{}");
+    wait_until_told(&db, "RESUMED");
+    signal(&db, "s-4", "stop-snapshot", "{}");
+    wait_until_told(&db, "ABORTED");
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    assert!(count_of(&db, "incremental") < 5_000);
+}
+
+#[test]
+fn a_filter_that_is_more_than_a_filter_is_refused() {
+    let db = Outbox::create_bare(postgres18(), TABLES);
+    db.execute("insert into a values (1, 1, 1)");
+    let relay = start(&db, &[]);
+    for (id, kind, filter) in [
+        ("s-1", "incremental", "true); drop table a; select (1"),
+        ("s-2", "blocking", "select 1; rollback; drop table a"),
+    ] {
+        let data = format!(
+            r#"{{"data-collections": ["public.a"], "type": "{kind}", "additional-conditions": [{{"data-collection": "public.a", "filter": "{filter}"}}]}}"#
+        );
+        signal(&db, id, "execute-snapshot", &data);
+    }
+    eventually(LONG, "both were tried", || {
+        let failed = |(kind, data): &(String, Value)| {
+            kind == "TABLE_SCAN_COMPLETED" && data["status"] == "SQL_EXCEPTION"
+        };
+        told(&db).iter().filter(|told| failed(told)).count() == 2
+    });
+    db.execute("insert into a values (2, 2, 2)");
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    assert_eq!(rows(&db).len(), 2);
+}
