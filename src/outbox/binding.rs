@@ -68,7 +68,7 @@ impl Binding {
             }
         };
         let table = format!("{}.{}", relation.schema, relation.table);
-        let source_topic = router.source_topic(&relation.schema, &relation.table);
+        let source_topic = router.context.source_topic(&relation.schema, &relation.table);
         let field = |column: &crate::pgoutput::Column| {
             let name = router.context.field_names.field_name(&column.name).into_owned();
             match router.context.rules.filter.leaves_out(&table, &column.name) {

@@ -25,6 +25,18 @@ impl Encoder {
         &mut self.schemas
     }
 
+    /// Empty scratch space and the ids that were learnt, for what is no event of an outbox.
+    pub fn parts(&mut self) -> (&mut Vec<u8>, &mut SchemaIds) {
+        self.start_row();
+        (&mut self.scratch, &mut self.schemas)
+    }
+
+    /// What was written for the last row.
+    #[must_use]
+    pub fn scratch(&self) -> &[u8] {
+        &self.scratch
+    }
+
     pub(super) fn start_row(&mut self) {
         self.scratch.clear();
         self.scratch.shrink_to(Self::KEPT_BYTES_MAX);

@@ -1,6 +1,7 @@
 use super::topic::TopicError;
 use crate::connect::column::ColumnError;
 use crate::connect::converter::ConvertError;
+use crate::connect::transform::error::TransformError;
 use crate::error::{Class, Diagnose, Exit};
 
 /// A table that cannot be an outbox with these options.
@@ -91,6 +92,15 @@ pub enum RouteError {
         #[source]
         source: ColumnError,
     },
+    /// A transform cannot work on the event.
+    #[error("an event of table {table} cannot be transformed")]
+    Transform {
+        /// The table, with its schema.
+        table: String,
+        /// Why not.
+        #[source]
+        source: TransformError,
+    },
     /// A value cannot be converted.
     #[error("a row of table {table} cannot be converted at column \"{column}\" ({option})")]
     Convert {
@@ -158,6 +168,7 @@ impl RouteError {
             | Self::Convert { table, column, .. }
             | Self::Partition { table, column }
             | Self::Timestamp { table, column } => (table, column),
+            Self::Transform { table, .. } => (table, ""),
         }
     }
 }
@@ -187,7 +198,9 @@ impl Diagnose for RouteError {
                 "event.converting.failure.handling.mode=warn sends the column's default or NULL instead"
                     .to_owned()
             }
-            Self::ShortRow { .. } | Self::Column { .. } => return Some(TOLERATE.to_owned()),
+            Self::ShortRow { .. } | Self::Column { .. } | Self::Transform { .. } => {
+                return Some(TOLERATE.to_owned());
+            }
         };
         Some(format!("{forbid}\n{TOLERATE}"))
     }

@@ -5,6 +5,7 @@ use super::message::MessageOutbox;
 use super::record::Headers;
 use super::table::{BoundColumn, OutboxTable};
 use crate::connect::Value;
+use crate::connect::column::ColumnCodec;
 use crate::connect::converter::{Destination, Encoded};
 use crate::connect::record::{Header, ID_HEADER};
 use crate::pgoutput::{ColumnValue, Tuple};
@@ -22,6 +23,12 @@ pub struct RawRecord {
 }
 
 impl RawRecord {
+    /// One without headers.
+    #[must_use]
+    pub fn new(topic: String, key: Option<Vec<u8>>, value: Vec<u8>) -> Self {
+        Self { topic: Some(topic), key, value, headers: Vec::new() }
+    }
+
     /// The event's headers, all of them or the id alone.
     #[must_use]
     pub fn headers(&self) -> Vec<Header<'_>> {
@@ -79,10 +86,14 @@ impl MessageOutbox {
 
 /// A column's value as the server wrote it; `None` when the row does not have it.
 fn shown(column: &BoundColumn, row: &[ColumnValue<'_>]) -> Option<Json> {
-    let value = *row.get(column.index)?;
-    if column.codec.changes_values() {
+    shown_as_json(&column.codec, *row.get(column.index)?)
+}
+
+/// A value as the server wrote it; `None` when it did not send it.
+pub(crate) fn shown_as_json(codec: &ColumnCodec, value: ColumnValue<'_>) -> Option<Json> {
+    if codec.changes_values() {
         // Cut or masked: what is behind it must not be shown here either.
-        return Some(match column.codec.decode_without_default(value) {
+        return Some(match codec.decode_without_default(value) {
             Ok(Value::Str(text)) => Json::String(text.into_owned()),
             _ => Json::Null,
         });

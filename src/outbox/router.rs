@@ -10,6 +10,7 @@ use super::predicate::Condition;
 use super::table::OutboxTable;
 use super::topic::TopicError;
 use super::topic_name::check_topic_name;
+use crate::connect::TopicNaming;
 use crate::connect::column::{ColumnDescription, ColumnOptions, ColumnRules};
 use crate::connect::converter::avro::SchemaIds;
 use crate::connect::converter::{Converter, Converters, Destination};
@@ -29,6 +30,8 @@ pub struct EventContext {
     pub topic_prefix: String,
     /// `topic.delimiter` (`.`): stands between the parts of the connector's own topics, and so in schema names.
     pub topic_delimiter: String,
+    /// `topic.naming.strategy`: what the connector's own topics of tables are named.
+    pub naming: TopicNaming,
     /// The id of this run for the `__debezium.context` headers; `None` leaves them out
     /// (`extended.headers.enabled=false`).
     pub run_id: Option<String>,
@@ -126,7 +129,7 @@ impl EventRouter {
     #[must_use]
     pub fn acts_on(&self, schema: &str, table: &str) -> bool {
         let Some(condition) = &self.0.context.condition else { return true };
-        let topic = self.0.source_topic(schema, table);
+        let topic = self.0.context.source_topic(schema, table);
         condition.holds(&topic, self.0.headers.iter().map(|header| header.name))
     }
 
@@ -202,13 +205,12 @@ impl EventRouter {
     }
 }
 
-impl Router {
+impl EventContext {
     /// The topic that Debezium's connector has for a table's rows before they are routed. An underscore stands for what
     /// Kafka does not take.
-    pub(super) fn source_topic(&self, schema: &str, table: &str) -> String {
-        let kept = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-        let topic = [&self.context.topic_prefix, schema, table].join(&self.context.topic_delimiter);
-        topic.chars().map(|c| if kept(c) { c } else { '_' }).collect()
+    #[must_use]
+    pub(crate) fn source_topic(&self, schema: &str, table: &str) -> String {
+        self.naming.topic(&self.topic_prefix, &self.topic_delimiter, schema, table)
     }
 }
 

@@ -238,6 +238,7 @@ fn router(case: &Map<String, Json>) -> EventRouter {
         option_prefix,
         topic_prefix: "srv".to_owned(),
         topic_delimiter: ".".to_owned(),
+        naming: Default::default(),
         run_id,
         columns: ColumnOptions::default(),
         condition: None,
@@ -281,7 +282,15 @@ fn column(name: &str, spec: &str) -> ColumnDescription {
         Some(element) => TypeKind::Array { element: Box::new(TypeKind::base(element)) },
         None => TypeKind::base(type_name),
     };
-    ColumnDescription { name: name.to_owned(), type_oid: Oid(0), type_modifier, kind, not_null, default }
+    ColumnDescription {
+        name: name.to_owned(),
+        type_oid: Oid(0),
+        type_modifier,
+        kind,
+        not_null,
+        default,
+        key_position: None,
+    }
 }
 
 fn relation(columns: &[ColumnDescription]) -> Relation {

@@ -3,8 +3,8 @@ use std::collections::HashMap;
 
 use fancy_regex::Regex;
 
-use super::replacement::Replacement;
 use super::topic_name::{IllegalTopicName, check_topic_name};
+use crate::connect::java_replacement::Replacement;
 use crate::connect::{OptionReader, Refused, java_regex};
 
 const REGEX_KEY: &str = "route.topic.regex";

@@ -199,6 +199,7 @@ fn outbox(options: Options) -> MessageOutbox {
         option_prefix: String::new(),
         topic_prefix: "srv".to_owned(),
         topic_delimiter: ".".to_owned(),
+        naming: Default::default(),
         run_id: Some("RUN".to_owned()),
         columns: ColumnOptions::default(),
         condition: None,

@@ -1,0 +1,139 @@
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::events::Connector;
+use super::source::Source;
+use super::table::{BoundColumn, ChangeTable, Key};
+use super::{placeholder, zero};
+use crate::connect::column::{ColumnCodec, ColumnDescription};
+use crate::connect::converter::FieldLabel;
+use crate::connect::{Field, Kind, Schema};
+use crate::pgoutput::{Column, Relation, ReplicaIdentity};
+
+/// Finds out what the rows of a table become.
+pub(super) fn bind(
+    connector: Arc<Connector>,
+    relation: &Relation,
+    descriptions: &[ColumnDescription],
+) -> ChangeTable {
+    let mut described: Vec<_> =
+        relation.columns.iter().map(|column| describe(column, descriptions)).collect();
+    if descriptions.is_empty() {
+        take_identity_for_key(relation, &mut described);
+    }
+    let topic = connector.context.source_topic(&relation.schema, &relation.table);
+    let key = key(&connector, relation, &described, &topic);
+    let (columns, mut notes) = columns(&connector, relation, &described);
+    notes.extend(connector.options.keys.missing(&relation.schema, &relation.table, &described));
+    let fields = fields(&columns);
+    let row = Arc::new(schema(&connector, fields, &format!("{topic}.Value")).optional(true));
+    let envelope = envelope(&connector, &row, &topic);
+    let source = Source {
+        version: connector.options.version.clone(),
+        name: connector.context.topic_prefix.clone(),
+        database: connector.database.clone(),
+        schema: relation.schema.clone(),
+        table: relation.table.clone(),
+    };
+    let name = format!("{}.{}", relation.schema, relation.table);
+    let is_direct = connector.chain.is_empty()
+        && connector.context_bytes.is_some()
+        && connector.converters.value.takes_fields(&envelope)
+        && key.as_ref().is_none_or(|key| connector.converters.key.takes_fields(&key.schema));
+    let envelope = Arc::new(envelope);
+    ChangeTable { name, topic, columns, key, row, envelope, source, notes, is_direct, connector }
+}
+
+/// The modifier of the row's own time, the rest as the catalog has it now.
+fn describe(column: &Column, descriptions: &[ColumnDescription]) -> ColumnDescription {
+    let known =
+        descriptions.iter().find(|known| known.name == column.name && known.type_oid == column.type_oid);
+    match known {
+        Some(known) => ColumnDescription { type_modifier: column.type_modifier, ..known.clone() },
+        None => ColumnDescription::from_pgoutput(column),
+    }
+}
+
+/// The catalog knows the table no more: its key is what identifies its old rows, which is the primary key unless somebody chose
+/// another.
+fn take_identity_for_key(relation: &Relation, described: &mut [ColumnDescription]) {
+    if relation.replica_identity == ReplicaIdentity::Full {
+        return;
+    }
+    let identity = relation.columns.iter().zip(described).filter(|(column, _)| column.in_identity);
+    for ((_, described), position) in identity.zip(1..) {
+        described.key_position = Some(position);
+    }
+}
+
+/// The columns that are shown, and what there is to tell of those that cannot be.
+fn columns(
+    connector: &Connector,
+    relation: &Relation,
+    described: &[ColumnDescription],
+) -> (Vec<BoundColumn>, Vec<String>) {
+    let mut notes = Vec::new();
+    let table = format!("{}.{}", relation.schema, relation.table);
+    let rules = &connector.context.rules;
+    let shown = described
+        .iter()
+        .enumerate()
+        .filter(|(_, column)| rules.filter.leaves_out(&table, &column.name).is_none());
+    let mut columns = Vec::new();
+    for (index, column) in shown {
+        let mapper = rules.mapper(&table, column);
+        match ColumnCodec::new(column, &connector.context.columns, mapper) {
+            Ok(codec) => columns.push(bound(connector, index, column, codec)),
+            Err(unsupported) => notes.push(format!(
+                "column \"{}\" of table {table} is in no event: {unsupported}; include.unknown.datatypes=true shows it as bytes",
+                column.name
+            )),
+        }
+    }
+    (columns, notes)
+}
+
+/// A key's columns are in it whatever the lists for columns leave out or change.
+fn key(
+    connector: &Connector,
+    relation: &Relation,
+    described: &[ColumnDescription],
+    topic: &str,
+) -> Option<Key> {
+    let positions = connector.options.keys.of(&relation.schema, &relation.table, described);
+    let columns: Vec<_> = positions
+        .into_iter()
+        .filter_map(|index| {
+            let column = described.get(index)?;
+            let codec = ColumnCodec::new(column, &connector.context.columns, None).ok()?;
+            Some(bound(connector, index, column, codec))
+        })
+        .collect();
+    if columns.is_empty() {
+        return None;
+    }
+    let schema = schema(connector, fields(&columns), &format!("{topic}.Key"));
+    Some(Key { schema: Arc::new(schema), columns })
+}
+
+fn bound(connector: &Connector, index: usize, column: &ColumnDescription, codec: ColumnCodec) -> BoundColumn {
+    let field = connector.context.field_names.field_name(&column.name).into_owned();
+    let zero = zero::of(codec.schema());
+    let placeholder = placeholder::of(&codec, &connector.options.placeholder);
+    let label = FieldLabel::new(&field);
+    BoundColumn { index, name: column.name.clone(), field, label, codec, zero, placeholder }
+}
+
+fn fields(columns: &[BoundColumn]) -> Vec<Field> {
+    columns.iter().map(|column| Field::new(&column.field, Arc::clone(column.codec.schema()))).collect()
+}
+
+fn schema(connector: &Connector, fields: Vec<Field>, name: &str) -> Schema {
+    let name = connector.context.schema_names.schema_name(name).into_owned();
+    Schema { name: Some(Cow::Owned(name)), ..Schema::new(Kind::Struct(fields)) }
+}
+
+fn envelope(connector: &Connector, row: &Arc<Schema>, topic: &str) -> Schema {
+    let fields = connector.shape.fields(row);
+    Schema { version: Some(2), ..schema(connector, fields, &format!("{topic}.Envelope")) }
+}

@@ -1,0 +1,37 @@
+//! Change events of any table, as Debezium's PostgreSQL connector writes them: envelopes with the row before and after.
+//!
+//! ```text
+//!   pgoutput::Tuple ──ChangeTable──▶ SourceRecord ──converters──▶ ChangeRecord
+//! ```
+//!
+//! A table is bound once: its schemas are made then, and shared by all its records.
+
+mod binding;
+mod context;
+mod digest;
+mod direct;
+#[cfg(test)]
+mod direct_tests;
+mod events;
+mod headers;
+mod key;
+mod notification;
+mod options;
+mod placeholder;
+mod record;
+mod remains;
+mod shape;
+mod source;
+mod table;
+mod transaction;
+mod zero;
+
+pub(crate) use context::Edge;
+pub use context::{ChangeContext, Snapshot};
+pub(crate) use digest::ChangeDigest;
+pub use events::ChangeEvents;
+pub(crate) use options::ChangeOptions;
+pub use record::ChangeRecords;
+pub(crate) use table::OldRow;
+pub use table::{ChangeTable, RowChange};
+pub(crate) use transaction::{End, Tally};

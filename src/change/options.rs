@@ -1,0 +1,41 @@
+use super::key::{KeyColumns, MESSAGE_KEY_COLUMNS};
+use super::transaction::TransactionTopic;
+use crate::connect::{OptionReader, Refused};
+
+/// What change events are like. The defaults are Debezium's.
+#[derive(Debug)]
+pub(crate) struct ChangeOptions {
+    /// `outboxd.debezium.version` (3.7.0.Final): what `source.version` says.
+    pub(crate) version: String,
+    /// `tombstones.on.delete` (true): a delete is followed by a record of the same key without a value.
+    pub(crate) tombstones: bool,
+    /// `skip.messages.without.change` (false): an update that changes no captured column makes no event.
+    pub(crate) skip_unchanged: bool,
+    /// `unavailable.value.placeholder` (`__debezium_unavailable_value`): what stands for a TOASTed value that an update did
+    /// not change.
+    pub(crate) placeholder: String,
+    /// `message.key.columns`: keys of other columns than the primary key's.
+    pub(super) keys: KeyColumns,
+    /// `provide.transaction.metadata` (false), `topic.transaction` (transaction)
+    pub(super) transactions: Option<TransactionTopic>,
+}
+
+impl ChangeOptions {
+    /// Reads the options. `topic_prefix` is what the connector's own topics begin with, its delimiter behind it.
+    ///
+    /// # Errors
+    /// When a key's columns cannot be understood.
+    pub(crate) fn read(options: &mut OptionReader<'_>, topic_prefix: &str) -> Result<Self, Refused> {
+        let text = |options: &mut OptionReader<'_>, key: &str, default: &str| {
+            options.text(key).unwrap_or_else(|| default.to_owned())
+        };
+        Ok(Self {
+            version: text(options, "outboxd.debezium.version", "3.7.0.Final"),
+            tombstones: options.boolean("tombstones.on.delete", true),
+            skip_unchanged: options.boolean("skip.messages.without.change", false),
+            placeholder: text(options, "unavailable.value.placeholder", "__debezium_unavailable_value"),
+            transactions: TransactionTopic::read(options, topic_prefix),
+            keys: KeyColumns::read(options, MESSAGE_KEY_COLUMNS)?,
+        })
+    }
+}

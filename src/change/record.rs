@@ -1,0 +1,154 @@
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+
+use super::digest::ChangeDigest;
+use crate::connect::converter::{ConvertError, Converter, Converters, Destination, Encoded};
+use crate::connect::record::{DIGEST_HEADER, Header, ProducerRecord};
+use crate::connect::source_record::{Datum, SourceRecord};
+
+/// Headers that fit without an allocation: four of Debezium's context and one of a changed key.
+const INLINE_HEADERS: usize = 6;
+
+/// Records of a change that fit without an allocation.
+const INLINE_RECORDS: usize = 3;
+
+/// The records that a change becomes, in their order. Their parts are bytes, in the scratch space or where they came from.
+#[derive(Debug, Default)]
+pub struct ChangeRecords<'a> {
+    records: SmallVec<[Converted<'a>; INLINE_RECORDS]>,
+    /// How many of them are events, and no tombstones.
+    pub(super) events: i64,
+    /// Of the table that was added last.
+    pub(super) events_of_table: i64,
+    /// By what they are known again, if somebody asks for it.
+    digest: Option<ChangeDigest>,
+}
+
+/// A record in bytes.
+#[derive(Debug)]
+pub(super) struct Converted<'a> {
+    pub(super) topic: Cow<'a, str>,
+    pub(super) partition: Option<i32>,
+    pub(super) timestamp_ms: i64,
+    pub(super) key: Encoded<'a>,
+    pub(super) value: Encoded<'a>,
+    pub(super) headers: SmallVec<[(Cow<'a, str>, Encoded<'a>); INLINE_HEADERS]>,
+}
+
+/// A part of a record that its converter does not take.
+#[derive(Debug)]
+pub(super) struct Inconvertible {
+    /// The option that names the converter.
+    pub(super) option: &'static str,
+    pub(super) source: ConvertError,
+}
+
+impl<'a> ChangeRecords<'a> {
+    /// Converts one more. A record without a timestamp has that of `now_ms`.
+    pub(super) fn push(
+        &mut self,
+        record: SourceRecord<'a>,
+        converters: &Converters,
+        into: &mut Destination<'_>,
+        now_ms: i64,
+    ) -> Result<(), Inconvertible> {
+        let SourceRecord { topic, partition, timestamp_ms, key, value, headers } = record;
+        let mut into = Destination { scratch: into.scratch, topic: &topic, schemas: into.schemas };
+        let key = convert("key.converter", &converters.key, &key, &mut into)?;
+        let value = convert("value.converter", &converters.value, &value, &mut into)?;
+        let mut converted = SmallVec::with_capacity(headers.len());
+        for header in headers {
+            let bytes = convert("header.converter", &converters.header, &header.datum, &mut into)?;
+            converted.push((header.name, bytes));
+        }
+        let timestamp_ms = timestamp_ms.unwrap_or(now_ms);
+        self.records.push(Converted { topic, partition, timestamp_ms, key, value, headers: converted });
+        Ok(())
+    }
+
+    /// Adds one that is converted.
+    pub(super) fn add(&mut self, record: Converted<'a>) {
+        self.records.push(record);
+    }
+
+    /// The records tell by what they are known again.
+    pub(crate) const fn tell_digest(&mut self, digest: ChangeDigest) {
+        self.digest = Some(digest);
+    }
+
+    /// Whether there are none: a transform has dropped them, or nothing of the row has changed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// How many events there are of the table that was added last.
+    pub(crate) const fn events_of_table(&self) -> i64 {
+        self.events_of_table
+    }
+
+    /// Gives them as the producer takes them, once nothing more is written to the scratch space.
+    pub fn lend<T>(&self, scratch: &[u8], take: impl FnOnce(&[ProducerRecord<'_>]) -> T) -> T {
+        let headers: SmallVec<[_; INLINE_RECORDS]> =
+            self.records.iter().map(|it| it.headers(self.digest.as_ref(), scratch)).collect();
+        let records: SmallVec<[_; INLINE_RECORDS]> = self
+            .records
+            .iter()
+            .zip(&headers)
+            .map(|(record, headers)| record.lent(scratch, headers))
+            .collect();
+        take(&records)
+    }
+}
+
+impl<'a> Converted<'a> {
+    /// The tombstone behind a delete.
+    pub(super) fn without_value(&self) -> Self {
+        let Self { topic, key, headers, .. } = self;
+        let (topic, key, headers) = (topic.clone(), key.clone(), headers.clone());
+        Self { topic, key, headers, value: Encoded::Null, ..*self }
+    }
+
+    fn headers<'s>(
+        &'s self,
+        digest: Option<&'s ChangeDigest>,
+        scratch: &'s [u8],
+    ) -> SmallVec<[Header<'s>; INLINE_HEADERS]> {
+        let header = |(name, value): &'s (Cow<'a, str>, Encoded<'a>)| Header {
+            name,
+            value: value.clone().resolve(scratch),
+        };
+        let digest = digest.map(|digest| Header { name: DIGEST_HEADER, value: Some(digest.text()) });
+        self.headers.iter().map(header).chain(digest).collect()
+    }
+
+    fn lent<'s>(&'s self, scratch: &'s [u8], headers: &'s [Header<'s>]) -> ProducerRecord<'s> {
+        ProducerRecord {
+            topic: &self.topic,
+            partition: self.partition,
+            timestamp_ms: self.timestamp_ms,
+            key: self.key.clone().resolve(scratch),
+            value: self.value.clone().resolve(scratch),
+            headers,
+            position: None,
+        }
+    }
+}
+
+/// Converts a part of a record.
+pub(super) fn convert<'a>(
+    option: &'static str,
+    converter: &Converter,
+    datum: &Datum<'a>,
+    into: &mut Destination<'_>,
+) -> Result<Encoded<'a>, Inconvertible> {
+    if datum.schema.is_none() && datum.value.is_null() {
+        return Ok(Encoded::Null);
+    }
+    let converted = match &datum.schema {
+        Some(schema) => converter.convert_shared(schema, &datum.value, into),
+        None => converter.convert(None, &datum.value, into),
+    };
+    converted.map_err(|source| Inconvertible { option, source })
+}

@@ -1,0 +1,57 @@
+//! What all envelopes of a connector have in common: the schemas of their blocks, and how their fields are labelled.
+
+use std::sync::Arc;
+
+use super::{source, transaction};
+use crate::connect::converter::FieldLabel;
+use crate::connect::{Field, Kind, Schema};
+
+/// The fields of an envelope, in their order.
+const FIELDS: [&str; 8] = ["before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns"];
+
+/// The parts of envelopes that are the same for every table.
+#[derive(Debug)]
+pub(super) struct EnvelopeShape {
+    pub(super) labels: [FieldLabel; FIELDS.len()],
+    pub(super) source: Arc<Schema>,
+    pub(super) source_labels: Vec<FieldLabel>,
+    pub(super) transaction: Arc<Schema>,
+    pub(super) op: Arc<Schema>,
+    /// Of `ts_ms`, `ts_us` and `ts_ns`.
+    pub(super) time: Arc<Schema>,
+}
+
+impl EnvelopeShape {
+    pub(super) fn new() -> Self {
+        let source = source::schema();
+        let source_labels = labels(&source);
+        Self {
+            labels: FIELDS.map(FieldLabel::new),
+            source: Arc::new(source),
+            source_labels,
+            transaction: Arc::new(transaction::block_schema()),
+            op: Arc::new(Schema::new(Kind::String)),
+            time: Arc::new(Schema::new(Kind::Int64).optional(true)),
+        }
+    }
+
+    /// An envelope's fields around rows of this schema.
+    pub(super) fn fields(&self, row: &Arc<Schema>) -> Vec<Field> {
+        let schemas =
+            [row, row, &self.source, &self.transaction, &self.op, &self.time, &self.time, &self.time];
+        FIELDS.into_iter().zip(schemas).map(|(name, schema)| Field::new(name, Arc::clone(schema))).collect()
+    }
+}
+
+/// The labels of a struct's fields.
+fn labels(schema: &Schema) -> Vec<FieldLabel> {
+    fields(schema).iter().map(|field| FieldLabel::new(&field.name)).collect()
+}
+
+/// The fields of a struct's schema.
+pub(super) fn fields(schema: &Schema) -> &[Field] {
+    match &schema.kind {
+        Kind::Struct(fields) => fields,
+        _ => &[],
+    }
+}

@@ -1,0 +1,406 @@
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::context::{ChangeContext, Snapshot};
+use super::events::Connector;
+use super::record::{ChangeRecords, Inconvertible};
+use super::source::Source;
+use super::transaction;
+use crate::connect::column::{ColumnCodec, ColumnError, FailureHandling};
+use crate::connect::converter::{Destination, FieldLabel};
+use crate::connect::source_record::{Datum, DatumHeader, SourceRecord};
+use crate::connect::{Schema, Value};
+use crate::outbox::RouteError;
+use crate::pgoutput::{ColumnValue, OldTuple};
+
+/// The headers of the two halves of a changed key.
+const NEW_KEY: &str = "__debezium.newkey";
+const OLD_KEY: &str = "__debezium.oldkey";
+
+/// A table whose schemas are made: changes in, records out.
+#[derive(Debug)]
+pub struct ChangeTable {
+    pub(super) connector: Arc<Connector>,
+    /// The table, with its schema.
+    pub(super) name: String,
+    pub(super) topic: String,
+    /// The columns that are shown, in the table's order.
+    pub(super) columns: Vec<BoundColumn>,
+    pub(super) key: Option<Key>,
+    /// Of a row, before and after.
+    pub(super) row: Arc<Schema>,
+    pub(super) envelope: Arc<Schema>,
+    pub(super) source: Source,
+    pub(super) notes: Vec<String>,
+    /// Whether events are written without a tree of their values: see [`ChangeTable::write`].
+    pub(super) is_direct: bool,
+}
+
+/// A table's key.
+#[derive(Debug)]
+pub(super) struct Key {
+    pub(super) schema: Arc<Schema>,
+    pub(super) columns: Vec<BoundColumn>,
+}
+
+/// A column at its place in the row.
+#[derive(Debug)]
+pub(super) struct BoundColumn {
+    pub(super) index: usize,
+    pub(super) name: String,
+    /// The name that it has in the event.
+    pub(super) field: String,
+    /// The same, as it is written.
+    pub(super) label: FieldLabel,
+    pub(super) codec: ColumnCodec,
+    /// What stands for NULL; null itself, when the column may be.
+    pub(super) zero: Value<'static>,
+    /// What stands for a value that the server did not send.
+    pub(super) placeholder: Value<'static>,
+}
+
+/// What has happened to a row, or to a whole table.
+#[derive(Debug, Clone, Copy)]
+pub enum RowChange<'r, 'a> {
+    /// `c`, and `r` for a row of a snapshot.
+    Insert(Row<'r, 'a>),
+    /// `u`
+    Update(Option<OldRow<'r, 'a>>, Row<'r, 'a>),
+    /// `d`
+    Delete(OldRow<'r, 'a>),
+    /// `t`
+    Truncate,
+}
+
+/// The values of a row, in the relation's order.
+pub(super) type Row<'r, 'a> = &'r [ColumnValue<'a>];
+
+/// What an update or a delete carries of the old row.
+#[derive(Debug, Clone, Copy)]
+pub struct OldRow<'r, 'a> {
+    row: Row<'r, 'a>,
+    /// Whether it is the whole row; otherwise what is not in the replica identity is NULL.
+    whole: bool,
+}
+
+impl<'r, 'a> OldRow<'r, 'a> {
+    /// The values, in the relation's order.
+    pub(crate) const fn columns(self) -> Row<'r, 'a> {
+        self.row
+    }
+}
+
+impl<'r, 'a> From<&'r OldTuple<'a>> for OldRow<'r, 'a> {
+    fn from(old: &'r OldTuple<'a>) -> Self {
+        match old {
+            OldTuple::Key(row) => Self { row: row.columns(), whole: false },
+            OldTuple::Full(row) => Self { row: row.columns(), whole: true },
+        }
+    }
+}
+
+/// An event before it is converted: what differs from one to the next. Its values are not read yet.
+pub(super) struct Event<'r, 'a> {
+    pub(super) op: &'static str,
+    /// The row that has the key; a truncate has none.
+    pub(super) key: Option<Row<'r, 'a>>,
+    pub(super) before: Option<Image<'r, 'a>>,
+    pub(super) after: Option<Image<'r, 'a>>,
+    /// Of a changed key, the other one.
+    pub(super) header: Option<(&'static str, Value<'a>)>,
+    /// A record of the same key without a value follows.
+    pub(super) has_tombstone: bool,
+}
+
+/// A row of an event.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Image<'r, 'a> {
+    pub(super) row: Row<'r, 'a>,
+    /// The whole old row, if there is one: what an update did not change and the server did not send is taken from it.
+    pub(super) old: Option<Row<'r, 'a>>,
+}
+
+impl<'r, 'a> From<Row<'r, 'a>> for Image<'r, 'a> {
+    fn from(row: Row<'r, 'a>) -> Self {
+        Self { row, old: None }
+    }
+}
+
+impl ChangeTable {
+    /// The table, with its schema: `public.orders`.
+    #[must_use]
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Adds the records of a change, in their order; none when nothing of it is shown.
+    ///
+    /// # Errors
+    /// When a value cannot be read or converted.
+    pub fn add<'a>(
+        &'a self,
+        change: RowChange<'_, 'a>,
+        at: &ChangeContext,
+        records: &mut ChangeRecords<'a>,
+        into: &mut Destination<'_>,
+    ) -> Result<(), RouteError> {
+        records.events_of_table = 0;
+        let event = Event {
+            op: if at.snapshot == Snapshot::False { "c" } else { "r" },
+            key: None,
+            before: None,
+            after: None,
+            header: None,
+            has_tombstone: false,
+        };
+        let event = match change {
+            RowChange::Insert(new) => Event { key: Some(new), after: Some(new.into()), ..event },
+            RowChange::Update(old, new) => return self.update(old, new, at, records, into),
+            RowChange::Delete(OldRow { row: old, .. }) => self.delete(old),
+            RowChange::Truncate => Event { op: "t", ..event },
+        };
+        self.push(event, at, records, into)
+    }
+
+    /// The texts of the key's columns, by which rows are compared. None when the table has no key, or the row does not say it.
+    #[must_use]
+    pub(crate) fn raw_key(&self, row: &[ColumnValue<'_>]) -> Option<Vec<Option<Vec<u8>>>> {
+        let column = |column: &BoundColumn| match row.get(column.index)? {
+            ColumnValue::Text(bytes) | ColumnValue::Binary(bytes) => Some(Some(bytes.to_vec())),
+            ColumnValue::Null => Some(None),
+            ColumnValue::UnchangedToast => None,
+        };
+        self.key.as_ref()?.columns.iter().map(column).collect()
+    }
+
+    /// The names of the key's columns, in the key's order.
+    pub(crate) fn key_columns(&self) -> impl Iterator<Item = &str> {
+        self.key.iter().flat_map(|key| &key.columns).map(|column| column.name.as_str())
+    }
+
+    /// How many events a change is, without making them: a changed key is two.
+    ///
+    /// # Errors
+    /// When a value cannot be read.
+    pub(crate) fn count(&self, change: RowChange<'_, '_>) -> Result<i64, RouteError> {
+        let RowChange::Update(Some(old), new) = change else { return Ok(1) };
+        if self.is_key_changed(old.row, new)? {
+            return Ok(2);
+        }
+        Ok(i64::from(!self.is_skipped(old, new)?))
+    }
+
+    /// The columns whose value has no form, where a warning about it was asked for
+    /// (`event.converting.failure.handling.mode=warn`): NULL, or what stands for it, was sent instead.
+    pub(crate) fn replaced_columns(&self, change: RowChange<'_, '_>) -> impl Iterator<Item = &str> {
+        let warns = self.connector.context.columns.failure == FailureHandling::Warn;
+        let row = match change {
+            RowChange::Insert(row) | RowChange::Update(_, row) => row,
+            RowChange::Delete(old) => old.row,
+            RowChange::Truncate => &[],
+        };
+        let replaced = move |column: &&BoundColumn| {
+            warns && row.get(column.index).is_some_and(|value| column.codec.is_replaced(*value))
+        };
+        self.columns.iter().filter(replaced).map(|column| column.name.as_str())
+    }
+
+    /// What the user has not asked for and should know of, one line each: columns that are in no event.
+    #[must_use]
+    pub(crate) fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// An update of the key is a delete of the old one and a create of the new one.
+    fn update<'a>(
+        &'a self,
+        old: Option<OldRow<'_, 'a>>,
+        new: Row<'_, 'a>,
+        at: &ChangeContext,
+        records: &mut ChangeRecords<'a>,
+        into: &mut Destination<'_>,
+    ) -> Result<(), RouteError> {
+        let whole = old.filter(|old| old.whole).map(|old| old.row);
+        let event = Event {
+            op: "u",
+            key: Some(new),
+            before: old.map(|old| old.row.into()),
+            after: Some(Image { row: new, old: whole }),
+            header: None,
+            has_tombstone: false,
+        };
+        let Some(old) = old else { return self.push(event, at, records, into) };
+        if !self.is_key_changed(old.row, new)? {
+            return if self.is_skipped(old, new)? { Ok(()) } else { self.push(event, at, records, into) };
+        }
+        let (was, is) = (self.key_of(old.row)?, self.key_of(new)?);
+        let gone = Event { header: Some((NEW_KEY, is)), ..self.delete(old.row) };
+        self.push(gone, at, records, into)?;
+        let come = Event { op: "c", before: None, header: Some((OLD_KEY, was)), ..event };
+        self.push(come, at, records, into)
+    }
+
+    /// A delete, and its tombstone.
+    fn delete<'r, 'a>(&self, old: Row<'r, 'a>) -> Event<'r, 'a> {
+        Event {
+            op: "d",
+            key: Some(old),
+            before: Some(old.into()),
+            after: None,
+            header: None,
+            has_tombstone: self.connector.options.tombstones,
+        }
+    }
+
+    /// Most often the server sent the same twice, and nothing has to be read.
+    fn is_key_changed(&self, old: Row<'_, '_>, new: Row<'_, '_>) -> Result<bool, RouteError> {
+        let Some(key) = &self.key else { return Ok(false) };
+        let is_same = key.columns.iter().all(|column| old.get(column.index) == new.get(column.index));
+        Ok(!is_same && self.key_of(old)? != self.key_of(new)?)
+    }
+
+    /// Whether an update changes nothing, and such updates make no events.
+    fn is_skipped(&self, old: OldRow<'_, '_>, new: Row<'_, '_>) -> Result<bool, RouteError> {
+        if !self.connector.options.skip_unchanged {
+            return Ok(false);
+        }
+        let whole = old.whole.then_some(old.row);
+        Ok(self.row_of(old.row.into())? == self.row_of(Image { row: new, old: whole })?)
+    }
+
+    fn push<'a>(
+        &'a self,
+        event: Event<'_, 'a>,
+        at: &ChangeContext,
+        records: &mut ChangeRecords<'a>,
+        into: &mut Destination<'_>,
+    ) -> Result<(), RouteError> {
+        let place = at.xid.zip(at.before).map_or(Value::Null, |(xid, before)| {
+            transaction::block(xid, at.lsn, before, (records.events, records.events_of_table))
+        });
+        records.events = records.events.saturating_add(1);
+        records.events_of_table = records.events_of_table.saturating_add(1);
+        if self.is_direct {
+            return self.write(&event, &place, at, records, into);
+        }
+        let key = event.key.map_or(Ok(Value::Null), |row| self.key_of(row))?;
+        let [before, after] = [event.before, event.after]
+            .map(|image| image.map_or(Ok(Value::Null), |image| self.row_of(image)));
+        let value = Value::Struct(vec![
+            before?,
+            after?,
+            self.source.value(at),
+            place,
+            Value::str(event.op),
+            Value::Int64(at.now_us.div_euclid(1_000)),
+            Value::Int64(at.now_us),
+            Value::Int64(at.now_us.saturating_mul(1_000)),
+        ]);
+        let tombstone =
+            event.has_tombstone.then(|| self.source_record(key.clone(), Datum::NULL, event.header.clone()));
+        let value = Datum::new(Arc::clone(&self.envelope), value);
+        self.convert(self.source_record(key, value, event.header), at, records, into)?;
+        tombstone.map_or(Ok(()), |record| self.convert(record, at, records, into))
+    }
+
+    fn source_record<'a>(
+        &'a self,
+        key: Value<'a>,
+        value: Datum<'a>,
+        header: Option<(&'static str, Value<'a>)>,
+    ) -> SourceRecord<'a> {
+        SourceRecord {
+            topic: Cow::Borrowed(&self.topic),
+            partition: None,
+            timestamp_ms: None,
+            key: if key.is_null() { Datum::NULL } else { self.key_datum(key) },
+            value,
+            headers: self.headers(header).collect(),
+        }
+    }
+
+    /// That of a changed key, and those of the context.
+    fn headers<'a>(
+        &'a self,
+        changed_key: Option<(&'static str, Value<'a>)>,
+    ) -> impl Iterator<Item = DatumHeader<'a>> {
+        let changed_key = changed_key
+            .map(|(name, key)| DatumHeader { name: Cow::Borrowed(name), datum: self.key_datum(key) });
+        changed_key.into_iter().chain(self.connector.context_headers())
+    }
+
+    pub(super) fn key_datum<'a>(&self, value: Value<'a>) -> Datum<'a> {
+        match &self.key {
+            Some(key) => Datum::new(Arc::clone(&key.schema), value),
+            None => Datum::NULL,
+        }
+    }
+
+    fn convert<'a>(
+        &'a self,
+        record: SourceRecord<'a>,
+        at: &ChangeContext,
+        records: &mut ChangeRecords<'a>,
+        into: &mut Destination<'_>,
+    ) -> Result<(), RouteError> {
+        let now_ms = at.now_us.div_euclid(1_000);
+        let transformed = self.connector.chain.apply(record);
+        let transformed =
+            transformed.map_err(|source| RouteError::Transform { table: self.name.clone(), source })?;
+        let Some(record) = transformed else { return Ok(()) };
+        let pushed = records.push(record, &self.connector.converters, into, now_ms);
+        pushed.map_err(|error| self.inconvertible(error))
+    }
+
+    pub(super) fn inconvertible(&self, Inconvertible { option, source }: Inconvertible) -> RouteError {
+        RouteError::Convert { table: self.name.clone(), column: "*".to_owned(), option, source }
+    }
+
+    pub(super) fn key_of<'a>(&'a self, row: Row<'_, 'a>) -> Result<Value<'a>, RouteError> {
+        let Some(key) = &self.key else { return Ok(Value::Null) };
+        self.values(&key.columns, row.into())
+    }
+
+    fn row_of<'a>(&'a self, image: Image<'_, 'a>) -> Result<Value<'a>, RouteError> {
+        self.values(&self.columns, image)
+    }
+
+    fn values<'a>(
+        &'a self,
+        columns: &'a [BoundColumn],
+        Image { row, old }: Image<'_, 'a>,
+    ) -> Result<Value<'a>, RouteError> {
+        let mut values = Vec::with_capacity(columns.len());
+        for column in columns {
+            values.push(self.value(column, row, old)?);
+        }
+        Ok(Value::Struct(values))
+    }
+
+    /// The value of a column.
+    pub(super) fn value<'a>(
+        &'a self,
+        column: &'a BoundColumn,
+        row: Row<'_, 'a>,
+        old: Option<Row<'_, 'a>>,
+    ) -> Result<Value<'a>, RouteError> {
+        let Some(mut value) = row.get(column.index).copied() else {
+            return Err(RouteError::ShortRow { table: self.name.clone(), column: column.name.clone() });
+        };
+        if value == ColumnValue::UnchangedToast {
+            match old.and_then(|old| old.get(column.index).copied()) {
+                Some(known) if known != ColumnValue::UnchangedToast => value = known,
+                _ => return Ok(column.placeholder.reborrow()),
+            }
+        }
+        let decoded = column.codec.decode_without_default(value);
+        match decoded.map_err(|source| self.unreadable(column, source))? {
+            Value::Null => Ok(column.zero.reborrow()),
+            value => Ok(value),
+        }
+    }
+
+    fn unreadable(&self, column: &BoundColumn, source: ColumnError) -> RouteError {
+        RouteError::Column { table: self.name.clone(), column: column.name.clone(), source }
+    }
+}
