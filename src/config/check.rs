@@ -25,13 +25,20 @@ pub(super) fn check(reader: &mut Reader<'_>) {
 }
 
 fn check_row(reader: &mut Reader<'_>, row: &Row, setting: &Setting) {
+    let is_ignored = match row.status {
+        Status::Ignored => true,
+        Status::Changes => router::has_router(reader),
+        _ => false,
+    };
     let is_unsaid = setting.value.trim().is_empty() || row.allows(&setting.value);
     match row.status {
-        Status::Ignored if !is_unsaid => ignore(&mut reader.notices, row.reason, setting),
+        Status::Ignored | Status::Changes if is_ignored && !is_unsaid => {
+            ignore(&mut reader.notices, row.reason, setting);
+        }
         Status::Refused if !is_unsaid => {
             reader.problems.push(Problem::refused(setting, row.reason, cure(row, setting)));
         }
-        Status::Used | Status::Better | Status::Ignored | Status::Refused => {}
+        Status::Used | Status::Better | Status::Changes | Status::Ignored | Status::Refused => {}
     }
 }
 

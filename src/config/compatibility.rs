@@ -49,6 +49,7 @@ fn verdict(row: &Row) -> &'static str {
     match row.status {
         Status::Used => "same",
         Status::Better => "better",
+        Status::Changes => "same",
         Status::Ignored => "ignored",
         Status::Refused => "refused",
     }
@@ -58,6 +59,7 @@ fn note(row: &Row) -> String {
     let allowed: Vec<_> = row.allowed().map(code).collect();
     let note = row.reason.replace('|', "\\|");
     match (row.status, allowed.is_empty()) {
+        (Status::Changes, _) => format!("with an EventRouter: {note}"),
         (Status::Refused, false) => format!("but for {}: {note}", allowed.join(", ")),
         _ => note,
     }

@@ -14,6 +14,8 @@ pub(super) enum Status {
     Used,
     /// Acted upon, and where Debezium loses, corrupts or ends, not so; or its default cannot work for an outbox.
     Better,
+    /// Used for change events; with an EventRouter named once, with the reason.
+    Changes,
     /// Named once with the reason, unless the value is one of the allowed.
     Ignored,
     /// An error unless the value is one of the allowed: ignoring it could lose or change data.
@@ -69,6 +71,7 @@ fn row(line: &'static str) -> Option<Row> {
     let status = match columns.next()? {
         "used" => Status::Used,
         "better" => Status::Better,
+        "changes" => Status::Changes,
         "ignored" => Status::Ignored,
         "refused" => Status::Refused,
         _ => return None,

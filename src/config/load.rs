@@ -10,7 +10,7 @@ use super::notice::{Notice, NoticeKind};
 use super::read::Reader;
 use super::router::Transforms;
 use super::settings::Settings;
-use super::{dead_letters, guarantee, offset, position, postgres, producer, router};
+use super::{dead_letters, guarantee, offset, position, postgres, producer, router, signals};
 
 /// A configuration that can work, as far as it can be told without a server.
 #[derive(Debug, Clone)]
@@ -97,10 +97,15 @@ impl Parts {
         let dead_letters = dead_letters::options(reader, &connector_name);
         let (guarantee, transactions) = guarantee::options(reader, &topic_prefix, &topic_delimiter);
         let offsets = offset::options(reader, &connector_name, &topic_prefix);
+        let sends_changes = transforms.router.is_none();
+        let exactly_once = guarantee == crate::relay::Guarantee::ExactlyOnce;
+        let signals = signals::options(reader, &topic_prefix, sends_changes, exactly_once);
+        let notifications = signals::notifications(reader, sends_changes);
         let connect_timeout = reader.millis("outboxd.connect.timeout.ms", 1, Duration::from_secs(5));
-        let postgres = postgres::options(reader, &transforms.router, connect_timeout);
+        let mut postgres = postgres::options(reader, transforms.router.as_deref(), connect_timeout);
+        postgres.tables.signals.clone_from(&signals.table);
         let position = position(reader, &connector_name, &topic_prefix, &postgres);
-        note_converters(reader);
+        note_converters(reader, sends_changes);
         let kafka = producer::options(reader, connect_timeout);
         check(reader);
         Self {
@@ -111,6 +116,8 @@ impl Parts {
                 position,
                 dead_letters,
                 transactions,
+                signals,
+                notifications,
                 ..relay(reader, &[&topic_delimiter, &topic_prefix].map(String::as_str).concat(), guarantee)
             },
             topic_prefix,
@@ -185,6 +192,8 @@ fn relay(
         identity_headers: identity_headers(reader, guarantee),
         guarantee,
         transactions: None,
+        signals: crate::signal::SignalOptions::none(),
+        notifications: crate::signal::NotificationOptions::default(),
     }
 }
 
@@ -247,7 +256,15 @@ fn skipped_operations(reader: &mut Reader<'_>) -> crate::relay::SkippedOperation
     skipped
 }
 
-fn note_converters(reader: &mut Reader<'_>) {
+fn note_converters(reader: &mut Reader<'_>, sends_changes: bool) {
+    if sends_changes {
+        for key in ["key.converter", "value.converter"] {
+            if reader.filled(key).is_none() {
+                reader.assume(key, "JSON with schemas, as JsonConverter writes it");
+            }
+        }
+        return;
+    }
     if reader.filled("key.converter").is_none() {
         reader.assume("key.converter", "keys are sent as text, as StringConverter makes them");
     }

@@ -19,7 +19,13 @@ impl Config {
     /// What stands before the EventRouter's options: `transforms.<alias>.`.
     #[must_use]
     pub(crate) fn transform_prefix(&self) -> String {
-        format!("transforms.{}.", self.transforms.router)
+        format!("transforms.{}.", self.transforms.router.as_deref().unwrap_or_default())
+    }
+
+    /// Whether rows become change events: there is no EventRouter.
+    #[must_use]
+    pub(crate) fn sends_changes(&self) -> bool {
+        self.transforms.router.is_none()
     }
 
     /// What stands before the options of `DecodeLogicalDecodingMessageContent`, when it is among the transforms.

@@ -40,7 +40,9 @@ mod properties;
 mod read;
 mod router;
 mod settings;
+mod signals;
 mod spelling;
+mod topic_creation;
 
 pub(crate) use draft::Draft;
 pub(crate) use error::{ConfigError, Problem};

@@ -9,8 +9,8 @@ use crate::postgres::{
 
 use super::read::Reader;
 
-/// Fills the options. `alias` is the EventRouter's.
-pub(super) fn options(reader: &mut Reader<'_>, alias: &str, connect_timeout: Duration) -> Options {
+/// Fills the options. `alias` is the EventRouter's; without one all changes are wanted.
+pub(super) fn options(reader: &mut Reader<'_>, alias: Option<&str>, connect_timeout: Duration) -> Options {
     check_plugin(reader);
     let server = server(reader, connect_timeout);
     let slot = slot(reader);
@@ -20,6 +20,7 @@ pub(super) fn options(reader: &mut Reader<'_>, alias: &str, connect_timeout: Dur
         schema_exclude: reader.regex_list("schema.exclude.list"),
         table_include: reader.regex_list("table.include.list"),
         table_exclude: reader.regex_list("table.exclude.list"),
+        signals: None,
     };
     let status_interval = reader.millis("status.update.interval.ms", 1, Duration::from_secs(10));
     let message_bytes_max = reader.integer("outboxd.message.max.bytes", 1024..=i64::from(i32::MAX), 1 << 30);
@@ -105,7 +106,7 @@ fn stream_params(reader: &mut Reader<'_>) -> Vec<(String, String)> {
     params
 }
 
-fn publication(reader: &mut Reader<'_>, alias: &str) -> PublicationOptions {
+fn publication(reader: &mut Reader<'_>, alias: Option<&str>) -> PublicationOptions {
     let modes = [
         ("disabled", Autocreate::Disabled),
         ("all_tables", Autocreate::AllTables),
@@ -113,12 +114,14 @@ fn publication(reader: &mut Reader<'_>, alias: &str) -> PublicationOptions {
         ("no_tables", Autocreate::NoTables),
     ];
     let said = reader.settings.get("publication.autocreate.mode").is_some();
-    let updates_matter =
-        reader.settings.get(&format!("transforms.{alias}.table.op.invalid.behavior")).is_some();
-    let autocreate = reader.choice("publication.autocreate.mode", &modes, Autocreate::Filtered);
-    let operations =
-        if said || updates_matter { PublishedOperations::All } else { PublishedOperations::Inserts };
-    if !said {
+    let updates_matter = alias.is_none_or(|alias| {
+        reader.settings.get(&format!("transforms.{alias}.table.op.invalid.behavior")).is_some()
+    });
+    let default = if alias.is_some() { Autocreate::Filtered } else { Autocreate::AllTables };
+    let autocreate = reader.choice("publication.autocreate.mode", &modes, default);
+    let only_inserts = if alias.is_some() { !said && !updates_matter } else { skips_all_but_inserts(reader) };
+    let operations = if only_inserts { PublishedOperations::Inserts } else { PublishedOperations::All };
+    if !said && alias.is_some() {
         let inserts = if operations == PublishedOperations::Inserts { ", for inserts only" } else { "" };
         let text = format!("a publication that does not exist is made for the captured tables only{inserts}");
         reader.assume("publication.autocreate.mode", text);
@@ -128,7 +131,16 @@ fn publication(reader: &mut Reader<'_>, alias: &str) -> PublicationOptions {
         autocreate,
         operations,
         via_partition_root: reader.boolean("publish.via.partition.root", false),
+        may_lack_tables: alias.is_none() && matches!(autocreate, Autocreate::Disabled | Autocreate::NoTables),
     }
+}
+
+/// Whether `skipped.operations` leaves inserts alone: a table without replica identity can be updated then.
+fn skips_all_but_inserts(reader: &Reader<'_>) -> bool {
+    let skipped = reader.text("skipped.operations").unwrap_or_default().to_ascii_lowercase();
+    let mut names: Vec<_> = skipped.split(',').map(str::trim).collect();
+    names.sort_unstable();
+    names == ["d", "t", "u"]
 }
 
 fn check_plugin(reader: &mut Reader<'_>) {

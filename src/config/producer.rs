@@ -11,7 +11,7 @@ use crate::secret::Secret;
 use super::error::Problem;
 use super::read::Reader;
 use super::settings::Setting;
-use super::{check, credentials, keys};
+use super::{check, credentials, keys, topic_creation};
 
 /// The table. `rdkafka.` rows are librdkafka's own names that are not for others to say.
 const TABLE: &str = include_str!("producer_keys.tsv");
@@ -111,7 +111,13 @@ pub(super) fn options(reader: &mut Reader<'_>, connect_timeout: Duration) -> Opt
             None => insert(&mut properties, name, setting.value.trim()),
         }
     }
-    Options { bootstrap_servers, properties: properties.into_iter().collect(), connect_timeout }
+    let topic_creation = topic_creation::options(reader);
+    Options {
+        bootstrap_servers,
+        properties: properties.into_iter().collect(),
+        connect_timeout,
+        topic_creation,
+    }
 }
 
 pub(super) fn insert(properties: &mut Properties, name: &str, value: &str) {

@@ -12,8 +12,8 @@ const DECODER: &str = "io.debezium.connector.postgresql.transforms.DecodeLogical
 /// The aliases of the transforms that are there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Transforms {
-    /// The EventRouter's.
-    pub(super) router: String,
+    /// The EventRouter's. Without one, rows become change events.
+    pub(super) router: Option<String>,
     /// That of `DecodeLogicalDecodingMessageContent`.
     pub(super) decoder: Option<String>,
 }
@@ -37,15 +37,33 @@ pub(super) fn is_foreign_transform(reader: &Reader<'_>, key: &str) -> bool {
     class.is_some_and(|class| !is_event_router(class) && !is_decoder(class))
 }
 
+/// Whether `transforms` has an EventRouter.
+pub(super) fn has_router(reader: &Reader<'_>) -> bool {
+    let mut classes =
+        aliases(reader).into_iter().filter_map(|alias| reader.text(&format!("transforms.{alias}.type")));
+    classes.any(is_event_router)
+}
+
+fn has_decoder(reader: &Reader<'_>) -> bool {
+    let mut classes =
+        aliases(reader).into_iter().filter_map(|alias| reader.text(&format!("transforms.{alias}.type")));
+    classes.any(is_decoder)
+}
+
 /// Finds the transforms' aliases, refuses every other transform, and checks that the replacement still routes.
 pub(super) fn find(reader: &mut Reader<'_>) -> Transforms {
     let (mut router, mut decoder) = (None, None);
+    let is_outbox = has_router(reader) || has_decoder(reader);
     for alias in aliases(reader) {
         let key = format!("transforms.{alias}.type");
         let Some(setting) = reader.settings.get(&key) else {
             reader.missing(&key, "`transforms` names this transform", &[(&key, EVENT_ROUTER)]);
             continue;
         };
+        // Without an EventRouter they are read with what makes change events.
+        if !is_outbox {
+            continue;
+        }
         if is_event_router(&setting.value) && router.is_none() {
             router = Some(alias);
         } else if is_decoder(&setting.value) && decoder.is_none() && router.is_none() {
@@ -55,12 +73,20 @@ pub(super) fn find(reader: &mut Reader<'_>) -> Transforms {
             reader.problems.push(Problem::refused(setting, reason(&setting.value), cure));
         }
     }
-    if router.is_none() && reader.problems.iter().all(|problem| !is_about_type(problem)) {
+    if router.is_none() && decoder.is_some() && reader.problems.iter().all(|problem| !is_about_type(problem))
+    {
         let lines = [("transforms", "outbox"), ("transforms.outbox.type", EVENT_ROUTER)];
-        reader.missing("transforms", "without the EventRouter no row is an event", &lines);
+        reader.missing("transforms", "without the EventRouter a logical message is no event", &lines);
     }
-    let router = router.unwrap_or_default();
-    check_replacement(reader, &format!("transforms.{router}.route.topic.replacement"));
+    if !is_outbox {
+        reader.assume(
+            "transforms",
+            "there is no EventRouter: each change of a captured table becomes a change event",
+        );
+    }
+    if let Some(router) = &router {
+        check_replacement(reader, &format!("transforms.{router}.route.topic.replacement"));
+    }
     Transforms { router, decoder }
 }
 

@@ -66,8 +66,20 @@ pub enum Error {
         topic: String,
         /// librdkafka's words.
         reason: String,
-        /// The brokers do not let us: waiting does not help.
-        forbidden: bool,
+        /// Whether waiting helps.
+        fault: TopicFault,
+    },
+    /// A topic that is not there cannot be made as `topic.creation` says.
+    #[error("topic {topic:?} cannot be made as topic.creation.{group} says: {reason}")]
+    TopicCreation {
+        /// Its name.
+        topic: String,
+        /// The group that it belongs to.
+        group: String,
+        /// librdkafka's words.
+        reason: String,
+        /// Whether waiting does not help.
+        lasting: bool,
     },
     /// The topic that tells what became of dead letters cannot be made or read.
     #[error("topic {topic:?}, which tells what became of dead letters, cannot be {doing}: {reason}")]
@@ -141,6 +153,17 @@ pub enum Error {
     },
 }
 
+/// What is wrong with a topic of outboxd's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TopicFault {
+    /// It may heal by itself.
+    Passing,
+    /// The brokers do not let us.
+    Refused,
+    /// The topic is gone, and what it said with it.
+    Missing,
+}
+
 impl Error {
     /// Whether the brokers do not let this producer go on.
     #[must_use]
@@ -176,8 +199,9 @@ impl Diagnose for Error {
             Self::Settings(_) => Class::Config,
             Self::Transaction { fault, .. } => fault.class(),
             Self::StateTopic { refused: true, .. }
-            | Self::PositionTopic { forbidden: true, .. }
+            | Self::PositionTopic { fault: TopicFault::Refused | TopicFault::Missing, .. }
             | Self::LetterStates { refused: true, .. }
+            | Self::TopicCreation { lasting: true, .. }
             | Self::Unread { forbidden: true, .. } => Class::Definite,
             Self::Unread { .. }
             | Self::Unreachable { .. }
@@ -186,6 +210,7 @@ impl Diagnose for Error {
             | Self::StateTopic { .. }
             | Self::PositionTopic { .. }
             | Self::LetterStates { .. }
+            | Self::TopicCreation { .. }
             | Self::Undecided { .. }
             | Self::TakenBack { .. }
             | Self::TopicTail { .. }
@@ -204,11 +229,13 @@ impl Diagnose for Error {
             | Self::Unread { .. } => Exit::KafkaUnreachable,
             Self::Transaction { fault, .. } => fault.exit(),
             Self::StateTopic { refused: true, .. }
-            | Self::PositionTopic { forbidden: true, .. }
-            | Self::LetterStates { refused: true, .. } => Exit::Precondition,
+            | Self::PositionTopic { fault: TopicFault::Refused | TopicFault::Missing, .. }
+            | Self::LetterStates { refused: true, .. }
+            | Self::TopicCreation { lasting: true, .. } => Exit::Precondition,
             Self::StateTopic { .. }
             | Self::PositionTopic { .. }
             | Self::LetterStates { .. }
+            | Self::TopicCreation { .. }
             | Self::Undecided { .. }
             | Self::TakenBack { .. } => Exit::KafkaUnreachable,
             Self::NoOffsetTopic { .. } => Exit::Precondition,
@@ -254,11 +281,15 @@ impl Diagnose for Error {
                  --operation Read --operation Write --topic {topic}, if the brokers use ACLs; to use \
                  another topic, set --state-topic"
             )),
+            Self::TopicCreation { group, .. } => Some(format!(
+                "correct the keys topic.creation.{group}.*, or make the topic yourself: kafka-topics.sh --create"
+            )),
             Self::Undecided { .. } => Some(
                 "the brokers abort it when it is older than its producer's transaction.timeout.ms. If it \
                  stays, Kafka has forgotten to end it, and kafka-transactions.sh --bootstrap-server … \
-                 find-hanging --broker-id … shows it. Its rows are not confirmed to PostgreSQL: \
-                 docs/guarantees.md, What Kafka forgets, says how to send them again"
+                 find-hanging --broker-id … shows it. Until it has ended, outboxd run confirms none of its \
+                 rows to PostgreSQL, and outboxd dlq settles no letter; docs/guarantees.md, What Kafka \
+                 forgets, says how to end it"
                     .to_owned(),
             ),
             Self::Unread { topic, .. } | Self::TopicTail { topic, .. } => Some(format!(

@@ -1,5 +1,7 @@
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::topic_creation::TopicCreation;
 use crate::secret::Secret;
 
 /// How Kafka is reached. Keys and values are librdkafka's; what our guarantees rest on is set by the producer itself
@@ -12,4 +14,6 @@ pub struct Options {
     pub properties: Vec<(String, Secret)>,
     /// How long a start waits for the first broker to answer (`outboxd.connect.timeout.ms`, 5 s).
     pub connect_timeout: Duration,
+    /// `topic.creation.*`: how topics are made that are not there; without it they are for the brokers to make.
+    pub topic_creation: Option<Arc<TopicCreation>>,
 }

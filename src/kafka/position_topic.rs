@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::client_config::client_config;
 use super::compacted_topic::{CompactedTopic, LATE, PARTITION, code, is_forbidden, reason};
 use super::delivery::Deliveries;
-use super::error::Error;
+use super::error::{Error, TopicFault};
 use super::options::Options;
 use super::reader::Reader;
 use super::time::Time;
@@ -182,9 +182,15 @@ fn failed(topic: &CompactedTopic, doing: &'static str, error: &KafkaError, patie
 pub(super) fn position_topic_error(topic: &str, doing: &'static str, error: &KafkaError) -> Error {
     let code = code(error);
     let is_one_of = |codes: &[Code]| code.is_some_and(|code| codes.contains(&code));
-    // A topic that was just made is not known everywhere yet. For a record librdkafka has waited for it.
-    let forbidden = is_forbidden(error) || is_one_of(&NEVER) || doing == WRITTEN && is_one_of(&GONE);
-    Error::PositionTopic { doing, topic: topic.to_owned(), reason: reason(error), forbidden }
+    let fault = if is_forbidden(error) || is_one_of(&NEVER) {
+        TopicFault::Refused
+    } else if doing == WRITTEN && is_one_of(&GONE) {
+        // A topic that was just made is not known everywhere yet. For a record librdkafka has waited for it.
+        TopicFault::Missing
+    } else {
+        TopicFault::Passing
+    };
+    Error::PositionTopic { doing, topic: topic.to_owned(), reason: reason(error), fault }
 }
 
 /// Hands each delivery report to who waits for it.

@@ -176,7 +176,9 @@ fn told(error: &KafkaError) -> (Cause, String) {
 
 pub(super) fn named(message: &BorrowedMessage<'_>) -> RecordName {
     let id = event_id(message);
-    let fingerprint = Fingerprint::new(message.key(), message.payload(), id);
+    let headers = message.headers().into_iter().flat_map(Headers::iter);
+    let headers = headers.map(|header| (header.key, header.value));
+    let fingerprint = Fingerprint::of(message.key(), message.payload(), headers);
     (id.map(|id| String::from_utf8_lossy(id).into_owned()), fingerprint)
 }
 

@@ -3,13 +3,13 @@ use std::time::{Duration, Instant};
 
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
-use rdkafka::message::{BorrowedMessage, Headers as _};
+use rdkafka::message::{BorrowedMessage, Headers};
 use rdkafka::{Message as _, Offset, TopicPartitionList};
 
 use super::client_config::client_config;
 use super::error::Error;
 use super::options::Options;
-use crate::connect::record::{Fingerprint, ID_HEADER, POSITION_HEADER};
+use crate::connect::record::{Fingerprint, POSITION_HEADER};
 
 /// Asked for by the interface; nothing is assigned or committed through a group.
 const GROUP_ID: &str = "outboxd";
@@ -100,9 +100,9 @@ impl TailRecord<'_> {
     /// By what it is known again.
     #[must_use]
     pub(crate) fn fingerprint(&self) -> Fingerprint {
-        let headers = self.message.headers();
-        let id = headers.and_then(|headers| headers.iter().find(|header| header.key == ID_HEADER)?.value);
-        Fingerprint::new(self.message.key(), self.message.payload(), id)
+        let headers = self.message.headers().into_iter().flat_map(Headers::iter);
+        let headers = headers.map(|header| (header.key, header.value));
+        Fingerprint::of(self.message.key(), self.message.payload(), headers)
     }
 }
 

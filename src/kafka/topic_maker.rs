@@ -1,0 +1,82 @@
+//! Makes topics that are not there.
+
+use std::time::Duration;
+
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
+
+use super::client_config::client_config;
+use super::connection_failures::ConnectionFailures;
+use super::error::Error;
+use super::options::Options;
+use super::topic_creation::TopicGroup;
+
+/// How long the brokers may take to make a topic.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What became of a topic that may not be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Made {
+    /// It is made.
+    Now,
+    /// It was there, or is for others to make.
+    NotByUs,
+}
+
+/// Makes a topic as `topic.creation` says, unless it is there.
+///
+/// # Errors
+/// When the brokers do not make it as it is wanted, or do not answer.
+pub(crate) async fn make_topic(options: &Options, topic: &str) -> Result<Made, Error> {
+    let creation = options.topic_creation.as_ref();
+    let Some(group) = creation.and_then(|creation| creation.group(topic)) else { return Ok(Made::NotByUs) };
+    match made(options, group, topic).await {
+        Ok(()) => {
+            let (group, partitions) = (&group.name, group.partitions);
+            tracing::info!(topic, group, partitions, "topic was made, as topic.creation says");
+            Ok(Made::Now)
+        }
+        Err(KafkaError::AdminOp(Code::TopicAlreadyExists)) => Ok(Made::NotByUs),
+        Err(KafkaError::AdminOp(Code::TopicAuthorizationFailed | Code::ClusterAuthorizationFailed)) => {
+            tracing::debug!(topic, "the brokers do not let us make topics: it is there, or they make it");
+            Ok(Made::NotByUs)
+        }
+        Err(error) => Err(Error::TopicCreation {
+            topic: topic.to_owned(),
+            group: group.name.clone(),
+            reason: error.to_string(),
+            lasting: is_lasting(&error),
+        }),
+    }
+}
+
+async fn made(options: &Options, group: &TopicGroup, topic: &str) -> Result<(), KafkaError> {
+    let admin: AdminClient<ConnectionFailures> =
+        client_config(options).create_with_context(ConnectionFailures::default())?;
+    let replication = TopicReplication::Fixed(group.replication_factor);
+    let mut new = NewTopic::new(topic, group.partitions, replication);
+    new.config = group.settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let limits = AdminOptions::new().request_timeout(Some(PATIENCE)).operation_timeout(Some(PATIENCE));
+    match admin.create_topics([&new], &limits).await?.into_iter().next() {
+        Some(Err((_, code))) => Err(KafkaError::AdminOp(code)),
+        Some(Ok(_)) | None => Ok(()),
+    }
+}
+
+/// Whether asking again brings the same answer.
+fn is_lasting(error: &KafkaError) -> bool {
+    matches!(
+        error,
+        // What librdkafka itself refuses.
+        KafkaError::AdminOpCreation(_)
+            | KafkaError::AdminOp(
+                Code::InvalidTopic
+                    | Code::InvalidPartitions
+                    | Code::InvalidReplicationFactor
+                    | Code::InvalidConfig
+                    | Code::PolicyViolation
+                    | Code::InvalidRequest
+                    | Code::InvalidArgument
+            )
+    )
+}
