@@ -3,6 +3,9 @@
 pub mod ack {
     pub use crate::ack::{Ledger, Ticket};
 }
+pub mod change {
+    pub use crate::change::{ChangeContext, ChangeEvents, ChangeRecords, ChangeTable, RowChange, Snapshot};
+}
 #[cfg(feature = "io")]
 pub mod cli {
     pub use crate::cli::relay_parts;
@@ -12,7 +15,7 @@ pub mod config {
     pub use crate::config::Sources;
 }
 pub mod connect {
-    pub use crate::connect::{Field, Kind, NameAdjustment, Schema, Value};
+    pub use crate::connect::{Field, Kind, NameAdjustment, Schema, TopicNaming, Value};
     pub mod column {
         pub use crate::connect::column::{
             ColumnCodec, ColumnDescription, ColumnOptions, ColumnRules, TypeKind,

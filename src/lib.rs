@@ -30,10 +30,12 @@ mod wal;
 mod wire;
 
 mod ack;
+mod change;
 mod connect;
 mod outbox;
 mod pgoutput;
 mod replication;
+mod signal;
 mod source_offset;
 mod transaction;
 mod verification;

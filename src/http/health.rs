@@ -1,10 +1,13 @@
 //! The bodies of the probes.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
 use crate::telemetry::{Component, Condition, NotReady, Phase, Readiness, SlotReport, Snapshot};
+
+/// A position is kept each second. After this long it is worth a warning that it is not.
+const POSITION_AGE_MAX: Duration = Duration::from_secs(10);
 
 /// A probe's answer: whether it is good, and its body.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,10 +40,24 @@ pub(super) fn ready(state: &Snapshot, now: Instant) -> Health {
     let components = Component::ALL.into_iter().filter(needed);
     checks.extend(components.map(|component| component_check(component, state, &readiness)));
     let mut health = health(readiness.ready, checks);
-    if let (Some(body), false) = (health.body.as_object_mut(), state.warnings.is_empty()) {
-        body.insert("warnings".to_owned(), state.warnings.clone().into());
+    let mut warnings = state.warnings.clone();
+    warnings.extend(late_position(state, now));
+    if let (Some(body), false) = (health.body.as_object_mut(), warnings.is_empty()) {
+        body.insert("warnings".to_owned(), warnings.into());
     }
     health
+}
+
+/// What follows when the relay's position is not kept. The log says why it is not.
+fn late_position(state: &Snapshot, now: Instant) -> Option<String> {
+    let age = state.progress.position_age(now);
+    (age >= POSITION_AGE_MAX).then(|| {
+        format!(
+            "outboxd could not keep its position in Kafka for {} s: until it can, nothing more is confirmed to PostgreSQL, \
+             and the slot holds WAL back",
+            age.as_secs()
+        )
+    })
 }
 
 /// What Kafka Connect's worker says under `/health`, with its status code.
@@ -121,10 +138,8 @@ const fn status(up: bool) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::telemetry::{Holder, Limits, SlotDanger, Status, WalStatus};
+    use crate::telemetry::{Holder, Limits, Progress, SlotDanger, Status, WalStatus};
 
     fn streaming(now: Instant) -> Status {
         let status = Status::new(Limits::default(), now);
@@ -219,6 +234,26 @@ mod tests {
         assert_eq!(body["warnings"], json!(["look at this"]));
         let more = (0..2 * crate::telemetry::WARNINGS_MAX).filter(|n| status.warn(n.to_string())).count();
         assert_eq!(more, crate::telemetry::WARNINGS_MAX - 1);
+    }
+
+    #[test]
+    fn a_position_that_is_not_kept_is_a_warning_until_it_is() {
+        let now = Instant::now();
+        let status = streaming(now);
+        let waits = |position_waits| status.tick(Progress { position_waits, ..Progress::default() }, now);
+        let warnings = |after| {
+            let Health { up, body } = ready(&status.snapshot(), now + after);
+            assert!(up);
+            body.get("warnings").map(ToString::to_string).unwrap_or_default()
+        };
+        waits(Some(now));
+        assert_eq!(warnings(Duration::from_millis(9_999)), "");
+        assert!(warnings(Duration::from_secs(12)).contains("for 12 s"));
+        waits(None);
+        assert_eq!(warnings(Duration::from_secs(12)), "");
+        waits(Some(now));
+        status.enter(Phase::StandingBy(Holder { pid: 42, application: "outboxd".into() }));
+        assert_eq!(warnings(Duration::from_secs(12)), "", "it is the holder's now");
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub struct ServerFacts {
     pub free_wal_senders: i64,
     /// `idle_replication_slot_timeout` in seconds (PostgreSQL 18); 0 is never.
     pub idle_slot_timeout_s: i64,
+    /// Of the database that we are connected to.
+    pub database: Oid,
 }
 
 impl ServerFacts {
@@ -135,7 +137,8 @@ select current_setting('server_version_num')::int, current_setting('wal_level'),
        current_setting('max_wal_senders')::bigint - (select count(*) from pg_stat_replication),
        coalesce((select case unit when 'min' then setting::bigint * 60 else setting::bigint end
                  from pg_settings where name = 'idle_replication_slot_timeout'), 0),
-       current_setting('effective_wal_level', true)";
+       current_setting('effective_wal_level', true),
+       (select oid from pg_database where datname = current_database())";
 
 const TABLES: &str = "
 select c.oid, n.nspname::text, c.relname::text, c.relkind = 'p', c.relpersistence = 'p',
@@ -189,6 +192,7 @@ impl Sql {
             free_wal_senders: row.try_get(7).map_err(get)?,
             idle_slot_timeout_s: row.try_get(8).map_err(get)?,
             effective_wal_level: row.try_get(9).map_err(get)?,
+            database: Oid(row.try_get(10).map_err(get)?),
         })
     }
 

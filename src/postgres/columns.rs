@@ -11,7 +11,13 @@ use crate::wal::Oid;
 const TYPE_DEPTH_MAX: u8 = 16;
 
 const COLUMNS: &str = "
-select a.attname::text, a.atttypid, a.atttypmod, a.attnotnull, pg_get_expr(d.adbin, d.adrelid)
+with key as (
+    select i.indkey::int2[] as columns, i.indnkeyatts as count from pg_index i join pg_class c on c.oid = i.indexrelid
+    where i.indrelid = $1 and i.indisunique and i.indexprs is null
+    order by i.indisprimary desc, c.relname limit 1)
+select a.attname::text, a.atttypid, a.atttypmod, a.attnotnull, pg_get_expr(d.adbin, d.adrelid),
+       (select k.position from key, unnest(key.columns) with ordinality k(attnum, position)
+        where k.attnum = a.attnum and k.position <= key.count)
 from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum and a.attgenerated = ''
 where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped order by a.attnum";
 
@@ -33,6 +39,12 @@ select n.nspname::text, c.relname::text
 from pg_partition_ancestors($1::oid::regclass) with ordinality a(relid, ord)
      join pg_class c on c.oid = a.relid join pg_namespace n on n.oid = c.relnamespace
 order by ord desc limit 1";
+
+const PRIMARY_KEY: &str = "
+select a.attname::text from pg_index i
+cross join lateral unnest(i.indkey) with ordinality key (column_number, place)
+join pg_attribute a on a.attrelid = i.indrelid and a.attnum = key.column_number
+where i.indrelid = $1 and i.indisprimary and key.place <= i.indnkeyatts order by key.place";
 
 struct TypeRow {
     name: String,
@@ -64,9 +76,20 @@ impl Sql {
                     kind: kind(&types, type_oid, TYPE_DEPTH_MAX),
                     not_null: row.try_get(3).map_err(get)?,
                     default: row.try_get(4).map_err(get)?,
+                    key_position: row.try_get(5).map_err(get)?,
                 })
             })
             .collect()
+    }
+
+    /// The columns of a table's primary key, in the key's order; none when it has no primary key.
+    ///
+    /// # Errors
+    /// When the query fails.
+    pub(crate) async fn primary_key(&self, table: Oid) -> Result<Vec<String>, Error> {
+        const DOING: &str = "reading the primary key of a table";
+        let rows = self.query(DOING, PRIMARY_KEY, &[&table.0]).await?;
+        rows.iter().map(|row| row.try_get(0).map_err(|error| Error::sql(DOING, error))).collect()
     }
 
     /// Schema and name of the topmost table that `table` is a partition of, itself included; `None` when it is gone.

@@ -160,6 +160,11 @@ impl Connection {
         }
     }
 
+    /// Nobody reads for a while.
+    pub(super) fn rest(&mut self, doing: &'static str) -> Result<(), Error> {
+        self.transport.rest().map_err(|source| Error::Broken { doing, source })
+    }
+
     /// Writes one message and waits until the socket has taken it.
     pub(super) async fn send(
         &mut self,

@@ -1,6 +1,7 @@
 //! PostgreSQL: one replication connection of our own, one SQL connection of tokio-postgres.
 
 mod catalog;
+mod chunk;
 mod columns;
 mod connection;
 mod error;
@@ -8,6 +9,7 @@ mod login;
 mod options;
 mod publication;
 mod relations;
+mod resting;
 mod slot;
 mod snapshot;
 mod socket;
@@ -18,6 +20,7 @@ mod tls;
 mod versions;
 
 pub(crate) use catalog::{PublicationFacts, ServerFacts, SlotFacts, TableFacts};
+pub(crate) use chunk::{ChunkConnection, ChunkQuery, OrderColumn};
 pub use connection::{Connection, TlsSetup};
 pub(crate) use error::{Error, SlotHolder};
 pub use options::*;
@@ -26,7 +29,7 @@ pub(crate) use publication::Publication;
 pub(crate) use relations::NamedTable;
 pub(crate) use relations::RelationFacts;
 pub(crate) use slot::{Slot, SnapshotSlot};
-pub(crate) use snapshot::{SnapshotReader, SnapshotRow};
+pub(crate) use snapshot::{OwnedRow, SnapshotReader, SnapshotRow};
 pub(crate) use sql::Sql;
 pub use stream::ReplicationStream;
 pub(crate) use tables::TableFilter;

@@ -222,6 +222,9 @@ pub struct PublicationOptions {
     pub operations: PublishedOperations,
     /// `publish.via.partition.root` (false), for a publication that we make.
     pub via_partition_root: bool,
+    /// Whether captured tables may be missing in it: for change events, where `publication.autocreate.mode` leaves the tables to
+    /// the user.
+    pub may_lack_tables: bool,
 }
 
 /// `publication.autocreate.mode`.
@@ -257,6 +260,8 @@ pub struct TableOptions {
     pub table_include: Vec<String>,
     /// `table.exclude.list`.
     pub table_exclude: Vec<String>,
+    /// `signal.data.collection`: captured whatever the lists say.
+    pub signals: Option<String>,
 }
 
 /// Whether rows that are already in the table are sent, and which.

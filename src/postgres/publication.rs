@@ -70,7 +70,8 @@ impl PublicationOptions {
         };
         let mut settings = Vec::new();
         // Whoever makes it by hand gets the narrow one: that is all an outbox needs.
-        if self.operations == PublishedOperations::Inserts || self.autocreate == Autocreate::Disabled {
+        let narrow = self.autocreate == Autocreate::Disabled && !self.may_lack_tables;
+        if self.operations == PublishedOperations::Inserts || narrow {
             settings.push("publish = 'insert'");
         }
         if self.via_partition_root {
@@ -95,7 +96,7 @@ impl PublicationOptions {
             });
         }
         let missing: Vec<_> = tables.iter().copied().filter(|table| !existing.publishes(table)).collect();
-        if missing.is_empty() {
+        if missing.is_empty() || self.may_lack_tables {
             return Ok(Publication::Adopted);
         }
         let set = format!("ALTER PUBLICATION {name} ADD TABLE {}", list(&missing));

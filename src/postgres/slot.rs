@@ -214,9 +214,9 @@ impl SlotOptions {
     }
 
     /// The error for a slot that stands beyond `from`, which was as far as it was confirmed when outboxd ran last. `age` is how
-    /// many seconds ago the last transaction before that committed.
+    /// many seconds ago the last transaction before that committed; `accept` is the value that goes on nevertheless.
     #[must_use]
-    pub fn moved_while_away(&self, from: Lsn, to: Lsn, age: Option<u64>) -> Error {
+    pub fn moved_while_away(&self, (from, to): (Lsn, Lsn), age: Option<u64>, accept: Option<Lsn>) -> Error {
         let reason = format!(
             "outboxd had confirmed it up to {from}, and it stands at {to}: while this outboxd did not run, \
              somebody has moved it, read from it or made it again (or an outboxd ran that kept no \
@@ -224,19 +224,38 @@ impl SlotOptions {
             to.bytes_since(from),
             since(age)
         );
-        self.lost_unless(reason, &format!("start with -X outboxd.position.accept={to}"))
+        let without = match accept {
+            Some(accept) => format!("start with -X outboxd.position.accept={accept}"),
+            None => format!(
+                "{to} was accepted once already: SELECT pg_drop_replication_slot('{name}'); SELECT \
+                 pg_create_logical_replication_slot('{name}', 'pgoutput'); and start: outboxd says which \
+                 outboxd.position.accept that needs",
+                name = self.name
+            ),
+        };
+        self.lost_unless(reason, &without)
     }
 
-    /// The error for a slot that was there when outboxd ran last, and is not any more.
+    /// The error for a slot that was there when outboxd ran last, and is not any more. Without a value that accepts that, a slot
+    /// must be made by hand; where it stands can be accepted.
     #[must_use]
-    pub fn vanished_while_away(&self, from: Option<Lsn>, age: Option<u64>) -> Error {
+    pub fn vanished_while_away(&self, from: Option<Lsn>, age: Option<u64>, accept: Option<Lsn>) -> Error {
         let Some(from) = from else { return self.vanished() };
         let reason = format!(
             "it was dropped. outboxd had confirmed it up to {from}; a new slot begins with rows that are \
              written from now on, and rows that were written since then would not be sent{}",
             since(age)
         );
-        let without = format!("start with -X snapshot.mode=no_data -X outboxd.position.accept={from}");
+        let without = match accept {
+            Some(accept) => {
+                format!("start with -X snapshot.mode=no_data -X outboxd.position.accept={accept}")
+            }
+            None => format!(
+                "SELECT pg_create_logical_replication_slot('{}', 'pgoutput'); and start: outboxd says which \
+                 outboxd.position.accept that needs. {from} was accepted once already",
+                self.name
+            ),
+        };
         self.lost_unless(reason, &without)
     }
 

@@ -5,6 +5,7 @@ use super::login::Mode;
 use super::{Error, Options, SnapshotOptions, TableFacts, TlsSetup};
 use crate::connect::column::ColumnDescription;
 use crate::pgoutput::{ColumnValue, Tuple};
+use crate::wal::Xid;
 use crate::wire::BackendMessage;
 
 /// Reads tables as they stood at one moment, row by row: nothing is collected.
@@ -28,6 +29,28 @@ pub(crate) enum SnapshotRow<'a> {
     End,
 }
 
+/// A row that waits.
+#[derive(Debug)]
+pub(crate) struct OwnedRow(Vec<Option<Vec<u8>>>);
+
+impl From<&Tuple<'_>> for OwnedRow {
+    fn from(row: &Tuple<'_>) -> Self {
+        let owned = |value: &ColumnValue<'_>| match value {
+            ColumnValue::Text(bytes) | ColumnValue::Binary(bytes) => Some(bytes.to_vec()),
+            ColumnValue::Null | ColumnValue::UnchangedToast => None,
+        };
+        Self(row.columns().iter().map(owned).collect())
+    }
+}
+
+impl OwnedRow {
+    /// The row as it was read.
+    #[must_use]
+    pub(crate) fn tuple(&self) -> Tuple<'_> {
+        self.0.iter().map(|value| value.as_deref().map_or(ColumnValue::Null, ColumnValue::Text)).collect()
+    }
+}
+
 impl SnapshotReader {
     /// Opens a session whose transaction sees what `snapshot` shows, or what is committed now.
     ///
@@ -49,6 +72,18 @@ impl SnapshotReader {
             connection.command("taking the exported snapshot", &set).await?;
         }
         Ok(Self { connection })
+    }
+
+    /// The id of the transaction that reads.
+    ///
+    /// # Errors
+    /// When the query fails.
+    pub(crate) async fn transaction(&mut self) -> Result<Xid, Error> {
+        const DOING: &str = "asking for the snapshot's transaction";
+        let rows = self.connection.command(DOING, "SELECT txid_current() % 4294967296").await?;
+        let text = rows.first().and_then(|row| row.first()).and_then(Option::as_deref);
+        let xid = text.and_then(|text| text.parse().ok()).map(Xid);
+        xid.ok_or_else(|| Error::Unexpected { message: "answer".to_owned(), doing: DOING })
     }
 
     /// Starts reading a table; [`Self::next`] then gives its columns, its rows and its end.

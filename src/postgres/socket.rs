@@ -8,6 +8,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_openssl::SslStream;
 
+use super::resting::{Resting, Watched};
 use super::tls::{Tls, server_end_point};
 use super::{Error, ServerOptions, SslMode};
 
@@ -18,9 +19,30 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const USER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Anything that carries the protocol.
-pub(super) trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
+pub(super) trait Transport: AsyncRead + AsyncWrite + Unpin + Send {
+    /// Nobody reads for a while: what comes meanwhile wakes nobody.
+    fn rest(&mut self) -> io::Result<()>;
+}
 
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Transport for T {}
+impl<S: Watched> Transport for Resting<S> {
+    fn rest(&mut self) -> io::Result<()> {
+        Self::rest(self)
+    }
+}
+
+impl<S: Watched> Transport for SslStream<Resting<S>> {
+    fn rest(&mut self) -> io::Result<()> {
+        self.get_mut().rest()
+    }
+}
+
+/// For the simulation.
+#[cfg(test)]
+impl Transport for tokio::io::Empty {
+    fn rest(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 /// A connected transport, and what TLS knows of the server's certificate.
 pub(super) struct Socket {
@@ -44,7 +66,7 @@ async fn connect_within(options: &ServerOptions, tls: &Tls, mode: SslMode) -> Re
     let unreachable = |source| Error::Connect { address: options.address(), source };
     if let Some(path) = options.unix_socket() {
         let stream = UnixStream::connect(path).await.map_err(unreachable)?;
-        return Ok(Socket { transport: Box::new(stream), server_end_point: None });
+        return Ok(Socket { transport: Box::new(Resting::Watched(stream)), server_end_point: None });
     }
     let mut stream = TcpStream::connect((options.host.as_str(), options.port)).await.map_err(unreachable)?;
     tune(&stream, options.tcp_keepalive).map_err(unreachable)?;
@@ -53,7 +75,7 @@ async fn connect_within(options: &ServerOptions, tls: &Tls, mode: SslMode) -> Re
     {
         return match mode {
             SslMode::Disable | SslMode::Allow | SslMode::Prefer => {
-                Ok(Socket { transport: Box::new(stream), server_end_point: None })
+                Ok(Socket { transport: Box::new(Resting::Watched(stream)), server_end_point: None })
             }
             SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => {
                 Err(Error::TlsRefused { address: options.address(), mode: mode.as_str() })
@@ -62,7 +84,8 @@ async fn connect_within(options: &ServerOptions, tls: &Tls, mode: SslMode) -> Re
     }
     let failed = |source| Error::TlsHandshake { address: options.address(), source };
     let session = tls.session(&options.host).map_err(failed)?;
-    let mut stream = SslStream::new(session, stream).map_err(|source| failed(source.into()))?;
+    let mut stream =
+        SslStream::new(session, Resting::Watched(stream)).map_err(|source| failed(source.into()))?;
     Pin::new(&mut stream).connect().await.map_err(|source| failed(handshake_error(source, stream.ssl())))?;
     let server_end_point = server_end_point(stream.ssl());
     Ok(Socket { transport: Box::new(stream), server_end_point })

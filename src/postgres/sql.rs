@@ -92,6 +92,14 @@ impl Sql {
         self.within(doing, self.client.query(text, values)).await
     }
 
+    /// Sees whether a text is one statement that can be run; it is not run.
+    ///
+    /// # Errors
+    /// As [`Self::query`].
+    pub(crate) async fn check(&self, doing: &str, text: &str) -> Result<(), Error> {
+        self.within(doing, self.client.prepare(text)).await.map(drop)
+    }
+
     /// Runs statements that return nothing.
     ///
     /// # Errors

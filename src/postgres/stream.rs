@@ -52,6 +52,14 @@ impl ReplicationStream {
         self.connection.fill("streaming").await
     }
 
+    /// The caller does not read for a while: what the server sends meanwhile wakes nobody. It may be told again and again.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub fn rest(&mut self) -> Result<(), Error> {
+        self.connection.rest("streaming")
+    }
+
     /// Sends a standby status update.
     ///
     /// # Errors

@@ -9,6 +9,8 @@ pub struct TableFilter {
     schema_exclude: NamePatterns,
     table_include: NamePatterns,
     table_exclude: NamePatterns,
+    /// The signalling table.
+    signals: Option<String>,
 }
 
 impl TableFilter {
@@ -27,6 +29,7 @@ impl TableFilter {
             schema_exclude: NamePatterns::read(options, "schema.exclude.list", &tables.schema_exclude),
             table_include: NamePatterns::read(options, "table.include.list", &tables.table_include),
             table_exclude: NamePatterns::read(options, "table.exclude.list", &tables.table_exclude),
+            signals: tables.signals.clone(),
         }
     }
 
@@ -46,6 +49,9 @@ impl TableFilter {
     #[must_use]
     pub fn left_out_by(&self, schema: &str, table: &str) -> Option<&'static str> {
         let full = format!("{schema}.{table}");
+        if self.signals.as_ref() == Some(&full) {
+            return None;
+        }
         let rules = [
             ("schema.exclude.list", self.schema_exclude.matches(schema)),
             ("table.exclude.list", self.table_exclude.matches(&full)),
@@ -53,6 +59,12 @@ impl TableFilter {
             ("table.include.list", !self.table_include.is_empty() && !self.table_include.matches(&full)),
         ];
         rules.into_iter().find_map(|(list, leaves_out)| leaves_out.then_some(list))
+    }
+
+    /// Whether it is the signalling table, whose rows are in no snapshot.
+    #[must_use]
+    pub fn is_signals(&self, table: &TableFacts) -> bool {
+        self.signals.as_ref().is_some_and(|signals| *signals == format!("{}.{}", table.schema, table.name))
     }
 
     /// The captured ones among `tables`. A partition is captured with its root and not named itself, unless it is
@@ -126,6 +138,15 @@ mod tests {
         assert!(filter(&["public.*"], &[]).matches("public", "outbox"));
         assert!(!filter(&["public.*"], &["public.outbox"]).matches("public", "outbox"));
         assert!(!filter(&["public.outbox"], &[]).matches("other", "outbox"));
+    }
+
+    #[test]
+    fn the_signalling_table_is_captured_whatever_the_lists_say() {
+        let table_include = vec!["public.a".to_owned()];
+        let signals = Some("public.signals".to_owned());
+        let options = TableOptions { table_include, signals, ..TableOptions::default() };
+        let filter = TableFilter::new(&options).unwrap();
+        assert!(filter.matches("public", "signals") && !filter.matches("public", "b"));
     }
 
     #[test]

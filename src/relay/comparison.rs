@@ -9,7 +9,7 @@ use super::position::{Facts, Phase, Position, Verdict, judge, other_history};
 use crate::error::chain;
 use crate::postgres::{SlotOptions, SnapshotMode, TableFilter};
 use crate::source_offset::SourceOffset;
-use crate::wal::{Lsn, PgTimestamp};
+use crate::wal::{Lsn, Oid, PgTimestamp};
 
 /// What an earlier session of this process has left.
 #[derive(Debug, Clone)]
@@ -44,10 +44,23 @@ pub(super) struct Comparison<'c> {
 pub(super) struct FoundSlot<'f> {
     /// The server's history.
     pub(super) origin: &'f Origin,
+    /// The database that is there now.
+    pub(super) database: Oid,
     /// Where the slot stands and where the WAL ends, if there is a slot.
     pub(super) at: Option<(Lsn, Lsn)>,
     /// The offset that is stored for the slot.
     pub(super) stored: Option<&'f SourceOffset>,
+}
+
+/// How a start begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Beginning {
+    /// Where the slot stands; without a slot, as everything else that is kept of it says.
+    GoesOn,
+    /// Whatever is kept of an earlier slot: the database is another one.
+    Anew,
+    /// The same: the user has accepted that.
+    Accepted,
 }
 
 impl Comparison<'_> {
@@ -66,20 +79,24 @@ impl Comparison<'_> {
         self.known.is_none_or(|known| known.shared || is_passed_by(known))
     }
 
-    /// Compares what is there with the position that is kept in Kafka. True when the user has accepted what does not agree.
+    /// Compares what is there with the position that is kept in Kafka.
+    ///
+    /// # Errors
+    /// When they do not agree, and the user has not accepted that.
     pub(super) fn with_position(
         &self,
         position: Option<&Position>,
         found: FoundSlot<'_>,
         now: Now,
-    ) -> Result<bool, Error> {
+    ) -> Result<Beginning, Error> {
         if let Some(position) = position {
-            self.recall(position, found.origin);
+            self.recall(position, found.origin, found.database);
         }
         self.with_what_is_known(position, found)?;
         let verdict = judge(&Facts {
             position,
             origin: found.origin,
+            database: found.database,
             slot: found.at.map(|(confirmed, _)| confirmed),
             wal_end: found.at.map(|(_, wal_end)| wal_end),
             stored: found.stored.map(SourceOffset::furthest),
@@ -89,19 +106,30 @@ impl Comparison<'_> {
             begins_with_snapshot: self.mode != SnapshotMode::NoData,
         });
         let age = position.and_then(Position::committed_at).map(|at| seconds_since(at, now));
+        let acceptable = position.and_then(|kept| kept.acceptable(found.at.map(|(confirmed, _)| confirmed)));
         let error = match verdict {
-            Verdict::GoOn => return Ok(false),
-            Verdict::Accepted => {
-                let accept = self.accept.unwrap_or_default();
-                tracing::warn!(slot = %self.slot.name, %accept, "outboxd.position.accept: rows that were \
-                                                                 written before this position are not \
-                                                                 looked for");
-                return Ok(true);
+            Verdict::GoOn => {
+                self.warn_of_unneeded(position);
+                return Ok(Beginning::GoesOn);
             }
-            Verdict::MovedAhead { from, to } => self.slot.moved_while_away(from, to, age),
-            Verdict::Vanished { from } => self.slot.vanished_while_away(from, age),
-            Verdict::OtherHistory { difference, accept } => {
-                return Err(Error::OtherHistory { difference, accept: Some(accept) });
+            Verdict::MadeAnew => {
+                tracing::warn!(
+                    slot = %self.slot.name, database = self.database,
+                    "the database was made anew since outboxd last ran: {}", first_start(found.at.is_some())
+                );
+                return Ok(Beginning::Anew);
+            }
+            Verdict::Accepted => {
+                let accept =
+                    self.accept.or_else(|| position.and_then(|position| position.accepted.last().copied()));
+                tracing::warn!(slot = %self.slot.name, accept = %accept.unwrap_or_default(),
+                               "outboxd.position.accept: rows that were written before this position are not looked for");
+                return Ok(Beginning::Accepted);
+            }
+            Verdict::MovedAhead { from, to } => self.slot.moved_while_away((from, to), age, acceptable),
+            Verdict::Vanished { from } => self.slot.vanished_while_away(from, age, acceptable),
+            Verdict::OtherHistory { difference } => {
+                return Err(Error::OtherHistory { difference, accept: acceptable });
             }
         };
         if self.mode == SnapshotMode::Always {
@@ -110,9 +138,20 @@ impl Comparison<'_> {
                 "snapshot.mode=always sends all rows that are in the table. Rows that were deleted before \
                  now are missing"
             );
-            return Ok(false);
+            return Ok(Beginning::GoesOn);
         }
         Err(error.into())
+    }
+
+    /// The value does nothing, and this start uses it up.
+    fn warn_of_unneeded(&self, position: Option<&Position>) {
+        let is_new = |accept: &Lsn| position.is_none_or(|position| !position.accepted.contains(accept));
+        if let Some(accept) = self.accept.filter(is_new) {
+            tracing::warn!(
+                slot = %self.slot.name, %accept,
+                "outboxd.position.accept: nothing has to be accepted. Remove it; this value is not believed again"
+            );
+        }
     }
 
     /// Refuses a slot that stands where this process has not been, unless another outboxd has moved it there: while this one
@@ -129,12 +168,21 @@ impl Comparison<'_> {
 
     /// What the relay had captured that kept this position stays captured, whatever it is named by now. Object ids of another
     /// database mean nothing, and rows of a slot that is to be made are named as the tables are now.
-    pub(super) fn recall(&self, position: &Position, origin: &Origin) {
-        let same_database =
-            position.origin().system_id == origin.system_id && position.database == self.database;
+    pub(super) fn recall(&self, position: &Position, origin: &Origin, database: Oid) {
+        let same_database = position.origin().system_id == origin.system_id
+            && position.database == self.database
+            && !position.is_of_dropped(database);
         if same_database && position.phase == Phase::Streaming {
             self.captured.remember(position.tables.clone(), self.tables);
         }
+    }
+}
+
+/// What becomes of the rows that are in a database which nobody has streamed before.
+pub(crate) const fn first_start(slot_is_there: bool) -> &'static str {
+    match slot_is_there {
+        true => "this is a first start, and rows that were written before its slot was made are not sent",
+        false => "this is a first start, and snapshot.mode decides about rows that are there already",
     }
 }
 
@@ -202,9 +250,15 @@ mod tests {
         if !comparison.needs_position(Some(slot), &origin_now) {
             return None;
         }
-        let position = position
-            .map(|(lsn, timeline)| Position::at(Lsn::new(lsn), &origin(timeline), "shop", "debezium"));
-        let found = FoundSlot { origin: &origin_now, at: Some((slot, Lsn::new(100_000))), stored: None };
+        let position = position.map(|(lsn, timeline)| {
+            Position::at(Lsn::new(lsn), &origin(timeline), ("shop", Oid(5)), "debezium")
+        });
+        let found = FoundSlot {
+            origin: &origin_now,
+            database: Oid(5),
+            at: Some((slot, Lsn::new(100_000))),
+            stored: None,
+        };
         let now = Now { instant: std::time::Instant::now(), unix_us: NOW };
         comparison.with_position(position.as_ref(), found, now).err().map(|error| error.to_string())
     }

@@ -83,8 +83,8 @@ pub enum Error {
         /// `outboxd.deadletterqueue.keys.max`
         max: usize,
     },
-    /// Kafka refused a heartbeat.
-    #[error("a heartbeat was refused by Kafka")]
+    /// Kafka refused a heartbeat or a notification.
+    #[error("a heartbeat or a notification was refused by Kafka")]
     Heartbeat(#[source] Box<kafka::Rejection>),
     /// A row was updated and `table.op.invalid.behavior=fatal`.
     #[error(
@@ -409,7 +409,7 @@ impl Diagnose for Error {
                     Some(lsn) => format!(
                         "start with -X outboxd.position.accept={lsn}: outboxd then relies on the slot that it finds there"
                     ),
-                    None => "start outboxd again: it says which value of outboxd.position.accept that needs".to_owned(),
+                    None => "start outboxd again: it says which value of outboxd.position.accept that needs. If it does not, make the slot anew before".to_owned(),
                 }
             )),
             Self::NoPosition { topic, .. } => Some(format!(

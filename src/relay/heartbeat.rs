@@ -20,7 +20,7 @@ impl Pulse {
     /// The first beat is due after one interval. `None` when none are asked for.
     pub(super) fn new(parts: &RelayParts, now: Instant) -> Option<Self> {
         let options = parts.relay.heartbeat.as_ref()?;
-        let heartbeat = parts.router.heartbeat(options.topic.clone());
+        let heartbeat = parts.route.heartbeat(options.topic.clone());
         Some(Self { heartbeat, interval: options.interval, due: now + options.interval })
     }
 

@@ -1,13 +1,18 @@
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::exactly_once::Timelines;
 use super::origin::Origin;
 use super::position_store::PositionWriter;
 use super::preflight::Capture;
 use super::repeats::{self, RepeatRange};
-use crate::postgres::{ReplicationStream, Sql};
+use crate::postgres::{self, ReplicationStream, Sql};
 use crate::source_offset::SourceOffset;
 use crate::wal::{Lsn, PgTimestamp};
+
+/// How long the stream may outlive the SQL connection. A fast shutdown ends the SQL connection at once and then waits
+/// for walsenders until all is confirmed, which never happens while Kafka is down: we must let the server stop.
+const SQL_LOSS_GRACE: Duration = Duration::from_secs(3);
 
 /// A started stream, and what it stands on.
 #[derive(Debug)]
@@ -15,7 +20,11 @@ pub(super) struct Link {
     pub(super) stream: ReplicationStream,
     pub(super) sql: Arc<Sql>,
     pub(super) confirmed: Lsn,
+    /// Its opening has sent the rows that are in the tables.
+    pub(super) sent_snapshot: bool,
     pub(super) origin: Origin,
+    /// The slot was there before this start.
+    pub(super) goes_on: bool,
     /// The offset that was stored when this process began.
     pub(super) stored: Option<SourceOffset>,
     /// Writes the session's positions.
@@ -32,6 +41,15 @@ pub(super) struct Link {
 }
 
 impl Link {
+    /// Where the last commit ended before the stream: what `stored` says of it, as Debezium takes it; without a stored offset it is
+    /// where the slot stands. A slot that is new has none behind it.
+    pub(super) fn last_commit(&self, stored: Option<&SourceOffset>) -> Option<Lsn> {
+        match stored {
+            Some(stored) => stored.last_commit(),
+            None => self.goes_on.then_some(self.confirmed),
+        }
+    }
+
     /// What can come again in this stream. `follows` tells that this process had no hand in what was sent last.
     pub(super) fn repeat_range(&self, follows: bool) -> RepeatRange {
         RepeatRange {
@@ -40,5 +58,27 @@ impl Link {
             to: self.wal_end,
             quiet_at: follows.then(repeats::quiet_at),
         }
+    }
+}
+
+/// Since when the SQL connection is gone.
+#[derive(Debug, Default)]
+pub(super) struct SqlLoss(Option<Instant>);
+
+impl SqlLoss {
+    /// Ends a stream that the server may only be keeping because it waits for us.
+    ///
+    /// # Errors
+    /// When the connection has been gone for a while.
+    pub(super) fn check(&mut self, sql: &Sql, now: Instant) -> Result<(), postgres::Error> {
+        if !sql.is_closed() {
+            return Ok(());
+        }
+        let lost = *self.0.get_or_insert(now);
+        if now.saturating_duration_since(lost) < SQL_LOSS_GRACE {
+            return Ok(());
+        }
+        let source = std::io::ErrorKind::ConnectionAborted.into();
+        Err(postgres::Error::Broken { doing: "streaming: the SQL connection was ended", source })
     }
 }

@@ -9,6 +9,7 @@ use super::error::Error;
 use super::feed::Feed;
 use super::origin::Origin;
 use crate::kafka::Transport;
+use crate::signal::Checkpoint;
 use crate::source_offset::SourceOffset;
 use crate::wal::{Lsn, PgTimestamp};
 
@@ -21,6 +22,8 @@ pub(super) struct Memory {
     pub(super) offset: Option<SourceOffset>,
     /// Whether it is ours: what Debezium has stored is left as it is.
     pub(super) offset_is_ours: bool,
+    /// How far incremental snapshots are.
+    pub(super) snapshots: Checkpoint,
     /// Every table that was captured.
     pub(super) captured: CapturedTables,
     pub(super) backoff: Backoff,

@@ -17,6 +17,8 @@ pub(super) enum Need {
     Tail(Box<Question>),
     /// That everything in flight comes back. Nobody is asked for it.
     QueueEmpty,
+    /// That the rows of a chunk are read. The chunk reader is asked for them.
+    Rows,
 }
 
 /// A need that is met.
@@ -32,6 +34,8 @@ pub(super) enum Answer {
     Tail(Tail),
     /// Everything in flight has come back.
     QueueEmpty,
+    /// The rows are there, or will not come.
+    Rows,
 }
 
 impl Need {

@@ -1,21 +1,29 @@
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
 
 use super::error::Error;
 use super::link::Link;
 use super::parts::RelayParts;
-use super::position_store::PositionWriter;
+use super::position::Position;
+use super::position_store::{PositionWriter, Positions};
 use super::preflight::{APPLICATION, Capture, Preflight, application};
 use super::resolver::Resolver;
 use super::slot_start::{Made, Opening};
 use super::snapshot::Snapshot;
-use super::takeover;
+use super::takeover::{self, keeping_alive};
+use crate::error::{Class, Diagnose as _, chain};
 use crate::postgres::{
     self, Connection, Publication, ReplicationStream, Slot, SlotHolder, SnapshotMode, SnapshotSlot, Sql,
 };
 use crate::replication::StartReplication;
-use crate::telemetry::Component;
-use crate::wal::Lsn;
+use crate::telemetry::{Component, Status};
+use crate::wal::{Lsn, Oid};
+
+/// How soon a position that could not be read is asked for again.
+const READ_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What an opening has come to.
 pub(super) enum Opened {
@@ -60,32 +68,48 @@ impl Opening<'_> {
         let tables: Vec<_> = capture.tables.iter().collect();
         let publication = options.publication.ensure(&preflight.sql, &tables).await?;
         made.publication = publication == Publication::Created;
-        let found = self.ensure_slot(&mut preflight, &capture, made).await?;
+        let mut found = self.ensure_slot(&mut preflight, &capture, made).await?;
         let slot = found.slot;
         tell(options, publication, slot);
         let position = self.position(&preflight, slot.confirmed_flush_lsn);
-        let origin = preflight.origin();
+        let site = preflight.site();
         let timelines = takeover::history(self.parts, &mut preflight).await?;
-        let stream =
-            start(options, self.parts.messages.is_some(), preflight.connection, &preflight.sql).await?;
+        let stream = start(options, reads_messages(self.parts), preflight.connection, &preflight.sql).await?;
         // Nobody else can have moved the slot since. Between the look at it and the start somebody can.
         let now = preflight.sql.moment(&options.slot.name).await?;
         if !slot.created && now.confirmed > slot.confirmed_flush_lsn {
-            self.check_place(&found, now.confirmed, (&preflight.sql, &origin)).await?;
+            found.reads_later = self.check_place(&found, now.confirmed, &site).await?;
         }
-        Ok(Opened::Link(Box::new(Link {
+        let mut link = Link {
             stream,
             sql: preflight.sql,
             confirmed: now.confirmed,
-            origin,
+            sent_snapshot: made.snapshot,
+            origin: site.origin,
             stored: found.stored,
+            goes_on: !slot.created,
             position: PositionWriter::new(self.positions.cloned(), position, self.captured.clone()),
             capture,
             wal_end: now.wal_end,
             clock: now.clock,
             wal_sender_timeout_ms: preflight.server.wal_sender_timeout_ms,
             timelines,
-        })))
+        };
+        if found.reads_later {
+            self.catch_up(&mut link, site.database).await?;
+        }
+        Ok(Opened::Link(Box::new(link)))
+    }
+
+    /// Another outboxd may have had the slot without our noticing: our next epoch must be greater than its last, and what it
+    /// has captured stays captured. The slot is ours again already, whether Kafka answers or not.
+    async fn catch_up(self, link: &mut Link, database: Oid) -> Result<(), Error> {
+        let Some(positions) = self.positions else { return Ok(()) };
+        let reading = pin!(read_patiently(positions, self.status));
+        if let Some(position) = keeping_alive(self.parts, link, reading).await?? {
+            self.comparison().recall(&position, &link.origin, database);
+        }
+        Ok(())
     }
 
     /// Sends what is in the captured tables: as the slot's own snapshot shows it, or as it is now.
@@ -108,9 +132,31 @@ impl Opening<'_> {
     }
 }
 
+/// Reads the position, however long Kafka is away. Without the right to it the session goes on with what it knows.
+async fn read_patiently(positions: &Positions, status: &Status) -> Result<Option<Position>, Error> {
+    loop {
+        let error = match positions.read().await {
+            Err(error @ Error::Kafka(_)) => error,
+            read => return read,
+        };
+        if error.class() == Class::Definite {
+            tracing::warn!(error = chain(&error), cure = error.cure(), "the position cannot be read");
+            return Ok(None);
+        }
+        status.down(Component::Kafka, chain(&error), Instant::now());
+        status.tick_idle(Instant::now());
+        sleep(READ_INTERVAL).await;
+    }
+}
+
 /// Whether the slot's holder is another instance of ours: then we stand by, and the slot is the lease.
 pub(crate) fn is_our_own(holder: &SlotHolder) -> bool {
     holder.application.starts_with(APPLICATION)
+}
+
+/// Whether the stream has logical messages: as events, or as signals and watermarks.
+fn reads_messages(parts: &RelayParts) -> bool {
+    parts.messages.is_some() || parts.relay.signals.reads_messages()
 }
 
 /// Starts the stream. A refusal is read again from the slot's own row, which tells more than the server's words.

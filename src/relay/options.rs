@@ -2,6 +2,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::ack::Window;
+use crate::signal::{NotificationOptions, SignalOptions};
 use crate::source_offset::OffsetKey;
 use crate::wal::Lsn;
 
@@ -41,6 +42,10 @@ pub struct Options {
     /// `outboxd.identity.headers` (false; with `tail_dedupe` true): whether records say where their event stands in the
     /// source.
     pub identity_headers: bool,
+    /// Which signals are heard.
+    pub(crate) signals: SignalOptions,
+    /// Where snapshots are told of.
+    pub(crate) notifications: NotificationOptions,
 }
 
 impl Options {

@@ -1,7 +1,8 @@
 use super::dead_letters::DeadLetters;
 use super::options::Options;
+use super::route::Route;
 use crate::kafka::{self, Producer};
-use crate::outbox::{EventRouter, MessageOutbox};
+use crate::outbox::MessageOutbox;
 use crate::postgres::{self, TableFilter};
 use crate::registry::Registries;
 
@@ -16,8 +17,8 @@ pub struct RelayParts {
     pub relay: Options,
     /// Which tables are captured.
     pub tables: TableFilter,
-    /// The transform.
-    pub router: EventRouter,
+    /// What rows become.
+    pub(crate) route: Route,
     /// Logical messages as an outbox, when they are one.
     pub messages: Option<MessageOutbox>,
     /// The producer.

@@ -73,7 +73,20 @@ pub(crate) struct Capture {
     pub(super) known: CapturedTables,
 }
 
+/// The server and the database in which a start compares its slot with what is kept of it.
+#[derive(Debug)]
+pub(super) struct Site {
+    pub(super) sql: Arc<Sql>,
+    pub(super) origin: Origin,
+    pub(super) database: Oid,
+}
+
 impl Preflight {
+    /// Where its slot is compared.
+    pub(super) fn site(&self) -> Site {
+        Site { sql: Arc::clone(&self.sql), origin: self.origin(), database: self.server.database }
+    }
+
     /// Which history its LSNs belong to.
     pub(super) fn origin(&self) -> Origin {
         Origin { system_id: self.system_id.clone(), timeline: self.timeline }
@@ -113,6 +126,11 @@ impl Preflight {
 }
 
 impl Capture {
+    /// The names of the captured tables, with their schemas.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.tables.iter().map(|table| format!("{}.{}", table.schema, table.name)).collect()
+    }
+
     /// Finds the captured tables and tries the router on each. Where logical messages are events there need be none.
     ///
     /// # Errors
@@ -129,20 +147,18 @@ impl Capture {
         known: &CapturedTables,
         version_num: i32,
     ) -> Result<Self, Error> {
-        let (filter, router) = (&parts.tables, &parts.router);
+        let (filter, route) = (&parts.tables, &parts.route);
         let all = sql.tables().await?;
-        let captured = Rules { filter, router, captured: known }.select(&all)?;
+        let captured = Rules { filter, route, captured: known }.select(&all)?;
         if captured.is_empty() && parts.messages.is_none() {
             return Err(no_table(filter, &all).into());
         }
         let mut assumptions = Vec::new();
         for table in &captured {
             let columns = sql.describe(table.oid).await?;
-            let bound = router.bind(&relation_of(table, &columns), &columns)?;
-            assumptions.extend(bound.assumptions().iter().map(ToString::to_string));
-            assumptions.extend(bound.unmasked().iter().map(ToString::to_string));
+            assumptions.extend(route.bind(&relation_of(table, &columns), &columns)?.notes());
         }
-        if !filter.names_tables() && !captured.is_empty() {
+        if !filter.names_tables() && !captured.is_empty() && route.outbox().is_some() {
             let names: Vec<_> =
                 captured.iter().map(|table| format!("{}.{}", table.schema, table.name)).collect();
             assumptions.push(format!(

@@ -5,10 +5,12 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time;
 
-use super::capture::{CapturedTable, CapturedTables, Finding, Look, Namesake, judge, renamed};
+use super::capture::{
+    CapturedTable, CapturedTables, Finding, Look, Namesake, Watched, judge, renamed, unpublished,
+};
 use super::parts::RelayParts;
 use super::preflight::Capture;
-use crate::postgres::{Error, Sql, TableVersion};
+use crate::postgres::{Error, PublicationOptions, Sql, TableVersion};
 use crate::telemetry::Status;
 use crate::wal::Oid;
 
@@ -69,7 +71,8 @@ impl Watcher {
                 if before.is_none() {
                     self.tell_what_is_meant(&look);
                 }
-                for finding in judge(&self.parts.postgres.publication.name, before.as_ref(), &look) {
+                self.tell_unpublished(before.as_ref(), &look);
+                for finding in judge(self.watched(), before.as_ref(), &look) {
                     if let Some(error) = self.tell(finding) {
                         return error;
                     }
@@ -78,6 +81,25 @@ impl Watcher {
             }
             time::sleep(INTERVAL).await;
         }
+    }
+
+    fn watched(&self) -> Watched<'_> {
+        let PublicationOptions { name, may_lack_tables, .. } = &self.parts.postgres.publication;
+        Watched { publication: name, may_lack_tables: *may_lack_tables }
+    }
+
+    /// Captured tables that the publication does not publish, where it need not: once, and again when there are others.
+    fn tell_unpublished(&self, before: Option<&Look>, look: &Look) {
+        let now = unpublished(look);
+        if now.is_empty() || before.is_some_and(|before| unpublished(before) == now) {
+            return;
+        }
+        let (publication, tables) = (self.watched().publication, now.join(", "));
+        tracing::warn!(
+            publication,
+            tables,
+            "captured tables are not in the publication: their changes are not sent until it publishes them"
+        );
     }
 
     async fn look(&self) -> Result<Look, Error> {

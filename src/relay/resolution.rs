@@ -64,15 +64,19 @@ impl Resolution<'_> {
     /// When the router cannot use it.
     pub(super) fn bind(&self, table: CapturedTable, columns: &[ColumnDescription]) -> Result<Table, Error> {
         self.tell(&table);
-        let Rules { router, captured, .. } = self.rules;
+        let Rules { route, captured, .. } = self.rules;
         let (schema, name) = (table.schema.clone(), table.name.clone());
         let named = Relation { schema, table: name, ..self.relation.clone() };
-        let bound = router.bind(&named, columns);
+        let bound = route.bind(&named, columns);
+        let is_new = captured.get(table.oid()).is_none();
         captured.add(table.clone());
         self.capture_root(&table);
-        bound.map(|bound| Table::Outbox(Box::new(bound))).map_err(|source| {
+        if let (Ok(bound), true) = (&bound, is_new) {
+            bound.notes().iter().for_each(|note| tracing::warn!("{note}"));
+        }
+        bound.map(Table::Captured).map_err(|source| {
             let today = relation_from(table.root(), &table.schema, &table.name, columns);
-            let mended = router.bind(&today, columns).is_ok();
+            let mended = route.bind(&today, columns).is_ok();
             let since = if mended { Since::Mended } else { Since::Altered };
             CaptureError::Unusable { table: table.full_name(), since, source }.into()
         })
@@ -138,14 +142,14 @@ mod tests {
 
     use super::*;
     use crate::postgres::{NamedTable, TableFilter, TableOptions};
-    use crate::relay::capture::{CapturedTables, router};
+    use crate::relay::capture::{CapturedTables, route};
     use crate::telemetry::{ConfigInfo, Limits};
 
     #[test]
     fn the_root_of_a_captured_partition_is_captured_too() {
         let table_include = vec![r"public\.outbox".to_owned()];
         let filter = TableFilter::new(&TableOptions { table_include, ..TableOptions::default() }).unwrap();
-        let (router, captured) = (router(), CapturedTables::default());
+        let (route, captured) = (route(), CapturedTables::default());
         let columns = ["id", "aggregatetype", "aggregateid", "type", "payload"];
         let columns = columns.map(|name| Column {
             name: name.to_owned(),
@@ -167,7 +171,7 @@ mod tests {
         };
         let (status, metrics) =
             (Status::new(Limits::default(), Instant::now()), Metrics::new(&ConfigInfo::default()));
-        let rules = Rules { filter: &filter, router: &router, captured: &captured };
+        let rules = Rules { filter: &filter, route: &route, captured: &captured };
         for (relation, facts) in
             [(partition(2, "p1"), facts("outbox")), (partition(3, "p2"), facts("renamed"))]
         {

@@ -58,7 +58,7 @@ impl<'s> Resolver<'s> {
     }
 
     const fn rules(&self) -> Rules<'_> {
-        Rules { filter: &self.parts.tables, router: &self.parts.router, captured: &self.captured }
+        Rules { filter: &self.parts.tables, route: &self.parts.route, captured: &self.captured }
     }
 
     async fn judge_former(

@@ -6,24 +6,22 @@ use tokio::sync::watch;
 use tokio::time;
 
 use super::asking::{PendingAnswer, answered, ask};
+use super::chunk_reader::{ChunkReader, PendingChunk};
 use super::clock::Now;
 use super::control::TargetReceiver;
 use super::core::{Core, Drain, Draining, Ending, Event, Then, Turn, Wanted};
 use super::error::Error;
-use super::link::Link;
+use super::link::{Link, SqlLoss};
 use super::parts::RelayParts;
 use super::publication_guard::PublicationGuard;
 use super::resolver::Resolver;
+use super::signals::Done;
 use super::watcher::ServerLsn;
-use crate::postgres;
+use crate::postgres::TlsSetup;
 use crate::replication::Feedback;
 use crate::source_offset::SourceOffset;
 use crate::telemetry::{Component, Metrics, Progress, Status};
 use crate::wal::PgTimestamp;
-
-/// How long the stream may outlive the SQL connection. A fast shutdown ends the SQL connection at once and then waits
-/// for walsenders until all is confirmed, which never happens while Kafka is down: we must let the server stop.
-const SQL_LOSS_GRACE: Duration = Duration::from_secs(3);
 
 /// One stream, from START_REPLICATION to its end: the core with its connections.
 pub(super) struct Session<'s, 'p> {
@@ -34,12 +32,15 @@ pub(super) struct Session<'s, 'p> {
     status: &'s Status,
     /// Who stores the offset from time to time.
     pub(super) offset: watch::Sender<Option<SourceOffset>>,
-    /// Since when the SQL connection is gone.
-    sql_lost: Option<Instant>,
+    sql_loss: SqlLoss,
     publication: PublicationGuard,
     resolver: Resolver<'s>,
     /// The question that the core waits for.
     answer: Option<PendingAnswer<'s>>,
+    /// Reads chunks, when it is not at it.
+    reader: Option<ChunkReader<'s>>,
+    /// What it is at.
+    chunk: Option<PendingChunk<'s>>,
 }
 
 impl<'s, 'p> Session<'s, 'p> {
@@ -50,10 +51,12 @@ impl<'s, 'p> Session<'s, 'p> {
         status: &'s Status,
         metrics: &'s Metrics,
         server: ServerLsn,
+        tls: &'s TlsSetup,
     ) -> Self {
         let publication = PublicationGuard::watch(parts, &link.sql, &link.capture, status);
         let resolver = Resolver::new(parts, &link.sql, &link.capture, status, metrics);
         let offset = watch::Sender::new(None);
+        let reader = core.feed.signals.is_some().then(|| ChunkReader::new(parts, tls, &link.sql));
         Self {
             parts,
             link,
@@ -61,10 +64,12 @@ impl<'s, 'p> Session<'s, 'p> {
             server,
             status,
             offset,
-            sql_lost: None,
+            sql_loss: SqlLoss::default(),
             publication,
             resolver,
             answer: None,
+            reader,
+            chunk: None,
         }
     }
 
@@ -77,7 +82,7 @@ impl<'s, 'p> Session<'s, 'p> {
         loop {
             let now = Now::read();
             if self.core.is_tick_due(now) {
-                self.check_sql(now.instant)?;
+                self.sql_loss.check(&self.link.sql, now.instant)?;
                 self.publication.check()?;
             }
             self.link.position.collect(&mut self.core.positions);
@@ -89,6 +94,9 @@ impl<'s, 'p> Session<'s, 'p> {
             }
             if let Some(need) = turn.need {
                 self.answer = Some(ask(&self.resolver, need));
+            }
+            if let Some((task, reader)) = turn.task.and_then(|task| Some((task, self.reader.take()?))) {
+                self.chunk = Some(reader.begin(task));
             }
             if let Some(update) = &turn.update {
                 self.link.stream.update(update).await?;
@@ -148,6 +156,9 @@ impl<'s, 'p> Session<'s, 'p> {
     async fn wait(&mut self, then: Then, target: &TargetReceiver, wanted: Wanted) -> Result<Event, Error> {
         let Then::Wait { reads, answers, rests_until, until } = then else { return Ok(Event::None) };
         let rests = rests_until.is_some_and(|until| Instant::now() < until);
+        if reads && rests {
+            self.link.stream.rest()?;
+        }
         tokio::select! {
             biased;
             // 1: acknowledgements make room and let the server throw WAL away. They can wait for the end of a rest.
@@ -159,9 +170,14 @@ impl<'s, 'p> Session<'s, 'p> {
                 self.answer = None;
                 Ok(Event::Answer(answer))
             }
-            // 4: a stop, a pause or a restart.
+            // 4: a chunk is read, or its watermark is written.
+            (reader, done) = chunk(&mut self.chunk) => {
+                (self.chunk, self.reader) = (None, Some(reader));
+                Ok(Event::Done(done))
+            }
+            // 5: a stop, a pause or a restart.
             () = target.ends_session(), if wanted == Wanted::Stream => Ok(Event::None),
-            // 5: the walsender must hear from us, and the status must be told.
+            // 6: the walsender must hear from us, and the status must be told.
             () = time::sleep_until(until.into()) => Ok(Event::None),
         }
     }
@@ -190,6 +206,7 @@ impl<'s, 'p> Session<'s, 'p> {
             received,
             flushed: feed.flight.frontier(),
             kept: self.core.positions.kept(),
+            position_waits: self.core.positions.waits_since(),
             confirmed: feedback.confirmed(),
             server: self.server.get().max(received),
             oldest_commit: feed.flight.oldest_commit().and_then(system_time),
@@ -209,19 +226,6 @@ impl<'s, 'p> Session<'s, 'p> {
             changed
         });
     }
-
-    /// Ends a stream that the server may only be keeping because it waits for us.
-    fn check_sql(&mut self, now: Instant) -> Result<(), Error> {
-        if !self.link.sql.is_closed() {
-            return Ok(());
-        }
-        let lost = *self.sql_lost.get_or_insert(now);
-        if now.saturating_duration_since(lost) < SQL_LOSS_GRACE {
-            return Ok(());
-        }
-        let source = std::io::ErrorKind::ConnectionAborted.into();
-        Err(postgres::Error::Broken { doing: "streaming: the SQL connection was ended", source }.into())
-    }
 }
 
 /// What the server of this link is told, and how often.
@@ -236,6 +240,14 @@ pub(super) fn status_interval(wanted: Duration, wal_sender_timeout_ms: i64) -> D
     match u64::try_from(wal_sender_timeout_ms) {
         Ok(timeout_ms) if timeout_ms > 0 => wanted.min(Duration::from_millis((timeout_ms / 3).max(1))),
         _ => wanted,
+    }
+}
+
+/// Waits for what the reader of chunks is at, for ever when it is at nothing. Cancel-safe.
+async fn chunk<'s>(pending: &mut Option<PendingChunk<'s>>) -> (ChunkReader<'s>, Done) {
+    match pending {
+        Some(pending) => pending.as_mut().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -4,17 +4,16 @@ use std::sync::Arc;
 
 use super::capture::CapturedTables;
 use super::clock::Now;
-use super::comparison::{Comparison, FoundSlot, Known};
+use super::comparison::{Beginning, Comparison, FoundSlot, Known};
 use super::error::Error;
 use super::last_state;
 use super::offsets::Offsets;
-use super::origin::Origin;
 use super::parts::RelayParts;
 use super::position::{Phase, Position};
 use super::position_store::Positions;
-use super::preflight::{Capture, Preflight, application};
+use super::preflight::{Capture, Preflight, Site, application};
 use crate::error::chain;
-use crate::postgres::{self, Slot, SlotFacts, SlotHolder, SnapshotMode, Sql, TlsSetup};
+use crate::postgres::{self, Slot, SlotFacts, SlotHolder, SnapshotMode, TlsSetup};
 use crate::source_offset::{SnapshotProgress, SourceOffset};
 use crate::telemetry::{Metrics, Status};
 use crate::wal::Lsn;
@@ -24,6 +23,8 @@ use crate::wal::Lsn;
 pub(super) struct Made {
     pub(super) publication: bool,
     pub(super) slot: bool,
+    /// The rows that are in the tables were sent; that is not undone.
+    pub(super) snapshot: bool,
 }
 
 /// What opening a link needs besides the servers.
@@ -51,6 +52,8 @@ pub(super) struct Found {
     pub(super) slot: Slot,
     /// The offset that is stored for it.
     pub(super) stored: Option<SourceOffset>,
+    /// The position is read when the stream has started: this process knows where it has left the slot.
+    pub(super) reads_later: bool,
 }
 
 impl Opening<'_> {
@@ -69,6 +72,7 @@ impl Opening<'_> {
             Ok(Some(found)) => {
                 if self.known.is_none() && mode.takes_again(found.stored.as_ref()) {
                     self.snapshot(preflight, capture, None).await?;
+                    made.snapshot = true;
                 }
                 return Ok(found);
             }
@@ -83,19 +87,20 @@ impl Opening<'_> {
         if mode == SnapshotMode::NoData && !recovering {
             let slot = options.slot.create(&mut preflight.connection, &preflight.sql, version_num).await?;
             made.slot = true;
-            return Ok(Found { slot, stored: None });
+            return Ok(Found { slot, stored: None, reads_later: false });
         }
         self.tell_snapshot(preflight).await?;
         let temporary =
             options.slot.create_with_snapshot(&mut preflight.connection, &preflight.sql, version_num).await?;
         self.snapshot(preflight, capture, Some(&temporary)).await?;
+        made.snapshot = true;
         let slot = options.slot.keep(&temporary, &mut preflight.connection, &preflight.sql).await?;
         made.slot = true;
         if recovering {
             self.metrics.slot_recovered();
             tracing::warn!(slot = %options.slot.name, lsn = %slot.confirmed_flush_lsn, "the slot is made anew, and every row that is in the table is sent");
         }
-        Ok(Found { slot, stored: None })
+        Ok(Found { slot, stored: None, reads_later: false })
     }
 
     /// Whether the slot that is there can be gone on from; `None` when there is none and need not be.
@@ -110,41 +115,34 @@ impl Opening<'_> {
                 Err(error) if !error.is_lost_slot() => return Err(error),
                 gap => gap,
             };
-            let is_accepted = self.compare(None, None, (&preflight.sql, &preflight.origin())).await?;
-            return if is_accepted { Ok(None) } else { gap.map(|()| None) };
+            return match self.compare(None, None, &preflight.site()).await? {
+                Beginning::Anew => Ok(None),
+                Beginning::Accepted => self.give_up_position(preflight).await.map(|()| None),
+                Beginning::GoesOn => gap.map(|()| None),
+            };
         };
         let slot = options.slot.adopt(facts, &options.server.database)?;
-        let found = Found { slot, stored: self.stored_offset(facts).await? };
-        let server = (&*preflight.sql, &preflight.origin());
-        self.check_place(&found, slot.confirmed_flush_lsn, server).await?;
+        let mut found = Found { slot, stored: self.stored_offset(facts).await?, reads_later: false };
+        found.reads_later = self.check_place(&found, slot.confirmed_flush_lsn, &preflight.site()).await?;
         Ok(Some(found))
     }
 
-    /// Refuses a slot that is not where outboxd has left it.
-    pub(super) async fn check_place(
-        self,
-        found: &Found,
-        confirmed: Lsn,
-        server: (&Sql, &Origin),
-    ) -> Result<(), Error> {
-        if self.comparison().needs_position(Some(confirmed), server.1) {
-            self.compare(Some(confirmed), found.stored.as_ref(), server).await?;
-        } else if let Some(positions) = self.positions
-            // Another outboxd may have had the slot without our noticing: our next epoch must be greater than its last.
-            && let Some(position) = positions.read().await?
-        {
-            self.comparison().recall(&position, server.1);
+    /// Refuses a slot that is not where outboxd has left it. True if that was seen without the position.
+    pub(super) async fn check_place(self, found: &Found, confirmed: Lsn, site: &Site) -> Result<bool, Error> {
+        let needs_position = self.comparison().needs_position(Some(confirmed), &site.origin);
+        if needs_position {
+            self.compare(Some(confirmed), found.stored.as_ref(), site).await?;
         }
-        Ok(())
+        Ok(!needs_position)
     }
 
-    /// Compares what is there with the position that is kept in Kafka. True when the user has accepted what does not agree.
+    /// Compares what is there with the position that is kept in Kafka.
     async fn compare(
         self,
         slot: Option<Lsn>,
         stored: Option<&SourceOffset>,
-        (sql, origin): (&Sql, &Origin),
-    ) -> Result<bool, Error> {
+        Site { sql, origin, database }: &Site,
+    ) -> Result<Beginning, Error> {
         let position = match self.positions {
             Some(positions) => positions.read().await?,
             None => None,
@@ -152,11 +150,15 @@ impl Opening<'_> {
         // Asked for now: another outboxd may have had the slot since, and have kept a position behind the old end.
         let facts = sql.slot(&self.parts.postgres.slot.name).await?;
         let at = slot.zip(facts.map(|facts| facts.server_lsn));
-        let found = FoundSlot { origin, at, stored };
-        self.comparison().with_position(position.as_ref(), found, Now::read())
+        let found = FoundSlot { origin, database: *database, at, stored };
+        let beginning = self.comparison().with_position(position.as_ref(), found, Now::read())?;
+        if let (Some(positions), Some(accept)) = (self.positions, self.parts.relay.position.accept) {
+            positions.use_up(accept);
+        }
+        Ok(beginning)
     }
 
-    fn comparison(&self) -> Comparison<'_> {
+    pub(super) fn comparison(&self) -> Comparison<'_> {
         let postgres = &self.parts.postgres;
         Comparison {
             slot: &postgres.slot,
@@ -183,15 +185,25 @@ impl Opening<'_> {
     async fn tell_snapshot(self, preflight: &Preflight) -> Result<(), Error> {
         let Some(positions) = self.positions else { return Ok(()) };
         let mut position = self.position(preflight, Lsn::ZERO);
-        (position.phase, position.epoch) = (Phase::Snapshot, positions.next_epoch());
+        position.phase = Phase::Snapshot;
+        positions.begin(&mut position);
+        positions.write(&position).await
+    }
+
+    /// A position that the user has given up must not be compared with the slot that is made now. Said before it is made: a
+    /// start that is broken off then, or may not write positions, leaves nothing that the next one refuses.
+    async fn give_up_position(self, preflight: &Preflight) -> Result<(), Error> {
+        let Some(positions) = self.positions else { return Ok(()) };
+        let mut position = self.position(preflight, Lsn::ZERO).given_up();
+        positions.begin(&mut position);
         positions.write(&position).await
     }
 
     /// The position of a slot that stands there.
     pub(super) fn position(self, preflight: &Preflight, lsn: Lsn) -> Position {
         let postgres = &self.parts.postgres;
-        let (database, slot) = (&postgres.server.database, postgres.slot.name.as_str());
-        Position::at(lsn, &preflight.origin(), database, slot)
+        let database = (postgres.server.database.as_str(), preflight.server.database);
+        Position::at(lsn, &preflight.origin(), database, postgres.slot.name.as_str())
     }
 
     /// Drops what is left of a lost slot, and says what may be missing then.

@@ -13,16 +13,19 @@ use super::error::Error;
 use super::exactly_once::{Batch, Urgency};
 use super::feed::{Feed, Outcome};
 use super::needs::Waiting;
+use super::notifier::Notifier;
 use super::parts::RelayParts;
 use super::resolution::relation_of;
 use super::resolver::Resolver;
 use super::table::Table;
+use crate::change::{Edge, Snapshot as Marker};
 use crate::connect::column::ColumnDescription;
 use crate::error::{Class, Diagnose};
 use crate::kafka::Transport;
 use crate::pgoutput::{Begin, Commit, Message, Tuple};
-use crate::postgres::{SnapshotReader, SnapshotRow, TableFacts, TlsSetup};
+use crate::postgres::{OwnedRow, SnapshotReader, SnapshotRow, TableFacts, TlsSetup};
 use crate::replication::Feedback;
+use crate::signal::{Notification, Told};
 use crate::telemetry::{Component, Status};
 use crate::wal::{Lsn, Oid, PgTimestamp, Xid};
 use crate::wire::READ_BYTES;
@@ -41,6 +44,8 @@ pub(super) struct Snapshot<'s> {
     core: Core<'s>,
     at: Lsn,
     rows: u64,
+    /// The table that is read is the last one.
+    is_last_table: bool,
     told: Instant,
     /// The question that the core waits for.
     answer: Option<PendingAnswer<'s>>,
@@ -79,6 +84,8 @@ impl<'s> Snapshot<'s> {
         let nothing = Acknowledged::nothing(PgTimestamp(0));
         let mut feed = Feed::new(parts, metrics, Lsn::ZERO, nothing, None);
         feed.flight.in_transactions(batch);
+        // The rows of a snapshot are in no transaction.
+        feed.transactions = None;
         if let Some(dead_letters) = &parts.dead_letters {
             dead_letters.begin_snapshot();
         }
@@ -87,7 +94,17 @@ impl<'s> Snapshot<'s> {
         let mut feedback = Feedback::new(parts.postgres.status_interval, Lsn::ZERO, now.instant);
         feedback.received(at);
         let core = Core::new(feed, feedback, None, now);
-        Self { parts, status, resolver, core, at, rows: 0, told: now.instant, answer: None }
+        Self {
+            parts,
+            status,
+            resolver,
+            core,
+            at,
+            rows: 0,
+            is_last_table: false,
+            told: now.instant,
+            answer: None,
+        }
     }
 
     /// Reads every table and returns how many rows were sent, once the last of them is acknowledged. After a failure it
@@ -114,12 +131,31 @@ impl<'s> Snapshot<'s> {
     ) -> Result<(), Error> {
         let mut reader = SnapshotReader::open(&self.parts.postgres, tls, application, snapshot).await?;
         let commit_time = Now::read().postgres();
-        self.take(Message::Begin(Begin { final_lsn: self.at, commit_time, xid: Xid(0) }))?;
-        for table in tables {
+        // Records of an outbox do not tell it.
+        let xid = if self.marks() { reader.transaction().await? } else { Xid(0) };
+        self.take(Message::Begin(Begin { final_lsn: self.at, commit_time, xid }))?;
+        let tables: Vec<_> = tables.iter().filter(|table| !self.parts.tables.is_signals(table)).collect();
+        let names: Vec<String> = tables.iter().map(|table| full_name(table)).collect();
+        let names = names.join(",");
+        self.notify(Told::Started, Vec::new());
+        self.notify(Told::CollectionsResolved, vec![("data_collections", names.clone())]);
+        for (index, table) in tables.iter().enumerate() {
+            self.is_last_table = index + 1 == tables.len();
+            let name = full_name(table);
+            let data =
+                vec![("current_collection_in_progress", name.clone()), ("data_collections", names.clone())];
+            self.notify(Told::InProgress, data);
+            let before = self.rows;
             let columns = self.resolver.sql.describe(table.oid).await?;
             reader.select(&self.parts.postgres.snapshot.statement(table, &columns)).await?;
             self.read(&mut reader, table, &columns).await?;
+            let scanned = self.rows.saturating_sub(before).to_string();
+            let mut data = vec![("data_collections", names.clone()), ("scanned_collection", name)];
+            data.extend([("status", "SUCCEEDED".to_owned()), ("total_rows_scanned", scanned)]);
+            self.notify(Told::TableScanCompleted, data);
         }
+        self.notify(Told::Completed, Vec::new());
+        self.send_notifications().await?;
         self.take(Message::Commit(Commit { commit_lsn: self.at, end_lsn: self.at, commit_time }))
     }
 
@@ -129,6 +165,8 @@ impl<'s> Snapshot<'s> {
         table: &TableFacts,
         columns: &[ColumnDescription],
     ) -> Result<(), Error> {
+        // A row waits until it is known whether it is the last one.
+        let (mut waiting, mut first) = (None, true);
         loop {
             match reader.next().await? {
                 SnapshotRow::Columns(names) => {
@@ -137,17 +175,42 @@ impl<'s> Snapshot<'s> {
                         .filter_map(|name| columns.iter().find(|column| column.name == *name))
                         .cloned()
                         .collect();
-                    let bound = self.parts.router.bind(&relation_of(table, &shown), &shown)?;
-                    self.core.feed.describe(table.oid, Table::Outbox(Box::new(bound)));
+                    let bound = self.parts.route.bind(&relation_of(table, &shown), &shown)?;
+                    self.core.feed.describe(table.oid, Table::Captured(bound));
                 }
-                SnapshotRow::Row(row) => {
-                    self.rows = self.rows.saturating_add(1);
-                    self.send_row(table.oid, &row).await?;
-                    self.tell_progress(table.oid);
+                SnapshotRow::Row(row) if self.marks() => {
+                    if let Some(before) = waiting.replace(OwnedRow::from(&row)) {
+                        self.send_marked(table.oid, &before, Edge { first, last: false }).await?;
+                        first = false;
+                    }
                 }
-                SnapshotRow::End => return Ok(()),
+                SnapshotRow::Row(row) => self.send_counted(table.oid, &row).await?,
+                SnapshotRow::End => {
+                    if let Some(last) = waiting {
+                        self.send_marked(table.oid, &last, Edge { first, last: true }).await?;
+                    }
+                    return Ok(());
+                }
             }
         }
+    }
+
+    /// Whether records tell where a row stands in the snapshot.
+    fn marks(&self) -> bool {
+        self.parts.route.outbox().is_none()
+    }
+
+    async fn send_marked(&mut self, table: Oid, row: &OwnedRow, edge: Edge) -> Result<(), Error> {
+        let of_table = Edge { first: self.rows == 0, last: self.is_last_table };
+        self.core.feed.snapshot = Marker::of(edge, of_table);
+        self.send_counted(table, &row.tuple()).await
+    }
+
+    async fn send_counted(&mut self, table: Oid, row: &Tuple<'_>) -> Result<(), Error> {
+        self.rows = self.rows.saturating_add(1);
+        self.send_row(table, row).await?;
+        self.tell_progress(table);
+        Ok(())
     }
 
     /// Hands a row over, once there is room for it and what it needs is there.
@@ -163,6 +226,28 @@ impl<'s> Snapshot<'s> {
                 self.answer = Some(ask(&self.resolver, need));
             }
             if next.row.is_none() && !self.core.is_waiting() {
+                return Ok(());
+            }
+            event = self.wait(turn.then).await;
+        }
+    }
+
+    fn notify(&mut self, told: Told, data: Vec<(&'static str, String)>) {
+        self.core.feed.notify(Notification::initial(told, data), Now::read());
+    }
+
+    /// Hands over all that is to be told.
+    async fn send_notifications(&mut self) -> Result<(), Error> {
+        let mut nothing = NextRow { at: self.at, table: Oid(0), row: None };
+        let mut event = Event::None;
+        loop {
+            let now = Now::read();
+            let turn = self.core.turn(now, mem::take(&mut event), Wanted::Stream, &mut nothing)?;
+            if let Some(need) = turn.need {
+                self.answer = Some(ask(&self.resolver, need));
+            }
+            let is_told = self.core.feed.notifier.as_ref().is_none_or(Notifier::is_done);
+            if is_told && !self.core.is_waiting() {
                 return Ok(());
             }
             event = self.wait(turn.then).await;
@@ -232,4 +317,8 @@ impl<'s> Snapshot<'s> {
             self.told = now;
         }
     }
+}
+
+fn full_name(table: &TableFacts) -> String {
+    format!("{}.{}", table.schema, table.name)
 }

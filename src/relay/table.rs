@@ -1,11 +1,11 @@
 use super::capture::NotSent;
-use crate::outbox::OutboxTable;
+use super::route::Bound;
 
 /// What the rows of a relation are to us.
 #[derive(Debug)]
 pub(super) enum Table {
-    /// An outbox: inserts become events.
-    Outbox(Box<OutboxTable>),
-    /// Not captured: its rows are counted.
+    /// Its rows become records.
+    Captured(Bound),
+    /// Its rows are counted.
     NotCaptured(NotSent),
 }

@@ -9,7 +9,7 @@ use super::clock::Now;
 use super::error::Error;
 use super::exactly_once::{Batch, Begins, Known, Names, Patience, Source, State, Timelines};
 use super::last_state::parse;
-use super::link::Link;
+use super::link::{Link, SqlLoss};
 use super::options::TransactionOptions;
 use super::parts::RelayParts;
 use super::preflight::Preflight;
@@ -30,6 +30,9 @@ const SETTLE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// And how long the questions about each of them may take besides.
 const TOPIC_PATIENCE: Duration = Duration::from_millis(250);
+
+/// How often the SQL connection is looked at meanwhile.
+const SQL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How long the topic of the state may take to be made.
 const MAKE_PATIENCE: Duration = Duration::from_secs(10);
@@ -157,19 +160,25 @@ fn aborted() -> kafka::Error {
 }
 
 /// Waits for an answer from Kafka, while PostgreSQL hears from us.
-async fn keeping_alive<T>(
+///
+/// # Errors
+/// When the connection breaks, or the server is about to stop.
+pub(super) async fn keeping_alive<T>(
     parts: &RelayParts,
     link: &mut Link,
-    mut answer: tokio::task::JoinHandle<T>,
-) -> Result<Result<T, tokio::task::JoinError>, postgres::Error> {
+    mut answer: impl Future<Output = T> + Unpin,
+) -> Result<T, postgres::Error> {
     let interval = status_interval(parts.postgres.status_interval, link.wal_sender_timeout_ms);
     let mut feedback = Feedback::new(interval, link.confirmed, Instant::now());
+    let mut sql_loss = SqlLoss::default();
     loop {
+        let until = feedback.due().min(Instant::now() + SQL_INTERVAL);
         tokio::select! {
             biased;
             answer = &mut answer => return Ok(answer),
-            () = sleep_until(feedback.due().into()) => {}
+            () = sleep_until(until.into()) => {}
         }
+        sql_loss.check(&link.sql, Instant::now())?;
         if let Some(update) = feedback.poll(Instant::now(), Now::read().postgres()) {
             link.stream.update(&update).await?;
         }

@@ -107,6 +107,12 @@ impl SourceOffset {
         })
     }
 
+    /// Where the last transaction ended that was sent wholly, as Debezium reads it.
+    #[must_use]
+    pub fn last_commit(&self) -> Option<Lsn> {
+        self.lsn_commit.or(self.lsn_proc)
+    }
+
     /// The position that lies furthest.
     #[must_use]
     pub fn furthest(&self) -> Lsn {

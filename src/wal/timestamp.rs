@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 /// Microseconds from the Unix epoch to 2000-01-01 00:00:00 UTC, where PostgreSQL's clock starts.
 const POSTGRES_EPOCH_US: i64 = 946_684_800_000_000;
 
@@ -17,6 +19,13 @@ impl PgTimestamp {
     pub const fn from_unix_us(us: i64) -> Self {
         Self(us.saturating_sub(POSTGRES_EPOCH_US))
     }
+
+    /// How long after `earlier` it is; zero when it is before.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Duration {
+        let us = self.0.saturating_sub(earlier.0);
+        Duration::from_micros(if us > 0 { us.unsigned_abs() } else { 0 })
+    }
 }
 
 #[cfg(test)]
@@ -29,6 +38,16 @@ mod tests {
         fn a_moment_survives_the_way_to_unix_and_back(us in i64::MIN..i64::MAX - POSTGRES_EPOCH_US) {
             prop_assert_eq!(PgTimestamp::from_unix_us(PgTimestamp(us).unix_us()), PgTimestamp(us));
         }
+    }
+
+    #[test]
+    fn a_moment_is_never_a_negative_time_after_another() {
+        let [a, b] = [PgTimestamp(-5), PgTimestamp(7)];
+        assert_eq!((b.since(a), a.since(b)), (Duration::from_micros(12), Duration::ZERO));
+        assert_eq!(
+            PgTimestamp(i64::MAX).since(PgTimestamp(i64::MIN)),
+            Duration::from_micros(i64::MAX.unsigned_abs())
+        );
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::connect::converter::avro::Registration;
 use crate::error::{Class, Diagnose as _, chain};
 use crate::pgoutput::Relation;
 use crate::telemetry::{Component, Status};
-use topic::{decided, settled};
+use topic::{decided, made, settled};
 
 /// A question on its way. Dropping it withdraws the question.
 pub(super) type PendingAnswer<'s> = Pin<Box<dyn Future<Output = Result<Answer, Error>> + Send + 's>>;
@@ -34,7 +34,8 @@ pub(super) fn ask<'s>(resolver: &Resolver<'s>, need: Need) -> PendingAnswer<'s> 
             let probe = parts.producer.topic_probe(&topic);
             let open_transactions = parts.producer.open_transactions(vec![topic.clone()]);
             Box::pin(async move {
-                let partitions = settled(&probe).await;
+                let is_new = made(parts, status, &topic).await?;
+                let partitions = settled(&probe, is_new).await;
                 decided(open_transactions).await;
                 Ok(Answer::Topic { name: topic, partitions })
             })
@@ -44,7 +45,7 @@ pub(super) fn ask<'s>(resolver: &Resolver<'s>, need: Need) -> PendingAnswer<'s> 
             Box::pin(async move { Ok(Answer::Tail(repeats::read(options, *question).await)) })
         }
         // The core sees it by itself.
-        Need::QueueEmpty => Box::pin(pending()),
+        Need::QueueEmpty | Need::Rows => Box::pin(pending()),
     }
 }
 

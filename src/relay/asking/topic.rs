@@ -4,7 +4,12 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::kafka::{OpenTransactions, TopicAnswer, TopicProbe};
+use super::super::backoff::Backoff;
+use super::super::error::Error;
+use super::super::parts::RelayParts;
+use crate::error::{Class, Diagnose as _, chain};
+use crate::kafka::{Made, OpenTransactions, TopicAnswer, TopicProbe, make_topic};
+use crate::telemetry::{Component, Status};
 
 /// How long one question about a topic may take.
 const QUESTION: Duration = Duration::from_millis(500);
@@ -20,9 +25,10 @@ const CREATION_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Waits until a topic is there. One that is there at the first question is taken as it is; of one that is just being
 /// made each partition's leader must answer: librdkafka loses records for a partition that has none.
-/// Brokers that are down are waited for. Returns the number of partitions, 0 when it is not known.
-pub(super) async fn settled(probe: &TopicProbe) -> usize {
-    let mut absent_since = None;
+/// Brokers that are down are waited for. `is_new` tells that it was made just now.
+/// Returns the number of partitions, 0 when it is not known.
+pub(super) async fn settled(probe: &TopicProbe, is_new: bool) -> usize {
+    let mut absent_since = is_new.then(Instant::now);
     let partitions = loop {
         match ask(probe.clone(), absent_since.is_some()).await {
             TopicAnswer::There { partitions } => break partitions,
@@ -36,10 +42,25 @@ pub(super) async fn settled(probe: &TopicProbe) -> usize {
         }
         sleep(INTERVAL).await;
     };
-    if absent_since.is_some() {
+    if absent_since.is_some() && !is_new {
         tracing::info!(topic = probe.topic(), "topic was made");
     }
     partitions
+}
+
+/// Makes a topic that is not there, when `topic.creation` says how. True if it was made. Brokers that are down are waited for.
+pub(super) async fn made(parts: &RelayParts, status: &Status, topic: &str) -> Result<bool, Error> {
+    let mut backoff = Backoff::default();
+    loop {
+        match make_topic(&parts.kafka, topic).await {
+            Ok(made) => return Ok(made == Made::Now),
+            Err(error) if error.class() == Class::Transient => {
+                status.down(Component::Kafka, chain(&error), Instant::now());
+                sleep(backoff.next(fastrand::f64())).await;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// With transactions, waits until everything in the topic is decided that was there before the first of them. Brokers that

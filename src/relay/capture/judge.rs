@@ -1,15 +1,15 @@
 //! Whether a relation that the stream describes is captured: decided from what is known of it, without asking anybody.
 
 use super::identity::{CapturedTable, CapturedTables};
-use crate::outbox::EventRouter;
 use crate::pgoutput::Relation;
 use crate::postgres::{PublicationVersion, RelationFacts, TableFacts, TableFilter};
+use crate::relay::route::Route;
 
 /// What decides.
 #[derive(Clone, Copy)]
 pub(in crate::relay) struct Rules<'r> {
     pub(in crate::relay) filter: &'r TableFilter,
-    pub(in crate::relay) router: &'r EventRouter,
+    pub(in crate::relay) route: &'r Route,
     pub(in crate::relay) captured: &'r CapturedTables,
 }
 
@@ -91,7 +91,7 @@ impl Rules<'_> {
             .iter()
             .filter(|root| root.partitioned && same_columns(&root.columns, &columns))
             .collect();
-        let looks_like_ours = has_most_columns(self.router, &columns);
+        let looks_like_ours = has_most_columns(self.route, &columns);
         let alike: Vec<_> = match same.is_empty() {
             true if looks_like_ours && !by_itself => {
                 today.roots.iter().filter(|root| root.partitioned).collect()
@@ -144,11 +144,11 @@ impl Rules<'_> {
         if let Some(list) = self.filter.left_out_by(schema, table) {
             return Err(list);
         }
-        match (self.filter.names_tables(), self.router.acts_on(schema, table)) {
+        match (self.filter.names_tables(), self.route.acts_on(schema, table)) {
             (true, true) => Ok(()),
             (true, false) => Err(LEFT_OUT),
             (false, false) => Err("predicate"),
-            (false, true) if self.router.fits(columns) => Ok(()),
+            (false, true) if self.route.fits(columns) => Ok(()),
             (false, true) => Err("columns"),
         }
     }
@@ -156,7 +156,7 @@ impl Rules<'_> {
     fn passed(&self, relation: &Relation, reason: &'static str) -> NotCaptured {
         let columns = names(relation);
         let table = format!("{}.{}", relation.schema, relation.table);
-        NotCaptured { reason, near_miss: near_miss(self.router, &table, &columns, reason) }
+        NotCaptured { reason, near_miss: near_miss(self.route, &table, &columns, reason) }
     }
 }
 
@@ -164,16 +164,11 @@ impl Rules<'_> {
 const LEFT_OUT: &str = "left out";
 
 /// What a person should know of a table that is not captured and has most of the columns that the router needs.
-pub(crate) fn near_miss(
-    router: &EventRouter,
-    table: &str,
-    columns: &[String],
-    reason: &str,
-) -> Option<String> {
-    if reason.ends_with(".exclude.list") || reason == "predicate" || !has_most_columns(router, columns) {
+pub(crate) fn near_miss(route: &Route, table: &str, columns: &[String], reason: &str) -> Option<String> {
+    if reason.ends_with(".exclude.list") || reason == "predicate" || !has_most_columns(route, columns) {
         return None;
     }
-    let missing = router.missing(columns);
+    let missing = route.missing(columns);
     if missing.is_empty() {
         return Some(format!(
             "table {table} has every column that the router needs, but {reason} leaves it out: its rows are \
@@ -201,8 +196,8 @@ pub(crate) fn in_the_publication(table: &str, reason: &str) -> String {
     }
 }
 
-fn has_most_columns(router: &EventRouter, columns: &[String]) -> bool {
-    router.missing(columns).len().saturating_mul(2) < router.required_columns().len()
+fn has_most_columns(route: &Route, columns: &[String]) -> bool {
+    route.missing(columns).len().saturating_mul(2) < route.required_columns().len()
 }
 
 fn names(relation: &Relation) -> Vec<String> {

@@ -10,17 +10,19 @@ use crate::pgoutput::{Column, Relation, ReplicaIdentity};
 use crate::postgres::{
     Member, NamedTable, PublicationVersion, RelationFacts, TableFacts, TableFilter, TableOptions,
 };
+use crate::relay::route::Route;
 use crate::wal::Oid;
 
 const OUTBOX: [&str; 5] = ["id", "aggregatetype", "aggregateid", "type", "payload"];
 const RENAMED: [&str; 5] = ["id", "aggregatetype", "aggregateid", "type", "body"];
 const ORDERS: [&str; 2] = ["id", "total"];
 
-pub(in crate::relay) fn router() -> EventRouter {
+pub(in crate::relay) fn route() -> Route {
     let context = EventContext {
         option_prefix: String::new(),
         topic_prefix: "t".to_owned(),
         topic_delimiter: ".".to_owned(),
+        naming: Default::default(),
         run_id: None,
         columns: ColumnOptions::default(),
         condition: None,
@@ -29,7 +31,7 @@ pub(in crate::relay) fn router() -> EventRouter {
         field_names: NameAdjustment::None,
     };
     let options = EventRouterOptions::parse(&|_| None).unwrap();
-    EventRouter::new(options, Converters::parse(&|_| None).unwrap(), context).unwrap()
+    Route::Outbox(EventRouter::new(options, Converters::parse(&|_| None).unwrap(), context).unwrap())
 }
 
 fn filter(include: &[&str], exclude: &[&str]) -> TableFilter {
@@ -136,7 +138,7 @@ fn identity_comes_before_names_and_columns() {
         ("gone", &list, relation(9, "outbox_3", &OUTBOX), None, "former"),
     ];
     for (what, filter, relation, facts, expected) in cases {
-        let rules = Rules { filter, router: &router(), captured: &captured };
+        let rules = Rules { filter, route: &route(), captured: &captured };
         let verdict = rules.judge(&relation, facts).map_or_else(|| "former".to_owned(), shown);
         assert_eq!(verdict, expected, "{what}");
     }
@@ -202,9 +204,9 @@ fn a_table_that_is_gone_was_a_partition_of_ours_or_is_asked_for() {
             "table.include.list, nearly",
         ),
     ];
-    let (filter, router, captured) = (filter(&["public.outbox"], &[]), router(), known(&[(1, 1, "outbox")]));
+    let (filter, route, captured) = (filter(&["public.outbox"], &[]), route(), known(&[(1, 1, "outbox")]));
     for (what, columns, facts, publication, roots, expected) in cases {
-        let rules = Rules { filter: &filter, router: &router, captured: &captured };
+        let rules = Rules { filter: &filter, route: &route, captured: &captured };
         let today = Today { facts, publication, roots };
         assert_eq!(shown(rules.judge_former(&relation(9, "gone", columns), &today)), expected, "{what}");
     }
@@ -212,7 +214,7 @@ fn a_table_that_is_gone_was_a_partition_of_ours_or_is_asked_for() {
 
 #[test]
 fn a_table_that_may_have_been_a_partition_of_one_that_is_gone_is_asked_for() {
-    let (filter, router, there) = (filter(&["public.outbox"], &[]), router(), facts(None, false));
+    let (filter, route, there) = (filter(&["public.outbox"], &[]), route(), facts(None, false));
     let (all, itself) = (publication(true, false, &[]), publication(false, true, &[9]));
     let (with, without) = (known(&[(1, 1, "outbox"), (2, 1, "outbox_1")]), known(&[(1, 1, "outbox")]));
     let cases = [
@@ -223,7 +225,7 @@ fn a_table_that_may_have_been_a_partition_of_one_that_is_gone_is_asked_for() {
         ("it had no partitions", &without, &all, &OUTBOX, None, "table.include.list, nearly"),
     ];
     for (what, captured, publication, columns, facts, expected) in cases {
-        let rules = Rules { filter: &filter, router: &router, captured };
+        let rules = Rules { filter: &filter, route: &route, captured };
         let today = Today { facts, publication, roots: &[] };
         assert_eq!(shown(rules.judge_former(&relation(9, "gone", columns), &today)), expected, "{what}");
     }

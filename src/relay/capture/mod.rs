@@ -21,7 +21,7 @@ pub(super) use identity::{CapturedTable, CapturedTables};
 pub(super) use judge::{NotCaptured, Rules, Today, Verdict};
 pub(crate) use judge::{in_the_publication, near_miss};
 #[cfg(test)]
-pub(super) use judge_tests::router;
+pub(super) use judge_tests::route;
 pub(super) use not_sent::{NotSent, PassedRows, renamed};
 pub(crate) use selection::left_out;
-pub(super) use versions::{Finding, Look, Namesake, judge};
+pub(super) use versions::{Finding, Look, Namesake, Watched, judge, unpublished};

@@ -8,11 +8,11 @@ impl Rules<'_> {
     /// # Errors
     /// When one never reaches the WAL, or the router's predicate leaves one out.
     pub(in crate::relay) fn select<'t>(&self, all: &'t [TableFacts]) -> Result<Vec<&'t TableFacts>, Error> {
-        let Self { filter, router, captured: known } = self;
+        let Self { filter, route, captured: known } = self;
         let is_outbox =
-            |table: &TableFacts| router.acts_on(&table.schema, &table.name) && router.fits(&table.columns);
+            |table: &TableFacts| route.acts_on(&table.schema, &table.name) && route.fits(&table.columns);
         let mut captured = filter.captured(all, is_outbox)?;
-        if let Some(table) = captured.iter().find(|table| !router.acts_on(&table.schema, &table.name)) {
+        if let Some(table) = captured.iter().find(|table| !route.acts_on(&table.schema, &table.name)) {
             return Err(left_out(&table.schema, &table.name));
         }
         captured.extend(captured_before(all, &captured, known, filter));

@@ -38,6 +38,14 @@ impl Namesake {
     }
 }
 
+/// The publication that is watched.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::relay) struct Watched<'n> {
+    pub(in crate::relay) publication: &'n str,
+    /// Whether captured tables may be missing in it.
+    pub(in crate::relay) may_lack_tables: bool,
+}
+
 /// What one look at the catalog has found.
 #[derive(Debug)]
 pub(in crate::relay) enum Finding {
@@ -57,9 +65,9 @@ const AGAIN: &str = "rows that were written meanwhile may not be in the stream. 
                      sent before";
 
 /// What is wrong with what the catalog says, and with how it differs from the look before.
-pub(in crate::relay) fn judge(name: &str, before: Option<&Look>, now: &Look) -> Vec<Finding> {
-    let broken = broken(name, now);
-    if let Some(error) = broken {
+pub(in crate::relay) fn judge(watched: Watched<'_>, before: Option<&Look>, now: &Look) -> Vec<Finding> {
+    let Watched { publication: name, .. } = watched;
+    if let Some(error) = broken(watched, now) {
         return vec![Finding::End(error)];
     }
     let (Some(before), Some(publication)) = (before, &now.publication) else { return Vec::new() };
@@ -71,8 +79,17 @@ pub(in crate::relay) fn judge(name: &str, before: Option<&Look>, now: &Look) -> 
     rewritten.chain(made_anew(before, now, publication)).collect()
 }
 
+/// The captured tables that the publication does not publish, as SQL wants their names.
+pub(in crate::relay) fn unpublished(now: &Look) -> Vec<String> {
+    let Some(publication) = &now.publication else { return Vec::new() };
+    let roots = now.tables.iter().filter(|table| table.oid == table.root);
+    let unpublished =
+        roots.filter(|table| !publishes(publication, table.oid, &table.schema, &table.ancestors));
+    unpublished.map(TableVersion::quoted).collect()
+}
+
 /// What keeps rows out of the stream now.
-fn broken(name: &str, now: &Look) -> Option<Error> {
+fn broken(Watched { publication: name, may_lack_tables }: Watched<'_>, now: &Look) -> Option<Error> {
     let end = |problem: String, cure: String| {
         Some(Error::Precondition { problem, cure: format!("{cure}; {GONE}") })
     };
@@ -92,9 +109,10 @@ fn broken(name: &str, now: &Look) -> Option<Error> {
     if let Some(table) = now.tables.iter().find(|table| table.storage != Storage::Logged) {
         return Some(not_in_the_wal(table));
     }
-    let lost = roots()
-        .find(|table| !publishes(publication, table.oid, &table.schema, &table.ancestors))
-        .map(TableVersion::quoted);
+    if may_lack_tables {
+        return None;
+    }
+    let lost = unpublished(now).into_iter().next();
     let unpublished = |namesake: &&Namesake| {
         !publishes(publication, namesake.oid, &namesake.table.schema, &namesake.ancestors)
     };
@@ -284,7 +302,8 @@ mod tests {
 
     /// What is found between the look above and this one.
     fn found(now: &Look) -> String {
-        let said = judge("p", Some(&look()), now).into_iter().map(|finding| match finding {
+        let watched = Watched { publication: "p", may_lack_tables: false };
+        let said = judge(watched, Some(&look()), now).into_iter().map(|finding| match finding {
             Finding::End(error) => error.to_string(),
             Finding::Suspect(text) => {
                 format!("suspect: {}", text.split('.').take(2).collect::<Vec<_>>().join("."))

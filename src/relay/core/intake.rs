@@ -1,5 +1,7 @@
 //! What a message means to the feed and to what the server is told.
 
+use std::time::Duration;
+
 use super::Source;
 use crate::kafka::Transport;
 use crate::pgoutput;
@@ -10,6 +12,10 @@ use crate::relay::feed::{Feed, Outcome};
 use crate::relay::needs::{Need, Waiting};
 use crate::replication::{Feedback, ReplicationMessage, XLogData};
 use crate::wal::Lsn;
+
+/// A transaction that the server sends so long after its commit was not waited for: there is a backlog. Both moments are of
+/// the server's clock.
+const LATE: Duration = Duration::from_millis(100);
 
 /// What has become of a message.
 pub(in crate::relay) enum Taken {
@@ -68,6 +74,9 @@ fn take_data<T: Transport>(
     let lsn = data.wal_start.max(feedback.last_received());
     let message = decode(data.data, lsn)?;
     feedback.received(lsn);
+    if let pgoutput::Message::Begin(begin) = &message {
+        feed.late = data.sent_at.since(begin.commit_time) >= LATE;
+    }
     match feed.take(data.wal_start, message, now)? {
         Outcome::TakeAgain(need) => {
             Ok(Taken::Held { lsn, need, waiting: Waiting::Message { data: data.data.to_vec(), lsn } })

@@ -8,6 +8,7 @@
 //! session with its connections, the snapshot, and the simulation. Whoever drives it reads the clock, once a turn, and does
 //! what the turn says before the next one.
 
+mod aside;
 mod ending;
 mod intake;
 mod reading;
@@ -21,6 +22,7 @@ use super::feed::{Feed, Outcome};
 use super::heartbeat::Pulse;
 use super::needs::{Answer, Need, Waiting};
 use super::position::{Keep, Pacing};
+use super::signals::{Done, Task};
 use crate::kafka::{Inlet, Reports, Transport};
 use crate::postgres;
 use crate::replication::{Feedback, StandbyStatusUpdate};
@@ -34,7 +36,8 @@ pub(super) use reading::{Reading, Wanted};
 /// How often the status is told while nothing happens, and at most while much does.
 pub(super) const TICK: Duration = Duration::from_millis(500);
 
-/// A read of this many bytes means that the server has more: we are behind.
+/// A read of this many bytes means that the server has more: we are behind. So does a transaction that came late: a server that
+/// decodes more slowly than we read gives little at a time, however much it still has.
 const BEHIND_BYTES: usize = 16 * 1024;
 
 /// How long the next read waits while we are behind. The walsender sends each message with a system call of its own, and
@@ -82,6 +85,8 @@ struct Held {
 enum Until {
     /// Nothing is on its way to Kafka.
     QueueEmpty,
+    /// The rows of a chunk are read.
+    Rows,
     /// There is an answer.
     Answer { brief: bool },
 }
@@ -96,6 +101,8 @@ pub(super) enum Event {
     Read(usize),
     /// The last question was answered.
     Answer(Result<Answer, Error>),
+    /// What a chunk needs was done.
+    Done(Done),
 }
 
 /// What a turn has come to.
@@ -107,6 +114,8 @@ pub(super) struct Turn {
     pub(super) keep: Option<Keep>,
     /// To be asked. The answer is an event.
     pub(super) need: Option<Need>,
+    /// To be done in the database. That it is done is an event.
+    pub(super) task: Option<Task>,
     /// What keeps Kafka from taking records.
     pub(super) obstacle: Option<String>,
     /// It is time to tell the status.
@@ -165,8 +174,12 @@ impl<'p, T: Transport> Core<'p, T> {
         if self.reading != Reading::Off && self.waits_until(Until::QueueEmpty) && self.is_queue_empty() {
             self.resume(Ok(Answer::QueueEmpty), now)?;
         }
+        if self.reading != Reading::Off && self.waits_until(Until::Rows) && !self.feed.lacks_rows() {
+            self.resume(Ok(Answer::Rows), now)?;
+        }
         self.pump(now, source)?;
         self.beat(now)?;
+        self.notify(now)?;
         self.feed.flight.step(now, self.urgency())?;
         let keep = self.keep_position(self.reading == Reading::Off, now);
         let update = self.feedback.poll(now.instant, now.postgres());
@@ -174,6 +187,7 @@ impl<'p, T: Transport> Core<'p, T> {
             update,
             keep,
             need: self.need.take(),
+            task: self.next_task(),
             obstacle: obstacle(&reports),
             ticked,
             then: self.then(now),
@@ -231,14 +245,19 @@ impl<'p, T: Transport> Core<'p, T> {
                 self.rest_after(bytes, now);
             }
             Event::Answer(answer) => self.resume(answer, now)?,
+            Event::Done(done) => {
+                if let Some(signals) = &mut self.feed.signals {
+                    signals.take(done);
+                }
+            }
         }
         Ok(())
     }
 
-    /// A full read is followed by the next at once, a large one by a rest, a small one means that we have caught up.
     fn rest_after(&mut self, bytes: usize, now: Now) {
-        self.feed.behind = bytes >= BEHIND_BYTES;
-        self.rests_until = (BEHIND_BYTES..READ_BYTES).contains(&bytes).then(|| now.instant + REST);
+        let rests;
+        (self.feed.behind, rests) = load(bytes, self.feed.late);
+        self.rests_until = rests.then(|| now.instant + REST);
     }
 
     /// Takes what waited again; it may need something more.
@@ -267,6 +286,13 @@ impl<'p, T: Transport> Core<'p, T> {
     /// Takes everything that the source has, while the window has room.
     fn pump(&mut self, now: Now, source: &mut impl Source) -> Result<(), Error> {
         while self.reading != Reading::Off && self.held.is_none() && self.feed.has_room() {
+            if let Some(outcome) = self.feed.send_read_row(now)? {
+                self.grant(outcome, || Waiting::Row);
+                continue;
+            }
+            if self.feed.is_blocked() {
+                return Ok(());
+            }
             let Some(taken) = source.take_next(&mut self.feed, &mut self.feedback, now)? else {
                 return Ok(());
             };
@@ -289,16 +315,6 @@ impl<'p, T: Transport> Core<'p, T> {
         Ok(())
     }
 
-    fn beat(&mut self, now: Now) -> Result<(), Error> {
-        let Some(pulse) = self.pulse.as_mut().filter(|_| self.reading == Reading::On && self.held.is_none())
-        else {
-            return Ok(());
-        };
-        let outcome = pulse.poll(&mut self.feed, now)?;
-        self.grant(outcome, || Waiting::Heartbeat);
-        Ok(())
-    }
-
     fn grant(&mut self, outcome: Outcome, waiting: impl FnOnce() -> Waiting) {
         match outcome {
             Outcome::None => {}
@@ -312,9 +328,10 @@ impl<'p, T: Transport> Core<'p, T> {
     fn hold(&mut self, waiting: Waiting, need: Need) {
         let until = match need {
             Need::QueueEmpty => Until::QueueEmpty,
+            Need::Rows => Until::Rows,
             _ => Until::Answer { brief: need.is_brief() },
         };
-        self.need = Some(need).filter(|_| until != Until::QueueEmpty);
+        self.need = Some(need).filter(|_| matches!(until, Until::Answer { .. }));
         self.held = Some(Held { waiting, until });
     }
 
@@ -339,12 +356,13 @@ impl<'p, T: Transport> Core<'p, T> {
         if off && self.is_queue_empty() && self.is_kept(now) {
             return Then::Ended;
         }
-        let reads = !off && self.held.is_none() && self.feed.has_room();
+        let reads = !off && self.held.is_none() && !self.feed.is_blocked() && self.feed.has_room();
         if !reads {
             // A server that we do not read from is not silent.
             self.feedback.heard(now.instant);
         }
-        let answers = !off && self.held.as_ref().is_some_and(|held| held.until != Until::QueueEmpty);
+        let answers =
+            !off && self.held.as_ref().is_some_and(|held| matches!(held.until, Until::Answer { .. }));
         let rests_until = self.rests_until.filter(|until| *until > now.instant);
         Then::Wait { reads, answers, rests_until, until: self.wake_at(now, rests_until) }
     }
@@ -373,7 +391,8 @@ impl<'p, T: Transport> Core<'p, T> {
     }
 
     fn waits_briefly(&self) -> bool {
-        self.held.as_ref().is_none_or(|held| held.until != Until::Answer { brief: false })
+        let is_long = |until| matches!(until, Until::Answer { brief: false } | Until::Rows);
+        !self.feed.is_blocked() && self.held.as_ref().is_none_or(|held| !is_long(held.until))
     }
 
     const fn is_queue_empty(&self) -> bool {
@@ -381,6 +400,32 @@ impl<'p, T: Transport> Core<'p, T> {
     }
 }
 
+/// Whether we are behind, and whether the next read waits. While we are behind, a full read is followed by the next at once,
+/// any other by a rest.
+const fn load(bytes: usize, late: bool) -> (bool, bool) {
+    let behind = bytes >= BEHIND_BYTES || late;
+    (behind, behind && bytes < READ_BYTES)
+}
+
 fn obstacle(reports: &Reports) -> Option<String> {
     reports.obstacle().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backlog_that_comes_in_small_reads_is_one_too() {
+        let expected = [
+            (100, false, (false, false)),
+            (100, true, (true, true)),
+            (BEHIND_BYTES, false, (true, true)),
+            (READ_BYTES, false, (true, false)),
+            (READ_BYTES, true, (true, false)),
+        ];
+        for (bytes, late, load_of_it) in expected {
+            assert_eq!(load(bytes, late), load_of_it, "{bytes} {late}");
+        }
+    }
 }

@@ -1,7 +1,13 @@
 //! From pgoutput messages to records in flight.
 
+mod change;
 mod logical_message;
+mod not_inserted;
+mod notification;
+mod progress;
 mod refusal;
+mod signal;
+mod transaction;
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -16,15 +22,19 @@ use super::dispatch::Dispatch;
 use super::error::Error;
 use super::flight::Flight;
 use super::needs::{Answer, Need};
-use super::options::{Options, SkippedOperations};
+use super::notifier::Notifier;
+use super::options::{Guarantee, Options, SkippedOperations};
 use super::parts::RelayParts;
+use super::route::Bound;
+use super::signals::Signals;
 use super::table::Table;
 use super::tolerance::Tolerance;
+use crate::change::{ChangeEvents, End, RowChange, Snapshot, Tally};
 use crate::connect::converter::ConvertError;
 use crate::connect::converter::avro::SchemaIds;
 use crate::connect::record::ProducerRecord;
 use crate::kafka::{Inlet, Transport};
-use crate::outbox::{Encoder, InvalidOperation, MessageOutbox, RouteContext, RouteError};
+use crate::outbox::{Encoder, MessageOutbox, RouteContext, RouteError};
 use crate::pgoutput::{Begin, Commit, Message, Relation, Tuple, UnknownRelation};
 use crate::source_offset::{SentBefore, SourceOffset};
 use crate::telemetry::{Change, Metrics};
@@ -38,12 +48,16 @@ pub(super) struct Feed<'p, T = Inlet> {
     messages: Option<&'p MessageOutbox>,
     tolerance: Tolerance,
     dead_letters: Option<&'p DeadLetters>,
+    /// Whether records of changes must be known again: they tell their digests.
+    recognises: bool,
     skipped: SkippedOperations,
     assembler: Assembler,
     tables: HashMap<Oid, Table>,
     passed: PassedRows,
     /// Whether the source has much more to give.
     pub(super) behind: bool,
+    /// Whether the last transaction had committed long before the server sent it.
+    pub(super) late: bool,
     encoder: Encoder,
     /// What is acknowledged already, by an earlier session of this process.
     acknowledged: Acknowledged,
@@ -55,8 +69,22 @@ pub(super) struct Feed<'p, T = Inlet> {
     sent_before: Option<SentBefore>,
     /// The event whose message is taken again.
     again: Option<Again>,
+    /// The open transaction.
+    open: Option<Begin>,
+    /// Where the last commit ended.
+    pub(super) last_commit: Option<Lsn>,
+    /// What tells transactions, when they are told.
+    pub(super) transactions: Option<&'p ChangeEvents>,
+    /// What the open transaction has sent.
+    tally: Tally,
+    /// What the next row is in a snapshot.
+    pub(super) snapshot: Snapshot,
     /// The open transaction is a message's own, and this is its end.
     lone: Option<Commit>,
+    /// Who is told of snapshots.
+    pub(super) notifier: Option<Notifier<'p>>,
+    /// Signals, when any are heard.
+    pub(super) signals: Option<Signals>,
     /// What an event becomes, once it is converted.
     pub(super) records_of: RecordsOf,
     /// What is known of records before they are sent.
@@ -109,7 +137,10 @@ impl<'p> Feed<'p> {
         let (dead_letters, messages) = (parts.dead_letters.as_ref(), parts.messages.as_ref());
         let inlet = parts.producer.inlet();
         let flight = Flight::new(inlet, parts.relay.window(), dead_letters.is_some(), metrics, confirmed);
-        Self::with_flight(flight, metrics, messages, dead_letters, &parts.relay, acknowledged, stored)
+        let feed =
+            Self::with_flight(flight, metrics, messages, dead_letters, &parts.relay, acknowledged, stored);
+        let notifier = Notifier::new(&parts.relay, &parts.route);
+        Self { transactions: parts.route.tells_transactions(), notifier, ..feed }
     }
 }
 
@@ -129,18 +160,27 @@ impl<'p, T: Transport> Feed<'p, T> {
             messages,
             tolerance: Tolerance::new(options),
             dead_letters,
+            recognises: dead_letters.is_some() || options.guarantee == Guarantee::TailDedupe,
             skipped: options.skipped,
             assembler: Assembler::default(),
             tables: HashMap::new(),
             passed: PassedRows::default(),
             behind: false,
+            late: false,
             encoder: Encoder::default(),
             acknowledged,
             passing: false,
             sent_before: stored.as_ref().and_then(SentBefore::new),
             stored,
             again: None,
+            open: None,
+            last_commit: None,
+            transactions: None,
+            tally: Tally::default(),
+            snapshot: Snapshot::False,
             lone: None,
+            notifier: None,
+            signals: None,
             records_of: one_record,
             dispatch: Dispatch::new(dead_letters, metrics),
             flight,
@@ -152,14 +192,48 @@ impl<'p, T: Transport> Feed<'p, T> {
     /// # Errors
     /// When the message is impossible here, or a row cannot be routed or sent.
     pub(super) fn take(&mut self, lsn: Lsn, message: Message<'_>, now: Now) -> Result<Outcome, Error> {
+        let said = self.hear(&message);
+        if self.awaits_rows(said.as_ref()) {
+            return Ok(Outcome::TakeAgain(Need::Rows));
+        }
+        // What is a signal is no event, whatever messages are.
+        let outcome = match &said {
+            Some(said) if said.is_message() => Outcome::None,
+            _ => self.take_message(lsn, message, now)?,
+        };
+        if let (Some(said), Some(signals)) = (said, &mut self.signals)
+            && !self.passing
+            && !matches!(outcome, Outcome::TakeAgain(_))
+        {
+            signals.heed(said, (lsn, self.open.map(|open| open.xid)));
+        }
+        Ok(outcome)
+    }
+
+    fn take_message(&mut self, lsn: Lsn, message: Message<'_>, now: Now) -> Result<Outcome, Error> {
         match message {
             Message::Insert { relation, new } => return self.insert(lsn, relation, &new, now),
-            Message::Begin(begin) => self.begin(begin)?,
-            Message::Commit(commit) => return self.commit(&commit).map(Outcome::Committed),
+            Message::Begin(begin) if self.again.is_some() => return self.tell(End::Begin, &begin, lsn, now),
+            Message::Begin(begin) => {
+                self.begin(begin)?;
+                return self.tell_begin(&begin, lsn, now);
+            }
+            Message::Commit(commit) => return self.end(commit, lsn, now),
             Message::Relation(relation) => return Ok(Outcome::Describe(relation)),
+            Message::Update { relation, old, new } if self.sends_changes(relation) => {
+                return self.changed(
+                    lsn,
+                    &[relation],
+                    RowChange::Update(old.as_deref().map(Into::into), new.columns()),
+                    now,
+                );
+            }
             Message::Update { relation, .. } => self.update(relation)?,
+            Message::Delete { relation, old } if self.sends_changes(relation) => {
+                return self.changed(lsn, &[relation], RowChange::Delete((&old).into()), now);
+            }
             Message::Delete { relation, .. } => self.pass(relation, Change::Delete, "delete")?,
-            Message::Truncate { relations, .. } => self.truncate(&relations)?,
+            Message::Truncate { relations, .. } => return self.truncate(lsn, &relations, now),
             Message::LogicalMessage(message) => return self.logical_message(lsn, &message, now),
             // They describe: no row is in them.
             Message::Origin { .. } | Message::Type { .. } => {}
@@ -169,6 +243,9 @@ impl<'p, T: Transport> Feed<'p, T> {
 
     /// What the rows of a relation are from here on.
     pub(super) fn describe(&mut self, relation: Oid, table: Table) {
+        if let (Some(signals), Table::Captured(bound)) = (&mut self.signals, &table) {
+            signals.describe(relation, bound.name());
+        }
         self.tables.insert(relation, table);
     }
 
@@ -179,37 +256,13 @@ impl<'p, T: Transport> Feed<'p, T> {
             Answer::Topic { name, partitions } => self.flight.learn_topic(name, partitions, now),
             Answer::Tail(tail) => self.dispatch.repeats.learn(tail),
             Answer::Table { relation, table } => self.describe(relation, table),
-            Answer::QueueEmpty => {}
+            Answer::QueueEmpty | Answer::Rows => {}
         }
     }
 
     /// The ids that were learnt.
     pub(super) const fn schemas(&mut self) -> &mut SchemaIds {
         self.encoder.schemas()
-    }
-
-    /// What is acknowledged by now.
-    pub(super) fn acknowledged(&self) -> Acknowledged {
-        let mut acknowledged = self.acknowledged.clone();
-        // A session that broke before it was as far as the last one knows less than that.
-        acknowledged.to = acknowledged.to.max(self.flight.frontier());
-        acknowledged.history.forget_from(acknowledged.to);
-        acknowledged
-    }
-
-    /// The offset of what is acknowledged, for Debezium to go on from; none while the stored one is as far.
-    pub(super) fn offset(&self, now: Now) -> Option<SourceOffset> {
-        let stored = self.stored.as_ref();
-        let frontier = self.flight.frontier();
-        if stored.is_some_and(|stored| frontier <= stored.furthest()) {
-            return None;
-        }
-        let (tx_id, committed_at) = match self.flight.last_acknowledged() {
-            Some((xid, commit_time)) => (Some(u64::from(xid.0)), Some(commit_time)),
-            None => (stored.and_then(|stored| stored.tx_id), stored.and_then(|stored| stored.committed_at)),
-        };
-        let committed_at = committed_at.unwrap_or(now.postgres());
-        Some(SourceOffset::up_to(frontier, tx_id, committed_at))
     }
 
     /// What was behind a failure, if a record was refused: see [`Flight::take_refusal`].
@@ -221,7 +274,11 @@ impl<'p, T: Transport> Feed<'p, T> {
     /// Asks for topics again whose answer is old, and knows no more of refused records that are done with.
     pub(super) fn forget_old(&mut self, now: Instant) {
         self.flight.forget_old(now);
-        self.dispatch.forget_before(self.flight.frontier());
+        let frontier = self.flight.frontier();
+        self.dispatch.forget_before(frontier);
+        if let Some(signals) = &mut self.signals {
+            signals.incremental.forget_before(frontier);
+        }
     }
 
     /// Whether a further record may be handed over.
@@ -256,6 +313,7 @@ impl<'p, T: Transport> Feed<'p, T> {
     /// A transaction that was acknowledged is passed over only if it is the one that was.
     fn open(&mut self, begin: Begin, identity: Identity) -> Result<(), Error> {
         self.assembler.begin(begin)?;
+        self.open = Some(begin);
         let Acknowledged { to, history } = &mut self.acknowledged;
         self.passing = begin.final_lsn < *to && history.meet_again(begin.final_lsn, identity)?;
         if begin.final_lsn >= *to {
@@ -269,6 +327,11 @@ impl<'p, T: Transport> Feed<'p, T> {
 
     fn commit(&mut self, commit: &Commit) -> Result<Lsn, Error> {
         self.assembler.commit(commit)?;
+        let open = self.open.take();
+        if let (Some(signals), Some(open)) = (&mut self.signals, open) {
+            signals.commit(open.xid.0, commit.end_lsn);
+        }
+        self.last_commit = Some(commit.end_lsn);
         self.flight.commit(commit.commit_lsn, commit.end_lsn)?;
         if let Some(sent_before) = &mut self.sent_before {
             sent_before.commit();
@@ -293,7 +356,16 @@ impl<'p, T: Transport> Feed<'p, T> {
         let Again { position, refused } = again.map_or_else(|| self.next_event(), Ok)?;
         let sent_before = is_new && self.was_sent_before(lsn);
         let table = match self.tables.get(&relation).ok_or(UnknownRelation(relation))? {
-            Table::Outbox(table) => table,
+            Table::Captured(Bound::Outbox(table)) => table,
+            Table::Captured(Bound::Changes(_)) => {
+                let again = Again { position, refused };
+                return self.change(
+                    &[relation],
+                    RowChange::Insert(row.columns()),
+                    (lsn, again, is_new, sent_before),
+                    now,
+                );
+            }
             Table::NotCaptured(rows) => {
                 rows.count();
                 return Ok(Outcome::None);
@@ -334,9 +406,7 @@ impl<'p, T: Transport> Feed<'p, T> {
             }
         };
         for column in table.replaced_columns(row) {
-            self.metrics.event_error("value");
-            let (table, commit_lsn) = (table.name(), position.commit_lsn);
-            tracing::warn!(table, column, %commit_lsn, "a value cannot be written in its type: its default or NULL is sent");
+            self.tell_replaced(table.name(), column, position);
         }
         Ok(need.map_or(Outcome::None, Outcome::Await))
     }
@@ -350,6 +420,12 @@ impl<'p, T: Transport> Feed<'p, T> {
             Some(need) => Ok(Outcome::Await(need)),
             None => self.end_lone(),
         }
+    }
+
+    /// Tells of a value that has no form.
+    fn tell_replaced(&self, table: &str, column: &str, EventPosition { commit_lsn, .. }: EventPosition) {
+        self.metrics.event_error("value");
+        tracing::warn!(table, column, %commit_lsn, "a value cannot be written in its type: its default or NULL is sent");
     }
 
     fn next_event(&mut self) -> Result<Again, SequenceError> {
@@ -368,58 +444,5 @@ impl<'p, T: Transport> Feed<'p, T> {
             (false, true) => Some("skipped.operations"),
             (false, false) => None,
         }
-    }
-
-    fn update(&mut self, relation: Oid) -> Result<(), Error> {
-        let EventPosition { commit_lsn, .. } = self.assembler.next_position()?;
-        let table = match self.tables.get(&relation).ok_or(UnknownRelation(relation))? {
-            Table::Outbox(table) => table,
-            Table::NotCaptured(rows) => {
-                rows.count();
-                return Ok(());
-            }
-        };
-        self.metrics.changes(Change::Update, 1);
-        self.metrics.skipped("update", 1);
-        self.passed.count(self.metrics, relation, table.name(), "update");
-        if self.skipped.update {
-            return Ok(());
-        }
-        let name = table.name();
-        match table.on_update() {
-            InvalidOperation::Warn => {
-                tracing::warn!(table = name, %commit_lsn, "an outbox row was updated: not sent");
-            }
-            InvalidOperation::Error => {
-                tracing::error!(table = name, %commit_lsn, "an outbox row was updated: not sent");
-            }
-            InvalidOperation::Fatal => return Err(Error::Updated { table: name.to_owned(), commit_lsn }),
-        }
-        Ok(())
-    }
-
-    fn pass(&mut self, relation: Oid, change: Change, reason: &'static str) -> Result<(), Error> {
-        self.assembler.current()?;
-        match self.tables.get(&relation).ok_or(UnknownRelation(relation))? {
-            Table::Outbox(table) => {
-                self.metrics.changes(change, 1);
-                self.metrics.skipped(reason, 1);
-                self.passed.count(self.metrics, relation, table.name(), reason);
-            }
-            Table::NotCaptured(rows) => rows.count(),
-        }
-        Ok(())
-    }
-
-    /// Rows that are taken out of a table were events before: nothing is sent.
-    fn truncate(&mut self, relations: &[Oid]) -> Result<(), Error> {
-        self.metrics.changes(Change::Truncate, 1);
-        for relation in relations {
-            match self.tables.get(relation).ok_or(UnknownRelation(*relation))? {
-                Table::Outbox(table) => self.passed.count(self.metrics, *relation, table.name(), "truncate"),
-                Table::NotCaptured(rows) => rows.count(),
-            }
-        }
-        Ok(())
     }
 }

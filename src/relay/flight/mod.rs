@@ -39,8 +39,8 @@ pub(super) struct Flight<'p, T = Inlet> {
     pub(super) activity: Activity,
     /// The event that was handed over last.
     last_sent: Option<EventPosition>,
-    /// A heartbeat is on its way.
-    heartbeat_sent: bool,
+    /// So many records without a ticket are on their way: heartbeats, notifications.
+    aside: usize,
     /// A record is on its way that must not have others in its batch.
     alone: bool,
     /// A record waits until everything has come back.
@@ -75,7 +75,7 @@ impl<'p, T: Transport> Flight<'p, T> {
             metrics,
             activity: Activity::default(),
             last_sent: None,
-            heartbeat_sent: false,
+            aside: 0,
             alone: false,
             awaits_empty_queue: false,
             spare: Vec::new(),
@@ -169,15 +169,23 @@ impl<'p, T: Transport> Flight<'p, T> {
     /// # Errors
     /// When the producer refuses it.
     pub(super) fn send_heartbeat(&mut self, record: &ProducerRecord<'_>) -> Result<Option<Need>, Error> {
-        if self.heartbeat_sent {
+        if self.aside > 0 {
             return Ok(None);
         }
+        self.send_aside(record)
+    }
+
+    /// Hands a record to the producer that belongs to no transaction of the source, unless it needs something first.
+    ///
+    /// # Errors
+    /// When the producer refuses it.
+    pub(super) fn send_aside(&mut self, record: &ProducerRecord<'_>) -> Result<Option<Need>, Error> {
         match self.admit(record) {
             Ok(partition) => self.hand_over(ProducerRecord { partition, ..*record }, Ticket::NONE)?,
             Err(need) => return Ok(Some(need)),
         }
         self.transactions.sent(record.topic, None);
-        self.heartbeat_sent = true;
+        self.aside = self.aside.saturating_add(1);
         Ok(None)
     }
 
@@ -250,7 +258,7 @@ impl<'p, T: Transport> Flight<'p, T> {
     fn acknowledge(&mut self, delivered: Delivered, now: Now) -> Result<(), Error> {
         let Delivered { ticket, records, bytes } = delivered;
         if ticket == Ticket::NONE {
-            self.heartbeat_sent = false;
+            self.aside = self.aside.saturating_sub(records);
             self.window.leave(records, bytes);
             return Ok(());
         }

@@ -7,6 +7,6 @@ mod verdict;
 
 pub(super) use pacing::{Keep, Pacing};
 pub(crate) use record::Phase;
-pub(super) use record::Position;
 pub(crate) use record::RecordError;
+pub(super) use record::{Position, acceptable, is_of_dropped};
 pub(super) use verdict::{Facts, Verdict, judge, other_history};

@@ -28,6 +28,8 @@ pub(in crate::relay) struct Pacing {
     sent: Option<Lsn>,
     /// When the next may be written; `None` is at once.
     due: Option<Instant>,
+    /// Since when something later waits: since the last one was kept, or since there was something to write.
+    waits_since: Option<Instant>,
     /// The session is ending, and waits so long for its last position.
     ending_until: Option<Instant>,
     patience: Duration,
@@ -36,8 +38,8 @@ pub(in crate::relay) struct Pacing {
 impl Pacing {
     /// No position is kept.
     pub(in crate::relay) const fn off() -> Self {
-        let (kept, sent, due, ending_until) = (None, None, None, None);
-        Self { on: false, kept, sent, due, ending_until, patience: Duration::ZERO }
+        let (kept, sent, due, waits_since, ending_until) = (None, None, None, None, None);
+        Self { on: false, kept, sent, due, waits_since, ending_until, patience: Duration::ZERO }
     }
 
     /// Of a session that has `shutdown_timeout` for everything at its end.
@@ -52,6 +54,10 @@ impl Pacing {
             self.ending_until = now.checked_add(self.patience);
             self.due = None;
         }
+        match self.has(frontier) {
+            true => self.waits_since = None,
+            false => drop(self.waits_since.get_or_insert(now)),
+        }
         let is_due = self.due.is_none_or(|due| now >= due);
         if !is_due || self.sent.is_some() || self.has(frontier) {
             return false;
@@ -64,7 +70,7 @@ impl Pacing {
     /// Kafka has what was sent.
     pub(in crate::relay) const fn acknowledged(&mut self) {
         if let Some(lsn) = self.sent.take() {
-            self.kept = Some(lsn);
+            (self.kept, self.waits_since) = (Some(lsn), None);
         }
     }
 
@@ -103,6 +109,11 @@ impl Pacing {
             (Some(due), Some(until)) => Some(due.min(until)),
             (due, until) => due.or(until),
         }
+    }
+
+    /// Since when a later position than that waits which Kafka has.
+    pub(in crate::relay) const fn waits_since(&self) -> Option<Instant> {
+        if self.on { self.waits_since } else { None }
     }
 
     /// The last position that Kafka has; zero when none is kept.
@@ -156,6 +167,11 @@ mod tests {
         assert_eq!((pacing.confirmable(b), pacing.wake_at(b, start)), (a, Some(later)));
         assert!(!pacing.turn(a, false, later), "nothing has changed");
         assert!(!pacing.turn(b, false, start) && pacing.turn(b, false, later));
+        assert_eq!(
+            pacing.waits_since(),
+            Some(start),
+            "since the last turn, a moment after the last one was kept"
+        );
         pacing.failed();
         assert!(pacing.confirmable(b) == a && !pacing.has(b) && !pacing.turn(c, false, later));
         assert!(pacing.turn(c, true, later), "the last does not wait");
@@ -164,6 +180,7 @@ mod tests {
         assert_eq!((pacing.wake_at(c, later), pacing.wake_at(c, over)), (Some(over), None));
         pacing.acknowledged();
         assert!(pacing.is_settled(c, later) && pacing.kept() == c);
+        assert!(!pacing.turn(c, true, over) && pacing.waits_since().is_none());
     }
 
     #[test]

@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::relay::capture::CapturedTable;
 use crate::relay::origin::Origin;
-use crate::wal::{Lsn, PgTimestamp, SystemId, TimelineId};
+use crate::wal::{Lsn, Oid, PgTimestamp, SystemId, TimelineId};
 
 /// The version of the form below. One that is not known is refused: what it says must not be guessed.
 const VERSION: u32 = 1;
@@ -17,12 +17,18 @@ pub(in crate::relay) struct Position {
     system_id: String,
     timeline: u32,
     pub(in crate::relay) database: String,
+    /// The database's own id: one that is made anew under its name has another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    database_oid: Option<u32>,
     pub(in crate::relay) slot: String,
     /// The slot was never confirmed beyond this by a relay that keeps its position.
     pub(in crate::relay) lsn: Lsn,
     /// When the last transaction before it committed that had something to send: microseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     committed_at_us: Option<i64>,
+    /// The last values of `outboxd.position.accept` that starts have gone on with. They are not believed again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(in crate::relay) accepted: Vec<Lsn>,
     /// The captured tables and partitions, so that a start knows them again whatever they are named by then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(in crate::relay) tables: Vec<CapturedTable>,
@@ -59,7 +65,7 @@ struct Versioned {
 
 impl Position {
     /// Of a slot that is streamed from.
-    pub(in crate::relay) fn at(lsn: Lsn, origin: &Origin, database: &str, slot: &str) -> Self {
+    pub(in crate::relay) fn at(lsn: Lsn, origin: &Origin, (database, oid): (&str, Oid), slot: &str) -> Self {
         Self {
             version: VERSION,
             epoch: 0,
@@ -67,16 +73,44 @@ impl Position {
             system_id: origin.system_id.0.clone(),
             timeline: origin.timeline.0,
             database: database.to_owned(),
+            database_oid: Some(oid.0),
             slot: slot.to_owned(),
             lsn,
             committed_at_us: None,
+            accepted: Vec::new(),
             tables: Vec::new(),
         }
+    }
+
+    /// It was given up: a slot is to be made that is not compared with it. It says nothing of where the old one stood.
+    pub(in crate::relay) fn given_up(self) -> Self {
+        Self { phase: Phase::Dropped, lsn: Lsn::ZERO, ..self }
+    }
+
+    /// Whether a slot was to be made because the user had accepted that there is none.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.phase == Phase::Dropped && self.lsn == Lsn::ZERO && !self.accepted.is_empty()
+    }
+
+    /// Which value of `outboxd.position.accept` begins anew: where the slot stands, or else the position that is given up.
+    /// Each is believed once: one that was left in the configuration must not give up the slot that it was meant for.
+    pub(in crate::relay) fn acceptable(&self, slot: Option<Lsn>) -> Option<Lsn> {
+        acceptable(self.lsn, &self.accepted, slot)
     }
 
     /// Which history its LSN belongs to.
     pub(in crate::relay) fn origin(&self) -> Origin {
         Origin { system_id: SystemId(self.system_id.clone()), timeline: TimelineId(self.timeline) }
+    }
+
+    /// The database that it is of. Positions of an earlier outboxd do not say it.
+    pub(in crate::relay) fn database_oid(&self) -> Option<Oid> {
+        self.database_oid.map(Oid)
+    }
+
+    /// Whether its database is gone, and another has its name.
+    pub(in crate::relay) fn is_of_dropped(&self, database: Oid) -> bool {
+        is_of_dropped(self.database_oid(), database)
     }
 
     /// When the last transaction before it committed, as far as that is known.
@@ -113,6 +147,16 @@ impl Position {
     }
 }
 
+/// [`Position::acceptable`] for a position of which only this is known.
+pub(in crate::relay) fn acceptable(lsn: Lsn, accepted: &[Lsn], slot: Option<Lsn>) -> Option<Lsn> {
+    [slot, Some(lsn)].into_iter().flatten().find(|value| !accepted.contains(value))
+}
+
+/// Whether what was kept of a database is of another one than that which has its name now.
+pub(in crate::relay) fn is_of_dropped(kept: Option<Oid>, now: Oid) -> bool {
+    kept.is_some_and(|kept| kept != now)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -123,7 +167,7 @@ mod tests {
 
     fn at(epoch: u64, lsn: u64) -> Option<Vec<u8>> {
         let origin = Origin { system_id: SystemId("1".to_owned()), timeline: TimelineId(1) };
-        let position = Position { epoch, ..Position::at(Lsn::new(lsn), &origin, "shop", "outbox") };
+        let position = Position { epoch, ..Position::at(Lsn::new(lsn), &origin, ("shop", Oid(5)), "outbox") };
         Some(position.to_json().unwrap())
     }
 

@@ -1,6 +1,6 @@
 use super::record::{Phase, Position};
 use crate::relay::origin::Origin;
-use crate::wal::Lsn;
+use crate::wal::{Lsn, Oid};
 
 /// Where a page of WAL begins, the last record's end may be told before or behind the page's header.
 const WAL_PAGE_BYTES: u64 = 8192;
@@ -12,6 +12,8 @@ pub(in crate::relay) struct Facts<'f> {
     pub(in crate::relay) position: Option<&'f Position>,
     /// The server's history.
     pub(in crate::relay) origin: &'f Origin,
+    /// The database that is there now.
+    pub(in crate::relay) database: Oid,
     /// Where the slot stands, if there is one.
     pub(in crate::relay) slot: Option<Lsn>,
     /// Where the server's WAL ends. Asked for when the slot was seen to be free.
@@ -35,31 +37,52 @@ pub(in crate::relay) enum Verdict {
     GoOn,
     /// The same, because the user said so.
     Accepted,
+    /// The same, because the database was dropped, and another has its name: nobody has streamed this one.
+    MadeAnew,
     /// The slot stands where no relay of ours has confirmed it.
     MovedAhead { from: Lsn, to: Lsn },
     /// There was a slot, and there is none. `from` is how far it was confirmed, when that is known.
     Vanished { from: Option<Lsn> },
-    /// The server is another one, or went back in time. `accept` is the value that begins anew on it.
-    OtherHistory { difference: String, accept: Lsn },
+    /// The server is another one, or went back in time.
+    OtherHistory { difference: String },
+}
+
+impl Verdict {
+    const fn is_refusal(&self) -> bool {
+        match self {
+            Self::GoOn | Self::Accepted | Self::MadeAnew => false,
+            Self::MovedAhead { .. } | Self::Vanished { .. } | Self::OtherHistory { .. } => true,
+        }
+    }
 }
 
 /// Whether the relay may begin with what it finds.
 pub(in crate::relay) fn judge(facts: &Facts<'_>) -> Verdict {
-    let Some(position) = facts.position else {
-        return match facts.slot {
-            None if facts.saw_slot && !facts.drop_on_stop => Verdict::Vanished { from: None },
-            _ => Verdict::GoOn,
-        };
-    };
-    let accept = facts.slot.unwrap_or(position.lsn);
+    let Some(position) = facts.position else { return judge_alone(facts) };
     let verdict = judge_against(position, facts);
-    if verdict != Verdict::GoOn && facts.accept == Some(accept) { Verdict::Accepted } else { verdict }
+    let is_accepted = facts.accept.is_some() && facts.accept == position.acceptable(facts.slot);
+    if verdict.is_refusal() && is_accepted { Verdict::Accepted } else { verdict }
+}
+
+/// Without a position only what this process saw counts.
+fn judge_alone(facts: &Facts<'_>) -> Verdict {
+    match facts.slot {
+        None if facts.saw_slot && !facts.drop_on_stop => Verdict::Vanished { from: None },
+        Some(_) | None => Verdict::GoOn,
+    }
 }
 
 fn judge_against(position: &Position, facts: &Facts<'_>) -> Verdict {
     let wal_end = facts.wal_end.unwrap_or(position.lsn);
     if let Some(difference) = other_history((&position.origin(), position.lsn), (facts.origin, wal_end)) {
-        return Verdict::OtherHistory { difference, accept: facts.slot.unwrap_or(position.lsn) };
+        return Verdict::OtherHistory { difference };
+    }
+    // Nobody has streamed this database before: `snapshot.mode` decides about what is in it now, as at any first start.
+    if position.is_of_dropped(facts.database) {
+        return match judge_alone(facts) {
+            Verdict::GoOn => Verdict::MadeAnew,
+            verdict => verdict,
+        };
     }
     match (facts.slot, position.phase) {
         // Who dropped the slot, or had none yet, has nothing to compare this one with.
@@ -72,6 +95,7 @@ fn judge_against(position: &Position, facts: &Facts<'_>) -> Verdict {
             }
         }
         (Some(_), Phase::Streaming) => Verdict::GoOn,
+        (None, Phase::Dropped) if position.is_given_up() => Verdict::Accepted,
         (None, Phase::Dropped) => Verdict::GoOn,
         (None, Phase::Snapshot) if facts.begins_with_snapshot => Verdict::GoOn,
         (None, Phase::Snapshot | Phase::Streaming) => Verdict::Vanished { from: Some(position.lsn) },
@@ -105,7 +129,7 @@ mod tests {
     }
 
     fn kept(phase: Phase, lsn: u64) -> Position {
-        let mut position = Position::at(Lsn::new(lsn), &origin("1", 2), "shop", "outbox");
+        let mut position = Position::at(Lsn::new(lsn), &origin("1", 2), ("shop", Oid(5)), "outbox");
         position.phase = phase;
         position
     }
@@ -118,12 +142,15 @@ mod tests {
         saw_slot: bool,
         drop_on_stop: bool,
         no_snapshot: bool,
+        database: Option<Oid>,
+        accepted: Option<u64>,
     }
 
     fn verdict(position: Option<&Position>, slot: Option<u64>, server: &Origin, also: Also) -> Verdict {
         judge(&Facts {
             position,
             origin: server,
+            database: also.database.unwrap_or(Oid(5)),
             slot: slot.map(Lsn::new),
             wal_end: slot.map(|_| Lsn::new(100_000)),
             stored: also.stored.map(Lsn::new),
@@ -134,17 +161,26 @@ mod tests {
         })
     }
 
-    const NONE: Also =
-        Also { stored: None, accept: None, saw_slot: false, drop_on_stop: false, no_snapshot: false };
+    const NONE: Also = Also {
+        stored: None,
+        accept: None,
+        saw_slot: false,
+        drop_on_stop: false,
+        no_snapshot: false,
+        database: None,
+        accepted: None,
+    };
 
     #[test]
     fn the_slot_is_compared_with_the_position() {
         use Phase::{Dropped, Snapshot, Streaming};
-        use Verdict::{Accepted, GoOn};
+        use Verdict::{Accepted, GoOn, MadeAnew};
         let ahead = Verdict::MovedAhead { from: Lsn::new(500), to: Lsn::new(600) };
         let gone = Verdict::Vanished { from: Some(Lsn::new(500)) };
         let stored = |lsn| Also { stored: Some(lsn), ..NONE };
+        let anew = Also { database: Some(Oid(6)), ..NONE };
         let accept = |lsn| Also { accept: Some(lsn), ..NONE };
+        let used = |lsn| Also { accept: Some(lsn), accepted: Some(lsn), ..NONE };
         let cases = [
             // Slot, phase, what else there is.
             (Some(500), Streaming, NONE, GoOn),
@@ -168,15 +204,34 @@ mod tests {
             // The value is that of one slot.
             (Some(600), Streaming, accept(600), Accepted),
             (Some(600), Streaming, accept(599), ahead.clone()),
-            (Some(600), Streaming, accept(500), ahead),
+            (Some(600), Streaming, accept(500), ahead.clone()),
             (Some(500), Streaming, accept(500), GoOn),
             (None, Streaming, accept(500), Accepted),
-            (None, Streaming, accept(600), gone),
+            (None, Streaming, accept(600), gone.clone()),
+            // And it is believed once.
+            (Some(600), Streaming, used(600), ahead.clone()),
+            (Some(600), Streaming, Also { accept: Some(500), ..used(600) }, Accepted),
+            (None, Streaming, used(500), gone),
+            // The database is another one by now.
+            (Some(600), Streaming, anew, MadeAnew),
+            (None, Streaming, anew, MadeAnew),
+            (None, Streaming, Also { saw_slot: true, ..anew }, Verdict::Vanished { from: None }),
         ];
         for (slot, phase, also, expected) in cases {
-            let position = kept(phase, 500);
+            let mut position = kept(phase, 500);
+            position.accepted = also.accepted.map(Lsn::new).into_iter().collect();
             assert_eq!(verdict(Some(&position), slot, &origin("1", 2), also), expected, "{slot:?} {phase:?}");
         }
+    }
+
+    #[test]
+    fn a_slot_that_the_user_has_given_up_is_made_by_whoever_comes_next() {
+        let mut given_up = kept(Phase::Streaming, 500).given_up();
+        let now = origin("1", 2);
+        assert_eq!(verdict(Some(&given_up), None, &now, NONE), Verdict::GoOn, "nobody has accepted anything");
+        given_up.accepted.push(Lsn::new(500));
+        assert_eq!(verdict(Some(&given_up), None, &now, NONE), Verdict::Accepted);
+        assert_eq!(verdict(Some(&given_up), Some(600), &now, NONE), Verdict::GoOn);
     }
 
     #[test]
@@ -196,20 +251,17 @@ mod tests {
 
     #[test]
     fn another_history_is_told_with_the_value_that_accepts_it() {
-        let other = |difference: &str, accept| {
-            let (difference, accept) = (difference.to_owned(), Lsn::new(accept));
-            Verdict::OtherHistory { difference, accept }
-        };
+        let other = |difference: &str| Verdict::OtherHistory { difference: difference.to_owned() };
         let cases = [
-            (500, Some(400), origin("9", 2), NONE, other("its system identifier is 9, and was 1", 400)),
-            (500, None, origin("9", 2), NONE, other("its system identifier is 9, and was 1", 500)),
-            (500, Some(400), origin("1", 1), NONE, other("it is on timeline 1, and was on 2", 400)),
+            (500, Some(400), origin("9", 2), NONE, other("its system identifier is 9, and was 1")),
+            (500, None, origin("9", 2), NONE, other("its system identifier is 9, and was 1")),
+            (500, Some(400), origin("1", 1), NONE, other("it is on timeline 1, and was on 2")),
             (
                 300_000,
                 Some(400),
                 origin("1", 2),
                 NONE,
-                other("its WAL ends at 0/186A0, and was read up to 0/493E0 before", 400),
+                other("its WAL ends at 0/186A0, and was read up to 0/493E0 before"),
             ),
             // Within a page, and after a failover.
             (108_000, Some(400), origin("1", 2), NONE, Verdict::GoOn),

@@ -4,8 +4,8 @@ mod peek;
 mod writer;
 
 use std::fmt::Debug;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -15,9 +15,10 @@ use tokio_util::sync::CancellationToken;
 use super::error::Error;
 use super::options::PositionOptions;
 use super::parts::RelayParts;
-use super::position::{Position, RecordError};
+use super::position::{Phase, Position, RecordError};
 use crate::error::{Class, Diagnose, chain};
-use crate::kafka::{self, PositionTopic, Read, Receipt};
+use crate::kafka::{self, PositionTopic, Read, Receipt, TopicFault};
+use crate::wal::Lsn;
 pub(crate) use peek::{KeptPosition, kept_position};
 pub(super) use writer::PositionWriter;
 
@@ -25,6 +26,9 @@ pub(super) use writer::PositionWriter;
 const READ_PATIENCE: Duration = Duration::from_secs(10);
 const MAKE_PATIENCE: Duration = Duration::from_secs(10);
 const WRITE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How many values of `outboxd.position.accept` are remembered. A value counts while the position stands where it says.
+const ACCEPTED_MAX: usize = 8;
 
 /// What carries positions to Kafka: a producer, or in the simulation a model of it.
 pub(super) trait PositionLog: Debug {
@@ -67,6 +71,10 @@ struct Inner<L> {
     key: String,
     /// The greatest that Kafka has, as far as is known.
     epoch: AtomicU64,
+    /// The last values of `outboxd.position.accept` that starts have gone on with.
+    accepted: Mutex<Vec<Lsn>>,
+    /// Kafka has a position that the next start compares with the slot.
+    is_compared: AtomicBool,
     /// The brokers do not let us: the relay goes on without.
     off: AtomicBool,
 }
@@ -91,6 +99,7 @@ impl Positions {
         let values = match self.values().await {
             Ok(Read::Values(values)) => values,
             Ok(Read::NoTopic) => {
+                self.0.is_compared.store(false, Ordering::Relaxed);
                 let made = self.0.topic.make(MAKE_PATIENCE).await;
                 made.or_else(|error| self.go_without(error.into()))?;
                 return Ok(None);
@@ -108,7 +117,7 @@ impl Positions {
         let value = position.to_json().map_err(|source| self.unreadable(source))?;
         let written = self.0.topic.write(self.0.key.as_bytes(), &value, WRITE_PATIENCE).await;
         match written {
-            Ok(()) => self.has_written(position.epoch),
+            Ok(()) => self.has_written(position),
             Err(error) => self.go_without(error.into())?,
         }
         Ok(())
@@ -131,29 +140,64 @@ impl Positions {
 impl<L: PositionLog> Positions<L> {
     /// Of the relay with this key.
     pub(super) fn in_log(topic: L, key: &str) -> Self {
-        let (key, epoch, off) = (key.to_owned(), AtomicU64::new(0), AtomicBool::new(false));
-        Self(Arc::new(Inner { topic, key, epoch, off }))
+        let (key, epoch, accepted) = (key.to_owned(), AtomicU64::new(0), Mutex::default());
+        let (is_compared, off) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self(Arc::new(Inner { topic, key, epoch, accepted, is_compared, off }))
     }
 
     /// Of the key's values, oldest first: the position that counts.
     pub(super) fn learn(&self, values: &[Option<Vec<u8>>]) -> Result<Option<Position>, Error> {
         let position = Position::newest(values).map_err(|source| self.unreadable(source))?;
-        if let Some(position) = &position {
-            self.0.epoch.fetch_max(position.epoch, Ordering::Relaxed);
-            tracing::info!(topic = self.0.topic.name(), lsn = %position.lsn, phase = ?position.phase, "the position is known");
+        // What this process has used up need not be in Kafka yet.
+        let accepted = position.iter().flat_map(|position| &position.accepted);
+        accepted.for_each(|accepted| self.use_up(*accepted));
+        match &position {
+            Some(position) => {
+                self.has_written(position);
+                tracing::info!(topic = self.0.topic.name(), lsn = %position.lsn, phase = ?position.phase, "the position is known");
+            }
+            None => self.0.is_compared.store(false, Ordering::Relaxed),
         }
         Ok(position)
     }
 
+    /// A start has gone on with this value of `outboxd.position.accept`.
+    pub(super) fn use_up(&self, accept: Lsn) {
+        let mut accepted = self.accepted();
+        if accepted.contains(&accept) {
+            return;
+        }
+        if accepted.len() == ACCEPTED_MAX {
+            accepted.remove(0);
+        }
+        accepted.push(accept);
+    }
+
+    /// What a position of a new session has besides.
+    pub(super) fn begin(&self, position: &mut Position) {
+        position.accepted = self.accepted().clone();
+        position.epoch = self.next_epoch();
+    }
+
+    fn accepted(&self) -> MutexGuard<'_, Vec<Lsn>> {
+        self.0.accepted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The epoch of a new session. It is that of the last one if nothing of that one is known to be in Kafka: of two
     /// epochs that are on their way at once, the next relay might know neither, and have a smaller one.
-    pub(super) fn next_epoch(&self) -> u64 {
+    fn next_epoch(&self) -> u64 {
         self.0.epoch.load(Ordering::Relaxed).saturating_add(1)
     }
 
-    /// Kafka has a position of this epoch.
-    fn has_written(&self, epoch: u64) {
-        self.0.epoch.fetch_max(epoch, Ordering::Relaxed);
+    /// Kafka has this position.
+    fn has_written(&self, position: &Position) {
+        self.0.epoch.fetch_max(position.epoch, Ordering::Relaxed);
+        self.0.is_compared.store(position.phase == Phase::Streaming, Ordering::Relaxed);
+    }
+
+    /// Whether Kafka has a position that the next start compares with the slot.
+    pub(super) fn is_compared(&self) -> bool {
+        self.0.is_compared.load(Ordering::Relaxed)
     }
 
     /// Whether the brokers let us.
@@ -172,9 +216,13 @@ impl<L: PositionLog> Positions<L> {
         self.0.topic.outcome(receipt)
     }
 
-    /// When the brokers do not let us, and only then, the relay goes on without a position. It is told once.
+    /// When the brokers do not let us, and only then, the relay goes on without a position. It is told once. But not when
+    /// Kafka has one: if the slot went on and the position did not, the next start would take that for the doing of
+    /// somebody else.
     pub(super) fn go_without(&self, error: Error) -> Result<(), Error> {
-        if error.class() != Class::Definite {
+        let is_missing =
+            matches!(error, Error::Kafka(kafka::Error::PositionTopic { fault: TopicFault::Missing, .. }));
+        if error.class() != Class::Definite || self.is_compared() && !is_missing {
             return Err(error);
         }
         if !self.0.off.swap(true, Ordering::Relaxed) {

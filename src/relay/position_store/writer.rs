@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::{PositionLog, Positions};
-use crate::error::chain;
+use crate::error::{Diagnose as _, chain};
 use crate::kafka::PositionTopic;
 use crate::relay::capture::CapturedTables;
 use crate::relay::error::Error;
@@ -24,21 +24,19 @@ impl<L: PositionLog> PositionWriter<L> {
     /// Of a session that begins; `position` is where it goes on.
     pub(in crate::relay) fn new(
         positions: Option<Positions<L>>,
-        mut position: Position,
+        position: Position,
         captured: CapturedTables,
     ) -> Self {
-        if let Some(positions) = &positions {
-            position.epoch = positions.next_epoch();
-        }
         Self { positions, position, captured, on_its_way: None, has_failed: false }
     }
 
-    /// When its positions are written, and what may be confirmed.
-    pub(in crate::relay) fn pacing(&self, shutdown_timeout: Duration) -> Pacing {
-        match &self.positions {
-            Some(positions) if positions.is_on() => Pacing::new(shutdown_timeout),
-            _ => Pacing::off(),
-        }
+    /// The session begins, and the position that Kafka has is read. When its positions are written, and what may be confirmed.
+    pub(in crate::relay) fn begin(&mut self, shutdown_timeout: Duration) -> Pacing {
+        let Some(positions) = self.positions.as_ref().filter(|positions| positions.is_on()) else {
+            return Pacing::off();
+        };
+        positions.begin(&mut self.position);
+        Pacing::new(shutdown_timeout)
     }
 
     /// Hands a position over. It never blocks.
@@ -60,7 +58,7 @@ impl<L: PositionLog> PositionWriter<L> {
         self.on_its_way = None;
         match outcome {
             Ok(()) => {
-                positions.has_written(self.position.epoch);
+                positions.has_written(&self.position);
                 pacing.acknowledged();
                 self.has_failed = false;
             }
@@ -75,6 +73,7 @@ impl<L: PositionLog> PositionWriter<L> {
             Ok(()) => pacing.switch_off(),
             Err(error) if !std::mem::replace(&mut self.has_failed, true) => tracing::warn!(
                 error = chain(&error),
+                cure = error.cure(),
                 "the position cannot be kept now: nothing more is confirmed to PostgreSQL until it can"
             ),
             Err(_) => {}

@@ -12,6 +12,10 @@ pub(super) enum Bug {
     ConfirmsTheNext,
     /// A row whose LSN is not beyond the last row's is taken for a repeat.
     RowLsnIsIdentity,
+    /// A delete is passed by.
+    PassesDeletes,
+    /// A change event is looked for by its contents, which tell when it was made.
+    ContentsAreIdentity,
     /// The first row of a new connection is taken for a repeat.
     SkipsFirstRow,
     /// The client gives records up after a while, and the relay begins a new session over it.
@@ -46,6 +50,10 @@ pub(super) enum Bug {
     PauseForgets,
     /// A position counts as kept as soon as it is handed over.
     ConfirmsBeforeKept,
+    /// When the right to write positions is taken away, the relay goes on without them.
+    GoesOnWithoutRight,
+    /// A value of `outboxd.position.accept` is believed as long as it is in the configuration.
+    AcceptsTwice,
     /// A start does not compare the slot with the position.
     DoesNotCompare,
     /// A process that goes on does not look which epochs there were meanwhile.

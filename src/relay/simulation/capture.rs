@@ -6,7 +6,8 @@ use super::world::Bench;
 use crate::pgoutput::Relation;
 use crate::postgres::{self, TableFilter};
 use crate::relay::capture::{
-    CaptureError, CapturedTable, CapturedTables, Finding, Look, Namesake, NotSent, Rules, Today, judge,
+    CaptureError, CapturedTable, CapturedTables, Finding, Look, Namesake, NotSent, Rules, Today, Watched,
+    judge,
 };
 use crate::relay::error::Error;
 use crate::relay::resolution::{Resolution, Resolved, relation_of};
@@ -29,7 +30,7 @@ impl Capture<'_> {
         let captured = self.rules().select(&all)?;
         for table in &captured {
             let columns = catalog.describe(table.oid);
-            self.bench.router.bind(&relation_of(table, &columns), &columns)?;
+            self.bench.route.bind(&relation_of(table, &columns), &columns)?;
         }
         let oids: Vec<Oid> = captured.iter().map(|table| table.oid).collect();
         self.known.learn(&catalog.table_versions(&oids));
@@ -64,7 +65,8 @@ impl Capture<'_> {
         let publication = publication.map(|number| catalog.publication(number, &asked));
         let look = Look { publication, tables, namesakes };
         let before = self.known.looked(look.clone());
-        for finding in judge(PUBLICATION, before.as_ref(), &look) {
+        let watched = Watched { publication: PUBLICATION, may_lack_tables: false };
+        for finding in judge(watched, before.as_ref(), &look) {
             if let Finding::End(error) = finding {
                 return Err(error);
             }
@@ -102,13 +104,13 @@ impl Capture<'_> {
         let root = catalog.relation_facts(relation.oid).and_then(|facts| facts.root);
         let matches = self.filter.matches(&relation.schema, &relation.table)
             || root.is_some_and(|root| self.filter.matches(&root.schema, &root.name));
-        match self.bench.router.bind(relation, &catalog.describe(relation.oid)) {
-            Ok(bound) if matches => Table::Outbox(Box::new(bound)),
+        match self.bench.route.bind(relation, &catalog.describe(relation.oid)) {
+            Ok(bound) if matches => Table::Captured(bound),
             _ => Table::NotCaptured(NotSent::default()),
         }
     }
 
     fn rules(&self) -> Rules<'_> {
-        Rules { filter: self.filter, router: &self.bench.router, captured: &self.known }
+        Rules { filter: self.filter, route: &self.bench.route, captured: &self.known }
     }
 }

@@ -213,6 +213,7 @@ impl Catalog {
             kind: TypeKind::base("varchar"),
             not_null: true,
             default: None,
+            key_position: (name == "id").then_some(1),
         };
         self.get(oid).map_or_else(Vec::new, |table| table.columns.names().map(description).into())
     }

@@ -61,7 +61,7 @@ impl<'p> Process<'p> {
     /// The operator does what the error says.
     fn mend(&self, error: &Error, world: &mut World<'p>) {
         if is_refusal(error) {
-            return self.accept(world);
+            return self.accept(error, world);
         }
         let World { server, kafka, rng, accept, .. } = world;
         let truth = &mut kafka.borrow_mut().truth;

@@ -8,6 +8,7 @@ mod broker;
 mod bug;
 mod capture;
 mod catalog;
+mod changes;
 mod client;
 mod coordinator;
 mod ddl;

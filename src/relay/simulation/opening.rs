@@ -9,6 +9,7 @@ use super::server::Wire;
 use super::slot::SlotLook;
 use super::takeover::Takeover;
 use super::world::World;
+use crate::error::{Class, Diagnose as _};
 use crate::postgres::SnapshotMode;
 use crate::relay::capture::{CapturedTable, CapturedTables};
 use crate::relay::comparison::{Comparison, FoundSlot, Known};
@@ -17,9 +18,10 @@ use crate::relay::options::Guarantee;
 use crate::relay::origin::Origin;
 use crate::relay::position::Position;
 use crate::relay::retry::Step;
-use crate::wal::{Lsn, TimelineId};
+use crate::wal::{Lsn, Oid, TimelineId};
 
 pub(super) const DATABASE: &str = "shop";
+pub(super) const DATABASE_OID: Oid = Oid(5);
 
 /// A start that has seen that the slot is free, or missing.
 #[derive(Debug)]
@@ -28,10 +30,21 @@ pub(super) struct Opening {
     slot: Option<Lsn>,
     /// The stream, when it has started, and the slot was somewhere else before.
     pub(super) wire: Option<Rc<RefCell<Wire>>>,
-    /// The position is compared, not only read.
-    compares: bool,
+    /// What the position is read for.
+    reads: Reads,
     /// How often the server had crashed.
     crashes: usize,
+}
+
+/// What a start reads the position for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reads {
+    /// To compare the slot with it, before the stream starts.
+    ToCompare,
+    /// To learn what others have done, when the stream has started.
+    Later,
+    /// Not any more.
+    No,
 }
 
 /// What a relay may take offence at, by what has really happened.
@@ -72,7 +85,7 @@ impl<'p> Process<'p> {
             return self.endure(&error, Step::Opening, world);
         }
         let crashes = world.server.crashes;
-        self.check_place(Opening { origin, slot, wire: None, compares: true, crashes }, world)
+        self.check_place(Opening { origin, slot, wire: None, reads: Reads::No, crashes }, world)
     }
 
     /// As `Opening::check_place`.
@@ -80,14 +93,22 @@ impl<'p> Process<'p> {
         let known = self.memory.known();
         let comparison = self.comparison(world, known.as_ref(), &self.memory.captured);
         let compares = opening.slot.is_none() || comparison.needs_position(opening.slot, &opening.origin);
-        let reads = self.positions.is_some() && world.bug != Some(Bug::ForgetsEpochs);
-        if (compares || reads) && world.bug != Some(Bug::DoesNotCompare) {
-            return State::Comparing(Opening { compares, ..opening });
+        let reads = match world.bug {
+            Some(Bug::DoesNotCompare) => Reads::No,
+            _ if compares => Reads::ToCompare,
+            Some(Bug::ForgetsEpochs) => Reads::No,
+            _ if self.positions.is_some() => Reads::Later,
+            _ => Reads::No,
+        };
+        if reads == Reads::ToCompare {
+            return State::Comparing(Opening { reads, ..opening });
         }
+        let opening = Opening { reads, ..opening };
         self.start(opening, world)
     }
 
     pub(super) fn compare(&mut self, opening: Opening, world: &mut World<'p>) -> State<'p> {
+        let reads = opening.reads;
         let Some(read) = self.read_position(world) else { return State::Comparing(opening) };
         // The server is asked again behind the position.
         let is_cut = opening.wire.as_ref().is_some_and(|wire| wire.borrow().closed);
@@ -96,12 +117,17 @@ impl<'p> Process<'p> {
         }
         let position = match read {
             Ok(position) => position,
+            // It is asked for again.
+            Err(error) if opening.reads == Reads::Later && error.class() == Class::Transient => {
+                return State::Comparing(opening);
+            }
             Err(error) => return self.refuse(&opening, &error, world),
         };
-        if !opening.compares {
+        let opening = Opening { reads: Reads::No, ..opening };
+        if reads == Reads::Later {
             if let Some(position) = &position {
                 let captured = &self.memory.captured;
-                self.comparison(world, None, captured).recall(position, &opening.origin);
+                self.comparison(world, None, captured).recall(position, &opening.origin, DATABASE_OID);
             }
             return self.start(opening, world);
         }
@@ -116,12 +142,16 @@ impl<'p> Process<'p> {
         };
         let found = FoundSlot {
             origin: &opening.origin,
+            database: DATABASE_OID,
             at: opening.slot.map(|slot| (slot, world.server.told_end())),
             stored: world.offset.as_ref().filter(|_| known.is_none()),
         };
         let comparison = self.comparison(world, known.as_ref(), captured);
         match comparison.with_position(position.as_ref(), found, world.now()) {
             Ok(_) => {
+                if let (Some(positions), Some(accept)) = (&self.positions, self.accept) {
+                    positions.use_up(accept);
+                }
                 self.check_history(&opening, position.is_some(), world);
                 self.start(opening, world)
             }
@@ -136,7 +166,7 @@ impl<'p> Process<'p> {
         let Some(kept) = truth.position.clone().filter(|_| has_position) else { return };
         let is_gone =
             kept.history < server.went_back && kept.timeline == server.timeline && kept.lsn > server.wal.end;
-        if is_gone && self.accept != opening.slot {
+        if is_gone && self.accept != opening.slot && self.accept != Some(Lsn::new(kept.lsn)) {
             let (process, lsn) = (self.number, kept.lsn);
             truth.violate(format!(
                 "L11: process {process} begins, and the WAL ends before the position {lsn}"
@@ -164,6 +194,9 @@ impl<'p> Process<'p> {
             (Ok(values), Some(Bug::BelievesLastPosition)) => {
                 positions.learn(values.last().map(std::slice::from_ref).unwrap_or_default())
             }
+            (Ok(values), Some(Bug::AcceptsTwice)) => {
+                positions.learn(&values.iter().map(not_accepted).collect::<Vec<_>>())
+            }
             (Ok(values), _) => positions.learn(&values),
             (Err(error), _) => positions.go_without(error.into()).map(|()| None),
         })
@@ -189,7 +222,7 @@ impl<'p> Process<'p> {
 
     /// START_REPLICATION, and with exactly-once what comes before the first row.
     fn start(&mut self, opening: Opening, world: &mut World<'p>) -> State<'p> {
-        let Opening { origin, slot, wire, crashes, .. } = opening;
+        let Opening { origin, slot, wire, crashes, reads } = opening;
         if slot.is_none() {
             return self.make_slot(world);
         }
@@ -205,13 +238,16 @@ impl<'p> Process<'p> {
                     let wire = Some(wire);
                     self.causes.touched |= world.server.is_touched();
                     return self.check_place(
-                        Opening { origin, slot: confirmed, wire, compares: true, crashes },
+                        Opening { origin, slot: confirmed, wire, reads: Reads::No, crashes },
                         world,
                     );
                 }
                 wire
             }
         };
+        if reads == Reads::Later {
+            return State::Comparing(Opening { origin, slot, wire: Some(wire), reads, crashes });
+        }
         self.excuse_what_nobody_can_know(world);
         let known = self.memory.captured.list();
         let mut kafka = world.kafka.borrow_mut();
@@ -236,12 +272,15 @@ impl<'p> Process<'p> {
         State::TakingOver(Box::new(takeover))
     }
 
-    /// With what an operator has accepted before, and only so: the same value is that of a slot and of the position behind it.
+    /// With what an operator has accepted before, and only so. The same value is that of a slot and of the position behind it;
+    /// it is believed once.
     fn make_slot(&self, world: &mut World<'p>) -> State<'p> {
         let World { server, kafka, .. } = world;
         let truth = &mut kafka.borrow_mut().truth;
-        if self.accept.is_none() {
-            truth.violate(format!("L11: process {} makes a slot although there was one", self.number));
+        let is_used = |accept| truth.position.as_ref().is_some_and(|kept| kept.accepted.contains(&accept));
+        if self.accept.is_none_or(is_used) {
+            let text = format!("L11: process {} makes a slot although there was one", self.number);
+            truth.violate(text);
         }
         if server.dropped {
             server.make_slot();
@@ -292,15 +331,40 @@ impl<'p> Process<'p> {
         }
     }
 
-    /// The operator sends what is in the table, and accepts where the slot stands; a slot that is gone is made.
-    pub(super) fn accept(&self, world: &mut World<'p>) {
-        let World { server, kafka, accept, .. } = world;
+    /// The operator sends what is in the table, and accepts what the error says; a slot that is gone is made, and where it
+    /// stands is accepted.
+    pub(super) fn accept(&self, error: &Error, world: &mut World<'p>) {
+        let World { server, kafka, accept, rng, .. } = world;
+        let truth = &mut kafka.borrow_mut().truth;
         if server.dropped {
             server.make_slot();
         }
-        *accept = Some(Lsn::new(server.confirmed));
+        let value = value_in(error).unwrap_or(Lsn::new(server.confirmed));
+        let used = truth.position.as_ref().map(|kept| kept.accepted.clone()).unwrap_or_default();
+        // Each is believed once, and another slot has another.
+        while used.contains(&value) && used.contains(&Lsn::new(server.confirmed)) {
+            server.wal.write_noise(rng);
+            server.make_slot();
+            truth.give_up_before(server.confirmed);
+        }
+        *accept = Some(if used.contains(&value) { Lsn::new(server.confirmed) } else { value });
         if self.causes.touched {
-            kafka.borrow_mut().truth.give_up_before(server.confirmed);
+            truth.give_up_before(server.confirmed);
         }
     }
+}
+
+/// The value of `outboxd.position.accept` that the error names for a slot that is there.
+fn value_in(error: &Error) -> Option<Lsn> {
+    let cure = error.cure().filter(|cure| !cure.contains("snapshot.mode=no_data"))?;
+    let (_, value) = cure.split_once("outboxd.position.accept=")?;
+    let is_of_lsn = |c: char| c.is_ascii_hexdigit() || c == '/';
+    value.split(|c| !is_of_lsn(c)).next()?.parse().ok()
+}
+
+/// A position that does not say what was accepted.
+fn not_accepted(value: &Option<Vec<u8>>) -> Option<Vec<u8>> {
+    let mut json: serde_json::Value = serde_json::from_slice(value.as_ref()?).unwrap();
+    json.as_object_mut().unwrap().remove("accepted");
+    Some(serde_json::to_vec(&json).unwrap())
 }

@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 
 use super::pipe::Kafka;
 use super::truth::Truth;
-use crate::kafka;
+use crate::kafka::{self, TopicFault};
 use crate::relay::position_store::PositionLog;
 use crate::wal::{Lsn, Oid};
 
@@ -63,6 +63,19 @@ impl PositionTopic {
         Self { rights, values: Vec::new(), writers: BTreeMap::new(), strays: Vec::new() }
     }
 
+    /// The right to write is taken away, or given back.
+    pub(super) fn revoke(&mut self) {
+        self.rights = Rights::Reading;
+    }
+
+    pub(super) fn give_back(&mut self) {
+        self.rights = Rights::Everything;
+    }
+
+    pub(super) fn is_writable(&self) -> bool {
+        self.rights == Rights::Everything
+    }
+
     /// A session begins.
     pub(super) fn begin(&mut self, process: usize, history: usize) {
         self.writers.entry(process).or_default().history = history;
@@ -72,7 +85,7 @@ impl PositionTopic {
     pub(super) fn act(&mut self, rng: &mut Rng, frozen: &[usize], faults: bool, truth: &mut Truth) {
         if !self.strays.is_empty() && rng.u8(..) < 40 {
             let stray = self.strays.remove(0);
-            if rng.bool() {
+            if rng.bool() && self.is_writable() {
                 self.append(stray, truth);
             }
         }
@@ -110,8 +123,8 @@ impl PositionTopic {
     ) -> Option<Result<Vec<Option<Vec<u8>>>, kafka::Error>> {
         match rng.u8(..) {
             0..100 => None,
-            100..110 if faults => Some(Err(failed("read", false))),
-            _ if self.rights == Rights::Nothing => Some(Err(failed("read", true))),
+            100..110 if faults => Some(Err(failed("read", TopicFault::Passing))),
+            _ if self.rights == Rights::Nothing => Some(Err(failed("read", TopicFault::Refused))),
             _ => Some(Ok(self.values.clone())),
         }
     }
@@ -121,7 +134,7 @@ impl PositionTopic {
         let Some(writer) = self.writers.get_mut(&process) else { return };
         let Some(request) = writer.queue.front_mut() else { return };
         match rng.u8(..) {
-            _ if rights != Rights::Everything => writer.answer(Err(failed("written", true))),
+            _ if rights != Rights::Everything => writer.answer(Err(failed("written", TopicFault::Refused))),
             // The connection breaks. It is sent again, and the first may still arrive, much later.
             0..12 if faults => {
                 self.strays.push(request.value.clone());
@@ -130,7 +143,7 @@ impl PositionTopic {
             // The client gives up.
             12..24 if faults => {
                 self.strays.push(request.value.clone());
-                writer.answer(Err(failed("written", false)));
+                writer.answer(Err(failed("written", TopicFault::Passing)));
             }
             _ if request.has_arrived => writer.answer(Ok(())),
             _ => {
@@ -171,7 +184,7 @@ impl PositionLog for ModelLog {
 
     fn send(&self, _key: &[u8], value: &[u8]) -> Result<usize, kafka::Error> {
         let mut kafka = self.kafka.borrow_mut();
-        let topic = kafka.positions.as_mut().ok_or_else(|| failed("written", true))?;
+        let topic = kafka.positions.as_mut().ok_or_else(|| failed("written", TopicFault::Refused))?;
         let writer = topic.writers.entry(self.process).or_default();
         writer.receipts += 1;
         let (receipt, value) = (writer.receipts, Written { bytes: value.to_vec(), history: writer.history });
@@ -185,9 +198,9 @@ impl PositionLog for ModelLog {
     }
 }
 
-fn failed(doing: &'static str, forbidden: bool) -> kafka::Error {
+fn failed(doing: &'static str, fault: TopicFault) -> kafka::Error {
     let reason = "the model says so".to_owned();
-    kafka::Error::PositionTopic { doing, topic: TOPIC.to_owned(), reason, forbidden }
+    kafka::Error::PositionTopic { doing, topic: TOPIC.to_owned(), reason, fault }
 }
 
 /// A position as the oracles read it.
@@ -198,6 +211,7 @@ pub(super) struct Kept {
     pub(super) timeline: u32,
     pub(super) history: usize,
     pub(super) tables: Vec<Oid>,
+    pub(super) accepted: Vec<Lsn>,
 }
 
 impl Kept {
@@ -206,12 +220,14 @@ impl Kept {
         let number = |json: &Json| u32::try_from(json.as_u64().unwrap()).unwrap();
         let lsn: Lsn = json["lsn"].as_str().unwrap().parse().unwrap();
         let tables = json["tables"].as_array().into_iter().flatten();
+        let accepted = json["accepted"].as_array().into_iter().flatten();
         Self {
             epoch: json["epoch"].as_u64().unwrap(),
             lsn: lsn.get(),
             timeline: number(&json["timeline"]),
             history,
             tables: tables.map(|table| Oid(number(&table["oid"]))).collect(),
+            accepted: accepted.map(|lsn| lsn.as_str().unwrap().parse().unwrap()).collect(),
         }
     }
 

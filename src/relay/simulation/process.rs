@@ -9,7 +9,7 @@ use super::bug::Bug;
 use super::capture::Capture;
 use super::catalog::CapturedBy;
 use super::client::Client;
-use super::opening::{Causes, DATABASE, Opening};
+use super::opening::{Causes, DATABASE, DATABASE_OID, Opening};
 use super::pipe::{Pipe, Shadow};
 use super::positions::ModelLog;
 use super::session::{Session, Start};
@@ -121,6 +121,11 @@ impl<'p> Process<'p> {
     /// Whether another is needed for anything to happen.
     pub(super) const fn is_away(&self) -> bool {
         self.frozen || self.is_paused()
+    }
+
+    /// Whether it knows that Kafka has a position.
+    pub(super) fn knows_position(&self) -> bool {
+        self.positions.as_ref().is_some_and(Positions::is_compared)
     }
 
     pub(super) const fn clients(&self) -> [usize; 2] {
@@ -249,7 +254,7 @@ impl<'p> Process<'p> {
         let mut flight = Flight::new(pipe, bench.options.window(), false, &bench.metrics, confirmed);
         flight.in_transactions(batch);
         let system_id = origin.system_id.clone();
-        let messages = Some(&bench.messages);
+        let messages = bench.messages.as_ref();
         let mut feed =
             Feed::with_flight(flight, &bench.metrics, messages, None, &bench.options, acknowledged, stored);
         feed.records_of = table::records_of;
@@ -259,7 +264,8 @@ impl<'p> Process<'p> {
         let counts = world.kafka.borrow().cluster.counts;
         let (capture, shadow, bug) = (self.capture(world), Rc::clone(&self.shadow), world.bug);
         let (kafka, process) = (Rc::clone(&world.kafka), self.number);
-        let position = Position::at(confirmed, &origin, DATABASE, world.bench.slot.name.as_str());
+        let position =
+            Position::at(confirmed, &origin, (DATABASE, DATABASE_OID), world.bench.slot.name.as_str());
         let position = PositionWriter::new(self.positions.clone(), position, self.memory.captured.clone());
         let patience = bench.options.shutdown_timeout;
         let start = Start {

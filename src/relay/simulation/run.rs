@@ -89,6 +89,8 @@ struct Keeper {
     meddles: bool,
     /// As soon as no relay has it.
     wants_to: bool,
+    /// Takes the right to write positions away, and gives it back.
+    revoker: Option<Rng>,
 }
 
 struct Run<'p> {
@@ -149,6 +151,7 @@ impl<'p> Run<'p> {
         }
         let mut truth = Truth::default();
         truth.exactly_once = exactly_once;
+        truth.changes = bench.sends_changes();
         let server = Server::new(&mut rng, &mut truth);
         let shows = bug.and_then(Bug::shows);
         let keeps = match shows {
@@ -164,7 +167,9 @@ impl<'p> Run<'p> {
         });
         truth.keeps_positions = rights == Some(Rights::Everything);
         let meddles = truth.keeps_positions && keeper.as_mut().is_some_and(Rng::bool);
-        let keeper = keeper.map(|rng| Keeper { rng, meddles, wants_to: false });
+        let revoker = Rng::with_seed(seed.rotate_left(16));
+        let revoker = Some(revoker).filter(|_| truth.keeps_positions && seed / 4 % 4 == 1);
+        let keeper = keeper.map(|rng| Keeper { rng, meddles, wants_to: false, revoker });
         let positions = rights.map(PositionTopic::new);
         let kafka = Kafka { cluster, clients: Vec::new(), truth, positions };
         // A few kinds of faults a run: with all of them at once little else would happen.
@@ -181,11 +186,13 @@ impl<'p> Run<'p> {
             None => {}
         }
         let alterations = DDL.into_iter().filter(|_| rng.u8(..) < 80).collect();
+        let began = Instant::now();
         let world = World {
             bench,
             bug,
             rng,
-            now: Instant::now(),
+            now: began,
+            began,
             server,
             kafka: Rc::new(RefCell::new(kafka)),
             offset: None,
@@ -201,6 +208,7 @@ impl<'p> Run<'p> {
         self.pass_time();
         self.operate();
         self.meddle();
+        self.revoke();
         match self.world.rng.u8(..) {
             0..50 => self.commit(),
             50..60 => self.world.server.wal.write_noise(&mut self.world.rng),
@@ -240,7 +248,7 @@ impl<'p> Run<'p> {
 
     /// Somebody does something with the slot, as soon as no relay has it.
     fn meddle(&mut self) {
-        let Some(Keeper { rng, meddles: true, wants_to }) = &mut self.keeper else { return };
+        let Some(Keeper { rng, meddles: true, wants_to, .. }) = &mut self.keeper else { return };
         *wants_to |= rng.u8(..) < 4;
         let World { server, kafka, .. } = &mut self.world;
         let truth = &mut kafka.borrow_mut().truth;
@@ -253,6 +261,23 @@ impl<'p> Run<'p> {
             server.meddle(meddling, rng, truth);
             self.tally.meddled += 1;
         }
+    }
+
+    /// A relay that does not know yet that there is a position goes on without one: from it nobody takes the right.
+    fn revoke(&mut self) {
+        let Some(Keeper { revoker: Some(rng), .. }) = &mut self.keeper else { return };
+        let Kafka { positions: Some(positions), truth, .. } = &mut *self.world.kafka.borrow_mut() else {
+            return;
+        };
+        if rng.u8(..) >= 12 || truth.position.is_none() {
+            return;
+        }
+        if !positions.is_writable() {
+            positions.give_back();
+        } else if self.processes.iter().all(Process::knows_position) {
+            positions.revoke();
+        }
+        truth.tell(|| format!("positions can be written: {}", positions.is_writable()));
     }
 
     fn commit(&mut self) {
@@ -363,6 +388,11 @@ impl<'p> Run<'p> {
         self.world.clients_break = false;
         if let Some(keeper) = &mut self.keeper {
             keeper.meddles = false;
+            if keeper.revoker.take().is_some()
+                && let Some(positions) = &mut self.world.kafka.borrow_mut().positions
+            {
+                positions.give_back();
+            }
         }
         for process in &mut self.processes {
             process.frozen = false;

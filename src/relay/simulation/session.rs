@@ -100,7 +100,7 @@ pub(super) struct Start<'p> {
 impl<'p> Session<'p> {
     pub(super) fn new(start: Start<'p>, now: Now) -> Self {
         let Start { feed, origin, confirmed, believed, wire, capture, counts, .. } = start;
-        let Start { shadow, bug, kafka, process, position, patience, .. } = start;
+        let Start { shadow, bug, kafka, process, mut position, patience, .. } = start;
         let feedback = Feedback::new(STATUS_INTERVAL, confirmed, now.instant);
         let source = Tampered {
             stream: ReplicationStream::offline(MESSAGE_BYTES_MAX),
@@ -112,7 +112,7 @@ impl<'p> Session<'p> {
             commit_lsn: Lsn::ZERO,
         };
         let mut core = Core::new(feed, feedback, None, now);
-        core.positions = position.pacing(patience);
+        core.positions = position.begin(patience);
         Self {
             core,
             position,
@@ -140,7 +140,7 @@ impl<'p> Session<'p> {
             self.capture.look(wal.publication(), &wal.catalog)?;
             self.know();
         }
-        self.position.collect(&mut self.core.positions);
+        self.collect();
         let turn = self.core.turn(now, mem::take(&mut self.event), wanted, &mut self.source)?;
         self.confirm_wrongly();
         if let Then::Wait { until, .. } = turn.then {
@@ -162,7 +162,7 @@ impl<'p> Session<'p> {
 
     /// A turn of the ending after a failure.
     pub(super) fn drain(&mut self, ending: &mut Ending, now: Now) -> Result<Draining, Error> {
-        self.position.collect(&mut self.core.positions);
+        self.collect();
         let drain = ending.turn(&mut self.core, now)?;
         self.keep(drain.keep);
         if drain.then == Draining::Wait {
@@ -171,6 +171,15 @@ impl<'p> Session<'p> {
         }
         self.send(drain.update)?;
         Ok(drain.then)
+    }
+
+    fn collect(&mut self) {
+        self.position.collect(&mut self.core.positions);
+        if self.bug == Some(Bug::GoesOnWithoutRight)
+            && self.kafka.borrow().positions.as_ref().is_some_and(|positions| !positions.is_writable())
+        {
+            self.core.positions.switch_off();
+        }
     }
 
     fn keep(&mut self, keep: Option<Keep>) {
@@ -263,7 +272,7 @@ impl<'p> Session<'p> {
                 let mut kafka = self.kafka.borrow_mut();
                 Answer::Tail(tails::read(&mut kafka, self.process, question, self.bug, rng))
             }),
-            Need::Schema(_) | Need::QueueEmpty => None,
+            Need::Schema(_) | Need::QueueEmpty | Need::Rows => None,
         };
         answer.map(Ok)
     }
@@ -341,8 +350,10 @@ impl Source for Tampered {
 
 /// Whether a planted bug takes a row for a repeat.
 fn passes_over(bug: Option<Bug>, last_row: &mut Option<Lsn>, data: &XLogData<'_>) -> bool {
-    if data.data.first() != Some(&b'I') {
-        return false;
+    match data.data.first() {
+        Some(b'D') => return bug == Some(Bug::PassesDeletes),
+        Some(b'I') => {}
+        _ => return false,
     }
     let before = last_row.replace(data.wal_start);
     match bug {

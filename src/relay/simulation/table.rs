@@ -22,19 +22,23 @@ const PREFIX: &str = "outbox";
 /// The options that every relay of a simulation has.
 pub(super) fn router() -> EventRouter {
     let lookup = |_: &str| None;
-    let context = EventContext {
+    let options = EventRouterOptions::parse(&lookup).unwrap();
+    EventRouter::new(options, Converters::parse(&lookup).unwrap(), context()).unwrap()
+}
+
+pub(super) fn context() -> EventContext {
+    EventContext {
         option_prefix: String::new(),
         topic_prefix: "srv".to_owned(),
         topic_delimiter: ".".to_owned(),
+        naming: Default::default(),
         run_id: None,
         columns: ColumnOptions::default(),
         condition: None,
         rules: ColumnRules::default(),
         schema_names: NameAdjustment::None,
         field_names: NameAdjustment::None,
-    };
-    let options = EventRouterOptions::parse(&lookup).unwrap();
-    EventRouter::new(options, Converters::parse(&lookup).unwrap(), context).unwrap()
+    }
 }
 
 pub(super) fn messages(router: &EventRouter) -> MessageOutbox {

@@ -4,22 +4,35 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::bug::Bug;
+use super::changes;
 use super::run::{Tally, run};
 use super::table;
 use super::world::Bench;
+use crate::outbox::MessageOutbox;
 use crate::postgres::{SlotName, SlotOptions, SlotRecovery};
 use crate::relay::options::Guarantee::{self, AtLeastOnce, ExactlyOnce, TailDedupe};
 use crate::relay::options::{GuardOptions, Options, PositionOptions, ProcessingFailure, SkippedOperations};
+use crate::relay::route::Route;
 use crate::telemetry::{ConfigInfo, Limits, Metrics, Status};
 
 /// Seeds of a usual run; `OUTBOXD_SEEDS=a..b` says others.
 const SEEDS: Range<u64> = 0..10_000;
+const SEEDS_OF_CHANGES: Range<u64> = 0..2_000;
 
 fn bench(guarantee: Guarantee, tells: bool) -> Bench {
     let router = table::router();
+    bench_of(Some(table::messages(&router)), Route::Outbox(router), guarantee, tells)
+}
+
+/// Rows become change events.
+fn bench_of_changes(guarantee: Guarantee, tells: bool) -> Bench {
+    bench_of(None, Route::Changes(changes::route()), guarantee, tells)
+}
+
+fn bench_of(messages: Option<MessageOutbox>, route: Route, guarantee: Guarantee, tells: bool) -> Bench {
     Bench {
-        messages: table::messages(&router),
-        router,
+        messages,
+        route,
         tells,
         filters: [table::filter(&[r"public\.outbox"]), table::filter(&[])],
         status: Status::new(Limits::default(), Instant::now()),
@@ -53,45 +66,65 @@ fn bench(guarantee: Guarantee, tells: bool) -> Bench {
             position: PositionOptions::default(),
             guarantee,
             identity_headers: guarantee == TailDedupe,
+            signals: crate::signal::SignalOptions::none(),
+            notifications: crate::signal::NotificationOptions::default(),
             transactions: None,
         },
     }
 }
 
 fn seeds() -> Range<u64> {
-    let Ok(text) = std::env::var("OUTBOXD_SEEDS") else { return SEEDS };
+    said_seeds().unwrap_or(SEEDS)
+}
+
+fn seeds_of_changes() -> Range<u64> {
+    said_seeds().unwrap_or(SEEDS_OF_CHANGES)
+}
+
+fn said_seeds() -> Option<Range<u64>> {
+    let text = std::env::var("OUTBOXD_SEEDS").ok()?;
     let (from, to) = text.split_once("..").expect("OUTBOXD_SEEDS=a..b");
-    from.parse().unwrap()..to.parse().unwrap()
+    Some(from.parse().unwrap()..to.parse().unwrap())
 }
 
 #[test]
 fn no_seed_breaks_a_promise() {
-    all_seeds(AtLeastOnce);
+    all_seeds(bench, AtLeastOnce, seeds());
 }
 
 #[test]
 fn no_seed_breaks_a_promise_of_tail_dedupe() {
-    all_seeds(TailDedupe);
+    all_seeds(bench, TailDedupe, seeds());
 }
 
 #[test]
 fn no_seed_commits_anything_twice() {
-    all_seeds(ExactlyOnce);
+    all_seeds(bench, ExactlyOnce, seeds());
 }
 
-fn all_seeds(guarantee: Guarantee) {
-    let seeds = seeds();
+/// What becomes of a row is another thing; all else is the same code, so that fewer seeds do.
+#[test]
+fn no_seed_breaks_a_promise_of_change_events() {
+    for guarantee in [AtLeastOnce, TailDedupe, ExactlyOnce] {
+        all_seeds(bench_of_changes, guarantee, seeds_of_changes());
+    }
+}
+
+/// Makes a bench for a guarantee, which tells what happens or does not.
+type MakeBench = fn(Guarantee, bool) -> Bench;
+
+fn all_seeds(bench: MakeBench, guarantee: Guarantee, seeds: Range<u64>) {
     let middle = seeds.start + (seeds.end - seeds.start) / 2;
     let halves = [seeds.start..middle, middle..seeds.end];
     let tallies = thread::scope(|scope| {
-        let threads = halves.map(|half| scope.spawn(move || all(guarantee, half)));
+        let threads = halves.map(|half| scope.spawn(move || all(bench, guarantee, half)));
         threads.map(|thread| thread.join().expect("a seed fails, see above"))
     });
     let total = tallies.into_iter().fold(Tally::default(), plus);
     println!("{guarantee:?}, {} seeds: {total:?}", seeds.end - seeds.start);
 }
 
-fn all(guarantee: Guarantee, seeds: Range<u64>) -> Tally {
+fn all(bench: MakeBench, guarantee: Guarantee, seeds: Range<u64>) -> Tally {
     let bench = bench(guarantee, seeds.end - seeds.start == 1);
     seeds.map(|seed| run_told(&bench, seed)).fold(Tally::default(), plus)
 }
@@ -104,6 +137,7 @@ fn run_told(bench: &Bench, seed: u64) -> Tally {
         Err(_) => "an assertion fails, see above".to_owned(),
     };
     let test = match bench.options.guarantee {
+        _ if bench.sends_changes() => "no_seed_breaks_a_promise_of_change_events",
         TailDedupe => "no_seed_breaks_a_promise_of_tail_dedupe",
         ExactlyOnce => "no_seed_commits_anything_twice",
         AtLeastOnce => "no_seed_breaks_a_promise",
@@ -157,6 +191,8 @@ fn planted_bugs_are_found() {
         (Bug::WaitsForThePast, 300),
         (Bug::PauseForgets, 300),
         (Bug::ConfirmsBeforeKept, 300),
+        (Bug::GoesOnWithoutRight, 300),
+        (Bug::AcceptsTwice, 1000),
         (Bug::DoesNotCompare, 300),
         (Bug::ForgetsEpochs, 300),
         (Bug::BelievesLastPosition, 600),
@@ -165,6 +201,18 @@ fn planted_bugs_are_found() {
         (Bug::ForgetsIdentities, 300),
     ];
     find(&bench(AtLeastOnce, false), &cases);
+}
+
+/// Those that are about what only change events are.
+#[test]
+fn planted_bugs_of_change_events_are_found() {
+    let cases = [(Bug::PassesDeletes, 100), (Bug::SkipsFirstRow, 100)];
+    find(&bench_of_changes(AtLeastOnce, false), &cases);
+    find(
+        &bench_of_changes(TailDedupe, false),
+        &[(Bug::ContentsAreIdentity, 100), (Bug::SkipsRestOfEvent, 300)],
+    );
+    find(&bench_of_changes(ExactlyOnce, false), &[(Bug::PassesDeletes, 100), (Bug::StateBehind, 300)]);
 }
 
 /// Each mistake that can be made with the ends of topics.

@@ -2,6 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::broker::Place;
 use super::catalog::{CapturedBy, Catalog};
+use super::changes;
 use super::identities::{Identities, Told};
 use super::positions::Kept;
 use super::table::{self, EVENTS_TOPICS};
@@ -63,6 +64,10 @@ pub(super) struct Truth {
     handed_by: BTreeSet<(usize, usize)>,
     /// What the records of each event say of its position.
     pub(super) positions: BTreeMap<usize, Vec<u8>>,
+    /// Rows become change events.
+    pub(super) changes: bool,
+    /// By what the record of each change event is known again.
+    pub(super) fingerprints: BTreeMap<usize, Fingerprint>,
     /// Where each event was ever sent to.
     pub(super) sent: BTreeSet<(Place, usize)>,
     /// What each process has found at the ends of topics, on its connection.
@@ -101,8 +106,11 @@ impl Truth {
 
     /// L4: a record is handed to the producer. Returns its event.
     pub(super) fn handed_over(&mut self, process: usize, record: &ProducerRecord<'_>) -> usize {
-        let id = record.headers.iter().find(|header| header.name == "id").and_then(|header| header.value);
-        let number = id.and_then(table::number_of).map(|number| number + usize::from(record.value.is_none()));
+        let id = record.event_id();
+        let number = match self.changes {
+            true => changes::number_of(record),
+            false => id.and_then(table::number_of).map(|number| number + usize::from(record.value.is_none())),
+        };
         let number = number.filter(|number| *number < self.events.len());
         let Some(number) = number else {
             self.violate(format!("L2: a record of no event: {id:?}"));
@@ -110,9 +118,14 @@ impl Truth {
         };
         let event = &self.events[number];
         let (key, payload) = (table::key(event.key), event.of.is_none().then(|| table::payload(number)));
-        let as_expected = record.topic == EVENTS_TOPICS[event.topic]
-            && record.key == Some(key.as_bytes())
-            && record.value == payload.as_deref().map(str::as_bytes);
+        let as_expected = match self.changes {
+            true => changes::is_of(record, event, number),
+            false => {
+                record.topic == EVENTS_TOPICS[event.topic]
+                    && record.key == Some(key.as_bytes())
+                    && record.value == payload.as_deref().map(str::as_bytes)
+            }
+        };
         if !as_expected {
             let is = format!("{} {:?} {:?}", record.topic, record.key, record.value);
             self.violate(format!("L4: event {number} became {is}"));
@@ -160,6 +173,10 @@ impl Truth {
 
     /// By what the record of an event is known again.
     pub(super) fn fingerprint(&self, number: usize) -> Fingerprint {
+        if self.changes {
+            let known = self.fingerprints.get(&number).copied();
+            return known.unwrap_or_else(|| Fingerprint::new(None, None, None));
+        }
         let Event { key, of, .. } = self.events[number];
         let (id, key) = (table::id(of.unwrap_or(number)), table::key(key));
         let payload = of.is_none().then(|| table::payload(number));

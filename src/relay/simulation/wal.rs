@@ -5,6 +5,7 @@ use std::rc::Rc;
 use fastrand::Rng;
 
 use super::catalog::{CapturedBy, Catalog, CatalogTable, Columns};
+use super::changes;
 use super::ddl::Oids;
 use super::table::{self, Becomes};
 use super::truth::{Event, Row, Truth};
@@ -82,7 +83,9 @@ pub(super) struct Wal {
 
 impl Wal {
     pub(super) fn new(rng: &mut Rng, truth: &mut Truth) -> Self {
-        let (catalog, captured_by) = (Rc::new(Catalog::new(rng)), CapturedBy::any(rng));
+        let catalog = Rc::new(Catalog::new(rng));
+        // Any table has the columns that change events need.
+        let captured_by = if truth.changes { CapturedBy::List } else { CapturedBy::any(rng) };
         truth.altered(&catalog, captured_by);
         Self {
             pieces: Vec::new(),
@@ -122,7 +125,7 @@ impl Wal {
 
     /// A transaction commits, or a message is written outside one.
     pub(super) fn commit(&mut self, rng: &mut Rng, truth: &mut Truth) {
-        if rng.u8(..) < 20 {
+        if !truth.changes && rng.u8(..) < 20 {
             return self.write_message(rng, truth);
         }
         // Its rows may lie between those of earlier transactions, and may be a COPY's, which share an LSN.
@@ -187,6 +190,7 @@ impl Wal {
                 let table = rng.choice(self.catalog.tables.iter().filter(elsewhere).collect::<Vec<_>>());
                 self.row(table?, rng, truth, (lsn, commit))
             }
+            30..60 if truth.changes => self.row(&self.leaf(rng)?, rng, truth, (lsn, commit)),
             30..45 => {
                 let relation = self.catalog.published(&self.leaf(rng)?)?;
                 Some(Change { lsn, relation: Some(relation), bytes: table::noise(relation.oid, true) })
@@ -212,12 +216,13 @@ impl Wal {
     fn row(&self, table: &CatalogTable, rng: &mut Rng, truth: &mut Truth, at: (u64, u64)) -> Option<Change> {
         let relation = self.catalog.published(table)?;
         let (lsn, commit) = at;
+        let root = table.root.and_then(|root| self.catalog.get(root)).unwrap_or(table);
+        let named = relation.is_captured(self.captured_by);
+        let row = Row { relation: relation.oid, root: root.oid, named, unpublished: !self.published };
         let bytes = match relation.columns {
+            _ if truth.changes => changes::change(&relation, row, rng, truth, commit),
             Columns::Orders => table::noise(relation.oid, false),
             Columns::Outbox { .. } => {
-                let root = table.root.and_then(|root| self.catalog.get(root)).unwrap_or(table);
-                let named = relation.is_captured(self.captured_by);
-                let row = Row { relation: relation.oid, root: root.oid, named, unpublished: !self.published };
                 let (number, topic, key) = self.event(rng, truth, commit, Some(row));
                 table::insert(&relation, number, topic, key)
             }

@@ -10,18 +10,20 @@ use super::bug::Bug;
 use super::pipe::Kafka;
 use super::server::Server;
 use super::wal;
-use crate::outbox::{EventRouter, MessageOutbox};
+use crate::outbox::MessageOutbox;
 use crate::postgres::{SlotOptions, TableFilter};
 use crate::relay::clock::Now;
 use crate::relay::options::Options;
+use crate::relay::route::Route;
 use crate::source_offset::SourceOffset;
 use crate::telemetry::{Metrics, Status};
 use crate::wal::Lsn;
 
 /// What is the same for all relays, and costs something to make.
 pub(super) struct Bench {
-    pub(super) router: EventRouter,
-    pub(super) messages: MessageOutbox,
+    pub(super) route: Route,
+    /// Of an outbox.
+    pub(super) messages: Option<MessageOutbox>,
     /// What decides which tables are captured: the list, and none.
     pub(super) filters: [TableFilter; 2],
     pub(super) status: Status,
@@ -38,6 +40,7 @@ pub(super) struct World<'p> {
     pub(super) bug: Option<Bug>,
     pub(super) rng: Rng,
     pub(super) now: Instant,
+    pub(super) began: Instant,
     pub(super) server: Server,
     pub(super) kafka: Rc<RefCell<Kafka>>,
     /// What is stored for Debezium.
@@ -48,8 +51,18 @@ pub(super) struct World<'p> {
     pub(super) clients_break: bool,
 }
 
+impl Bench {
+    /// Whether rows become change events.
+    pub(super) const fn sends_changes(&self) -> bool {
+        matches!(self.route, Route::Changes(_))
+    }
+}
+
 impl World<'_> {
+    /// The clock stands still, but change events must not be known by it.
     pub(super) fn now(&self) -> Now {
-        Now { instant: self.now, unix_us: wal::BEGAN_UNIX_US }
+        let turns =
+            if self.bench.sends_changes() { self.now.duration_since(self.began).as_millis() } else { 0 };
+        Now { instant: self.now, unix_us: wal::BEGAN_UNIX_US + i64::try_from(turns).unwrap() }
     }
 }

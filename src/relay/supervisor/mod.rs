@@ -28,10 +28,13 @@ use super::position_store::Positions;
 use super::repeats::Repeats;
 use super::retry::{self, STANDBY_INTERVAL, Situation};
 use super::session::{self, Session};
+use super::signal_channels;
+use super::signals::Signals;
 use super::takeover;
 use super::watcher::{ServerLsn, SlotWarnings, SlotWatch, watch_kafka};
 use crate::error::{Class, Diagnose};
 use crate::postgres::{self, TlsSetup};
+use crate::signal::{Notification, Told};
 use crate::telemetry::{Component, Metrics, Phase, Status};
 use starting::Attempt;
 
@@ -171,21 +174,31 @@ impl Relay {
         let (acknowledged, stored) = memory.of(&link.origin, link.stored.as_ref(), start);
         let (origin, confirmed) = (link.origin.clone(), link.confirmed);
         let repeat_range = link.repeat_range(follows);
+        let last_commit = link.last_commit(stored.as_ref());
         let mut feed = Feed::new(&self.parts, &self.metrics, confirmed, acknowledged, stored);
+        feed.last_commit = last_commit;
         feed.flight.in_transactions(batch);
         feed.dispatch.repeats = Repeats::new(&self.parts.relay, repeat_range);
         feed.start();
+        if memory.known().is_none() && !link.sent_snapshot {
+            feed.notify(Notification::initial(Told::Skipped, Vec::new()), Now::read());
+        }
+        feed.signals = Signals::new(&self.parts.relay, link.capture.names(), memory.snapshots.clone());
         let (server, ended, mut watchers) = (ServerLsn::default(), CancellationToken::new(), JoinSet::new());
         let (mut slot_watcher, lost) = self.watch_slot(&link, server.clone());
         watchers.spawn(watch_kafka(Arc::clone(&self.parts), ended.clone()));
         watchers.spawn(heartbeat_query::run(Arc::clone(&self.parts), tls.clone(), ended.clone()));
+        let (parts, stop) = (&self.parts, &ended);
+        watchers.spawn(signal_channels::read_file(Arc::clone(parts), tls.clone(), stop.clone()));
+        watchers.spawn(signal_channels::read_topic(Arc::clone(parts), tls.clone(), stop.clone()));
         self.status.up(Component::Slot, Instant::now());
         self.status.enter(Phase::Streaming);
         let now = Now::read();
         let feedback = session::feedback(&self.parts, &link, now);
         let mut core = Core::new(feed, feedback, Pulse::new(&self.parts, now.instant), now);
-        core.positions = link.position.pacing(self.parts.relay.shutdown_timeout);
-        let mut session = Session::new(&self.parts, link, &mut core, &self.status, &self.metrics, server);
+        core.positions = link.position.begin(self.parts.relay.shutdown_timeout);
+        let mut session =
+            Session::new(&self.parts, link, &mut core, &self.status, &self.metrics, server, tls);
         if let Some(offsets) = offsets {
             watchers.spawn(offsets.clone().keep(session.offset.subscribe(), ended.clone()));
         }
@@ -216,6 +229,9 @@ impl Relay {
         };
         let gone = self.settle(&mut core, broken, lost, target).await;
         slot_watcher.shutdown().await;
+        if let Some(signals) = &mut core.feed.signals {
+            memory.snapshots = signals.incremental.at(core.feed.flight.frontier()).clone();
+        }
         memory.remember(origin, confirmed, &core.feed, outcome.is_err(), Now::read());
         gone.map_or(outcome.map(|_| ()), |error| Err(error.into()))
     }

@@ -1,5 +1,5 @@
 use std::sync::atomic::AtomicU64;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -53,6 +53,7 @@ pub(super) struct Series {
     slot_status: Family<Label, Integer>,
     slot_danger: Integer,
     oldest_unacknowledged: Seconds,
+    position_age: Seconds,
 }
 
 impl Series {
@@ -94,6 +95,7 @@ impl Series {
             slot_status: Family::default(),
             slot_danger: Integer::default(),
             oldest_unacknowledged: Seconds::default(),
+            position_age: Seconds::default(),
         };
         // A rate needs a first sample, so what can be counted is there before it happens.
         Change::ALL.iter().for_each(|change| drop(series.changes.get_or_create(&fixed("op", change.name()))));
@@ -120,6 +122,11 @@ impl Series {
             "oldest_unacknowledged_seconds",
             "How long the oldest event in flight has waited for its acknowledgement",
             self.oldest_unacknowledged.clone(),
+        );
+        registry.register(
+            "position_age_seconds",
+            "How long ago Kafka took the relay's position, while a later one waits; 0 when none does",
+            self.position_age.clone(),
         );
         registry.register(
             "commit_to_ack_seconds",
@@ -221,6 +228,7 @@ impl Series {
         self.source_lag.set(progress.lag(now).as_secs_f64());
         let waited = progress.oldest_unacknowledged.map(|since| since.elapsed().as_secs_f64());
         self.oldest_unacknowledged.set(waited.unwrap_or_default());
+        self.position_age.set(progress.position_age(Instant::now()).as_secs_f64());
         let positions = [
             ("received", progress.received),
             ("flushed", progress.flushed),

@@ -119,6 +119,9 @@ impl Status {
             if phase == Phase::Paused {
                 state.let_go();
             }
+            if matches!(phase, Phase::StandingBy(_)) {
+                state.progress.position_waits = None;
+            }
             state.phase = phase;
         });
     }

@@ -11,6 +11,8 @@ pub struct Progress {
     pub flushed: Lsn,
     /// Up to where the relay's position is in Kafka, which nothing is confirmed beyond; zero when none is kept.
     pub kept: Lsn,
+    /// Since when a later position waits for Kafka; `None` when none does.
+    pub position_waits: Option<Instant>,
     /// What PostgreSQL was last told, and may throw away.
     pub confirmed: Lsn,
     /// The end of the WAL on the server, from its last message.
@@ -32,8 +34,14 @@ pub struct Progress {
 impl Progress {
     /// Nothing is in flight any more.
     pub(super) const fn let_go(&mut self) {
-        (self.oldest_commit, self.oldest_unacknowledged) = (None, None);
+        (self.oldest_commit, self.oldest_unacknowledged, self.position_waits) = (None, None, None);
         (self.inflight_events, self.inflight_bytes) = (0, 0);
+    }
+
+    /// How long ago Kafka took the position that it has, if a later one waits; zero when none does.
+    #[must_use]
+    pub fn position_age(&self, now: Instant) -> Duration {
+        self.position_waits.map(|since| now.saturating_duration_since(since)).unwrap_or_default()
     }
 
     /// WAL bytes between what is confirmed and the end of the server's WAL. Zero before the first confirmation.

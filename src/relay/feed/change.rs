@@ -1,0 +1,190 @@
+use super::{Again, Feed, Outcome};
+use smallvec::SmallVec;
+
+use crate::change::{ChangeContext, ChangeDigest, ChangeRecords, ChangeTable, RowChange, Snapshot, Tally};
+use crate::connect::converter::{ConvertError, Destination};
+use crate::kafka::Transport;
+use crate::outbox::RouteError;
+use crate::pgoutput::UnknownRelation;
+use crate::relay::clock::Now;
+use crate::relay::error::Error;
+use crate::relay::needs::Need;
+use crate::relay::route::Bound;
+use crate::relay::table::Table;
+use crate::telemetry::Change;
+use crate::wal::{Lsn, Oid, Xid};
+
+impl<T: Transport> Feed<'_, T> {
+    /// Whether each change of a relation's rows becomes an event.
+    pub(super) fn sends_changes(&self, relation: Oid) -> bool {
+        matches!(self.tables.get(&relation), Some(Table::Captured(Bound::Changes(_))))
+    }
+
+    /// Takes an update or a delete of a table whose changes are sent.
+    pub(super) fn changed(
+        &mut self,
+        lsn: Lsn,
+        relations: &[Oid],
+        change: RowChange<'_, '_>,
+        now: Now,
+    ) -> Result<Outcome, Error> {
+        let again = self.again.take();
+        let is_new = again.is_none();
+        let again = again.map_or_else(|| self.next_event(), Ok)?;
+        let sent_before = is_new && self.was_sent_before(lsn);
+        self.change(relations, change, (lsn, again, is_new, sent_before), now)
+    }
+
+    /// Hands over the records of a change of a row; a truncate changes several tables.
+    pub(super) fn change(
+        &mut self,
+        relations: &[Oid],
+        change: RowChange<'_, '_>,
+        (lsn, again, is_new, sent_before): (Lsn, Again, bool, bool),
+        now: Now,
+    ) -> Result<Outcome, Error> {
+        let Again { position, refused } = again;
+        let mut tables = SmallVec::<[_; 1]>::new();
+        for relation in relations {
+            match self.tables.get(relation) {
+                Some(Table::Captured(Bound::Changes(table))) => tables.push((*relation, &**table)),
+                _ => return Err(UnknownRelation(*relation).into()),
+            }
+        }
+        let Some(&(relation, table)) = tables.first() else { return Ok(Outcome::None) };
+        if is_new {
+            self.metrics.changes(counted(&change), 1);
+        }
+        let in_kafka = self.flight.has(position.end_of_event())?.then_some("committed");
+        let acknowledged = (self.passing || sent_before).then_some("acknowledged");
+        let skipped = self.skips(&change).then_some("skipped.operations");
+        if let Some(reason) = in_kafka.or(acknowledged).or(skipped) {
+            // What Kafka has of a transaction that goes on counts for the events behind it.
+            if in_kafka.is_some() && skipped.is_none() && self.transactions.is_some() {
+                for (_, table) in &tables {
+                    let events = table.count(change);
+                    self.tally.add(table.name(), events.unwrap_or(1));
+                }
+            }
+            self.metrics.skipped(reason, 1);
+            self.passed.count(self.metrics, relation, table.name(), reason);
+            return Ok(Outcome::None);
+        }
+        let open = self.open;
+        let tells = self.transactions.is_some() && self.snapshot == Snapshot::False;
+        let context = ChangeContext {
+            before: tells.then(|| self.tally.before(table.name())),
+            now_us: now.unix_us,
+            commit_time: open.map_or_else(|| now.postgres(), |open| open.commit_time),
+            xid: open.map(|open| open.xid).filter(|xid| *xid != Xid(0)),
+            lsn,
+            last_commit: self.last_commit,
+            snapshot: self.snapshot,
+        };
+        let (scratch, schemas) = self.encoder.parts();
+        let mut into = Destination { scratch, topic: "", schemas };
+        let taken = match refused {
+            Some(error) => Err(error),
+            None => match records(&tables, change, &context, &self.tally, &mut into) {
+                Ok((mut records, counts)) => {
+                    if self.recognises {
+                        let names = tables.iter().map(|(_, table)| table.name());
+                        let transaction = open.as_ref().filter(|open| open.xid != Xid(0));
+                        records.tell_digest(ChangeDigest::of(names, change, transaction));
+                    }
+                    for (table, count) in counts {
+                        self.tally.add(table, count);
+                    }
+                    if records.is_empty() {
+                        self.metrics.skipped("transforms", 1);
+                        self.passed.count(self.metrics, relation, table.name(), "transforms");
+                        return Ok(Outcome::None);
+                    }
+                    let (dispatch, flight) = (&mut self.dispatch, &mut self.flight);
+                    Ok(records.lend(self.encoder.scratch(), |records| {
+                        dispatch.send(flight, records, position, now)
+                    })?)
+                }
+                Err(RouteError::Convert { source: ConvertError::Unregistered(registration), .. }) => {
+                    self.again = Some(Again { position, refused: None });
+                    return Ok(Outcome::TakeAgain(Need::Schema(registration)));
+                }
+                Err(source) => {
+                    let table = table.name().to_owned();
+                    Err(Error::Row { table, position, source: Box::new(source) })
+                }
+            },
+        };
+        let need = match taken {
+            Ok(need) => need,
+            Err(error) => {
+                let remains = self.dead_letters.map(|_| table.raw_record(change, &mut self.encoder));
+                drop(tables);
+                return self.give_up(error, remains, position, now);
+            }
+        };
+        for column in table.replaced_columns(change) {
+            self.tell_replaced(table.name(), column, position);
+        }
+        Ok(need.map_or(Outcome::None, Outcome::Await))
+    }
+
+    /// Rows of an outbox that are taken out of it were events before: nothing is sent of them.
+    pub(super) fn truncate(&mut self, lsn: Lsn, relations: &[Oid], now: Now) -> Result<Outcome, Error> {
+        let mut sent = Vec::new();
+        let is_new = self.again.is_none();
+        for relation in relations {
+            match self.tables.get(relation).ok_or(UnknownRelation(*relation))? {
+                Table::Captured(Bound::Changes(_)) => sent.push(*relation),
+                Table::Captured(Bound::Outbox(table)) => {
+                    self.metrics.changes(Change::Truncate, 1);
+                    self.passed.count(self.metrics, *relation, table.name(), "truncate");
+                }
+                Table::NotCaptured(rows) if is_new => rows.count(),
+                Table::NotCaptured(_) => {}
+            }
+        }
+        if sent.is_empty() {
+            return Ok(Outcome::None);
+        }
+        self.changed(lsn, &sent, RowChange::Truncate, now)
+    }
+
+    const fn skips(&self, change: &RowChange<'_, '_>) -> bool {
+        match change {
+            RowChange::Insert(_) => self.skipped.create,
+            RowChange::Update(..) => self.skipped.update,
+            RowChange::Delete(_) => self.skipped.delete,
+            RowChange::Truncate => self.skipped.truncate,
+        }
+    }
+}
+
+/// The events of each table.
+type Counts<'a> = SmallVec<[(&'a str, i64); 1]>;
+
+/// The records of all tables, in their order.
+fn records<'a>(
+    tables: &[(Oid, &'a ChangeTable)],
+    change: RowChange<'_, 'a>,
+    at: &ChangeContext,
+    tally: &Tally,
+    into: &mut Destination<'_>,
+) -> Result<(ChangeRecords<'a>, Counts<'a>), RouteError> {
+    let (mut records, mut counts) = (ChangeRecords::default(), Counts::new());
+    for (_, table) in tables {
+        let at = ChangeContext { before: at.before.map(|_| tally.before(table.name())), ..*at };
+        table.add(change, &at, &mut records, into)?;
+        counts.push((table.name(), records.events_of_table()));
+    }
+    Ok((records, counts))
+}
+
+const fn counted(change: &RowChange<'_, '_>) -> Change {
+    match change {
+        RowChange::Insert(_) => Change::Insert,
+        RowChange::Update(..) => Change::Update,
+        RowChange::Delete(_) => Change::Delete,
+        RowChange::Truncate => Change::Truncate,
+    }
+}

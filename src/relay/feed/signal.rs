@@ -1,0 +1,151 @@
+//! Signals in the stream, and the rows that they have asked for.
+
+use super::{Again, Feed, Outcome};
+use crate::change::{ChangeContext, ChangeDigest, ChangeRecords, RowChange};
+use crate::connect::converter::{ConvertError, Destination};
+use crate::kafka::Transport;
+use crate::outbox::RouteError;
+use crate::pgoutput::{ColumnValue, Message, Tuple};
+use crate::relay::clock::Now;
+use crate::relay::error::Error;
+use crate::relay::needs::Need;
+use crate::relay::route::Bound;
+use crate::relay::signals::{OutgoingRow, Said, Signals};
+use crate::relay::table::Table;
+use crate::wal::Oid;
+
+impl<T: Transport> Feed<'_, T> {
+    /// What a message says to those who hear signals. A row that it changes is no more sent as it was read.
+    pub(super) fn hear(&mut self, message: &Message<'_>) -> Option<Said> {
+        let signals = self.signals.as_mut()?;
+        match message {
+            Message::Insert { relation, new } => {
+                forget(signals, &self.tables, *relation, Some(new.columns()), None);
+                signals.inserted(*relation, new)
+            }
+            Message::Update { relation, old, new } => {
+                let old = old.as_deref().map(|old| crate::change::OldRow::from(old).columns());
+                forget(signals, &self.tables, *relation, Some(new.columns()), old);
+                None
+            }
+            Message::Delete { relation, old } => {
+                let old = crate::change::OldRow::from(old).columns();
+                forget(signals, &self.tables, *relation, None, Some(old));
+                let row: Tuple<'_> = old.iter().copied().collect();
+                signals.deleted(*relation, &row)
+            }
+            Message::Truncate { relations, .. } => {
+                for table in relations.iter().filter_map(|relation| changes_of(&self.tables, *relation)) {
+                    signals.incremental.truncated(table.name());
+                }
+                None
+            }
+            Message::LogicalMessage(message) => signals.message(message.prefix, message.content),
+            _ => None,
+        }
+    }
+
+    /// Whether a message must wait for rows that are being read.
+    pub(super) fn awaits_rows(&self, said: Option<&Said>) -> bool {
+        let signals = self.signals.as_ref();
+        !self.passing && signals.zip(said).is_some_and(|(signals, said)| signals.awaits_rows(said))
+    }
+
+    /// Whether the rows that a message waits for are still being read.
+    pub(in crate::relay) fn lacks_rows(&self) -> bool {
+        self.signals.as_ref().is_some_and(|signals| signals.incremental.lacks_rows())
+    }
+
+    /// Whether nothing of the stream is taken until rows are read and sent.
+    pub(in crate::relay) fn is_blocked(&self) -> bool {
+        self.signals.as_ref().is_some_and(Signals::blocks_stream)
+    }
+
+    /// Hands over a row that was read for a signal. `None` when there is none.
+    ///
+    /// # Errors
+    /// When it cannot be written or sent.
+    pub(in crate::relay) fn send_read_row(&mut self, now: Now) -> Result<Option<Outcome>, Error> {
+        let Some(row) = self.signals.as_mut().and_then(Signals::next_row) else { return Ok(None) };
+        let OutgoingRow { table, lsn, xid, values, snapshot } = &row;
+        let again = self.again.take();
+        let Again { position, refused } = again.map_or_else(|| self.next_event(), Ok)?;
+        let context = ChangeContext {
+            before: None,
+            now_us: now.unix_us,
+            commit_time: now.postgres(),
+            xid: *xid,
+            lsn: *lsn,
+            last_commit: self.last_commit,
+            snapshot: *snapshot,
+        };
+        let values: Vec<ColumnValue<'_>> = values
+            .iter()
+            .map(|value| value.as_deref().map_or(ColumnValue::Null, ColumnValue::Text))
+            .collect();
+        let (scratch, schemas) = self.encoder.parts();
+        let mut into = Destination { scratch, topic: "", schemas };
+        let mut records = ChangeRecords::default();
+        let made = match refused {
+            Some(error) => return self.give_up(error, None, position, now).map(Some),
+            None => table.bound.add(RowChange::Insert(&values), &context, &mut records, &mut into),
+        };
+        let need = match made {
+            Ok(()) => {
+                if self.recognises {
+                    let table = std::iter::once(table.bound.name());
+                    records.tell_digest(ChangeDigest::of(table, RowChange::Insert(&values), None));
+                }
+                let (dispatch, flight) = (&mut self.dispatch, &mut self.flight);
+                records
+                    .lend(self.encoder.scratch(), |records| dispatch.send(flight, records, position, now))?
+            }
+            Err(RouteError::Convert { source: ConvertError::Unregistered(registration), .. }) => {
+                drop((records, values));
+                self.again = Some(Again { position, refused: None });
+                if let Some(signals) = &mut self.signals {
+                    signals.put_back(row);
+                }
+                return Ok(Some(Outcome::TakeAgain(Need::Schema(registration))));
+            }
+            Err(source) => {
+                let table = table.bound.name().to_owned();
+                let error = Error::Row { table, position, source: Box::new(source) };
+                return self.give_up(error, None, position, now).map(Some);
+            }
+        };
+        Ok(Some(need.map_or(Outcome::None, Outcome::Await)))
+    }
+}
+
+fn changes_of(
+    tables: &std::collections::HashMap<Oid, Table>,
+    relation: Oid,
+) -> Option<&crate::change::ChangeTable> {
+    match tables.get(&relation) {
+        Some(Table::Captured(Bound::Changes(table))) => Some(table),
+        _ => None,
+    }
+}
+
+/// A row has changed: what was read of it before is old.
+fn forget(
+    signals: &mut Signals,
+    tables: &std::collections::HashMap<Oid, Table>,
+    relation: Oid,
+    new: Option<&[ColumnValue<'_>]>,
+    old: Option<&[ColumnValue<'_>]>,
+) {
+    let Some(table) = changes_of(tables, relation) else { return };
+    if !signals.incremental.is_reading(table.name()) {
+        return;
+    }
+    for (row, is_old) in [(new, false), (old, true)] {
+        let Some(row) = row else { continue };
+        match table.raw_key(row) {
+            // What is not in the replica identity is NULL.
+            Some(key) if !is_old || !key.contains(&None) => signals.incremental.changed(table.name(), &key),
+            _ => signals.incremental.changed_unknown(table.name()),
+        }
+    }
+}

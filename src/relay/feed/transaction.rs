@@ -1,0 +1,71 @@
+use super::{Again, Feed, Outcome};
+use crate::change::{End, Tally};
+use crate::connect::converter::{ConvertError, Destination};
+use crate::kafka::Transport;
+use crate::outbox::RouteError;
+use crate::pgoutput::{Begin, Commit};
+use crate::relay::clock::Now;
+use crate::relay::error::Error;
+use crate::relay::needs::Need;
+use crate::wal::Lsn;
+
+impl<T: Transport> Feed<'_, T> {
+    /// Tells that a transaction begins, when transactions are told.
+    pub(super) fn tell_begin(&mut self, begin: &Begin, lsn: Lsn, now: Now) -> Result<Outcome, Error> {
+        self.tally = Tally::default();
+        if self.transactions.is_none() || self.passing {
+            return Ok(Outcome::None);
+        }
+        self.tell(End::Begin, begin, lsn, now)
+    }
+
+    /// Ends a transaction, once what tells of its end is handed over.
+    pub(super) fn end(&mut self, commit: Commit, lsn: Lsn, now: Now) -> Result<Outcome, Error> {
+        let Some(begin) = self.open.filter(|_| self.transactions.is_some() && !self.passing) else {
+            return self.commit(&commit).map(Outcome::Committed);
+        };
+        let tally = std::mem::take(&mut self.tally);
+        let told = self.tell(End::End(&tally), &begin, lsn, now);
+        self.tally = tally;
+        match told? {
+            Outcome::None => self.commit(&commit).map(Outcome::Committed),
+            outcome @ Outcome::Await(_) => {
+                self.lone = Some(commit);
+                Ok(outcome)
+            }
+            outcome => Ok(outcome),
+        }
+    }
+
+    /// Hands over the record of one end of the open transaction.
+    pub(super) fn tell(&mut self, end: End<'_>, begin: &Begin, lsn: Lsn, now: Now) -> Result<Outcome, Error> {
+        let again = self.again.take();
+        let Again { position, refused } = again.map_or_else(|| self.next_event(), Ok)?;
+        let Some(changes) = self.transactions else { return Ok(Outcome::None) };
+        if self.flight.has(position.end_of_event())? {
+            return Ok(Outcome::None);
+        }
+        if let Some(error) = refused {
+            return Err(error);
+        }
+        let (scratch, schemas) = self.encoder.parts();
+        let mut into = Destination { scratch, topic: changes.transaction_topic(), schemas };
+        let need = match changes.transaction_record(end, begin, (lsn, now.unix_ms()), &mut into) {
+            Ok(None) => None,
+            Ok(Some(records)) => {
+                let (dispatch, flight) = (&mut self.dispatch, &mut self.flight);
+                records
+                    .lend(self.encoder.scratch(), |records| dispatch.send(flight, records, position, now))?
+            }
+            Err(RouteError::Convert { source: ConvertError::Unregistered(registration), .. }) => {
+                self.again = Some(Again { position, refused: None });
+                return Ok(Outcome::TakeAgain(Need::Schema(registration)));
+            }
+            Err(source) => {
+                let table = changes.transaction_topic().to_owned();
+                return Err(Error::Row { table, position, source: Box::new(source) });
+            }
+        };
+        Ok(need.map_or(Outcome::None, Outcome::Await))
+    }
+}
