@@ -1,7 +1,10 @@
+use crate::change::{ChangeEvents, ChangeOptions};
 use crate::config::{Config, ConfigError, Draft, Notice, Sources};
+use crate::connect::TopicNaming;
 use crate::connect::column::ColumnOptions;
 use crate::connect::converter::avro::SchemaIds;
 use crate::connect::converter::{ConvertError, Converters};
+use crate::connect::transform::chain::Chain;
 use crate::connect::{NameAdjustment, OptionError, Refused};
 use crate::error::{Class, Diagnose};
 use crate::kafka::{self, Producer};
@@ -11,7 +14,7 @@ use crate::outbox::{
 };
 use crate::postgres::TableFilter;
 use crate::registry::{self, Registries};
-use crate::relay::{DeadLetters, RelayParts};
+use crate::relay::{DeadLetters, RelayParts, Route};
 use crate::telemetry::ConfigInfo;
 
 use super::args::ConfigArgs;
@@ -97,7 +100,7 @@ pub(super) fn assemble_sources(sources: &Sources) -> Result<Assembly, AssembleEr
         kafka: config.kafka,
         relay: config.relay,
         tables: made.tables,
-        router: made.router,
+        route: made.route,
         messages: made.messages,
         producer,
         dead_letters: made.dead_letters,
@@ -108,7 +111,7 @@ pub(super) fn assemble_sources(sources: &Sources) -> Result<Assembly, AssembleEr
 
 /// What the options of other modules come to.
 struct Made {
-    router: EventRouter,
+    route: Route,
     messages: Option<MessageOutbox>,
     tables: TableFilter,
     dead_letters: Option<DeadLetters>,
@@ -119,19 +122,22 @@ struct Made {
 impl Made {
     /// Reads all of them, and only then gives up: every mistake is told at once.
     fn read(draft: &mut Draft) -> Result<Self, Refused> {
-        let converters = draft.section("", Converters::read);
+        let sends_changes = draft.config().sends_changes();
+        let default = if sends_changes { Converters::of_changes() } else { Converters::default() };
+        let converters = draft.section("", |options| Converters::read_or(options, default));
         note_unasked(draft, converters.as_ref().ok());
         let registries = converters.as_ref().map(|converters| registries(draft, converters)).ok();
-        let router = router(draft, converters);
-        let messages = router.as_ref().map_or(Ok(None), |router| messages(draft, router));
-        let heartbeat = router.as_ref().map_or(Ok(()), |router| check_heartbeat(draft, router));
+        let route = route(draft, converters);
+        let router = route.as_ref().ok().and_then(Route::outbox);
+        let messages = router.map_or(Ok(None), |router| messages(draft, router));
+        let heartbeat = route.as_ref().map_or(Ok(()), |route| check_heartbeat(draft, route));
         let position = check_position_topic(draft);
         let dead_letters = dead_letters(draft);
         let tables = tables(draft);
         heartbeat?;
         position?;
         Ok(Self {
-            router: router?,
+            route: route?,
             messages: messages?,
             tables,
             dead_letters: dead_letters?,
@@ -140,28 +146,46 @@ impl Made {
     }
 }
 
-fn router(draft: &mut Draft, converters: Result<Converters, Refused>) -> Result<EventRouter, Refused> {
+fn route(draft: &mut Draft, converters: Result<Converters, Refused>) -> Result<Route, Refused> {
+    if draft.config().sends_changes() {
+        return changes(draft, converters).map(Route::Changes);
+    }
     let prefix = draft.config().transform_prefix();
-    let columns = draft.section("", |options| Ok(ColumnOptions::read(options)));
     let options = draft.section(&prefix, EventRouterOptions::read);
+    let context = context(draft, prefix);
+    let router = EventRouter::new(options?, converters?, context?);
+    draft.keep(router).map(Route::Outbox)
+}
+
+fn changes(draft: &mut Draft, converters: Result<Converters, Refused>) -> Result<ChangeEvents, Refused> {
+    let prefix = format!("{}{}", draft.config().topic_prefix, draft.config().topic_delimiter);
+    let options = draft.section("", |options| ChangeOptions::read(options, &prefix));
+    let chain = draft.section("", Chain::read);
+    let context = context(draft, String::new());
+    let database = draft.config().postgres.server.database.clone();
+    Ok(ChangeEvents::new(options?, chain?, converters?, context?, database))
+}
+
+fn context(draft: &mut Draft, prefix: String) -> Result<EventContext, Refused> {
+    let columns = draft.section("", |options| Ok(ColumnOptions::read(options)));
     let condition = draft.section("", |options| Condition::read(options, &prefix));
     let schema_names = names(draft, "schema.name.adjustment.mode");
     let field_names = names(draft, "field.name.adjustment.mode");
+    let naming = draft.section("", TopicNaming::read);
     let config = draft.config();
     let run_id = config.extended_headers.then(|| uuid::Uuid::now_v7().to_string());
-    let context = EventContext {
+    Ok(EventContext {
         option_prefix: prefix,
         topic_prefix: config.topic_prefix.clone(),
         topic_delimiter: config.topic_delimiter.clone(),
+        naming: naming?,
         run_id,
         columns: columns?,
         condition: condition?,
         rules: config.columns.clone(),
         schema_names: schema_names?,
         field_names: field_names?,
-    };
-    let router = EventRouter::new(options?, converters?, context);
-    draft.keep(router)
+    })
 }
 
 fn names(draft: &mut Draft, mode: &str) -> Result<NameAdjustment, Refused> {
@@ -177,7 +201,7 @@ fn tables(draft: &mut Draft) -> TableFilter {
 const HEARTBEAT_NAME: &str = "topic.heartbeat.name";
 
 /// Refuses heartbeats that the converters could never write.
-fn check_heartbeat(draft: &mut Draft, router: &EventRouter) -> Result<(), Refused> {
+fn check_heartbeat(draft: &mut Draft, route: &Route) -> Result<(), Refused> {
     let config = draft.config();
     let Some(options) = &config.relay.heartbeat else { return Ok(()) };
     let topic = options.topic.clone();
@@ -186,7 +210,7 @@ fn check_heartbeat(draft: &mut Draft, router: &EventRouter) -> Result<(), Refuse
             if config.option(HEARTBEAT_NAME).is_some() { HEARTBEAT_NAME } else { "topic.heartbeat.prefix" };
         return Err(draft.refuse(OptionError::new(key, topic, reason.to_string())));
     }
-    match router.heartbeat(topic).beat(0, &mut SchemaIds::default()) {
+    match route.heartbeat(topic).beat(0, &mut SchemaIds::default()) {
         // A schema is registered when it is needed.
         Ok(_) | Err(ConvertError::Unregistered(_)) => Ok(()),
         Err(error) => {

@@ -69,6 +69,12 @@ pub(super) const PARTITIONS: Code = Code("PG024");
 pub(super) const ROUTES: Code = Code("PG025");
 /// Tables that are published and nearly captured.
 pub(super) const NEAR_MISSES: Code = Code("PG026");
+/// PostgreSQL can tell which row an update is about.
+pub(super) const REPLICA_IDENTITY: Code = Code("PG027");
+/// Change events have a key.
+pub(super) const NO_KEY: Code = Code("PG028");
+/// Large values that an update does not change.
+pub(super) const PLACEHOLDERS: Code = Code("PG029");
 /// The publication exists or can be made.
 pub(super) const PUBLICATION: Code = Code("PG030");
 /// It publishes inserts.

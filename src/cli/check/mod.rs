@@ -9,6 +9,7 @@
 mod catalog;
 mod codes;
 mod configuration;
+mod identity;
 mod kafka;
 mod position;
 mod postgres;
@@ -74,7 +75,8 @@ async fn ask(parts: Arc<crate::relay::RelayParts>) -> Vec<Check> {
         kafka::reach_with_position(&parts),
         registry::check(&parts.registries)
     );
-    let (targets, about_routes) = topics::targets(&parts.router, &found.outboxes);
+    let (targets, about_routes) =
+        parts.route.outbox().map_or_else(Default::default, |router| topics::targets(router, &found.outboxes));
     let dead_letters =
         parts.dead_letters.as_ref().map(|dead_letters| topics::Target::dead_letters(dead_letters.topic()));
     let (mut checks, slot) = (found.checks, found.slot);
@@ -89,9 +91,10 @@ async fn ask(parts: Arc<crate::relay::RelayParts>) -> Vec<Check> {
         position: parts.relay.position.topic.as_deref(),
         kept: kept.as_ref(),
     };
-    let (options, explained) = (&parts.postgres.slot, parts.relay.offsets.is_some());
+    let told =
+        position::Told { stored_offset: parts.relay.offsets.is_some(), accept: parts.relay.position.accept };
     if let (Some(slot), Some(Ok(Some(kept)))) = (slot, &kept) {
-        checks.extend(position::slot_position(options, kept, slot.as_ref(), explained));
+        checks.extend(position::slot_position(&parts.postgres.slot, kept, &slot, told));
     }
     checks.extend(kafka::check(reached, asked).await);
     checks.extend(registries);

@@ -1,12 +1,14 @@
 //! The topic in which the relay keeps its position, and what the position says about the slot.
 
 use super::codes;
+use super::postgres::FoundSlot;
 use super::report::Check;
 use super::topics::leaderless;
 use crate::error::{Class, Diagnose as _};
 use crate::kafka::{Error, Settings, Topic};
-use crate::postgres::{SlotFacts, SlotOptions};
-use crate::relay::{KeptPosition, Phase};
+use crate::postgres::SlotOptions;
+use crate::relay::{KeptPosition, Phase, first_start};
+use crate::wal::Lsn;
 
 /// What was found of the topic.
 #[derive(Debug)]
@@ -60,32 +62,54 @@ fn not_kept(error: &Error) -> Check {
     }
 }
 
-/// Compares a slot that nobody reads with the position. `explained` tells that Debezium may have used it in between.
+/// What the configuration says of a slot that stands elsewhere.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Told {
+    /// Debezium may have used it in between, which its offset shows.
+    pub(super) stored_offset: bool,
+    /// `outboxd.position.accept`
+    pub(super) accept: Option<Lsn>,
+}
+
+/// Compares a slot that nobody reads with the position.
 pub(super) fn slot_position(
     options: &SlotOptions,
     position: &KeptPosition,
-    slot: Option<&SlotFacts>,
-    explained: bool,
+    FoundSlot { facts: slot, database }: &FoundSlot,
+    told: Told,
 ) -> Option<Check> {
-    let code = codes::SLOT_POSITION;
+    let (code, slot) = (codes::SLOT_POSITION, slot.as_ref());
+    if position.is_of_dropped(*database) {
+        let title = "the database was made anew since outboxd last ran";
+        return Some(
+            Check::warning(code, title).detail(format!("the next start: {}", first_start(slot.is_some()))),
+        );
+    }
     let (kept, confirmed) = (position.lsn, slot.map(|slot| slot.confirmed_flush_lsn.unwrap_or_default()));
     if position.phase != Phase::Streaming || slot.is_some_and(|slot| slot.active_pid.is_some()) {
         return None;
     }
+    let acceptable = position.acceptable(confirmed);
+    let is_accepted = told.accept.is_some() && told.accept == acceptable;
     Some(match confirmed {
         Some(confirmed) if confirmed <= kept => Check::ok(
             code,
             format!("the slot stands where outboxd left it, or before: its position is {kept}"),
         ),
-        Some(confirmed) if explained => {
+        Some(confirmed) if told.stored_offset => {
             Check::note(code, format!("the slot stands at {confirmed}, beyond outboxd's position {kept}"))
                 .detail(
                     "this is right only if Debezium has read from the slot since; the stored offset \
                          then shows it",
                 )
         }
-        Some(confirmed) => Check::error(code, &options.moved_while_away(kept, confirmed, None)),
-        None => Check::error(code, &options.vanished_while_away(Some(kept), None)),
+        _ if is_accepted => Check::warning(
+            code,
+            format!("the slot is not where outboxd left it, at {kept}, and that is accepted"),
+        )
+        .detail("the next start begins anew: rows that were written in between are not looked for"),
+        Some(confirmed) => Check::error(code, &options.moved_while_away((kept, confirmed), None, acceptable)),
+        None => Check::error(code, &options.vanished_while_away(Some(kept), None, acceptable)),
     })
 }
 
@@ -94,11 +118,13 @@ mod tests {
     use super::super::report::Outcome::{self, Failure, Note, Ok as Fine, Skipped, Warning};
     use super::super::slot::tests::{facts, options};
     use super::*;
-    use crate::wal::Lsn;
+    use crate::kafka::TopicFault;
+    use crate::postgres::SlotFacts;
+    use crate::wal::Oid;
 
-    fn error(forbidden: bool) -> Error {
+    fn error(fault: TopicFault) -> Error {
         let (topic, reason) = ("positions".to_owned(), "why".to_owned());
-        Error::PositionTopic { doing: "read", topic, reason, forbidden }
+        Error::PositionTopic { doing: "read", topic, reason, fault }
     }
 
     #[test]
@@ -107,10 +133,10 @@ mod tests {
         let settings = |policy: &str| Settings::new([("cleanup.policy".to_owned(), policy.to_owned())]);
         let (compact, delete) = (settings("compact"), settings("delete"));
         let there = |settings, read| Found::Topic { topic: &topic, settings, read };
-        let (forbidden, away) = (error(true), error(false));
+        let (forbidden, away) = (error(TopicFault::Refused), error(TopicFault::Passing));
         let cases: [(Found<'_>, &[Outcome]); 7] = [
             (Found::Nothing { may_be_made: Ok(()) }, &[Note]),
-            (Found::Nothing { may_be_made: Err(error(true)) }, &[Warning]),
+            (Found::Nothing { may_be_made: Err(error(TopicFault::Refused)) }, &[Warning]),
             (there(Some(&compact), Ok(())), &[Fine]),
             (there(Some(&delete), Ok(())), &[Warning]),
             (there(None, Ok(())), &[Fine]),
@@ -130,21 +156,37 @@ mod tests {
 
     #[test]
     fn a_slot_that_was_moved_or_dropped_is_told_before_the_start() {
-        let kept = |phase| KeptPosition { phase, lsn: Lsn::new(100) };
+        let kept = |phase| KeptPosition {
+            phase,
+            lsn: Lsn::new(100),
+            accepted: vec![Lsn::new(300)],
+            database: Some(Oid(5)),
+        };
         let at = |lsn| SlotFacts { confirmed_flush_lsn: Some(Lsn::new(lsn)), ..facts() };
         let held = SlotFacts { active_pid: Some(7), ..at(200) };
+        let (nothing, stored) =
+            (Told { stored_offset: false, accept: None }, Told { stored_offset: true, accept: None });
+        let accept = |lsn| Told { stored_offset: false, accept: Some(Lsn::new(lsn)) };
         let cases = [
-            (Phase::Streaming, Some(at(100)), false, Some(Fine)),
-            (Phase::Streaming, Some(at(101)), false, Some(Failure)),
-            (Phase::Streaming, Some(at(101)), true, Some(Note)),
-            (Phase::Streaming, Some(held), false, None),
-            (Phase::Streaming, None, false, Some(Failure)),
-            (Phase::Dropped, None, false, None),
-            (Phase::Snapshot, Some(at(200)), false, None),
+            (Phase::Streaming, Some(at(100)), nothing, Some(Fine)),
+            (Phase::Streaming, Some(at(101)), nothing, Some(Failure)),
+            (Phase::Streaming, Some(at(101)), stored, Some(Note)),
+            (Phase::Streaming, Some(at(101)), accept(101), Some(Warning)),
+            (Phase::Streaming, Some(at(101)), accept(102), Some(Failure)),
+            (Phase::Streaming, Some(at(300)), accept(300), Some(Failure)),
+            (Phase::Streaming, Some(held), nothing, None),
+            (Phase::Streaming, None, nothing, Some(Failure)),
+            (Phase::Streaming, None, accept(100), Some(Warning)),
+            (Phase::Dropped, None, nothing, None),
+            (Phase::Snapshot, Some(at(200)), nothing, None),
         ];
-        for (phase, slot, explained, expected) in cases {
-            let check = slot_position(&options(false), &kept(phase), slot.as_ref(), explained);
+        for (phase, slot, told, expected) in cases {
+            let slot = FoundSlot { facts: slot, database: Oid(5) };
+            let check = slot_position(&options(false), &kept(phase), &slot, told);
             assert_eq!(check.map(|check| check.outcome), expected, "{phase:?} {slot:?}");
+            let anew = FoundSlot { database: Oid(6), ..slot };
+            let check = slot_position(&options(false), &kept(phase), &anew, told);
+            assert_eq!(check.map(|check| check.outcome), Some(Warning), "{phase:?} {anew:?}");
         }
     }
 }

@@ -6,12 +6,13 @@ use super::catalog::{self, Rights};
 use super::codes::{self, Code};
 use super::report::Check;
 use super::tables::{self, Outbox};
-use super::{publication, server, slot};
+use super::{identity, publication, server, slot};
 use crate::error::Diagnose as _;
 use crate::postgres::{
     Connection, Error, Options, ServerFacts, ServerOptions, SlotFacts, Sql, TableFacts, TlsSetup,
 };
 use crate::relay::RelayParts;
+use crate::wal::Oid;
 
 /// Connecting, one query, and everything together take no longer than this.
 const CONNECT_MAX: Duration = Duration::from_secs(4);
@@ -35,7 +36,14 @@ pub(super) struct Findings {
     /// The captured tables that can be an outbox, with values that their route has.
     pub(super) outboxes: Vec<(Outbox, Vec<String>)>,
     /// The slot or its absence, once that is known.
-    pub(super) slot: Option<Option<SlotFacts>>,
+    pub(super) slot: Option<FoundSlot>,
+}
+
+/// The slot, if there is one, and the database that is there now.
+#[derive(Debug)]
+pub(super) struct FoundSlot {
+    pub(super) facts: Option<SlotFacts>,
+    pub(super) database: Oid,
 }
 
 /// The two connections of a relay, each with what kept it from being made.
@@ -118,7 +126,7 @@ impl Findings {
         self.checks.extend(slot::slot(&options.slot, facts.as_ref(), database, server.version_num));
         self.checks.extend(slot::others(&catalog::other_slots(sql, options.slot.name.as_str()).await?));
         let exists = facts.is_some();
-        self.slot = Some(facts);
+        self.slot = Some(FoundSlot { facts, database: server.database });
         Ok(exists)
     }
 
@@ -132,7 +140,7 @@ impl Findings {
         let Some(publication) = sql.publication(&parts.postgres.publication.name).await? else {
             return Ok(());
         };
-        self.checks.extend(tables::near_misses(&parts.tables, &parts.router, &publication, captured, all));
+        self.checks.extend(tables::near_misses(&parts.tables, &parts.route, &publication, captured, all));
         Ok(())
     }
 
@@ -142,11 +150,12 @@ impl Findings {
         sql: &Sql,
         all: &[TableFacts],
     ) -> Result<Vec<TableFacts>, Error> {
-        let (tables, check) = tables::captured(&parts.tables, &parts.router, parts.messages.is_some(), all);
+        let (tables, check) = tables::captured(&parts.tables, &parts.route, parts.messages.is_some(), all);
         self.checks.push(check);
         for table in &tables {
             self.checks.extend(tables::unlogged(table));
-            let (outbox, checks) = tables::bind(&parts.router, table, sql.describe(table.oid).await?);
+            let Some(router) = parts.route.outbox() else { continue };
+            let (outbox, checks) = tables::bind(router, table, sql.describe(table.oid).await?);
             self.checks.extend(checks);
             if let Some(outbox) = outbox {
                 self.checks.extend(tables::nullable(&outbox));
@@ -156,6 +165,10 @@ impl Findings {
         }
         let oids: Vec<_> = tables.iter().map(|table| table.oid).collect();
         self.checks.extend(tables::unlogged_partitions(&sql.table_versions(&oids).await?));
+        if let Some(changes) = parts.route.changes() {
+            let identities = identity::identities(sql, &tables).await?;
+            self.checks.extend(identities.iter().flat_map(|identity| identity.checks(changes)));
+        }
         Ok(tables)
     }
 

@@ -29,6 +29,10 @@ pub(super) fn to_be_made(
                 .detail(needed_rights(options.autocreate))
                 .cure(format!("as a role that may: {statement}"))
         }
+        Autocreate::NoTables if options.may_lack_tables => Check::ok(
+            code,
+            format!("{missing} yet; run makes it without tables, and sends what is put into it: {statement}"),
+        ),
         Autocreate::NoTables => Check::warning(
             code,
             format!("{missing}; run makes it without tables, and then ends: no table is published"),
@@ -125,8 +129,10 @@ fn membership(
         return Check::note(code, format!("publication {name} does not publish {} yet", names(&missing)))
             .detail(format!("run does: {alter}"));
     }
-    Check::failure(code, format!("publication {name} does not publish {}", names(&missing)))
-        .cure(format!("as the owner of the publication and the table: {alter}"))
+    let title = format!("publication {name} does not publish {}", names(&missing));
+    let check =
+        if options.may_lack_tables { Check::warning(code, title) } else { Check::failure(code, title) };
+    check.cure(format!("as the owner of the publication and the table: {alter}"))
 }
 
 fn partitions(name: &str, facts: &PublicationFacts, table: &TableFacts) -> Option<Check> {
@@ -213,7 +219,13 @@ mod tests {
 
     fn options(autocreate: Autocreate) -> PublicationOptions {
         let operations = PublishedOperations::Inserts;
-        PublicationOptions { name: "p".to_owned(), autocreate, operations, via_partition_root: false }
+        PublicationOptions {
+            name: "p".to_owned(),
+            autocreate,
+            operations,
+            via_partition_root: false,
+            may_lack_tables: false,
+        }
     }
 
     fn rights(superuser: bool, create: bool, owned: &[u32]) -> Rights {

@@ -173,6 +173,7 @@ pub(super) fn clock(ahead_s: f64) -> Check {
 mod tests {
     use super::super::report::Outcome::{self, Failure, Note, Ok, Warning};
     use super::*;
+    use crate::wal::Oid;
 
     fn facts() -> ServerFacts {
         ServerFacts {
@@ -186,6 +187,7 @@ mod tests {
             free_slots: 1,
             free_wal_senders: 1,
             idle_slot_timeout_s: 0,
+            database: Oid(5),
         }
     }
 

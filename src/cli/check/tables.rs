@@ -5,7 +5,7 @@ use super::report::Check;
 use crate::connect::column::ColumnDescription;
 use crate::outbox::{Assumption, BindError, EventRouter};
 use crate::postgres::{PublicationFacts, Storage, TableFacts, TableFilter, TableVersion};
-use crate::relay::{in_the_publication, left_out, near_miss, no_table, not_in_the_wal, relation_of};
+use crate::relay::{Route, in_the_publication, left_out, near_miss, no_table, not_in_the_wal, relation_of};
 
 const EVENT_ID: &str = "table.field.event.id";
 const EVENT_KEY: &str = "table.field.event.key";
@@ -48,14 +48,14 @@ pub(super) fn name(table: &TableFacts) -> String {
 /// The captured tables among all, unlogged ones included.
 pub(super) fn captured(
     filter: &TableFilter,
-    router: &EventRouter,
+    route: &Route,
     has_messages: bool,
     all: &[TableFacts],
 ) -> (Vec<TableFacts>, Check) {
     // Each unlogged table is told by a check of its own, and the rest of it is looked at all the same.
     let as_logged: Vec<_> = all.iter().map(|table| TableFacts { logged: true, ..table.clone() }).collect();
-    let acts_on = |table: &TableFacts| router.acts_on(&table.schema, &table.name);
-    let found = match filter.captured(&as_logged, |table| acts_on(table) && router.fits(&table.columns)) {
+    let acts_on = |table: &TableFacts| route.acts_on(&table.schema, &table.name);
+    let found = match filter.captured(&as_logged, |table| acts_on(table) && route.fits(&table.columns)) {
         Ok(found) => found,
         Err(error) => return (Vec::new(), Check::error(codes::TABLES, &error)),
     };
@@ -96,7 +96,7 @@ pub(super) fn unlogged_partitions(versions: &[TableVersion]) -> Vec<Check> {
 /// Tables that are published, and that little keeps from being captured.
 pub(super) fn near_misses(
     filter: &TableFilter,
-    router: &EventRouter,
+    route: &Route,
     publication: &PublicationFacts,
     captured: &[TableFacts],
     all: &[TableFacts],
@@ -108,7 +108,7 @@ pub(super) fn near_misses(
     let misses = published.filter_map(|table| {
         let reason = filter.left_out_by(&table.schema, &table.name).unwrap_or("columns");
         let shown = name(table);
-        let warning = near_miss(router, &shown, &table.columns, reason).or_else(|| {
+        let warning = near_miss(route, &shown, &table.columns, reason).or_else(|| {
             let named = publication.tables.contains(&table.oid) && !reason.ends_with(".exclude.list");
             named.then(|| in_the_publication(&shown, reason))
         })?;
@@ -205,6 +205,7 @@ pub(super) mod tests {
             option_prefix: String::new(),
             topic_prefix: "t".to_owned(),
             topic_delimiter: ".".to_owned(),
+            naming: Default::default(),
             run_id: None,
             columns: ColumnOptions::parse(&|_| None).unwrap(),
             condition: None,
@@ -224,6 +225,7 @@ pub(super) mod tests {
             kind: TypeKind::Base { name: "text".to_owned() },
             not_null,
             default: None,
+            key_position: None,
         }
     }
 
@@ -242,7 +244,7 @@ pub(super) mod tests {
             (named(&["public.out"]), 0, Failure),
         ];
         for (filter, count, outcome) in cases {
-            let (tables, check) = captured(&filter, &router(), false, &all);
+            let (tables, check) = captured(&filter, &Route::Outbox(router()), false, &all);
             assert_eq!((tables.len(), check.outcome), (count, outcome), "{check:?}");
         }
     }
@@ -251,7 +253,7 @@ pub(super) mod tests {
     fn an_unlogged_table_is_captured_and_told() {
         let unlogged_table = TableFacts { logged: false, ..table(1) };
         let filter = TableFilter::new(&TableOptions::default()).unwrap();
-        let (tables, check) = captured(&filter, &router(), false, &[unlogged_table]);
+        let (tables, check) = captured(&filter, &Route::Outbox(router()), false, &[unlogged_table]);
         assert_eq!(check.outcome, Ok);
         assert_eq!(unlogged(&tables[0]).map(|check| check.outcome), Some(Failure));
         assert_eq!(unlogged(&table(1)), None);
@@ -273,7 +275,7 @@ pub(super) mod tests {
             tables: vec![Oid(1), Oid(2), Oid(3), Oid(4)],
             published: Vec::new(),
         };
-        let told = near_misses(&filter, &router(), &publication, &all[..1], &all);
+        let told = near_misses(&filter, &Route::Outbox(router()), &publication, &all[..1], &all);
         let titles: Vec<_> = told.iter().map(|check| check.title.as_str()).collect();
         assert_eq!(titles.len(), 2, "{titles:?}");
         assert!(titles[0].contains("public.outbox_2 has every column"), "{titles:?}");

@@ -170,6 +170,7 @@ mod tests {
             kind: TypeKind::Base { name: "x".to_owned() },
             not_null: true,
             default: None,
+            key_position: None,
         }
     }
 

@@ -24,6 +24,8 @@ pub(super) enum VerifyError {
         "this configuration captures no table, only logical messages: PostgreSQL does not keep them, so there is nothing to compare with"
     )]
     MessagesOnly,
+    #[error("this configuration has no EventRouter: verify compares the rows of outbox tables only")]
+    ChangeEvents,
     #[error("skipped.operations=c: this configuration sends no rows")]
     NothingIsSent,
     #[error("{path} cannot be {doing}")]
@@ -54,7 +56,9 @@ impl Diagnose for VerifyError {
             Self::Postgres(error) => error.class(),
             Self::Kafka(error) => error.class(),
             Self::Registry(error) => error.class(),
-            Self::Usage { .. } | Self::MessagesOnly | Self::NothingIsSent => Class::Config,
+            Self::Usage { .. } | Self::MessagesOnly | Self::NothingIsSent | Self::ChangeEvents => {
+                Class::Config
+            }
             Self::Scratch { .. }
             | Self::Malformed { .. }
             | Self::TooMuch { .. }
@@ -69,7 +73,7 @@ impl Diagnose for VerifyError {
             Self::Postgres(error) => error.exit(),
             Self::Kafka(error) => error.exit(),
             Self::Registry(error) => error.exit(),
-            Self::Usage { .. } | Self::MessagesOnly | Self::NothingIsSent => Exit::Usage,
+            Self::Usage { .. } | Self::MessagesOnly | Self::NothingIsSent | Self::ChangeEvents => Exit::Usage,
             // 1 says that rows are missing. Here nothing is known of them.
             Self::Scratch { .. }
             | Self::Malformed { .. }
@@ -90,7 +94,11 @@ impl Diagnose for VerifyError {
             Self::TooMuch { .. } | Self::TooManyTopics { .. } => {
                 Some("look at fewer rows at a time: --since, --until, --sample".to_owned())
             }
-            Self::MessagesOnly | Self::NothingIsSent | Self::Malformed { .. } | Self::Aborted => None,
+            Self::MessagesOnly
+            | Self::NothingIsSent
+            | Self::ChangeEvents
+            | Self::Malformed { .. }
+            | Self::Aborted => None,
         }
     }
 }

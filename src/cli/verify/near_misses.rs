@@ -24,7 +24,7 @@ pub(super) async fn find(
         all.iter().filter(|table| !is_captured(table) && publication.publishes(table)).filter_map(|table| {
             let reason = parts.tables.left_out_by(&table.schema, &table.name).unwrap_or("columns");
             let shown = format!("{}.{}", table.schema, table.name);
-            let warning = near_miss(&parts.router, &shown, &table.columns, reason).or_else(|| {
+            let warning = near_miss(&parts.route, &shown, &table.columns, reason).or_else(|| {
                 let named = publication.tables.contains(&table.oid) && !reason.ends_with(".exclude.list");
                 named.then(|| in_the_publication(&shown, reason))
             })?;

@@ -97,8 +97,8 @@ impl TablePlan {
         window: Window,
         keeps_commit_times: bool,
     ) -> Result<Self, VerifyError> {
-        let bound =
-            parts.router.bind(&relation_of(&facts, columns), columns).map_err(crate::relay::Error::from)?;
+        let router = parts.route.outbox().ok_or(VerifyError::ChangeEvents)?;
+        let bound = router.bind(&relation_of(&facts, columns), columns).map_err(crate::relay::Error::from)?;
         let of_commit = |clock| if keeps_commit_times { clock } else { Clock::Unknown };
         let time_column = args.time_column.as_deref();
         let time_column = time_column.map(|name| named(&bound, columns, name, "--time-column"));

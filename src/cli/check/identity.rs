@@ -1,0 +1,128 @@
+//! What the replica identity and the key of a table mean for its change events.
+
+use postgres_protocol::escape::escape_identifier;
+
+use super::codes;
+use super::report::Check;
+use crate::change::ChangeEvents;
+use crate::postgres::{Error, Sql, TableFacts};
+
+/// Each captured table; of a partitioned one its partitions, whose identities count.
+const IDENTITIES: &str = "
+with captured as (
+    select t.oid as root, coalesce(leaf.relid::oid, t.oid) as oid
+    from unnest($1::oid[]) as t(oid) left join lateral pg_partition_tree(t.oid) as leaf on leaf.isleaf)
+select n.nspname::text, c.relname::text, rn.nspname::text, r.relname::text, c.relreplident::text,
+       exists(select from pg_index i where i.indrelid = c.oid and i.indisprimary),
+       exists(select from pg_index i where i.indrelid = c.oid and i.indisreplident),
+       exists(select from pg_index i where i.indrelid = r.oid and i.indisunique and i.indexprs is null),
+       case when c.reltoastrelid <> 0 and pg_relation_size(c.reltoastrelid) > 0 then array(
+           select a.attname::text from pg_attribute a
+           where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attlen = -1 and a.attstorage <> 'p'
+           order by a.attnum) else '{}' end
+from captured join pg_class c on c.oid = captured.oid join pg_class r on r.oid = captured.root
+     join pg_namespace n on n.oid = c.relnamespace join pg_namespace rn on rn.oid = r.relnamespace
+where c.relkind = 'r' order by 1, 2";
+
+/// What the catalog tells of one table.
+#[derive(Debug, Clone)]
+#[cfg_attr(test, derive(Default))]
+pub(super) struct Identity {
+    schema: String,
+    name: String,
+    /// The captured table, when this is a partition of it.
+    root: (String, String),
+    /// `relreplident`: d(efault), n(othing), f(ull), i(ndex).
+    setting: String,
+    has_primary_key: bool,
+    has_identity_index: bool,
+    /// A unique index without expressions gives the event's key when there is no primary key.
+    has_unique_index: bool,
+    /// Columns that can be TOASTed, when values of the table are.
+    toasted: Vec<String>,
+}
+
+/// Reads the identities of the captured tables.
+pub(super) async fn identities(sql: &Sql, tables: &[TableFacts]) -> Result<Vec<Identity>, Error> {
+    const DOING: &str = "reading the replica identities";
+    let get = |source| Error::Sql { doing: DOING.to_owned(), source };
+    let oids: Vec<u32> = tables.iter().map(|table| table.oid.0).collect();
+    let rows = sql.query(DOING, IDENTITIES, &[&oids]).await?;
+    rows.iter()
+        .map(|row| {
+            Ok(Identity {
+                schema: row.try_get(0).map_err(get)?,
+                name: row.try_get(1).map_err(get)?,
+                root: (row.try_get(2).map_err(get)?, row.try_get(3).map_err(get)?),
+                setting: row.try_get(4).map_err(get)?,
+                has_primary_key: row.try_get(5).map_err(get)?,
+                has_identity_index: row.try_get(6).map_err(get)?,
+                has_unique_index: row.try_get(7).map_err(get)?,
+                toasted: row.try_get(8).map_err(get)?,
+            })
+        })
+        .collect()
+}
+
+impl Identity {
+    /// What it means for the table's change events; nothing to tell when they are whole and have a key.
+    pub(super) fn checks(&self, changes: &ChangeEvents) -> Vec<Check> {
+        let has_key = self.has_unique_index || changes.chooses_key(&self.root.0, &self.root.1);
+        [self.updates(), (!has_key).then(|| self.no_key()), self.placeholders()]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+
+    /// PostgreSQL refuses the application's writes when it could not tell a subscriber which row they are about.
+    fn updates(&self) -> Option<Check> {
+        let identifies = match self.setting.as_str() {
+            "f" => true,
+            "i" => self.has_identity_index,
+            "d" => self.has_primary_key,
+            _ => false,
+        };
+        (!identifies).then(|| {
+            let title = format!("table {} has no replica identity", self.shown());
+            let detail = "PostgreSQL refuses every UPDATE and DELETE of it, the application's too, as soon as a publication \
+                          of updates and deletes has the table";
+            Check::warning(codes::REPLICA_IDENTITY, title).detail(detail).cure(format!(
+                "ALTER TABLE {table} ADD PRIMARY KEY (…); or: ALTER TABLE {table} REPLICA IDENTITY FULL;",
+                table = self.quoted()
+            ))
+        })
+    }
+
+    fn no_key(&self) -> Check {
+        let title = format!("events of table {} have no key", self.shown());
+        let detail = "it has no primary key and no unique index: its events are spread over the topic's partitions, in no \
+                      order, and a compacted topic refuses them";
+        let table = fancy_regex::escape(&format!("{}.{}", self.root.0, self.root.1)).into_owned();
+        Check::warning(codes::NO_KEY, title)
+            .detail(detail)
+            .cure(format!("message.key.columns={table}:column,column"))
+    }
+
+    fn placeholders(&self) -> Option<Check> {
+        (self.setting != "f" && !self.toasted.is_empty()).then(|| {
+            let title = format!(
+                "updates of table {} send unavailable.value.placeholder for large values that they do not change: {}",
+                self.shown(),
+                self.toasted.join(", ")
+            );
+            let detail = "PostgreSQL does not write such a value (TOAST) to the WAL again. With REPLICA IDENTITY FULL it \
+                          writes the whole old row at each update and delete";
+            Check::note(codes::PLACEHOLDERS, title)
+                .detail(detail)
+                .cure(format!("ALTER TABLE {} REPLICA IDENTITY FULL;", self.quoted()))
+        })
+    }
+
+    fn shown(&self) -> String {
+        format!("{}.{}", self.schema, self.name)
+    }
+
+    fn quoted(&self) -> String {
+        format!("{}.{}", escape_identifier(&self.schema), escape_identifier(&self.name))
+    }
+}
