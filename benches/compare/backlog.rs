@@ -8,14 +8,25 @@ use crate::options::Options;
 /// What the members of the payload take beside its filling, about.
 const PAYLOAD_BYTES_BESIDE: u64 = 190;
 
-/// Commits the rows; the position behind them.
-pub(crate) fn write(lab: &Lab, options: &Options) -> Lsn {
+/// What was committed.
+#[derive(Debug)]
+pub(crate) struct Backlog {
+    /// Behind it.
+    pub(crate) end: Lsn,
+    /// The records that it becomes, topic by topic.
+    pub(crate) records: Vec<u64>,
+}
+
+/// Commits the rows.
+pub(crate) fn write(lab: &Lab, options: &Options) -> Backlog {
     let Options { rows, per_transaction, other_rows, payload, .. } = options;
     let start = Instant::now();
     let filling = payload.saturating_sub(PAYLOAD_BYTES_BESIDE);
     lab.db.execute("SET synchronous_commit = off");
-    lab.db.execute(&format!(
-        "DO $$ DECLARE filling text := repeat('x', {filling}); BEGIN
+    let script = lab.tables.map(|tables| tables.script(options, filling));
+    lab.db.execute(&script.unwrap_or_else(|| {
+        format!(
+            "DO $$ DECLARE filling text := repeat('x', {filling}); BEGIN
            FOR low IN 0..{rows}::bigint - 1 BY {per_transaction} LOOP
              INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload)
              SELECT gen_random_uuid(), 'order', 'o-' || n % 1000, 'OrderCreated', {PAYLOAD}
@@ -26,7 +37,8 @@ pub(crate) fn write(lab: &Lab, options: &Options) -> Lsn {
              COMMIT;
            END LOOP;
          END $$"
-    ));
+        )
+    }));
     lab.db.execute("RESET synchronous_commit");
     let end = lab.end();
     lab.db.execute("VACUUM ANALYZE");
@@ -35,7 +47,8 @@ pub(crate) fn write(lab: &Lab, options: &Options) -> Lsn {
         "backlog: {rows} rows with a payload of about {payload} B, {per_transaction} a transaction, each with \
          {other_rows} rows of another table; written in {took:.0} s"
     );
-    end
+    let records = lab.tables.map_or_else(|| vec![*rows], |tables| tables.records(options));
+    Backlog { end, records }
 }
 
 const PAYLOAD: &str = "jsonb_build_object('n', n, 'paid', true, 'total', n / 100.0, 'customer',

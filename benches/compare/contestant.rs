@@ -22,6 +22,8 @@ pub(crate) enum Contestant {
     Outboxd,
     /// Another build of outboxd: `--another`
     Another,
+    /// Reads rows and sends them, and does nothing else: only with `--latency`
+    Loop,
     /// A connector in a Connect worker, with larger batches and queues than its defaults
     Debezium,
 }
@@ -58,7 +60,7 @@ impl Field {
         let has_debezium = options.debezium.is_some() && options.wants(Contestant::Debezium);
         let available = |contestant: &Contestant| match contestant {
             Contestant::RecvLogical => recvlogical.is_some(),
-            Contestant::Reader | Contestant::Outboxd => true,
+            Contestant::Reader | Contestant::Outboxd | Contestant::Loop => true,
             Contestant::Another => options.another.is_some(),
             Contestant::Debezium => has_debezium,
         };
@@ -69,16 +71,21 @@ impl Field {
         Self { contestants, worker, recvlogical, another: options.another.clone() }
     }
 
-    pub(crate) fn contestants(&self) -> &[Contestant] {
-        &self.contestants
+    /// Those who can work off a backlog.
+    pub(crate) fn for_backlog(&self) -> Vec<Contestant> {
+        self.those(|contestant| contestant != Contestant::Loop)
     }
 
     /// Those who write records.
-    pub(crate) fn relays(&self) -> impl Iterator<Item = Contestant> {
-        self.contestants.iter().copied().filter(|contestant| match contestant {
+    pub(crate) fn relays(&self) -> Vec<Contestant> {
+        self.those(|contestant| match contestant {
             Contestant::RecvLogical | Contestant::Reader => false,
-            Contestant::Outboxd | Contestant::Another | Contestant::Debezium => true,
+            Contestant::Outboxd | Contestant::Another | Contestant::Loop | Contestant::Debezium => true,
         })
+    }
+
+    fn those(&self, filter: impl Fn(Contestant) -> bool) -> Vec<Contestant> {
+        self.contestants.iter().copied().filter(|&contestant| filter(contestant)).collect()
     }
 
     /// What runs a relay.
@@ -86,6 +93,7 @@ impl Field {
         match (relay, &self.worker, &self.another) {
             (Contestant::Debezium, Some(worker), _) => Program::Debezium(worker),
             (Contestant::Another, _, Some(program)) => Program::Another(program),
+            (Contestant::Loop, _, _) => Program::Loop,
             _ => Program::Outboxd,
         }
     }
@@ -100,7 +108,7 @@ impl Field {
                 receiver::drain(self.recvlogical.as_ref().expect("it was found"), trial)
             }
             Contestant::Reader => Ok(reader::drain(trial)),
-            Contestant::Outboxd | Contestant::Another | Contestant::Debezium => {
+            Contestant::Outboxd | Contestant::Another | Contestant::Loop | Contestant::Debezium => {
                 relays::drain(self.program(contestant), trial)
             }
         }
@@ -114,6 +122,7 @@ impl fmt::Display for Contestant {
             Self::Reader => "reader",
             Self::Outboxd => "outboxd",
             Self::Another => "another",
+            Self::Loop => "loop",
             Self::Debezium => "debezium",
         })
     }

@@ -2,7 +2,7 @@
 
 use outboxd::internals::wal::Lsn;
 
-use crate::backlog;
+use crate::backlog::{self, Backlog};
 use crate::connect::Worker;
 use crate::contestant::{Contestant, Field, Took};
 use crate::lab::Lab;
@@ -10,15 +10,15 @@ use crate::options::{Options, Shape};
 use crate::table::{self, Row};
 
 /// The first round: it does not count, since virtual machines compile in it.
-const WARM_UP: u32 = 0;
+pub(crate) const WARM_UP: u32 = 0;
 
 /// A contestant's turn.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Trial<'a> {
     pub(crate) lab: &'a Lab,
     pub(crate) slot: &'a str,
-    /// Rows that the slot has for it.
-    pub(crate) rows: u64,
+    /// The records that it has to write, topic by topic.
+    pub(crate) records: &'a [u64],
     /// Behind the last of them.
     pub(crate) end: Lsn,
     pub(crate) shape: Shape,
@@ -26,20 +26,21 @@ pub(crate) struct Trial<'a> {
 
 /// Whether everybody did what they should.
 pub(crate) fn run(options: &Options) -> bool {
-    let lab = Lab::start();
+    let lab = Lab::start(options);
     let field = Field::gather(options, &lab.bindir(), |options| Worker::start(options, &lab));
     lab.describe(options);
+    let contestants = field.for_backlog();
     let slots: Vec<String> = (0..=options.rounds)
-        .flat_map(|round| field.contestants().iter().map(move |&contestant| slot(contestant, round)))
+        .flat_map(|round| contestants.iter().map(move |&contestant| slot(contestant, round)))
         .collect();
     lab.create_slots(&slots);
-    let end = backlog::write(&lab, options);
-    let mut rows: Vec<Row> = field.contestants().iter().map(|&contestant| Row::new(contestant)).collect();
+    let Backlog { end, records } = backlog::write(&lab, options);
+    let mut rows: Vec<Row> = contestants.iter().map(|&contestant| Row::new(contestant)).collect();
     for round in 0..=options.rounds {
         for at in turns(rows.len(), round) {
             let row = &mut rows[at];
             let slot = slot(row.contestant, round);
-            let trial = Trial { lab: &lab, slot: &slot, rows: options.rows, end, shape: options.shape };
+            let trial = Trial { lab: &lab, slot: &slot, records: &records, end, shape: options.shape };
             let outcome = field.drain(row.contestant, &trial);
             tell(round, row.contestant, &outcome);
             if round != WARM_UP || outcome.is_err() {
@@ -48,12 +49,12 @@ pub(crate) fn run(options: &Options) -> bool {
             lab.drop_slot(&slot);
         }
     }
-    println!("\n{}", table::markdown(&rows, options));
+    println!("\n{}", table::markdown(&rows, options, records.iter().sum()));
     rows.iter().all(Row::succeeded)
 }
 
 /// Whose turn it is in a round: the order goes round, so that nobody always comes first.
-fn turns(count: usize, round: u32) -> impl Iterator<Item = usize> {
+pub(crate) fn turns(count: usize, round: u32) -> impl Iterator<Item = usize> {
     let first = usize::try_from(round).unwrap() % count.max(1);
     (0..count).map(move |turn| (first + turn) % count)
 }

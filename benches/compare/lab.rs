@@ -11,6 +11,7 @@ use crate::support::outbox::Outbox;
 use crate::support::postgres;
 use crate::support::relay::{Config, with};
 use crate::support::wait::eventually;
+use crate::tables::Tables;
 
 const PUBLICATION: &str = "outboxd_compare";
 const MAJOR: u16 = 18;
@@ -31,18 +32,24 @@ pub(crate) struct Lab {
     pub(crate) db: Outbox,
     pub(crate) kafka: Kafka,
     postgres: ThrowawayPostgres,
+    /// Instead of the outbox.
+    pub(crate) tables: Option<Tables>,
 }
 
 impl Lab {
-    pub(crate) fn start() -> Self {
+    pub(crate) fn start(options: &Options) -> Self {
         let postgres = postgres::start_with(MAJOR, &SETTINGS);
         let kafka = Kafka::start_with(JVM);
         let db = Outbox::create(&postgres);
-        db.execute(&format!(
-            "CREATE TABLE other (id bigserial PRIMARY KEY, body text);
-             CREATE PUBLICATION {PUBLICATION} FOR TABLE outbox WITH (publish = 'insert')"
-        ));
-        Self { db, kafka, postgres }
+        db.execute("CREATE TABLE other (id bigserial PRIMARY KEY, body text)");
+        let tables = Tables::wanted(options);
+        match tables {
+            Some(tables) => tables.create(&db, PUBLICATION),
+            None => db.execute(&format!(
+                "CREATE PUBLICATION {PUBLICATION} FOR TABLE outbox WITH (publish = 'insert')"
+            )),
+        }
+        Self { db, kafka, postgres, tables }
     }
 
     /// The configuration of a relay: the same for outboxd and Debezium.
@@ -57,7 +64,11 @@ impl Lab {
             ("transforms.outbox.route.topic.replacement", topic),
             ("key.converter", "org.apache.kafka.connect.storage.StringConverter"),
         ];
-        with(with(self.db.config(&self.kafka), &ours), shape.settings())
+        let config = with(with(self.db.config(&self.kafka), &ours), shape.settings());
+        match self.tables {
+            Some(tables) => tables.config(config),
+            None => config,
+        }
     }
 
     pub(crate) const fn publication() -> &'static str {
@@ -113,9 +124,10 @@ impl Lab {
         let server: String = self.db.query("SHOW server_version", &[])[0].get(0);
         let cpus = std::thread::available_parallelism().map_or(0, usize::from);
         println!(
-            "PostgreSQL {server}, Kafka {}, all on {cpus} CPUs; shape {:?}",
+            "PostgreSQL {server}, Kafka {}, all on {cpus} CPUs; shape {:?} {}",
             Kafka::version(),
-            options.shape
+            options.shape,
+            self.tables.map(|tables| format!("{tables:?}")).unwrap_or_default()
         );
         debug_assert_eq!(self.postgres.major(), MAJOR);
     }

@@ -6,6 +6,7 @@ use crate::clock::unix_us;
 use crate::connect::Worker;
 use crate::consumer::Consumer;
 use crate::contestant::{Contestant, Field};
+use crate::drain::{WARM_UP, turns};
 use crate::lab::Lab;
 use crate::options::Options;
 use crate::relays::{Program, Running, exactly};
@@ -16,47 +17,63 @@ use crate::writer::{Load, Writer};
 const STARTED_WITHIN: Duration = Duration::from_secs(180);
 const FIRST_WITHIN: Duration = Duration::from_secs(60);
 /// After the first record, before what counts.
-const WARM_UP: Duration = Duration::from_secs(5);
+const SETTLED: Duration = Duration::from_secs(5);
 const DRAINED_WITHIN: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(100);
+const HEAD: &str =
+    "| | records | p50 ms | p99 ms | p99.9 ms | max ms |\n| --- | --: | --: | --: | --: | --: |";
 
 /// Whether every row came, once, from everybody.
 pub(crate) fn run(options: &Options, rate: u32) -> bool {
-    let lab = Lab::start();
+    let lab = Lab::start(options);
     let field = Field::gather(options, &lab.bindir(), |options| Worker::start(options, &lab));
     lab.describe(options);
     println!(
-        "{rate} transactions of one row a second, {} s each after {WARM_UP:?} to warm up",
-        options.seconds
+        "{rate} transactions of one row a second, {} s each in {} rounds, and each after {SETTLED:?}",
+        options.seconds, options.rounds
     );
-    let mut lines = vec![
-        "| | records | p50 ms | p99 ms | p99.9 ms | max ms |".to_owned(),
-        "| --- | --: | --: | --: | --: | --: |".to_owned(),
-    ];
-    let mut succeeded = true;
-    for contestant in field.relays() {
-        let outcome = measure(&lab, options, field.program(contestant), contestant, rate);
-        lines.push(match &outcome {
-            Ok(latencies) => line(contestant, latencies),
-            Err(reason) => format!("| {contestant} | failed: {reason} | | | | |"),
-        });
-        succeeded &= outcome.is_ok();
+    let relays = field.relays();
+    let mut outcomes: Vec<Result<Vec<Duration>, String>> = vec![Ok(Vec::new()); relays.len()];
+    for round in 0..=options.rounds {
+        for at in turns(relays.len(), round) {
+            let outcome = measure(&lab, options, field.program(relays[at]), (relays[at], round), rate);
+            tell(round, relays[at], &outcome);
+            merge(&mut outcomes[at], outcome, round);
+        }
     }
-    println!("\n{}", lines.join("\n"));
-    succeeded
+    let lines = relays.iter().zip(&outcomes).map(|(&contestant, outcome)| line(contestant, outcome));
+    println!("\n{HEAD}\n{}", lines.collect::<Vec<_>>().join("\n"));
+    outcomes.iter().all(Result::is_ok)
+}
+
+/// One table of all rounds. The virtual machines compile in the first one, so it does not count.
+fn merge(all: &mut Result<Vec<Duration>, String>, outcome: Result<Vec<Duration>, String>, round: u32) {
+    match (all.as_mut(), outcome) {
+        (Ok(all), Ok(latencies)) if round != WARM_UP => {
+            all.extend(latencies);
+            all.sort_unstable();
+        }
+        (Ok(_), Err(reason)) => *all = Err(reason),
+        (Ok(_), Ok(_)) | (Err(_), _) => {}
+    }
+}
+
+fn tell(round: u32, contestant: Contestant, outcome: &Result<Vec<Duration>, String>) {
+    let round = if round == WARM_UP { "warm-up".to_owned() } else { format!("round {round}") };
+    println!("{round}: {}", line(contestant, outcome));
 }
 
 fn measure(
     lab: &Lab,
     options: &Options,
     program: Program<'_>,
-    contestant: Contestant,
+    (contestant, round): (Contestant, u32),
     rate: u32,
 ) -> Result<Vec<Duration>, String> {
-    let slot = format!("{contestant}_latency");
+    let slot = format!("{contestant}_latency_{round}");
     let topic = Topic::create(&lab.kafka, &format!("compare.{slot}"));
     lab.create_slots(std::slice::from_ref(&slot));
-    let relay = Running::start(program, &slot, &lab.config(&slot, topic.name(), options.shape))?;
+    let relay = Running::start(program, lab, (&slot, topic.name()), options.shape)?;
     eventually(STARTED_WITHIN, "the relay streams", || lab.is_held(&slot));
     let load = Load { every: Duration::from_secs(1) / rate, rows: 1, payload: options.payload };
     let consumer = Consumer::open(&lab.kafka, topic.name());
@@ -74,9 +91,9 @@ fn collect(consumer: &Consumer, writer: Writer, counted: Duration) -> Result<(Ve
     if consumer.next(FIRST_WITHIN).is_none() {
         return Err(format!("no record of {} rows came", writer.stop()));
     }
-    let from_us = unix_us() + i64::try_from(WARM_UP.as_micros()).unwrap();
+    let from_us = unix_us() + i64::try_from(SETTLED.as_micros()).unwrap();
     let mut arrivals = Vec::new();
-    let until = Instant::now() + WARM_UP + counted;
+    let until = Instant::now() + SETTLED + counted;
     while Instant::now() < until {
         arrivals.extend(consumer.next(POLL));
     }
@@ -99,7 +116,11 @@ fn count(records: usize) -> u64 {
     u64::try_from(records).unwrap()
 }
 
-fn line(contestant: Contestant, latencies: &[Duration]) -> String {
+fn line(contestant: Contestant, outcome: &Result<Vec<Duration>, String>) -> String {
+    let latencies = match outcome {
+        Ok(latencies) => latencies,
+        Err(reason) => return format!("| {contestant} | failed: {reason} | | | | |"),
+    };
     let ms = |per_mille| percentile(latencies, per_mille).as_secs_f64() * 1e3;
     format!(
         "| {contestant} | {} | {:.1} | {:.1} | {:.1} | {:.1} |",

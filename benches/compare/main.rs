@@ -28,6 +28,7 @@ mod drain;
 mod lab;
 mod latency;
 mod options;
+mod plain_loop;
 mod reader;
 mod receiver;
 mod relays;
@@ -35,6 +36,7 @@ mod soak;
 #[path = "../../tests/support/mod.rs"]
 mod support;
 mod table;
+mod tables;
 mod topic;
 mod usage;
 mod verify;

@@ -5,6 +5,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, ValueEnum};
 
 use crate::contestant::Contestant;
+use crate::tables::Form;
 
 /// Measures outboxd beside others, on a PostgreSQL and a Kafka of its own
 #[derive(Debug, Parser)]
@@ -28,6 +29,15 @@ pub(crate) struct Options {
     /// What is made of a row
     #[arg(long, value_enum, default_value_t = Shape::Plain)]
     pub(crate) shape: Shape,
+    /// How many tables the rows go to in turn, with `--shape tables`
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub(crate) tables: u64,
+    /// Update each row too and delete some, with `--shape tables`
+    #[arg(long)]
+    pub(crate) mix: bool,
+    /// How change events are written, with `--shape tables`
+    #[arg(long, value_enum, default_value_t = Form::Json)]
+    pub(crate) form: Form,
     /// These contestants only; all that can be had when not given
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) only: Vec<Contestant>,
@@ -89,6 +99,8 @@ pub(crate) enum Shape {
     Envelope,
     /// The payload with its schema, written by `JsonConverter`
     Schemas,
+    /// No outbox: change events of tables, see `--tables`, `--mix` and `--form`
+    Tables,
 }
 
 impl Options {
@@ -102,6 +114,14 @@ impl Options {
         if options.only.contains(&Contestant::Another) && options.another.is_none() {
             let missing = "another build takes part with --another only";
             Self::command().error(ErrorKind::MissingRequiredArgument, missing).exit();
+        }
+        if options.shape == Shape::Tables && !matches!(options.mode(), Mode::Drain) {
+            let conflict = "--shape tables is for a backlog only";
+            Self::command().error(ErrorKind::ArgumentConflict, conflict).exit();
+        }
+        if options.form == Form::Avro && options.wants(Contestant::Debezium) && options.debezium.is_some() {
+            let conflict = "Debezium's plugin folder has no Avro converter: leave it out with --only";
+            Self::command().error(ErrorKind::ArgumentConflict, conflict).exit();
         }
         options
     }
@@ -140,6 +160,7 @@ impl Shape {
             Self::Expand => &[JSON, NO_SCHEMAS, EXPAND],
             Self::Envelope => &[JSON, NO_SCHEMAS, PLACEMENT],
             Self::Schemas => &[JSON],
+            Self::Tables => &[],
         }
     }
 }

@@ -1,13 +1,17 @@
 //! Those who write records: outboxd, and Debezium in a Connect worker.
 
 use std::path::Path;
+use std::process;
 use std::time::{Duration, Instant};
 
 use crate::clock::pause;
 use crate::connect::Worker;
 use crate::contestant::Took;
 use crate::drain::Trial;
-use crate::support::relay::{Config, Relay};
+use crate::lab::Lab;
+use crate::options::Shape;
+use crate::plain_loop::PlainLoop;
+use crate::support::relay::Relay;
 use crate::topic::Topic;
 use crate::usage::usage;
 
@@ -20,6 +24,7 @@ const STALLED_AFTER: Duration = Duration::from_secs(60);
 pub(crate) enum Program<'a> {
     Outboxd,
     Another(&'a Path),
+    Loop,
     /// The worker runs already, so that its start does not count.
     Debezium(&'a Worker),
 }
@@ -28,6 +33,7 @@ pub(crate) enum Program<'a> {
 #[derive(Debug)]
 pub(crate) enum Running<'a> {
     Outboxd(Box<Relay>),
+    Loop(PlainLoop),
     Debezium { worker: &'a Worker, connector: &'a str },
 }
 
@@ -40,8 +46,15 @@ struct Came {
 
 impl<'a> Running<'a> {
     /// The connector has the name of its slot.
-    pub(crate) fn start(program: Program<'a>, slot: &'a str, config: &Config) -> Result<Self, String> {
+    pub(crate) fn start(
+        program: Program<'a>,
+        lab: &Lab,
+        (slot, topic): (&'a str, &str),
+        shape: Shape,
+    ) -> Result<Self, String> {
+        let config = &lab.config(slot, topic, shape);
         match program {
+            Program::Loop => Ok(Self::Loop(PlainLoop::start(lab, slot, topic))),
             Program::Outboxd => Ok(Self::Outboxd(Box::new(Relay::start(config)))),
             Program::Another(program) => Ok(Self::Outboxd(Box::new(Relay::start_program(program, config)))),
             Program::Debezium(worker) => {
@@ -54,6 +67,7 @@ impl<'a> Running<'a> {
     /// The process that does the work.
     pub(crate) fn id(&self) -> u32 {
         match self {
+            Self::Loop(_) => process::id(),
             Self::Outboxd(relay) => relay.id(),
             Self::Debezium { worker, .. } => worker.id(),
         }
@@ -65,6 +79,7 @@ impl<'a> Running<'a> {
     /// When that does not go well, with what it has said.
     pub(crate) fn stop(self) -> Result<(), String> {
         match self {
+            Self::Loop(running) => running.stop(),
             Self::Outboxd(relay) => {
                 let mut relay = *relay;
                 relay.terminate();
@@ -79,6 +94,7 @@ impl<'a> Running<'a> {
 
     fn said(&self) -> String {
         match self {
+            Self::Loop(_) => String::new(),
             Self::Outboxd(relay) => relay.stderr(),
             Self::Debezium { worker, .. } => worker.log(),
         }
@@ -90,39 +106,47 @@ impl<'a> Running<'a> {
 /// # Errors
 /// When it stalls, ends badly, or does not write a record a row.
 pub(crate) fn drain(program: Program<'_>, trial: &Trial<'_>) -> Result<Took, String> {
-    let topic = Topic::create(&trial.lab.kafka, &format!("compare.{}", trial.slot));
-    let config = trial.lab.config(trial.slot, topic.name(), trial.shape);
+    let name = format!("compare.{}", trial.slot);
+    let names = trial.lab.tables.map_or_else(|| vec![name.clone()], |tables| tables.topics(trial.slot));
+    let topic = Topic::create_all(&trial.lab.kafka, names);
     let before = match program {
-        Program::Outboxd | Program::Another(_) => None,
+        Program::Outboxd | Program::Another(_) | Program::Loop => None,
         Program::Debezium(worker) => usage(worker.id()),
     };
     let start = Instant::now();
-    let relay = Running::start(program, trial.slot, &config)?;
-    let came = wait(&topic, trial.rows, start).map_err(|stall| format!("{stall}: {}", relay.said()));
+    let relay = Running::start(program, trial.lab, (trial.slot, &name), trial.shape)?;
+    let came = wait(&topic, trial.records, start).map_err(|stall| format!("{stall}: {}", relay.said()));
     let used = usage(relay.id());
     relay.stop()?;
     let came = came?;
-    exactly(&topic, trial.rows)?;
+    exactly(&topic, trial.records.iter().sum())?;
     let usage = used.map(|used| before.map_or(used, |before| used.since(before)));
     Ok(Took { wall: came.last, first: Some(came.first), usage })
 }
 
-fn wait(topic: &Topic, rows: u64, start: Instant) -> Result<Came, String> {
+/// Topic after topic, so that few are asked at a time: the relay goes through all of them in turn.
+fn wait(topic: &Topic, records: &[u64], start: Instant) -> Result<Came, String> {
     let (mut first, mut count, mut moved) = (None, 0, Instant::now());
+    let mut awaited = records.iter().copied().enumerate().peekable();
     loop {
-        let now = topic.count();
+        let Some(&(index, expected)) = awaited.peek() else {
+            let last = start.elapsed();
+            return Ok(Came { first: first.unwrap_or(last), last });
+        };
+        let now = topic.count_of(index);
         if now > count {
             (count, moved) = (now, Instant::now());
         }
-        if count > 0 && first.is_none() {
+        if now > 0 && first.is_none() {
             first = Some(start.elapsed());
         }
-        if count >= rows {
-            let last = start.elapsed();
-            return Ok(Came { first: first.unwrap_or(last), last });
+        if now >= expected {
+            (count, moved) = (0, Instant::now());
+            awaited.next();
+            continue;
         }
         if moved.elapsed() > STALLED_AFTER {
-            return Err(format!("{count} records of {rows}, and no more for {STALLED_AFTER:?}"));
+            return Err(format!("{count} records of {expected}, and no more for {STALLED_AFTER:?}"));
         }
         pause(LOOK_EVERY);
     }

@@ -30,12 +30,11 @@ struct Sample {
 
 /// Whether every row came once, and nothing grew.
 pub(crate) fn run(options: &Options, duration: Duration) -> bool {
-    let lab = Lab::start();
+    let lab = Lab::start(options);
     lab.describe(options);
     let topic = Topic::create(&lab.kafka, &format!("compare.{SLOT}"));
     lab.create_slots(&[SLOT.to_owned()]);
-    let config = lab.config(SLOT, topic.name(), options.shape);
-    let relay = Running::start(Program::Outboxd, SLOT, &config).unwrap();
+    let relay = Running::start(Program::Outboxd, &lab, (SLOT, topic.name()), options.shape).unwrap();
     eventually(STARTED_WITHIN, "the relay streams", || lab.is_held(SLOT));
     let writer = Writer::start(lab.db.address(), load(options));
     let samples = watch(&lab, &topic, relay.id(), &writer, duration);

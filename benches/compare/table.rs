@@ -45,23 +45,24 @@ impl Row {
     }
 }
 
-pub(crate) fn markdown(rows: &[Row], options: &Options) -> String {
+/// The work was to write so many records.
+pub(crate) fn markdown(rows: &[Row], options: &Options, records: u64) -> String {
     let floor = rows.iter().find(|row| row.contestant == Contestant::RecvLogical).and_then(Row::medians);
     let mut lines = vec![
         format!("Medians of {} rounds after one to warm up:\n", options.rounds),
-        "| | wall s | first record s | rows/s | × pg_recvlogical | CPU µs/row | peak MiB |".to_owned(),
+        "| | wall s | first record s | records/s | × pg_recvlogical | CPU µs/record | peak MiB |".to_owned(),
         "| --- | --: | --: | --: | --: | --: | --: |".to_owned(),
     ];
-    lines.extend(rows.iter().map(|row| line(row, options, floor.as_ref())));
+    lines.extend(rows.iter().map(|row| line(row, records, floor.as_ref())));
     lines.join("\n")
 }
 
-fn line(row: &Row, options: &Options, floor: Option<&Medians>) -> String {
+fn line(row: &Row, records: u64, floor: Option<&Medians>) -> String {
     let contestant = row.contestant;
     let Some(Medians { wall, first, cpu, peak_mib }) = row.medians() else {
         return format!("| {contestant} | failed | | | | | |");
     };
-    let count = count(options.rows);
+    let count = count(records);
     let rate = count / wall;
     let ratio = shown(floor.map(|floor| floor.wall / wall), 2);
     let cpu = shown(cpu.map(|seconds| seconds * 1e6 / count), 2);

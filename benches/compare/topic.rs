@@ -8,32 +8,45 @@ use crate::support::kafka::Kafka;
 pub(crate) const PARTITIONS: i32 = 3;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A new topic, whose records are counted by its partitions' ends: nothing is read.
+/// New topics, whose records are counted by their partitions' ends: nothing is read.
 pub(crate) struct Topic {
-    name: String,
+    names: Vec<String>,
     consumer: BaseConsumer,
 }
 
 impl Topic {
     pub(crate) fn create(kafka: &Kafka, name: &str) -> Self {
-        kafka.create_topic(name, PARTITIONS, &[]);
+        Self::create_all(kafka, vec![name.to_owned()])
+    }
+
+    /// Several of them.
+    pub(crate) fn create_all(kafka: &Kafka, names: Vec<String>) -> Self {
+        for name in &names {
+            kafka.create_topic(name, PARTITIONS, &[]);
+        }
         let consumer = ClientConfig::new()
             .set("bootstrap.servers", kafka.bootstrap())
             .set("group.id", "compare")
             .create()
             .unwrap();
-        Self { name: name.to_owned(), consumer }
+        Self { names, consumer }
     }
 
+    /// The first one's.
     pub(crate) fn name(&self) -> &str {
-        &self.name
+        &self.names[0]
     }
 
     /// Records that the brokers have.
     pub(crate) fn count(&self) -> u64 {
+        (0..self.names.len()).map(|index| self.count_of(index)).sum()
+    }
+
+    /// Those of one topic.
+    pub(crate) fn count_of(&self, index: usize) -> u64 {
         let end = |partition| {
             // A topic just made has partitions without a leader.
-            let ends = self.consumer.fetch_watermarks(&self.name, partition, REQUEST_TIMEOUT);
+            let ends = self.consumer.fetch_watermarks(&self.names[index], partition, REQUEST_TIMEOUT);
             ends.map_or(0, |(_, end)| u64::try_from(end).unwrap_or_default())
         };
         (0..PARTITIONS).map(end).sum()

@@ -55,6 +55,7 @@ pub(crate) fn table(options: &[(&str, &str)]) -> OutboxTable {
         option_prefix: String::new(),
         topic_prefix: "srv".to_owned(),
         topic_delimiter: ".".to_owned(),
+        naming: Default::default(),
         run_id: Some("01900000-0000-7000-8000-000000000000".to_owned()),
         columns: ColumnOptions::default(),
         condition: None,
@@ -76,6 +77,7 @@ fn description(&(name, kind, oid): &(&str, &str, u32)) -> ColumnDescription {
         kind: TypeKind::base(kind),
         not_null: name != "payload",
         default: None,
+        key_position: None,
     }
 }
 

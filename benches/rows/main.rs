@@ -14,6 +14,7 @@
     reason = "a benchmark fails by panicking, and prints what it counted"
 )]
 
+mod changes;
 mod convert;
 mod decode;
 mod feedback;
@@ -40,6 +41,7 @@ fn main() {
     decode::benches(&mut criterion);
     route::benches(&mut criterion);
     convert::benches(&mut criterion);
+    changes::benches(&mut criterion);
     ledger::benches(&mut criterion);
     feedback::benches(&mut criterion);
     offline::benches(&mut criterion);
