@@ -122,6 +122,7 @@ fn router(options: &'static [(&'static str, &'static str)]) -> EventRouter {
         option_prefix: String::new(),
         topic_prefix: "srv".to_owned(),
         topic_delimiter: ".".to_owned(),
+        naming: Default::default(),
         run_id: None,
         columns: ColumnOptions::default(),
         condition: None,
@@ -146,6 +147,7 @@ fn columns() -> Vec<ColumnDescription> {
         kind: TypeKind::base(if *name == "payload" { "jsonb" } else { "varchar" }.to_owned()),
         not_null: false,
         default: None,
+        key_position: None,
     };
     COLUMNS.iter().map(column).collect()
 }

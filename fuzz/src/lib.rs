@@ -29,6 +29,7 @@ pub fn router(options: Options) -> EventRouter {
         option_prefix: String::new(),
         topic_prefix: "srv".to_owned(),
         topic_delimiter: ".".to_owned(),
+        naming: Default::default(),
         run_id: None,
         columns: ColumnOptions::default(),
         condition: None,
@@ -65,6 +66,7 @@ pub fn description(name: &str, kind: &str) -> ColumnDescription {
         kind,
         not_null: false,
         default: None,
+        key_position: None,
     }
 }
 

@@ -137,8 +137,8 @@ fn rows_without_a_schema_are_passed_over_when_asked_for() {
     db.insert(&[order("{}"), Event::new("known", "k-1", "Known", "{}")]);
     let records = kafka().read(&db.topic("known"), 1);
     assert_eq!(registry().read(records[0].value.as_deref().unwrap()).1, text("{}"));
-    assert!(relay.stderr().contains("has no such schema under subject"), "{}", relay.stderr());
-    assert_eq!(relay.stop(), 0);
+    let said = relay.stop_and_tell();
+    assert!(said.contains("has no such schema under subject"), "{said}");
 }
 
 #[test]

@@ -221,6 +221,49 @@ fn partitions_that_are_not_in_the_wal_and_tables_that_are_nearly_captured_are_to
     );
 }
 
+/// What keeps the change events of a table from being whole, ordered, or there at all; each cure is tried.
+#[test]
+fn keys_and_replica_identities_are_told() {
+    for server in [postgres15(), postgres18()] {
+        let db = Outbox::create_bare(
+            server,
+            "CREATE TABLE whole (id int PRIMARY KEY, small int);
+             CREATE TABLE bare (n int, note text);
+             CREATE TABLE \"Parts\" (id int, n int) PARTITION BY LIST (n);
+             CREATE TABLE parts_1 PARTITION OF \"Parts\" FOR VALUES IN (1);
+             CREATE TABLE large (id int PRIMARY KEY, n int, body text);
+             INSERT INTO large SELECT 1, 1, string_agg(md5(n::text), '') FROM generate_series(1, 1000) n",
+        );
+        let mut config = db.config(kafka());
+        config.retain(|key, _| !key.starts_with("transforms") && key != "table.include.list");
+        let config =
+            with(config, &[("snapshot.mode", "no_data"), ("message.key.columns", "public.Parts:id")]);
+        let told = |code: &str| {
+            let report = Report::of(&config);
+            let checks =
+                report.json["checks"].as_array().unwrap().iter().filter(|check| check["code"] == code);
+            checks
+                .map(|check| [&check["title"], &check["cure"]].map(|text| text.as_str().unwrap().to_owned()))
+                .collect()
+        };
+        let identities: Vec<[String; 2]> = told("PG027");
+        let titles: Vec<_> = identities.iter().map(|[title, _]| title.as_str()).collect();
+        let lacks =
+            ["table public.bare has no replica identity", "table public.parts_1 has no replica identity"];
+        assert_eq!(titles, lacks);
+        let keyless: Vec<[String; 2]> = told("PG028");
+        let [[title, cure]] = keyless.as_slice() else { panic!("{keyless:?}") };
+        assert_eq!(title, "events of table public.bare have no key");
+        assert_eq!(cure, "message.key.columns=public\\.bare:column,column");
+        let large: Vec<[String; 2]> = told("PG029");
+        let [[title, cure]] = large.as_slice() else { panic!("{large:?}") };
+        assert!(title.contains("public.large") && title.ends_with(": body"), "{title}");
+        db.execute(cure);
+        identities.iter().for_each(|[_, cure]| db.execute(cure.split_once("or: ").unwrap().1));
+        assert_eq!([told("PG027"), told("PG029")], [Vec::<[String; 2]>::new(), Vec::new()], "cured");
+    }
+}
+
 #[test]
 fn a_running_outboxd_is_a_warning() {
     let db = Outbox::create(postgres18());

@@ -62,10 +62,9 @@ fn a_row_without_a_route_goes_there_and_the_others_are_sent() {
 
         let counted = "relay_dead_letters_total{reason=\"routing\"}";
         get_until(port, "/metrics", "counts the letters", |page| page.sample(counted) == Some(2.0));
-        let said = relay.stderr();
+        let said = relay.stop_and_tell();
         assert_eq!(said.matches("goes to the dead-letter topic").count(), 2, "{said}");
         assert!(said.contains(id) && !said.contains("hunter2"), "{said}");
-        assert_eq!(relay.stop(), 0);
     }
 }
 
@@ -190,14 +189,13 @@ fn later_events_of_the_key_follow_when_asked_for() {
     assert_eq!(in_order(&kafka().records(&db.topic("order"))), [1, 2, 5, 6]);
     let letters = kafka().records(&dead(&db));
     assert_eq!(in_order(&letters), [3, 4, 7]);
-    let said = relay.stderr();
-    assert_eq!(said.matches("goes to the dead-letter topic").count(), 1, "{said}");
 
     // There is room for one key.
     db.execute(&lost("o-2", 8));
     db.insert(&[event("o-2", 9)]);
     assert_eq!(relay.wait_for_exit(DEADLINE), 6, "{}", relay.stderr());
     let said = relay.stderr();
+    assert_eq!(said.matches("goes to the dead-letter topic").count(), 1, "{said}");
     assert!(said.contains("outboxd.deadletterqueue.keys.max"), "{said}");
     let last = commit_lsn(said.lines().last().unwrap());
     assert!(db.slot().unwrap().confirmed_flush_lsn.unwrap() < last, "{said}");

@@ -1,9 +1,11 @@
 //! `outboxd dlq`: letters of every dialect are shown, sent again once and in order, discarded and exported.
 
 mod letters;
+mod session;
 
 use std::collections::HashSet;
 use std::fs;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -117,6 +119,18 @@ fn a_replay_killed_in_the_middle_goes_on_where_it_was() {
     }
     values.sort_unstable();
     assert_eq!(values, (0..COUNT).collect::<Vec<_>>(), "each once");
+}
+
+/// A machine that is slow makes it take longer, and nothing makes it take less.
+#[test]
+fn a_replay_is_not_faster_than_its_rate() {
+    let dlq = Dlq::new(kafka());
+    let letters: Vec<_> = (0..60).map(|n| outboxd(&dlq, n, &format!("k{n}"), "v")).collect();
+    dlq.write_all(&letters);
+    let began = Instant::now();
+    assert_eq!(dlq.run("replay", &["--execute", "--rate", "20"]).0, OK);
+    assert!(began.elapsed() >= Duration::from_millis(2700), "{:?}", began.elapsed());
+    assert_eq!(kafka().records(&dlq.origin).len(), 60);
 }
 
 #[test]

@@ -232,7 +232,12 @@ fn a_state_that_is_removed_is_gone() {
     check(&db, kafka(), 10);
     assert_eq!(relay.stop(), 0);
     let bootstrap_servers = kafka().bootstrap();
-    let options = Options { bootstrap_servers, properties: Vec::new(), connect_timeout: DEADLINE };
+    let options = Options {
+        bootstrap_servers,
+        properties: Vec::new(),
+        connect_timeout: DEADLINE,
+        topic_creation: None,
+    };
     let topic = StateTopic::new(&options, &format!("__outboxd-state.{}", db.name()));
     let (key, stop) = (db.name().as_bytes(), CancellationToken::new());
     let read = || topic.read(key, DEADLINE, &stop).unwrap();

@@ -3,10 +3,14 @@
 use std::fs;
 use std::time::Duration;
 
-use outboxd::internals::throwaway::{Options, ThrowawayPostgres};
+use outboxd::internals::throwaway::{Options, ThrowawayPostgres, unused_port};
+use outboxd::internals::wal::Lsn;
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::BaseRecord;
 
 use crate::support::acl::{Operation, Resource};
 use crate::support::certificate::Authority;
+use crate::support::http::{get_until, try_get};
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{self, postgres18};
@@ -106,11 +110,10 @@ fn the_rights_on_topics_are_enough_and_others_are_refused() {
     let event = |kind: &str| Event::new(kind, "o-1", "OrderCreated", "{}");
     db.insert(&[event("order"), event("other")]);
     db.wait_until_confirmed();
-    let warnings = |relay: &Relay| relay.stderr().matches("does not keep its position").count();
+    let warnings = |said: &str| said.matches("does not keep its position").count();
     let warning = relay.wait_for_stderr("does not keep its position");
     assert!(warning.contains("--operation Write --topic __outboxd-positions"), "{warning}");
-    assert_eq!(warnings(&relay), 1);
-    assert_eq!(relay.stop(), 0);
+    assert_eq!(warnings(&relay.stop_and_tell()), 1);
     assert_eq!(kafka.kafka.records(&db.topic("order")).len(), 1);
 
     // Each of them is needed.
@@ -125,8 +128,8 @@ fn the_rights_on_topics_are_enough_and_others_are_refused() {
     db.wait_until_streaming();
     db.insert(&[event("order")]);
     db.wait_until_confirmed();
-    assert_eq!(warnings(&relay), 0, "{}", relay.stderr());
-    assert_eq!(relay.stop(), 0);
+    let said = relay.stop_and_tell();
+    assert_eq!(warnings(&said), 0, "{said}");
     assert!(!kafka.kafka.records("__outboxd-positions").is_empty());
 
     db.insert(&[event("somebody-elses")]);
@@ -136,6 +139,56 @@ fn the_rights_on_topics_are_enough_and_others_are_refused() {
     let said = relay.stderr();
     assert!(said.contains("kafka-acls.sh --add") && said.contains("somebody-elses"), "{said}");
     assert!(kafka.kafka.records("somebody-elses").is_empty());
+
+    a_replay_needs_the_rights_that_are_told(&kafka, &authority);
+}
+
+/// With TLS and a login, on the same broker.
+fn a_replay_needs_the_rights_that_are_told(kafka: &SecureKafka, authority: &Authority) {
+    for topic in ["strict-dlq", "strict-origin"] {
+        kafka.kafka.create_topic(topic, 1, &[]);
+    }
+    let headers = [("topic", "strict-origin"), ("partition", "0"), ("offset", "7")]
+        .map(|(name, value)| (format!("outboxd.errors.{name}"), value));
+    let headers = headers.iter().fold(OwnedHeaders::new(), |all, (key, value)| {
+        all.insert(Header { key, value: Some(value.as_bytes()) })
+    });
+    kafka.kafka.produce(BaseRecord::to("strict-dlq").key(&b"k"[..]).payload(&b"v"[..]).headers(headers));
+    let keys = Watcher::new("outboxd-keys-");
+    let trusted = keys.folder().join("ours.pem");
+    fs::write(&trusted, authority.pem()).unwrap();
+    let servers = kafka.bootstrap(Door::SaslTls, "127.0.0.1");
+    let settings = [
+        "producer.security.protocol=SASL_SSL".to_owned(),
+        format!("producer.sasl.jaas.config={}", jaas()),
+        "producer.ssl.truststore.type=PEM".to_owned(),
+        format!("producer.ssl.truststore.location={}", trusted.display()),
+    ];
+    let replay = || {
+        let place = ["--from", "strict-dlq", "--bootstrap-servers", &servers, "--execute"];
+        let settings = settings.iter().flat_map(|setting| ["-X", setting]);
+        let arguments = ["dlq", "replay"].into_iter().chain(place).chain(settings);
+        let mut process = Relay::command(&arguments.collect::<Vec<_>>());
+        (process.wait_for_exit(DEADLINE), process.stderr())
+    };
+    let states = "__outboxd-dead-letters";
+    let all = [Operation::Create, Operation::Describe, Operation::Read, Operation::Write];
+    let rights: [(Resource, &str, &[Operation]); 4] = [
+        (Resource::Topic, "strict-dlq", &[Operation::Read, Operation::Describe]),
+        (Resource::Topic, states, &all),
+        (Resource::TransactionalId, "outboxd-dlq-strict-dlq", &[Operation::Write, Operation::Describe]),
+        (Resource::Topic, "strict-origin", &[Operation::Write]),
+    ];
+    for (resource, name, operations) in rights {
+        let (exit, said) = replay();
+        assert_ne!(exit, 0, "without {operations:?} on {name}: {said}");
+        assert!(!said.contains("\"secret\""), "{said}");
+        kafka.allow_on((resource, name), operations);
+    }
+    let (exit, said) = replay();
+    assert_eq!(exit, 0, "{said}");
+    let sent = kafka.kafka.records("strict-origin");
+    assert_eq!((sent.len(), sent[0].value()), (1, "v"));
 }
 
 #[test]
@@ -169,17 +222,72 @@ fn exactly_once_says_which_right_it_lacks_and_needs_no_more() {
     }
 }
 
+/// The slot does not go on without the position: the next start would take that for the doing of somebody else.
+#[test]
+fn a_right_that_is_taken_away_holds_the_slot_and_no_later_start_is_refused() {
+    const POSITIONS: &str = "__outboxd-positions";
+    let authority = Authority::new("ours");
+    let kafka = SecureKafka::start_strict(&authority, "secret");
+    let db = Outbox::create(postgres18());
+    kafka.allow(&db.topic(""), &[Operation::Write, Operation::Describe]);
+    kafka.allow(POSITIONS, &[Operation::Create, Operation::Describe, Operation::Read, Operation::Write]);
+    kafka.kafka.create_topic(&db.topic("order"), 3, &[]);
+    let config = with(logged_in(&db, &kafka), &[("outboxd.shutdown.timeout.ms", "2000")]);
+    let insert = |count| {
+        db.insert(&[Event::new("order", "o-1", "OrderCreated", "{}")]);
+        kafka.kafka.wait_for_count(&db.topic("order"), count);
+    };
+    let kept = || {
+        let records = kafka.kafka.records(POSITIONS);
+        let position: serde_json::Value = serde_json::from_str(records.last().unwrap().value()).unwrap();
+        position["lsn"].as_str().unwrap().parse::<Lsn>().unwrap()
+    };
+    let port = unused_port().unwrap();
+    let relay = Relay::start_with(&config, &["--http", &port.to_string()], &[]);
+    db.wait_until_streaming();
+    insert(1);
+    db.wait_until_confirmed();
+
+    kafka.revoke(POSITIONS, Operation::Write);
+    insert(2);
+    let warning = relay.wait_for_stderr("nothing more is confirmed to PostgreSQL until it can");
+    assert!(warning.contains("--operation Write --topic __outboxd-positions"), "{warning}");
+    get_until(port, "/readyz", "warns", |page| page.body.contains("could not keep its position"));
+    let age = try_get(port, "/metrics").unwrap().sample("relay_position_age_seconds").unwrap();
+    assert!(age > 1.0, "{age}");
+    assert_eq!(relay.stop(), 0);
+    assert!(db.slot().unwrap().confirmed_flush_lsn.unwrap() <= kept());
+
+    let relay = Relay::start(&config);
+    relay.wait_for_stderr("nothing more is confirmed to PostgreSQL until it can");
+    // The second comes again.
+    insert(4);
+    assert!(db.slot().unwrap().confirmed_flush_lsn.unwrap() <= kept());
+    kafka.allow(POSITIONS, &[Operation::Write]);
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+
+    let relay = Relay::start(&config);
+    db.wait_until_streaming();
+    insert(5);
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+}
+
 /// With the rights of a user.
-fn logged_in(db: &Outbox, kafka: &SecureKafka) -> Config {
-    let jaas = format!(
+fn jaas() -> String {
+    format!(
         "org.apache.kafka.common.security.plain.PlainLoginModule required username=\"{USER}\" password=\"secret\";"
-    );
+    )
+}
+
+fn logged_in(db: &Outbox, kafka: &SecureKafka) -> Config {
     with(
         db.config(&kafka.kafka),
         &[
             ("bootstrap.servers", &kafka.bootstrap(Door::Sasl, "127.0.0.1")),
             ("producer.security.protocol", "SASL_PLAINTEXT"),
-            ("producer.sasl.jaas.config", &jaas),
+            ("producer.sasl.jaas.config", &jaas()),
         ],
     )
 }

@@ -13,6 +13,8 @@
 mod avro;
 mod broker_errors;
 mod broker_faults;
+mod changes;
+mod changes_dead_letters;
 mod check;
 mod conformance;
 mod control;
@@ -45,6 +47,7 @@ mod scale_out;
 mod secrets;
 mod server_limits;
 mod servers;
+mod signals;
 mod slot_guard;
 mod slot_holders;
 mod slot_recovery;

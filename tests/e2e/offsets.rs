@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{postgres15, postgres18};
+use crate::support::record::Record;
 use crate::support::relay::{Config, Relay, with};
 use crate::support::wait::{DEADLINE, eventually_some};
 use crate::support::watcher::Watcher;
@@ -50,8 +51,21 @@ fn debezium_was_here(db: &Outbox) {
     db.query("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", &[&db.name()]);
 }
 
-/// Every row that the slot has for its reader, in the order of the stream.
+/// Every event that the slot has for its reader, in the order of the stream.
 fn places(db: &Outbox) -> Vec<Place> {
+    let number = |text: &str| {
+        let (_, n) = text.rsplit_once("{\"n\": ").unwrap();
+        n.trim_end_matches('}').parse().unwrap()
+    };
+    changes_of(db, b"I", number)
+}
+
+/// Every change of a row.
+fn changes(db: &Outbox) -> Vec<Place> {
+    changes_of(db, b"IUD", |_| 0)
+}
+
+fn changes_of(db: &Outbox, kinds: &[u8], number_of: impl Fn(&str) -> u32) -> Vec<Place> {
     let sql = "SELECT lsn::text, data FROM pg_logical_slot_peek_binary_changes($1, NULL, NULL,
                'proto_version', '1', 'publication_names', $2)";
     let number = |bytes: &[u8], at: usize| u64::from_be_bytes(bytes[at..at + 8].try_into().unwrap());
@@ -65,10 +79,8 @@ fn places(db: &Outbox) -> Vec<Place> {
                 commit_us = i64::try_from(number(&data, 9)).unwrap() + 946_684_800_000_000;
                 open = places.len();
             }
-            b'I' => {
-                let text = String::from_utf8_lossy(&data);
-                let (_, n) = text.rsplit_once("{\"n\": ").unwrap();
-                let n = n.trim_end_matches('}').parse().unwrap();
+            kind if kinds.contains(&kind) => {
+                let n = number_of(&String::from_utf8_lossy(&data));
                 places.push(Place { n, lsn: lsn.get(), commit_end: 0, previous_end, xid, commit_us });
             }
             b'C' => {
@@ -190,6 +202,12 @@ fn what_debezium_has_sent_is_not_sent_again_wherever_it_stopped() {
 /// As [`relay_all`], with a slot of another name.
 fn relay_slot(db: &Outbox, config: &Config, slot: &str) -> Vec<u32> {
     let before = numbers(db).len();
+    run_slot(db, config, slot);
+    numbers(db).split_off(before)
+}
+
+/// Runs the relay over all that the slot has, and drops it.
+fn run_slot(db: &Outbox, config: &Config, slot: &str) {
     let target = db.current_wal_lsn();
     let relay = Relay::start(config);
     eventually_some(DEADLINE, "the slot is confirmed", || {
@@ -199,7 +217,6 @@ fn relay_slot(db: &Outbox, config: &Config, slot: &str) -> Vec<u32> {
     });
     assert_eq!(relay.stop(), 0);
     db.query("SELECT pg_drop_replication_slot($1)", &[&slot]);
-    numbers(db).split_off(before)
 }
 
 #[test]
@@ -359,4 +376,57 @@ fn an_unfinished_snapshot_is_begun_again_and_a_finished_one_is_not() {
 /// The recorded offset, with a position that this server's WAL has.
 fn at_zero(offset: &str) -> String {
     offset.replace("70485024", "8")
+}
+
+/// Of change events the same holds, whatever the operation: each has its own place in the WAL.
+#[test]
+fn change_events_that_debezium_has_sent_are_not_sent_again() {
+    let db = Outbox::create_bare(postgres18(), "CREATE TABLE stock (id int PRIMARY KEY, n int)");
+    kafka().create_topic(&format!("{}.public.stock", db.name()), 1, &[]);
+    db.execute(&format!("CREATE PUBLICATION {} FOR TABLE stock", db.name()));
+    db.query("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", &[&db.name()]);
+    db.execute("BEGIN; INSERT INTO stock VALUES (1, 1); INSERT INTO stock VALUES (2, 2); COMMIT");
+    db.execute("BEGIN; UPDATE stock SET n = 3 WHERE id = 1; DELETE FROM stock WHERE id = 2; COMMIT");
+    db.execute("BEGIN; UPDATE stock SET id = 4 WHERE id = 1; INSERT INTO stock VALUES (5, 5); COMMIT");
+    let topic = offset_topic(&db);
+    let expected = [
+        r#"c {"id":1}"#,
+        r#"c {"id":2}"#,
+        r#"u {"id":1}"#,
+        r#"d {"id":2}"#,
+        r#"- {"id":2}"#,
+        r#"d {"id":1}"#,
+        r#"- {"id":1}"#,
+        r#"c {"id":4}"#,
+        r#"c {"id":5}"#,
+    ];
+    // How many of them stand behind each change.
+    for (index, left) in [(0, 8), (1, 7), (2, 6), (3, 4), (4, 1), (5, 0)] {
+        let name = format!("{}_{index}", db.name());
+        db.query("SELECT pg_copy_logical_replication_slot($1, $2)", &[&db.name(), &name]);
+        store(&db, &topic, Some(&changes(&db)[index].offset()));
+        let mut config = config(&db, &[("offset.storage.topic", &topic), ("slot.name", &name)]);
+        config.retain(|key, _| !key.starts_with("transforms") && key != "table.include.list");
+        let json = "org.apache.kafka.connect.json.JsonConverter";
+        let plain = [
+            ("key.converter", json),
+            ("key.converter.schemas.enable", "false"),
+            ("value.converter", json),
+            ("value.converter.schemas.enable", "false"),
+        ];
+        let seen = told(&db).len();
+        run_slot(&db, &with(config, &plain), &name);
+        assert_eq!(told(&db).split_off(seen), expected[expected.len() - left..], "after change {index}");
+    }
+}
+
+/// Operation (`-` for a tombstone) and key of each record of the table.
+fn told(db: &Outbox) -> Vec<String> {
+    let records = kafka().records(&format!("{}.public.stock", db.name()));
+    let operation = |record: &Record| {
+        let Some(value) = &record.value else { return "-".to_owned() };
+        let value: serde_json::Value = serde_json::from_slice(value).unwrap();
+        value["op"].as_str().unwrap().to_owned()
+    };
+    records.iter().map(|record| format!("{} {}", operation(record), record.key())).collect()
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use outboxd::internals::wal::Lsn;
+use rdkafka::producer::BaseRecord;
 use serde_json::{Value, json};
 
 use crate::support::kafka::{Kafka, kafka};
@@ -107,6 +108,36 @@ fn a_slot_that_was_dropped_while_nobody_ran_is_noticed() {
     }
 }
 
+/// It takes its slots along, and the LSNs of the server go on.
+#[test]
+fn a_database_that_is_made_anew_under_its_name_is_begun_with_like_any_other() {
+    for settings in [&[][..], &[("exactly.once.support", "required")]] {
+        for slot_is_there in [false, true] {
+            let db = Outbox::create(postgres18());
+            let config = with(without_snapshot(&db), settings);
+            relay_some(&db, &config, 0..2);
+            db.make_anew(postgres18());
+            insert(&db, 2..4);
+            if slot_is_there {
+                make_slot(&db);
+            }
+            let relay = Relay::start(&config);
+            db.wait_until_streaming();
+            insert(&db, 4..6);
+            db.wait_until_confirmed();
+            relay.wait_for_stderr(match slot_is_there {
+                true => "rows that were written before its slot was made are not sent",
+                false => "snapshot.mode decides about rows that are there already",
+            });
+            assert_eq!(arrived(&db), (4, [0, 1, 4, 5].into()), "slot {slot_is_there}, {settings:?}");
+            assert_eq!(relay.stop(), 0);
+            // From here on it is known.
+            drop_slot(&db);
+            refused(&config);
+        }
+    }
+}
+
 #[test]
 fn a_standby_that_finds_no_slot_does_not_make_one() {
     let db = Outbox::create(postgres18());
@@ -123,10 +154,19 @@ fn a_standby_that_finds_no_slot_does_not_make_one() {
     assert!(db.slot().is_none(), "it must not be made anew");
 }
 
+fn key(db: &Outbox) -> String {
+    json!([db.name(), { "server": db.name(), "database": db.name(), "slot": db.name() }]).to_string()
+}
+
+/// Writes a position behind the others.
+fn keep(kafka: &Kafka, db: &Outbox, position: &Value) {
+    let (key, value) = (key(db), position.to_string());
+    kafka.produce(BaseRecord::to(TOPIC).partition(0).key(key.as_bytes()).payload(value.as_bytes()));
+}
+
 /// The last position of this relay in the topic.
 fn kept(kafka: &Kafka, db: &Outbox) -> Option<Value> {
-    let key =
-        json!([db.name(), { "server": db.name(), "database": db.name(), "slot": db.name() }]).to_string();
+    let key = key(db);
     let records = kafka.records(TOPIC);
     let ours = records.iter().rfind(|record| record.key() == key)?;
     serde_json::from_str(ours.value()).ok()
@@ -191,7 +231,7 @@ fn a_slot_can_be_accepted_where_it_stands_and_nowhere_else() {
     assert_eq!(relay.stop(), 0);
     assert_eq!(arrived(&db), (4, [0, 1, 4, 5].into()));
 
-    // It may stay in the configuration: the value is that of one slot.
+    // The value is that of one slot.
     insert(&db, 6..7);
     advance(&db);
     refused(&accepts(slot_at));
@@ -201,6 +241,46 @@ fn a_slot_can_be_accepted_where_it_stands_and_nowhere_else() {
     refused(&accepts(slot_at));
     relay_some(&db, &accepts(left_at), 7..8);
     assert_eq!(arrived(&db), (5, [0, 1, 4, 5, 7].into()));
+}
+
+/// Left in the configuration, it must not give up the slot that it was meant for.
+#[test]
+fn a_value_is_accepted_once() {
+    let db = Outbox::create(postgres18());
+    let accepts = |lsn: Lsn| with(without_snapshot(&db), &[("outboxd.position.accept", &lsn.to_string())]);
+    relay_some(&db, &without_snapshot(&db), 0..2);
+    insert(&db, 2..4);
+    advance(&db);
+    let slot_at = db.slot().unwrap().confirmed_flush_lsn.unwrap();
+    relay_some(&db, &accepts(slot_at), 4..5);
+    // Without it the next start still knows that it was accepted.
+    relay_some(&db, &without_snapshot(&db), 5..6);
+    drop_slot(&db);
+    insert(&db, 6..7);
+    // The position has not moved since the start that accepted it.
+    let mut position = kept(kafka(), &db).unwrap();
+    position["lsn"] = json!(slot_at.to_string());
+    position["epoch"] = json!(position["epoch"].as_u64().unwrap() + 1);
+    keep(kafka(), &db, &position);
+    let said = refused(&accepts(slot_at));
+    assert!(said.contains("pg_create_logical_replication_slot"), "{said}");
+    assert!(db.slot().is_none(), "it must not be made anew");
+    make_slot(&db);
+    let slot_at = db.slot().unwrap().confirmed_flush_lsn.unwrap();
+    assert!(refused(&accepts(lsn_of(&position))).contains(&format!("outboxd.position.accept={slot_at}")));
+    relay_some(&db, &accepts(slot_at), 7..8);
+
+    // One that was not needed.
+    let left_at = lsn_of(&kept(kafka(), &db).unwrap());
+    let relay = Relay::start(&accepts(left_at));
+    relay.wait_for_stderr("nothing has to be accepted");
+    db.wait_until_streaming();
+    // The first position of a session is written at once, and the end of one does not wait for Kafka for ever.
+    eventually(DEADLINE, "the value is remembered", || {
+        let accepted = &kept(kafka(), &db).unwrap()["accepted"];
+        accepted.as_array().unwrap().contains(&json!(left_at.to_string()))
+    });
+    assert_eq!(relay.stop(), 0);
 }
 
 #[test]
@@ -291,6 +371,33 @@ fn while_kafka_is_away_nothing_is_confirmed_and_a_stop_ends_in_time() {
     db.wait_until_streaming();
     insert(&db, 1..2);
     db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+}
+
+/// What it reads there about other relays can wait.
+#[test]
+fn a_relay_is_back_on_its_slot_before_kafka_is() {
+    let mut kafka = Kafka::start();
+    let db = Outbox::create(postgres18());
+    let settings = [("snapshot.mode", "no_data"), ("status.update.interval.ms", "500")];
+    let relay = Relay::start(&with(db.config(&kafka), &settings));
+    db.wait_until_streaming();
+    insert(&db, 0..1);
+    db.wait_until_confirmed();
+    kafka.pause();
+    let (before, _) = db.last_reply().unwrap();
+    db.end_the_stream();
+    eventually(DEADLINE, "another walsender hears from the relay", || {
+        db.last_reply().is_some_and(|(walsender, _)| walsender != before)
+    });
+    // Longer than Kafka is asked for an answer.
+    db.wait_for_status_updates(Duration::from_secs(11));
+    let left_at = db.slot().unwrap().confirmed_flush_lsn.unwrap();
+    insert(&db, 1..2);
+    kafka.resume();
+    db.wait_until_confirmed();
+    assert!(left_at <= lsn_of(&kept(&kafka, &db).unwrap()));
+    assert_eq!(kafka.records(&db.topic("order")).len(), 2);
     assert_eq!(relay.stop(), 0);
 }
 

@@ -114,6 +114,8 @@ fn a_slot_about_to_be_lost_is_an_error_and_a_lost_one_ends_the_relay() {
         let said = stuck.relay.stderr();
         assert!(said.contains("is lost") && said.contains("pg_drop_replication_slot"), "{said}");
         stuck.kafka.resume();
+        // It was stopped for longer than its own session may last.
+        stuck.kafka.wait_until_ready();
         let mut again = Relay::start(&stuck.db.config(&stuck.kafka));
         assert_eq!(again.wait_for_exit(Duration::from_secs(30)), 7, "{major}");
     }

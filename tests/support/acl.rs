@@ -1,4 +1,5 @@
-//! Kafka's CreateAcls request, which librdkafka's Rust wrapper has not got, nor the broker's jars as a program.
+//! Kafka's CreateAcls and DeleteAcls requests, which librdkafka's Rust wrapper has not got, nor the broker's jars as a
+//! program.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -22,6 +23,7 @@ pub(crate) enum Resource {
 }
 
 const CREATE_ACLS: i16 = 30;
+const DELETE_ACLS: i16 = 31;
 const VERSION: i16 = 1;
 const PREFIXED: u8 = 4;
 const ALLOW: u8 = 3;
@@ -33,10 +35,7 @@ pub(super) fn allow(
     (resource, prefix): (Resource, &str),
     operations: &[Operation],
 ) {
-    let mut request = [CREATE_ACLS.to_be_bytes(), VERSION.to_be_bytes()].concat();
-    request.extend(7_i32.to_be_bytes());
-    text(&mut request, "tests");
-    request.extend(i32::try_from(operations.len()).unwrap().to_be_bytes());
+    let mut request = begin(CREATE_ACLS, operations.len());
     for operation in operations {
         request.push(resource as u8);
         text(&mut request, prefix);
@@ -49,6 +48,29 @@ pub(super) fn allow(
     // Correlation, throttle time, count; then of each the error code and an empty message.
     let results: Vec<_> = answer[12..].chunks(4).collect();
     assert_eq!(results, vec![[0; 4]; operations.len()], "{answer:?}");
+}
+
+/// Takes away what [`allow`] has given of one operation.
+pub(super) fn revoke(broker: &str, user: &str, (resource, prefix): (Resource, &str), operation: Operation) {
+    let mut request = begin(DELETE_ACLS, 1);
+    request.push(resource as u8);
+    text(&mut request, prefix);
+    request.push(PREFIXED);
+    text(&mut request, &format!("User:{user}"));
+    text(&mut request, "*");
+    request.extend([operation as u8, ALLOW]);
+    let answer = ask(broker, &request);
+    // Correlation, throttle time, count; the error code, an empty message, and how many were taken away.
+    assert_eq!(answer[12..20], [0, 0, 255, 255, 0, 0, 0, 1], "{answer:?}");
+}
+
+/// A request about so many of them.
+fn begin(key: i16, count: usize) -> Vec<u8> {
+    let mut request = [key.to_be_bytes(), VERSION.to_be_bytes()].concat();
+    request.extend(7_i32.to_be_bytes());
+    text(&mut request, "tests");
+    request.extend(i32::try_from(count).unwrap().to_be_bytes());
+    request
 }
 
 fn ask(broker: &str, request: &[u8]) -> Vec<u8> {

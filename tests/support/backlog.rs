@@ -1,6 +1,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use outboxd::internals::wal::Lsn;
+
 use super::outbox::Outbox;
 use super::record::Record;
 
@@ -28,6 +30,21 @@ impl Backlog {
              END $$",
             Self::TYPE
         ));
+    }
+
+    /// Commits the events of these numbers in one transaction, and says a position before its commit and behind all that
+    /// came before it. Others write to the server as well: the end of the WAL before the insert would not do.
+    pub(crate) fn insert_at(self, db: &Outbox, numbers: Range<u64>) -> Lsn {
+        let (key_count, Range { start, end }) = (self.key_count, numbers);
+        let sql = format!(
+            "WITH written AS (
+               INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload)
+               SELECT gen_random_uuid(), '{}', 'k' || n % {key_count}, 'Numbered', jsonb_build_object('n', n)
+               FROM generate_series({start}, {end} - 1) AS n RETURNING 1)
+             SELECT pg_current_wal_insert_lsn()::text FROM (SELECT count(*) FROM written) AS all_of_them",
+            Self::TYPE
+        );
+        db.query(&sql, &[])[0].get::<_, String>(0).parse().unwrap()
     }
 
     /// Checks that every event is there, that no key's events overtake each other, and that what comes twice is a replay

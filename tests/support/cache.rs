@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A folder of the cache, which `fill` fills once: in the first process that asks, while the others wait.
-pub(super) fn cached(name: &str, fill: impl FnOnce(&Path)) -> PathBuf {
+pub(crate) fn cached(name: &str, fill: impl FnOnce(&Path)) -> PathBuf {
     let cache = cache_folder();
     let home = cache.join(name);
     if home.exists() {
@@ -28,7 +28,7 @@ pub(super) fn cached(name: &str, fill: impl FnOnce(&Path)) -> PathBuf {
 }
 
 /// Runs a command to its end; what it said is shown when it fails.
-pub(super) fn run(what: &str, command: &mut Command) {
+pub(crate) fn run(what: &str, command: &mut Command) {
     let output = command.output().unwrap_or_else(|error| panic!("cannot run {what}: {error}"));
     let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
     assert!(output.status.success(), "{what} failed\n{stdout}\n{stderr}");

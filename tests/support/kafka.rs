@@ -1,3 +1,8 @@
+#[path = "kafka_topics.rs"]
+mod topics;
+#[path = "kafka_transactions.rs"]
+mod transactions;
+
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -6,20 +11,14 @@ use std::time::Duration;
 
 use outboxd::internals::throwaway::unused_port;
 use rdkafka::ClientConfig;
-use rdkafka::admin::{
-    AdminClient, AdminOptions, AlterConfig, NewPartitions, NewTopic, ResourceSpecifier, TopicReplication,
-};
-use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{Offset, TopicPartitionList};
-use tokio::runtime::Runtime;
 
-use super::cache::run;
-use super::kafka_home::{java, kafka_home, properties, tools_home, version};
+use super::kafka_home::{java, kafka_home, properties, version};
 use super::record::Record;
-use super::wait::{DEADLINE, eventually, eventually_eq, eventually_some};
+use super::wait::{DEADLINE, eventually, eventually_some};
 use super::watcher::{Watcher, signal};
 
 static KAFKA: LazyLock<Kafka> = LazyLock::new(Kafka::start);
@@ -169,129 +168,14 @@ impl Kafka {
         fs::read_to_string(self.watcher.folder().join("kafka.log")).unwrap()
     }
 
-    /// Creates a topic, with properties of the topic such as `max.message.bytes`.
-    pub(crate) fn create_topic(&self, name: &str, partition_count: i32, properties: &[(&str, &str)]) {
-        let mut topic = NewTopic::new(name, partition_count, TopicReplication::Fixed(1));
-        topic.config = properties.to_vec();
-        let options = AdminOptions::new().operation_timeout(Some(DEADLINE));
-        let results = runtime().block_on(self.admin().create_topics([&topic], &options)).unwrap();
-        results.into_iter().for_each(|result| drop(result.unwrap()));
-    }
-
-    /// Sets a property of a topic.
-    pub(crate) fn alter_topic(&self, name: &str, property: (&str, &str)) {
-        let mut config = AlterConfig::new(ResourceSpecifier::Topic(name));
-        config = config.set(property.0, property.1);
-        let options = AdminOptions::new().operation_timeout(Some(DEADLINE));
-        let results = runtime().block_on(self.admin().alter_configs([&config], &options)).unwrap();
-        results.into_iter().for_each(|result| drop(result.unwrap()));
-    }
-
-    /// Gives a topic more partitions; so many in all.
-    pub(crate) fn add_partitions(&self, name: &str, partition_count: usize) {
-        let partitions = NewPartitions::new(name, partition_count);
-        let options = AdminOptions::new().operation_timeout(Some(DEADLINE));
-        let results = runtime().block_on(self.admin().create_partitions([&partitions], &options)).unwrap();
-        results.into_iter().for_each(|result| drop(result.unwrap()));
-        eventually(DEADLINE, "the partitions are there", || {
-            let metadata = self.consumer().fetch_metadata(Some(name), DEADLINE).unwrap();
-            metadata.topics()[0].partitions().len() == partition_count
-        });
-    }
-
-    /// Deletes what a partition has before this offset.
-    pub(crate) fn delete_records(&self, name: &str, partition: i32, before: i64) {
-        let mut records = TopicPartitionList::new();
-        records.add_partition_offset(name, partition, Offset::Offset(before)).unwrap();
-        let options = AdminOptions::new().operation_timeout(Some(DEADLINE));
-        let results = runtime().block_on(self.admin().delete_records(&records, &options)).unwrap();
-        results.elements().iter().for_each(|partition| partition.error().unwrap());
-    }
-
-    /// Deletes a topic, and waits until it is gone.
-    pub(crate) fn delete_topic(&self, name: &str) {
-        let options = AdminOptions::new().operation_timeout(Some(DEADLINE));
-        let results = runtime().block_on(self.admin().delete_topics(&[name], &options)).unwrap();
-        results.into_iter().for_each(|result| drop(result.unwrap()));
-        eventually(DEADLINE, "the topic is deleted", || !self.topics(name).contains(&name.to_owned()));
-    }
-
-    /// Deletes every topic that is not Kafka's own, and waits until they are gone.
-    pub(crate) fn delete_topics(&self) {
-        let names = self.own_topics();
-        if names.is_empty() {
-            return;
-        }
-        let names: Vec<_> = names.iter().map(String::as_str).collect();
-        let options = AdminOptions::new().operation_timeout(Some(DEADLINE));
-        let results = runtime().block_on(self.admin().delete_topics(&names, &options)).unwrap();
-        results.into_iter().for_each(|result| drop(result.unwrap()));
-        eventually(DEADLINE, "the topics are deleted", || self.own_topics().is_empty());
-    }
-
     /// The committed records of every topic that is not Kafka's own.
     pub(crate) fn all_records(&self) -> Vec<Record> {
         self.records_where(|name| !name.starts_with("__"))
     }
 
-    fn own_topics(&self) -> Vec<String> {
-        self.topics("").into_iter().filter(|name| !name.starts_with("__")).collect()
-    }
-
     /// How many offsets the topic has given out; cheaper than reading its records.
     pub(crate) fn record_count(&self, topic: &str) -> i64 {
         record_count(&self.consumer(), topic)
-    }
-
-    /// How many records there are that no transaction has committed or aborted yet, or that lie behind one, in the topics whose
-    /// name begins so.
-    pub(crate) fn undecided_count(&self, prefix: &str) -> i64 {
-        let (committed, all) =
-            (self.consumer(), self.consumer_of(self.client().set("isolation.level", "read_uncommitted")));
-        let metadata = all.fetch_metadata(None, DEADLINE).unwrap();
-        let topics = metadata.topics().iter().filter(|topic| topic.name().starts_with(prefix));
-        let partitions = topics.flat_map(|topic| topic.partitions().iter().map(|p| (topic.name(), p.id())));
-        let end = |consumer: &BaseConsumer, topic: &str, partition: i32| {
-            consumer.fetch_watermarks(topic, partition, DEADLINE).unwrap().1
-        };
-        partitions.map(|(topic, id)| end(&all, topic, id) - end(&committed, topic, id)).sum()
-    }
-
-    /// Ends what Kafka has forgotten to end, as an operator does: aborts the transaction that is open in each partition of
-    /// the topics whose name begins so, if there is one. Returns in how many there was.
-    pub(crate) fn abort_open(&self, prefix: &str) -> usize {
-        let (committed, all) =
-            (self.consumer(), self.consumer_of(self.client().set("isolation.level", "read_uncommitted")));
-        let metadata = all.fetch_metadata(None, DEADLINE).unwrap();
-        let mut count = 0;
-        for topic in metadata.topics().iter().filter(|topic| topic.name().starts_with(prefix)) {
-            for partition in topic.partitions() {
-                let place = (topic.name(), partition.id());
-                let [decided, end] = [&committed, &all]
-                    .map(|consumer| consumer.fetch_watermarks(place.0, place.1, DEADLINE).unwrap().1);
-                if decided < end {
-                    self.abort_from(place, decided);
-                    count += 1;
-                }
-            }
-        }
-        count
-    }
-
-    /// `kafka-transactions.sh abort`.
-    fn abort_from(&self, (topic, partition): (&str, i32), offset: i64) {
-        let (partition, offset) = (partition.to_string(), offset.to_string());
-        let mut command = java(&tools_home());
-        command.args(["org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", &self.bootstrap()]);
-        command.args(["abort", "--topic", topic, "--partition", &partition, "--start-offset", &offset]);
-        run("kafka-transactions.sh abort", &mut command);
-    }
-
-    /// Waits until everything in the topics whose name begins so is decided: Kafka answers a commit before the partitions
-    /// show it. A transaction that is left open stays so for longer than this waits.
-    #[track_caller]
-    pub(crate) fn wait_until_decided(&self, prefix: &str) {
-        eventually_eq(DECIDED_WITHIN, &0, || self.undecided_count(prefix));
     }
 
     /// Waits until the topic has given out this many offsets.
@@ -344,16 +228,6 @@ impl Kafka {
         self.records_where(|name| name.starts_with(prefix))
     }
 
-    /// The names of the topics that begin so, in order.
-    pub(crate) fn topics(&self, prefix: &str) -> Vec<String> {
-        let consumer = self.consumer();
-        let metadata = consumer.fetch_metadata(None, DEADLINE).unwrap();
-        let names = metadata.topics().iter().map(|topic| topic.name().to_owned());
-        let mut names: Vec<_> = names.filter(|name| name.starts_with(prefix)).collect();
-        names.sort_unstable();
-        names
-    }
-
     fn records_where(&self, wanted: impl Fn(&str) -> bool) -> Vec<Record> {
         let consumer = self.consumer();
         let metadata = consumer.fetch_metadata(None, DEADLINE).unwrap();
@@ -378,10 +252,6 @@ impl Kafka {
         ends.map(|watermarks| watermarks.ok().map(|(_, high)| high)).collect()
     }
 
-    fn admin(&self) -> AdminClient<DefaultClientContext> {
-        self.client().create().unwrap()
-    }
-
     /// A consumer that is not assigned anything.
     pub(crate) fn consumer(&self) -> BaseConsumer {
         self.consumer_of(&mut self.client())
@@ -402,7 +272,7 @@ impl Kafka {
         config
     }
 
-    fn wait_until_ready(&mut self) {
+    pub(crate) fn wait_until_ready(&mut self) {
         let consumer = self.consumer();
         eventually(DEADLINE, "Kafka answers", || {
             let left = self.process().try_wait().unwrap();
@@ -432,10 +302,6 @@ impl Drop for Kafka {
             self.reap();
         }
     }
-}
-
-fn runtime() -> Runtime {
-    tokio::runtime::Builder::new_current_thread().build().unwrap()
 }
 
 /// By the end of each partition.

@@ -101,6 +101,15 @@ impl Outbox {
         Self { name, columns, session }
     }
 
+    /// Drops the database with its slots, and makes it again with an empty outbox.
+    pub(crate) fn make_anew(&self, server: &ThrowawayPostgres) {
+        self.session.disconnect();
+        let admin = Session::new(Address::of(server, "postgres"));
+        admin.execute(&format!("DROP DATABASE {} WITH (FORCE)", self.name));
+        admin.execute(&format!("CREATE DATABASE {}", self.name));
+        self.execute(&self.table());
+    }
+
     /// A configuration that works: topics are `{name}.{aggregate type}`.
     pub(crate) fn config(&self, kafka: &Kafka) -> Config {
         let address = self.session.address();

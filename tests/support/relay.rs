@@ -98,6 +98,14 @@ impl Relay {
         self.wait_for_exit(DEADLINE)
     }
 
+    /// SIGTERM, and all that it has said. While it runs, the last lines may still be on their way.
+    #[track_caller]
+    pub(crate) fn stop_and_tell(mut self) -> String {
+        self.terminate();
+        assert_eq!(self.wait_for_exit(DEADLINE), 0);
+        self.stderr()
+    }
+
     /// SIGKILL, and waits until it is gone.
     pub(crate) fn kill(&mut self) {
         self.process.kill().unwrap();

@@ -65,6 +65,11 @@ impl SecureKafka {
         acl::allow(&self.kafka.bootstrap(), USER, what, operations);
     }
 
+    /// Takes away one of them.
+    pub(crate) fn revoke(&self, prefix: &str, operation: Operation) {
+        acl::revoke(&self.kafka.bootstrap(), USER, (Resource::Topic, prefix), operation);
+    }
+
     fn start_with(authority: &Authority, password: &str, more: &str) -> Self {
         let [plain, tls, mutual_tls, sasl, sasl_tls] = std::array::from_fn(|_| unused_port().unwrap());
         let ports = Ports { tls, mutual_tls, sasl, sasl_tls };
