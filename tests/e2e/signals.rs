@@ -178,7 +178,8 @@ fn a_snapshot_goes_on_after_its_connections_were_lost() {
     signal(&db, "s-1", "execute-snapshot", r#"{"data-collections": ["public.a"]}"#);
     eventually(LONG, "rows of the snapshot", || count_of(&db, "incremental") > 100);
     db.execute(
-        "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'outboxd%'",
+        "select pg_terminate_backend(pid) from pg_stat_activity \
+         where application_name like 'outboxd%' and datname = current_database()",
     );
     wait_until_told(&db, "COMPLETED");
     db.wait_until_confirmed();

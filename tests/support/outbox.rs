@@ -227,8 +227,8 @@ impl Outbox {
     pub(crate) fn drop_slot_in_use(&self) {
         self.execute(&format!(
             "DO $$ BEGIN
-                PERFORM pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '{name}';
                 LOOP
+                    PERFORM pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '{name}';
                     BEGIN PERFORM pg_drop_replication_slot('{name}'); EXIT;
                     EXCEPTION WHEN object_in_use THEN PERFORM pg_sleep(0.001); END;
                 END LOOP;
