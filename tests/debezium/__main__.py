@@ -7,6 +7,7 @@ import sys
 sys.dont_write_bytecode = True
 
 import servers
+from change_fuzz import fuzz_tables
 from columns import columns
 from corpus import corpus
 from fuzz import fuzz
@@ -28,6 +29,10 @@ def main():
     fuzzing.add_argument("--known", metavar="FILE", help="more entries like those of deliberate.yaml: differences already found")
     fuzzing.add_argument("--minimise", action="store_true", help="look for the smallest case of each difference, which takes long")
     fuzzing.add_argument("--verbose", action="store_true", help="tell also where Debezium failed and outboxd did not")
+    changing = commands.add_parser("fuzz-tables", help="random tables and their change events, side by side")
+    changing.add_argument("--seeds", default="1-20", help="FIRST-LAST, default 1-20")
+    changing.add_argument("--tables", type=int, default=20, help="tables of a seed, all under its configuration, default 20")
+    changing.add_argument("--known", metavar="FILE", help="more entries like those of deliberate_changes.yaml: differences already found")
     collecting = commands.add_parser("corpus", help="write tests/cases/generated anew")
     collecting.add_argument("--seeds", default="1000-1099", help="FIRST-LAST, default 1000-1099")
     collecting.add_argument("--rows", type=int, default=600, help="how many records are enough, default 600")
@@ -46,6 +51,9 @@ def main():
         elif arguments.command == "fuzz":
             options = (arguments.known, arguments.verbose, arguments.minimise)
             sys.exit(1 if fuzz(Trials(addresses), seeds(arguments.seeds), *options) else 0)
+        elif arguments.command == "fuzz-tables":
+            found = fuzz_tables(Trials(addresses), seeds(arguments.seeds), arguments.tables, arguments.known)
+            sys.exit(1 if found else 0)
         elif arguments.command == "corpus":
             sys.exit(0 if corpus(Trials(addresses), seeds(arguments.seeds), arguments.rows) >= arguments.rows else 1)
 

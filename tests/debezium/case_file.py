@@ -32,6 +32,8 @@ class Case:
     fails: int | None = None
     shows: list = field(default_factory=list)
     records: list = field(default_factory=list)
+    lenient: bool = False
+    """A transaction that PostgreSQL refuses is as if it were not there."""
 
 
 def read(path):

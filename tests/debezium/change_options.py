@@ -1,0 +1,92 @@
+"""Random options of a connector that sends change events."""
+
+from change_tables import plain
+from change_transforms import random_chain
+from options import JSON, MODES, STRING, header_converter, json_options, regex_literal
+
+BASE = {"transforms.outbox.type": None, "table.include.list": None, "tombstones.on.delete": None, "transforms": None}
+"""Without what an outbox' connector has."""
+CHANGES = {
+    "time.precision.mode": [*MODES["time.precision.mode"], "structured"],
+    "tombstones.on.delete": ["true", "false"],
+    "skipped.operations": ["none", "none", "t", "u,d", "d", "c", "u,t"],
+    "skip.messages.without.change": ["true"],
+    "provide.transaction.metadata": ["true"],
+    "topic.transaction": ["tx", "my.transactions"],
+    "include.unknown.datatypes": ["true"],
+    "unavailable.value.placeholder": ["n/a", "hex:0102ff", "__é__"],
+    "publish.via.partition.root": ["true", "false"],
+    "topic.delimiter": ["-", "_", "."],
+    "topic.naming.strategy": [f"io.debezium.schema.{name}TopicNamingStrategy" for name in ("Default", "SchemaUnicode", "Schema")],
+    "schema.name.adjustment.mode": ["avro", "avro_unicode", "none"],
+    "field.name.adjustment.mode": ["avro", "avro_unicode", "none"],
+    "extended.headers.enabled": ["false", "true"],
+    "event.converting.failure.handling.mode": ["warn", "skip", "fail"],
+}
+
+
+def random_change_config(rng, tables, tag):
+    config = {"topic.prefix": tag, "errors.tolerance": "all"}
+    modes = {**MODES, **CHANGES, "snapshot.mode": ["initial", "no_data"]}
+    config |= {key: rng.choice(values) for key, values in modes.items() if rng.random() < (0.5 if key in ("snapshot.mode",) else 0.22)}
+    config |= columns(rng, tables)
+    config |= tables_left_out(rng, tables)
+    config |= converter(rng, "key") | converter(rng, "value") | header_converter(rng)
+    if rng.random() < 0.6:
+        config |= random_chain(rng, tables, tag)
+    return {**BASE, **config}
+
+
+def converter(rng, role):
+    if rng.random() < 0.1:
+        return {f"{role}.converter": STRING}
+    return {f"{role}.converter": JSON} | {f"{role}.converter{key}": value for key, value in json_options(rng).items()}
+
+
+def columns(rng, tables):
+    """Options that name columns."""
+    options = {}
+
+    def some(usable=lambda column: True):
+        named = [(table, column) for table in tables for column in table.columns if plain(column.name) and usable(column)]
+        chosen = rng.sample(named, min(len(named), rng.randint(1, 6)))
+        literals = [regex_literal(f"{table.schema}.{table.name}.{column.name}") for table, column in chosen]
+        return ",".join([*literals, *rng.choice([[], [], [r".*\.v"], [r"public\..*\.(n|at)"]])])
+
+    def texts(column):
+        return column.type.kind == "string"
+
+    if rng.random() < 0.15:
+        options["column.exclude.list"] = some(lambda column: column.role != "id")
+    elif rng.random() < 0.05:
+        options["column.include.list"] = some() + r",.*\.(v|n|at|id|flag)"
+    if rng.random() < 0.15:
+        options[f"column.truncate.to.{rng.choice([1, 3, 20])}.chars"] = some(texts)
+    if rng.random() < 0.15:
+        options[f"column.mask.with.{rng.choice([0, 3, 12])}.chars"] = some(texts)
+    if rng.random() < 0.15:
+        version = rng.choice(["hash", "hash.v2"])
+        options[f"column.mask.{version}.{rng.choice(['SHA-256', 'SHA-512', 'MD5'])}.with.salt.salty"] = some(texts)
+    if rng.random() < 0.15:
+        options["column.propagate.source.type"] = rng.choice([".*", some()])
+    if rng.random() < 0.1:
+        options["datatype.propagate.source.type"] = rng.choice([r".*\.varchar", r".*\.(NUMERIC|int4|TEXT)", ".+"])
+    if rng.random() < 0.15:
+        options["message.key.columns"] = key_columns(rng, tables)
+    return options
+
+
+def key_columns(rng, tables):
+    parts = []
+    for table in rng.sample(tables, min(len(tables), rng.randint(1, 5))):
+        named = [column.name for column in table.columns if plain(column.name)]
+        if named:
+            chosen = rng.sample(named, min(len(named), rng.choice([1, 1, 2])))
+            parts.append(f"{regex_literal(table.schema + '.' + table.name)}:{','.join(chosen)}")
+    return ";".join(parts)
+
+
+def tables_left_out(rng, tables):
+    names = [regex_literal(f"{table.schema}.{table.name}") for table in rng.sample(tables, min(len(tables), 2))]
+    return rng.choice([{}, {}, {}, {"table.exclude.list": ",".join(names)}, {"schema.include.list": "public,shop"},
+                       {"schema.exclude.list": "shop"}])

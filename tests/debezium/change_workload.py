@@ -1,0 +1,106 @@
+"""Random changes of random tables."""
+
+from change_tables import IDS, large_value
+from tables import identifier, literal
+from workload import DEFAULT, value_sql
+
+
+class Changes:
+    """The changes of one table, in order."""
+
+    def __init__(self, rng, table):
+        self.rng, self.table = rng, table
+        self.live, self.next = [], 1
+        """Numbers of the rows that are there, and of the next one."""
+
+    def step(self):
+        """Some statements."""
+        if not self.live or not self.table.changeable():
+            return self.insert(self.rng.choice([1, 1, 2, 3]))
+        steps = [self.insert, self.insert, self.update, self.update, self.update, self.update_all, self.unchanged, self.move,
+                 self.delete, self.insert_and_delete]
+        if self.rng.random() < 0.1:
+            steps = [self.truncate]
+        return self.rng.choice(steps)()
+
+    def insert(self, count=1):
+        rows = [self._row() for _ in range(count)]
+        names = ", ".join(identifier(column.name) for column in self.table.columns)
+        values = ", ".join("(" + ", ".join(row) + ")" for row in rows)
+        return f"insert into {self.table.sql} ({names}) overriding system value values {values};"
+
+    def update(self):
+        others = [column for column in self.table.columns if column.role != "id"]
+        if not others:
+            return self.unchanged()
+        chosen = self.rng.sample(others, min(len(others), self.rng.choice([1, 1, 2, 3])))
+        settings = ", ".join(f"{identifier(column.name)} = {self._sql_value(column)}" for column in chosen)
+        return f"update {self.table.sql} set {settings} where {self._is(self.rng.choice(self.live))};"
+
+    def update_all(self):
+        others = [column for column in self.table.columns if column.role != "id"]
+        column = self.rng.choice(others or self.table.columns)
+        value = self._sql_value(column) if others else identifier(column.name)
+        return f"update {self.table.sql} set {identifier(column.name)} = {value};"
+
+    def unchanged(self):
+        name = identifier(self.rng.choice(self.table.columns).name)
+        return f"update {self.table.sql} set {name} = {name} where {self._is(self.rng.choice(self.live))};"
+
+    def move(self):
+        """A row gets another identity."""
+        old, new = self.live.pop(self.rng.randrange(len(self.live))), self._number()
+        return f"update {self.table.sql} set {identifier(self.table.id.name)} = {self._id(new)} where {self._is(old)};"
+
+    def delete(self):
+        old = self.live.pop(self.rng.randrange(len(self.live)))
+        return f"delete from {self.table.sql} where {self._is(old)};"
+
+    def insert_and_delete(self):
+        inserted = self.insert()
+        return f"{inserted} {self.update()} delete from {self.table.sql} where {self._is(self.live.pop())};"
+
+    def truncate(self):
+        self.live.clear()
+        return f"truncate {self.table.sql};"
+
+    def _row(self):
+        number = self._number()
+        return [self._id(number) if column.role == "id" else self._sql_value(column, inserting=True) for column in self.table.columns]
+
+    def _sql_value(self, column, inserting=False):
+        rng = self.rng
+        if not column.not_null and rng.random() < 0.15:
+            return "null"
+        if inserting and column.default and rng.random() < 0.3:
+            return value_sql(DEFAULT)
+        if column.role == "large" and rng.random() < 0.7:
+            return large_value(column.type, rng.randint(1, 9))
+        return literal(column.type.value(rng))
+
+    def _number(self):
+        self.live.append(self.next)
+        self.next += 1
+        return self.next - 1
+
+    def _id(self, number):
+        return literal(IDS[self.table.id.type.sql](number))
+
+    def _is(self, number):
+        return f"{identifier(self.table.id.name)} = {self._id(number)}"
+
+
+def transactions(rng, changes, count):
+    """The tables' changes, mixed: each has `count`; a transaction that PostgreSQL refuses is as if it were not there."""
+    waiting = [table for table in changes for _ in range(count)]
+    rng.shuffle(waiting)
+    result = []
+    while waiting:
+        size = rng.choice([1, 1, 1, 2, 3, 6])
+        steps = [table.step() for table in waiting[:size]]
+        waiting = waiting[size:]
+        chance = rng.random()
+        if chance < 0.05:
+            steps = ["begin;", steps[0], "savepoint one;", *steps[1:], "rollback to one;", *steps[1:], "commit;"]
+        result.append("\n".join(steps))
+    return result
