@@ -48,6 +48,17 @@ pub enum Problem {
     /// An expression that was given up on.
     #[error("the regular expression takes too long on the topic's name")]
     Expression,
+    /// An expression that does not work on the record.
+    #[error("the expression fails on the record: {0}")]
+    Script(String),
+    /// An expression that gave something else than it should.
+    #[error("the expression gives {given}, not {wanted}")]
+    ScriptResult {
+        /// What it should give.
+        wanted: &'static str,
+        /// The type that it gave.
+        given: String,
+    },
 }
 
 impl Diagnose for TransformError {

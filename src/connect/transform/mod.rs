@@ -31,6 +31,7 @@ mod registry;
 mod replace_field;
 mod schema_metadata;
 mod schemas;
+mod script;
 mod settings;
 mod side;
 mod structs;

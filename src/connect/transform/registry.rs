@@ -15,6 +15,7 @@ use super::partition_routing::PartitionRouting;
 use super::record_size::EnforceRecordSize;
 use super::replace_field::ReplaceField;
 use super::schema_metadata::SetSchemaMetadata;
+use super::script::{FilterByExpression, RouteByExpression};
 use super::settings::Settings;
 use super::side::Side;
 use super::timestamp_converter::TimestampConverter;
@@ -26,6 +27,7 @@ use crate::connect::Refused;
 
 const KAFKA: &str = "org.apache.kafka.connect.transforms.";
 const DEBEZIUM: &str = "io.debezium.transforms.";
+const OURS: &str = "outboxd.transforms.";
 
 /// What a transform's class is here.
 #[derive(Debug, Clone)]
@@ -45,6 +47,9 @@ pub(super) fn read(settings: &mut Settings<'_, '_>) -> Result<Step, Refused> {
     }
     if let Some(name) = class.strip_prefix(KAFKA) {
         return kafka(settings, name).map(Step::Transform);
+    }
+    if let Some(name) = class.strip_prefix(OURS) {
+        return ours(settings, name).map(Step::Transform);
     }
     match class.strip_prefix(DEBEZIUM) {
         Some(name) => debezium(settings, name).map(Step::Transform),
@@ -97,12 +102,26 @@ fn debezium(settings: &mut Settings<'_, '_>, name: &str) -> Result<Arc<dyn Trans
         "TimezoneConverter" => Arc::new(TimezoneConverter::read(settings)?),
         "partitions.PartitionRouting" => Arc::new(PartitionRouting::read(settings)?),
         "ExtractNewRecordState" => Arc::new(ExtractNewRecordState::read(settings)?),
-        "Filter" | "ContentBasedRouter" => {
-            let reason = "scripts, Groovy's as well, are not run here";
-            return Err(settings.refuse("type", reason));
-        }
+        "Filter" => return Err(no_scripts(settings, "FilterByExpression")),
+        "ContentBasedRouter" => return Err(no_scripts(settings, "RouteByExpression")),
         _ => return Err(unknown(settings)),
     })
+}
+
+fn ours(settings: &mut Settings<'_, '_>, name: &str) -> Result<Arc<dyn Transform>, Refused> {
+    Ok(match name {
+        "FilterByExpression" => Arc::new(FilterByExpression::read(settings)?),
+        "RouteByExpression" => Arc::new(RouteByExpression::read(settings)?),
+        _ => return Err(unknown(settings)),
+    })
+}
+
+fn no_scripts(settings: &mut Settings<'_, '_>, instead: &str) -> Refused {
+    let reason = format!(
+        "scripts, Groovy's as well, are not run here; {OURS}{instead} does the same by an expression in CEL, see \
+         docs/change-events.md"
+    );
+    settings.refuse("type", reason)
 }
 
 fn unknown(settings: &mut Settings<'_, '_>) -> Refused {

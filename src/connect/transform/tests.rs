@@ -18,6 +18,7 @@ const CASES: &[(&str, &str)] = &[
     ("shapes", include_str!("../../../tests/cases/transforms/shapes.json")),
     ("headers", include_str!("../../../tests/cases/transforms/headers.json")),
     ("times", include_str!("../../../tests/cases/transforms/times.json")),
+    ("expressions", include_str!("../../../tests/cases/transforms/expressions.json")),
     ("events", include_str!("../../../tests/cases/transforms/events.json")),
     ("unwrap", include_str!("../../../tests/cases/transforms/unwrap.json")),
 ];
@@ -73,7 +74,23 @@ fn what_cannot_be_used_is_refused_with_everything_that_is_wrong() {
         ),
         (
             &[("transforms", "a"), ("transforms.a.type", "io.debezium.transforms.Filter")],
-            &["scripts, Groovy's as well, are not run here"],
+            &["outboxd.transforms.FilterByExpression"],
+        ),
+        (
+            &[
+                ("transforms", "a,b,c"),
+                ("transforms.a.type", "outboxd.transforms.FilterByExpression"),
+                ("transforms.a.condition", "value.op = 'u'"),
+                ("transforms.b.type", "outboxd.transforms.FilterByExpression"),
+                ("transforms.b.condition", "valeu.op == 'u' && topic == 't'"),
+                ("transforms.c.type", "outboxd.transforms.RouteByExpression"),
+                ("transforms.c.topic.expression", "'t'"),
+            ],
+            &[
+                "it is not CEL",
+                "there is no \"valeu\" here; it may look at topic, key, value, header",
+                "it looks at none of topic, key, value, header",
+            ],
         ),
         (
             &[("transforms", "a"), ("transforms.a.type", "org.apache.kafka.connect.transforms.RegexRouter")],
