@@ -8,6 +8,7 @@ use super::origin::Origin;
 use super::position::{Facts, Phase, Position, Verdict, judge, other_history};
 use crate::error::chain;
 use crate::postgres::{SlotOptions, SnapshotMode, TableFilter};
+use crate::signal::KeptCheckpoint;
 use crate::source_offset::SourceOffset;
 use crate::wal::{Lsn, Oid, PgTimestamp};
 
@@ -50,6 +51,13 @@ pub(super) struct FoundSlot<'f> {
     pub(super) at: Option<(Lsn, Lsn)>,
     /// The offset that is stored for the slot.
     pub(super) stored: Option<&'f SourceOffset>,
+}
+
+/// How far incremental snapshots were when a position was kept, and on which server.
+#[derive(Debug, Clone)]
+pub(super) struct KeptSnapshots {
+    pub(super) origin: Origin,
+    pub(super) kept: KeptCheckpoint,
 }
 
 /// How a start begins.
@@ -169,12 +177,26 @@ impl Comparison<'_> {
     /// What the relay had captured that kept this position stays captured, whatever it is named by now. Object ids of another
     /// database mean nothing, and rows of a slot that is to be made are named as the tables are now.
     pub(super) fn recall(&self, position: &Position, origin: &Origin, database: Oid) {
-        let same_database = position.origin().system_id == origin.system_id
-            && position.database == self.database
-            && !position.is_of_dropped(database);
-        if same_database && position.phase == Phase::Streaming {
+        if self.is_of(position, origin, database) && position.phase == Phase::Streaming {
             self.captured.remember(position.tables.clone(), self.tables);
         }
+    }
+
+    /// How far the relay that kept this position was with incremental snapshots.
+    pub(super) fn snapshots(
+        &self,
+        position: &Position,
+        origin: &Origin,
+        database: Oid,
+    ) -> Option<KeptSnapshots> {
+        let kept = position.snapshots().filter(|_| self.is_of(position, origin, database))?;
+        Some(KeptSnapshots { origin: position.origin(), kept: kept.clone() })
+    }
+
+    fn is_of(&self, position: &Position, origin: &Origin, database: Oid) -> bool {
+        position.origin().system_id == origin.system_id
+            && position.database == self.database
+            && !position.is_of_dropped(database)
     }
 }
 

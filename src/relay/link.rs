@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::comparison::KeptSnapshots;
 use super::exactly_once::Timelines;
 use super::origin::Origin;
 use super::position_store::PositionWriter;
@@ -27,6 +28,8 @@ pub(super) struct Link {
     pub(super) goes_on: bool,
     /// The offset that was stored when this process began.
     pub(super) stored: Option<SourceOffset>,
+    /// How far incremental snapshots were, as the position in Kafka says.
+    pub(super) snapshots: Option<KeptSnapshots>,
     /// Writes the session's positions.
     pub(super) position: PositionWriter,
     pub(super) capture: Capture,

@@ -4,12 +4,12 @@ use super::acknowledged::Acknowledged;
 use super::backoff::Backoff;
 use super::capture::CapturedTables;
 use super::clock::Now;
-use super::comparison::Known;
+use super::comparison::{KeptSnapshots, Known};
 use super::error::Error;
 use super::feed::Feed;
 use super::origin::Origin;
 use crate::kafka::Transport;
-use crate::signal::Checkpoint;
+use crate::signal::KeptCheckpoint;
 use crate::source_offset::SourceOffset;
 use crate::wal::{Lsn, PgTimestamp};
 
@@ -23,7 +23,7 @@ pub(super) struct Memory {
     /// Whether it is ours: what Debezium has stored is left as it is.
     pub(super) offset_is_ours: bool,
     /// How far incremental snapshots are.
-    pub(super) snapshots: Checkpoint,
+    pub(super) snapshots: KeptCheckpoint,
     /// Every table that was captured.
     pub(super) captured: CapturedTables,
     pub(super) backoff: Backoff,
@@ -71,6 +71,27 @@ impl Memory {
             }
         }
         (Acknowledged::nothing(now), self.offset.clone())
+    }
+
+    /// Where incremental snapshots go on: as this process knows it, unless another outboxd has had the slot since or this is the
+    /// first session. Where signals were heeded means nothing on another timeline: they may have been lost with it.
+    pub(super) fn snapshots(&self, server: &Origin, kept: Option<KeptSnapshots>) -> KeptCheckpoint {
+        let own = self
+            .acknowledged
+            .as_ref()
+            .map(|(origin, _)| KeptSnapshots { origin: origin.clone(), kept: self.snapshots.clone() });
+        let is_newer = |kept: &KeptSnapshots| {
+            own.as_ref().is_none_or(|own| {
+                (kept.origin.timeline, kept.kept.heeded) > (own.origin.timeline, own.kept.heeded)
+            })
+        };
+        let Some(KeptSnapshots { origin, mut kept }) = kept.filter(is_newer).or(own) else {
+            return KeptCheckpoint::default();
+        };
+        if origin != *server {
+            kept.heeded = Lsn::ZERO;
+        }
+        kept
     }
 
     /// Whether a producer that has not the slot takes our transactions over again and again. Once tells nothing: it may have been

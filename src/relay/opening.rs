@@ -78,7 +78,7 @@ impl Opening<'_> {
         // Nobody else can have moved the slot since. Between the look at it and the start somebody can.
         let now = preflight.sql.moment(&options.slot.name).await?;
         if !slot.created && now.confirmed > slot.confirmed_flush_lsn {
-            found.reads_later = self.check_place(&found, now.confirmed, &site).await?;
+            self.check_place(&mut found, now.confirmed, &site).await?;
         }
         let mut link = Link {
             stream,
@@ -87,6 +87,7 @@ impl Opening<'_> {
             sent_snapshot: made.snapshot,
             origin: site.origin,
             stored: found.stored,
+            snapshots: found.snapshots,
             goes_on: !slot.created,
             position: PositionWriter::new(self.positions.cloned(), position, self.captured.clone()),
             capture,
@@ -108,6 +109,7 @@ impl Opening<'_> {
         let reading = pin!(read_patiently(positions, self.status));
         if let Some(position) = keeping_alive(self.parts, link, reading).await?? {
             self.comparison().recall(&position, &link.origin, database);
+            link.snapshots = self.comparison().snapshots(&position, &link.origin, database);
         }
         Ok(())
     }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::options::Options;
 use crate::change::{ChangeTable, Edge, Snapshot};
-use crate::pgoutput::{ColumnValue, Tuple};
+use crate::pgoutput::{Begin, ColumnValue, Tuple};
 use crate::signal::{
-    Action, Answer, Ask, Blocking, Checkpoint, Incremental, Notification, Recent, ScanAsk, Scanned,
+    Action, Answer, Ask, Blocking, Incremental, KeptCheckpoint, Notification, Recent, ScanAsk, Scanned,
     ScannedRow, Signal, SignalOptions, SnapshotKind, Values, Watermarks,
 };
 use crate::wal::{Lsn, Oid, Xid};
@@ -100,13 +100,13 @@ impl Said {
 }
 
 impl Signals {
-    /// Goes on from `state`. `None` when nothing is heard.
-    pub(super) fn new(options: &Options, tables: Vec<String>, state: Checkpoint) -> Option<Self> {
+    /// Goes on from `kept`. `None` when nothing is heard.
+    pub(super) fn new(options: &Options, tables: Vec<String>, kept: KeptCheckpoint) -> Option<Self> {
         if !options.signals.is_on() {
             return None;
         }
         let (rows, tells) = (options.signals.chunk_rows, options.notifications.is_on());
-        let mut incremental = Incremental::new(rows, tells, new_id, state);
+        let mut incremental = Incremental::new(rows, tells, new_id, kept);
         if let Some(table) = options.signals.table.as_ref().filter(|table| !tables.contains(table)) {
             tracing::warn!(
                 table,
@@ -176,9 +176,11 @@ impl Signals {
         }
     }
 
-    /// Does what was said in transaction `xid` at `lsn`.
-    pub(super) fn heed(&mut self, said: Said, at: (Lsn, Option<Xid>)) {
-        let (lsn, _) = at;
+    /// Does what was said at `lsn`, in this transaction.
+    pub(super) fn heed(&mut self, said: Said, lsn: Lsn, open: Option<Begin>) {
+        if open.is_some_and(|open| self.incremental.has_heeded(open.final_lsn)) {
+            return;
+        }
         let signal = match said {
             Said::Row { id, kind, data } => Signal::parse(&id, &kind, data.as_deref()),
             Said::Document(document) => Signal::parse_document(&document),
@@ -198,7 +200,7 @@ impl Signals {
             Action::CloseWindow => self.close(&signal.id, lsn),
             Action::ExecuteSnapshot(request) if request.kind == SnapshotKind::Blocking => {
                 self.blocking.execute(request, self.incremental.known());
-                self.waits_at = at;
+                self.waits_at = (lsn, open.map(|open| open.xid));
             }
             _ => self.incremental.heed(&signal),
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::capture::CapturedTables;
 use super::clock::Now;
-use super::comparison::{Beginning, Comparison, FoundSlot, Known};
+use super::comparison::{Beginning, Comparison, FoundSlot, KeptSnapshots, Known};
 use super::error::Error;
 use super::last_state;
 use super::offsets::Offsets;
@@ -54,6 +54,15 @@ pub(super) struct Found {
     pub(super) stored: Option<SourceOffset>,
     /// The position is read when the stream has started: this process knows where it has left the slot.
     pub(super) reads_later: bool,
+    /// How far incremental snapshots were, as the position says.
+    pub(super) snapshots: Option<KeptSnapshots>,
+}
+
+impl Found {
+    /// Of a slot about which nothing else is known.
+    const fn made(slot: Slot) -> Self {
+        Self { slot, stored: None, reads_later: false, snapshots: None }
+    }
 }
 
 impl Opening<'_> {
@@ -87,7 +96,7 @@ impl Opening<'_> {
         if mode == SnapshotMode::NoData && !recovering {
             let slot = options.slot.create(&mut preflight.connection, &preflight.sql, version_num).await?;
             made.slot = true;
-            return Ok(Found { slot, stored: None, reads_later: false });
+            return Ok(Found::made(slot));
         }
         self.tell_snapshot(preflight).await?;
         let temporary =
@@ -100,7 +109,7 @@ impl Opening<'_> {
             self.metrics.slot_recovered();
             tracing::warn!(slot = %options.slot.name, lsn = %slot.confirmed_flush_lsn, "the slot is made anew, and every row that is in the table is sent");
         }
-        Ok(Found { slot, stored: None, reads_later: false })
+        Ok(Found::made(slot))
     }
 
     /// Whether the slot that is there can be gone on from; `None` when there is none and need not be.
@@ -115,25 +124,34 @@ impl Opening<'_> {
                 Err(error) if !error.is_lost_slot() => return Err(error),
                 gap => gap,
             };
-            return match self.compare(None, None, &preflight.site()).await? {
+            return match self.compare(None, None, &preflight.site()).await?.0 {
                 Beginning::Anew => Ok(None),
                 Beginning::Accepted => self.give_up_position(preflight).await.map(|()| None),
                 Beginning::GoesOn => gap.map(|()| None),
             };
         };
         let slot = options.slot.adopt(facts, &options.server.database)?;
-        let mut found = Found { slot, stored: self.stored_offset(facts).await?, reads_later: false };
-        found.reads_later = self.check_place(&found, slot.confirmed_flush_lsn, &preflight.site()).await?;
+        let mut found = Found { stored: self.stored_offset(facts).await?, ..Found::made(slot) };
+        self.check_place(&mut found, slot.confirmed_flush_lsn, &preflight.site()).await?;
         Ok(Some(found))
     }
 
-    /// Refuses a slot that is not where outboxd has left it. True if that was seen without the position.
-    pub(super) async fn check_place(self, found: &Found, confirmed: Lsn, site: &Site) -> Result<bool, Error> {
+    /// Refuses a slot that is not where outboxd has left it.
+    pub(super) async fn check_place(
+        self,
+        found: &mut Found,
+        confirmed: Lsn,
+        site: &Site,
+    ) -> Result<(), Error> {
         let needs_position = self.comparison().needs_position(Some(confirmed), &site.origin);
         if needs_position {
-            self.compare(Some(confirmed), found.stored.as_ref(), site).await?;
+            let (beginning, position) = self.compare(Some(confirmed), found.stored.as_ref(), site).await?;
+            let position = position.filter(|_| beginning == Beginning::GoesOn);
+            found.snapshots = position
+                .and_then(|position| self.comparison().snapshots(&position, &site.origin, site.database));
         }
-        Ok(!needs_position)
+        found.reads_later = !needs_position;
+        Ok(())
     }
 
     /// Compares what is there with the position that is kept in Kafka.
@@ -142,7 +160,7 @@ impl Opening<'_> {
         slot: Option<Lsn>,
         stored: Option<&SourceOffset>,
         Site { sql, origin, database }: &Site,
-    ) -> Result<Beginning, Error> {
+    ) -> Result<(Beginning, Option<Position>), Error> {
         let position = match self.positions {
             Some(positions) => positions.read().await?,
             None => None,
@@ -155,7 +173,7 @@ impl Opening<'_> {
         if let (Some(positions), Some(accept)) = (self.positions, self.parts.relay.position.accept) {
             positions.use_up(accept);
         }
-        Ok(beginning)
+        Ok((beginning, position))
     }
 
     pub(super) fn comparison(&self) -> Comparison<'_> {

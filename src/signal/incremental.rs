@@ -14,7 +14,7 @@ mod telling;
 mod tests;
 
 use checkpoint::Checkpoints;
-pub(crate) use checkpoint::{Checkpoint, Collection};
+pub(crate) use checkpoint::{Checkpoint, Collection, KeptCheckpoint};
 use telling::TABLES;
 
 /// The incremental snapshots of a session: one chunk of one table at a time.
@@ -31,6 +31,8 @@ pub(crate) struct Incremental {
     known: Vec<String>,
     state: Checkpoint,
     checkpoints: Checkpoints,
+    /// The signals of what commits before this were heeded in an earlier session.
+    heeded: Lsn,
     stage: Stage,
     /// Of the chunk: its watermarks carry it.
     id: String,
@@ -103,14 +105,16 @@ pub(crate) struct Sendable {
 }
 
 impl Incremental {
-    /// Goes on from `state`.
-    pub(crate) fn new(chunk_rows: usize, tells: bool, new_id: fn() -> String, state: Checkpoint) -> Self {
+    /// Goes on from `kept`.
+    pub(crate) fn new(chunk_rows: usize, tells: bool, new_id: fn() -> String, kept: KeptCheckpoint) -> Self {
+        let KeptCheckpoint { heeded, state } = kept;
         let mut new = Self {
             chunk_rows,
             tells,
             new_id,
             known: Vec::new(),
             checkpoints: Checkpoints::new(state.clone()),
+            heeded,
             state,
             stage: Stage::Idle,
             id: String::new(),
@@ -239,8 +243,14 @@ impl Incremental {
     }
 
     /// Where a session goes on that begins here.
-    pub(crate) fn at(&mut self, frontier: Lsn) -> &Checkpoint {
-        self.checkpoints.at(frontier)
+    pub(crate) fn at(&mut self, frontier: Lsn) -> KeptCheckpoint {
+        let heeded = self.heeded.max(frontier);
+        KeptCheckpoint { heeded, state: self.checkpoints.at(frontier).clone() }
+    }
+
+    /// Whether what a transaction says that commits here counts already.
+    pub(crate) fn has_heeded(&self, commit_lsn: Lsn) -> bool {
+        commit_lsn < self.heeded
     }
 
     /// No session will begin before this.

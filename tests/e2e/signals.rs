@@ -189,6 +189,70 @@ fn a_snapshot_goes_on_after_its_connections_were_lost() {
     assert!(count_of(&db, "incremental") < 2_500);
 }
 
+/// How often the row of this key was sent as a part of the snapshot.
+fn times_read(db: &Outbox, key: i64) -> usize {
+    let is_of = |record: &&Record| {
+        let value = record.value.as_deref().map(|value| String::from_utf8_lossy(value).into_owned());
+        value.is_some_and(|value| value.contains("\"snapshot\":\"incremental\""))
+            && serde_json::from_str::<Value>(record.key()).unwrap()["id"] == key
+    };
+    kafka().records(&topic(db)).iter().filter(is_of).count()
+}
+
+/// Waits until a later place of the snapshot than this is kept with the position.
+fn wait_until_kept_behind(db: &Outbox, key: i64) -> i64 {
+    let last = || -> Option<i64> {
+        let slot = Value::String(db.name().to_owned());
+        let positions = kafka().records("__outboxd-positions");
+        let mut all = positions.iter().filter_map(|record| serde_json::from_str(record.value()).ok());
+        let last: Value = all.rfind(|position: &Value| position["slot"] == slot)?;
+        last["snapshots"]["sent"][0].as_str()?.parse().ok()
+    };
+    eventually(LONG, "a place that is kept", || last().is_some_and(|last| last > key));
+    last().unwrap_or(i64::MAX)
+}
+
+/// Each start is broken off in the middle of the snapshot, while others write.
+fn a_snapshot_goes_on_after(settings: &[(&str, &str)], mut end: impl FnMut(Relay)) {
+    let db = Outbox::create_bare(postgres18(), TABLES);
+    db.execute("insert into a values (-1, 0, 0)");
+    db.execute("insert into a select g, nullif(g % 7, 0), g from generate_series(1, 3000) g");
+    let settings = [&[("incremental.snapshot.chunk.size", "5")], settings].concat();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for seed in 1..3 {
+            let (db, stop) = (&db, &stop);
+            scope.spawn(move || write_meanwhile(db, seed, stop));
+        }
+        let mut relay = start(&db, &settings);
+        signal(&db, "s-1", "execute-snapshot", r#"{"data-collections": ["public.a"]}"#);
+        let mut kept = 0;
+        for _ in 0..2 {
+            kept = wait_until_kept_behind(&db, kept);
+            end(relay);
+            relay = Relay::start(&config(&db, &settings));
+        }
+        wait_until_told(&db, "COMPLETED");
+        stop.store(true, Ordering::Relaxed);
+        db.wait_until_confirmed();
+        assert_eq!(relay.stop(), 0);
+    });
+    assert_eq!(last_states(&db), rows(&db));
+    // It did not begin again, nor was its signal heeded again.
+    assert_eq!(times_read(&db, -1), 1);
+    assert_eq!(told(&db).iter().filter(|(kind, _)| kind == "STARTED").count(), 1);
+}
+
+#[test]
+fn a_snapshot_goes_on_after_the_process_was_killed() {
+    a_snapshot_goes_on_after(&[], |mut relay| relay.kill());
+}
+
+#[test]
+fn a_snapshot_goes_on_after_the_process_was_stopped() {
+    a_snapshot_goes_on_after(&[("read.only", "true")], |relay| assert_eq!(relay.stop(), 0));
+}
+
 #[test]
 fn signals_come_from_a_topic_and_from_a_file() {
     let db = Outbox::create_bare(postgres18(), TABLES);

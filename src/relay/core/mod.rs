@@ -223,7 +223,7 @@ impl<'p, T: Transport> Core<'p, T> {
         let committed = self.feed.flight.last_acknowledged().map(|(_, committed)| committed);
         let is_due = self.positions.turn(lsn, ending, now.instant);
         self.feedback.flushed(self.positions.confirmable(lsn));
-        is_due.then_some(Keep { lsn, committed })
+        is_due.then(|| Keep { lsn, committed, snapshots: self.feed.snapshots_at(lsn) })
     }
 
     /// Whether everything is acknowledged, and its position kept or not waited for any longer.

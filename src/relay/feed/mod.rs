@@ -205,7 +205,7 @@ impl<'p, T: Transport> Feed<'p, T> {
             && !self.passing
             && !matches!(outcome, Outcome::TakeAgain(_))
         {
-            signals.heed(said, (lsn, self.open.map(|open| open.xid)));
+            signals.heed(said, lsn, self.open);
         }
         Ok(outcome)
     }

@@ -12,7 +12,8 @@ use crate::relay::needs::Need;
 use crate::relay::route::Bound;
 use crate::relay::signals::{OutgoingRow, Said, Signals};
 use crate::relay::table::Table;
-use crate::wal::Oid;
+use crate::signal::KeptCheckpoint;
+use crate::wal::{Lsn, Oid};
 
 impl<T: Transport> Feed<'_, T> {
     /// What a message says to those who hear signals. A row that it changes is no more sent as it was read.
@@ -54,6 +55,11 @@ impl<T: Transport> Feed<'_, T> {
     /// Whether the rows that a message waits for are still being read.
     pub(in crate::relay) fn lacks_rows(&self) -> bool {
         self.signals.as_ref().is_some_and(|signals| signals.incremental.lacks_rows())
+    }
+
+    /// How far incremental snapshots are, for a session that begins here.
+    pub(in crate::relay) fn snapshots_at(&mut self, frontier: Lsn) -> Option<KeptCheckpoint> {
+        self.signals.as_mut().map(|signals| signals.incremental.at(frontier))
     }
 
     /// Whether nothing of the stream is taken until rows are read and sent.

@@ -1,5 +1,6 @@
 use std::time::{Duration, Instant};
 
+use crate::signal::KeptCheckpoint;
 use crate::wal::{Lsn, PgTimestamp};
 
 /// How often a position is written at most.
@@ -10,11 +11,13 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const LAST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A position that must be written now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::relay) struct Keep {
     pub(in crate::relay) lsn: Lsn,
     /// When the last transaction before it committed that had something to send, if there was one.
     pub(in crate::relay) committed: Option<PgTimestamp>,
+    /// How far incremental snapshots are there, when signals are heard.
+    pub(in crate::relay) snapshots: Option<KeptCheckpoint>,
 }
 
 /// Which position of a session is written when, and how far may be confirmed then.

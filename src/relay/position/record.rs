@@ -2,10 +2,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::relay::capture::CapturedTable;
 use crate::relay::origin::Origin;
+use crate::signal::KeptCheckpoint;
 use crate::wal::{Lsn, Oid, PgTimestamp, SystemId, TimelineId};
 
 /// The version of the form below. One that is not known is refused: what it says must not be guessed.
 const VERSION: u32 = 1;
+
+/// What is kept of incremental snapshots has at most so many bytes. Kafka takes records of about a megabyte, and captured tables need some.
+const SNAPSHOTS_BYTES_MAX: usize = 256 << 10;
 
 /// What the topic has for a relay. Members that are not known are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +36,9 @@ pub(in crate::relay) struct Position {
     /// The captured tables and partitions, so that a start knows them again whatever they are named by then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(in crate::relay) tables: Vec<CapturedTable>,
+    /// How far incremental snapshots are, when signals are heard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    snapshots: Option<KeptCheckpoint>,
 }
 
 /// What the relay was doing.
@@ -79,6 +86,7 @@ impl Position {
             committed_at_us: None,
             accepted: Vec::new(),
             tables: Vec::new(),
+            snapshots: None,
         }
     }
 
@@ -121,6 +129,21 @@ impl Position {
     /// With the commit time of a later transaction, when there was one.
     pub(in crate::relay) fn committed(&mut self, at: Option<PgTimestamp>) {
         self.committed_at_us = at.map(PgTimestamp::unix_us).or(self.committed_at_us);
+    }
+
+    /// How far incremental snapshots are, as far as a slot that is streamed from says it.
+    pub(in crate::relay) fn snapshots(&self) -> Option<&KeptCheckpoint> {
+        self.snapshots.as_ref().filter(|_| self.phase == Phase::Streaming)
+    }
+
+    /// With how far incremental snapshots are. False when that has more bytes than a record should have: the position goes without.
+    pub(in crate::relay) fn keep_snapshots(&mut self, snapshots: Option<KeptCheckpoint>) -> bool {
+        let has_room = |kept: &KeptCheckpoint| {
+            serde_json::to_vec(kept).is_ok_and(|bytes| bytes.len() <= SNAPSHOTS_BYTES_MAX)
+        };
+        let is_there = snapshots.is_some();
+        self.snapshots = snapshots.filter(has_room);
+        self.snapshots.is_some() == is_there
     }
 
     /// As it is written.
@@ -214,6 +237,25 @@ mod tests {
             let newest = Position::newest(&values).unwrap();
             assert_eq!(newest.map(|position| (position.epoch, position.lsn.get())), expected);
         }
+    }
+
+    #[test]
+    fn how_far_snapshots_are_is_kept_up_to_a_limit() {
+        let text = |table: &str| {
+            format!(
+                r#"{{"heeded":"0/10","queue":[{{"table":"{table}"}}],"scanned":0,"chunks":0,"paused":false}}"#
+            )
+        };
+        let with =
+            |table: &str| WRITTEN.replace(r#""}]}"#, &format!(r#""}}],"snapshots":{}}}"#, text(table)));
+        let small = with("a");
+        let mut position = Position::parse(small.as_bytes()).unwrap();
+        assert_eq!(position.to_json().unwrap(), small.as_bytes());
+        let kept = position.snapshots().cloned();
+        assert!(kept.is_some() && position.keep_snapshots(kept) && position.snapshots().is_some());
+        let large = serde_json::from_str(&text(&"a".repeat(SNAPSHOTS_BYTES_MAX))).unwrap();
+        assert!(!position.keep_snapshots(Some(large)) && position.keep_snapshots(None));
+        assert_eq!(position.to_json().unwrap(), WRITTEN.as_bytes());
     }
 
     proptest! {

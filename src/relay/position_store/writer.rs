@@ -18,6 +18,8 @@ pub(in crate::relay) struct PositionWriter<L: PositionLog = PositionTopic> {
     on_its_way: Option<L::Receipt>,
     /// Writing has failed since it last succeeded.
     has_failed: bool,
+    /// Snapshots were too many to be kept.
+    has_left_out: bool,
 }
 
 impl<L: PositionLog> PositionWriter<L> {
@@ -27,7 +29,7 @@ impl<L: PositionLog> PositionWriter<L> {
         position: Position,
         captured: CapturedTables,
     ) -> Self {
-        Self { positions, position, captured, on_its_way: None, has_failed: false }
+        Self { positions, position, captured, on_its_way: None, has_failed: false, has_left_out: false }
     }
 
     /// The session begins, and the position that Kafka has is read. When its positions are written, and what may be confirmed.
@@ -45,6 +47,11 @@ impl<L: PositionLog> PositionWriter<L> {
         self.position.lsn = keep.lsn;
         self.position.committed(keep.committed);
         self.position.tables = self.captured.list_kept();
+        if !self.position.keep_snapshots(keep.snapshots) && !std::mem::replace(&mut self.has_left_out, true) {
+            tracing::warn!(
+                "incremental snapshots of so many tables are not kept with the position: they do not go on after a restart of outboxd"
+            );
+        }
         match positions.send(&self.position) {
             Ok(receipt) => self.on_its_way = Some(receipt),
             Err(error) => self.failed(error, pacing),

@@ -164,10 +164,11 @@ impl<'p> Session<'p> {
     pub(super) fn drain(&mut self, ending: &mut Ending, now: Now) -> Result<Draining, Error> {
         self.collect();
         let drain = ending.turn(&mut self.core, now)?;
+        let is_idle = drain.update.is_none() && drain.keep.is_none();
         self.keep(drain.keep);
         if drain.then == Draining::Wait {
             let until = ending.wake_at(&self.core, now);
-            self.waits(until, drain.update.is_none() && drain.keep.is_none(), now);
+            self.waits(until, is_idle, now);
         }
         self.send(drain.update)?;
         Ok(drain.then)

@@ -183,7 +183,8 @@ impl Relay {
         if memory.known().is_none() && !link.sent_snapshot {
             feed.notify(Notification::initial(Told::Skipped, Vec::new()), Now::read());
         }
-        feed.signals = Signals::new(&self.parts.relay, link.capture.names(), memory.snapshots.clone());
+        let snapshots = memory.snapshots(&origin, link.snapshots.take());
+        feed.signals = Signals::new(&self.parts.relay, link.capture.names(), snapshots);
         let (server, ended, mut watchers) = (ServerLsn::default(), CancellationToken::new(), JoinSet::new());
         let (mut slot_watcher, lost) = self.watch_slot(&link, server.clone());
         watchers.spawn(watch_kafka(Arc::clone(&self.parts), ended.clone()));
@@ -229,8 +230,8 @@ impl Relay {
         };
         let gone = self.settle(&mut core, broken, lost, target).await;
         slot_watcher.shutdown().await;
-        if let Some(signals) = &mut core.feed.signals {
-            memory.snapshots = signals.incremental.at(core.feed.flight.frontier()).clone();
+        if let Some(snapshots) = core.feed.snapshots_at(core.feed.flight.frontier()) {
+            memory.snapshots = snapshots;
         }
         memory.remember(origin, confirmed, &core.feed, outcome.is_err(), Now::read());
         gone.map_or(outcome.map(|_| ()), |error| Err(error.into()))

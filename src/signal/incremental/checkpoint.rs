@@ -1,33 +1,53 @@
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use crate::signal::ChunkKey;
 use crate::wal::Lsn;
 
+/// A checkpoint as it is kept for another session, and maybe another process.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct KeptCheckpoint {
+    /// The signals of all transactions that commit before this are in it: those that come again are not heeded.
+    pub(crate) heeded: Lsn,
+    #[serde(flatten)]
+    pub(crate) state: Checkpoint,
+}
+
 /// How far incremental snapshots are: what another session has to know to go on.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Checkpoint {
     /// The tables to read; the first is the one that is being read.
+    #[serde(skip_serializing_if = "VecDeque::is_empty")]
     pub(super) queue: VecDeque<Collection>,
     /// What the first one's rows up to here were sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) sent: Option<ChunkKey>,
     /// Where the first one ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) end: Option<ChunkKey>,
     /// Rows of the first one that were read, in so many chunks, of so many.
     pub(super) scanned: u64,
     pub(super) chunks: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) total: Option<u64>,
     /// The signal that asked last.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) correlation: Option<String>,
     pub(super) paused: bool,
 }
 
 /// A table that is to be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Collection {
     pub(super) table: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) filter: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) surrogate_key: Option<String>,
     /// The signal that asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) correlation: Option<String>,
 }
 
@@ -81,6 +101,21 @@ impl Checkpoints {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_form_is_fixed() {
+        let written = [
+            r#"{"heeded":"0/10","scanned":0,"chunks":0,"paused":false}"#,
+            r#"{"heeded":"0/10","queue":[{"table":"public.a","filter":"x > 1","surrogate_key":"y","correlation":"s-1"},{"table":"public.b"}],"sent":["7",null],"end":["900",null],"scanned":7,"chunks":2,"total":900,"correlation":"s-1","paused":true}"#,
+        ];
+        for text in written {
+            let kept: KeptCheckpoint = serde_json::from_str(text).unwrap();
+            assert_eq!(serde_json::to_string(&kept).unwrap(), text);
+        }
+        let kept: KeptCheckpoint = serde_json::from_str(written[1]).unwrap();
+        assert!(kept.state.is_running() && kept.heeded == Lsn::new(16));
+        assert_eq!(kept.state.sent, Some(vec![Some("7".to_owned()), None]));
+    }
 
     #[test]
     fn only_what_may_be_asked_for_is_kept() {
