@@ -17,6 +17,7 @@ use crate::outcome::Outcome;
 use crate::sabotage::Sabotage;
 use crate::samples::{Sampler, Usage};
 use crate::seen;
+use crate::shape::Shape;
 use crate::support::wait::let_pass;
 use crate::truth::Truth;
 use crate::world::{Site, World};
@@ -35,6 +36,7 @@ const WAL_MAX_BYTES: i64 = 64 << 20;
 /// What is done, and for how long.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
+    pub(crate) shape: Shape,
     pub(crate) mode: Mode,
     pub(crate) seed: u64,
     pub(crate) lasts: Duration,
@@ -49,7 +51,7 @@ impl Plan {
     pub(crate) fn run(self, world: &mut World) -> Outcome {
         let mut rng = Rng::with_seed(self.seed);
         let window = *rng.choice(&self.mode.windows()).unwrap();
-        let site = Site::create(world, self.mode, window, self.sabotage);
+        let site = Site::create(world, self.shape, self.mode, window, self.sabotage);
         let (over, settled) = (AtomicBool::new(false), AtomicBool::new(false));
         let (attempts, pid) = (AtomicU64::new(0), Arc::new(AtomicU32::new(0)));
         let mut fleet = Fleet::start(site.config.clone(), Arc::clone(&pid));
@@ -69,12 +71,13 @@ impl Plan {
             let samples = scope.spawn(|| sampler.look(&settled));
             let mut writers = Vec::new();
             for number in 0..self.load.writers {
-                let (seed, load) = (self.seed, self.load);
+                let Self { seed, load, shape, .. } = self;
                 let (address, folder) = (&address, folder.clone());
-                let writer = Writer { load, number, address, folder, seed, over: &over, attempts: &attempts };
+                let (over, attempts) = (&over, &attempts);
+                let writer = Writer { load, shape, number, address, folder, seed, over, attempts };
                 writers.push(scope.spawn(move || writer.write()));
             }
-            writers.push(scope.spawn(|| keep_house(&address, &over)));
+            writers.push(scope.spawn(|| keep_house(&address, self.shape, &over)));
             run.faults(&self, window, &mut rng);
             over.store(true, Ordering::Relaxed);
             writers.into_iter().for_each(|writer| writer.join().unwrap());
@@ -85,7 +88,7 @@ impl Plan {
         });
         let Run { phases, log, faults, times, forgotten, mut complaints, .. } = run;
         complaints.extend(usage_complaint(usage));
-        let seen = seen::read(&world.kafka, &format!("{}.", site.db.name()));
+        let seen = seen::read(&world.kafka, &format!("{}.", site.db.name()), self.shape);
         let evidence = Evidence { truth: &truth, seen: &seen, samples: &samples, phases: &phases };
         let mut verdict = evidence.judge();
         verdict.violations.append(&mut complaints);
@@ -136,7 +139,10 @@ impl<'r> Run<'r> {
     }
 
     fn faults(&mut self, plan: &Plan, window: u32, rng: &mut Rng) {
-        self.note(&format!("{:?}, seed {}, {window} records in flight", plan.mode, plan.seed));
+        self.note(&format!(
+            "{:?}, {:?}, seed {}, {window} records in flight",
+            plan.shape, plan.mode, plan.seed
+        ));
         let mut deck = Deck::new(plan.mix.clone());
         while self.began.elapsed() < plan.lasts {
             self.begin_phase(plan.mode, &[]);

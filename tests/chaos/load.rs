@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
+use crate::shape::Shape;
 use crate::support::session::{Address, Session};
 use crate::support::wait::let_pass;
 
@@ -29,6 +30,7 @@ pub(crate) struct Load {
 #[derive(Debug)]
 pub(crate) struct Writer<'w> {
     pub(crate) load: Load,
+    pub(crate) shape: Shape,
     pub(crate) number: u64,
     pub(crate) address: &'w Address,
     /// Where the server can read and write a file for COPY.
@@ -58,15 +60,16 @@ impl Writer<'_> {
         keys.sort_unstable();
         let keys = format!("{keys:?}");
         let count = self.row_count(rng);
-        let emit = format!("SELECT emit({count}, ARRAY{keys});");
+        let emit = self.shape.happen(count, &keys);
         let work = match rng.u32(0..100) {
-            _ if rng.u32(0..100) < self.load.letters_percent => {
+            _ if self.shape == Shape::Outbox && rng.u32(0..100) < self.load.letters_percent => {
                 format!("SELECT emit({count}, ARRAY{keys}, 1);")
             }
             0..10 => {
-                let lost = format!("SELECT emit({}, ARRAY{keys});", rng.u32(1..=10));
+                let lost = self.shape.happen(rng.u64(1..=10), &keys);
                 format!("{emit} SAVEPOINT s; {lost} ROLLBACK TO s; {emit}")
             }
+            _ if self.shape == Shape::Tables => emit,
             10..20 => format!("{emit} DELETE FROM outbox WHERE xmin = pg_current_xact_id()::xid;"),
             20..30 => {
                 let file = self.folder.join(format!("chaos-{}.copy", self.number));
@@ -95,8 +98,9 @@ impl Writer<'_> {
 }
 
 /// Changes the table, empties it, and fills another.
-pub(crate) fn keep_house(address: &Address, over: &AtomicBool) {
+pub(crate) fn keep_house(address: &Address, shape: Shape, over: &AtomicBool) {
     let session = Session::new(address.clone());
+    let mut rng = Rng::with_seed(0);
     let mut last = Instant::now();
     let mut number = 0_u32;
     while !over.load(Ordering::Relaxed) {
@@ -111,7 +115,7 @@ pub(crate) fn keep_house(address: &Address, over: &AtomicBool) {
             2 => "ADD COLUMN IF NOT EXISTS another integer",
             _ => "DROP COLUMN IF EXISTS another",
         };
-        let alter = format!("SET lock_timeout = '3s'; ALTER TABLE outbox {change}");
+        let alter = format!("SET lock_timeout = '3s'; ALTER TABLE \"{}\" {change}", shape.altered(&mut rng));
         let clean = "DELETE FROM outbox WHERE stamp < extract(epoch FROM clock_timestamp()) * 1000 - 1000";
         let noise = "INSERT INTO noise (text) SELECT md5(i::text) FROM generate_series(1, 2000) AS i";
         for sql in [&alter, clean, noise] {

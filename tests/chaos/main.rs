@@ -1,8 +1,8 @@
 //! The relay under load while everything around it breaks, and a checker that compares what was committed with what
 //! consumers see. See docs/reliability.md.
 //!
-//! `OUTBOXD_CHAOS_SECONDS`, `OUTBOXD_CHAOS_SEED` (one, or several with commas), `OUTBOXD_CHAOS_MODE` and
-//! `OUTBOXD_CHAOS_FAULTS` (names as in the log, with commas) say what runs.
+//! `OUTBOXD_CHAOS_SECONDS`, `OUTBOXD_CHAOS_SEED` (one, or several with commas), `OUTBOXD_CHAOS_MODE`, `OUTBOXD_CHAOS_SHAPE`
+//! and `OUTBOXD_CHAOS_FAULTS` (names as in the log, with commas) say what runs.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,6 +25,7 @@ mod outcome;
 mod sabotage;
 mod samples;
 mod seen;
+mod shape;
 #[path = "../support/mod.rs"]
 mod support;
 mod timings;
@@ -41,6 +42,7 @@ use crate::load::Load;
 use crate::mode::{AVAILABLE, MODES, Mode};
 use crate::outcome::Outcome;
 use crate::sabotage::Sabotage;
+use crate::shape::{SHAPES, Shape};
 use crate::world::World;
 
 const SECONDS: u64 = 40;
@@ -54,12 +56,8 @@ const LOAD: Load = Load { writers: 5, pause_max_ms: 150, large_per_mille: 4, let
 fn nothing_is_lost_reordered_or_confirmed_early_whatever_breaks() {
     let seconds = variable("OUTBOXD_CHAOS_SECONDS").map_or(SECONDS, |text| text.parse().unwrap());
     let seeds = variable("OUTBOXD_CHAOS_SEED").unwrap_or_else(|| SEEDS.to_owned());
-    let wanted = variable("OUTBOXD_CHAOS_MODE");
-    let modes: Vec<Mode> = match &wanted {
-        None => AVAILABLE.to_vec(),
-        Some(wanted) => MODES.into_iter().filter(|(name, _)| name == wanted).map(|(_, mode)| mode).collect(),
-    };
-    assert!(!modes.is_empty(), "no such mode: {wanted:?}");
+    let runs = runs();
+    assert!(!runs.is_empty(), "no such mode or shape");
     let faults = variable("OUTBOXD_CHAOS_FAULTS");
     let named = |fault: &Fault, names: &str| names.split(',').any(|name| name == format!("{fault:?}"));
     let mix: Vec<Fault> = match &faults {
@@ -71,10 +69,9 @@ fn nothing_is_lost_reordered_or_confirmed_early_whatever_breaks() {
     let mut world = World::start();
     let mut outcomes = Vec::new();
     for seed in seeds.split(',').map(|seed| seed.trim().parse().unwrap()) {
-        for mode in &modes {
-            let lasts = Duration::from_secs(seconds);
-            let (mode, mix) = (*mode, mix.clone());
-            let plan = Plan { mode, seed, lasts, mix, hold_ms: 20..2500, load: LOAD, sabotage: None };
+        for &(shape, mode) in &runs {
+            let (lasts, mix) = (Duration::from_secs(seconds), mix.clone());
+            let plan = Plan { shape, mode, seed, lasts, mix, hold_ms: 20..2500, load: LOAD, sabotage: None };
             let outcome = plan.run(&mut world);
             tell(&outcome);
             assert!(outcome.verdict.violations.is_empty(), "{}", failure(&outcome));
@@ -85,24 +82,58 @@ fn nothing_is_lost_reordered_or_confirmed_early_whatever_breaks() {
     outcomes.iter().for_each(|outcome| println!("{outcome}"));
 }
 
+/// An outbox under each guarantee, and tables under the one that promises the most without transactions. What is named is
+/// tried in all combinations.
+fn runs() -> Vec<(Shape, Mode)> {
+    let (wanted_mode, wanted_shape) = (variable("OUTBOXD_CHAOS_MODE"), variable("OUTBOXD_CHAOS_SHAPE"));
+    let is_all = wanted_mode.is_none() && wanted_shape.is_none();
+    let mut runs = Vec::new();
+    for (shape_name, shape) in SHAPES {
+        for (mode_name, mode) in MODES {
+            let named = wanted_mode.as_ref().is_none_or(|wanted| wanted == mode_name)
+                && wanted_shape.as_ref().is_none_or(|wanted| wanted == shape_name);
+            let usual = shape == Shape::Outbox || mode == Mode::TailDedupe;
+            if AVAILABLE.contains(&mode) && named && (usual || !is_all) {
+                runs.push((shape, mode));
+            }
+        }
+    }
+    runs
+}
+
 /// The mistakes are all found, each by the oracle that is for it.
 #[test]
 fn planted_mistakes_are_found() {
     let _alone = alone();
     let mut world = World::start();
-    let missed: Vec<_> =
-        Sabotage::ALL.into_iter().filter(|sabotage| !is_found(*sabotage, &mut world)).collect();
+    let missed: Vec<_> = Sabotage::ALL
+        .into_iter()
+        .filter(|sabotage| !is_found(*sabotage, Shape::Outbox, &mut world))
+        .collect();
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}
+
+/// The same oracles watch change events.
+#[test]
+fn planted_mistakes_are_found_among_change_events() {
+    let _alone = alone();
+    let mut world = World::start();
+    let missed: Vec<_> = Sabotage::OF_INSERTS
+        .into_iter()
+        .filter(|sabotage| !is_found(*sabotage, Shape::Tables, &mut world))
+        .collect();
     assert!(missed.is_empty(), "not found: {missed:?}");
 }
 
 /// Whether it is found within a few tries: a mistake needs its occasion.
-fn is_found(sabotage: Sabotage, world: &mut World) -> bool {
+fn is_found(sabotage: Sabotage, shape: Shape, world: &mut World) -> bool {
     let mix = vec![sabotage.occasion()];
     let letters_percent = if sabotage == Sabotage::LettersNotAwaited { 80 } else { 2 };
     let load = Load { large_per_mille: 0, letters_percent, ..LOAD };
     (1..=TRIES_MAX).any(|seed| {
         let (mode, lasts, mix) = (Mode::AtLeastOnce, Duration::from_secs(3), mix.clone());
-        let plan = Plan { mode, seed, lasts, mix, hold_ms: 1500..2000, load, sabotage: Some(sabotage) };
+        let plan =
+            Plan { shape, mode, seed, lasts, mix, hold_ms: 1500..2000, load, sabotage: Some(sabotage) };
         let outcome = plan.run(world);
         println!("{sabotage:?}: seed {seed}: {:?}", outcome.verdict.oracles());
         outcome.verdict.oracles().contains(sabotage.oracle())
@@ -138,5 +169,8 @@ fn tell(outcome: &Outcome) {
 
 fn failure(outcome: &Outcome) -> String {
     let (log, violations) = (outcome.log.join("\n"), outcome.verdict.violations.join("\n"));
-    format!("seed {}, {:?}\n{log}\n{violations}", outcome.plan.seed, outcome.plan.mode)
+    format!(
+        "seed {}, {:?}, {:?}\n{log}\n{violations}",
+        outcome.plan.seed, outcome.plan.shape, outcome.plan.mode
+    )
 }

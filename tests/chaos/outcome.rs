@@ -34,9 +34,9 @@ impl Outcome {
 
     /// What is above the columns of its row.
     pub(crate) fn head() -> &'static str {
-        "| mode | seed | s | faults | relay kills | stops | pauses | broker kills | pauses | PostgreSQL stops, crashes | links cut | \
+        "| shape | mode | seed | s | faults | relay kills | stops | pauses | broker kills | pauses | PostgreSQL stops, crashes | links cut | \
          slow, held, garbled | transactions | rows | lost | phantom | reordered | changed | confirmed early | repeats (replays) | \
-         forgotten by Kafka | slowest recovery |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"
+         forgotten by Kafka | slowest recovery |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"
     }
 }
 
@@ -61,7 +61,8 @@ impl fmt::Display for Outcome {
             self.count(|f| matches!(f, PostgresLink(_) | KafkaLink(_)))
                 - self.count(|f| matches!(f, PostgresLink(Cut | Reset) | KafkaLink(Cut | Reset))),
         ];
-        write!(f, "| {:?} | {} | {} ", self.plan.mode, self.plan.seed, self.plan.lasts.as_secs())?;
+        let Plan { shape, mode, seed, .. } = &self.plan;
+        write!(f, "| {shape:?} | {mode:?} | {seed} | {} ", self.plan.lasts.as_secs())?;
         counts.iter().try_for_each(|count| write!(f, "| {count} "))?;
         write!(f, "| {} | {} | {} ", self.transactions, verdict.rows, verdict.lost)?;
         write!(f, "| {} | {} | {} ", verdict.phantoms, verdict.reordered, verdict.changed)?;

@@ -50,6 +50,10 @@ impl Sabotage {
         Self::Invents,
     ];
 
+    /// Those that change rows which are inserted, wherever they go.
+    pub(crate) const OF_INSERTS: [Self; 5] =
+        [Self::SkipsFirstRow, Self::Stutters, Self::Overtakes, Self::Scribbles, Self::Invents];
+
     /// The oracle that is for it.
     pub(crate) const fn oracle(self) -> &'static str {
         match self {

@@ -7,8 +7,15 @@ CREATE TABLE outbox (
     payload text,
     stamp bigint NOT NULL
 );
+-- The same without an outbox: what changes is captured itself.
+CREATE TABLE "order" (id uuid NOT NULL, key text PRIMARY KEY, payload text NOT NULL, stamp bigint NOT NULL);
+CREATE TABLE payment (LIKE "order" INCLUDING ALL);
+CREATE TABLE refund (LIKE "order" INCLUDING ALL);
+ALTER TABLE "order" REPLICA IDENTITY FULL;
+ALTER TABLE payment REPLICA IDENTITY FULL;
+ALTER TABLE refund REPLICA IDENTITY FULL;
 CREATE TABLE truth (
-    id uuid NOT NULL,
+    id text NOT NULL,
     kind text NOT NULL,
     key text NOT NULL,
     n bigint NOT NULL,
@@ -72,3 +79,45 @@ BEGIN
     EXECUTE format('COPY outbox %s FROM %L', columns, file);
     INSERT INTO truth (id, kind, key, n, md5, stamp) SELECT id, kind, key, n, md5(payload), stamp FROM batch ORDER BY i;
 END $$;
+
+-- Changes rows of the tables. The truth is told before the change, under the operation and the row's id, which is a new one
+-- with each insert and update. A changed key is a delete and a create.
+CREATE FUNCTION change(count integer, keys integer[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    it record;
+    was record;
+    dice double precision;
+BEGIN
+    FOR i IN 1..count LOOP
+        SELECT * INTO it FROM happen(keys[1 + floor(random() * cardinality(keys))::integer], 0);
+        CONTINUE WHEN it.n = 0;
+        dice := random();
+        EXECUTE format('SELECT * FROM %I WHERE key = $1', it.kind) INTO was USING it.key;
+        IF was IS NULL THEN
+            PERFORM told('c', it.id, it.kind, it.key, it.n, it.payload, it.stamp);
+            EXECUTE format('INSERT INTO %I (id, key, payload, stamp) VALUES ($1, $2, $3, $4)', it.kind)
+                USING it.id, it.key, it.payload, it.stamp;
+        ELSIF dice < 0.2 THEN
+            PERFORM told('d', was.id, it.kind, it.key, it.n, was.payload, was.stamp);
+            EXECUTE format('DELETE FROM %I WHERE key = $1', it.kind) USING it.key;
+        ELSIF dice < 0.3 THEN
+            PERFORM told('d', was.id, it.kind, it.key, it.n, was.payload, was.stamp);
+            PERFORM told('c', it.id, it.kind, it.key || '-' || it.n, it.n, was.payload, it.stamp);
+            EXECUTE format('UPDATE %I SET id = $1, key = $2, stamp = $3 WHERE key = $4', it.kind)
+                USING it.id, it.key || '-' || it.n, it.stamp, it.key;
+        ELSIF dice < 0.5 THEN
+            -- A large payload stays where it is, and is not sent with the row.
+            PERFORM told('u', it.id, it.kind, it.key, it.n, was.payload, it.stamp);
+            EXECUTE format('UPDATE %I SET id = $1, stamp = $2 WHERE key = $3', it.kind) USING it.id, it.stamp, it.key;
+        ELSE
+            PERFORM told('u', it.id, it.kind, it.key, it.n, it.payload, it.stamp);
+            EXECUTE format('UPDATE %I SET id = $1, payload = $2, stamp = $3 WHERE key = $4', it.kind)
+                USING it.id, it.payload, it.stamp, it.key;
+        END IF;
+    END LOOP;
+END $$;
+
+CREATE FUNCTION told(op text, id uuid, kind text, key text, n bigint, payload text, stamp bigint) RETURNS void
+LANGUAGE sql AS $$
+    INSERT INTO truth (id, kind, key, n, md5, stamp) VALUES (op || ':' || id, kind, key, n, md5(payload), stamp)
+$$;

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use openssl::hash::{MessageDigest, hash};
 use serde_json::Value;
 
+use crate::shape::Shape;
 use crate::support::kafka::Kafka;
 use crate::support::record::Record;
 use crate::world::{DEAD_LETTERS, Place};
@@ -24,7 +25,11 @@ pub(crate) struct Seen {
 }
 
 /// The committed records of all topics that begin so, in each partition in order.
-pub(crate) fn read(kafka: &Kafka, prefix: &str) -> Vec<Seen> {
+pub(crate) fn read(kafka: &Kafka, prefix: &str, shape: Shape) -> Vec<Seen> {
+    let seen = match shape {
+        Shape::Outbox => seen,
+        Shape::Tables => change,
+    };
     kafka.records_of_prefix(prefix).iter().map(seen).collect()
 }
 
@@ -41,6 +46,26 @@ fn seen(record: &Record) -> Seen {
         letter,
         header_id: record.header("id").to_owned(),
         timestamp_ms: record.timestamp_ms,
+    }
+}
+
+/// A change: its operation with the id that the row had last. Key, operation and row are all in it, so it says all of that once.
+fn change(record: &Record) -> Seen {
+    let value: Value = serde_json::from_slice(record.value.as_deref().unwrap_or_default()).unwrap();
+    let key: Value = serde_json::from_str(record.key()).unwrap();
+    let op = value["op"].as_str().unwrap_or_default();
+    let row = if op == "d" { &value["before"] } else { &value["after"] };
+    let text = |name: &str| row[name].as_str().unwrap_or_default();
+    let id = format!("{op}:{}", text("id"));
+    Seen {
+        place: (record.topic.clone(), record.partition),
+        offset: record.offset,
+        key: key["key"].as_str().unwrap_or_default().to_owned(),
+        md5: hex(&hash(MessageDigest::md5(), text("payload").as_bytes()).unwrap()),
+        letter: false,
+        header_id: id.clone(),
+        id,
+        timestamp_ms: row["stamp"].as_i64().unwrap_or_default(),
     }
 }
 

@@ -9,6 +9,7 @@ use outboxd::internals::throwaway::StopMode;
 
 use crate::fleet::Fleet;
 use crate::mode::Mode;
+use crate::shape::Shape;
 use crate::support::wait::{DEADLINE, eventually, let_pass};
 use crate::world::{Site, WAL_SENDER_TIMEOUT_S, World};
 
@@ -35,7 +36,7 @@ pub(crate) fn measure(cycles: usize) -> Vec<Timing> {
     ]
     .map(|(what, most)| Timing { what, most, times: Vec::new() });
     let mut world = World::start();
-    let site = Site::create(&world, Mode::AtLeastOnce, 3500, None);
+    let site = Site::create(&world, Shape::Outbox, Mode::AtLeastOnce, 3500, None);
     let mut fleet = Fleet::start(site.config.clone(), Arc::new(AtomicU32::new(0)));
     site.db.wait_until_streaming();
     for _ in 0..cycles {

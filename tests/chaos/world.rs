@@ -7,6 +7,7 @@ use rdkafka::consumer::BaseConsumer;
 
 use crate::mode::Mode;
 use crate::sabotage::Sabotage;
+use crate::shape::Shape;
 use crate::support::kafka::Kafka;
 use crate::support::outbox::Outbox;
 use crate::support::postgres;
@@ -17,7 +18,6 @@ use crate::support::wait::DEADLINE;
 const SCHEMA: &str = include_str!("schema.sql");
 /// `wal_sender_timeout`: after this long the server lets go of a relay that does not answer.
 pub(crate) const WAL_SENDER_TIMEOUT_S: u64 = 4;
-const KINDS: [&str; 3] = ["order", "payment", "refund"];
 pub(crate) const DEAD_LETTERS: &str = "dead";
 
 /// Where records are: topic and partition.
@@ -56,18 +56,24 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    pub(crate) fn create(world: &World, mode: Mode, window: u32, sabotage: Option<Sabotage>) -> Self {
+    pub(crate) fn create(
+        world: &World,
+        shape: Shape,
+        mode: Mode,
+        window: u32,
+        sabotage: Option<Sabotage>,
+    ) -> Self {
         let db = Outbox::create_bare(&world.postgres, SCHEMA);
         let mut places = Vec::new();
-        for kind in KINDS.iter().chain(&[DEAD_LETTERS]) {
-            world.kafka.create_topic(&db.topic(kind), 3, &[]);
-            places.extend((0..3).map(|partition| (db.topic(kind), partition)));
+        for topic in shape.topics(&db).into_iter().chain([db.topic(DEAD_LETTERS)]) {
+            world.kafka.create_topic(&topic, 3, &[]);
+            places.extend((0..3).map(|partition| (topic.clone(), partition)));
         }
         let link = Proxy::start(Protocol::Postgres, world.postgres.port());
         let topics = || places.iter().map(|(topic, _)| topic.clone()).collect();
         link.tamper(sabotage.and_then(Sabotage::of_postgres));
         world.kafka_link.tamper(sabotage.and_then(|sabotage| sabotage.of_kafka(topics())));
-        let mut config = config(&db, world, &link, mode, window);
+        let mut config = shape.config(config(&db, world, &link, mode, window));
         if sabotage.is_some() {
             // A position is confirmed when Kafka has it, up to a second late: by then the next transaction is acknowledged too, and
             // what confirms it early does no harm that could be found.
@@ -95,8 +101,6 @@ fn config(db: &Outbox, world: &World, link: &Proxy, mode: Mode, window: u32) -> 
         ("outboxd.shutdown.timeout.ms", "5000"),
         ("errors.tolerance", "all"),
         ("errors.deadletterqueue.topic.name", &dead),
-        ("transforms.outbox.table.field.event.timestamp", "stamp"),
-        ("transforms.outbox.table.fields.additional.placement", "type:header"),
     ];
     with(with(db.config(&world.kafka), &settings), mode.settings())
 }
