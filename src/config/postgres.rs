@@ -177,7 +177,11 @@ fn snapshot(reader: &mut Reader<'_>) -> SnapshotOptions {
             }
         }
     }
-    SnapshotOptions { mode: reader.choice("snapshot.mode", &modes, SnapshotMode::default()), overrides }
+    SnapshotOptions {
+        mode: reader.choice("snapshot.mode", &modes, SnapshotMode::default()),
+        overrides,
+        connections: reader.integer("snapshot.max.threads", 1..=100, 1),
+    }
 }
 
 /// Statements between semicolons, where two make one.

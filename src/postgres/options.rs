@@ -271,6 +271,8 @@ pub struct SnapshotOptions {
     pub mode: SnapshotMode,
     /// `snapshot.select.statement.overrides`: a table (`schema.table`) and the SELECT that reads it.
     pub overrides: Vec<(String, String)>,
+    /// `snapshot.max.threads` (1): connections that read at once. The rows of an outbox are read by one.
+    pub connections: u32,
 }
 
 /// `snapshot.mode`

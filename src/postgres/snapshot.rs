@@ -29,28 +29,6 @@ pub(crate) enum SnapshotRow<'a> {
     End,
 }
 
-/// A row that waits.
-#[derive(Debug)]
-pub(crate) struct OwnedRow(Vec<Option<Vec<u8>>>);
-
-impl From<&Tuple<'_>> for OwnedRow {
-    fn from(row: &Tuple<'_>) -> Self {
-        let owned = |value: &ColumnValue<'_>| match value {
-            ColumnValue::Text(bytes) | ColumnValue::Binary(bytes) => Some(bytes.to_vec()),
-            ColumnValue::Null | ColumnValue::UnchangedToast => None,
-        };
-        Self(row.columns().iter().map(owned).collect())
-    }
-}
-
-impl OwnedRow {
-    /// The row as it was read.
-    #[must_use]
-    pub(crate) fn tuple(&self) -> Tuple<'_> {
-        self.0.iter().map(|value| value.as_deref().map_or(ColumnValue::Null, ColumnValue::Text)).collect()
-    }
-}
-
 impl SnapshotReader {
     /// Opens a session whose transaction sees what `snapshot` shows, or what is committed now.
     ///
@@ -84,6 +62,17 @@ impl SnapshotReader {
         let text = rows.first().and_then(|row| row.first()).and_then(Option::as_deref);
         let xid = text.and_then(|text| text.parse().ok()).map(Xid);
         xid.ok_or_else(|| Error::Unexpected { message: "answer".to_owned(), doing: DOING })
+    }
+
+    /// Exports what this session sees, so that others see the same.
+    ///
+    /// # Errors
+    /// When the query fails.
+    pub(crate) async fn export(&mut self) -> Result<String, Error> {
+        const DOING: &str = "exporting the snapshot";
+        let rows = self.connection.command(DOING, "SELECT pg_export_snapshot()").await?;
+        let name = rows.into_iter().next().and_then(|row| row.into_iter().next()).flatten();
+        name.ok_or_else(|| Error::Unexpected { message: "answer".to_owned(), doing: DOING })
     }
 
     /// Starts reading a table; [`Self::next`] then gives its columns, its rows and its end.
@@ -130,12 +119,20 @@ const fn is_aside(tag: u8) -> bool {
 }
 
 impl SnapshotOptions {
+    /// The statement of the user's that reads a table, if there is one.
+    pub(crate) fn own_statement(&self, table: &TableFacts) -> Option<&str> {
+        let name = format!("{}.{}", table.schema, table.name);
+        self.overrides
+            .iter()
+            .find(|(overridden, _)| *overridden == name)
+            .map(|(_, statement)| statement.as_str())
+    }
+
     /// The statement that reads a table.
     #[must_use]
     pub fn statement(&self, table: &TableFacts, columns: &[ColumnDescription]) -> String {
-        let name = format!("{}.{}", table.schema, table.name);
-        if let Some((_, statement)) = self.overrides.iter().find(|(overridden, _)| *overridden == name) {
-            return statement.clone();
+        if let Some(statement) = self.own_statement(table) {
+            return statement.to_owned();
         }
         let quote = postgres_protocol::escape::escape_identifier;
         let columns: Vec<_> = columns.iter().map(|column| quote(&column.name)).collect();

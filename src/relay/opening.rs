@@ -12,7 +12,7 @@ use super::position_store::{PositionWriter, Positions};
 use super::preflight::{APPLICATION, Capture, Preflight, application};
 use super::resolver::Resolver;
 use super::slot_start::{Made, Opening};
-use super::snapshot::Snapshot;
+use super::snapshot::{self, Snapshot};
 use super::takeover::{self, keeping_alive};
 use crate::error::{Class, Diagnose as _, chain};
 use crate::postgres::{
@@ -128,7 +128,8 @@ impl Opening<'_> {
         tracing::info!(lsn = %at, "snapshot begins");
         let resolver = Resolver::new(self.parts, &preflight.sql, capture, self.status, self.metrics);
         let snapshot = Snapshot::new(resolver, at, batch);
-        let rows = snapshot.send(&capture.tables, self.tls, &application, exported).await?;
+        let site = snapshot::Site { tls: self.tls, application: &application, exported };
+        let rows = snapshot.send(&capture.tables, &site).await?;
         tracing::info!(rows, lsn = %at, "snapshot sent and acknowledged");
         Ok(())
     }

@@ -22,6 +22,6 @@ pub(crate) use metrics::{
 pub use metrics::{ConfigInfo, Metrics};
 #[cfg(test)]
 pub(crate) use status::WARNINGS_MAX;
-pub(crate) use status::{Component, Condition, Holder, NotReady, Progress, Readiness, Snapshot};
+pub(crate) use status::{Component, Condition, Holder, NotReady, Progress, Readiness, Snapshot, TablesRead};
 pub use status::{Limits, Phase, Status};
 pub(crate) use status_line::StatusLine;

@@ -18,6 +18,9 @@ use super::status::{Component, Condition, Phase, Snapshot, Status};
 
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long the bar of a snapshot is.
+const BAR_STEPS: u64 = 20;
+
 /// How many past seconds the shown rate is taken over.
 const RATE_WINDOW_TICKS: usize = 5;
 
@@ -151,12 +154,30 @@ impl fmt::Display for Line<'_> {
 
 impl Line<'_> {
     fn write_progress(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.state.tables_read.remaining > 0 && self.state.phase == Phase::Connecting {
+            return self.write_snapshot(f);
+        }
         let progress = &self.state.progress;
         let (lag_bytes, lag) = (HumanBytes(progress.lag_bytes()), Age(progress.lag(self.now.1)));
         let (inflight, events) = (progress.inflight_events, HumanCount(progress.events));
         write!(f, "  confirmed {}  lag {lag_bytes} · {lag}  in flight {inflight}", progress.confirmed)?;
         write!(f, "  {events} events  {:.1}/s", self.rate)?;
         self.write_danger(f)
+    }
+
+    /// `snapshot ████████░░░░░░░░░░░░ 37 %  2 of 5 tables  1,234,567 rows`
+    fn write_snapshot(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let read = &self.state.tables_read;
+        write!(f, "  snapshot ")?;
+        if let Some(percent) = read.percent() {
+            for step in 0..BAR_STEPS {
+                let is_done = percent.saturating_mul(BAR_STEPS) > step.saturating_mul(100);
+                f.write_char(if is_done { '█' } else { '░' })?;
+            }
+            write!(f, " {percent} %")?;
+        }
+        let done = read.tables.saturating_sub(read.remaining);
+        write!(f, "  {done} of {} tables  {} rows", read.tables, HumanCount(read.rows))
     }
 
     fn write_danger(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -199,6 +220,7 @@ const fn symbol(phase: &Phase) -> char {
 #[cfg(test)]
 mod tests {
     use super::super::metrics::SlotReport;
+    use super::super::status::TablesRead;
     use super::super::status::{Holder, Limits, Progress};
     use super::*;
     use crate::wal::Lsn;
@@ -258,6 +280,17 @@ mod tests {
             connecting,
             "○ connecting  orders/public.outbox → kafka  kafka down for 10.0 s: no broker\\u{1b}[2J"
         );
+    }
+
+    #[test]
+    fn a_snapshot_shows_how_far_it_is() {
+        let read = TablesRead { tables: 5, remaining: 3, rows: 1_234_567, pages: 1_000, pages_read: 371 };
+        assert_eq!(
+            line(|status, _| status.read_tables(read)),
+            "○ connecting  orders/public.outbox → kafka  snapshot ████████░░░░░░░░░░░░ 37 %  2 of 5 tables  1,234,567 rows"
+        );
+        let uncounted = line(|status, _| status.read_tables(TablesRead { pages: 0, ..read }));
+        assert!(uncounted.ends_with("  snapshot   2 of 5 tables  1,234,567 rows"), "{uncounted}");
     }
 
     #[test]

@@ -205,6 +205,8 @@ mod tests {
             "relay_inflight_events_limit 20000",
             "relay_inflight_bytes 0",
             "relay_inflight_bytes_limit 0",
+            "relay_snapshot_tables_remaining 0",
+            "relay_snapshot_rows 0",
             "relay_reconnects_total{side=\"postgres\"} 0",
             "relay_slot_status{status=\"lost\"} 0",
             "relay_dead_letters_total{reason=\"too_large\"} 0",

@@ -13,7 +13,7 @@ use super::labels::{Change, DeathCause, Label, Peer, TransactionEnd, WalStatus, 
 use super::not_sent::RowsNotSent;
 use super::topics::PublishedByTopic;
 use super::{ConfigInfo, SlotReport};
-use crate::telemetry::status::{Phase, Progress, Snapshot};
+use crate::telemetry::status::{Phase, Progress, Snapshot, TablesRead};
 
 /// Upper bounds of `relay_commit_to_ack_seconds`: from one network round trip to an outage.
 const LATENCY_BUCKETS_SECONDS: [f64; 20] = [
@@ -54,6 +54,9 @@ pub(super) struct Series {
     slot_danger: Integer,
     oldest_unacknowledged: Seconds,
     position_age: Seconds,
+    snapshot_tables: Integer,
+    snapshot_tables_remaining: Integer,
+    snapshot_rows: Integer,
 }
 
 impl Series {
@@ -62,6 +65,7 @@ impl Series {
         series.register_progress(registry);
         series.register_events(registry);
         series.register_servers(registry);
+        series.register_snapshot(registry);
         register_info(info, registry);
         series.show_progress(&Progress::default(), SystemTime::UNIX_EPOCH);
         series
@@ -96,6 +100,9 @@ impl Series {
             slot_danger: Integer::default(),
             oldest_unacknowledged: Seconds::default(),
             position_age: Seconds::default(),
+            snapshot_tables: Integer::default(),
+            snapshot_tables_remaining: Integer::default(),
+            snapshot_rows: Integer::default(),
         };
         // A rate needs a first sample, so what can be counted is there before it happens.
         Change::ALL.iter().for_each(|change| drop(series.changes.get_or_create(&fixed("op", change.name()))));
@@ -211,11 +218,29 @@ impl Series {
         );
     }
 
+    fn register_snapshot(&self, registry: &mut Registry) {
+        registry.register("snapshot_tables", "Tables of the last snapshot", self.snapshot_tables.clone());
+        registry.register(
+            "snapshot_tables_remaining",
+            "Tables of the last snapshot that are not read to their end",
+            self.snapshot_tables_remaining.clone(),
+        );
+        registry.register(
+            "snapshot_rows",
+            "Rows of the last snapshot that were handed over",
+            self.snapshot_rows.clone(),
+        );
+    }
+
     pub(super) fn show_state(&self, state: &Snapshot, now: SystemTime) {
         self.show_phase(state.phase.name());
         self.postgres_connected.set(state.postgres.is_up().into());
         self.kafka_connected.set(state.kafka.is_up().into());
         self.show_progress(&state.progress, now);
+        let TablesRead { tables, remaining, rows, .. } = state.tables_read;
+        self.snapshot_tables.set(tables);
+        self.snapshot_tables_remaining.set(remaining);
+        self.snapshot_rows.set(rows);
     }
 
     fn show_phase(&self, current: &str) {

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::metrics::SlotReport;
 pub(crate) use condition::{Component, Condition};
-pub(crate) use progress::Progress;
+pub(crate) use progress::{Progress, TablesRead};
 pub(crate) use readiness::{NotReady, Readiness};
 
 /// What the relay is doing.
@@ -82,6 +82,8 @@ pub struct Snapshot {
     pub slot_report: Option<SlotReport>,
     /// How far the relay has got.
     pub progress: Progress,
+    /// How far the snapshot is, or the last one was.
+    pub tables_read: TablesRead,
     /// The last turn of the loop.
     pub ticked: Instant,
     /// What the probes allow.
@@ -103,6 +105,7 @@ impl Status {
             registry: Condition::Unknown,
             slot_report: None,
             progress: Progress::default(),
+            tables_read: TablesRead::default(),
             ticked: now,
             limits,
             warnings: Vec::new(),
@@ -159,6 +162,11 @@ impl Status {
             state.progress = progress;
             state.ticked = now;
         });
+    }
+
+    /// How far a snapshot is.
+    pub fn read_tables(&self, read: TablesRead) {
+        self.0.send_modify(|state| state.tables_read = read);
     }
 
     /// A turn of a loop that has nothing to report: it connects, stands by or waits to try again.

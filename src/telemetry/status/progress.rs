@@ -31,6 +31,29 @@ pub struct Progress {
     pub events: u64,
 }
 
+/// How far a snapshot of tables is: the last one, when none is sent now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TablesRead {
+    /// Tables that are read (Debezium's `TotalTableCount`).
+    pub tables: u64,
+    /// Those of them that are not read to their end (`RemainingTableCount`).
+    pub remaining: u64,
+    /// Rows that were handed over (`RowsScanned`).
+    pub rows: u64,
+    /// Pages of the tables, when that is known.
+    pub pages: u64,
+    /// Those of them that are read.
+    pub pages_read: u64,
+}
+
+impl TablesRead {
+    /// How much of the tables is read, by their pages, when that is known.
+    #[must_use]
+    pub fn percent(&self) -> Option<u64> {
+        self.pages_read.saturating_mul(100).checked_div(self.pages)
+    }
+}
+
 impl Progress {
     /// Nothing is in flight any more.
     pub(super) const fn let_go(&mut self) {

@@ -1,3 +1,9 @@
+//! Sends the rows that are in the captured tables before the stream begins.
+
+mod plan;
+mod reading;
+mod tables;
+
 use std::mem;
 use std::time::{Duration, Instant};
 
@@ -18,15 +24,14 @@ use super::parts::RelayParts;
 use super::resolution::relation_of;
 use super::resolver::Resolver;
 use super::table::Table;
-use crate::change::{Edge, Snapshot as Marker};
 use crate::connect::column::ColumnDescription;
 use crate::error::{Class, Diagnose};
 use crate::kafka::Transport;
 use crate::pgoutput::{Begin, Commit, Message, Tuple};
-use crate::postgres::{OwnedRow, SnapshotReader, SnapshotRow, TableFacts, TlsSetup};
+use crate::postgres::{SnapshotReader, SnapshotRow, TableFacts, TlsSetup};
 use crate::replication::Feedback;
 use crate::signal::{Notification, Told};
-use crate::telemetry::{Component, Status};
+use crate::telemetry::{Component, Status, TablesRead};
 use crate::wal::{Lsn, Oid, PgTimestamp, Xid};
 use crate::wire::READ_BYTES;
 
@@ -44,11 +49,18 @@ pub(super) struct Snapshot<'s> {
     core: Core<'s>,
     at: Lsn,
     rows: u64,
-    /// The table that is read is the last one.
-    is_last_table: bool,
+    read: TablesRead,
     told: Instant,
     /// The question that the core waits for.
     answer: Option<PendingAnswer<'s>>,
+}
+
+/// What the connections of a snapshot have in common.
+pub(super) struct Site<'s> {
+    pub(super) tls: &'s TlsSetup,
+    pub(super) application: &'s str,
+    /// What they see; `None` is what is there now.
+    pub(super) exported: Option<&'s str>,
 }
 
 /// The row that is read, until the core has taken it.
@@ -101,7 +113,7 @@ impl<'s> Snapshot<'s> {
             core,
             at,
             rows: 0,
-            is_last_table: false,
+            read: TablesRead::default(),
             told: now.instant,
             answer: None,
         }
@@ -109,54 +121,49 @@ impl<'s> Snapshot<'s> {
 
     /// Reads every table and returns how many rows were sent, once the last of them is acknowledged. After a failure it
     /// waits until what is on its way has come back: the next attempt must not take these reports for its own.
-    pub(super) async fn send(
-        mut self,
-        tables: &[TableFacts],
-        tls: &TlsSetup,
-        application: &str,
-        snapshot: Option<&str>,
-    ) -> Result<u64, Error> {
-        let outcome = self.send_rows(tables, tls, application, snapshot).await;
+    pub(super) async fn send(mut self, tables: &[TableFacts], site: &Site<'_>) -> Result<u64, Error> {
+        let outcome = self.send_rows(tables, site).await;
         let cause = self.returned(outcome.as_ref().err()).await?;
         cause.map_or(outcome, Err)?;
         Ok(self.rows)
     }
 
-    async fn send_rows(
-        &mut self,
-        tables: &[TableFacts],
-        tls: &TlsSetup,
-        application: &str,
-        snapshot: Option<&str>,
-    ) -> Result<(), Error> {
-        let mut reader = SnapshotReader::open(&self.parts.postgres, tls, application, snapshot).await?;
-        let commit_time = Now::read().postgres();
-        // Records of an outbox do not tell it.
-        let xid = if self.marks() { reader.transaction().await? } else { Xid(0) };
-        self.take(Message::Begin(Begin { final_lsn: self.at, commit_time, xid }))?;
+    async fn send_rows(&mut self, tables: &[TableFacts], site: &Site<'_>) -> Result<(), Error> {
         let tables: Vec<_> = tables.iter().filter(|table| !self.parts.tables.is_signals(table)).collect();
-        let names: Vec<String> = tables.iter().map(|table| full_name(table)).collect();
-        let names = names.join(",");
-        self.notify(Told::Started, Vec::new());
-        self.notify(Told::CollectionsResolved, vec![("data_collections", names.clone())]);
-        for (index, table) in tables.iter().enumerate() {
-            self.is_last_table = index + 1 == tables.len();
-            let name = full_name(table);
-            let data =
-                vec![("current_collection_in_progress", name.clone()), ("data_collections", names.clone())];
-            self.notify(Told::InProgress, data);
-            let before = self.rows;
+        let commit_time = Now::read().postgres();
+        let begin = |xid| Message::Begin(Begin { final_lsn: self.at, commit_time, xid });
+        if self.parts.route.outbox().is_some() {
+            let options = &self.parts.postgres;
+            let reader = SnapshotReader::open(options, site.tls, site.application, site.exported).await?;
+            // Records of an outbox do not tell the transaction.
+            self.take(begin(Xid(0)))?;
+            self.send_outbox(&tables, reader).await?;
+        } else {
+            let (readers, xid) = self.open_readers(site).await?;
+            self.take(begin(xid))?;
+            let names = tables.iter().map(|table| full_name(table)).collect::<Vec<_>>().join(",");
+            self.notify(Told::Started, Vec::new());
+            self.notify(Told::CollectionsResolved, vec![("data_collections", names)]);
+            self.send_tables(&tables, readers).await?;
+            self.notify(Told::Completed, Vec::new());
+            self.send_notifications().await?;
+        }
+        self.take(Message::Commit(Commit { commit_lsn: self.at, end_lsn: self.at, commit_time }))
+    }
+
+    /// One table after the other and each row after the one before it, as events of an outbox stand: straight from the socket.
+    async fn send_outbox(&mut self, tables: &[&TableFacts], mut reader: SnapshotReader) -> Result<(), Error> {
+        for (read, table) in tables.iter().enumerate() {
+            let count = |tables: usize| u64::try_from(tables).unwrap_or(u64::MAX);
+            self.read.tables = count(tables.len());
+            self.read.remaining = count(tables.len().saturating_sub(read));
+            self.status.read_tables(self.read);
             let columns = self.resolver.sql.describe(table.oid).await?;
             reader.select(&self.parts.postgres.snapshot.statement(table, &columns)).await?;
             self.read(&mut reader, table, &columns).await?;
-            let scanned = self.rows.saturating_sub(before).to_string();
-            let mut data = vec![("data_collections", names.clone()), ("scanned_collection", name)];
-            data.extend([("status", "SUCCEEDED".to_owned()), ("total_rows_scanned", scanned)]);
-            self.notify(Told::TableScanCompleted, data);
         }
-        self.notify(Told::Completed, Vec::new());
-        self.send_notifications().await?;
-        self.take(Message::Commit(Commit { commit_lsn: self.at, end_lsn: self.at, commit_time }))
+        self.tell_tables(TablesRead { remaining: 0, rows: self.rows, ..self.read });
+        Ok(())
     }
 
     async fn read(
@@ -165,52 +172,35 @@ impl<'s> Snapshot<'s> {
         table: &TableFacts,
         columns: &[ColumnDescription],
     ) -> Result<(), Error> {
-        // A row waits until it is known whether it is the last one.
-        let (mut waiting, mut first) = (None, true);
         loop {
             match reader.next().await? {
-                SnapshotRow::Columns(names) => {
-                    let shown: Vec<_> = names
-                        .iter()
-                        .filter_map(|name| columns.iter().find(|column| column.name == *name))
-                        .cloned()
-                        .collect();
-                    let bound = self.parts.route.bind(&relation_of(table, &shown), &shown)?;
-                    self.core.feed.describe(table.oid, Table::Captured(bound));
-                }
-                SnapshotRow::Row(row) if self.marks() => {
-                    if let Some(before) = waiting.replace(OwnedRow::from(&row)) {
-                        self.send_marked(table.oid, &before, Edge { first, last: false }).await?;
-                        first = false;
-                    }
-                }
+                SnapshotRow::Columns(names) => self.bind(table, columns, &names)?,
                 SnapshotRow::Row(row) => self.send_counted(table.oid, &row).await?,
-                SnapshotRow::End => {
-                    if let Some(last) = waiting {
-                        self.send_marked(table.oid, &last, Edge { first, last: true }).await?;
-                    }
-                    return Ok(());
-                }
+                SnapshotRow::End => return Ok(()),
             }
         }
     }
 
-    /// Whether records tell where a row stands in the snapshot.
-    fn marks(&self) -> bool {
-        self.parts.route.outbox().is_none()
-    }
-
-    async fn send_marked(&mut self, table: Oid, row: &OwnedRow, edge: Edge) -> Result<(), Error> {
-        let of_table = Edge { first: self.rows == 0, last: self.is_last_table };
-        self.core.feed.snapshot = Marker::of(edge, of_table);
-        self.send_counted(table, &row.tuple()).await
+    /// The rows of a table have these of its columns.
+    fn bind(
+        &mut self,
+        table: &TableFacts,
+        columns: &[ColumnDescription],
+        names: &[String],
+    ) -> Result<(), Error> {
+        let shown: Vec<_> = names
+            .iter()
+            .filter_map(|name| columns.iter().find(|column| column.name == *name))
+            .cloned()
+            .collect();
+        let bound = self.parts.route.bind(&relation_of(table, &shown), &shown)?;
+        self.core.feed.describe(table.oid, Table::Captured(bound));
+        Ok(())
     }
 
     async fn send_counted(&mut self, table: Oid, row: &Tuple<'_>) -> Result<(), Error> {
         self.rows = self.rows.saturating_add(1);
-        self.send_row(table, row).await?;
-        self.tell_progress(table);
-        Ok(())
+        self.send_row(table, row).await
     }
 
     /// Hands a row over, once there is room for it and what it needs is there.
@@ -238,19 +228,14 @@ impl<'s> Snapshot<'s> {
 
     /// Hands over all that is to be told.
     async fn send_notifications(&mut self) -> Result<(), Error> {
-        let mut nothing = NextRow { at: self.at, table: Oid(0), row: None };
         let mut event = Event::None;
         loop {
-            let now = Now::read();
-            let turn = self.core.turn(now, mem::take(&mut event), Wanted::Stream, &mut nothing)?;
-            if let Some(need) = turn.need {
-                self.answer = Some(ask(&self.resolver, need));
-            }
+            let then = self.turn_aside(mem::take(&mut event))?;
             let is_told = self.core.feed.notifier.as_ref().is_none_or(Notifier::is_done);
             if is_told && !self.core.is_waiting() {
                 return Ok(());
             }
-            event = self.wait(turn.then).await;
+            event = self.wait(then).await;
         }
     }
 
@@ -296,10 +281,11 @@ impl<'s> Snapshot<'s> {
         self.core.feed.take(self.at, message, Now::read()).map(drop)
     }
 
-    fn tell(&self, turn: &Turn, now: Now) {
+    fn tell(&mut self, turn: &Turn, now: Now) {
         if turn.ticked || turn.obstacle.is_some() {
             self.tell_kafka(turn.obstacle.as_deref(), now);
             self.status.tick_idle(now.instant);
+            self.tell_tables(TablesRead { rows: self.rows, ..self.read });
         }
     }
 
@@ -310,10 +296,14 @@ impl<'s> Snapshot<'s> {
         }
     }
 
-    fn tell_progress(&mut self, table: Oid) {
+    /// Tells how far it is: to who looks at the status each time, and in the log now and then.
+    fn tell_tables(&mut self, read: TablesRead) {
+        self.read = read;
+        self.status.read_tables(read);
         let now = Instant::now();
         if now.saturating_duration_since(self.told) >= PROGRESS_INTERVAL {
-            tracing::info!(rows = self.rows, %table, "snapshot goes on");
+            let TablesRead { tables, remaining, rows, .. } = read;
+            tracing::info!(rows, tables, remaining, percent = read.percent(), "snapshot goes on");
             self.told = now;
         }
     }
