@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use super::events::Connector;
 use super::source::Source;
-use super::table::{BoundColumn, ChangeTable, Key};
+use super::table::{AddedField, BoundColumn, ChangeTable, Key};
 use super::{placeholder, zero};
 use crate::connect::column::{ColumnCodec, ColumnDescription};
 use crate::connect::converter::FieldLabel;
@@ -109,11 +109,18 @@ fn key(
             Some(bound(connector, index, column, codec))
         })
         .collect();
-    if columns.is_empty() {
+    let added = connector.context.key_field(&relation.schema, &relation.table);
+    if columns.is_empty() && added.is_none() {
         return None;
     }
-    let schema = schema(connector, fields(&columns), &format!("{topic}.Key"));
-    Some(Key { schema: Arc::new(schema), columns })
+    let mut fields = fields(&columns);
+    let added = added.map(|(name, content)| {
+        let schema = Arc::clone(&connector.text);
+        fields.push(Field::new(name, Arc::clone(&schema)));
+        AddedField { label: FieldLabel::new(name), schema, content }
+    });
+    let schema = schema(connector, fields, &format!("{topic}.Key"));
+    Some(Key { schema: Arc::new(schema), columns, added })
 }
 
 fn bound(connector: &Connector, index: usize, column: &ColumnDescription, codec: ColumnCodec) -> BoundColumn {

@@ -76,6 +76,9 @@ impl ChangeTable {
                 let value = self.value(column, row, None)?;
                 writer.field(&column.label, column.codec.schema(), &value)?;
             }
+            if let Some(added) = &key.added {
+                writer.field(&added.label, &added.schema, &Value::str(&added.content))?;
+            }
             Ok(())
         })
     }

@@ -7,11 +7,11 @@ use super::events::ChangeEvents;
 use super::record::ChangeRecords;
 use super::table::{ChangeTable, RowChange};
 use super::transaction::Tally;
-use crate::connect::NameAdjustment;
 use crate::connect::column::{ColumnDescription, ColumnOptions, ColumnRules, TypeKind};
 use crate::connect::converter::avro::SchemaId;
 use crate::connect::converter::{ConvertError, Destination};
 use crate::connect::record::OwnedRecord;
+use crate::connect::{NameAdjustment, OptionReader, TopicNaming};
 use crate::outbox::{Encoder, EventContext, RouteError};
 use crate::pgoutput::{Column, ColumnValue, OldTuple, Relation, ReplicaIdentity, Tuple};
 use crate::wal::{Lsn, Oid, PgTimestamp, Xid};
@@ -29,7 +29,7 @@ const AVRO: &str = "io.confluent.connect.avro.AvroConverter";
 const STRING: &str = "org.apache.kafka.connect.storage.StringConverter";
 const REGISTRY: &str = "http://127.0.0.1:1";
 type Options = &'static [(&'static str, &'static str)];
-const FORMS: [Options; 5] = [
+const FORMS: [Options; 6] = [
     &[],
     &[
         ("key.converter", "JsonConverter"),
@@ -55,6 +55,11 @@ const FORMS: [Options; 5] = [
         ("skip.messages.without.change", "true"),
         ("header.converter", "JsonConverter"),
     ],
+    &[
+        ("topic.naming.strategy", "SchemaRegexTopicNamingStrategy"),
+        ("topic.regex", ".*"),
+        ("topic.replacement", "all"),
+    ],
 ];
 
 fn table(options: Options) -> ChangeTable {
@@ -66,7 +71,7 @@ fn table(options: Options) -> ChangeTable {
         option_prefix: String::new(),
         topic_prefix: "srv".to_owned(),
         topic_delimiter: ".".to_owned(),
-        naming: Default::default(),
+        naming: TopicNaming::read(&mut OptionReader::new(&lookup)).unwrap(),
         run_id: Some("r".to_owned()),
         columns: ColumnOptions::default(),
         condition: None,

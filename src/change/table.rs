@@ -41,6 +41,16 @@ pub struct ChangeTable {
 pub(super) struct Key {
     pub(super) schema: Arc<Schema>,
     pub(super) columns: Vec<BoundColumn>,
+    /// Behind the columns: what tells the table from others that share its topic.
+    pub(super) added: Option<AddedField>,
+}
+
+/// A field of a key that no column gives.
+#[derive(Debug)]
+pub(super) struct AddedField {
+    pub(super) label: FieldLabel,
+    pub(super) schema: Arc<Schema>,
+    pub(super) content: String,
 }
 
 /// A column at its place in the row.
@@ -170,7 +180,8 @@ impl ChangeTable {
             ColumnValue::Null => Some(None),
             ColumnValue::UnchangedToast => None,
         };
-        self.key.as_ref()?.columns.iter().map(column).collect()
+        let key = self.key.as_ref().filter(|key| !key.columns.is_empty())?;
+        key.columns.iter().map(column).collect()
     }
 
     /// The names of the key's columns, in the key's order.
@@ -358,23 +369,25 @@ impl ChangeTable {
 
     pub(super) fn key_of<'a>(&'a self, row: Row<'_, 'a>) -> Result<Value<'a>, RouteError> {
         let Some(key) = &self.key else { return Ok(Value::Null) };
-        self.values(&key.columns, row.into())
+        let mut values = self.values(&key.columns, row.into())?;
+        values.extend(key.added.iter().map(|added| Value::str(&added.content)));
+        Ok(Value::Struct(values))
     }
 
     fn row_of<'a>(&'a self, image: Image<'_, 'a>) -> Result<Value<'a>, RouteError> {
-        self.values(&self.columns, image)
+        self.values(&self.columns, image).map(Value::Struct)
     }
 
     fn values<'a>(
         &'a self,
         columns: &'a [BoundColumn],
         Image { row, old }: Image<'_, 'a>,
-    ) -> Result<Value<'a>, RouteError> {
+    ) -> Result<Vec<Value<'a>>, RouteError> {
         let mut values = Vec::with_capacity(columns.len());
         for column in columns {
             values.push(self.value(column, row, old)?);
         }
-        Ok(Value::Struct(values))
+        Ok(values)
     }
 
     /// The value of a column.

@@ -212,6 +212,11 @@ impl EventContext {
     pub(crate) fn source_topic(&self, schema: &str, table: &str) -> String {
         self.naming.topic(&self.topic_prefix, &self.topic_delimiter, schema, table)
     }
+
+    /// The field that keys of a table's change events have besides its columns, where tables share a topic, and what it holds.
+    pub(crate) fn key_field(&self, schema: &str, table: &str) -> Option<(&str, String)> {
+        self.naming.key_field(&self.topic_prefix, &self.topic_delimiter, schema, table)
+    }
 }
 
 impl fmt::Display for Assumption {

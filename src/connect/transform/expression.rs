@@ -18,7 +18,7 @@ pub(super) struct Expression {
 
 /// A Java expression and what stands in the place of what it matches.
 #[derive(Debug)]
-pub(super) struct Renaming {
+pub(in crate::connect) struct Renaming {
     find: Regex,
     whole: Regex,
     replacement: Replacement,
@@ -40,7 +40,7 @@ impl Expression {
 
 impl Renaming {
     /// Reads an expression and its replacement; both must be given.
-    pub(super) fn read(
+    pub(in crate::connect) fn read(
         settings: &mut Settings<'_, '_>,
         expression: &str,
         replacement: &str,
@@ -54,7 +54,7 @@ impl Renaming {
     }
 
     /// The new name, when the expression matches the whole of the old one.
-    pub(super) fn rename(&self, name: &str) -> Result<Option<String>, Problem> {
+    pub(in crate::connect) fn rename(&self, name: &str) -> Result<Option<String>, Problem> {
         self.names.get(name, |name| self.replaced(name))
     }
 

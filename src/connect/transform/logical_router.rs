@@ -4,6 +4,7 @@ use std::sync::Arc;
 use super::Transform;
 use super::error::Problem;
 use super::expression::Renaming;
+use super::key_field::KeyField;
 use super::schemas::PerSchema;
 use super::settings::Settings;
 use super::side::Side;
@@ -11,8 +12,6 @@ use super::structs;
 use super::unwrap::is_change_event;
 use crate::connect::source_record::{Datum, SourceRecord};
 use crate::connect::{Field, Kind, NameAdjustment, Refused, Schema, Value};
-
-const KEY_FIELD: &str = "__dbz__physicalTableIdentifier";
 
 /// `ByLogicalTableRouter`: several tables go to one topic, and their keys tell them apart.
 #[derive(Debug)]
@@ -25,25 +24,13 @@ pub(super) struct ByLogicalTableRouter {
     envelopes: PerSchema<Arc<Schema>>,
 }
 
-/// `key.field.name`, and what of the old topic's name it holds.
-#[derive(Debug)]
-struct KeyField {
-    name: String,
-    content: Option<Renaming>,
-}
-
 impl ByLogicalTableRouter {
     pub(super) fn read(settings: &mut Settings<'_, '_>) -> Result<Self, Refused> {
         let topic = Renaming::read(settings, "topic.regex", "topic.replacement");
-        let is_unique = settings.boolean("key.enforce.uniqueness", true);
-        let name = settings.text("key.field.name").unwrap_or_else(|| KEY_FIELD.to_owned());
-        let content = match settings.text("key.field.regex").filter(|text| !text.trim().is_empty()) {
-            Some(_) => Some(Renaming::read(settings, "key.field.regex", "key.field.replacement")?),
-            None => None,
-        };
+        let key_field = KeyField::read(settings)?;
         Ok(Self {
             topic: topic?,
-            key_field: is_unique.then_some(KeyField { name, content }),
+            key_field,
             names: settings.name_adjustment("schema.name.adjustment.mode"),
             keys: PerSchema::default(),
             envelopes: PerSchema::default(),
@@ -52,7 +39,7 @@ impl ByLogicalTableRouter {
 
     fn key_schema(&self, schema: &Schema, topic: &str) -> Result<Arc<Schema>, Problem> {
         let added = self.key_field.iter();
-        let added = added.map(|field| Field::new(field.name.clone(), Arc::new(Schema::new(Kind::String))));
+        let added = added.map(|field| Field::new(field.name(), Arc::new(Schema::new(Kind::String))));
         let fields = structs::fields(schema).iter().cloned().chain(added).collect();
         let widened = structs::struct_with(schema, fields)?.optional(schema.optional);
         Ok(Arc::new(self.named(widened, topic, "Key")))
@@ -83,16 +70,6 @@ impl ByLogicalTableRouter {
     }
 }
 
-impl KeyField {
-    fn value<'a>(&self, topic: &Cow<'a, str>) -> Result<Value<'a>, Problem> {
-        let content = match &self.content {
-            Some(renaming) => renaming.rename(topic)?,
-            None => None,
-        };
-        Ok(content.map_or_else(|| Value::Str(topic.clone()), |content| Value::Str(content.into())))
-    }
-}
-
 impl Transform for ByLogicalTableRouter {
     fn apply<'a>(&'a self, mut record: SourceRecord<'a>) -> Result<Option<SourceRecord<'a>>, Problem> {
         let Some(topic) = self.topic.rename(&record.topic)?.filter(|topic| !topic.is_empty()) else {
@@ -101,7 +78,7 @@ impl Transform for ByLogicalTableRouter {
         if let Some(mut taken) = Side::Key.take_unless_null(&mut record)? {
             let schema = self.keys.get(&taken.schema, |schema| self.key_schema(schema, &topic))?;
             if let Some(field) = &self.key_field {
-                taken.values.push(field.value(&record.topic)?);
+                taken.values.push(Value::Str(field.content(&record.topic)?));
             }
             record.key = Datum::new(Arc::clone(&schema), Value::Struct(taken.values));
         }

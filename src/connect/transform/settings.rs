@@ -1,13 +1,13 @@
 use crate::connect::{NameAdjustment, OptionReader, Refused};
 
 /// The options of one transform or predicate: those behind `transforms.NAME.`.
-pub(super) struct Settings<'r, 'l> {
+pub(in crate::connect) struct Settings<'r, 'l> {
     options: &'r mut OptionReader<'l>,
     prefix: String,
 }
 
 impl<'r, 'l> Settings<'r, 'l> {
-    pub(super) const fn new(options: &'r mut OptionReader<'l>, prefix: String) -> Self {
+    pub(in crate::connect) const fn new(options: &'r mut OptionReader<'l>, prefix: String) -> Self {
         Self { options, prefix }
     }
 
