@@ -157,10 +157,17 @@ fn route(draft: &mut Draft, converters: Result<Converters, Refused>) -> Result<R
     draft.keep(router).map(Route::Outbox)
 }
 
+/// Options of transforms that change no record: how many names are remembered, and which version of a plugin is loaded.
+const UNUSED: [&str; 3] =
+    ["logical.table.cache.size", "logical.destination.cache.size", "type.plugin.version"];
+
 fn changes(draft: &mut Draft, converters: Result<Converters, Refused>) -> Result<ChangeEvents, Refused> {
     let prefix = format!("{}{}", draft.config().topic_prefix, draft.config().topic_delimiter);
     let options = draft.section("", |options| ChangeOptions::read(options, &prefix));
     let chain = draft.section("", Chain::read);
+    if let Ok(chain) = &chain {
+        chain.owners().for_each(|owner| draft.refuse_unasked(&owner, &UNUSED));
+    }
     let context = context(draft, String::new());
     let database = draft.config().postgres.server.database.clone();
     Ok(ChangeEvents::new(options?, chain?, converters?, context?, database))

@@ -13,10 +13,11 @@ pub(super) fn check(reader: &mut Reader<'_>) {
     let aliases = router::aliases(reader);
     let settings = reader.settings;
     for (key, setting) in settings.iter() {
-        if producer::is_client_key(key) || router::is_foreign_transform(reader, key) {
+        let is_declared = router::is_declared(&aliases, key);
+        if producer::is_client_key(key) || (is_declared && router::is_foreign_transform(reader, key)) {
             continue;
         }
-        let known = keys::lookup(key).filter(|_| router::is_declared(&aliases, key));
+        let known = keys::lookup(key).filter(|_| is_declared);
         match known {
             Some(row) => check_row(reader, row, setting),
             None => reader.problems.push(unknown(key, setting, &aliases)),

@@ -82,6 +82,26 @@ impl Draft {
         self.config.notices.extend(notices);
     }
 
+    /// Refuses what stands below the key of a transform or predicate that it has not asked for: left out, the records would be
+    /// other ones. `unused` are options that ask for nothing here.
+    pub(crate) fn refuse_unasked(&mut self, owner: &str, unused: &[&str]) {
+        let below = format!("{owner}.");
+        let asked = || self.asked.iter().filter(|key| key.starts_with(&below)).cloned();
+        let is_known = |key: &str| {
+            let option = key.strip_prefix(&below);
+            self.asked.contains(key) || option.is_some_and(|option| unused.contains(&option))
+        };
+        let unasked =
+            self.config.settings.iter().filter(|(key, _)| key.starts_with(&below) && !is_known(key));
+        let problems: Vec<_> = unasked
+            .map(|(key, setting)| {
+                let prefix = setting.written.strip_suffix(key).unwrap_or_default();
+                Problem::unknown(setting, closest(key, asked()).map(|meant| format!("{prefix}{meant}")))
+            })
+            .collect();
+        self.problems.extend(problems);
+    }
+
     /// Keeps the mistake of an option, named by its whole key. A mistake that is known already is not told twice.
     pub(crate) fn refuse(&mut self, error: OptionError) -> Refused {
         let problem = self.problem(&error);

@@ -19,6 +19,7 @@ use crate::connect::{OptionReader, Refused, Value};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Chain {
     links: Vec<Link>,
+    predicates: Vec<String>,
     /// The headers that were added in place to the last delete event.
     added: Arc<Mutex<Vec<DatumHeader<'static>>>>,
 }
@@ -66,7 +67,14 @@ impl Chain {
                 }
             }
         }
-        first.map_or_else(|| Ok(Self { links, added: Arc::default() }), Err)
+        let predicates = predicates.into_keys().collect();
+        first.map_or_else(|| Ok(Self { links, predicates, added: Arc::default() }), Err)
+    }
+
+    /// What the options of each transform and predicate stand below: `transforms.NAME`, `predicates.NAME`.
+    pub(crate) fn owners(&self) -> impl Iterator<Item = String> {
+        let transforms = self.links.iter().map(|link| format!("transforms.{}", link.alias));
+        transforms.chain(self.predicates.iter().map(|alias| format!("predicates.{alias}")))
     }
 
     /// Whether there are no transforms.

@@ -49,8 +49,9 @@ impl InsertField {
         ] {
             fields.extend(settings.text(option).map(|text| Inserted::parse(&text, source)));
         }
+        let value = settings.raw("static.value");
         if let Some(text) = settings.text("static.field") {
-            let Some(value) = settings.raw("static.value") else {
+            let Some(value) = value else {
                 return Err(settings.refuse("static.value", "static.field needs it"));
             };
             fields.push(Inserted::parse(&text, Source::Static(value)));
