@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::postgres::{
-    Autocreate, Options, PublicationOptions, PublishedOperations, ServerOptions, SlotName, SlotOptions,
-    SlotRecovery, SlotRetry, SnapshotMode, SnapshotOptions, SslMode, TableOptions, TlsOptions,
+    Autocreate, Options, PublicationOptions, PublishedOperations, ReplicaIdentities, ServerOptions, SlotName,
+    SlotOptions, SlotRecovery, SlotRetry, SslMode, TableOptions, TlsOptions,
 };
 
 use super::read::Reader;
@@ -22,6 +22,7 @@ pub(super) fn options(reader: &mut Reader<'_>, alias: Option<&str>, connect_time
         table_exclude: reader.regex_list("table.exclude.list"),
         signals: None,
     };
+        identities: if alias.is_none() { identities(reader) } else { ReplicaIdentities::default() },
     let status_interval = reader.millis("status.update.interval.ms", 1, Duration::from_secs(10));
     let message_bytes_max = reader.integer("outboxd.message.max.bytes", 1024..=i64::from(i32::MAX), 1 << 30);
     let snapshot = snapshot(reader);
@@ -147,6 +148,16 @@ fn check_plugin(reader: &mut Reader<'_>) {
     match reader.filled("plugin.name") {
         Some("pgoutput") => {}
         Some(_) => {
+fn identities(reader: &mut Reader<'_>) -> ReplicaIdentities {
+    let Some(setting) = reader.settings.get("replica.identity.autoset.values") else {
+        return ReplicaIdentities::default();
+    };
+    ReplicaIdentities::parse(&setting.value).unwrap_or_else(|error| {
+        reader.invalid(setting, format!("{:?}: {}", error.value, error.reason));
+        ReplicaIdentities::default()
+    })
+}
+
             let named = reader.settings.get("plugin.name").map(ToString::to_string).unwrap_or_default();
             reader.assume("plugin.name", format!("pgoutput decodes the WAL, instead of {named}"));
         }

@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::ReplicaIdentities;
 use crate::secret::Secret;
 
 /// How PostgreSQL is reached and what is asked of it. Each field names its Debezium option.
@@ -262,6 +263,8 @@ pub struct TableOptions {
     pub table_exclude: Vec<String>,
     /// `signal.data.collection`: captured whatever the lists say.
     pub signals: Option<String>,
+    /// `replica.identity.autoset.values`: for change events.
+    pub identities: ReplicaIdentities,
 }
 
 /// Whether rows that are already in the table are sent, and which.

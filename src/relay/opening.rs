@@ -66,6 +66,9 @@ impl Opening<'_> {
             return Ok(Opened::SnapshotOnly);
         }
         let tables: Vec<_> = capture.tables.iter().collect();
+        for table in options.tables.identities.set(&preflight.sql, &capture.tables).await? {
+            tracing::info!(table, "replica identity set, as replica.identity.autoset.values says");
+        }
         let publication = options.publication.ensure(&preflight.sql, &tables).await?;
         made.publication = publication == Publication::Created;
         let mut found = self.ensure_slot(&mut preflight, &capture, made).await?;

@@ -5,7 +5,7 @@ use postgres_protocol::escape::escape_identifier;
 use super::codes;
 use super::report::Check;
 use crate::change::ChangeEvents;
-use crate::postgres::{Error, Sql, TableFacts};
+use crate::postgres::{Error, ReplicaIdentities, Sql, TableFacts};
 
 /// Each captured table; of a partitioned one its partitions, whose identities count.
 const IDENTITIES: &str = "
@@ -19,7 +19,8 @@ select n.nspname::text, c.relname::text, rn.nspname::text, r.relname::text, c.re
        case when c.reltoastrelid <> 0 and pg_relation_size(c.reltoastrelid) > 0 then array(
            select a.attname::text from pg_attribute a
            where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attlen = -1 and a.attstorage <> 'p'
-           order by a.attnum) else '{}' end
+           order by a.attnum) else '{}' end,
+       pg_has_role(c.relowner, 'USAGE')
 from captured join pg_class c on c.oid = captured.oid join pg_class r on r.oid = captured.root
      join pg_namespace n on n.oid = c.relnamespace join pg_namespace rn on rn.oid = r.relnamespace
 where c.relkind = 'r' order by 1, 2";
@@ -40,6 +41,8 @@ pub(super) struct Identity {
     has_unique_index: bool,
     /// Columns that can be TOASTed, when values of the table are.
     toasted: Vec<String>,
+    /// Whether the role may change the table.
+    is_ours: bool,
 }
 
 /// Reads the identities of the captured tables.
@@ -59,12 +62,34 @@ pub(super) async fn identities(sql: &Sql, tables: &[TableFacts]) -> Result<Vec<I
                 has_identity_index: row.try_get(6).map_err(get)?,
                 has_unique_index: row.try_get(7).map_err(get)?,
                 toasted: row.try_get(8).map_err(get)?,
+                is_ours: row.try_get(9).map_err(get)?,
             })
         })
         .collect()
 }
 
 impl Identity {
+    /// The identity as a start sets it, by `replica.identity.autoset.values`, and what there is to tell of that.
+    pub(super) fn set_by(self, rules: &ReplicaIdentities) -> (Self, Option<Check>) {
+        match rules.of(&self.schema, &self.name) {
+            Ok(Some(rule)) if rule.letter() != self.setting => {
+                let statement = rule.statement(&self.quoted());
+                let title = format!("a start sets the replica identity of table {}", self.shown());
+                let check = match self.is_ours {
+                    true => Check::note(codes::REPLICA_IDENTITY, title).detail(statement),
+                    false => Check::failure(codes::REPLICA_IDENTITY, title)
+                        .detail("the role does not own the table")
+                        .cure(format!("as its owner: {statement};")),
+                };
+                let is_index = rule.letter() == "i";
+                let has_identity_index = is_index || self.has_identity_index;
+                (Self { setting: rule.letter().to_owned(), has_identity_index, ..self }, Some(check))
+            }
+            Ok(_) => (self, None),
+            Err(error) => (self, Some(Check::error(codes::REPLICA_IDENTITY, &error))),
+        }
+    }
+
     /// What it means for the table's change events; nothing to tell when they are whole and have a key.
     pub(super) fn checks(&self, changes: &ChangeEvents) -> Vec<Check> {
         let has_key = self.has_unique_index || changes.chooses_key(&self.root.0, &self.root.1);

@@ -167,7 +167,12 @@ impl Findings {
         self.checks.extend(tables::unlogged_partitions(&sql.table_versions(&oids).await?));
         if let Some(changes) = parts.route.changes() {
             let identities = identity::identities(sql, &tables).await?;
-            self.checks.extend(identities.iter().flat_map(|identity| identity.checks(changes)));
+            let rules = &parts.postgres.tables.identities;
+            for identity in identities {
+                let (identity, checks) = identity.set_by(rules);
+                self.checks.extend(checks);
+                self.checks.extend(identity.checks(changes));
+            }
         }
         Ok(tables)
     }
