@@ -200,8 +200,9 @@ fn names(draft: &mut Draft, mode: &str) -> Result<NameAdjustment, Refused> {
 }
 
 fn tables(draft: &mut Draft) -> TableFilter {
-    let tables = draft.config().postgres.tables.clone();
-    let read = draft.section("", |options| Ok(TableFilter::read(options, &tables)));
+    let crate::postgres::Options { tables, snapshot, .. } = draft.config().postgres.clone();
+    let read = draft
+        .section("", |options| Ok(TableFilter::read(options, &tables).with_snapshot(options, &snapshot)));
     read.unwrap_or_default()
 }
 

@@ -41,6 +41,7 @@ mod read;
 mod router;
 mod settings;
 mod signals;
+mod snapshot;
 mod spelling;
 mod topic_creation;
 

@@ -8,12 +8,13 @@ use crate::postgres::{
 };
 
 use super::read::Reader;
+use super::snapshot;
 
 /// Fills the options. `alias` is the EventRouter's; without one all changes are wanted.
 pub(super) fn options(reader: &mut Reader<'_>, alias: Option<&str>, connect_timeout: Duration) -> Options {
     check_plugin(reader);
     let server = server(reader, connect_timeout);
-    let slot = slot(reader);
+    let mut slot = slot(reader);
     let publication = publication(reader, alias);
     let tables = TableOptions {
         schema_include: reader.regex_list("schema.include.list"),
@@ -21,11 +22,14 @@ pub(super) fn options(reader: &mut Reader<'_>, alias: Option<&str>, connect_time
         table_include: reader.regex_list("table.include.list"),
         table_exclude: reader.regex_list("table.exclude.list"),
         signals: None,
-    };
         identities: if alias.is_none() { identities(reader) } else { ReplicaIdentities::default() },
+    };
     let status_interval = reader.millis("status.update.interval.ms", 1, Duration::from_secs(10));
     let message_bytes_max = reader.integer("outboxd.message.max.bytes", 1024..=i64::from(i32::MAX), 1 << 30);
-    let snapshot = snapshot(reader);
+    let snapshot = snapshot::options(reader);
+    if snapshot::closes_gaps(reader) {
+        slot.recovery = SlotRecovery::Snapshot;
+    }
     Options { server, slot, publication, tables, snapshot, status_interval, message_bytes_max }
 }
 
@@ -144,10 +148,6 @@ fn skips_all_but_inserts(reader: &Reader<'_>) -> bool {
     names == ["d", "t", "u"]
 }
 
-fn check_plugin(reader: &mut Reader<'_>) {
-    match reader.filled("plugin.name") {
-        Some("pgoutput") => {}
-        Some(_) => {
 fn identities(reader: &mut Reader<'_>) -> ReplicaIdentities {
     let Some(setting) = reader.settings.get("replica.identity.autoset.values") else {
         return ReplicaIdentities::default();
@@ -158,40 +158,14 @@ fn identities(reader: &mut Reader<'_>) -> ReplicaIdentities {
     })
 }
 
+fn check_plugin(reader: &mut Reader<'_>) {
+    match reader.filled("plugin.name") {
+        Some("pgoutput") => {}
+        Some(_) => {
             let named = reader.settings.get("plugin.name").map(ToString::to_string).unwrap_or_default();
             reader.assume("plugin.name", format!("pgoutput decodes the WAL, instead of {named}"));
         }
         None => reader.assume("plugin.name", "pgoutput decodes the WAL (Debezium's default is decoderbufs)"),
-    }
-}
-
-fn snapshot(reader: &mut Reader<'_>) -> SnapshotOptions {
-    let modes = [
-        ("initial", SnapshotMode::Initial),
-        ("always", SnapshotMode::Always),
-        ("initial_only", SnapshotMode::InitialOnly),
-        ("no_data", SnapshotMode::NoData),
-        ("never", SnapshotMode::NoData),
-        ("when_needed", SnapshotMode::WhenNeeded),
-    ];
-    const OVERRIDES: &str = "snapshot.select.statement.overrides";
-    let mut overrides = Vec::new();
-    for table in
-        reader.text(OVERRIDES).unwrap_or_default().split(',').map(str::trim).filter(|t| !t.is_empty())
-    {
-        let key = format!("{OVERRIDES}.{table}");
-        match reader.filled(&key) {
-            Some(statement) => overrides.push((table.to_owned(), statement.to_owned())),
-            None => {
-                let lines = [(key.as_str(), "SELECT * FROM … WHERE …")];
-                reader.missing(&key, "snapshot.select.statement.overrides names this table", &lines);
-            }
-        }
-    }
-    SnapshotOptions {
-        mode: reader.choice("snapshot.mode", &modes, SnapshotMode::default()),
-        overrides,
-        connections: reader.integer("snapshot.max.threads", 1..=100, 1),
     }
 }
 

@@ -272,6 +272,8 @@ pub struct TableOptions {
 pub struct SnapshotOptions {
     /// `snapshot.mode` (initial).
     pub mode: SnapshotMode,
+    /// `snapshot.include.collection.list`, on `schema.table`: regular expressions. Empty means: every captured table.
+    pub include: Vec<String>,
     /// `snapshot.select.statement.overrides`: a table (`schema.table`) and the SELECT that reads it.
     pub overrides: Vec<(String, String)>,
     /// `snapshot.max.threads` (1): connections that read at once. The rows of an outbox are read by one.

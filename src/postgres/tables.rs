@@ -1,5 +1,5 @@
 use super::catalog::TableFacts;
-use super::{Error, TableOptions};
+use super::{Error, SnapshotOptions, TableOptions};
 use crate::connect::{NamePatterns, OptionError, OptionReader};
 
 /// Which tables are captured: Debezium's include and exclude lists.
@@ -11,6 +11,8 @@ pub struct TableFilter {
     table_exclude: NamePatterns,
     /// The signalling table.
     signals: Option<String>,
+    /// `snapshot.include.collection.list`
+    in_snapshot: NamePatterns,
 }
 
 impl TableFilter {
@@ -30,7 +32,15 @@ impl TableFilter {
             table_include: NamePatterns::read(options, "table.include.list", &tables.table_include),
             table_exclude: NamePatterns::read(options, "table.exclude.list", &tables.table_exclude),
             signals: tables.signals.clone(),
+            in_snapshot: NamePatterns::default(),
         }
+    }
+
+    /// The same, with what `snapshot.include.collection.list` says.
+    #[must_use]
+    pub fn with_snapshot(self, options: &mut OptionReader<'_>, snapshot: &SnapshotOptions) -> Self {
+        let in_snapshot = NamePatterns::read(options, "snapshot.include.collection.list", &snapshot.include);
+        Self { in_snapshot, ..self }
     }
 
     /// Whether tables are named at all. If not, a table is captured for its columns.
@@ -65,6 +75,13 @@ impl TableFilter {
     #[must_use]
     pub fn is_signals(&self, table: &TableFacts) -> bool {
         self.signals.as_ref().is_some_and(|signals| *signals == format!("{}.{}", table.schema, table.name))
+    }
+
+    /// Whether a snapshot of all captured tables has the rows of this one.
+    #[must_use]
+    pub fn is_in_snapshot(&self, table: &TableFacts) -> bool {
+        let name = format!("{}.{}", table.schema, table.name);
+        !self.is_signals(table) && (self.in_snapshot.is_empty() || self.in_snapshot.matches(&name))
     }
 
     /// The captured ones among `tables`. A partition is captured with its root and not named itself, unless it is
@@ -147,6 +164,24 @@ mod tests {
         let options = TableOptions { table_include, signals, ..TableOptions::default() };
         let filter = TableFilter::new(&options).unwrap();
         assert!(filter.matches("public", "signals") && !filter.matches("public", "b"));
+    }
+
+    #[test]
+    fn a_snapshot_has_the_tables_that_its_list_names_and_no_signals() {
+        let options = TableOptions { signals: Some("public.s".to_owned()), ..TableOptions::default() };
+        let filter = |include: &[&str]| {
+            let include = include.iter().map(|pattern| (*pattern).to_owned()).collect();
+            let snapshot = SnapshotOptions { include, ..SnapshotOptions::default() };
+            TableFilter::new(&options).unwrap().with_snapshot(&mut OptionReader::new(&|_| None), &snapshot)
+        };
+        let cases: [(&[&str], &[&str]); 3] =
+            [(&[], &["a", "b"]), (&["PUBLIC.a", "public.s"], &["a"]), (&["a"], &[])];
+        for (include, expected) in cases {
+            let names = ["a", "b", "s"];
+            let (filter, kept) = (filter(include), |name: &&str| table(1, name, None));
+            let kept: Vec<_> = names.into_iter().filter(|name| filter.is_in_snapshot(&kept(name))).collect();
+            assert_eq!(kept, expected, "{include:?}");
+        }
     }
 
     #[test]

@@ -132,7 +132,7 @@ impl Opening<'_> {
         let resolver = Resolver::new(self.parts, &preflight.sql, capture, self.status, self.metrics);
         let snapshot = Snapshot::new(resolver, at, batch);
         let site = snapshot::Site { tls: self.tls, application: &application, exported };
-        let rows = snapshot.send(&capture.tables, &site).await?;
+        let rows = snapshot.send(&capture.in_snapshot, &site).await?;
         tracing::info!(rows, lsn = %at, "snapshot sent and acknowledged");
         Ok(())
     }

@@ -65,6 +65,9 @@ pub(crate) struct Preflight {
 pub(crate) struct Capture {
     /// Each captured table.
     pub tables: Vec<TableFacts>,
+    /// Those whose rows a snapshot sends: as in Debezium a partition that is captured by its own name is one more, so that its
+    /// rows are sent twice, under both names.
+    pub(super) in_snapshot: Vec<TableFacts>,
     /// What had to be assumed to make them fit, one line each.
     pub assumptions: Vec<String>,
     /// `server_version_num`
@@ -167,9 +170,21 @@ impl Capture {
             ));
         }
         assumptions.dedup();
+        let in_snapshot = in_snapshot(parts, &captured, &all);
         let tables = captured.into_iter().cloned().collect();
-        Ok(Self { tables, assumptions, version_num, known: known.clone() })
+        Ok(Self { tables, in_snapshot, assumptions, version_num, known: known.clone() })
     }
+}
+
+fn in_snapshot(parts: &RelayParts, captured: &[&TableFacts], all: &[TableFacts]) -> Vec<TableFacts> {
+    let is_captured = |oid: Oid| captured.iter().any(|table| table.oid == oid);
+    let sends_partitions = parts.route.changes().is_some();
+    let is_more = |table: &TableFacts| {
+        sends_partitions
+            && table.root.is_some_and(is_captured)
+            && parts.tables.matches(&table.schema, &table.name)
+    };
+    all.iter().filter(|table| is_captured(table.oid) || is_more(table)).cloned().collect()
 }
 
 async fn identify(connection: &mut Connection) -> Result<(SystemId, TimelineId, Lsn), postgres::Error> {

@@ -129,7 +129,7 @@ impl<'s> Snapshot<'s> {
     }
 
     async fn send_rows(&mut self, tables: &[TableFacts], site: &Site<'_>) -> Result<(), Error> {
-        let tables: Vec<_> = tables.iter().filter(|table| !self.parts.tables.is_signals(table)).collect();
+        let tables: Vec<_> = tables.iter().filter(|table| self.parts.tables.is_in_snapshot(table)).collect();
         let commit_time = Now::read().postgres();
         let begin = |xid| Message::Begin(Begin { final_lsn: self.at, commit_time, xid });
         if self.parts.route.outbox().is_some() {

@@ -118,7 +118,10 @@ impl Relay {
             self.status.enter(Phase::Connecting);
             let link = match self.open(tls, places, memory, target).await? {
                 Attempt::Link(link) => link,
-                Attempt::SnapshotOnly => return Ok(()),
+                Attempt::SnapshotOnly => {
+                    self.rest(target).await;
+                    return Ok(());
+                }
                 Attempt::Told => continue,
             };
             let outcome = self.run_session(*link, tls, places.offsets, memory, target).await;
@@ -155,6 +158,23 @@ impl Relay {
             }
         }
         self.status.enter(Phase::Connecting);
+    }
+
+    /// Behind a snapshot that nothing follows. An outbox is done then. Change events go on doing nothing, as Debezium's connector
+    /// does: whatever starts the process again when it ends would send the rows once more.
+    async fn rest(&self, target: &TargetReceiver) {
+        if self.parts.route.changes().is_none() {
+            return;
+        }
+        tracing::info!("nothing follows the snapshot: waiting for the stop");
+        self.status.enter(Phase::Paused);
+        while target.get() != Target::Stop {
+            self.status.tick_idle(Instant::now());
+            tokio::select! {
+                () = target.stops() => {}
+                () = time::sleep(STANDBY_INTERVAL) => {}
+            }
+        }
     }
 
     async fn run_session(

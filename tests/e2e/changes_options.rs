@@ -1,0 +1,110 @@
+//! Options of change events that reach into both servers: identities, names, what a snapshot reads.
+
+use serde_json::{Value, json};
+
+use crate::changes::{config, topic};
+use crate::support::kafka::kafka;
+use crate::support::outbox::Outbox;
+use crate::support::postgres::postgres18;
+use crate::support::relay::Relay;
+use crate::support::wait::DEADLINE;
+
+const TWO: &str =
+    "create table a (id int primary key, v text); create table b (id int primary key, v text not null);
+                   create unique index b_v on b (v);";
+
+fn streaming(db: &Outbox, settings: &[(&str, &str)]) -> Relay {
+    let relay = Relay::start(&config(db, settings));
+    db.wait_until_streaming();
+    relay
+}
+
+/// Operation and key of each event in a topic.
+fn events(topic: &str) -> Vec<(String, Value)> {
+    let json = |bytes: &str| serde_json::from_str::<Value>(bytes).unwrap();
+    let records = kafka().records(topic);
+    let events = records.iter().filter(|record| record.value.is_some());
+    let key = |bytes: &[u8]| serde_json::from_slice(bytes).unwrap();
+    events
+        .map(|record| {
+            let op = json(record.value())["op"].as_str().unwrap().to_owned();
+            (op, record.key.as_deref().map_or(Value::Null, key))
+        })
+        .collect()
+}
+
+#[test]
+fn replica_identities_are_set_before_the_stream_begins() {
+    let db = Outbox::create_bare(postgres18(), TWO);
+    let values = [("replica.identity.autoset.values", "public.a:FULL,public.b:INDEX B_V")];
+    let relay = streaming(&db, &values);
+    let identities = "select c.relname::text || c.relreplident::text from pg_class c where relname in ('a', 'b') order by 1";
+    let identities: Vec<String> = db.query(identities, &[]).iter().map(|row| row.get(0)).collect();
+    assert_eq!(identities, ["af", "bi"]);
+    assert_eq!(relay.stop(), 0);
+}
+
+#[test]
+fn a_role_that_may_not_set_an_identity_is_told_what_to_type() {
+    let db = Outbox::create_bare(postgres18(), TWO);
+    let role = format!("{}_reader", db.name());
+    db.execute(&format!(
+        "create role {role} login replication password 'x'; grant select on a, b to {role}; create publication {} for table a, b",
+        db.name()
+    ));
+    let settings = [
+        ("replica.identity.autoset.values", "public.a:FULL"),
+        ("database.user", role.as_str()),
+        ("database.password", "x"),
+    ];
+    let mut relay = Relay::start(&config(&db, &settings));
+    assert_ne!(relay.wait_for_exit(DEADLINE), 0);
+    let cure = "ALTER TABLE \"public\".\"a\" REPLICA IDENTITY FULL;";
+    relay.wait_for_stderr(cure);
+    db.execute(&format!("drop owned by {role}; drop role {role}"));
+}
+
+#[test]
+fn tables_share_a_topic_and_a_snapshot_leaves_tables_out() {
+    let db = Outbox::create_bare(postgres18(), TWO);
+    db.execute("insert into a values (1, 'x'); insert into b values (1, 'y')");
+    let shared = format!("{}.all", db.name());
+    kafka().create_topic(&shared, 1, &[]);
+    let settings = [
+        ("snapshot.mode", "configuration_based"),
+        ("snapshot.mode.configuration.based.snapshot.data", "true"),
+        ("snapshot.mode.configuration.based.start.stream", "true"),
+        ("snapshot.include.collection.list", "public.a"),
+        ("topic.naming.strategy", "io.debezium.schema.SchemaRegexTopicNamingStrategy"),
+        ("topic.regex", "(.*)\\.public\\..*"),
+        ("topic.replacement", "$1.all"),
+        ("topic.key.field.name", "from"),
+        ("topic.key.field.regex", ".*\\.(.*)"),
+        ("topic.key.field.replacement", "$1"),
+    ];
+    let relay = streaming(&db, &settings);
+    db.execute("insert into b values (2, 'z')");
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    let expected = [("r", json!({"id": 1, "from": "a"})), ("c", json!({"id": 2, "from": "b"}))];
+    assert_eq!(events(&shared), expected.map(|(op, key)| (op.to_owned(), key)));
+}
+
+#[test]
+fn a_snapshot_alone_sends_roots_and_partitions_and_waits_for_the_stop() {
+    let db = Outbox::create_bare(
+        postgres18(),
+        "create table m (id int primary key) partition by range (id); create table m_1 partition of m default",
+    );
+    db.execute("insert into m values (1)");
+    for table in ["m", "m_1"] {
+        kafka().create_topic(&topic(&db, table), 1, &[]);
+    }
+    let mut relay = Relay::start(&config(&db, &[("snapshot.mode", "initial_only")]));
+    relay.wait_for_stderr("nothing follows the snapshot");
+    for table in ["m", "m_1"] {
+        assert_eq!(events(&topic(&db, table)), [("r".to_owned(), json!({"id": 1}))], "{table}");
+    }
+    assert!(relay.is_running() && db.slot().is_none());
+    assert_eq!(relay.stop(), 0);
+}
