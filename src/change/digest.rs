@@ -1,7 +1,8 @@
 use sha2::{Digest as _, Sha256};
 
 use super::table::{Row, RowChange};
-use crate::pgoutput::{Begin, ColumnValue};
+use crate::pgoutput::{Begin, ColumnValue, LogicalMessage};
+use crate::wal::{PgTimestamp, Xid};
 
 const HEXADECIMAL: &[u8; 16] = b"0123456789abcdef";
 
@@ -39,6 +40,10 @@ impl ChangeDigest {
             RowChange::Delete(old) => add_row(&mut hash, b'D', old.columns()),
             RowChange::Truncate => hash.update(b"T"),
         }
+        Self::shown(hash)
+    }
+
+    fn shown(hash: Sha256) -> Self {
         let hash = hash.finalize();
         let digits = hash.iter().flat_map(|byte| [byte >> 4, byte & 0xF]);
         let mut text = [0; SHOWN_BYTES * 2];
@@ -46,6 +51,21 @@ impl ChangeDigest {
             *place = HEXADECIMAL.get(usize::from(digit)).copied().unwrap_or_default();
         }
         Self(text)
+    }
+
+    /// Of a logical message; one outside a transaction is known by its place.
+    pub(super) fn of_message(message: &LogicalMessage<'_>, transaction: Option<(Xid, PgTimestamp)>) -> Self {
+        let mut hash = Sha256::new();
+        match transaction {
+            Some((xid, commit_time)) => {
+                hash.update(xid.0.to_be_bytes());
+                hash.update(commit_time.0.to_be_bytes());
+            }
+            None => hash.update(message.lsn.get().to_be_bytes()),
+        }
+        add(&mut hash, b'm', message.prefix.as_bytes());
+        add(&mut hash, b'c', message.content);
+        Self::shown(hash)
     }
 
     /// As a header has it.

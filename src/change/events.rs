@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use super::headers::{self, ContextBytes};
+use super::message::MessageEvents;
 use super::notification::NotificationSchemas;
 use super::options::ChangeOptions;
 use super::record::ChangeRecords;
@@ -33,6 +34,7 @@ pub(super) struct Connector {
     pub(super) transactions: Option<TransactionTopic>,
     pub(super) text: Arc<Schema>,
     pub(super) notifications: NotificationSchemas,
+    pub(super) messages: MessageEvents,
     pub(super) context_bytes: ContextBytes,
 }
 
@@ -66,6 +68,8 @@ impl ChangeEvents {
     ) -> Self {
         context.columns.keeps_accidents = true;
         let transactions = options.transactions.take();
+        let prefixes = std::mem::take(&mut options.messages);
+        let messages = MessageEvents::new(prefixes, &options.version, &context, &database);
         let shape = EnvelopeShape::new();
         let text = Arc::new(Schema::new(Kind::String));
         let context_bytes = headers::convert(&context, &converters.header, &text);
@@ -79,6 +83,7 @@ impl ChangeEvents {
             shape,
             text,
             notifications: NotificationSchemas::new(),
+            messages,
             context_bytes,
         }))
     }

@@ -1,6 +1,7 @@
 use super::key::{KeyColumns, MESSAGE_KEY_COLUMNS};
 use super::transaction::TransactionTopic;
 use crate::connect::{OptionReader, Refused};
+use crate::outbox::MessagePrefixes;
 
 /// What change events are like. The defaults are Debezium's.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(crate) struct ChangeOptions {
     pub(super) keys: KeyColumns,
     /// `provide.transaction.metadata` (false), `topic.transaction` (transaction)
     pub(super) transactions: Option<TransactionTopic>,
+    /// `message.prefix.include.list`, `message.prefix.exclude.list`: which logical messages are events.
+    pub(crate) messages: MessagePrefixes,
 }
 
 impl ChangeOptions {
@@ -36,6 +39,7 @@ impl ChangeOptions {
             placeholder: text(options, "unavailable.value.placeholder", "__debezium_unavailable_value"),
             transactions: TransactionTopic::read(options, topic_prefix),
             keys: KeyColumns::read(options, MESSAGE_KEY_COLUMNS)?,
+            messages: MessagePrefixes::default(),
         })
     }
 }

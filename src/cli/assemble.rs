@@ -163,10 +163,15 @@ const UNUSED: [&str; 3] =
 
 fn changes(draft: &mut Draft, converters: Result<Converters, Refused>) -> Result<ChangeEvents, Refused> {
     let prefix = format!("{}{}", draft.config().topic_prefix, draft.config().topic_delimiter);
-    let options = draft.section("", |options| ChangeOptions::read(options, &prefix));
+    let mut options = draft.section("", |options| ChangeOptions::read(options, &prefix));
     let chain = draft.section("", Chain::read);
     if let Ok(chain) = &chain {
         chain.owners().for_each(|owner| draft.refuse_unasked(&owner, &UNUSED));
+    }
+    let [include, exclude] = draft.config().message_prefixes.clone();
+    let messages = draft.section("", |options| Ok(MessagePrefixes::read(options, &include, &exclude)));
+    if let Ok(options) = &mut options {
+        options.messages = messages.unwrap_or_default();
     }
     let context = context(draft, String::new());
     let database = draft.config().postgres.server.database.clone();

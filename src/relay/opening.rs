@@ -162,7 +162,7 @@ pub(crate) fn is_our_own(holder: &SlotHolder) -> bool {
 
 /// Whether the stream has logical messages: as events, or as signals and watermarks.
 fn reads_messages(parts: &RelayParts) -> bool {
-    parts.messages.is_some() || parts.relay.signals.reads_messages()
+    parts.messages.is_some() || parts.route.changes().is_some() || parts.relay.signals.reads_messages()
 }
 
 /// Starts the stream. A refusal is read again from the slot's own row, which tells more than the server's words.

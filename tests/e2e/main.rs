@@ -15,6 +15,7 @@ mod broker_errors;
 mod broker_faults;
 mod changes;
 mod changes_dead_letters;
+mod changes_messages;
 mod changes_options;
 mod changes_snapshots;
 mod check;

@@ -8,7 +8,7 @@ use super::options::BinaryHandling;
 use crate::connect::{Kind, Schema, Value};
 
 /// The schema of a `bytea`.
-pub(super) const fn schema(handling: BinaryHandling) -> Schema {
+pub(crate) const fn schema(handling: BinaryHandling) -> Schema {
     match handling {
         BinaryHandling::Bytes => Schema::new(Kind::Bytes),
         BinaryHandling::Base64 | BinaryHandling::Base64UrlSafe | BinaryHandling::Hex => {
@@ -32,7 +32,7 @@ pub(super) fn decode(text: &str, handling: BinaryHandling) -> Option<Value<'_>> 
 }
 
 /// What bytes become.
-pub(super) fn encode(bytes: Cow<'_, [u8]>, handling: BinaryHandling) -> Value<'_> {
+pub(crate) fn encode(bytes: Cow<'_, [u8]>, handling: BinaryHandling) -> Value<'_> {
     match handling {
         BinaryHandling::Bytes => Value::Bytes(bytes),
         BinaryHandling::Base64 => Value::Str(Cow::Owned(STANDARD.encode(bytes))),

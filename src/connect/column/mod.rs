@@ -27,6 +27,7 @@ mod temporal;
 mod tests;
 mod unknown;
 
+pub(crate) use bytes::{encode as binary, schema as binary_schema};
 pub(crate) use calendar::{Moment, civil_date, civil_days, parse_timestamp, parse_timestamptz};
 pub use codec::ColumnCodec;
 pub(crate) use codec::ColumnError;

@@ -1,6 +1,6 @@
 use crate::connect::converter::ConvertError;
 use crate::error::{Class, Diagnose, Exit};
-use crate::outbox::TopicProblem;
+use crate::outbox::{RouteError, TopicProblem};
 
 /// A logical message that has no event. Names what is wrong, never the content.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -47,6 +47,9 @@ pub enum MessageError {
         #[source]
         source: TopicProblem,
     },
+    /// It is a change event, and that cannot be made.
+    #[error(transparent)]
+    Event(Box<RouteError>),
     /// A value cannot be converted.
     #[error("field \"{field}\" of its content cannot be converted ({option})")]
     Convert {
@@ -66,6 +69,7 @@ impl MessageError {
     pub const fn converter(&self) -> Option<&'static str> {
         match self {
             Self::Convert { option, .. } => Some(option),
+            Self::Event(error) => error.converter(),
             _ => None,
         }
     }
@@ -82,6 +86,7 @@ impl Diagnose for MessageError {
 
     fn cure(&self) -> Option<String> {
         let cure = match self {
+            Self::Event(error) => return error.cure(),
             Self::Missing { .. } => {
                 "write the field to every message of this prefix, or set fields.null.include=true on the decoding \
                  transform if its value may be null"

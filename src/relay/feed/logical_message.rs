@@ -1,9 +1,10 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::{Again, Feed, Outcome};
+use crate::change::MESSAGES as MESSAGE_EVENTS;
 use crate::connect::converter::ConvertError;
 use crate::kafka::Transport;
-use crate::outbox::{MessageError, RouteContext};
+use crate::outbox::{MessageError, MessageOutbox, RouteContext};
 use crate::pgoutput::{Begin, Commit, LogicalMessage};
 use crate::relay::clock::Now;
 use crate::relay::error::Error;
@@ -38,13 +39,13 @@ impl<T: Transport> Feed<'_, T> {
             self.message_not_sent("acknowledged");
             return Ok(Outcome::None);
         }
-        match self.event(message, event, now)? {
+        match self.event((lsn, message), event, now)? {
             Outcome::None => self.end_lone(),
             outcome => Ok(outcome),
         }
     }
 
-    fn message_not_sent(&mut self, reason: &'static str) {
+    pub(super) fn message_not_sent(&mut self, reason: &'static str) {
         self.metrics.skipped(reason, 1);
         self.passed.count(self.metrics, NO_TABLE, MESSAGES, reason);
     }
@@ -70,18 +71,39 @@ impl<T: Transport> Feed<'_, T> {
 
     fn event(
         &mut self,
+        (lsn, message): (Lsn, &LogicalMessage<'_>),
+        again: Again,
+        now: Now,
+    ) -> Result<Outcome, Error> {
+        let changes = self.changes.filter(|changes| changes.takes_message(message.prefix));
+        let messages = self.messages.filter(|messages| messages.takes(message.prefix));
+        if changes.is_none() && messages.is_none() {
+            self.message_not_sent("message.prefix");
+            return Ok(Outcome::None);
+        }
+        let in_kafka = self.flight.has(again.position.end_of_event())?;
+        if self.passing || in_kafka {
+            // What Kafka has of a transaction that goes on counts for the events behind it.
+            if in_kafka && message.transactional && self.transactions.is_some() {
+                self.tally.add(MESSAGE_EVENTS, 1);
+            }
+            self.message_not_sent(if self.passing { "acknowledged" } else { "committed" });
+            return Ok(Outcome::None);
+        }
+        match (changes, messages) {
+            (Some(changes), _) => self.message_event(changes, (lsn, message), again, now),
+            (None, Some(messages)) => self.outbox_event(messages, message, again, now),
+            (None, None) => Ok(Outcome::None),
+        }
+    }
+
+    fn outbox_event(
+        &mut self,
+        messages: &MessageOutbox,
         message: &LogicalMessage<'_>,
         Again { position, refused }: Again,
         now: Now,
     ) -> Result<Outcome, Error> {
-        let Some(messages) = self.messages.filter(|messages| messages.takes(message.prefix)) else {
-            self.message_not_sent("message.prefix");
-            return Ok(Outcome::None);
-        };
-        if self.passing || self.flight.has(position.end_of_event())? {
-            self.message_not_sent(if self.passing { "acknowledged" } else { "committed" });
-            return Ok(Outcome::None);
-        }
         let context = RouteContext { now_ms: now.unix_ms() };
         let taken = match refused {
             Some(error) => Err(error),

@@ -1,7 +1,9 @@
 //! From pgoutput messages to records in flight.
 
 mod change;
+mod insert;
 mod logical_message;
+mod message_event;
 mod not_inserted;
 mod notification;
 mod progress;
@@ -25,17 +27,15 @@ use super::needs::{Answer, Need};
 use super::notifier::Notifier;
 use super::options::{Guarantee, Options, SkippedOperations};
 use super::parts::RelayParts;
-use super::route::Bound;
 use super::signals::Signals;
 use super::table::Table;
 use super::tolerance::Tolerance;
 use crate::change::{ChangeEvents, End, RowChange, Snapshot, Tally};
-use crate::connect::converter::ConvertError;
 use crate::connect::converter::avro::SchemaIds;
 use crate::connect::record::ProducerRecord;
 use crate::kafka::{Inlet, Transport};
-use crate::outbox::{Encoder, MessageOutbox, RouteContext, RouteError};
-use crate::pgoutput::{Begin, Commit, Message, Relation, Tuple, UnknownRelation};
+use crate::outbox::{Encoder, MessageOutbox};
+use crate::pgoutput::{Begin, Commit, Message, Relation};
 use crate::source_offset::{SentBefore, SourceOffset};
 use crate::telemetry::{Change, Metrics};
 use crate::transaction::{Assembler, EventPosition, Identity, SequenceError};
@@ -73,6 +73,8 @@ pub(super) struct Feed<'p, T = Inlet> {
     open: Option<Begin>,
     /// Where the last commit ended.
     pub(super) last_commit: Option<Lsn>,
+    /// What makes change events, when rows become such.
+    pub(super) changes: Option<&'p ChangeEvents>,
     /// What tells transactions, when they are told.
     pub(super) transactions: Option<&'p ChangeEvents>,
     /// What the open transaction has sent.
@@ -140,7 +142,8 @@ impl<'p> Feed<'p> {
         let feed =
             Self::with_flight(flight, metrics, messages, dead_letters, &parts.relay, acknowledged, stored);
         let notifier = Notifier::new(&parts.relay, &parts.route);
-        Self { transactions: parts.route.tells_transactions(), notifier, ..feed }
+        let (changes, transactions) = (parts.route.changes(), parts.route.tells_transactions());
+        Self { changes, transactions, notifier, ..feed }
     }
 }
 
@@ -175,6 +178,7 @@ impl<'p, T: Transport> Feed<'p, T> {
             again: None,
             open: None,
             last_commit: None,
+            changes: None,
             transactions: None,
             tally: Tally::default(),
             snapshot: Snapshot::False,
@@ -338,77 +342,6 @@ impl<'p, T: Transport> Feed<'p, T> {
         }
         self.sent_before.take_if(|sent_before| sent_before.is_over());
         Ok(commit.end_lsn)
-    }
-
-    /// Takes an inserted row.
-    ///
-    /// # Errors
-    /// When it cannot be routed or sent.
-    pub(super) fn insert(
-        &mut self,
-        lsn: Lsn,
-        relation: Oid,
-        row: &Tuple<'_>,
-        now: Now,
-    ) -> Result<Outcome, Error> {
-        let again = self.again.take();
-        let is_new = again.is_none();
-        let Again { position, refused } = again.map_or_else(|| self.next_event(), Ok)?;
-        let sent_before = is_new && self.was_sent_before(lsn);
-        let table = match self.tables.get(&relation).ok_or(UnknownRelation(relation))? {
-            Table::Captured(Bound::Outbox(table)) => table,
-            Table::Captured(Bound::Changes(_)) => {
-                let again = Again { position, refused };
-                return self.change(
-                    &[relation],
-                    RowChange::Insert(row.columns()),
-                    (lsn, again, is_new, sent_before),
-                    now,
-                );
-            }
-            Table::NotCaptured(rows) => {
-                rows.count();
-                return Ok(Outcome::None);
-            }
-        };
-        if is_new {
-            self.metrics.changes(Change::Insert, 1);
-        }
-        let in_kafka = self.flight.has(position.end_of_event())?.then_some("committed");
-        if let Some(reason) = in_kafka.or(self.skip_reason(sent_before)) {
-            self.metrics.skipped(reason, 1);
-            self.passed.count(self.metrics, relation, table.name(), reason);
-            return Ok(Outcome::None);
-        }
-        let context = RouteContext { now_ms: now.unix_ms() };
-        let taken = match refused {
-            Some(error) => Err(error),
-            None => match table.route(row, context, &mut self.encoder) {
-                Ok(routed) => {
-                    let records = (self.records_of)(routed.as_record());
-                    Ok(self.dispatch.send(&mut self.flight, &records, position, now)?)
-                }
-                Err(RouteError::Convert { source: ConvertError::Unregistered(registration), .. }) => {
-                    self.again = Some(Again { position, refused: None });
-                    return Ok(Outcome::TakeAgain(Need::Schema(registration)));
-                }
-                Err(source) => {
-                    let table = table.name().to_owned();
-                    Err(Error::Row { table, position, source: Box::new(source) })
-                }
-            },
-        };
-        let need = match taken {
-            Ok(need) => need,
-            Err(error) => {
-                let remains = self.dead_letters.map(|_| table.raw_record(row, &mut self.encoder));
-                return self.give_up(error, remains, position, now);
-            }
-        };
-        for column in table.replaced_columns(row) {
-            self.tell_replaced(table.name(), column, position);
-        }
-        Ok(need.map_or(Outcome::None, Outcome::Await))
     }
 
     /// Hands over what was kept until there was what it needs. It may need something more.
