@@ -157,9 +157,10 @@ fn route(draft: &mut Draft, converters: Result<Converters, Refused>) -> Result<R
     draft.keep(router).map(Route::Outbox)
 }
 
-/// Options of transforms that change no record: how many names are remembered, and which version of a plugin is loaded.
-const UNUSED: [&str; 3] =
-    ["logical.table.cache.size", "logical.destination.cache.size", "type.plugin.version"];
+/// Options of transforms that change no record: how many names are remembered, which version of a plugin is loaded, which engine
+/// runs a script.
+const UNUSED: [&str; 4] =
+    ["logical.table.cache.size", "logical.destination.cache.size", "type.plugin.version", "language"];
 
 fn changes(draft: &mut Draft, converters: Result<Converters, Refused>) -> Result<ChangeEvents, Refused> {
     let prefix = format!("{}{}", draft.config().topic_prefix, draft.config().topic_delimiter);
