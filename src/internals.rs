@@ -4,7 +4,9 @@ pub mod ack {
     pub use crate::ack::{Ledger, Ticket};
 }
 pub mod change {
-    pub use crate::change::{ChangeContext, ChangeEvents, ChangeRecords, ChangeTable, RowChange, Snapshot};
+    pub use crate::change::{
+        ChangeContext, ChangeEvents, ChangeRecords, ChangeTable, RowChange, SkippedHalves, Snapshot,
+    };
 }
 #[cfg(feature = "io")]
 pub mod cli {

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use criterion::Criterion;
 use outboxd::internals::change::{
-    ChangeContext, ChangeEvents, ChangeRecords, ChangeTable, RowChange, Snapshot,
+    ChangeContext, ChangeEvents, ChangeRecords, ChangeTable, RowChange, SkippedHalves, Snapshot,
 };
 use outboxd::internals::connect::NameAdjustment;
 use outboxd::internals::connect::column::{ColumnDescription, ColumnOptions, ColumnRules, TypeKind};
@@ -92,6 +92,8 @@ fn convert(table: &ChangeTable, change: RowChange<'_, '_>, encoder: &mut Encoder
         last_commit: Some(Lsn::new(0x00FF_0000)),
         before: None,
         snapshot: Snapshot::False,
+        skipped: SkippedHalves::default(),
+        tolerates: false,
     };
     loop {
         let (scratch, schemas) = encoder.parts();

@@ -75,10 +75,7 @@ fn columns(
     let mut notes = Vec::new();
     let table = format!("{}.{}", relation.schema, relation.table);
     let rules = &connector.context.rules;
-    let shown = described
-        .iter()
-        .enumerate()
-        .filter(|(_, column)| rules.filter.leaves_out(&table, &column.name).is_none());
+    let shown = described.iter().enumerate().filter(|(_, column)| is_shown(connector, &table, column));
     let mut columns = Vec::new();
     for (index, column) in shown {
         let mapper = rules.mapper(&table, column);
@@ -93,6 +90,11 @@ fn columns(
     (columns, notes)
 }
 
+/// Whether the lists for columns leave a column of the table in.
+fn is_shown(connector: &Connector, table: &str, column: &ColumnDescription) -> bool {
+    connector.context.rules.filter.leaves_out(table, &column.name).is_none()
+}
+
 /// A key's columns are in it whatever the lists for columns leave out or change.
 fn key(
     connector: &Connector,
@@ -100,11 +102,15 @@ fn key(
     described: &[ColumnDescription],
     topic: &str,
 ) -> Option<Key> {
+    let table = format!("{}.{}", relation.schema, relation.table);
     let positions = connector.options.keys.of(&relation.schema, &relation.table, described);
     let columns: Vec<_> = positions
         .into_iter()
         .filter_map(|index| {
             let column = described.get(index)?;
+            // Of a column that is left out Debezium knows no more than its type.
+            let unknown = ColumnDescription { not_null: false, default: None, ..column.clone() };
+            let column = if is_shown(connector, &table, column) { column } else { &unknown };
             let codec = ColumnCodec::new(column, &connector.context.columns, None).ok()?;
             Some(bound(connector, index, column, codec))
         })
@@ -125,8 +131,9 @@ fn key(
 
 fn bound(connector: &Connector, index: usize, column: &ColumnDescription, codec: ColumnCodec) -> BoundColumn {
     let field = connector.context.field_names.field_name(&column.name).into_owned();
-    let zero = zero::of(codec.schema());
-    let placeholder = placeholder::of(&codec, &connector.options.placeholder);
+    let zero = zero::of(&codec, column, &connector.context.columns);
+    let placeholder =
+        placeholder::of(&codec, connector.context.columns.binary, &connector.options.placeholder);
     let label = FieldLabel::new(&field);
     BoundColumn { index, name: column.name.clone(), field, label, codec, zero, placeholder }
 }

@@ -18,6 +18,19 @@ pub struct ChangeContext {
     pub before: Option<Before>,
     /// Whether the row is one of a snapshot.
     pub snapshot: Snapshot,
+    /// What makes no event of a changed key.
+    pub skipped: SkippedHalves,
+    /// Whether a record that cannot be made is left out, and the others of the change are sent (`errors.tolerance=all`).
+    pub tolerates: bool,
+}
+
+/// A changed key is a delete and a create, and `skipped.operations` is about each of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SkippedHalves {
+    /// `d`
+    pub delete: bool,
+    /// `c`
+    pub create: bool,
 }
 
 /// Where something stands in a row of things.

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::context::{ChangeContext, Snapshot};
+use super::context::{ChangeContext, SkippedHalves, Snapshot};
 use super::events::ChangeEvents;
 use super::record::ChangeRecords;
 use super::table::{ChangeTable, RowChange};
@@ -28,7 +28,7 @@ const COLUMNS: [(&str, &str, Option<&str>, bool); 5] = [
 const AVRO: &str = "io.confluent.connect.avro.AvroConverter";
 const STRING: &str = "org.apache.kafka.connect.storage.StringConverter";
 const REGISTRY: &str = "http://127.0.0.1:1";
-type Options = &'static [(&'static str, &'static str)];
+pub(super) type Options = &'static [(&'static str, &'static str)];
 const FORMS: [Options; 6] = [
     &[],
     &[
@@ -62,7 +62,7 @@ const FORMS: [Options; 6] = [
     ],
 ];
 
-fn table(options: Options) -> ChangeTable {
+pub(super) fn table(options: Options) -> ChangeTable {
     let lookup =
         |key: &str| options.iter().find(|(option, _)| *option == key).map(|(_, value)| (*value).to_owned());
     let adjusts = lookup("schema.name.adjustment.mode").is_some();
@@ -105,13 +105,9 @@ fn table(options: Options) -> ChangeTable {
     ChangeEvents::parse(&lookup, context, "db").unwrap().bind(&relation, &described)
 }
 
-/// The records of a change, or the error that ends it.
-fn records(
-    table: &ChangeTable,
-    change: RowChange<'_, '_>,
-    snapshot: Snapshot,
-) -> Result<Vec<OwnedRecord>, RouteError> {
-    let at = ChangeContext {
+/// What the row of a change does not say.
+pub(super) fn at(table: &ChangeTable, snapshot: Snapshot) -> ChangeContext {
+    ChangeContext {
         now_us: 1_700_000_000_123_456,
         commit_time: PgTimestamp(5),
         xid: Some(Xid(7)),
@@ -119,7 +115,18 @@ fn records(
         last_commit: (snapshot == Snapshot::False).then_some(Lsn::new(3)),
         before: table.connector.transactions.as_ref().map(|_| Tally::default().before("t")),
         snapshot,
-    };
+        skipped: SkippedHalves::default(),
+        tolerates: false,
+    }
+}
+
+/// The records of a change, or the error that ends it.
+fn records(
+    table: &ChangeTable,
+    change: RowChange<'_, '_>,
+    snapshot: Snapshot,
+) -> Result<Vec<OwnedRecord>, RouteError> {
+    let at = at(table, snapshot);
     let mut encoder = Encoder::default();
     loop {
         let (scratch, schemas) = encoder.parts();

@@ -18,6 +18,8 @@ mod key;
 mod message;
 mod notification;
 mod options;
+#[cfg(test)]
+mod parts_tests;
 mod placeholder;
 mod record;
 mod remains;
@@ -28,7 +30,7 @@ mod transaction;
 mod zero;
 
 pub(crate) use context::Edge;
-pub use context::{ChangeContext, Snapshot};
+pub use context::{ChangeContext, SkippedHalves, Snapshot};
 pub(crate) use digest::ChangeDigest;
 pub use events::ChangeEvents;
 pub(crate) use message::MESSAGES;

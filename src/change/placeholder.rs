@@ -5,13 +5,16 @@ use std::fmt::Write as _;
 
 use md5::{Digest as _, Md5};
 
-use crate::connect::column::ColumnCodec;
+use crate::connect::column::{BinaryHandling, ColumnCodec};
 use crate::connect::{Kind, Schema, Value};
 use crate::pgoutput::ColumnValue;
 
-/// The placeholder `text` in the form of a column.
-pub(super) fn of(codec: &ColumnCodec, text: &str) -> Value<'static> {
+/// The placeholder `text` in the form of a column. In base64 Debezium has none, and sends null; where that cannot be it stops,
+/// and the text is sent here.
+pub(super) fn of(codec: &ColumnCodec, binary: BinaryHandling, text: &str) -> Value<'static> {
+    let base64 = matches!(binary, BinaryHandling::Base64 | BinaryHandling::Base64UrlSafe);
     match codec.type_name() {
+        "bytea" if base64 && codec.schema().optional => Value::Null,
         "hstore" => decoded(codec, &format!("{0}=>{0}", quoted(text))),
         _ => of_schema(codec.schema(), text),
     }
@@ -28,13 +31,13 @@ fn of_schema(schema: &Schema, text: &str) -> Value<'static> {
         Kind::String => Value::Str(Cow::Owned(text.to_owned())),
         Kind::Bytes => Value::Bytes(Cow::Owned(text.as_bytes().to_vec())),
         Kind::Array(element) => Value::Array(elements(element, text)),
-        _ => super::zero::of(schema),
+        _ => super::zero::of_schema(schema),
     }
 }
 
 /// Debezium puts the placeholder's bytes into arrays of numbers, and a hash of it into those of UUIDs.
 fn elements(element: &Schema, text: &str) -> Vec<Value<'static>> {
-    let bytes = text.bytes();
+    let bytes = text.bytes().map(u8::cast_signed);
     match (&element.kind, element.name()) {
         (Kind::Int16, None) => bytes.map(|byte| Value::Int16(i16::from(byte))).collect(),
         (Kind::Int32, None) => bytes.map(|byte| Value::Int32(i32::from(byte))).collect(),
@@ -79,6 +82,12 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_bytes_with_a_sign() {
+        let element = Schema::new(Kind::Int32);
+        assert_eq!(elements(&element, "é"), [Value::Int32(-61), Value::Int32(-87)]);
+    }
 
     #[test]
     fn a_uuid_is_made_of_a_name_as_java_makes_it() {

@@ -6,6 +6,7 @@ use super::digest::ChangeDigest;
 use crate::connect::converter::{ConvertError, Converter, Converters, Destination, Encoded};
 use crate::connect::record::{DIGEST_HEADER, Header, ProducerRecord};
 use crate::connect::source_record::{Datum, SourceRecord};
+use crate::outbox::RouteError;
 
 /// Headers that fit without an allocation: four of Debezium's context and one of a changed key.
 const INLINE_HEADERS: usize = 6;
@@ -21,6 +22,8 @@ pub struct ChangeRecords<'a> {
     pub(super) events: i64,
     /// Of the table that was added last.
     pub(super) events_of_table: i64,
+    /// Why records are left out.
+    refused: Vec<RouteError>,
     /// By what they are known again, if somebody asks for it.
     digest: Option<ChangeDigest>,
 }
@@ -65,6 +68,16 @@ impl<'a> ChangeRecords<'a> {
         let timestamp_ms = timestamp_ms.unwrap_or(now_ms);
         self.records.push(Converted { topic, partition, timestamp_ms, key, value, headers: converted });
         Ok(())
+    }
+
+    /// Leaves one out.
+    pub(super) fn refuse(&mut self, error: RouteError) {
+        self.refused.push(error);
+    }
+
+    /// Why records are left out, once.
+    pub(crate) fn take_refused(&mut self) -> Vec<RouteError> {
+        std::mem::take(&mut self.refused)
     }
 
     /// Adds one that is converted.

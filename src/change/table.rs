@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::context::{ChangeContext, Snapshot};
+use super::context::{ChangeContext, SkippedHalves, Snapshot};
 use super::events::Connector;
 use super::record::{ChangeRecords, Inconvertible};
 use super::source::Source;
@@ -189,14 +189,21 @@ impl ChangeTable {
         self.key.iter().flat_map(|key| &key.columns).map(|column| column.name.as_str())
     }
 
+    /// Whether a change is one of the key, as far as that can be read.
+    #[must_use]
+    pub(crate) fn changes_key(&self, change: RowChange<'_, '_>) -> bool {
+        let RowChange::Update(Some(old), new) = change else { return false };
+        self.is_key_changed(old.row, new).unwrap_or_default()
+    }
+
     /// How many events a change is, without making them: a changed key is two.
     ///
     /// # Errors
     /// When a value cannot be read.
-    pub(crate) fn count(&self, change: RowChange<'_, '_>) -> Result<i64, RouteError> {
+    pub(crate) fn count(&self, change: RowChange<'_, '_>, skipped: SkippedHalves) -> Result<i64, RouteError> {
         let RowChange::Update(Some(old), new) = change else { return Ok(1) };
         if self.is_key_changed(old.row, new)? {
-            return Ok(2);
+            return Ok(i64::from(!skipped.delete).saturating_add(i64::from(!skipped.create)));
         }
         Ok(i64::from(!self.is_skipped(old, new)?))
     }
@@ -245,8 +252,13 @@ impl ChangeTable {
             return if self.is_skipped(old, new)? { Ok(()) } else { self.push(event, at, records, into) };
         }
         let (was, is) = (self.key_of(old.row)?, self.key_of(new)?);
-        let gone = Event { header: Some((NEW_KEY, is)), ..self.delete(old.row) };
-        self.push(gone, at, records, into)?;
+        if !at.skipped.delete {
+            let gone = Event { header: Some((NEW_KEY, is)), ..self.delete(old.row) };
+            self.push(gone, at, records, into)?;
+        }
+        if at.skipped.create {
+            return Ok(());
+        }
         let come = Event { op: "c", before: None, header: Some((OLD_KEY, was)), ..event };
         self.push(come, at, records, into)
     }
@@ -310,8 +322,25 @@ impl ChangeTable {
         let tombstone =
             event.has_tombstone.then(|| self.source_record(key.clone(), Datum::NULL, event.header.clone()));
         let value = Datum::new(Arc::clone(&self.envelope), value);
-        self.convert(self.source_record(key, value, event.header), at, records, into)?;
-        tombstone.map_or(Ok(()), |record| self.convert(record, at, records, into))
+        self.convert_or_refuse(self.source_record(key, value, event.header), at, records, into)?;
+        tombstone.map_or(Ok(()), |record| self.convert_or_refuse(record, at, records, into))
+    }
+
+    /// Each record passes the transforms and converters for itself, and so does each fail.
+    fn convert_or_refuse<'a>(
+        &'a self,
+        record: SourceRecord<'a>,
+        at: &ChangeContext,
+        records: &mut ChangeRecords<'a>,
+        into: &mut Destination<'_>,
+    ) -> Result<(), RouteError> {
+        match self.convert(record, at, records, into) {
+            Err(error) if at.tolerates && !error.awaits_schema() => {
+                records.refuse(error);
+                Ok(())
+            }
+            done => done,
+        }
     }
 
     fn source_record<'a>(

@@ -2,14 +2,63 @@
 
 use std::borrow::Cow;
 
+use crate::connect::column::{ColumnCodec, ColumnDescription, ColumnOptions, precision_and_scale};
 use crate::connect::{Decimal, Kind, Schema, Value};
+use crate::pgoutput::ColumnValue;
 
 /// The column's default, or the zero of its type.
-pub(super) fn of(schema: &Schema) -> Value<'static> {
+pub(super) fn of(codec: &ColumnCodec, column: &ColumnDescription, options: &ColumnOptions) -> Value<'static> {
+    let schema = codec.schema();
+    if schema.optional || schema.default.is_some() {
+        return of_schema(schema);
+    }
+    match codec.type_name() {
+        "json" | "jsonb" => Value::Str(Cow::Borrowed("")),
+        "numeric" => {
+            let scale = precision_and_scale(column.type_modifier).map(|(_, scale)| scale);
+            decoded(codec, &zero_of_scale(scale))
+        }
+        "money" if schema.kind == Kind::String => {
+            Value::Str(Cow::Owned(zero_of_scale(Some(options.money_fraction_digits.into()))))
+        }
+        "point" => decoded(codec, "(0,0)"),
+        name if matches!(schema.kind, Kind::Struct(_)) => {
+            structured(name).map_or_else(|| of_kind(schema), |text| decoded(codec, text))
+        }
+        _ => of_kind(schema),
+    }
+}
+
+/// The same of a schema alone.
+pub(super) fn of_schema(schema: &Schema) -> Value<'static> {
     if schema.optional {
         return Value::Null;
     }
     schema.default.clone().unwrap_or_else(|| of_kind(schema))
+}
+
+/// As the column has a value that is sent.
+fn decoded(codec: &ColumnCodec, text: &str) -> Value<'static> {
+    let value = codec.decode_without_default(ColumnValue::Text(text.as_bytes()));
+    value.map_or_else(|_| of_kind(codec.schema()), Value::into_owned)
+}
+
+/// The epoch, midnight or no time at all, of a type that `time.precision.mode=structured` makes a struct of.
+fn structured(type_name: &str) -> Option<&'static str> {
+    Some(match type_name {
+        "date" => "1970-01-01",
+        "time" | "interval" => "00:00:00",
+        "timetz" => "00:00:00+00",
+        "timestamp" => "1970-01-01 00:00:00",
+        "timestamptz" => "1970-01-01 00:00:00+00",
+        _ => return None,
+    })
+}
+
+/// Zero with so many digits behind the point.
+fn zero_of_scale(scale: Option<i32>) -> String {
+    let scaled = Decimal::parse("0").zip(scale).and_then(|(zero, scale)| zero.with_scale(scale));
+    scaled.map_or_else(|| "0".to_owned(), |zero| zero.to_plain_string())
 }
 
 fn of_kind(schema: &Schema) -> Value<'static> {
@@ -36,7 +85,9 @@ fn of_kind(schema: &Schema) -> Value<'static> {
         (Kind::Bytes, _) => Value::Bytes(Cow::Borrowed(&[])),
         (Kind::Array(_), _) => Value::Array(Vec::new()),
         (Kind::Map(..), _) => Value::Map(Vec::new()),
-        (Kind::Struct(fields), _) => Value::Struct(fields.iter().map(|field| of(&field.schema)).collect()),
+        (Kind::Struct(fields), _) => {
+            Value::Struct(fields.iter().map(|field| of_schema(&field.schema)).collect())
+        }
     }
 }
 
@@ -55,4 +106,45 @@ fn scaled(zero: Decimal, schema: &Schema) -> Decimal {
     let scale = schema.parameters.iter().find(|(name, _)| *name == "scale");
     let scale = scale.and_then(|(_, scale)| scale.parse().ok());
     scale.and_then(|scale| zero.clone().with_scale(scale)).unwrap_or(zero)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connect::column::{DecimalHandling, TimePrecision, TypeKind};
+    use crate::wal::Oid;
+
+    #[test]
+    fn a_required_value_that_was_not_sent_is_the_zero_of_its_type() {
+        let default = ColumnOptions::default();
+        let text = ColumnOptions { decimal: DecimalHandling::String, ..default };
+        let structs = ColumnOptions { time: TimePrecision::Structured, ..default };
+        let decimal = |text| Value::Decimal(Decimal::parse(text).unwrap());
+        let date = vec![Value::Int32(1970), Value::Int8(1), Value::Int8(1), Value::Null];
+        let cases = [
+            ("jsonb", -1, default, Value::str("")),
+            ("json", -1, default, Value::str("")),
+            ("hstore", -1, default, Value::str("{}")),
+            ("numeric", -1, default, Value::Struct(vec![Value::Int32(0), Value::Bytes(Cow::Borrowed(&[0]))])),
+            ("numeric", 655_366, default, decimal("0.00")),
+            ("numeric", -1, text, Value::str("0")),
+            ("numeric", 655_366, text, Value::str("0.00")),
+            ("money", -1, text, Value::str("0.00")),
+            ("date", -1, structs, Value::Struct(date)),
+            ("bytea", -1, default, Value::Bytes(Cow::Borrowed(&[]))),
+        ];
+        for (name, type_modifier, options, zero) in cases {
+            let column = ColumnDescription {
+                name: "c".to_owned(),
+                type_oid: Oid(1),
+                type_modifier,
+                kind: TypeKind::base(name),
+                not_null: true,
+                default: None,
+                key_position: None,
+            };
+            let codec = ColumnCodec::new(&column, &options, None).unwrap();
+            assert_eq!(of(&codec, &column, &options), zero, "{name} {options:?}");
+        }
+    }
 }

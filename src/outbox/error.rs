@@ -150,6 +150,12 @@ impl RouteError {
         matches!(self, Self::Column { .. } | Self::ShortRow { .. })
     }
 
+    /// Whether only the id of a schema is missing.
+    #[must_use]
+    pub(crate) const fn awaits_schema(&self) -> bool {
+        matches!(self, Self::Convert { source: ConvertError::Unregistered(_), .. })
+    }
+
     /// The option that names the converter, when it is the converter that refuses a value.
     #[must_use]
     pub const fn converter(&self) -> Option<&'static str> {

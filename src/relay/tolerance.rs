@@ -16,6 +16,11 @@ impl Tolerance {
         Self { all: options.tolerate_rows, unreadable: options.unreadable_rows }
     }
 
+    /// Whether any row may be passed over.
+    pub(super) const fn is_for_all(self) -> bool {
+        self.all
+    }
+
     /// Tells of a row that is passed over, or gives its error back: then it ends the relay.
     pub(super) fn pass_over(self, error: Error) -> Result<(), Error> {
         let is_unreadable = matches!(&error, Error::Row { source, .. } if source.is_unreadable());

@@ -53,7 +53,7 @@ class ChangeJudge:
             result.equal += 1
             return
         for entry in self.entries:
-            if applies(entry, theirs, ours):
+            if applies(entry, self._masked(theirs), self._masked(ours)):
                 result.deliberate[entry["name"]] += 1
                 return
         result.differences.append((place[0], f"{place}\n{apart(self._masked(theirs), self._masked(ours), theirs, ours)}"))

@@ -9,7 +9,7 @@ from change_tables import random_change_table, setup
 from change_workload import Changes, transactions
 
 BEFORE = 2
-STEPS = 12
+STEPS = 9
 
 
 @dataclass
@@ -41,6 +41,7 @@ def generated(seed, count):
 
 def own_publication(config):
     """Debezium makes a publication of partitions over again, with a statement that PostgreSQL does not know."""
+    config["snapshot.mode"] = "no_data"
     root = config.pop("publish.via.partition.root", "false")
     config |= {"publication.name": "own", "publication.autocreate.mode": "disabled"}
     return f"create publication own for all tables with (publish_via_partition_root = {root});"

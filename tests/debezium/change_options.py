@@ -29,18 +29,26 @@ def random_change_config(rng, tables, tag):
     config = {"topic.prefix": tag, "errors.tolerance": "all"}
     modes = {**MODES, **CHANGES, "snapshot.mode": ["initial", "no_data"]}
     config |= {key: rng.choice(values) for key, values in modes.items() if rng.random() < (0.5 if key in ("snapshot.mode",) else 0.22)}
+    if config.get("time.precision.mode") == "nanoseconds" and any(map(has_required_moment, tables)):
+        del config["time.precision.mode"]
     config |= columns(rng, tables)
     config |= tables_left_out(rng, tables)
-    config |= converter(rng, "key") | converter(rng, "value") | header_converter(rng)
+    # A key by StringConverter may hold the address of a Java object, and choose another partition each time.
+    config |= converter(rng, "key", [JSON]) | converter(rng, "value", [STRING, *[JSON] * 9]) | header_converter(rng)
     if rng.random() < 0.6:
         config |= random_chain(rng, tables, tag)
     return {**BASE, **config}
 
 
-def converter(rng, role):
-    if rng.random() < 0.1:
-        return {f"{role}.converter": STRING}
-    return {f"{role}.converter": JSON} | {f"{role}.converter{key}": value for key, value in json_options(rng).items()}
+def has_required_moment(table):
+    """A year that nanoseconds do not reach is null, and where that cannot be Debezium stops."""
+    return any(column.not_null and column.type.sql.startswith("timestamp") for column in table.columns)
+
+
+def converter(rng, role, choices):
+    chosen = rng.choice(choices)
+    options = json_options(rng) if chosen == JSON else {}
+    return {f"{role}.converter": chosen} | {f"{role}.converter{key}": value for key, value in options.items()}
 
 
 def columns(rng, tables):
@@ -58,8 +66,6 @@ def columns(rng, tables):
 
     if rng.random() < 0.15:
         options["column.exclude.list"] = some(lambda column: column.role != "id")
-    elif rng.random() < 0.05:
-        options["column.include.list"] = some() + r",.*\.(v|n|at|id|flag)"
     if rng.random() < 0.15:
         options[f"column.truncate.to.{rng.choice([1, 3, 20])}.chars"] = some(texts)
     if rng.random() < 0.15:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import column_types
 from column_types import ColumnType
-from tables import Column, default, identifier, literal
+from tables import Column, identifier, literal
 
 SCHEMAS = ["public"] * 6 + ["shop", "Shop 1", "s.x"]
 NAMES = ["orders", "Orders", "order items", "x.y", "täble", "a-b_c", "Weird.Name", "t", "customer", "line_items", "T$1", "中文"]
@@ -116,14 +116,20 @@ def random_key(rng, id_column, columns):
 
 
 def random_index(rng, id_column, columns):
-    others = [column.name for column in columns if column.not_null and column.type.sql in IDS and column != id_column]
+    others = [column.name for column in columns if column.not_null and column.type.sql in IDS and column.role == "extra"]
     return (id_column.name, *rng.sample(others, min(len(others), rng.choice([0, 0, 1]))))
 
 
 def extra(rng, name, kind):
     # Of a required array without a value, as in an old row, Debezium has nothing to send, and stops.
     not_null = rng.random() < 0.4 and not kind.sql.endswith("[]")
-    return Column(name, kind, "extra", not_null, default(rng, kind, "extra"))
+    return Column(name, kind, "extra", not_null, default(rng, kind))
+
+
+def default(rng, kind):
+    if rng.random() < 0.75:
+        return None
+    return kind.default if kind.default and rng.random() < 0.5 else literal(kind.value(rng))
 
 
 def large(rng):

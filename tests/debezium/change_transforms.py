@@ -22,7 +22,7 @@ class Links:
             self.flat = True
             return self.unwrap()
         links = [self.regex_router, self.insert_header, self.drop_headers, self.filter, self.hoist, self.flatten, self.schema_metadata,
-                 self.insert_field, self.cast_key, self.replace_key, self.record_size, self.mask, self.replace]
+                 self.insert_field, self.cast_key, self.replace_key, self.mask, self.replace]
         if self.flat:
             links += [self.value_to_key, self.extract_key, self.mask, self.replace, self.insert_field, self.cast, self.cast, self.header_from,
                       self.timestamp, self.timestamp, self.header_to_value, self.extract_value]
@@ -75,9 +75,6 @@ class Links:
         if rng.random() < 0.5:
             options[rng.choice(["include.list", "exclude.list"])] = rng.choice(["source:t1:ts_ms", "tz,at", "at", "tz", "source:orders2:tz"])
         return {"type": DEBEZIUM + "TimezoneConverter", **options}
-
-    def record_size(self):
-        return {"type": DEBEZIUM + "EnforceRecordSize", "max.bytes": self.rng.choice(["300", "2000", "9000"])}
 
     def extract_after(self):
         self.flat = True

@@ -58,7 +58,7 @@ fn parsed(type_name: &str, text: String, modifier: i32) -> Option<String> {
         "numeric" => {
             let number = Decimal::parse(&text)?;
             let scale = precision_and_scale(modifier).map_or(number.scale(), |(_, scale)| scale);
-            Some(number.with_scale(scale)?.to_string())
+            Some(number.with_scale(scale)?.to_plain_string())
         }
         _ => Some(text),
     }
@@ -79,21 +79,20 @@ fn literal(expression: &str) -> Option<String> {
     if expression.contains('\'') { quoted_literal(expression) } else { Some(expression.to_owned()) }
 }
 
-/// `'ok'::mood`, and nothing that is calculated.
+/// `'ok'::mood`, and nothing that is calculated. A doubled quote stays two, as in Debezium.
 fn enum_literal(expression: &str) -> Option<String> {
     let (literal, _) = expression.rsplit_once("::")?;
-    literal.starts_with('\'').then(|| quoted_literal(literal)).flatten()
+    literal.strip_prefix('\'')?.strip_suffix('\'').map(str::to_owned)
 }
 
-/// What stands between the first quote and the one that closes it, unless a line ends there, as Debezium's pattern has it. A
-/// doubled quote is one quote.
+/// What stands between the first quote and the one that closes it. A doubled quote is one quote.
 fn quoted_literal(expression: &str) -> Option<String> {
     let (_, literal) = expression.split_once('\'')?;
     let mut text = String::new();
     let mut characters = literal.chars().peekable();
     while let Some(character) = characters.next() {
         if character == '\'' && characters.next_if_eq(&'\'').is_none() {
-            return (!text.contains(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'])).then_some(text);
+            return Some(text);
         }
         text.push(character);
     }

@@ -34,7 +34,10 @@ pub(crate) use codec::ColumnError;
 pub use description::{ColumnDescription, TypeKind};
 pub(crate) use mapper::Mapper;
 pub(crate) use mask_hash::{HashForm, MaskHash};
+pub(crate) use numeric::precision_and_scale;
 pub use options::ColumnOptions;
 pub(crate) use options::{BinaryHandling, FailureHandling};
+#[cfg(test)]
+pub(crate) use options::{DecimalHandling, TimePrecision};
 pub use rules::ColumnRules;
 pub(crate) use rules::{ColumnFilter, ColumnRule, RuleSubject};

@@ -50,7 +50,7 @@ pub(super) fn money(options: &ColumnOptions) -> (Format, Schema) {
 }
 
 /// `numeric(p, s)` from its modifier: the precision in the upper half, the scale in eleven bits with a sign.
-pub(super) fn precision_and_scale(modifier: i32) -> Option<(i32, i32)> {
+pub(crate) fn precision_and_scale(modifier: i32) -> Option<(i32, i32)> {
     let bits = modifier.checked_sub(MODIFIER_OFFSET).filter(|bits| *bits >= 0)?;
     Some((bits >> 16 & 0xFFFF, (bits & 0x7FF ^ 1024) - 1024))
 }

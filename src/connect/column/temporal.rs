@@ -258,14 +258,19 @@ fn iso_time(micros_of_day: i64) -> String {
     iso
 }
 
-/// `2024-01-02T03:04:05.120000Z`, with exactly as many digits as the column has.
+/// `2024-01-02T03:04:05.120000Z`, with exactly as many digits as the column has. In a column without any a default has those
+/// that it needs: the server does not round it.
 fn zoned_timestamp(micros: i64, digits: u8) -> String {
+    const PLACES: [i64; 6] = [100_000, 10_000, 1_000, 100, 10, 1];
     let mut iso = iso_date_and_clock(micros);
+    let fraction = micros.rem_euclid(MICROS_PER_SECOND);
+    let digits = match digits {
+        0 => PLACES.iter().filter(|place| fraction % (*place * 10) != 0).count(),
+        digits => digits.into(),
+    };
     if digits > 0 {
         iso.push('.');
-        let fraction = micros.rem_euclid(MICROS_PER_SECOND);
-        let places = [100_000, 10_000, 1_000, 100, 10, 1].into_iter().take(usize::from(digits));
-        iso.extend(places.map(|place| digit(fraction / place)));
+        iso.extend(PLACES.into_iter().take(digits).map(|place| digit(fraction / place)));
     }
     iso.push('Z');
     iso

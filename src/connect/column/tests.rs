@@ -38,11 +38,11 @@ fn defaults_stand_for_null_and_travel_with_the_schema() {
     let cases = [
         ("jsonb", "'{}'::jsonb", r#""{}""#),
         ("text", "'it''s'::text", r#""it's""#),
-        ("text", "'a\nb''cd'::text", "null"),
+        ("text", "'a\nb''cd'::text", "\"a\\nb'cd\""),
         ("varchar", "gen_name()", r#""""#),
         ("bool", "true", "true"),
         ("bool", "(NOT true)", "false"),
-        ("text", "'a\nb'::text", "null"),
+        ("text", "'a\u{2028}b'::text", "\"a\u{2028}b\""),
         ("int4", "nextval('outbox_id_seq'::regclass)", "0"),
         ("int8", "'-5'::bigint", "-5"),
         ("float8", "1.5", "1.5"),
@@ -77,6 +77,22 @@ fn a_default_number_takes_its_columns_scale() {
     {
         let column = ColumnDescription { default: Some(default.to_owned()), ..column("numeric", 655_366) };
         let codec = ColumnCodec::new(&column, &options, None).unwrap();
+        let written = json(&codec, &codec.decode(ColumnValue::Null).unwrap());
+        assert!(written.ends_with(&format!("\"payload\":{shown}}}")), "{default}: {written}");
+    }
+}
+
+#[test]
+fn a_default_is_written_as_the_catalog_has_it() {
+    let moment = "'1995-12-28 05:20:50.25-03:30'::timestamp with time zone";
+    let cases = [
+        ("numeric", 2_490_382, "0.0000000304", "\"ATA=\""),
+        ("timestamptz", 0, moment, "\"1995-12-28T08:50:50.25Z\""),
+        ("timestamptz", 1, moment, "\"1995-12-28T08:50:50.2Z\""),
+    ];
+    for (type_name, modifier, default, shown) in cases {
+        let column = ColumnDescription { default: Some(default.to_owned()), ..column(type_name, modifier) };
+        let codec = ColumnCodec::new(&column, &ColumnOptions::default(), None).unwrap();
         let written = json(&codec, &codec.decode(ColumnValue::Null).unwrap());
         assert!(written.ends_with(&format!("\"payload\":{shown}}}")), "{default}: {written}");
     }

@@ -24,7 +24,7 @@ pub struct JsonConverter {
 }
 
 /// `decimal.format`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DecimalFormat {
     /// The unscaled value's bytes, in base64.
     Base64,
@@ -54,7 +54,7 @@ impl JsonConverter {
         }
         let start = scratch.len();
         if self.schemas {
-            write_before_payload(scratch, schema);
+            write_before_payload(scratch, *self, schema);
         }
         self.write(scratch, schema, value)?;
         if self.schemas {
@@ -72,7 +72,7 @@ impl JsonConverter {
     ) -> Result<Encoded<'a>, E> {
         let start = into.scratch.len();
         if self.schemas {
-            into.scratch.extend_from_slice(into.schemas.texts.of(schema));
+            into.scratch.extend_from_slice(into.schemas.texts.of(schema, *self));
         }
         write(into.scratch)?;
         if self.schemas {
@@ -182,22 +182,13 @@ impl JsonConverter {
 }
 
 /// Appends what stands before a value: its schema.
-pub(super) fn write_before_payload(out: &mut Vec<u8>, schema: Option<&Schema>) {
+pub(super) fn write_before_payload(out: &mut Vec<u8>, converter: JsonConverter, schema: Option<&Schema>) {
     out.extend(b"{\"schema\":");
     match schema {
-        Some(schema) => write_schema(out, schema, None),
+        Some(schema) => write_schema(out, converter, schema, None),
         None => out.extend(b"null"),
     }
     out.extend(b",\"payload\":");
-}
-
-/// Appends a schema's default, as it stands in the schema.
-pub(super) fn write_default(out: &mut Vec<u8>, schema: &Schema, default: &Value<'_>) {
-    let start = out.len();
-    if JsonConverter::PLAIN.write(out, Some(schema), default).is_err() {
-        out.truncate(start);
-        out.extend(b"null");
-    }
 }
 
 /// Connect's `Date` counts days, its `Time` and `Timestamp` milliseconds.

@@ -1,13 +1,19 @@
 use std::io::Write as _;
 
-use super::json::write_default;
+use super::json::JsonConverter;
 use super::json_text::{NonBmp, write_string};
-use crate::connect::{Kind, Schema};
+use crate::connect::{Kind, Schema, Value};
 
-/// Appends a schema as `JsonConverter.asJsonSchema` writes it; in a struct, with the field's name at its end.
-pub(super) fn write_schema(out: &mut Vec<u8>, schema: &Schema, field: Option<&str>) {
+/// Appends a schema as `JsonConverter.asJsonSchema` writes it; in a struct, with the field's name at its end. The converter
+/// writes its defaults.
+pub(super) fn write_schema(
+    out: &mut Vec<u8>,
+    converter: JsonConverter,
+    schema: &Schema,
+    field: Option<&str>,
+) {
     out.extend(b"{\"type\":");
-    write_kind(out, &schema.kind);
+    write_kind(out, converter, &schema.kind);
     let _infallible = write!(out, ",\"optional\":{}", schema.optional);
     if let Some(name) = schema.name() {
         member(out, "name", name);
@@ -21,7 +27,7 @@ pub(super) fn write_schema(out: &mut Vec<u8>, schema: &Schema, field: Option<&st
     write_parameters(out, &schema.parameters);
     if let Some(default) = &schema.default {
         out.extend(b",\"default\":");
-        write_default(out, schema, default);
+        write_default(out, converter, schema, default);
     }
     if let Some(field) = field {
         member(out, "field", field);
@@ -29,7 +35,16 @@ pub(super) fn write_schema(out: &mut Vec<u8>, schema: &Schema, field: Option<&st
     out.push(b'}');
 }
 
-fn write_kind(out: &mut Vec<u8>, kind: &Kind) {
+/// Appends a schema's default, as it stands in the schema.
+fn write_default(out: &mut Vec<u8>, converter: JsonConverter, schema: &Schema, default: &Value<'_>) {
+    let start = out.len();
+    if converter.write(out, Some(schema), default).is_err() {
+        out.truncate(start);
+        out.extend(b"null");
+    }
+}
+
+fn write_kind(out: &mut Vec<u8>, converter: JsonConverter, kind: &Kind) {
     match kind {
         Kind::Boolean => out.extend(b"\"boolean\""),
         Kind::Int8 => out.extend(b"\"int8\""),
@@ -42,13 +57,13 @@ fn write_kind(out: &mut Vec<u8>, kind: &Kind) {
         Kind::Bytes => out.extend(b"\"bytes\""),
         Kind::Array(element) => {
             out.extend(b"\"array\",\"items\":");
-            write_schema(out, element, None);
+            write_schema(out, converter, element, None);
         }
         Kind::Map(keys, values) => {
             out.extend(b"\"map\",\"keys\":");
-            write_schema(out, keys, None);
+            write_schema(out, converter, keys, None);
             out.extend(b",\"values\":");
-            write_schema(out, values, None);
+            write_schema(out, converter, values, None);
         }
         Kind::Struct(fields) => {
             out.extend(b"\"struct\",\"fields\":[");
@@ -56,7 +71,7 @@ fn write_kind(out: &mut Vec<u8>, kind: &Kind) {
                 if index > 0 {
                     out.push(b',');
                 }
-                write_schema(out, &field.schema, Some(&field.name));
+                write_schema(out, converter, &field.schema, Some(&field.name));
             }
             out.push(b']');
         }

@@ -1,17 +1,17 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::json::write_before_payload;
+use super::json::{DecimalFormat, JsonConverter, write_before_payload};
 use crate::connect::Schema;
 
 /// What the texts may take in all. With more, all are forgotten and written again.
 const BYTES_MAX: usize = 16 << 20;
 
 /// Schemas as `JsonConverter` writes them, each written once and copied in front of every value that has it. They are told
-/// apart by their addresses.
+/// apart by their addresses. Each has a text for either way of writing decimals, which may stand in defaults.
 #[derive(Debug, Default)]
 pub(super) struct SchemaTexts {
-    written: HashMap<usize, Written>,
+    written: HashMap<(usize, DecimalFormat), Written>,
     bytes: usize,
 }
 
@@ -23,9 +23,9 @@ struct Written {
 }
 
 impl SchemaTexts {
-    /// What stands before a value of this schema.
-    pub(super) fn of(&mut self, schema: &Arc<Schema>) -> &[u8] {
-        let address = Arc::as_ptr(schema).addr();
+    /// What stands before a value of this schema, as the converter writes it.
+    pub(super) fn of(&mut self, schema: &Arc<Schema>, converter: JsonConverter) -> &[u8] {
+        let address = (Arc::as_ptr(schema).addr(), converter.decimal_format);
         let Self { written, bytes } = self;
         if *bytes >= BYTES_MAX && !written.contains_key(&address) {
             written.clear();
@@ -33,7 +33,7 @@ impl SchemaTexts {
         }
         let known = written.entry(address).or_insert_with(|| {
             let mut text = Vec::new();
-            write_before_payload(&mut text, Some(schema));
+            write_before_payload(&mut text, converter, Some(schema));
             *bytes = bytes.saturating_add(text.len());
             Written { text: text.into(), _schema: Arc::clone(schema) }
         });
@@ -51,8 +51,14 @@ mod tests {
         let mut texts = SchemaTexts::default();
         let [plain, optional] = [false, true].map(|it| Arc::new(Schema::new(Kind::String).optional(it)));
         for _ in 0..2 {
-            assert_eq!(texts.of(&plain), br#"{"schema":{"type":"string","optional":false},"payload":"#);
-            assert_eq!(texts.of(&optional), br#"{"schema":{"type":"string","optional":true},"payload":"#);
+            assert_eq!(
+                texts.of(&plain, JsonConverter::PLAIN),
+                br#"{"schema":{"type":"string","optional":false},"payload":"#
+            );
+            assert_eq!(
+                texts.of(&optional, JsonConverter::PLAIN),
+                br#"{"schema":{"type":"string","optional":true},"payload":"#
+            );
         }
         assert_eq!(texts.written.len(), 2);
         let large = |n: usize| {
@@ -60,7 +66,7 @@ mod tests {
             Arc::new(Schema { name: Some(name.into()), ..Schema::new(Kind::String) })
         };
         for n in 0..12 {
-            texts.of(&large(n));
+            texts.of(&large(n), JsonConverter::PLAIN);
             assert!(texts.bytes <= BYTES_MAX + BYTES_MAX / 2, "{}", texts.bytes);
         }
         assert!(texts.written.len() <= 4);

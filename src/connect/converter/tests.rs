@@ -107,3 +107,11 @@ fn a_default_replaces_null_unless_it_must_not() {
     let required = Schema::new(Kind::String);
     assert_eq!(written(&converter(true), &required, &Value::Null), Err(ConvertError::RequiredNull));
 }
+
+#[test]
+fn a_default_in_a_schema_is_a_number_where_decimals_are() {
+    let schema = Schema { default: Decimal::parse("1.50").map(Value::Decimal), ..Schema::new(Kind::Bytes) };
+    let expected = r#"{"schema":{"type":"bytes","optional":false,"default":1.50},"payload":2.00}"#;
+    let value = Value::Decimal(Decimal::parse("2.00").unwrap());
+    assert_eq!(written(&json(true, DecimalFormat::Numeric), &schema, &value), Ok(Some(expected.to_owned())));
+}

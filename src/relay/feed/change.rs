@@ -1,7 +1,9 @@
 use super::{Again, Feed, Outcome};
 use smallvec::SmallVec;
 
-use crate::change::{ChangeContext, ChangeDigest, ChangeRecords, ChangeTable, RowChange, Snapshot, Tally};
+use crate::change::{
+    ChangeContext, ChangeDigest, ChangeRecords, ChangeTable, RowChange, SkippedHalves, Snapshot, Tally,
+};
 use crate::connect::converter::{ConvertError, Destination};
 use crate::kafka::Transport;
 use crate::outbox::RouteError;
@@ -55,14 +57,15 @@ impl<T: Transport> Feed<'_, T> {
         if is_new {
             self.metrics.changes(counted(&change), 1);
         }
+        let halves = SkippedHalves { delete: self.skipped.delete, create: self.skipped.create };
         let in_kafka = self.flight.has(position.end_of_event())?.then_some("committed");
         let acknowledged = (self.passing || sent_before).then_some("acknowledged");
-        let skipped = self.skips(&change).then_some("skipped.operations");
+        let skipped = self.skips(table, change).then_some("skipped.operations");
         if let Some(reason) = in_kafka.or(acknowledged).or(skipped) {
             // What Kafka has of a transaction that goes on counts for the events behind it.
             if in_kafka.is_some() && skipped.is_none() && self.transactions.is_some() {
                 for (_, table) in &tables {
-                    let events = table.count(change);
+                    let events = table.count(change, halves);
                     self.tally.add(table.name(), events.unwrap_or(1));
                 }
             }
@@ -80,6 +83,9 @@ impl<T: Transport> Feed<'_, T> {
             lsn,
             last_commit: self.last_commit,
             snapshot: self.snapshot,
+            skipped: halves,
+            // A dead letter is a whole row.
+            tolerates: self.tolerance.is_for_all() && self.dead_letters.is_none(),
         };
         let (scratch, schemas) = self.encoder.parts();
         let mut into = Destination { scratch, topic: "", schemas };
@@ -94,6 +100,15 @@ impl<T: Transport> Feed<'_, T> {
                     }
                     for (table, count) in counts {
                         self.tally.add(table, count);
+                    }
+                    let refused = records.take_refused();
+                    let is_refused = !refused.is_empty();
+                    for source in refused {
+                        let (table, source) = (table.name().to_owned(), Box::new(source));
+                        self.pass_over(Error::Row { table, position, source })?;
+                    }
+                    if records.is_empty() && is_refused {
+                        return Ok(Outcome::None);
                     }
                     if records.is_empty() {
                         self.metrics.skipped("transforms", 1);
@@ -150,9 +165,11 @@ impl<T: Transport> Feed<'_, T> {
         self.changed(lsn, &sent, RowChange::Truncate, now)
     }
 
-    const fn skips(&self, change: &RowChange<'_, '_>) -> bool {
+    /// Whether `skipped.operations` leaves nothing of a change: a row of a snapshot is none of them.
+    fn skips(&self, table: &ChangeTable, change: RowChange<'_, '_>) -> bool {
         match change {
-            RowChange::Insert(_) => self.skipped.create,
+            RowChange::Insert(_) => self.skipped.create && self.snapshot == Snapshot::False,
+            RowChange::Update(..) if table.changes_key(change) => self.skipped.create && self.skipped.delete,
             RowChange::Update(..) => self.skipped.update,
             RowChange::Delete(_) => self.skipped.delete,
             RowChange::Truncate => self.skipped.truncate,

@@ -1,7 +1,7 @@
 //! Logical messages that become change events.
 
 use super::{Again, Feed, Outcome};
-use crate::change::{ChangeContext, ChangeEvents, MESSAGES, Snapshot};
+use crate::change::{ChangeContext, ChangeEvents, MESSAGES, SkippedHalves, Snapshot};
 use crate::connect::converter::{ConvertError, Destination};
 use crate::kafka::Transport;
 use crate::outbox::{MessageError, RouteError};
@@ -73,6 +73,8 @@ impl<T: Transport> Feed<'_, T> {
             lsn,
             last_commit: if message.transactional { self.last_commit } else { Some(lsn) },
             snapshot: Snapshot::False,
+            skipped: SkippedHalves::default(),
+            tolerates: false,
         }
     }
 }

@@ -33,12 +33,18 @@ impl<T: Transport> Feed<'_, T> {
             let need = self.dispatch.send_remains(&mut self.flight, remains, error, position, now)?;
             return Ok(need.map_or(Outcome::None, Outcome::Await));
         }
+        self.pass_over(error)?;
+        Ok(Outcome::None)
+    }
+
+    /// Tells of a row, or of a record of one, that is passed over; or gives the error back.
+    pub(super) fn pass_over(&self, error: Error) -> Result<(), Error> {
         self.metrics.event_error("route");
         let table = error.table().map(str::to_owned);
         self.tolerance.pass_over(error)?;
         if let Some(table) = table {
             self.metrics.rows_not_sent(&table, "errors.tolerance").count();
         }
-        Ok(Outcome::None)
+        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Signals in the stream, and the rows that they have asked for.
 
 use super::{Again, Feed, Outcome};
-use crate::change::{ChangeContext, ChangeDigest, ChangeRecords, RowChange};
+use crate::change::{ChangeContext, ChangeDigest, ChangeRecords, RowChange, SkippedHalves};
 use crate::connect::converter::{ConvertError, Destination};
 use crate::kafka::Transport;
 use crate::outbox::RouteError;
@@ -84,6 +84,8 @@ impl<T: Transport> Feed<'_, T> {
             lsn: *lsn,
             last_commit: self.last_commit,
             snapshot: *snapshot,
+            skipped: SkippedHalves::default(),
+            tolerates: false,
         };
         let values: Vec<ColumnValue<'_>> = values
             .iter()

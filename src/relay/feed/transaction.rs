@@ -46,7 +46,7 @@ impl<T: Transport> Feed<'_, T> {
             return Ok(Outcome::None);
         }
         if let Some(error) = refused {
-            return Err(error);
+            return self.give_up(error, None, position, now);
         }
         let (scratch, schemas) = self.encoder.parts();
         let mut into = Destination { scratch, topic: changes.transaction_topic(), schemas };
@@ -63,7 +63,8 @@ impl<T: Transport> Feed<'_, T> {
             }
             Err(source) => {
                 let table = changes.transaction_topic().to_owned();
-                return Err(Error::Row { table, position, source: Box::new(source) });
+                let error = Error::Row { table, position, source: Box::new(source) };
+                return self.give_up(error, None, position, now);
             }
         };
         Ok(need.map_or(Outcome::None, Outcome::Await))

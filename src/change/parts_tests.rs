@@ -1,0 +1,55 @@
+//! A change is several records, and each of them is skipped, or fails, for itself.
+
+use super::context::{ChangeContext, SkippedHalves, Snapshot};
+use super::direct_tests::{at, table};
+use super::record::ChangeRecords;
+use super::table::{ChangeTable, RowChange};
+use crate::connect::converter::Destination;
+use crate::connect::record::ProducerRecord;
+use crate::outbox::Encoder;
+use crate::pgoutput::{ColumnValue, OldTuple};
+
+const FAILS_BUT_FOR_TOMBSTONES: [(&str, &str); 4] = [
+    ("transforms", "t"),
+    ("transforms.t.type", "org.apache.kafka.connect.transforms.ExtractField$Value"),
+    ("transforms.t.field", "nothing"),
+    ("value.converter.schemas.enable", "false"),
+];
+
+#[test]
+fn each_half_of_a_changed_key_is_an_operation() {
+    let table = table(&[("tombstones.on.delete", "false")]);
+    let of = |delete, create| {
+        let (records, refused) = moved(&table, SkippedHalves { delete, create }, false);
+        assert_eq!(refused, 0);
+        records.into_iter().map(|(header, _)| header).collect::<Vec<_>>()
+    };
+    assert_eq!(of(false, false), ["__debezium.newkey", "__debezium.oldkey"]);
+    assert_eq!(of(true, false), ["__debezium.oldkey"]);
+    assert_eq!(of(false, true), ["__debezium.newkey"]);
+}
+
+#[test]
+fn a_record_that_fails_is_left_out_alone() {
+    let table = table(&FAILS_BUT_FOR_TOMBSTONES);
+    let (records, refused) = moved(&table, SkippedHalves::default(), true);
+    assert_eq!(refused, 2);
+    assert_eq!(records, [("__debezium.newkey".to_owned(), false)]);
+}
+
+/// The first header of each record of a changed key, with whether it has a value; and how many records are left out.
+fn moved(table: &ChangeTable, skipped: SkippedHalves, tolerates: bool) -> (Vec<(String, bool)>, usize) {
+    let row = |id: &'static str| {
+        let texts = [id, "a", "1", "2026-01-02 03:04:05+00", "\\x"];
+        texts.into_iter().map(|text| ColumnValue::Text(text.as_bytes())).collect()
+    };
+    let (old, new) = (OldTuple::Full(row("1")), row("2"));
+    let at = ChangeContext { skipped, tolerates, ..at(table, Snapshot::False) };
+    let (mut encoder, mut records) = (Encoder::default(), ChangeRecords::default());
+    let (scratch, schemas) = encoder.parts();
+    let change = RowChange::Update(Some((&old).into()), new.columns());
+    table.add(change, &at, &mut records, &mut Destination { scratch, topic: "", schemas }).unwrap();
+    let refused = records.take_refused().len();
+    let told = |record: &ProducerRecord<'_>| (record.headers[0].name.to_owned(), record.value.is_some());
+    (records.lend(encoder.scratch(), |records| records.iter().map(told).collect()), refused)
+}
