@@ -1,4 +1,5 @@
 use super::key::{KeyColumns, MESSAGE_KEY_COLUMNS};
+use super::placeholder::Placeholder;
 use super::transaction::TransactionTopic;
 use crate::connect::{OptionReader, Refused};
 use crate::outbox::MessagePrefixes;
@@ -14,7 +15,7 @@ pub(crate) struct ChangeOptions {
     pub(crate) skip_unchanged: bool,
     /// `unavailable.value.placeholder` (`__debezium_unavailable_value`): what stands for a TOASTed value that an update did
     /// not change.
-    pub(crate) placeholder: String,
+    pub(crate) placeholder: Placeholder,
     /// `message.key.columns`: keys of other columns than the primary key's.
     pub(super) keys: KeyColumns,
     /// `provide.transaction.metadata` (false), `topic.transaction` (transaction)
@@ -36,7 +37,7 @@ impl ChangeOptions {
             version: text(options, "outboxd.debezium.version", "3.7.0.Final"),
             tombstones: options.boolean("tombstones.on.delete", true),
             skip_unchanged: options.boolean("skip.messages.without.change", false),
-            placeholder: text(options, "unavailable.value.placeholder", "__debezium_unavailable_value"),
+            placeholder: Placeholder::read(options)?,
             transactions: TransactionTopic::read(options, topic_prefix),
             keys: KeyColumns::read(options, MESSAGE_KEY_COLUMNS)?,
             messages: MessagePrefixes::default(),

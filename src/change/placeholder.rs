@@ -6,17 +6,55 @@ use std::fmt::Write as _;
 use md5::{Digest as _, Md5};
 
 use crate::connect::column::{BinaryHandling, ColumnCodec};
-use crate::connect::{Kind, Schema, Value};
+use crate::connect::{Kind, OptionReader, Refused, Schema, Value};
 use crate::pgoutput::ColumnValue;
 
-/// The placeholder `text` in the form of a column. In base64 Debezium has none, and sends null; where that cannot be it stops,
+const OPTION: &str = "unavailable.value.placeholder";
+const DEFAULT: &str = "__debezium_unavailable_value";
+
+/// `unavailable.value.placeholder`: a text, or bytes as `hex:` and their digits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Placeholder {
+    bytes: Vec<u8>,
+    text: String,
+}
+
+impl Placeholder {
+    /// Reads it, or takes Debezium's.
+    ///
+    /// # Errors
+    /// When the digits are none.
+    pub(super) fn read(options: &mut OptionReader<'_>) -> Result<Self, Refused> {
+        let said = options.text(OPTION).unwrap_or_else(|| DEFAULT.to_owned());
+        let reason = "behind hex: it takes hexadecimal digits, two for each byte";
+        Self::parse(&said).ok_or_else(|| options.refuse(OPTION, said, reason))
+    }
+
+    fn parse(said: &str) -> Option<Self> {
+        let bytes = match said.strip_prefix("hex:") {
+            Some(digits) => hex_bytes(digits)?,
+            None => said.as_bytes().to_vec(),
+        };
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Some(Self { bytes, text })
+    }
+}
+
+fn hex_bytes(digits: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> =
+        digits.chars().map(|digit| digit.to_digit(16)?.try_into().ok()).collect::<Option<_>>()?;
+    let (pairs, rest) = digits.as_chunks::<2>();
+    rest.is_empty().then(|| pairs.iter().map(|[high, low]| high << 4 | low).collect())
+}
+
+/// The placeholder in the form of a column. In base64 Debezium has none, and sends null; where that cannot be it stops,
 /// and the text is sent here.
-pub(super) fn of(codec: &ColumnCodec, binary: BinaryHandling, text: &str) -> Value<'static> {
+pub(super) fn of(codec: &ColumnCodec, binary: BinaryHandling, placeholder: &Placeholder) -> Value<'static> {
     let base64 = matches!(binary, BinaryHandling::Base64 | BinaryHandling::Base64UrlSafe);
     match codec.type_name() {
         "bytea" if base64 && codec.schema().optional => Value::Null,
-        "hstore" => decoded(codec, &format!("{0}=>{0}", quoted(text))),
-        _ => of_schema(codec.schema(), text),
+        "hstore" => decoded(codec, &format!("{0}=>{0}", quoted(&placeholder.text))),
+        _ => codec.mapped(of_schema(codec.schema(), placeholder)),
     }
 }
 
@@ -26,31 +64,31 @@ fn decoded(codec: &ColumnCodec, text: &str) -> Value<'static> {
     value.map_or(Value::Null, Value::into_owned)
 }
 
-fn of_schema(schema: &Schema, text: &str) -> Value<'static> {
+fn of_schema(schema: &Schema, placeholder: &Placeholder) -> Value<'static> {
     match &schema.kind {
-        Kind::String => Value::Str(Cow::Owned(text.to_owned())),
-        Kind::Bytes => Value::Bytes(Cow::Owned(text.as_bytes().to_vec())),
-        Kind::Array(element) => Value::Array(elements(element, text)),
+        Kind::String => Value::Str(Cow::Owned(placeholder.text.clone())),
+        Kind::Bytes => Value::Bytes(Cow::Owned(placeholder.bytes.clone())),
+        Kind::Array(element) => Value::Array(elements(element, placeholder)),
         _ => super::zero::of_schema(schema),
     }
 }
 
 /// Debezium puts the placeholder's bytes into arrays of numbers, and a hash of it into those of UUIDs.
-fn elements(element: &Schema, text: &str) -> Vec<Value<'static>> {
-    let bytes = text.bytes().map(u8::cast_signed);
+fn elements(element: &Schema, Placeholder { bytes, text }: &Placeholder) -> Vec<Value<'static>> {
+    let signed = bytes.iter().map(|byte| byte.cast_signed());
     match (&element.kind, element.name()) {
-        (Kind::Int16, None) => bytes.map(|byte| Value::Int16(i16::from(byte))).collect(),
-        (Kind::Int32, None) => bytes.map(|byte| Value::Int32(i32::from(byte))).collect(),
-        (Kind::Int64, None) => bytes.map(|byte| Value::Int64(i64::from(byte))).collect(),
-        (Kind::String, Some("io.debezium.data.Uuid")) => vec![Value::Str(Cow::Owned(name_uuid(text)))],
-        (Kind::String, _) => vec![Value::Str(Cow::Owned(text.to_owned()))],
+        (Kind::Int16, None) => signed.map(|byte| Value::Int16(i16::from(byte))).collect(),
+        (Kind::Int32, None) => signed.map(|byte| Value::Int32(i32::from(byte))).collect(),
+        (Kind::Int64, None) => signed.map(|byte| Value::Int64(i64::from(byte))).collect(),
+        (Kind::String, Some("io.debezium.data.Uuid")) => vec![Value::Str(Cow::Owned(name_uuid(bytes)))],
+        (Kind::String, _) => vec![Value::Str(Cow::Owned(text.clone()))],
         _ => Vec::new(),
     }
 }
 
 /// Java's `UUID.nameUUIDFromBytes`.
-fn name_uuid(text: &str) -> String {
-    let mut hash: [u8; 16] = Md5::digest(text.as_bytes()).into();
+fn name_uuid(bytes: &[u8]) -> String {
+    let mut hash: [u8; 16] = Md5::digest(bytes).into();
     for (byte, kept, set) in [(6, 0x0f, 0x30), (8, 0x3f, 0x80)] {
         if let Some(byte) = hash.get_mut(byte) {
             *byte = *byte & kept | set;
@@ -86,11 +124,28 @@ mod tests {
     #[test]
     fn numbers_are_bytes_with_a_sign() {
         let element = Schema::new(Kind::Int32);
-        assert_eq!(elements(&element, "é"), [Value::Int32(-61), Value::Int32(-87)]);
+        let placeholder = Placeholder::parse("é").unwrap();
+        assert_eq!(elements(&element, &placeholder), [Value::Int32(-61), Value::Int32(-87)]);
+    }
+
+    #[test]
+    fn bytes_may_be_said_by_digits() {
+        let cases = [
+            ("hex:0102fF", Some((&b"\x01\x02\xff"[..], "\u{1}\u{2}\u{fffd}"))),
+            ("hex:", Some((b"", ""))),
+            ("hex:0", None),
+            ("hex:0g", None),
+            ("Hex:00", Some((b"Hex:00", "Hex:00"))),
+        ];
+        for (said, expected) in cases {
+            let found = Placeholder::parse(said);
+            let found = found.as_ref().map(|found| (found.bytes.as_slice(), found.text.as_str()));
+            assert_eq!(found, expected, "{said}");
+        }
     }
 
     #[test]
     fn a_uuid_is_made_of_a_name_as_java_makes_it() {
-        assert_eq!(name_uuid("__debezium_unavailable_value"), "b68a35a7-17ad-35b3-af2a-ae46edb4545a");
+        assert_eq!(name_uuid(DEFAULT.as_bytes()), "b68a35a7-17ad-35b3-af2a-ae46edb4545a");
     }
 }

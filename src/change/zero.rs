@@ -8,6 +8,10 @@ use crate::pgoutput::ColumnValue;
 
 /// The column's default, or the zero of its type.
 pub(super) fn of(codec: &ColumnCodec, column: &ColumnDescription, options: &ColumnOptions) -> Value<'static> {
+    codec.mapped(unmapped(codec, column, options))
+}
+
+fn unmapped(codec: &ColumnCodec, column: &ColumnDescription, options: &ColumnOptions) -> Value<'static> {
     let schema = codec.schema();
     if schema.optional || schema.default.is_some() {
         return of_schema(schema);
@@ -22,6 +26,9 @@ pub(super) fn of(codec: &ColumnCodec, column: &ColumnDescription, options: &Colu
             Value::Str(Cow::Owned(zero_of_scale(Some(options.money_fraction_digits.into()))))
         }
         "point" => decoded(codec, "(0,0)"),
+        "date" => decoded(codec, "1970-01-01"),
+        "time" => decoded(codec, "00:00:00"),
+        "timestamp" => decoded(codec, "1970-01-01 00:00:00"),
         name if matches!(schema.kind, Kind::Struct(_)) => {
             structured(name).map_or_else(|| of_kind(schema), |text| decoded(codec, text))
         }
@@ -46,10 +53,8 @@ fn decoded(codec: &ColumnCodec, text: &str) -> Value<'static> {
 /// The epoch, midnight or no time at all, of a type that `time.precision.mode=structured` makes a struct of.
 fn structured(type_name: &str) -> Option<&'static str> {
     Some(match type_name {
-        "date" => "1970-01-01",
-        "time" | "interval" => "00:00:00",
+        "interval" => "00:00:00",
         "timetz" => "00:00:00+00",
-        "timestamp" => "1970-01-01 00:00:00",
         "timestamptz" => "1970-01-01 00:00:00+00",
         _ => return None,
     })
@@ -119,6 +124,7 @@ mod tests {
         let default = ColumnOptions::default();
         let text = ColumnOptions { decimal: DecimalHandling::String, ..default };
         let structs = ColumnOptions { time: TimePrecision::Structured, ..default };
+        let iso = ColumnOptions { time: TimePrecision::IsoString, ..default };
         let decimal = |text| Value::Decimal(Decimal::parse(text).unwrap());
         let date = vec![Value::Int32(1970), Value::Int8(1), Value::Int8(1), Value::Null];
         let cases = [
@@ -131,6 +137,7 @@ mod tests {
             ("numeric", 655_366, text, Value::str("0.00")),
             ("money", -1, text, Value::str("0.00")),
             ("date", -1, structs, Value::Struct(date)),
+            ("timestamp", -1, iso, Value::str("1970-01-01T00:00:00Z")),
             ("bytea", -1, default, Value::Bytes(Cow::Borrowed(&[]))),
         ];
         for (name, type_modifier, options, zero) in cases {

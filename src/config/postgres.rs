@@ -124,8 +124,11 @@ fn publication(reader: &mut Reader<'_>, alias: Option<&str>) -> PublicationOptio
     });
     let default = if alias.is_some() { Autocreate::Filtered } else { Autocreate::AllTables };
     let autocreate = reader.choice("publication.autocreate.mode", &modes, default);
-    let only_inserts = if alias.is_some() { !said && !updates_matter } else { skips_all_but_inserts(reader) };
-    let operations = if only_inserts { PublishedOperations::Inserts } else { PublishedOperations::All };
+    let operations = match alias {
+        None => published(reader),
+        Some(_) if said || updates_matter => PublishedOperations::All,
+        Some(_) => PublishedOperations::Inserts,
+    };
     if !said && alias.is_some() {
         let inserts = if operations == PublishedOperations::Inserts { ", for inserts only" } else { "" };
         let text = format!("a publication that does not exist is made for the captured tables only{inserts}");
@@ -140,12 +143,19 @@ fn publication(reader: &mut Reader<'_>, alias: Option<&str>) -> PublicationOptio
     }
 }
 
-/// Whether `skipped.operations` leaves inserts alone: a table without replica identity can be updated then.
-fn skips_all_but_inserts(reader: &Reader<'_>) -> bool {
+/// What `skipped.operations` leaves, when it says something: what is not published needs no replica identity, and moves no
+/// `source.sequence`. Inserts always are: without them a publication is none that outboxd takes.
+fn published(reader: &Reader<'_>) -> PublishedOperations {
     let skipped = reader.text("skipped.operations").unwrap_or_default().to_ascii_lowercase();
-    let mut names: Vec<_> = skipped.split(',').map(str::trim).collect();
-    names.sort_unstable();
-    names == ["d", "t", "u"]
+    let skipped: Vec<_> = skipped.split(',').map(str::trim).collect();
+    let operations = [("u", "update"), ("d", "delete"), ("t", "truncate")];
+    let kept: Vec<_> =
+        operations.iter().filter(|(name, _)| !skipped.contains(name)).map(|(_, kept)| *kept).collect();
+    match kept.len() {
+        0 => PublishedOperations::Inserts,
+        3 => PublishedOperations::All,
+        _ => PublishedOperations::Listed(format!("insert, {}", kept.join(", "))),
+    }
 }
 
 fn identities(reader: &mut Reader<'_>) -> ReplicaIdentities {

@@ -242,12 +242,14 @@ pub enum Autocreate {
 }
 
 /// Which operations a publication that we make carries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PublishedOperations {
     /// Inserts: all that an outbox sends. Deletes then need no replica identity.
     Inserts,
     /// PostgreSQL's default: insert, update, delete and truncate.
     All,
+    /// What `publish` says of some of them.
+    Listed(String),
 }
 
 /// What is captured: anchored, case-insensitive Java regular expressions, as Debezium reads them.

@@ -71,11 +71,15 @@ impl PublicationOptions {
         let mut settings = Vec::new();
         // Whoever makes it by hand gets the narrow one: that is all an outbox needs.
         let narrow = self.autocreate == Autocreate::Disabled && !self.may_lack_tables;
-        if self.operations == PublishedOperations::Inserts || narrow {
-            settings.push("publish = 'insert'");
+        match &self.operations {
+            PublishedOperations::Listed(operations) if !narrow => {
+                settings.push(format!("publish = '{operations}'"));
+            }
+            PublishedOperations::All if !narrow => {}
+            _ => settings.push("publish = 'insert'".to_owned()),
         }
         if self.via_partition_root {
-            settings.push("publish_via_partition_root = true");
+            settings.push("publish_via_partition_root = true".to_owned());
         }
         let with =
             if settings.is_empty() { String::new() } else { format!(" WITH ({})", settings.join(", ")) };

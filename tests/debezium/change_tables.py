@@ -104,7 +104,7 @@ def random_change_table(rng, number):
 
 def random_key(rng, id_column, columns):
     """The primary key, mostly the identifying column; its columns are not null."""
-    others = [column.name for column in columns if column.type.sql in IDS and column != id_column and column.role == "extra"]
+    others = [column.name for column in columns if column.type.sql in IDS and column.role == "extra" and plain(column.name)]
     chance = rng.random()
     if chance < 0.15:
         return (), columns
@@ -116,7 +116,7 @@ def random_key(rng, id_column, columns):
 
 
 def random_index(rng, id_column, columns):
-    others = [column.name for column in columns if column.not_null and column.type.sql in IDS and column.role == "extra"]
+    others = [column.name for column in columns if column.not_null and column.type.sql in IDS and column.role == "extra" and plain(column.name)]
     return (id_column.name, *rng.sample(others, min(len(others), rng.choice([0, 0, 1]))))
 
 

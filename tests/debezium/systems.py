@@ -76,7 +76,7 @@ class Outboxd:
     def errors(self):
         """What it has logged as a warning or an error."""
         events = [json.loads(line) if line.startswith("{") else {"level": "ERROR", "message": line}
-                  for line in self.text().splitlines()]
+                  for line in self.text().rpartition("\n")[0].splitlines()]
         errors = [f"{event['message']} {event.get('error', '')}" for event in events
                   if event["level"] in ("ERROR", "WARN") and not event["message"].startswith("not used")]
         return " / ".join(errors)

@@ -78,6 +78,15 @@ impl ColumnCodec {
         self.mapping.is_some()
     }
 
+    /// What the rules for columns make of a value that is not decoded here.
+    #[must_use]
+    pub(crate) fn mapped<'a>(&self, value: Value<'a>) -> Value<'a> {
+        match &self.mapping {
+            Some(mapping) => mapping.apply(value, &self.schema),
+            None => value,
+        }
+    }
+
     /// Decodes a value. NULL becomes the column's default when it has one, as Connect's `Struct.get` does; so does a
     /// value without a form, unless that is an error.
     ///
@@ -103,10 +112,7 @@ impl ColumnCodec {
             }
             Some(None) => Value::Null,
         };
-        Ok(match &self.mapping {
-            Some(mapping) => mapping.apply(decoded, &self.schema),
-            None => decoded,
-        })
+        Ok(self.mapped(decoded))
     }
 
     /// Whether a value has no form: the one case in which [`Self::decode`] gives what the row does not hold.
