@@ -13,6 +13,10 @@ pub(super) fn of(codec: &ColumnCodec, column: &ColumnDescription, options: &Colu
 
 fn unmapped(codec: &ColumnCodec, column: &ColumnDescription, options: &ColumnOptions) -> Value<'static> {
     let schema = codec.schema();
+    // The schemas of these are optional whatever their columns are.
+    if let Some(text) = geometric(codec.type_name()).filter(|_| column.not_null) {
+        return geometry(codec, text);
+    }
     if schema.optional || schema.default.is_some() {
         return of_schema(schema);
     }
@@ -48,6 +52,29 @@ pub(super) fn of_schema(schema: &Schema) -> Value<'static> {
 fn decoded(codec: &ColumnCodec, text: &str) -> Value<'static> {
     let value = codec.decode_without_default(ColumnValue::Text(text.as_bytes()));
     value.map_or_else(|_| of_kind(codec.schema()), Value::into_owned)
+}
+
+/// A geometry of which no more is told than its type: not whether a path is closed.
+fn geometry(codec: &ColumnCodec, text: &str) -> Value<'static> {
+    let mut value = decoded(codec, text);
+    if let Value::Struct(parts) = &mut value
+        && let Some(Value::Map(extensions)) = parts.last_mut()
+    {
+        extensions.truncate(1);
+    }
+    value
+}
+
+/// What stands for nothing in the geometric types that are shown since 3.7.
+fn geometric(type_name: &str) -> Option<&'static str> {
+    Some(match type_name {
+        "line" => "{0,1,0}",
+        "circle" => "<(0,0),0>",
+        "box" => "(0,0),(1,1)",
+        "lseg" | "path" => "[(0,0),(1,0)]",
+        "polygon" => "((0,0),(1,0),(0,1))",
+        _ => return None,
+    })
 }
 
 /// The epoch, midnight or no time at all, of a type that `time.precision.mode=structured` makes a struct of.
@@ -140,6 +167,8 @@ mod tests {
             ("timestamp", -1, iso, Value::str("1970-01-01T00:00:00Z")),
             ("bytea", -1, default, Value::Bytes(Cow::Borrowed(&[]))),
         ];
+        let line = [0.0, 1.0, 0.0].map(Value::Float64).into();
+        let cases = cases.into_iter().chain([("line", -1, default, Value::Struct(line))]);
         for (name, type_modifier, options, zero) in cases {
             let column = ColumnDescription {
                 name: "c".to_owned(),
