@@ -31,10 +31,10 @@ def generated(seed, count):
     config = random_change_config(rng, tables, tag_of(seed))
     changes = [Changes(rng, table) for table in tables]
     before = "\n".join(table.insert(BEFORE) for table in changes)
-    tx = transactions(rng, changes, STEPS)
     schema = [setup(tables), *(table.definition() for table in tables)]
     if any(table.partitioned for table in tables):
         schema.append(own_publication(config))
+    tx = transactions(rng, changes, STEPS)  # which may add columns to the tables
     about = f"Random tables, options and changes of seed {seed}."
     return Batch(seed, tables, Case(about=about, source="", schema="\n".join(schema), before=before, config=config, tx=tx, lenient=True))
 

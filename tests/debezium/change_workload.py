@@ -1,7 +1,7 @@
 """Random changes of random tables."""
 
 from change_tables import IDS, large_value
-from tables import identifier, literal
+from tables import Column, identifier, literal
 from workload import DEFAULT, value_sql
 
 
@@ -20,7 +20,7 @@ class Changes:
         steps = [self.insert, self.insert, self.update, self.update, self.update, self.update_all, self.unchanged, self.move,
                  self.delete, self.insert_and_delete]
         if self.rng.random() < 0.1:
-            steps = [self.truncate]
+            steps = [self.truncate, self.widen]
         return self.rng.choice(steps)()
 
     def insert(self, count=1):
@@ -59,6 +59,13 @@ class Changes:
     def insert_and_delete(self):
         inserted = self.insert()
         return f"{inserted} {self.update()} delete from {self.table.sql} where {self._is(self.live.pop())};"
+
+    def widen(self):
+        """The table gets another column, of a type that it has."""
+        column = self.rng.choice([column for column in self.table.columns if column.role != "id"] or self.table.columns)
+        added = Column(f"added{len(self.table.columns)}", column.type, "extra", False, None)
+        self.table.columns.append(added)
+        return f"alter table {self.table.sql} add column {added.definition()};"
 
     def truncate(self):
         self.live.clear()
