@@ -261,8 +261,16 @@ impl Sql {
     /// # Errors
     /// When the query fails.
     pub async fn slot(&self, name: &SlotName) -> Result<Option<SlotFacts>, Error> {
+        self.slot_named(name.as_str()).await
+    }
+
+    /// The same, of a name that is known to be one.
+    ///
+    /// # Errors
+    /// When the query fails.
+    pub async fn slot_named(&self, name: &str) -> Result<Option<SlotFacts>, Error> {
         const DOING: &str = "reading the replication slot";
-        let rows = self.query(DOING, SLOT, &[&name.as_str()]).await?;
+        let rows = self.query(DOING, SLOT, &[&name]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let get = |error| Error::sql(DOING, error);
         let lsn = |index: usize| -> Result<Option<Lsn>, Error> {

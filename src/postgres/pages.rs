@@ -1,5 +1,7 @@
 //! Tables by their pages: how large they are, and the ranges in which several connections read them.
 
+use serde::{Deserialize, Serialize};
+
 use super::sql::Sql;
 use super::{Error, TableFacts};
 use crate::wal::Oid;
@@ -15,31 +17,50 @@ const RANGES_PER_CONNECTION: u32 = 4;
 
 /// The rows of a table that stand on these pages. In one snapshot each row stands on one page, so that each is in one of the
 /// ranges between which a table is divided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "(u32, Option<u32>)", into = "(u32, Option<u32>)")]
 pub(crate) struct PageRange {
     pub(crate) from: u32,
     /// Behind the last page; without it, as far as the table goes.
     pub(crate) to: Option<u32>,
 }
 
+/// How large a table is, and where it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct TableSize {
+    pub(crate) pages: u32,
+    /// `pg_relation_filenode`; none of a table that others inherit from, a partitioned one too: its rows stand in several files.
+    pub(crate) file: Option<u32>,
+}
+
+impl From<(u32, Option<u32>)> for PageRange {
+    fn from((from, to): (u32, Option<u32>)) -> Self {
+        Self { from, to }
+    }
+}
+
+impl From<PageRange> for (u32, Option<u32>) {
+    fn from(PageRange { from, to }: PageRange) -> Self {
+        (from, to)
+    }
+}
+
 impl PageRange {
     /// The whole table.
     pub(crate) const ALL: Self = Self { from: 0, to: None };
 
-    /// Divides a table of so many pages between so many connections, in the order of its pages. The last range has no end: a
+    /// Divides what it has of a table of so many pages between so many connections, in the order of its pages. The last range has no end: a
     /// table may have grown since, and one that others inherit from has more pages than its own.
-    pub(crate) fn divide(pages: u32, connections: u32) -> Vec<Self> {
+    pub(crate) fn divide(self, pages: u32, connections: u32) -> Vec<Self> {
         let wanted = pages / connections.saturating_mul(RANGES_PER_CONNECTION).max(1);
         let length = wanted.clamp(PAGES_MIN, PAGES_MAX);
-        let mut ranges: Vec<_> = (0..pages)
+        let mut ranges: Vec<_> = (self.from..self.to.unwrap_or(pages))
             .step_by(usize::try_from(length).unwrap_or(1))
             .map(|from| Self { from, to: from.checked_add(length) })
             .collect();
-        if ranges.is_empty() {
-            ranges.push(Self::ALL);
-        }
-        if let Some(last) = ranges.last_mut() {
-            last.to = None;
+        match ranges.last_mut() {
+            Some(last) => last.to = self.to,
+            None => ranges.push(self),
         }
         ranges
     }
@@ -49,9 +70,12 @@ impl PageRange {
         self.to.unwrap_or(of).min(of).saturating_sub(self.from)
     }
 
-    /// What a statement that reads the whole table lacks to read this range.
-    pub(crate) fn condition(self) -> String {
+    /// What a statement that reads the whole table lacks to read this range; only the row versions of a transaction and of later
+    /// ones, if one is given.
+    pub(crate) fn condition(self, since: Option<u32>) -> String {
         let mut conditions = Vec::new();
+        // What is frozen is older than any; its age may seem to be anything, so that it is read too often at worst.
+        conditions.extend(since.map(|xid| format!("age(xmin) <= age('{xid}'::xid)")));
         if self.from > 0 {
             conditions.push(format!("ctid >= '({},0)'", self.from));
         }
@@ -61,24 +85,26 @@ impl PageRange {
 }
 
 const PAGES: &str = "
-select (pg_relation_size(c.oid) / current_setting('block_size')::bigint)::bigint
+select (pg_relation_size(c.oid) / current_setting('block_size')::bigint)::bigint,
+       case when not exists (select from pg_inherits i where i.inhparent = c.oid) then pg_relation_filenode(c.oid) end
 from unnest($1::oid[]) with ordinality t(oid, place) left join pg_class c on c.oid = t.oid
 order by t.place";
 
 impl Sql {
-    /// How many pages each of the tables has now; none when it is gone.
+    /// How large each of the tables is now; one that is gone has no pages.
     ///
     /// # Errors
     /// When the query fails.
-    pub(crate) async fn pages(&self, tables: &[&TableFacts]) -> Result<Vec<u32>, Error> {
+    pub(crate) async fn sizes(&self, tables: &[&TableFacts]) -> Result<Vec<TableSize>, Error> {
         const DOING: &str = "asking how large the tables are";
         let oids: Vec<u32> = tables.iter().map(|TableFacts { oid: Oid(oid), .. }| *oid).collect();
         let rows = self.query(DOING, PAGES, &[&oids]).await?;
-        let pages = |row: &tokio_postgres::Row| -> Result<u32, Error> {
+        let size = |row: &tokio_postgres::Row| -> Result<TableSize, Error> {
             let pages: Option<i64> = row.try_get(0).map_err(|error| Error::sql(DOING, error))?;
-            Ok(u32::try_from(pages.unwrap_or_default()).unwrap_or(u32::MAX))
+            let file = row.try_get(1).map_err(|error| Error::sql(DOING, error))?;
+            Ok(TableSize { pages: u32::try_from(pages.unwrap_or_default()).unwrap_or(u32::MAX), file })
         };
-        rows.iter().map(pages).collect()
+        rows.iter().map(size).collect()
     }
 }
 
@@ -91,7 +117,8 @@ mod tests {
     #[test]
     fn large_tables_are_divided() {
         let ranges = |pages, connections| {
-            let conditions = PageRange::divide(pages, connections).into_iter().map(PageRange::condition);
+            let conditions =
+                PageRange::ALL.divide(pages, connections).into_iter().map(|range| range.condition(None));
             conditions.collect::<Vec<_>>().join(";")
         };
         assert_eq!(ranges(0, 4), "");
@@ -110,10 +137,20 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_part_is_divided_too() {
+        let part = PageRange { from: 100, to: Some(300) };
+        let range = |from, to| PageRange { from, to: Some(to) };
+        assert_eq!(part.divide(400, 1), [range(100, 200), range(200, 300)]);
+        let rest = PageRange { from: 500, to: None };
+        assert_eq!(rest.divide(400, 1), [rest]);
+        assert_eq!(rest.condition(Some(750)), " WHERE age(xmin) <= age('750'::xid) AND ctid >= '(500,0)'");
+    }
+
     proptest! {
         #[test]
         fn each_page_is_in_one_range(pages in 0..10_000_000_u32, connections in 0..200_u32) {
-            let ranges = PageRange::divide(pages, connections);
+            let ranges = PageRange::ALL.divide(pages, connections);
             prop_assert_eq!((ranges[0].from, ranges[ranges.len() - 1].to), (0, None));
             prop_assert!(ranges.windows(2).all(|pair| pair[0].to == Some(pair[1].from) && pair[0].from < pair[1].from));
             prop_assert_eq!(ranges.iter().map(|range| u64::from(range.pages(pages))).sum::<u64>(), u64::from(pages));

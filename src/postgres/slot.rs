@@ -1,6 +1,7 @@
 use std::time::{Duration, Instant};
 
-use postgres_protocol::escape::escape_identifier;
+use postgres_protocol::escape::{escape_identifier, escape_literal};
+use sha2::{Digest as _, Sha256};
 use tokio::time::{sleep, timeout};
 
 use super::catalog::SlotFacts;
@@ -20,6 +21,9 @@ const RELEASE_INTERVAL: Duration = Duration::from_millis(50);
 /// SQLSTATE `object_in_use`.
 const OBJECT_IN_USE: &str = "55006";
 
+/// What PostgreSQL allows.
+const SLOT_NAME_BYTES_MAX: usize = 63;
+
 /// PostgreSQL 17, the first with failover slots.
 const FAILOVER_VERSION_NUM: i32 = 170_000;
 
@@ -38,8 +42,8 @@ pub struct SnapshotSlot {
     name: String,
     /// Where the stream will begin.
     pub consistent_point: Lsn,
-    /// The snapshot's name, for `SET TRANSACTION SNAPSHOT`.
-    pub snapshot: String,
+    /// The snapshot's name, for `SET TRANSACTION SNAPSHOT`; none of a snapshot that goes on.
+    pub snapshot: Option<String>,
 }
 
 impl SlotOptions {
@@ -116,13 +120,12 @@ impl SlotOptions {
         version_num: i32,
     ) -> Result<SnapshotSlot, Error> {
         self.check_failover(version_num)?;
-        // Several instances may try at once; each has a temporary slot of its own.
-        let name = format!("{:.40}_snapshot_{}", self.name.as_str(), connection.backend());
+        let name = self.temporary_name(connection);
         let (consistent_point, snapshot) =
             self.create_slot(&name, SlotKind::TemporaryWithSnapshot, connection, sql).await?;
         let snapshot =
             snapshot.ok_or(Error::Unexpected { message: "answer".to_owned(), doing: "creating the slot" })?;
-        Ok(SnapshotSlot { name, consistent_point, snapshot })
+        Ok(SnapshotSlot { name, consistent_point, snapshot: Some(snapshot) })
     }
 
     /// Turns the temporary slot into the lasting one, at the same position. The lasting slot therefore exists only once
@@ -146,6 +149,61 @@ impl SlotOptions {
         let drop = format!("DROP_REPLICATION_SLOT {}", escape_identifier(&temporary.name));
         connection.command("dropping the temporary slot", &drop).await?;
         Ok(Slot { confirmed_flush_lsn: temporary.consistent_point, created: true })
+    }
+
+    /// The slot that keeps the WAL while a snapshot is interrupted. A snapshot that is sent has none.
+    #[must_use]
+    pub fn aside(&self) -> String {
+        let name = self.name.as_str();
+        let whole = format!("{name}_snapshot");
+        if whole.len() <= SLOT_NAME_BYTES_MAX {
+            return whole;
+        }
+        let digest = Sha256::digest(name.as_bytes());
+        let digest: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        format!("{name:.40}_{digest}_snapshot")
+    }
+
+    /// Makes that slot, where the temporary one stands.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub async fn keep_aside(&self, temporary: &SnapshotSlot, sql: &Sql) -> Result<(), Error> {
+        let copy = "select pg_copy_logical_replication_slot($1, $2, false)";
+        sql.query(
+            "making the slot that an interrupted snapshot goes on from",
+            copy,
+            &[&temporary.name, &self.aside()],
+        )
+        .await
+        .map(drop)
+    }
+
+    /// Drops that slot, if there is one.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub async fn drop_aside(&self, sql: &Sql) -> Result<(), Error> {
+        let drop_it = "select pg_drop_replication_slot(slot_name) from pg_replication_slots
+                       where slot_name = $1 and database = current_database() and not active";
+        sql.query("dropping the slot of an interrupted snapshot", drop_it, &[&self.aside()]).await.map(drop)
+    }
+
+    /// A temporary slot where that slot stands, for a snapshot that goes on.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub async fn reopen(&self, at: Lsn, connection: &mut Connection) -> Result<SnapshotSlot, Error> {
+        let name = self.temporary_name(connection);
+        let [from, to] = [self.aside(), name.clone()].map(|name| escape_literal(&name));
+        let copy = format!("select pg_copy_logical_replication_slot({from}, {to}, true)");
+        connection.command("going on with an interrupted snapshot", &copy).await?;
+        Ok(SnapshotSlot { name, consistent_point: at, snapshot: None })
+    }
+
+    /// Several instances may try at once; each has a temporary slot of its own.
+    fn temporary_name(&self, connection: &Connection) -> String {
+        format!("{:.40}_snapshot_{}", self.name.as_str(), connection.backend())
     }
 
     fn check_failover(&self, version_num: i32) -> Result<(), Error> {

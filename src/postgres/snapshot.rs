@@ -64,6 +64,28 @@ impl SnapshotReader {
         xid.ok_or_else(|| Error::Unexpected { message: "answer".to_owned(), doing: DOING })
     }
 
+    /// The oldest transaction that had not ended: what it and later ones have written may not be seen.
+    ///
+    /// # Errors
+    /// When the query fails.
+    pub(crate) async fn xmin(&mut self) -> Result<u32, Error> {
+        const DOING: &str = "asking what the snapshot sees";
+        let rows =
+            self.connection.command(DOING, "SELECT pg_snapshot_xmin(pg_current_snapshot())::xid").await?;
+        let text = rows.first().and_then(|row| row.first()).and_then(Option::as_deref);
+        text.and_then(|text| text.parse().ok())
+            .ok_or_else(|| Error::Unexpected { message: "answer".to_owned(), doing: DOING })
+    }
+
+    /// Keeps a table from being written anew until this session ends.
+    ///
+    /// # Errors
+    /// When the query fails.
+    pub(crate) async fn hold(&mut self, table: &TableFacts) -> Result<(), Error> {
+        let look = format!("SELECT FROM {} LIMIT 0", table.quoted());
+        self.connection.command("looking at a table", &look).await.map(drop)
+    }
+
     /// Exports what this session sees, so that others see the same.
     ///
     /// # Errors

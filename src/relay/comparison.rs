@@ -5,7 +5,7 @@ use super::capture::CapturedTables;
 use super::clock::Now;
 use super::error::Error;
 use super::origin::Origin;
-use super::position::{Facts, Phase, Position, Verdict, judge, other_history};
+use super::position::{Facts, Phase, Position, Unfinished, Verdict, judge, other_history};
 use crate::error::chain;
 use crate::postgres::{SlotOptions, SnapshotMode, TableFilter};
 use crate::signal::KeptCheckpoint;
@@ -191,6 +191,17 @@ impl Comparison<'_> {
     ) -> Option<KeptSnapshots> {
         let kept = position.snapshots().filter(|_| self.is_of(position, origin, database))?;
         Some(KeptSnapshots { origin: position.origin(), kept: kept.clone() })
+    }
+
+    /// What the relay that kept this position had sent of a snapshot that it did not end.
+    pub(super) fn unfinished(
+        &self,
+        position: &Position,
+        origin: &Origin,
+        database: Oid,
+    ) -> Option<Unfinished> {
+        let is_of = self.is_of(position, origin, database) && position.origin() == *origin;
+        position.unfinished().filter(|_| is_of).cloned()
     }
 
     fn is_of(&self, position: &Position, origin: &Origin, database: Oid) -> bool {

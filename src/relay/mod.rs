@@ -52,6 +52,7 @@ mod simulation;
 mod slot_guard;
 mod slot_start;
 mod snapshot;
+mod snapshot_start;
 mod supervisor;
 mod table;
 mod takeover;

@@ -12,7 +12,7 @@ use super::position_store::{PositionWriter, Positions};
 use super::preflight::{APPLICATION, Capture, Preflight, application};
 use super::resolver::Resolver;
 use super::slot_start::{Made, Opening};
-use super::snapshot::{self, Snapshot};
+use super::snapshot::{self, Keeper, Snapshot};
 use super::takeover::{self, keeping_alive};
 use crate::error::{Class, Diagnose as _, chain};
 use crate::postgres::{
@@ -62,7 +62,7 @@ impl Opening<'_> {
     ) -> Result<Opened, Error> {
         let options = &self.parts.postgres;
         if options.snapshot.mode == SnapshotMode::InitialOnly {
-            self.snapshot(&preflight, &capture, None).await?;
+            self.snapshot(&preflight, &capture, None, None).await?;
             return Ok(Opened::SnapshotOnly);
         }
         let tables: Vec<_> = capture.tables.iter().collect();
@@ -123,16 +123,17 @@ impl Opening<'_> {
         preflight: &Preflight,
         capture: &Capture,
         slot: Option<&SnapshotSlot>,
+        keeper: Option<&mut Keeper<'_>>,
     ) -> Result<(), Error> {
         let application = application(&self.parts.postgres);
         let at = slot.map_or(Lsn::ZERO, |slot| slot.consistent_point);
-        let exported = slot.map(|slot| slot.snapshot.as_str());
+        let exported = slot.and_then(|slot| slot.snapshot.as_deref());
         let batch = takeover::begin(self.parts, &preflight.system_id).await?;
         tracing::info!(lsn = %at, "snapshot begins");
         let resolver = Resolver::new(self.parts, &preflight.sql, capture, self.status, self.metrics);
         let snapshot = Snapshot::new(resolver, at, batch);
         let site = snapshot::Site { tls: self.tls, application: &application, exported };
-        let rows = snapshot.send(&capture.in_snapshot, &site).await?;
+        let rows = snapshot.send(&capture.in_snapshot, &site, keeper).await?;
         tracing::info!(rows, lsn = %at, "snapshot sent and acknowledged");
         Ok(())
     }

@@ -9,7 +9,7 @@ use super::error::Error;
 use super::last_state;
 use super::offsets::Offsets;
 use super::parts::RelayParts;
-use super::position::{Phase, Position};
+use super::position::{Position, Unfinished};
 use super::position_store::Positions;
 use super::preflight::{Capture, Preflight, Site, application};
 use crate::error::chain;
@@ -58,6 +58,13 @@ pub(super) struct Found {
     pub(super) snapshots: Option<KeptSnapshots>,
 }
 
+/// What was found.
+enum Judged {
+    GoesOn(Box<Found>),
+    /// There is no slot, and need not be. A snapshot may have been interrupted.
+    Missing(Option<Unfinished>),
+}
+
 impl Found {
     /// Of a slot about which nothing else is known.
     const fn made(slot: Slot) -> Self {
@@ -77,34 +84,29 @@ impl Opening<'_> {
         let options = &self.parts.postgres;
         let mode = options.snapshot.mode;
         let facts = preflight.sql.slot(&options.slot.name).await?;
-        let recovering = match self.judge(facts.as_ref(), preflight).await {
-            Ok(Some(found)) => {
+        let (recovering, unfinished) = match self.judge(facts.as_ref(), preflight).await {
+            Ok(Judged::GoesOn(found)) => {
                 if self.known.is_none() && mode.takes_again(found.stored.as_ref()) {
-                    self.snapshot(preflight, capture, None).await?;
+                    self.snapshot(preflight, capture, None, None).await?;
                     made.snapshot = true;
                 }
-                return Ok(found);
+                self.drop_aside(preflight).await;
+                return Ok(*found);
             }
-            Ok(None) => false,
+            Ok(Judged::Missing(unfinished)) => (false, unfinished),
             Err(error) if error.is_lost_slot() && options.recovers() => {
                 self.give_up(facts.as_ref(), &error, preflight).await?;
-                true
+                (true, None)
             }
             Err(error) => return Err(error),
         };
-        let version_num = preflight.server.version_num;
         if mode == SnapshotMode::NoData && !recovering {
+            let version_num = preflight.server.version_num;
             let slot = options.slot.create(&mut preflight.connection, &preflight.sql, version_num).await?;
             made.slot = true;
             return Ok(Found::made(slot));
         }
-        self.tell_snapshot(preflight).await?;
-        let temporary =
-            options.slot.create_with_snapshot(&mut preflight.connection, &preflight.sql, version_num).await?;
-        self.snapshot(preflight, capture, Some(&temporary)).await?;
-        made.snapshot = true;
-        let slot = options.slot.keep(&temporary, &mut preflight.connection, &preflight.sql).await?;
-        made.slot = true;
+        let slot = self.make_with_snapshot(preflight, capture, made, unfinished).await?;
         if recovering {
             self.metrics.slot_recovered();
             tracing::warn!(slot = %options.slot.name, lsn = %slot.confirmed_flush_lsn, "the slot is made anew, and every row that is in the table is sent");
@@ -112,8 +114,8 @@ impl Opening<'_> {
         Ok(Found::made(slot))
     }
 
-    /// Whether the slot that is there can be gone on from; `None` when there is none and need not be.
-    async fn judge(self, facts: Option<&SlotFacts>, preflight: &Preflight) -> Result<Option<Found>, Error> {
+    /// Whether the slot that is there can be gone on from.
+    async fn judge(self, facts: Option<&SlotFacts>, preflight: &Preflight) -> Result<Judged, Error> {
         let options = &self.parts.postgres;
         let Some(facts) = facts else {
             if let Some(taker) = self.snapshot_taker(preflight).await? {
@@ -124,16 +126,22 @@ impl Opening<'_> {
                 Err(error) if !error.is_lost_slot() => return Err(error),
                 gap => gap,
             };
-            return match self.compare(None, None, &preflight.site()).await?.0 {
-                Beginning::Anew => Ok(None),
-                Beginning::Accepted => self.give_up_position(preflight).await.map(|()| None),
-                Beginning::GoesOn => gap.map(|()| None),
+            let site = preflight.site();
+            let (beginning, position) = self.compare(None, None, &site).await?;
+            return match beginning {
+                Beginning::Anew => Ok(Judged::Missing(None)),
+                Beginning::Accepted => self.give_up_position(preflight).await.map(|()| Judged::Missing(None)),
+                Beginning::GoesOn => {
+                    let unfinished = position
+                        .and_then(|kept| self.comparison().unfinished(&kept, &site.origin, site.database));
+                    gap.map(|()| Judged::Missing(unfinished))
+                }
             };
         };
         let slot = options.slot.adopt(facts, &options.server.database)?;
         let mut found = Found { stored: self.stored_offset(facts).await?, ..Found::made(slot) };
         self.check_place(&mut found, slot.confirmed_flush_lsn, &preflight.site()).await?;
-        Ok(Some(found))
+        Ok(Judged::GoesOn(Box::new(found)))
     }
 
     /// Refuses a slot that is not where outboxd has left it.
@@ -197,15 +205,6 @@ impl Opening<'_> {
         let slot = self.parts.postgres.slot.name.to_string();
         let (client, has_slot) = (String::new(), false);
         Ok(pid.map(|pid| SlotHolder { slot, pid, application, client, has_slot }))
-    }
-
-    /// Whoever comes after a start that was broken off in its snapshot begins it again.
-    async fn tell_snapshot(self, preflight: &Preflight) -> Result<(), Error> {
-        let Some(positions) = self.positions else { return Ok(()) };
-        let mut position = self.position(preflight, Lsn::ZERO);
-        position.phase = Phase::Snapshot;
-        positions.begin(&mut position);
-        positions.write(&position).await
     }
 
     /// A position that the user has given up must not be compared with the slot that is made now. Said before it is made: a

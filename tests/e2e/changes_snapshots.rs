@@ -1,5 +1,8 @@
 //! Rows that were in tables before the slot, when their changes are sent.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use serde_json::Value;
 
 use crate::changes::{config, topic};
@@ -7,6 +10,7 @@ use crate::support::kafka::kafka;
 use crate::support::outbox::Outbox;
 use crate::support::postgres::{postgres15, postgres18};
 use crate::support::relay::Relay;
+use crate::support::wait::eventually;
 
 /// In the order of their names, with the first one in several ranges of pages.
 const TABLES: &str = "create table a (id int primary key, filler text not null); \
@@ -66,6 +70,90 @@ fn several_connections_read_tables_and_ranges_of_one_table() {
         if connections == "1" {
             assert_eq!(marks(&a), ["first", "last_in_data_collection"]);
             assert_eq!(marks(&c), ["first_in_data_collection", "last"]);
+        }
+    }
+}
+
+/// What is kept of the snapshot with the position.
+fn kept(db: &Outbox) -> Value {
+    let positions = kafka().records("__outboxd-positions");
+    let mut all = positions.iter().filter_map(|record| serde_json::from_str(record.value()).ok());
+    let last = all.rfind(|position: &Value| position["slot"].as_str() == Some(db.name()));
+    last.map_or(Value::Null, |position| position["unfinished"]["tables"].clone())
+}
+
+/// The last value of each key, and how often each was read.
+fn states(db: &Outbox, table: &str) -> (BTreeMap<i64, i64>, BTreeMap<i64, usize>) {
+    let (mut last, mut reads) = (BTreeMap::new(), BTreeMap::new());
+    for record in kafka().records(&topic(db, table)) {
+        let Some(value) = record.value.as_deref() else { continue };
+        let value: Value = serde_json::from_slice(value).unwrap();
+        let row = if value["op"] == "d" { &value["before"] } else { &value["after"] };
+        let id = row["id"].as_i64().unwrap();
+        match value["op"].as_str().unwrap() {
+            "d" => drop(last.remove(&id)),
+            _ => drop(last.insert(id, row["v"].as_i64().unwrap())),
+        }
+        if value["op"] == "r" {
+            *reads.entry(id).or_default() += 1;
+        }
+    }
+    (last, reads)
+}
+
+#[test]
+fn a_snapshot_that_was_killed_goes_on_where_it_was() {
+    let db = Outbox::create_bare(
+        postgres18(),
+        "create table a (id int primary key, v int not null, filler text not null);
+         alter table a alter filler set storage external;
+         create table b (id int primary key, v int not null)",
+    );
+    // Some rows have a value that stands elsewhere: an update in the stream does not tell it.
+    let (moved, rows) = (19_700..19_710, 20_000);
+    db.execute(&format!(
+        "insert into a select g, 0, repeat('x', case when g between 19700 and 19709 then 4000 else 100 end)
+         from generate_series(1, {rows}) g;
+         insert into b select g, g from generate_series(1, 10) g"
+    ));
+    ["a", "b"].iter().for_each(|table| kafka().create_topic(&topic(&db, table), 1, &[]));
+    let slow = [("snapshot.mode", "initial"), ("outboxd.inflight.records.max", "20")];
+    let mut first = Relay::start(&config(&db, &slow));
+    eventually(Duration::from_secs(60), "a range that is remembered", || !kept(&db).is_null());
+    first.kill();
+    assert!(db.slot().is_none(), "the slot exists only once the snapshot is sent");
+    let aside = format!("{}_snapshot", db.name());
+    let is_kept = || {
+        let slots = db.query("select from pg_replication_slots where slot_name = $1", &[&aside]);
+        !slots.is_empty()
+    };
+    assert!(is_kept());
+
+    // Rows move from pages that were not read to pages that were.
+    db.execute("delete from a where id <= 500");
+    db.execute("vacuum a");
+    db.execute("update a set v = -1 where id between 19700 and 19709");
+    let pages = db.query("select ((ctid::text::point)[0])::int from a where v = -1", &[]);
+    assert!(pages.iter().all(|row| row.get::<_, i32>(0) < 60), "{pages:?}");
+    db.execute(
+        "update a set v = id where id % 7 = 0; insert into a values (-1, 5, ''); delete from b where id = 3",
+    );
+
+    let settings = [("snapshot.mode", "initial"), ("snapshot.max.threads", "2")];
+    let second = Relay::start(&config(&db, &settings));
+    db.wait_until_streaming();
+    db.wait_until_confirmed();
+    assert!(second.stop_and_tell().contains("the snapshot goes on where it was interrupted"));
+    assert!(!is_kept(), "nothing holds WAL back any more");
+    for table in ["a", "b"] {
+        let query = format!("select id::bigint, v::bigint from {table}");
+        let expected: BTreeMap<i64, i64> =
+            db.query(&query, &[]).iter().map(|row| (row.get(0), row.get(1))).collect();
+        let (last, reads) = states(&db, table);
+        assert!(last == expected, "the last values of {table} are those of the table");
+        if table == "a" {
+            assert_eq!(reads[&600], 1, "what was sent is not sent again");
+            assert!(moved.clone().all(|id| reads.contains_key(&id)), "rows that moved are read");
         }
     }
 }

@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 
+use super::unfinished::Unfinished;
 use crate::relay::capture::CapturedTable;
 use crate::relay::origin::Origin;
 use crate::signal::KeptCheckpoint;
@@ -39,6 +40,9 @@ pub(in crate::relay) struct Position {
     /// How far incremental snapshots are, when signals are heard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     snapshots: Option<KeptCheckpoint>,
+    /// What was sent of the snapshot that comes before the slot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unfinished: Option<Unfinished>,
 }
 
 /// What the relay was doing.
@@ -87,6 +91,7 @@ impl Position {
             accepted: Vec::new(),
             tables: Vec::new(),
             snapshots: None,
+            unfinished: None,
         }
     }
 
@@ -144,6 +149,18 @@ impl Position {
         let is_there = snapshots.is_some();
         self.snapshots = snapshots.filter(has_room);
         self.snapshots.is_some() == is_there
+    }
+
+    /// What was sent of a snapshot that was not sent to its end.
+    pub(in crate::relay) fn unfinished(&self) -> Option<&Unfinished> {
+        self.unfinished.as_ref().filter(|_| self.phase == Phase::Snapshot)
+    }
+
+    /// With what was sent of a snapshot. False when that has more bytes than a record should have.
+    pub(in crate::relay) fn keep_unfinished(&mut self, unfinished: Unfinished) -> bool {
+        let has_room = serde_json::to_vec(&unfinished).is_ok_and(|bytes| bytes.len() <= SNAPSHOTS_BYTES_MAX);
+        self.unfinished = Some(unfinished).filter(|_| has_room);
+        has_room
     }
 
     /// As it is written.

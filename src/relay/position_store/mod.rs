@@ -201,7 +201,7 @@ impl<L: PositionLog> Positions<L> {
     }
 
     /// Whether the brokers let us.
-    fn is_on(&self) -> bool {
+    pub(super) fn is_on(&self) -> bool {
         !self.0.off.load(Ordering::Relaxed)
     }
 

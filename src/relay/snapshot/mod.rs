@@ -1,5 +1,6 @@
 //! Sends the rows that are in the captured tables before the stream begins.
 
+mod keeper;
 mod plan;
 mod reading;
 mod tables;
@@ -34,6 +35,8 @@ use crate::signal::{Notification, Told};
 use crate::telemetry::{Component, Status, TablesRead};
 use crate::wal::{Lsn, Oid, PgTimestamp, Xid};
 use crate::wire::READ_BYTES;
+
+pub(super) use keeper::Keeper;
 
 /// How often a long snapshot says how far it is.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
@@ -121,14 +124,24 @@ impl<'s> Snapshot<'s> {
 
     /// Reads every table and returns how many rows were sent, once the last of them is acknowledged. After a failure it
     /// waits until what is on its way has come back: the next attempt must not take these reports for its own.
-    pub(super) async fn send(mut self, tables: &[TableFacts], site: &Site<'_>) -> Result<u64, Error> {
-        let outcome = self.send_rows(tables, site).await;
+    pub(super) async fn send(
+        mut self,
+        tables: &[TableFacts],
+        site: &Site<'_>,
+        keeper: Option<&mut Keeper<'_>>,
+    ) -> Result<u64, Error> {
+        let outcome = self.send_rows(tables, site, keeper).await;
         let cause = self.returned(outcome.as_ref().err()).await?;
         cause.map_or(outcome, Err)?;
         Ok(self.rows)
     }
 
-    async fn send_rows(&mut self, tables: &[TableFacts], site: &Site<'_>) -> Result<(), Error> {
+    async fn send_rows(
+        &mut self,
+        tables: &[TableFacts],
+        site: &Site<'_>,
+        keeper: Option<&mut Keeper<'_>>,
+    ) -> Result<(), Error> {
         let tables: Vec<_> = tables.iter().filter(|table| self.parts.tables.is_in_snapshot(table)).collect();
         let commit_time = Now::read().postgres();
         let begin = |xid| Message::Begin(Begin { final_lsn: self.at, commit_time, xid });
@@ -144,7 +157,7 @@ impl<'s> Snapshot<'s> {
             let names = tables.iter().map(|table| full_name(table)).collect::<Vec<_>>().join(",");
             self.notify(Told::Started, Vec::new());
             self.notify(Told::CollectionsResolved, vec![("data_collections", names)]);
-            self.send_tables(&tables, readers).await?;
+            self.send_tables(&tables, readers, keeper).await?;
             self.notify(Told::Completed, Vec::new());
             self.send_notifications().await?;
         }

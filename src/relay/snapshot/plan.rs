@@ -23,6 +23,18 @@ pub(super) struct Piece {
     /// The table's place among those of the snapshot.
     pub(super) table: usize,
     pub(super) range: PageRange,
+    /// Only what this transaction and later ones have written: the rest was sent before an interruption.
+    pub(super) since: Option<u32>,
+}
+
+/// What is to be read of a table.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    /// How many pages it has.
+    pub(super) pages: u32,
+    pub(super) ranges: Vec<(PageRange, Option<u32>)>,
+    /// What was sent of it before.
+    pub(super) sent: Vec<PageRange>,
 }
 
 #[derive(Debug)]
@@ -30,8 +42,10 @@ struct Planned {
     pages: u32,
     pieces_left: usize,
     rows: u64,
-    /// Its last row waits until it is known whether it is the last one.
-    held: Option<RowBatch>,
+    /// Its last row waits until it is known whether it is the last one. It is of this piece.
+    held: Option<(RowBatch, Piece)>,
+    /// Ranges of which all rows were handed over, but perhaps the one that waits.
+    sent: Vec<PageRange>,
 }
 
 /// What the end of a piece means for its table.
@@ -44,15 +58,15 @@ pub(super) enum Ended {
 }
 
 impl Plan {
-    /// Of tables with so many pages each, in these pieces.
-    pub(super) fn new(tables: impl IntoIterator<Item = (u32, Vec<PageRange>)>) -> Self {
+    /// Of tables in these pieces, at least one each.
+    pub(super) fn new(tables: impl IntoIterator<Item = Pieces>) -> Self {
         let (mut planned, mut waiting) = (Vec::new(), VecDeque::new());
-        for (table, (pages, ranges)) in tables.into_iter().enumerate() {
-            planned.push(Planned { pages, pieces_left: ranges.len(), rows: 0, held: None });
-            waiting.extend(ranges.into_iter().map(|range| Piece { table, range }));
+        for (table, Pieces { pages, ranges, sent }) in tables.into_iter().enumerate() {
+            planned.push(Planned { pages, pieces_left: ranges.len(), rows: 0, held: None, sent });
+            waiting.extend(ranges.into_iter().map(|(range, since)| Piece { table, range, since }));
         }
         let pages = planned.iter().map(|table| u64::from(table.pages)).sum();
-        let tables_left = planned.len();
+        let tables_left = planned.iter().filter(|table| table.pieces_left > 0).count();
         Self { tables: planned, waiting, tables_left, rows: 0, pages, pages_read: 0 }
     }
 
@@ -67,12 +81,12 @@ impl Plan {
     }
 
     /// Rows of a table were read. The last of them is kept back instead of the one that was, which may be sent now.
-    pub(super) fn keep_back(&mut self, table: usize, batch: &RowBatch) -> Option<RowBatch> {
-        let planned = self.tables.get_mut(table)?;
+    pub(super) fn keep_back(&mut self, piece: Piece, batch: &RowBatch) -> Option<RowBatch> {
+        let planned = self.tables.get_mut(piece.table)?;
         let last = batch.len().checked_sub(1).and_then(|last| batch.row(last))?;
         let mut held = RowBatch::default();
         held.push(&last);
-        planned.held.replace(held)
+        planned.held.replace((held, piece)).map(|(before, _)| before)
     }
 
     /// Where the next row stands that is sent of a table, and which is not its last.
@@ -85,13 +99,24 @@ impl Plan {
         let Some(planned) = self.tables.get_mut(piece.table) else { return Ended::Piece };
         self.pages_read = self.pages_read.saturating_add(u64::from(piece.range.pages(planned.pages)));
         planned.pieces_left = planned.pieces_left.saturating_sub(1);
+        if piece.since.is_none() {
+            planned.sent.push(piece.range);
+        }
         if planned.pieces_left > 0 {
             return Ended::Piece;
         }
         let held = planned.held.take();
-        let last = held.map(|row| (row, self.count(piece.table, true)));
+        let last = held.map(|(row, _)| (row, self.count(piece.table, true)));
         self.tables_left = self.tables_left.saturating_sub(1);
         Ended::Table { last, rows: self.tables.get(piece.table).map_or(0, |planned| planned.rows) }
+    }
+
+    /// The ranges of a table of which all rows were handed over; `None` when it is read to its end.
+    pub(super) fn sent(&self, table: usize) -> Option<Vec<PageRange>> {
+        let planned = self.tables.get(table)?;
+        let waits = planned.held.as_ref().map(|(_, piece)| piece.range);
+        let is_sent = |range: &&PageRange| waits != Some(**range);
+        (planned.pieces_left > 0).then(|| planned.sent.iter().filter(is_sent).copied().collect())
     }
 
     /// How far it is.
@@ -130,18 +155,23 @@ mod tests {
 
     /// What is sent when these rows come of these tables, and when their pieces end.
     fn sent(tables: &[usize], events: &[(usize, Option<usize>)]) -> Vec<(usize, Marker)> {
-        let ranges = |count: &usize| (0_u32, vec![PageRange::ALL; *count]);
+        let ranges = |count: &usize| Pieces {
+            pages: 0,
+            ranges: vec![(PageRange::ALL, None); *count],
+            sent: Vec::new(),
+        };
         let mut plan = Plan::new(tables.iter().map(ranges));
         let mut sent = Vec::new();
         for (table, rows) in events {
             match rows {
                 Some(rows) => {
-                    let before = plan.keep_back(*table, &batch(*rows)).into_iter();
+                    let piece = Piece { table: *table, range: PageRange::ALL, since: None };
+                    let before = plan.keep_back(piece, &batch(*rows)).into_iter();
                     let now = before.map(|_| ()).chain((1..*rows).map(|_| ()));
                     now.for_each(|()| sent.push((*table, plan.mark(*table))));
                 }
                 None => {
-                    let ended = plan.end(Piece { table: *table, range: PageRange::ALL });
+                    let ended = plan.end(Piece { table: *table, range: PageRange::ALL, since: None });
                     if let Ended::Table { last: Some((_, marker)), .. } = ended {
                         sent.push((*table, marker));
                     }
@@ -173,5 +203,24 @@ mod tests {
         for (tables, events, expected) in cases {
             assert_eq!(sent(&tables, &events), expected, "{tables:?} {events:?}");
         }
+    }
+
+    #[test]
+    fn a_range_whose_last_row_waits_is_not_sent() {
+        let range = |from| PageRange { from, to: Some(from + 10) };
+        let ranges = [range(0), range(10), range(20)].map(|range| (range, None)).to_vec();
+        let recheck = (range(50), Some(7));
+        let pieces = Pieces { pages: 60, ranges: [vec![recheck], ranges].concat(), sent: vec![range(50)] };
+        let mut plan = Plan::new([pieces]);
+        let pieces: Vec<Piece> = std::iter::from_fn(|| plan.next()).collect();
+        assert_eq!(plan.sent(0), Some(vec![range(50)]));
+        drop(plan.end(pieces[0]));
+        assert!(plan.keep_back(pieces[1], &batch(2)).is_none());
+        drop(plan.end(pieces[1]));
+        assert_eq!(plan.sent(0), Some(vec![range(50)]), "its row waits");
+        assert!(plan.keep_back(pieces[2], &batch(1)).is_some());
+        assert_eq!(plan.sent(0), Some(vec![range(50), range(0)]));
+        drop((plan.end(pieces[2]), plan.end(pieces[3])));
+        assert_eq!(plan.sent(0), None, "all of it");
     }
 }

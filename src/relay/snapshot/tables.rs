@@ -2,7 +2,8 @@
 
 use tokio::time::sleep_until;
 
-use super::plan::{Ended, Piece, Plan};
+use super::keeper::Keeper;
+use super::plan::{Ended, Piece, Pieces, Plan};
 use super::reading::{Readers, Said, Told as Heard};
 use super::{LOOK_INTERVAL, NextRow, Site, Snapshot, full_name};
 use crate::connect::column::ColumnDescription;
@@ -11,6 +12,7 @@ use crate::relay::asking::{answered, ask};
 use crate::relay::clock::Now;
 use crate::relay::core::{Event, Then, Wanted};
 use crate::relay::error::Error;
+use crate::relay::position::{SentPart, SentTable};
 use crate::signal::Told;
 use crate::wal::{Oid, Xid};
 
@@ -22,6 +24,10 @@ struct Described<'t> {
     columns: Option<Vec<ColumnDescription>>,
     /// Its rows can be sent.
     is_bound: bool,
+    /// The file in which its ranges stand; one that is not divided has none.
+    file: Option<u32>,
+    /// What this transaction and later ones have written may not be seen.
+    xmin: Option<u32>,
 }
 
 impl Snapshot<'_> {
@@ -48,14 +54,10 @@ impl Snapshot<'_> {
         &mut self,
         tables: &[&TableFacts],
         readers: Vec<SnapshotReader>,
+        mut keeper: Option<&mut Keeper<'_>>,
     ) -> Result<(), Error> {
-        let names = tables.iter().map(|table| full_name(table)).collect::<Vec<_>>().join(",");
-        let pages = self.resolver.sql.pages(tables).await?;
-        let plan =
-            Plan::new(tables.iter().zip(pages).map(|(table, pages)| (pages, self.pieces(table, pages))));
-        let described = tables.iter().copied().map(Described::new).collect();
-        let readers = Readers::start(readers);
-        let mut work = Work { tables: described, names, plan, readers };
+        let before = keeper.as_ref().map(|keeper| keeper.before.clone()).unwrap_or_default();
+        let mut work = self.divide(tables, readers, before, keeper.is_some()).await?;
         for reader in 0..work.readers.len() {
             self.order(&mut work, reader).await?;
         }
@@ -67,6 +69,10 @@ impl Snapshot<'_> {
                 Said::End => {
                     self.end_piece(&mut work, piece).await?;
                     self.order(&mut work, reader).await?;
+                    if let Some(keeper) = keeper.as_mut().filter(|keeper| keeper.is_due()) {
+                        self.drain().await?;
+                        keeper.keep(work.sent()).await;
+                    }
                 }
                 Said::Failed(error) => return Err(error.into()),
             }
@@ -75,12 +81,68 @@ impl Snapshot<'_> {
         Ok(())
     }
 
-    /// A table whose rows the user selects is read at once.
-    fn pieces(&self, table: &TableFacts, pages: u32) -> Vec<PageRange> {
-        let options = &self.parts.postgres.snapshot;
-        match options.own_statement(table) {
-            Some(_) => vec![PageRange::ALL],
-            None => PageRange::divide(pages, options.connections),
+    /// What is left of the tables when this was sent before.
+    async fn divide<'t>(
+        &self,
+        tables: &[&'t TableFacts],
+        mut readers: Vec<SnapshotReader>,
+        before: Vec<SentTable>,
+        keeps: bool,
+    ) -> Result<Work<'t>, Error> {
+        let names = tables.iter().map(|table| full_name(table)).collect::<Vec<_>>().join(",");
+        let sent_of = |table: &TableFacts| before.iter().find(|sent| sent.oid() == table.oid);
+        let is_whole = |table: &TableFacts| sent_of(table).is_some_and(|sent| sent.as_part().is_none());
+        let tables: Vec<_> = tables.iter().copied().filter(|table| !is_whole(table)).collect();
+        let mut xmin = None;
+        if let Some(reader) = readers.first_mut().filter(|_| keeps) {
+            xmin = Some(reader.xmin().await?);
+            for table in tables.iter().filter(|table| sent_of(table).is_some()) {
+                reader.hold(table).await?;
+            }
+        }
+        let sizes = self.resolver.sql.sizes(&tables).await?;
+        let (mut described, mut pieces) = (Vec::new(), Vec::new());
+        for (facts, size) in tables.into_iter().zip(sizes) {
+            let is_own = self.parts.postgres.snapshot.own_statement(facts).is_some();
+            let file = size.file.filter(|_| !is_own);
+            let part = sent_of(facts).and_then(SentTable::as_part).filter(|part| Some(part.file) == file);
+            pieces.push(self.pieces(size.pages, is_own, part));
+            let xmin = part.map(|part| part.xmin).or(xmin);
+            described.push(Described { file, xmin, ..Described::new(facts) });
+        }
+        let whole = before.into_iter().filter(|sent| sent.as_part().is_none()).collect();
+        let (plan, readers) = (Plan::new(pieces), Readers::start(readers));
+        Ok(Work { tables: described, names, plan, readers, whole })
+    }
+
+    /// A table whose rows the user selects is read at once. Of what was sent, that is read again which was written since: a row
+    /// may have moved there from where nothing was read yet.
+    fn pieces(&self, pages: u32, is_own: bool, part: Option<&SentPart>) -> Pieces {
+        let connections = self.parts.postgres.snapshot.connections;
+        let sent = part.map(|part| part.pages.clone()).unwrap_or_default();
+        let again =
+            part.into_iter().flat_map(|part| part.pages.iter().map(|range| (*range, Some(part.xmin))));
+        let lacking = match part {
+            Some(part) => part.lacks(),
+            None => vec![PageRange::ALL],
+        };
+        let divided = lacking.into_iter().flat_map(|range| match is_own {
+            true => vec![range],
+            false => range.divide(pages, connections),
+        });
+        Pieces { pages, ranges: divided.map(|range| (range, None)).chain(again).collect(), sent }
+    }
+
+    /// Waits until Kafka has all that was handed over.
+    async fn drain(&mut self) -> Result<(), Error> {
+        let mut event = Event::None;
+        loop {
+            let then = self.turn_aside(std::mem::take(&mut event))?;
+            // A record that was refused has ended the turn with an error.
+            if self.core.feed.flight.window().records() == 0 && !self.core.is_waiting() {
+                return Ok(());
+            }
+            event = self.wait(then).await;
         }
     }
 
@@ -98,7 +160,7 @@ impl Snapshot<'_> {
         }
         let columns = table.columns.as_deref().unwrap_or_default();
         let whole = self.parts.postgres.snapshot.statement(table.facts, columns);
-        work.readers.order(reader, piece, format!("{whole}{}", piece.range.condition()));
+        work.readers.order(reader, piece, format!("{whole}{}", piece.range.condition(piece.since)));
         Ok(())
     }
 
@@ -146,7 +208,7 @@ impl Snapshot<'_> {
 
     async fn send_batch(&mut self, work: &mut Work<'_>, piece: Piece, batch: &RowBatch) -> Result<(), Error> {
         let Some(oid) = work.tables.get(piece.table).map(|table| table.facts.oid) else { return Ok(()) };
-        if let Some(before) = work.plan.keep_back(piece.table, batch) {
+        if let Some(before) = work.plan.keep_back(piece, batch) {
             self.core.feed.snapshot = work.plan.mark(piece.table);
             self.send_first_of(&before, oid).await?;
         }
@@ -181,7 +243,7 @@ impl Snapshot<'_> {
 
 impl<'t> Described<'t> {
     fn new(facts: &'t TableFacts) -> Self {
-        Self { facts, name: full_name(facts), columns: None, is_bound: false }
+        Self { facts, name: full_name(facts), columns: None, is_bound: false, file: None, xmin: None }
     }
 }
 
@@ -192,4 +254,21 @@ struct Work<'t> {
     names: String,
     plan: Plan,
     readers: Readers,
+    /// Tables that were sent to their end before.
+    whole: Vec<SentTable>,
+}
+
+impl Work<'_> {
+    /// What was sent, when Kafka has all that was handed over.
+    fn sent(&self) -> Vec<SentTable> {
+        let now = self.tables.iter().enumerate().filter_map(|(index, table)| match self.plan.sent(index) {
+            None => Some(SentTable::whole(table.facts.oid)),
+            Some(pages) if pages.is_empty() => None,
+            Some(pages) => {
+                let (file, xmin) = (table.file?, table.xmin?);
+                Some(SentTable::part(table.facts.oid, SentPart { file, xmin, pages }))
+            }
+        });
+        self.whole.iter().cloned().chain(now).collect()
+    }
 }
