@@ -144,6 +144,7 @@ impl ChangeEvents {
     /// The connector's heartbeat to `topic`.
     #[must_use]
     pub(crate) fn heartbeat(&self, topic: String) -> Heartbeat {
-        Heartbeat::new(topic, &self.0.context.topic_prefix, &self.0.converters)
+        let heartbeat = Heartbeat::new(topic, &self.0.context.topic_prefix, &self.0.converters);
+        heartbeat.through(self.0.chain.clone())
     }
 }

@@ -5,7 +5,7 @@ use crate::connect::column::ColumnOptions;
 use crate::connect::converter::avro::SchemaIds;
 use crate::connect::converter::{ConvertError, Converters};
 use crate::connect::transform::chain::Chain;
-use crate::connect::{NameAdjustment, OptionError, Refused};
+use crate::connect::{BeatError, NameAdjustment, OptionError, Refused};
 use crate::error::{Class, Diagnose};
 use crate::kafka::{self, Producer};
 use crate::outbox::{
@@ -226,7 +226,13 @@ fn check_heartbeat(draft: &mut Draft, route: &Route) -> Result<(), Refused> {
     }
     match route.heartbeat(topic).beat(0, &mut SchemaIds::default()) {
         // A schema is registered when it is needed.
-        Ok(_) | Err(ConvertError::Unregistered(_)) => Ok(()),
+        Ok(_) | Err(BeatError::Convert(ConvertError::Unregistered(_))) => Ok(()),
+        Err(BeatError::Transform(error)) => {
+            let reason = format!(
+                "heartbeats pass the transforms too: {error}; give that one a predicate, or no heartbeats"
+            );
+            Err(draft.refuse(OptionError::new("heartbeat.interval.ms", "", reason)))
+        }
         Err(error) => {
             let reason = format!(
                 "key.converter or value.converter cannot write heartbeats, which are structs: {error}"

@@ -1,8 +1,12 @@
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::converter::avro::SchemaIds;
-use super::converter::{ConvertError, Converters, Destination};
-use super::record::ProducerRecord;
+use super::converter::{ConvertError, Converter, Converters, Destination, Encoded};
+use super::record::{Header, OwnedRecord, ProducerRecord};
+use super::source_record::{Datum, SourceRecord};
+use super::transform::chain::Chain;
+use super::transform::error::TransformError;
 use super::{Field, Kind, Schema, Value};
 
 /// Debezium's heartbeat record (`io.debezium.heartbeat.HeartbeatImpl`): a key that names the connector and a value that
@@ -12,9 +16,22 @@ pub struct Heartbeat {
     topic: String,
     server: String,
     converters: Converters,
-    key_schema: Schema,
-    value_schema: Schema,
+    key_schema: Arc<Schema>,
+    value_schema: Arc<Schema>,
+    /// The transforms that it passes.
+    chain: Chain,
     scratch: Vec<u8>,
+}
+
+/// Why a heartbeat is not written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BeatError {
+    /// A converter takes no structs, or a schema has no id yet.
+    #[error(transparent)]
+    Convert(#[from] ConvertError),
+    /// A transform cannot work on it.
+    #[error(transparent)]
+    Transform(#[from] TransformError),
 }
 
 impl Heartbeat {
@@ -22,7 +39,7 @@ impl Heartbeat {
     #[must_use]
     pub fn new(topic: String, server: &str, converters: &Converters) -> Self {
         let field = |name: &str, kind| vec![Field::new(name, Arc::new(Schema::new(kind)))];
-        let schema = |name, fields| Schema::named(Kind::Struct(fields), name);
+        let schema = |name, fields| Arc::new(Schema::named(Kind::Struct(fields), name));
         Self {
             topic,
             server: server.to_owned(),
@@ -32,30 +49,72 @@ impl Heartbeat {
                 field("serverName", Kind::String),
             ),
             value_schema: schema("io.debezium.connector.common.Heartbeat", field("ts_ms", Kind::Int64)),
+            chain: Chain::default(),
             scratch: Vec::new(),
         }
     }
 
-    /// The record of a beat at `now_ms`, in milliseconds since the Unix epoch. It goes to partition 0.
+    /// One that passes these transforms.
+    #[must_use]
+    pub(crate) fn through(self, chain: Chain) -> Self {
+        Self { chain, ..self }
+    }
+
+    /// The record of a beat at `now_ms`, in milliseconds since the Unix epoch; none when a transform drops it. It goes to partition 0
+    /// unless a transform says another.
     ///
     /// # Errors
-    /// When one of the converters takes no structs, or a schema has no id yet.
-    pub fn beat(&mut self, now_ms: i64, schemas: &mut SchemaIds) -> Result<ProducerRecord<'_>, ConvertError> {
+    /// When one of the converters takes no structs, a schema has no id yet, or a transform cannot work on it.
+    pub(crate) fn beat(
+        &mut self,
+        now_ms: i64,
+        schemas: &mut SchemaIds,
+    ) -> Result<Option<OwnedRecord>, BeatError> {
         self.scratch.clear();
-        let mut into = Destination { scratch: &mut self.scratch, topic: &self.topic, schemas };
         let (key, value) =
             (Value::Struct(vec![Value::str(&self.server)]), Value::Struct(vec![Value::Int64(now_ms)]));
-        let key = self.converters.key.convert(Some(&self.key_schema), &key, &mut into)?;
-        let value = self.converters.value.convert(Some(&self.value_schema), &value, &mut into)?;
-        Ok(ProducerRecord {
-            topic: &self.topic,
+        let record = SourceRecord {
+            topic: Cow::Borrowed(&self.topic),
             partition: Some(0),
-            timestamp_ms: now_ms,
-            key: key.resolve(&self.scratch),
-            value: value.resolve(&self.scratch),
-            headers: &[],
+            timestamp_ms: None,
+            key: Datum::new(Arc::clone(&self.key_schema), key),
+            value: Datum::new(Arc::clone(&self.value_schema), value),
+            headers: Vec::new(),
+        };
+        let Some(record) = self.chain.apply(record)? else { return Ok(None) };
+        let SourceRecord { topic, partition, timestamp_ms, key, value, headers } = record;
+        let mut into = Destination { scratch: &mut self.scratch, topic: &topic, schemas };
+        let key = convert(&self.converters.key, &key, &mut into)?;
+        let value = convert(&self.converters.value, &value, &mut into)?;
+        let mut converted = Vec::with_capacity(headers.len());
+        for header in headers {
+            converted.push((header.name, convert(&self.converters.header, &header.datum, &mut into)?));
+        }
+        let scratch = &self.scratch;
+        let headers: Vec<_> = converted
+            .iter()
+            .map(|(name, value)| Header { name, value: value.clone().resolve(scratch) })
+            .collect();
+        Ok(Some(OwnedRecord::from(&ProducerRecord {
+            topic: &topic,
+            partition,
+            timestamp_ms: timestamp_ms.unwrap_or(now_ms),
+            key: key.resolve(scratch),
+            value: value.resolve(scratch),
+            headers: &headers,
             position: None,
-        })
+        })))
+    }
+}
+
+fn convert<'a>(
+    converter: &Converter,
+    datum: &Datum<'a>,
+    into: &mut Destination<'_>,
+) -> Result<Encoded<'a>, ConvertError> {
+    match (&datum.schema, &datum.value) {
+        (None, Value::Null) => Ok(Encoded::Null),
+        (schema, value) => converter.convert(schema.as_deref(), value, into),
     }
 }
 
@@ -91,7 +150,9 @@ mod tests {
             };
             let mut heartbeat = Heartbeat::new("beats".to_owned(), "srv", &Converters::parse(&said).unwrap());
             for _ in 0..2 {
-                let record = heartbeat.beat(5, &mut SchemaIds::default()).unwrap();
+                let record = heartbeat.beat(5, &mut SchemaIds::default()).unwrap().unwrap();
+                let headers = record.headers();
+                let record = record.as_record(&headers);
                 assert_eq!(record.key, Some(key.as_bytes()));
                 assert_eq!(record.value, Some(value.as_bytes()));
                 assert_eq!((record.topic, record.partition, record.timestamp_ms), ("beats", Some(0), 5));

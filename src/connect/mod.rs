@@ -29,7 +29,7 @@ pub(crate) mod transform;
 mod value;
 
 pub(crate) use decimal::Decimal;
-pub(crate) use heartbeat::Heartbeat;
+pub(crate) use heartbeat::{BeatError, Heartbeat};
 pub use name::NameAdjustment;
 pub(crate) use name_patterns::NamePatterns;
 pub(crate) use option::{OptionError, OptionReader, Refused};

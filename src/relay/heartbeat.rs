@@ -5,8 +5,8 @@ use super::error::Error;
 use super::feed::{Feed, Outcome};
 use super::needs::Need;
 use super::parts::RelayParts;
-use crate::connect::Heartbeat;
 use crate::connect::converter::ConvertError;
+use crate::connect::{BeatError, Heartbeat};
 use crate::kafka::Transport;
 
 /// The session's heartbeats: one record at each interval, unless the last one is still on its way.
@@ -35,10 +35,13 @@ impl Pulse {
             return Ok(Outcome::None);
         }
         let need = match self.heartbeat.beat(now.unix_ms(), feed.schemas()) {
-            Ok(record) => feed.flight.send_heartbeat(&record)?,
-            Err(ConvertError::Unregistered(registration)) => Some(Need::Schema(registration)),
+            Ok(Some(record)) => feed.flight.send_heartbeat(&record.as_record(&record.headers()))?,
+            Ok(None) => None,
+            Err(BeatError::Convert(ConvertError::Unregistered(registration))) => {
+                Some(Need::Schema(registration))
+            }
             Err(error) => {
-                tracing::error!(%error, "a heartbeat cannot be converted");
+                tracing::error!(%error, "a heartbeat cannot be written");
                 None
             }
         };
