@@ -2,6 +2,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::events::Connector;
+use super::routed::Routed;
 use super::source::Source;
 use super::table::{AddedField, BoundColumn, ChangeTable, Key};
 use super::{placeholder, zero};
@@ -41,7 +42,8 @@ pub(super) fn bind(
         && connector.converters.value.takes_fields(&envelope)
         && key.as_ref().is_none_or(|key| connector.converters.key.takes_fields(&key.schema));
     let envelope = Arc::new(envelope);
-    ChangeTable { name, topic, columns, key, row, envelope, source, notes, is_direct, connector }
+    let routed = Routed::bind(&connector, relation, descriptions);
+    ChangeTable { name, topic, columns, key, row, envelope, source, notes, is_direct, routed, connector }
 }
 
 /// The modifier of the row's own time, the rest as the catalog has it now.

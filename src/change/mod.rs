@@ -23,6 +23,7 @@ mod parts_tests;
 mod placeholder;
 mod record;
 mod remains;
+mod routed;
 mod shape;
 mod source;
 mod table;

@@ -2,7 +2,7 @@ use super::key::{KeyColumns, MESSAGE_KEY_COLUMNS};
 use super::placeholder::Placeholder;
 use super::transaction::TransactionTopic;
 use crate::connect::{OptionReader, Refused};
-use crate::outbox::MessagePrefixes;
+use crate::outbox::{EventRouter, MessagePrefixes};
 
 /// What change events are like. The defaults are Debezium's.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub(crate) struct ChangeOptions {
     pub(super) transactions: Option<TransactionTopic>,
     /// `message.prefix.include.list`, `message.prefix.exclude.list`: which logical messages are events.
     pub(crate) messages: MessagePrefixes,
+    /// The EventRouter that stands among the transforms.
+    pub(crate) router: Option<EventRouter>,
 }
 
 impl ChangeOptions {
@@ -41,6 +43,7 @@ impl ChangeOptions {
             transactions: TransactionTopic::read(options, topic_prefix),
             keys: KeyColumns::read(options, MESSAGE_KEY_COLUMNS)?,
             messages: MessagePrefixes::default(),
+            router: None,
         })
     }
 }

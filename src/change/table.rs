@@ -4,6 +4,7 @@ use std::sync::Arc;
 use super::context::{ChangeContext, SkippedHalves, Snapshot};
 use super::events::Connector;
 use super::record::{ChangeRecords, Inconvertible};
+use super::routed::{Origin, Routed};
 use super::source::Source;
 use super::transaction;
 use crate::connect::column::{ColumnCodec, ColumnError, FailureHandling};
@@ -34,6 +35,8 @@ pub struct ChangeTable {
     pub(super) notes: Vec<String>,
     /// Whether events are written without a tree of their values: see [`ChangeTable::write`].
     pub(super) is_direct: bool,
+    /// Where an EventRouter stands among the transforms.
+    pub(super) routed: Option<Routed>,
 }
 
 /// A table's key.
@@ -306,6 +309,9 @@ impl ChangeTable {
         if self.is_direct {
             return self.write(&event, &place, at, records, into);
         }
+        let new = event.after.map(|image| image.row);
+        let now_ms = at.now_us.div_euclid(1_000);
+        let origin = Origin { op: event.op, new, now_ms, tolerates: at.tolerates };
         let key = event.key.map_or(Ok(Value::Null), |row| self.key_of(row))?;
         let [before, after] = [event.before, event.after]
             .map(|image| image.map_or(Ok(Value::Null), |image| self.row_of(image)));
@@ -322,20 +328,20 @@ impl ChangeTable {
         let tombstone =
             event.has_tombstone.then(|| self.source_record(key.clone(), Datum::NULL, event.header.clone()));
         let value = Datum::new(Arc::clone(&self.envelope), value);
-        self.convert_or_refuse(self.source_record(key, value, event.header), at, records, into)?;
-        tombstone.map_or(Ok(()), |record| self.convert_or_refuse(record, at, records, into))
+        self.convert_or_refuse(self.source_record(key, value, event.header), origin, records, into)?;
+        tombstone.map_or(Ok(()), |record| self.convert_or_refuse(record, origin, records, into))
     }
 
     /// Each record passes the transforms and converters for itself, and so does each fail.
     fn convert_or_refuse<'a>(
         &'a self,
         record: SourceRecord<'a>,
-        at: &ChangeContext,
+        origin: Origin<'_, 'a>,
         records: &mut ChangeRecords<'a>,
         into: &mut Destination<'_>,
     ) -> Result<(), RouteError> {
-        match self.convert(record, at, records, into) {
-            Err(error) if at.tolerates && !error.awaits_schema() => {
+        match self.convert(record, origin, records, into) {
+            Err(error) if origin.tolerates && !error.awaits_schema() => {
                 records.refuse(error);
                 Ok(())
             }
@@ -343,7 +349,7 @@ impl ChangeTable {
         }
     }
 
-    fn source_record<'a>(
+    pub(super) fn source_record<'a>(
         &'a self,
         key: Value<'a>,
         value: Datum<'a>,
@@ -379,16 +385,12 @@ impl ChangeTable {
     fn convert<'a>(
         &'a self,
         record: SourceRecord<'a>,
-        at: &ChangeContext,
+        origin: Origin<'_, 'a>,
         records: &mut ChangeRecords<'a>,
         into: &mut Destination<'_>,
     ) -> Result<(), RouteError> {
-        let now_ms = at.now_us.div_euclid(1_000);
-        let transformed = self.connector.chain.apply(record);
-        let transformed =
-            transformed.map_err(|source| RouteError::Transform { table: self.name.clone(), source })?;
-        let Some(record) = transformed else { return Ok(()) };
-        let pushed = records.push(record, &self.connector.converters, into, now_ms);
+        let Some(record) = self.transformed(record, origin)? else { return Ok(()) };
+        let pushed = records.push(record, &self.connector.converters, into, origin.now_ms);
         pushed.map_err(|error| self.inconvertible(error))
     }
 

@@ -175,8 +175,29 @@ fn changes(draft: &mut Draft, converters: Result<Converters, Refused>) -> Result
         options.messages = messages.unwrap_or_default();
     }
     let context = context(draft, String::new());
+    let router = match (&chain, &converters, &context) {
+        (Ok(chain), Ok(converters), Ok(context)) => router_among(draft, chain, converters, context),
+        _ => Ok(None),
+    };
+    if let Ok(options) = &mut options {
+        options.router = router?;
+    }
     let database = draft.config().postgres.server.database.clone();
     Ok(ChangeEvents::new(options?, chain?, converters?, context?, database))
+}
+
+/// The EventRouter that stands among the transforms.
+fn router_among(
+    draft: &mut Draft,
+    chain: &Chain,
+    converters: &Converters,
+    context: &EventContext,
+) -> Result<Option<EventRouter>, Refused> {
+    let Some(alias) = chain.event_router() else { return Ok(None) };
+    let option_prefix = format!("transforms.{alias}.");
+    let options = draft.section(&option_prefix, EventRouterOptions::read)?;
+    let context = EventContext { option_prefix, ..context.clone() };
+    Ok(Some(EventRouter::among_transforms(options, converters.clone(), context)))
 }
 
 fn context(draft: &mut Draft, prefix: String) -> Result<EventContext, Refused> {

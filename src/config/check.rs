@@ -28,7 +28,7 @@ pub(super) fn check(reader: &mut Reader<'_>) {
 fn check_row(reader: &mut Reader<'_>, row: &Row, setting: &Setting) {
     let is_ignored = match row.status {
         Status::Ignored => true,
-        Status::Changes => router::has_router(reader),
+        Status::Changes => router::is_outbox(reader),
         _ => false,
     };
     let is_unsaid = setting.value.trim().is_empty() || row.allows(&setting.value);

@@ -37,31 +37,30 @@ pub(super) fn is_foreign_transform(reader: &Reader<'_>, key: &str) -> bool {
     class.is_some_and(|class| !is_event_router(class) && !is_decoder(class))
 }
 
-/// Whether `transforms` has an EventRouter.
-pub(super) fn has_router(reader: &Reader<'_>) -> bool {
-    let mut classes =
-        aliases(reader).into_iter().filter_map(|alias| reader.text(&format!("transforms.{alias}.type")));
-    classes.any(is_event_router)
-}
-
-fn has_decoder(reader: &Reader<'_>) -> bool {
-    let mut classes =
-        aliases(reader).into_iter().filter_map(|alias| reader.text(&format!("transforms.{alias}.type")));
-    classes.any(is_decoder)
+/// Whether rows are events of an outbox and nothing else: there is an EventRouter, or what decodes messages for one, and no other
+/// transform.
+pub(super) fn is_outbox(reader: &Reader<'_>) -> bool {
+    let aliases = aliases(reader);
+    let classes = aliases.iter().map(|alias| reader.text(&format!("transforms.{alias}.type")));
+    let classes: Vec<_> = classes.flatten().collect();
+    !classes.is_empty() && classes.iter().all(|class| is_event_router(class) || is_decoder(class))
 }
 
 /// Finds the transforms' aliases, refuses every other transform, and checks that the replacement still routes.
 pub(super) fn find(reader: &mut Reader<'_>) -> Transforms {
     let (mut router, mut decoder) = (None, None);
-    let is_outbox = has_router(reader) || has_decoder(reader);
+    let is_outbox = is_outbox(reader);
     for alias in aliases(reader) {
         let key = format!("transforms.{alias}.type");
         let Some(setting) = reader.settings.get(&key) else {
             reader.missing(&key, "`transforms` names this transform", &[(&key, EVENT_ROUTER)]);
             continue;
         };
-        // Without an EventRouter they are read with what makes change events.
+        // They are read with what makes change events.
         if !is_outbox {
+            if is_event_router(&setting.value) {
+                check_replacement(reader, &format!("transforms.{alias}.route.topic.replacement"));
+            }
             continue;
         }
         if is_event_router(&setting.value) && router.is_none() {
@@ -81,7 +80,7 @@ pub(super) fn find(reader: &mut Reader<'_>) -> Transforms {
     if !is_outbox {
         reader.assume(
             "transforms",
-            "there is no EventRouter: each change of a captured table becomes a change event",
+            "it is not an EventRouter alone: each change of a captured table becomes a change event",
         );
     }
     if let Some(router) = &router {
@@ -114,8 +113,7 @@ fn reason(class: &str) -> &'static str {
     if is_decoder(class) {
         return "one is enough, and it must stand before the EventRouter, which routes what it decodes";
     }
-    "only the EventRouter and DecodeLogicalDecodingMessageContent are available, and leaving a transform out would \
-     change the records"
+    "leaving a transform out would change the records"
 }
 
 /// A shell, a compose file or Quarkus may have expanded `${routedByValue}` to nothing.

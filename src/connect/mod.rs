@@ -24,7 +24,6 @@ pub(crate) mod option;
 mod schema;
 pub(crate) mod source_record;
 mod topic_naming;
-#[cfg_attr(not(test), expect(dead_code, reason = "what concerns an EventRouter among others comes next"))]
 pub(crate) mod transform;
 mod value;
 

@@ -266,7 +266,9 @@ impl Binding {
         (key, converter): (&str, &Converter),
         schema: &Schema,
     ) {
-        if let Err(refused) = converter.accepts(schema) {
+        if let Err(refused) = converter.accepts(schema)
+            && self.router.is_last
+        {
             self.unsuitable(option, column, format!("{key}: {refused}"));
         }
     }

@@ -92,6 +92,15 @@ pub enum RouteError {
         #[source]
         source: ColumnError,
     },
+    /// The EventRouter cannot use the table.
+    #[error("the EventRouter takes an event that it cannot route")]
+    Unfit(#[source] Box<BindError>),
+    /// A row of an outbox was updated, and `table.op.invalid.behavior=fatal`.
+    #[error("a row of table {table} was updated, which table.op.invalid.behavior=fatal forbids")]
+    Updated {
+        /// The table, with its schema.
+        table: String,
+    },
     /// A transform cannot work on the event.
     #[error("an event of table {table} cannot be transformed")]
     Transform {
@@ -165,6 +174,15 @@ impl RouteError {
         }
     }
 
+    /// The class of the transform that refuses the event.
+    #[must_use]
+    pub fn transform(&self) -> Option<&str> {
+        match self {
+            Self::Transform { source, .. } => Some(&source.class),
+            _ => None,
+        }
+    }
+
     fn table_and_column(&self) -> (&str, &str) {
         match self {
             Self::NullRoute { table, column }
@@ -174,7 +192,8 @@ impl RouteError {
             | Self::Convert { table, column, .. }
             | Self::Partition { table, column }
             | Self::Timestamp { table, column } => (table, column),
-            Self::Transform { table, .. } => (table, ""),
+            Self::Transform { table, .. } | Self::Updated { table } => (table, ""),
+            Self::Unfit(error) => (&error.table, ""),
         }
     }
 }
@@ -204,7 +223,11 @@ impl Diagnose for RouteError {
                 "event.converting.failure.handling.mode=warn sends the column's default or NULL instead"
                     .to_owned()
             }
-            Self::ShortRow { .. } | Self::Column { .. } | Self::Transform { .. } => {
+            Self::Unfit(error) => {
+                "give the EventRouter a predicate that leaves the table out".to_owned()
+                    + &error.cure().map_or_else(String::new, |cure| format!(", or\n{cure}"))
+            }
+            Self::ShortRow { .. } | Self::Column { .. } | Self::Transform { .. } | Self::Updated { .. } => {
                 return Some(TOLERATE.to_owned());
             }
         };

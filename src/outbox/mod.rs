@@ -24,6 +24,7 @@ mod predicate;
 mod raw_record;
 mod record;
 mod router;
+mod source;
 mod table;
 mod timestamp;
 mod topic;
@@ -45,6 +46,7 @@ pub(crate) use raw_record::{RawRecord, shown_as_json};
 pub(crate) use record::RoutedRecord;
 pub(crate) use router::Assumption;
 pub use router::{EventContext, EventRouter};
+pub(crate) use source::OutboxSource;
 pub use table::{OutboxTable, RouteContext};
 pub use topic_name::check_topic_name;
 #[cfg(test)]

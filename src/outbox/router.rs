@@ -68,6 +68,8 @@ pub(super) struct Router {
     pub(super) context: EventContext,
     /// The headers that every record has.
     pub(super) headers: Vec<ContextHeader>,
+    /// Whether the converters are given what the router makes: no transform stands behind it.
+    pub(super) is_last: bool,
 }
 
 /// A header that every record has, converted.
@@ -96,7 +98,17 @@ impl EventRouter {
             return Err(OptionError::new("value.converter", converters.value.name(), reason));
         }
         let headers = context_headers(&context, &converters.header)?;
-        Ok(Self(Arc::new(Router { options, converters, context, headers })))
+        Ok(Self(Arc::new(Router { options, converters, context, headers, is_last: true })))
+    }
+
+    /// One that stands among other transforms: what it makes need not be what the converters take.
+    #[must_use]
+    pub(crate) fn among_transforms(
+        options: EventRouterOptions,
+        converters: Converters,
+        context: EventContext,
+    ) -> Self {
+        Self(Arc::new(Router { options, converters, context, headers: Vec::new(), is_last: false }))
     }
 
     /// The outbox that logical messages are, once `DecodeLogicalDecodingMessageContent` has decoded them. `options` are

@@ -60,7 +60,7 @@ pub struct RouteContext {
 }
 
 /// The values of a row, in the relation's order.
-type Row<'r, 'a> = &'r [ColumnValue<'a>];
+pub(super) type Row<'r, 'a> = &'r [ColumnValue<'a>];
 impl OutboxTable {
     /// The table, with its schema: `public.outbox`.
     #[must_use]
@@ -237,12 +237,12 @@ impl OutboxTable {
         converted.map_err(|error| self.inconvertible(&self.payload, "value.converter", error))
     }
 
-    fn schema_version(&self, row: Row<'_, '_>) -> Result<Option<i32>, RouteError> {
+    pub(super) fn schema_version(&self, row: Row<'_, '_>) -> Result<Option<i32>, RouteError> {
         let version = self.version.as_ref().map_or(Ok(None), |column| self.integer(column, row))?;
         Ok(version.and_then(|version| i32::try_from(version).ok()))
     }
 
-    fn partition(&self, row: Row<'_, '_>) -> Result<Option<i32>, RouteError> {
+    pub(super) fn partition(&self, row: Row<'_, '_>) -> Result<Option<i32>, RouteError> {
         let Some(column) = &self.partition else { return Ok(None) };
         let Some(number) = self.integer(column, row)? else { return Ok(None) };
         match i32::try_from(number) {
@@ -262,7 +262,7 @@ impl OutboxTable {
         })
     }
 
-    fn timestamp_ms(&self, row: Row<'_, '_>) -> Result<Option<i64>, RouteError> {
+    pub(super) fn timestamp_ms(&self, row: Row<'_, '_>) -> Result<Option<i64>, RouteError> {
         let Some(EventTimestamp { column, kind }) = &self.timestamp else { return Ok(None) };
         let text = match self.raw(column, row)? {
             ColumnValue::Null => return Ok(None),
@@ -278,7 +278,11 @@ impl OutboxTable {
         Ok(Some(millis))
     }
 
-    fn decode<'a>(&self, column: &'a BoundColumn, row: Row<'_, 'a>) -> Result<Value<'a>, RouteError> {
+    pub(super) fn decode<'a>(
+        &self,
+        column: &'a BoundColumn,
+        row: Row<'_, 'a>,
+    ) -> Result<Value<'a>, RouteError> {
         column.codec.decode(self.raw(column, row)?).map_err(|error| self.unreadable(column, error))
     }
 

@@ -57,7 +57,7 @@ impl Route {
             Self::Outbox(router) => {
                 router.bind(relation, columns).map(|bound| Bound::Outbox(Box::new(bound)))
             }
-            Self::Changes(changes) => Ok(Bound::Changes(Box::new(changes.bind(relation, columns)))),
+            Self::Changes(changes) => Ok(Bound::Changes(Box::new(changes.bind(relation, columns).fit()?))),
         }
     }
 

@@ -17,6 +17,7 @@ mod changes;
 mod changes_dead_letters;
 mod changes_messages;
 mod changes_options;
+mod changes_router;
 mod changes_snapshots;
 mod check;
 mod conformance;

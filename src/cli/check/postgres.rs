@@ -154,7 +154,10 @@ impl Findings {
         self.checks.push(check);
         for table in &tables {
             self.checks.extend(tables::unlogged(table));
-            let Some(router) = parts.route.outbox() else { continue };
+            let Some(router) = parts.route.outbox() else {
+                self.checks.extend(tables::unroutable(&parts.route, table, &sql.describe(table.oid).await?));
+                continue;
+            };
             let (outbox, checks) = tables::bind(router, table, sql.describe(table.oid).await?);
             self.checks.extend(checks);
             if let Some(outbox) = outbox {

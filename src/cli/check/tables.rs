@@ -138,6 +138,12 @@ pub(super) fn bind(
     (bound.is_ok().then_some(outbox), checks)
 }
 
+/// A table whose rows come to an EventRouter among other transforms, and that it cannot use.
+pub(super) fn unroutable(route: &Route, table: &TableFacts, columns: &[ColumnDescription]) -> Option<Check> {
+    let error = route.bind(&relation_of(table, columns), columns).err()?;
+    Some(Check::error(codes::COLUMNS, &error))
+}
+
 fn columns_found(table: &TableFacts, assumptions: &[Assumption], error: Option<&BindError>) -> Vec<Check> {
     if let Some(error) = error {
         return vec![Check::error(codes::COLUMNS, error)];

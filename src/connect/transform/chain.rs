@@ -28,9 +28,13 @@ pub(crate) struct Chain {
 #[derive(Debug, Clone)]
 struct Link {
     alias: String,
+    class: String,
     condition: Option<Condition>,
     step: Step,
 }
+
+/// What an EventRouter makes of a record that it takes.
+pub(crate) type Route<'r, 'a, E> = dyn FnMut(SourceRecord<'a>) -> Result<Option<SourceRecord<'a>>, E> + 'r;
 
 #[derive(Debug, Clone)]
 struct Condition {
@@ -61,6 +65,12 @@ impl Chain {
         let mut links = Vec::new();
         for alias in names(options, "transforms", &mut first) {
             match link(options, alias, &predicates) {
+                Ok(link) if link.is_event_router() && links.iter().any(Link::is_event_router) => {
+                    let key = format!("transforms.{}.type", link.alias);
+                    let class = options.text(&key).unwrap_or_default();
+                    let reason = "one EventRouter is enough, a second one would drop what the first has made";
+                    first.get_or_insert(options.refuse(key, class, reason));
+                }
                 Ok(link) => links.push(link),
                 Err(refused) => {
                     first.get_or_insert(refused);
@@ -71,9 +81,11 @@ impl Chain {
         first.map_or_else(|| Ok(Self { links, predicates, added: Arc::default() }), Err)
     }
 
-    /// What the options of each transform and predicate stand below: `transforms.NAME`, `predicates.NAME`.
+    /// What the options of each transform and predicate stand below: `transforms.NAME`, `predicates.NAME`. Those of the
+    /// EventRouter are read elsewhere.
     pub(crate) fn owners(&self) -> impl Iterator<Item = String> {
-        let transforms = self.links.iter().map(|link| format!("transforms.{}", link.alias));
+        let transforms = self.links.iter().filter(|link| !link.is_event_router());
+        let transforms = transforms.map(|link| format!("transforms.{}", link.alias));
         transforms.chain(self.predicates.iter().map(|alias| format!("predicates.{alias}")))
     }
 
@@ -83,31 +95,56 @@ impl Chain {
         self.links.is_empty()
     }
 
-    /// Where the EventRouter stands, when there is one. The chain itself passes it over: it makes bytes of rows.
+    /// The name of the EventRouter, when there is one.
     #[must_use]
-    pub(crate) fn event_router(&self) -> Option<usize> {
-        self.links.iter().position(|link| matches!(link.step, Step::EventRouter))
+    pub(crate) fn event_router(&self) -> Option<&str> {
+        self.router().map(|link| link.alias.as_str())
     }
 
-    /// Whether the transform at this place takes the record, by its predicate.
-    ///
-    /// # Errors
-    /// When its expression is given up on.
-    pub(crate) fn selects(&self, at: usize, record: &SourceRecord<'_>) -> Result<bool, TransformError> {
-        let Some(link) = self.links.get(at) else { return Ok(false) };
-        link.selects(record).map_err(|problem| link.failed(problem))
+    /// What the EventRouter cannot work on.
+    #[must_use]
+    pub(crate) fn refused_by_router(&self, problem: Problem) -> Option<TransformError> {
+        self.router().map(|link| link.failed(problem))
     }
 
-    /// The record behind all transforms, or none when one drops it.
+    fn router(&self) -> Option<&Link> {
+        self.links.iter().find(|link| link.is_event_router())
+    }
+
+    /// Whether no transform stands before the EventRouter.
+    #[must_use]
+    pub(crate) fn begins_with_router(&self) -> bool {
+        self.links.first().is_some_and(Link::is_event_router)
+    }
+
+    /// Whether the EventRouter takes records like this one, as far as is known before the transforms that stand before it.
+    #[must_use]
+    pub(crate) fn routes_at_once(&self, record: &SourceRecord<'_>) -> bool {
+        self.begins_with_router() && self.links.first().is_some_and(|link| link.selects(record) == Ok(true))
+    }
+
+    /// The record behind all transforms, or none when one drops it. An EventRouter lets it pass.
     ///
     /// # Errors
     /// When a transform cannot work on the record.
     pub(crate) fn apply<'a>(
         &'a self,
-        mut record: SourceRecord<'a>,
+        record: SourceRecord<'a>,
     ) -> Result<Option<SourceRecord<'a>>, TransformError> {
+        self.apply_with(record, &mut |record| Ok(Some(record)))
+    }
+
+    /// The same; `route` is what the EventRouter makes of the records that it takes.
+    ///
+    /// # Errors
+    /// When a transform cannot work on the record, or `route` cannot.
+    pub(crate) fn apply_with<'a, E: From<TransformError>>(
+        &'a self,
+        mut record: SourceRecord<'a>,
+        route: &mut Route<'_, 'a, E>,
+    ) -> Result<Option<SourceRecord<'a>>, E> {
         if !self.links.iter().any(Link::adds_headers_in_place) {
-            return self.apply_to(self.links.iter(), record);
+            return apply_to(self.links.iter(), record, route);
         }
         let is_delete = is_delete_event(&record.value);
         if record.value.value.is_null() {
@@ -122,40 +159,14 @@ impl Chain {
             if !is_applied {
                 continue;
             }
-            let Some(next) = link.apply(record)? else { return Ok(None) };
+            let Some(next) = link.apply(record, route)? else { return Ok(None) };
             record = next;
             if !link.adds_headers_in_place() {
-                return self.apply_to(links, record);
+                return apply_to(links, record, route);
             }
             if is_delete {
                 let added = record.headers.iter().skip(before).cloned().map(into_owned);
                 self.lock_added().extend(added);
-            }
-        }
-        Ok(Some(record))
-    }
-
-    /// The same from the place behind one transform on.
-    ///
-    /// # Errors
-    /// When a transform cannot work on the record.
-    pub(crate) fn apply_behind<'a>(
-        &'a self,
-        at: usize,
-        record: SourceRecord<'a>,
-    ) -> Result<Option<SourceRecord<'a>>, TransformError> {
-        self.apply_to(self.links.iter().skip(at.saturating_add(1)), record)
-    }
-
-    fn apply_to<'a>(
-        &'a self,
-        links: impl Iterator<Item = &'a Link>,
-        mut record: SourceRecord<'a>,
-    ) -> Result<Option<SourceRecord<'a>>, TransformError> {
-        for link in links {
-            if link.selects(&record).map_err(|problem| link.failed(problem))? {
-                let Some(next) = link.apply(record)? else { return Ok(None) };
-                record = next;
             }
         }
         Ok(Some(record))
@@ -174,11 +185,21 @@ impl Link {
         }
     }
 
-    fn apply<'a>(&'a self, record: SourceRecord<'a>) -> Result<Option<SourceRecord<'a>>, TransformError> {
+    fn apply<'a, E: From<TransformError>>(
+        &'a self,
+        record: SourceRecord<'a>,
+        route: &mut Route<'_, 'a, E>,
+    ) -> Result<Option<SourceRecord<'a>>, E> {
         match &self.step {
-            Step::EventRouter => Ok(Some(record)),
-            Step::Transform(transform) => transform.apply(record).map_err(|problem| self.failed(problem)),
+            Step::EventRouter => route(record),
+            Step::Transform(transform) => {
+                transform.apply(record).map_err(|problem| self.failed(problem).into())
+            }
         }
+    }
+
+    const fn is_event_router(&self) -> bool {
+        matches!(self.step, Step::EventRouter)
     }
 
     fn adds_headers_in_place(&self) -> bool {
@@ -186,8 +207,22 @@ impl Link {
     }
 
     fn failed(&self, problem: Problem) -> TransformError {
-        TransformError { transform: self.alias.clone(), problem }
+        TransformError { transform: self.alias.as_str().into(), class: self.class.as_str().into(), problem }
     }
+}
+
+fn apply_to<'a, E: From<TransformError>>(
+    links: impl Iterator<Item = &'a Link>,
+    mut record: SourceRecord<'a>,
+    route: &mut Route<'_, 'a, E>,
+) -> Result<Option<SourceRecord<'a>>, E> {
+    for link in links {
+        if link.selects(&record).map_err(|problem| link.failed(problem))? {
+            let Some(next) = link.apply(record, route)? else { return Ok(None) };
+            record = next;
+        }
+    }
+    Ok(Some(record))
 }
 
 /// The names in a list, each once.
@@ -212,8 +247,9 @@ fn link(
 ) -> Result<Link, Refused> {
     let mut settings = Settings::new(options, format!("transforms.{alias}"));
     let condition = condition(&mut settings, predicates);
+    let class = settings.text("type").unwrap_or_default().trim().to_owned();
     let step = registry::read(&mut settings);
-    Ok(Link { alias, condition: condition?, step: step? })
+    Ok(Link { alias, class, condition: condition?, step: step? })
 }
 
 fn condition(

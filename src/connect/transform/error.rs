@@ -5,7 +5,9 @@ use crate::error::{Class, Diagnose};
 #[error("transform {transform:?}: {problem}")]
 pub struct TransformError {
     /// The transform's name in `transforms`.
-    pub transform: String,
+    pub transform: Box<str>,
+    /// Its class, as the user has written it.
+    pub class: Box<str>,
     /// What is wrong.
     #[source]
     pub problem: Problem,
@@ -45,6 +47,11 @@ pub enum Problem {
     /// The record has no timestamp.
     #[error("the record has no timestamp")]
     NoTimestamp,
+    /// A row that is not what the database sent any more.
+    #[error(
+        "a transform before the EventRouter has changed the row, which the EventRouter takes as the database sent it"
+    )]
+    ChangedRow,
     /// An expression that was given up on.
     #[error("the regular expression takes too long on the topic's name")]
     Expression,

@@ -45,6 +45,7 @@ mod unwrap;
 mod value_to_key;
 
 use error::Problem;
+pub(crate) use unwrap::is_change_event;
 
 use super::source_record::SourceRecord;
 

@@ -45,6 +45,10 @@ pub(super) fn read(settings: &mut Settings<'_, '_>) -> Result<Step, Refused> {
     if matches!(class, "io.debezium.transforms.outbox.EventRouter" | "EventRouter") {
         return Ok(Step::EventRouter);
     }
+    if class.ends_with("DecodeLogicalDecodingMessageContent") {
+        let reason = "it stands before an EventRouter, and no other transform may stand beside the two";
+        return Err(settings.refuse("type", reason));
+    }
     if let Some(name) = class.strip_prefix(KAFKA) {
         return kafka(settings, name).map(Step::Transform);
     }

@@ -133,7 +133,7 @@ fn the_event_router_has_a_place_in_the_chain() {
     let options = serde_json::json!({
         "transforms": "short,router,day", "predicates": "outbox",
         "predicates.outbox.type": "org.apache.kafka.connect.transforms.predicates.TopicNameMatches",
-        "predicates.outbox.pattern": "srv.public.outbox",
+        "predicates.outbox.pattern": "public.outbox",
         "transforms.short.type": "org.apache.kafka.connect.transforms.RegexRouter",
         "transforms.short.regex": "srv\\.(.*)", "transforms.short.replacement": "$1",
         "transforms.router.type": "io.debezium.transforms.outbox.EventRouter",
@@ -143,11 +143,14 @@ fn the_event_router_has_a_place_in_the_chain() {
     });
     let chain = read(&options).unwrap();
     let record = |topic: &'static str| Schemas::new().record(&serde_json::json!({ "topic": topic }));
-    let at = chain.event_router().unwrap();
-    assert!(chain.selects(at, &record("srv.public.outbox")).unwrap());
-    assert!(!chain.selects(at, &record("srv.public.orders")).unwrap());
-    let behind = chain.apply_behind(at, record("srv.order")).unwrap().unwrap();
-    assert_eq!(behind.topic, "srv.order-day");
+    assert_eq!((chain.event_router(), chain.begins_with_router()), (Some("router"), false));
+    let topics = [("srv.public.outbox", "routed-day"), ("srv.public.orders", "public.orders-day")];
+    for (topic, expected) in topics {
+        let mut route =
+            |record| Ok::<_, error::TransformError>(Some(SourceRecord { topic: "routed".into(), ..record }));
+        let behind = chain.apply_with(record(topic), &mut route).unwrap().unwrap();
+        assert_eq!(behind.topic, expected);
+    }
 }
 
 fn read(options: &Json) -> Result<Chain, Vec<String>> {

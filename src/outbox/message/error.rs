@@ -75,6 +75,17 @@ impl MessageError {
     }
 }
 
+impl MessageError {
+    /// The class of the transform that refuses the event.
+    #[must_use]
+    pub fn transform(&self) -> Option<&str> {
+        match self {
+            Self::Event(error) => error.transform(),
+            _ => None,
+        }
+    }
+}
+
 impl Diagnose for MessageError {
     fn class(&self) -> Class {
         Class::Definite

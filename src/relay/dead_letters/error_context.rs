@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use crate::connect::record::ProducerRecord;
 use crate::error::{chain, report};
 use crate::kafka::{Fault, Rejection};
@@ -16,7 +18,7 @@ pub(in crate::relay) struct ErrorContext {
     /// Connect's `Stage`.
     stage: &'static str,
     /// What refused it, for `class.name`.
-    executing: &'static str,
+    executing: Cow<'static, str>,
     /// The class of the exception that Connect or Kafka's Java client would have thrown.
     exception: &'static str,
     pub(super) message: String,
@@ -52,7 +54,16 @@ impl ErrorContext {
             None if unreadable => (DeathCause::Reading, "TASK_POLL"),
             None => (DeathCause::Routing, "TRANSFORMATION"),
         };
-        let executing = converter.unwrap_or(ROUTER);
+        let transform = match error {
+            Error::Row { source, .. } => source.transform(),
+            Error::Message { source, .. } => source.transform(),
+            _ => None,
+        };
+        let executing = match (converter, transform) {
+            (Some(converter), _) => Cow::Borrowed(converter),
+            (None, Some(class)) => Cow::Owned(class.to_owned()),
+            (None, None) => Cow::Borrowed(ROUTER),
+        };
         Self {
             cause,
             stage,
@@ -76,7 +87,7 @@ impl ErrorContext {
             Some(cure) => format!("{message}\n  to fix: {cure}"),
             None => message.clone(),
         };
-        Self { cause, stage, executing: PRODUCER, exception, message, report }
+        Self { cause, stage, executing: Cow::Borrowed(PRODUCER), exception, message, report }
     }
 
     /// Of an event whose key has a dead letter already.
@@ -91,7 +102,7 @@ impl ErrorContext {
         Self {
             cause: DeathCause::Key,
             stage: "KAFKA_PRODUCE",
-            executing: PRODUCER,
+            executing: Cow::Borrowed(PRODUCER),
             exception,
             message,
             report,
@@ -114,7 +125,7 @@ impl ErrorContext {
             ("__connect.errors.connector.name", options.connector_name.clone()),
             ("__connect.errors.task.id", "0".to_owned()),
             ("__connect.errors.stage", self.stage.to_owned()),
-            ("__connect.errors.class.name", self.executing.to_owned()),
+            ("__connect.errors.class.name", self.executing.clone().into_owned()),
             ("__connect.errors.exception.class.name", self.exception.to_owned()),
             ("__connect.errors.exception.message", self.message.clone()),
             ("__connect.errors.exception.stacktrace", self.report.clone()),

@@ -6,7 +6,7 @@ use crate::change::{
 };
 use crate::connect::converter::{ConvertError, Destination};
 use crate::kafka::Transport;
-use crate::outbox::RouteError;
+use crate::outbox::{InvalidOperation, RouteError};
 use crate::pgoutput::UnknownRelation;
 use crate::relay::clock::Now;
 use crate::relay::error::Error;
@@ -14,6 +14,7 @@ use crate::relay::needs::Need;
 use crate::relay::route::Bound;
 use crate::relay::table::Table;
 use crate::telemetry::Change;
+use crate::transaction::EventPosition;
 use crate::wal::{Lsn, Oid, Xid};
 
 impl<T: Transport> Feed<'_, T> {
@@ -111,6 +112,7 @@ impl<T: Transport> Feed<'_, T> {
                         return Ok(Outcome::None);
                     }
                     if records.is_empty() {
+                        tell_update(table, change, position);
                         self.metrics.skipped("transforms", 1);
                         self.passed.count(self.metrics, relation, table.name(), "transforms");
                         return Ok(Outcome::None);
@@ -195,6 +197,25 @@ fn records<'a>(
         counts.push((table.name(), records.events_of_table()));
     }
     Ok((records, counts))
+}
+
+/// Says that an outbox row was updated, where an EventRouter among the transforms drops that.
+fn tell_update(
+    table: &ChangeTable,
+    change: RowChange<'_, '_>,
+    EventPosition { commit_lsn, .. }: EventPosition,
+) {
+    let RowChange::Update(..) = change else { return };
+    let table_name = table.name();
+    match table.on_update() {
+        Some(InvalidOperation::Warn) => {
+            tracing::warn!(table = table_name, %commit_lsn, "an outbox row was updated: not sent");
+        }
+        Some(InvalidOperation::Error) => {
+            tracing::error!(table = table_name, %commit_lsn, "an outbox row was updated: not sent");
+        }
+        Some(InvalidOperation::Fatal) | None => {}
+    }
 }
 
 const fn counted(change: &RowChange<'_, '_>) -> Change {

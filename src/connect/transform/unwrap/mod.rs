@@ -52,7 +52,7 @@ pub(super) struct ExtractNewRecordState {
 }
 
 /// Whether a value is a change event.
-pub(super) fn is_change_event(value: &Datum<'_>) -> bool {
+pub(crate) fn is_change_event(value: &Datum<'_>) -> bool {
     let name = value.schema.as_deref().and_then(Schema::name);
     name.is_some_and(|name| name.ends_with(ENVELOPE)) && !value.value.is_null()
 }

@@ -1,0 +1,112 @@
+//! An EventRouter among other transforms: the rows of one table are routed, those of others are change events.
+
+use serde_json::{Value, json};
+
+use crate::changes::{config, topic};
+use crate::support::kafka::kafka;
+use crate::support::outbox::Outbox;
+use crate::support::postgres::postgres18;
+use crate::support::relay::{Config, Relay};
+use crate::support::wait::DEADLINE;
+
+const TABLES: &str = "create table orders (id int primary key, total int);
+    create table outbox (id int primary key, aggregatetype text, aggregateid text, type text, payload text)";
+
+/// The EventRouter takes the outbox, ExtractNewRecordState the other table, and what is routed gets a suffix.
+fn routed(db: &Outbox, settings: &[(&str, &str)]) -> Config {
+    let pattern = topic(db, "outbox").replace('.', "\\.");
+    let chain = [
+        ("transforms", "router,unwrap,suffix"),
+        ("transforms.router.type", "io.debezium.transforms.outbox.EventRouter"),
+        ("transforms.router.predicate", "isOutbox"),
+        ("transforms.router.route.topic.replacement", "${routedByValue}"),
+        ("transforms.router.table.fields.additional.placement", "type:header:kind"),
+        ("transforms.unwrap.type", "io.debezium.transforms.ExtractNewRecordState"),
+        ("transforms.suffix.type", "org.apache.kafka.connect.transforms.RegexRouter"),
+        ("transforms.suffix.regex", ".*routed"),
+        ("transforms.suffix.replacement", "$0-here"),
+        ("predicates", "isOutbox"),
+        ("predicates.isOutbox.type", "org.apache.kafka.connect.transforms.predicates.TopicNameMatches"),
+        ("predicates.isOutbox.pattern", pattern.as_str()),
+    ];
+    config(db, &[&chain[..], settings].concat())
+}
+
+/// Makes the topics, the one of routed events first.
+fn topics(db: &Outbox) -> [String; 2] {
+    let topics = [format!("{}.routed-here", db.name()), topic(db, "orders")];
+    for topic in &topics {
+        kafka().create_topic(topic, 1, &[]);
+    }
+    topics
+}
+
+fn values(topic: &str) -> Vec<Value> {
+    let records = kafka().records(topic);
+    let value = |bytes: &[u8]| serde_json::from_slice(bytes).unwrap();
+    records.iter().map(|record| record.value.as_deref().map_or(Value::Null, value)).collect()
+}
+
+#[test]
+fn one_table_is_routed_and_the_others_are_change_events() {
+    let db = Outbox::create_bare(postgres18(), TABLES);
+    let [events, orders] = topics(&db);
+    let settings = [("snapshot.mode", "initial"), ("outboxd.delivery.guarantee", "tail_dedupe")];
+    let insert = |id: i32| {
+        let route = format!("{}.routed", db.name());
+        db.execute(&format!(
+            "begin; insert into orders values ({id}, 7); insert into outbox values ({id}, '{route}', 'k', 'made', 'p{id}');
+             update outbox set type = 'x' where id = {id}; delete from outbox where id = {id}; commit"
+        ));
+    };
+    db.execute(&format!("insert into outbox values (0, '{}.routed', 'k', 'made', 'p0')", db.name()));
+    for id in 1..=2 {
+        let mut relay = Relay::start(&routed(&db, &settings));
+        db.wait_until_streaming();
+        insert(id);
+        db.wait_until_confirmed();
+        relay.wait_for_stderr("an outbox row was updated: not sent");
+        if id == 1 { relay.kill() } else { assert_eq!(relay.stop(), 0) }
+    }
+    assert_eq!(values(&events), ["p0", "p1", "p2"]);
+    let record = &kafka().records(&events)[1];
+    assert_eq!((record.header("id"), record.header("kind")), ("1", "made"));
+    assert_eq!(record.key.as_deref(), Some(&br#""k""#[..]));
+    assert_eq!(values(&orders), [json!({"id": 1, "total": 7}), json!({"id": 2, "total": 7})]);
+}
+
+#[test]
+fn a_row_without_a_route_is_a_dead_letter() {
+    let db = Outbox::create_bare(postgres18(), TABLES);
+    let [events, _] = topics(&db);
+    let dead = format!("{}.dead", db.name());
+    kafka().create_topic(&dead, 1, &[]);
+    let settings = [
+        ("errors.tolerance", "all"),
+        ("errors.deadletterqueue.topic.name", dead.as_str()),
+        ("errors.deadletterqueue.context.headers.enable", "true"),
+    ];
+    let relay = Relay::start(&routed(&db, &settings));
+    db.wait_until_streaming();
+    db.execute(&format!(
+        "insert into outbox values (1, null, 'k', 't', 'p'), (2, '{}.routed', 'k', 't', 'q')",
+        db.name()
+    ));
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    assert_eq!(values(&events), ["q"]);
+    let [letter] = &kafka().records(&dead)[..] else { panic!("one letter") };
+    let row: Value = serde_json::from_str(letter.value()).unwrap();
+    assert_eq!((&row["op"], &row["after"]["payload"]), (&json!("c"), &json!("p")));
+    assert_eq!(letter.header("__connect.errors.class.name"), "io.debezium.transforms.outbox.EventRouter");
+}
+
+#[test]
+fn a_table_that_the_router_takes_and_cannot_use_ends_the_start() {
+    let db =
+        Outbox::create_bare(postgres18(), "create table outbox (id int primary key, aggregatetype text)");
+    let mut relay = Relay::start(&routed(&db, &[]));
+    assert_eq!(relay.wait_for_exit(DEADLINE), 3);
+    relay.wait_for_stderr("transforms.router.table.field.event.key");
+    assert!(db.slot().is_none());
+}
