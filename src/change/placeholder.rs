@@ -78,9 +78,12 @@ fn elements(element: &Schema, Placeholder { bytes, text }: &Placeholder) -> Vec<
     let signed = bytes.iter().map(|byte| byte.cast_signed());
     match (&element.kind, element.name()) {
         (Kind::Int16, None) => signed.map(|byte| Value::Int16(i16::from(byte))).collect(),
-        (Kind::Int32, None) => signed.map(|byte| Value::Int32(i32::from(byte))).collect(),
+        (Kind::Int32, None | Some("io.debezium.time.Date")) => {
+            signed.map(|byte| Value::Int32(i32::from(byte))).collect()
+        }
         (Kind::Int64, None) => signed.map(|byte| Value::Int64(i64::from(byte))).collect(),
         (Kind::String, Some("io.debezium.data.Uuid")) => vec![Value::Str(Cow::Owned(name_uuid(bytes)))],
+        (Kind::Bytes, None) => vec![Value::Bytes(Cow::Owned(bytes.clone()))],
         (Kind::String, _) => vec![Value::Str(Cow::Owned(text.clone()))],
         _ => Vec::new(),
     }

@@ -15,10 +15,12 @@ with key as (
     select i.indkey::int2[] as columns, i.indnkeyatts as count from pg_index i join pg_class c on c.oid = i.indexrelid
     where i.indrelid = $1 and i.indisunique and i.indexprs is null
     order by i.indisprimary desc, c.relname limit 1)
-select a.attname::text, a.atttypid, a.atttypmod, a.attnotnull, pg_get_expr(d.adbin, d.adrelid),
+select a.attname::text, a.atttypid, a.atttypmod, a.attnotnull or t.typtype = 'd' and t.typnotnull,
+       pg_get_expr(d.adbin, d.adrelid),
        (select k.position from key, unnest(key.columns) with ordinality k(attnum, position)
         where k.attnum = a.attnum and k.position <= key.count)
-from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum and a.attgenerated = ''
+from pg_attribute a join pg_type t on t.oid = a.atttypid
+     left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum and a.attgenerated = ''
 where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped order by a.attnum";
 
 /// The types of a table's columns, and the types those are made of.

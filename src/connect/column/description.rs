@@ -13,7 +13,7 @@ pub struct ColumnDescription {
     pub type_modifier: i32,
     /// What the type is.
     pub kind: TypeKind,
-    /// `attnotnull`
+    /// `attnotnull`, or a domain's own `typnotnull`.
     pub not_null: bool,
     /// `pg_get_expr(adbin, adrelid)`, when the column has a default.
     pub default: Option<String>,
@@ -69,6 +69,19 @@ impl ColumnDescription {
             not_null: false,
             default: None,
             key_position: None,
+        }
+    }
+
+    /// The type's name as PostgreSQL's JDBC driver has it: an integer that a sequence fills by default is a `serial`.
+    #[must_use]
+    pub(super) fn driver_type_name(&self) -> String {
+        let is_filled = self.default.as_ref().is_some_and(|default| default.contains("nextval("));
+        let name = self.kind.pg_name();
+        match name.as_str() {
+            "int2" if is_filled => "smallserial".to_owned(),
+            "int4" if is_filled => "serial".to_owned(),
+            "int8" if is_filled => "bigserial".to_owned(),
+            _ => name,
         }
     }
 }

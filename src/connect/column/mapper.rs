@@ -55,7 +55,7 @@ impl Mapper {
             }
             Self::PropagateType => {
                 schema.parameters.extend([
-                    ("__debezium.source.column.type", column.kind.pg_name().to_uppercase()),
+                    ("__debezium.source.column.type", column.driver_type_name().to_uppercase()),
                     ("__debezium.source.column.length", length.to_string()),
                     ("__debezium.source.column.scale", scale.to_string()),
                     ("__debezium.source.column.name", column.name.clone()),

@@ -67,7 +67,7 @@ impl ColumnRules {
         let applies = |rule: &&ColumnRule| {
             let subject = match rule.subject {
                 RuleSubject::Name => column.name.clone(),
-                RuleSubject::Type => column.kind.pg_name(),
+                RuleSubject::Type => column.driver_type_name(),
             };
             rule.patterns.matches(&format!("{table}.{subject}"))
         };
