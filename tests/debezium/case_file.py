@@ -32,6 +32,10 @@ class Case:
     fails: int | None = None
     shows: list = field(default_factory=list)
     records: list = field(default_factory=list)
+    base: str = "outbox"
+    """What the configuration builds on: that of an outbox, or of tables."""
+    waits: bool = False
+    """Each transaction waits until what was before it is sent."""
     lenient: bool = False
     """A transaction that PostgreSQL refuses is as if it were not there."""
 

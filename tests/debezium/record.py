@@ -9,7 +9,7 @@ RECORDED = "recorded from Debezium"
 """What a new case says."""
 VERSIONS = re.compile(RECORDED + r"( [^,]+(, Kafka Connect [^,]+)?(, PostgreSQL [^,]+)?)?")
 CASES = pathlib.Path(__file__).parent.parent / "cases"
-FOLDERS = ("relay", "inventory", "generated")
+FOLDERS = ("relay", "inventory", "generated", "tables")
 
 
 def record(trials, names, check_only):

@@ -1,10 +1,12 @@
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use openssl::base64;
 use serde::Deserialize;
 
+use super::volatile;
 use crate::support::record::Record;
 
 /// The headers that `extended.headers.enabled` adds, in a case with topic prefix `srv`.
@@ -34,12 +36,27 @@ pub(super) struct Case {
     pub(super) topics: Vec<String>,
     #[serde(default = "three")]
     pub(super) partitions: i32,
+    /// What the configuration builds on.
+    #[serde(default)]
+    pub(super) base: Base,
     pub(super) properties: Option<String>,
     #[serde(default)]
     pub(super) config: BTreeMap<String, Option<String>>,
+    /// Each transaction waits until what was before it is sent: it changes what the catalog says.
+    #[serde(default)]
+    pub(super) waits: bool,
     pub(super) tx: Vec<String>,
     pub(super) fails: Option<i32>,
     pub(super) records: Vec<Expected>,
+}
+
+/// The configuration that all cases of a kind share.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Base {
+    #[default]
+    Outbox,
+    Tables,
 }
 
 /// A record as a case writes it.
@@ -115,6 +132,17 @@ impl Expected {
             timestamp,
         }
     }
+}
+
+/// Writes what a run decides in the records of tables as a case does.
+pub(super) fn mask(records: &mut [Expected], run_ms: RangeInclusive<i64>) {
+    let parts = records.iter_mut().flat_map(|record| [record.key.as_mut(), record.value.as_mut()]);
+    let texts = parts.flatten().filter_map(|part| match part {
+        Bytes::Text(text) => Some(text),
+        Bytes::Binary { .. } => None,
+    });
+    let mut texts: Vec<&mut String> = texts.collect();
+    volatile::mask(&mut texts, run_ms);
 }
 
 impl Bytes {
