@@ -282,7 +282,7 @@ impl ChangeTable {
     fn is_key_changed(&self, old: Row<'_, '_>, new: Row<'_, '_>) -> Result<bool, RouteError> {
         let Some(key) = &self.key else { return Ok(false) };
         let is_same = key.columns.iter().all(|column| old.get(column.index) == new.get(column.index));
-        Ok(!is_same && self.key_of(old)? != self.key_of(new)?)
+        Ok(!is_same && !self.key_of(old)?.equals(&self.key_of(new)?))
     }
 
     /// Whether an update changes nothing, and such updates make no events.
@@ -291,7 +291,7 @@ impl ChangeTable {
             return Ok(false);
         }
         let whole = old.whole.then_some(old.row);
-        Ok(self.row_of(old.row.into())? == self.row_of(Image { row: new, old: whole })?)
+        Ok(self.row_of(old.row.into())?.equals(&self.row_of(Image { row: new, old: whole })?))
     }
 
     fn push<'a>(

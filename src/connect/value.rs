@@ -53,6 +53,23 @@ impl<'a> Value<'a> {
         matches!(self, Self::Null)
     }
 
+    /// Whether Java's `equals` calls them equal: NaN equals itself, and the two zeros differ.
+    #[must_use]
+    pub(crate) fn equals(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Float32(one), Self::Float32(other)) => {
+                one.to_bits() == other.to_bits() || one.is_nan() && other.is_nan()
+            }
+            (Self::Float64(one), Self::Float64(other)) => {
+                one.to_bits() == other.to_bits() || one.is_nan() && other.is_nan()
+            }
+            (Self::Array(ones), Self::Array(others)) | (Self::Struct(ones), Self::Struct(others)) => {
+                ones.len() == others.len() && ones.iter().zip(others).all(|(one, other)| one.equals(other))
+            }
+            _ => self == other,
+        }
+    }
+
     /// A value that owns what it holds.
     #[must_use]
     pub fn into_owned(self) -> Value<'static> {
