@@ -18,7 +18,8 @@ use crate::support::session::Session;
 use crate::support::wait::eventually;
 
 const JSON: &str = "org.apache.kafka.connect.json.JsonConverter";
-const LONG: Duration = Duration::from_secs(60);
+/// Of thousands of rows in chunks of a few, on a machine that has other tests to run.
+const LONG: Duration = Duration::from_secs(300);
 
 const TABLES: &str = "create table signals (id varchar(64) primary key, type varchar(32) not null, data varchar(2048)); \
                       create table a (id int primary key, rank int, v int not null)";
@@ -101,6 +102,15 @@ fn count_of(db: &Outbox, word: &str) -> usize {
     kafka().records(&topic(db)).iter().filter(is_of).count()
 }
 
+/// A test that fails must end its writers too: their scope waits for them.
+struct StopsAtTheEnd<'s>(&'s AtomicBool);
+
+impl Drop for StopsAtTheEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Writes at random until it is told to end: new rows, changed ones, other keys, deletes.
 fn write_meanwhile(db: &Outbox, seed: u64, stop: &AtomicBool) {
     let session = Session::new(db.address().clone());
@@ -139,6 +149,7 @@ fn the_result_is_the_table(settings: &[(&str, &str)], data: &str) {
             let (db, stop) = (&db, &stop);
             scope.spawn(move || write_meanwhile(db, seed, stop));
         }
+        let _stops = StopsAtTheEnd(&stop);
         signal(&db, "s-1", "execute-snapshot", data);
         wait_until_told(&db, "COMPLETED");
         stop.store(true, Ordering::Relaxed);
@@ -216,7 +227,7 @@ fn wait_until_kept_behind(db: &Outbox, key: i64) -> i64 {
 fn a_snapshot_goes_on_after(settings: &[(&str, &str)], mut end: impl FnMut(Relay)) {
     let db = Outbox::create_bare(postgres18(), TABLES);
     db.execute("insert into a values (-1, 0, 0)");
-    db.execute("insert into a select g, nullif(g % 7, 0), g from generate_series(1, 3000) g");
+    db.execute("insert into a select g, nullif(g % 7, 0), g from generate_series(1, 1500) g");
     let settings = [&[("incremental.snapshot.chunk.size", "5")], settings].concat();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -224,6 +235,7 @@ fn a_snapshot_goes_on_after(settings: &[(&str, &str)], mut end: impl FnMut(Relay
             let (db, stop) = (&db, &stop);
             scope.spawn(move || write_meanwhile(db, seed, stop));
         }
+        let _stops = StopsAtTheEnd(&stop);
         let mut relay = start(&db, &settings);
         signal(&db, "s-1", "execute-snapshot", r#"{"data-collections": ["public.a"]}"#);
         let mut kept = 0;
