@@ -5,7 +5,7 @@ use std::time::Duration;
 use openssl::ssl::SslRef;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_openssl::SslStream;
 
 use super::resting::{Resting, Watched};
@@ -17,6 +17,14 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// Bytes that the peer has not acknowledged for this long end the connection.
 const USER_TIMEOUT: Duration = Duration::from_secs(60);
+/// What the kernel may keep of a server nearby before it is read; Linux takes twice of it, and no more than `net.core.rmem_max`.
+///
+/// A walsender sends each message at once. While the window is open each is a packet of its own, with its acknowledgement; when it
+/// is full the sender's kernel gathers what follows. A small window therefore halves what a walsender spends on the network. The
+/// kernel would let it grow to megabytes, because we let data gather.
+const NEARBY_RECEIVE_BYTES: usize = 212_992;
+/// A server that takes longer to connect may be far away, and there a small window limits how much is on its way.
+const NEARBY: Duration = Duration::from_millis(5);
 
 /// Anything that carries the protocol.
 pub(super) trait Transport: AsyncRead + AsyncWrite + Unpin + Send {
@@ -68,8 +76,10 @@ async fn connect_within(options: &ServerOptions, tls: &Tls, mode: SslMode) -> Re
         let stream = UnixStream::connect(path).await.map_err(unreachable)?;
         return Ok(Socket { transport: Box::new(Resting::Watched(stream)), server_end_point: None });
     }
+    let begun = Instant::now();
     let mut stream = TcpStream::connect((options.host.as_str(), options.port)).await.map_err(unreachable)?;
-    tune(&stream, options.tcp_keepalive).map_err(unreachable)?;
+    let is_nearby = begun.elapsed() < NEARBY;
+    tune(&stream, options.tcp_keepalive, is_nearby).map_err(unreachable)?;
     if matches!(mode, SslMode::Disable | SslMode::Allow)
         || !server_speaks_tls(&mut stream).await.map_err(unreachable)?
     {
@@ -116,9 +126,12 @@ fn handshake_error(error: openssl::ssl::Error, ssl: &SslRef) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the server's certificate is not trusted: {verdict}"))
 }
 
-fn tune(stream: &TcpStream, keepalive: bool) -> io::Result<()> {
+fn tune(stream: &TcpStream, keepalive: bool, is_nearby: bool) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = socket2::SockRef::from(stream);
+    if is_nearby {
+        socket.set_recv_buffer_size(NEARBY_RECEIVE_BYTES)?;
+    }
     if keepalive {
         let probes = socket2::TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL);
         socket.set_tcp_keepalive(&probes)?;
