@@ -27,8 +27,8 @@ pub mod connect {
         pub use crate::connect::converter::{
             ConvertError, Converter, Converters, Destination, JsonConverter,
         };
-        pub mod avro {
-            pub use crate::connect::converter::avro::{Registration, SchemaId, SchemaIds};
+        pub mod registered {
+            pub use crate::connect::converter::registered::{Registration, SchemaId, SchemaIds};
         }
     }
 }

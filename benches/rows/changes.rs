@@ -8,7 +8,7 @@ use outboxd::internals::change::{
 };
 use outboxd::internals::connect::NameAdjustment;
 use outboxd::internals::connect::column::{ColumnDescription, ColumnOptions, ColumnRules, TypeKind};
-use outboxd::internals::connect::converter::avro::SchemaId;
+use outboxd::internals::connect::converter::registered::SchemaId;
 use outboxd::internals::connect::converter::{ConvertError, Destination};
 use outboxd::internals::outbox::{Encoder, EventContext, RouteError};
 use outboxd::internals::pgoutput::{Column, ColumnValue, OldTuple, Relation, ReplicaIdentity, Tuple};

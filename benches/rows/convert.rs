@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::Criterion;
-use outboxd::internals::connect::converter::avro::{SchemaId, SchemaIds};
+use outboxd::internals::connect::converter::registered::{SchemaId, SchemaIds};
 use outboxd::internals::connect::converter::{ConvertError, Converter, Converters, Destination};
 use outboxd::internals::connect::{Field, Kind, Schema, Value};
 

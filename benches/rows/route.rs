@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use criterion::Criterion;
 use outboxd::internals::connect::converter::ConvertError;
-use outboxd::internals::connect::converter::avro::SchemaId;
+use outboxd::internals::connect::converter::registered::SchemaId;
 use outboxd::internals::outbox::{Encoder, OutboxTable, RouteContext, RouteError};
 use outboxd::internals::pgoutput::Tuple;
 
@@ -61,7 +61,7 @@ fn learn(table: &OutboxTable, tuples: &[Tuple<'_>], encoder: &mut Encoder) {
 
 fn unregistered<T>(
     routed: Result<T, RouteError>,
-) -> Option<Box<outboxd::internals::connect::converter::avro::Registration>> {
+) -> Option<Box<outboxd::internals::connect::converter::registered::Registration>> {
     match routed {
         Ok(_) => None,
         Err(RouteError::Convert { source: ConvertError::Unregistered(registration), .. }) => {

@@ -1,7 +1,7 @@
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use outboxd::internals::connect::column::{ColumnCodec, ColumnOptions};
-use outboxd::internals::connect::converter::avro::SchemaIds;
+use outboxd::internals::connect::converter::registered::SchemaIds;
 use outboxd::internals::connect::converter::{Converter, Destination, JsonConverter};
 use outboxd::internals::pgoutput::ColumnValue;
 use outboxd_fuzz::description;

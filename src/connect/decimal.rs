@@ -52,6 +52,22 @@ impl Decimal {
         Self { negative: negative && digits != "0", digits: digits.to_owned(), scale }
     }
 
+    /// Reads what [`Self::parse`] reads, with an exponent behind it or without.
+    #[must_use]
+    pub fn parse_scientific(text: &str) -> Option<Self> {
+        let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+        let exponent: i32 = exponent.parse().ok()?;
+        let mut number = Self::parse(mantissa)?;
+        number.scale = number.scale.checked_sub(exponent)?;
+        Some(number)
+    }
+
+    /// How many digits there are (`BigDecimal.precision`).
+    #[must_use]
+    pub const fn precision(&self) -> usize {
+        self.digits.len()
+    }
+
     /// How many of the digits are behind the point.
     #[must_use]
     pub const fn scale(&self) -> i32 {

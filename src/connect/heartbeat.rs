@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::converter::avro::SchemaIds;
+use super::converter::registered::SchemaIds;
 use super::converter::{ConvertError, Converter, Converters, Destination, Encoded};
 use super::record::{Header, OwnedRecord, ProducerRecord};
 use super::source_record::{Datum, SourceRecord};

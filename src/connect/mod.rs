@@ -16,6 +16,7 @@ mod heartbeat;
 mod java_date;
 mod java_date_format;
 mod java_float;
+pub(crate) mod java_hash_map;
 pub(crate) mod java_regex;
 pub(crate) mod java_replacement;
 mod name;

@@ -1,6 +1,6 @@
 use super::expand::KnownSchemas;
 use super::topic::TopicCache;
-use crate::connect::converter::avro::{Registration, SchemaId, SchemaIds};
+use crate::connect::converter::registered::{Registration, SchemaId, SchemaIds};
 
 /// The space in which rows are converted, reused from row to row.
 #[derive(Debug, Default)]

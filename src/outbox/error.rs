@@ -1,4 +1,5 @@
 use super::topic::TopicError;
+use super::topic_name::IllegalTopicName;
 use crate::connect::column::ColumnError;
 use crate::connect::converter::ConvertError;
 use crate::connect::transform::error::TransformError;
@@ -101,6 +102,23 @@ pub enum RouteError {
         /// The table, with its schema.
         table: String,
     },
+    /// What was to be read from the table is not there, and `reselect.error.handling.mode=fail`.
+    #[error("columns of a row of table {table} cannot be read again: {reason}")]
+    Reselect {
+        /// The table, with its schema.
+        table: String,
+        /// Why not.
+        reason: String,
+    },
+    /// The topic that the transforms choose cannot exist.
+    #[error("the transforms give an event of table {table} a topic that Kafka does not allow")]
+    MovedTopic {
+        /// The table, with its schema.
+        table: String,
+        /// Why not.
+        #[source]
+        source: IllegalTopicName,
+    },
     /// A transform cannot work on the event.
     #[error("an event of table {table} cannot be transformed")]
     Transform {
@@ -192,7 +210,10 @@ impl RouteError {
             | Self::Convert { table, column, .. }
             | Self::Partition { table, column }
             | Self::Timestamp { table, column } => (table, column),
-            Self::Transform { table, .. } | Self::Updated { table } => (table, ""),
+            Self::Transform { table, .. }
+            | Self::Updated { table }
+            | Self::Reselect { table, .. }
+            | Self::MovedTopic { table, .. } => (table, ""),
             Self::Unfit(error) => (&error.table, ""),
         }
     }
@@ -227,7 +248,12 @@ impl Diagnose for RouteError {
                 "give the EventRouter a predicate that leaves the table out".to_owned()
                     + &error.cure().map_or_else(String::new, |cure| format!(", or\n{cure}"))
             }
-            Self::ShortRow { .. } | Self::Column { .. } | Self::Transform { .. } | Self::Updated { .. } => {
+            Self::Reselect { .. } => "reselect.error.handling.mode=warn sends the row as it came".to_owned(),
+            Self::ShortRow { .. }
+            | Self::Column { .. }
+            | Self::Transform { .. }
+            | Self::Updated { .. }
+            | Self::MovedTopic { .. } => {
                 return Some(TOLERATE.to_owned());
             }
         };

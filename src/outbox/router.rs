@@ -12,7 +12,7 @@ use super::topic::TopicError;
 use super::topic_name::check_topic_name;
 use crate::connect::TopicNaming;
 use crate::connect::column::{ColumnDescription, ColumnOptions, ColumnRules};
-use crate::connect::converter::avro::SchemaIds;
+use crate::connect::converter::registered::SchemaIds;
 use crate::connect::converter::{Converter, Converters, Destination};
 use crate::connect::{Heartbeat, Kind, NameAdjustment, OptionError, OptionReader, Schema, Value};
 use crate::pgoutput::Relation;

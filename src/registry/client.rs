@@ -8,7 +8,7 @@ use super::http::{self, ANSWER_TIMEOUT};
 use super::options::Options;
 use super::protocol::{Answer, Request};
 use super::tls::Tls;
-use crate::connect::converter::avro::{Registration, SchemaId};
+use crate::connect::converter::registered::{Registration, SchemaId};
 use crate::error::{Class, Diagnose as _};
 
 /// A schema registry that can be asked.

@@ -71,6 +71,8 @@ pub enum Error {
         subject: String,
         /// Its own words.
         reason: String,
+        /// What to set.
+        cure: &'static str,
     },
     /// `use.latest.version`: the latest version is not what the rows are.
     #[error("the latest schema of subject {subject} does not match the rows")]
@@ -134,11 +136,7 @@ impl Diagnose for Error {
                 "make the change of the outbox compatible, or loosen the subject's rule: PUT /config/{subject} with \
                  {{\"compatibility\":\"NONE\"}}"
             ),
-            Self::Invalid { .. } => {
-                "to change names that Avro does not allow, set scrub.invalid.names=true or \
-                 schema.name.adjustment.mode=avro"
-                    .to_owned()
-            }
+            Self::Invalid { cure, .. } => (*cure).to_owned(),
             Self::OtherForm { subject } => format!(
                 "register the schema of the rows as the latest version of {subject}, or remove \
                  use.latest.version"

@@ -1,11 +1,49 @@
-//! Whether two Avro schemas are of one form: what is encoded with one reads the same with the other as writer's schema.
+//! Whether two schemas are of one form: what is encoded with one reads the same with the other as writer's schema.
 
 use serde_json::{Map, Value};
 
+use crate::connect::converter::registered::SchemaType;
+
+/// Annotations of a JSON Schema: no value is written otherwise for them.
+const ANNOTATIONS: [&str; 5] = ["$schema", "$id", "title", "description", "default"];
+
 /// Whether two schemas have the same types in the same places. Defaults, documentation and properties do not count.
-pub(super) fn is_same(one: &str, other: &str) -> bool {
-    let form = |text: &str| serde_json::from_str(text).ok().map(|schema: Value| canonical(&schema, ""));
+pub(super) fn is_same(kind: SchemaType, one: &str, other: &str) -> bool {
+    if kind == SchemaType::Protobuf {
+        return words(one).eq(words(other));
+    }
+    let form = |text: &str| {
+        let schema = serde_json::from_str(text).ok()?;
+        Some(match kind {
+            SchemaType::Avro => canonical(&schema, ""),
+            SchemaType::Json | SchemaType::Protobuf => without_annotations(schema),
+        })
+    };
     form(one).is_some_and(|one| form(other) == Some(one))
+}
+
+/// What stands in a `.proto` file, without the spaces between.
+fn words(text: &str) -> impl Iterator<Item = char> {
+    text.chars().filter(|character| !character.is_whitespace())
+}
+
+fn without_annotations(schema: Value) -> Value {
+    match schema {
+        Value::Object(mut object) => {
+            object.retain(|key, _| !ANNOTATIONS.contains(&key.as_str()) && !key.starts_with("connect."));
+            let named = |(key, value): (String, Value)| match (key.as_str(), value) {
+                // Below it there are names of fields.
+                ("properties", Value::Object(fields)) => {
+                    let fields = fields.into_iter().map(|(name, field)| (name, without_annotations(field)));
+                    (key, Value::Object(fields.collect()))
+                }
+                (_, value) => (key, without_annotations(value)),
+            };
+            Value::Object(object.into_iter().map(named).collect())
+        }
+        Value::Array(items) => items.into_iter().map(without_annotations).collect(),
+        other => other,
+    }
 }
 
 /// Avro's Parsing Canonical Form, as far as it matters for a comparison.
@@ -83,7 +121,35 @@ mod tests {
             ("no JSON".into(), "no JSON".into(), false),
         ];
         for (one, other, same) in cases {
-            assert_eq!(is_same(&one, &other), same, "{one} and {other}");
+            assert_eq!(is_same(SchemaType::Avro, &one, &other), same, "{one} and {other}");
+        }
+    }
+
+    #[test]
+    fn spaces_of_a_proto_file_do_not_count() {
+        let text = "syntax = \"proto3\";\n\nmessage A {\n  int32 a = 1;\n}\n";
+        for (other, same) in [
+            (text.replace("  ", "\t"), true),
+            (text.replace("a = 1", "a = 2"), false),
+            (String::new(), false),
+        ] {
+            assert_eq!(is_same(SchemaType::Protobuf, text, &other), same, "{other}");
+        }
+    }
+
+    #[test]
+    fn annotations_of_a_json_schema_do_not_count() {
+        let field =
+            |rest: &str| format!(r#"{{"type":"object","properties":{{"title":{{"type":"string"{rest}}}}}}}"#);
+        let cases = [
+            (field(""), field(r#","title":"x","default":"","connect.index":1"#), true),
+            (field(""), field("").replace("string", "integer"), false),
+            (field(""), field("").replace("\"title\"", "\"name\""), false),
+            (r#"{"oneOf":[{"type":"null"}]}"#.into(), r#"{"oneOf":[{"type":"string"}]}"#.into(), false),
+            ("no JSON".into(), "no JSON".into(), false),
+        ];
+        for (one, other, same) in cases {
+            assert_eq!(is_same(SchemaType::Json, &one, &other), same, "{one} and {other}");
         }
     }
 }

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use crate::connect::converter::avro::{AvroConverter, Flavor};
+use crate::connect::converter::registered::{Flavor, RegisteredConverter};
 use crate::connect::option::closest;
 use crate::connect::{OptionError, OptionReader};
 use crate::http_client::{Address, Credentials};
@@ -47,11 +47,12 @@ pub struct TlsOptions {
 }
 
 /// Everything that is read here for Confluent's converter.
-const CONFLUENT: [&str; 17] = [
+const CONFLUENT: [&str; 18] = [
     "schema.registry.url",
     "auto.register.schemas",
     "use.latest.version",
     "latest.compatibility.strict",
+    "id.compatibility.strict",
     "normalize.schemas",
     "discard.type.doc.default",
     "basic.auth.credentials.source",
@@ -88,10 +89,10 @@ const CONFLUENT_PATH: &str = "/apis/ccompat/v7";
 impl Options {
     /// Reads the options of a converter. It is a mistake when no registry is named, or something is asked for that is
     /// not available.
-    pub fn read(avro: &AvroConverter, options: &mut OptionReader<'_>) -> Self {
-        let mut reader = Reader { key: &avro.key, options };
+    pub fn read(converter: &RegisteredConverter, options: &mut OptionReader<'_>) -> Self {
+        let mut reader = Reader { key: &converter.key, name: converter.name(), options };
         reader.must_be("discard.type.doc.default", "false", "it would change the schemas");
-        match avro.flavor {
+        match converter.flavor {
             Flavor::Confluent => reader.confluent(),
             Flavor::Apicurio => reader.apicurio(),
         }
@@ -101,29 +102,33 @@ impl Options {
     ///
     /// # Errors
     /// When it is such an option.
-    pub fn check_known(avro: &AvroConverter, key: &str, value: &str) -> Result<(), OptionError> {
-        let Some(option) = key.strip_prefix(&avro.key).and_then(|rest| rest.strip_prefix('.')) else {
+    pub fn check_known(converter: &RegisteredConverter, key: &str, value: &str) -> Result<(), OptionError> {
+        let Some(option) = key.strip_prefix(&converter.key).and_then(|rest| rest.strip_prefix('.')) else {
             return Ok(());
         };
-        let known: &[&str] = match avro.flavor {
-            Flavor::Confluent => &CONFLUENT,
-            Flavor::Apicurio => &APICURIO,
-        };
-        if known.contains(&option) || avro.reads(option) {
+        let mut known = converter.own_options();
+        match converter.flavor {
+            Flavor::Confluent => known.extend(CONFLUENT),
+            Flavor::Apicurio => known.extend(APICURIO),
+        }
+        if known.contains(&option) {
             return Ok(());
         }
-        let cure = match closest(option, known.iter().map(|known| (*known).to_owned())) {
-            Some(nearest) => format!("did you mean {}.{nearest}?", avro.key),
+        let cure = match closest(option, known.into_iter().map(str::to_owned)) {
+            Some(nearest) => format!("did you mean {}.{nearest}?", converter.key),
             None => "remove it".to_owned(),
         };
-        let reason = "outboxd's AvroConverter has no such option, and without it the records could be wrong";
-        Err(OptionError::new(key, value, format!("{reason}; {cure}")))
+        let name = converter.name();
+        let reason =
+            format!("outboxd's {name} has no such option, and without it the records could be wrong; {cure}");
+        Err(OptionError::new(key, value, reason))
     }
 }
 
 /// Reads options below a converter's key.
 struct Reader<'r, 'l> {
     key: &'r str,
+    name: &'static str,
     options: &'r mut OptionReader<'l>,
 }
 
@@ -173,7 +178,7 @@ impl Reader<'_, '_> {
 
     fn addresses(&mut self, option: &str, read: fn(&str) -> Option<Address>) -> Vec<Address> {
         let Some(text) = self.text(option) else {
-            self.refuse(option, "", "Avro needs a schema registry");
+            self.refuse(option, "", &format!("{} needs a schema registry", self.name));
             return Vec::new();
         };
         let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
@@ -309,7 +314,7 @@ mod tests {
             None => None,
         };
         let converters = Converters::parse(&get)?;
-        let avro = converters.value.avro().unwrap();
+        let avro = converters.value.registered().unwrap();
         for (option, value) in said {
             Options::check_known(avro, &format!("value.converter.{option}"), value)?;
         }
@@ -318,6 +323,8 @@ mod tests {
 
     const URL: (&str, &str) = ("schema.registry.url", "http://a:1,https://b/x");
     const CONFLUENT_CLASS: &str = "io.confluent.connect.avro.AvroConverter";
+    const JSON_CLASS: &str = "io.confluent.connect.json.JsonSchemaConverter";
+    const PROTOBUF_CLASS: &str = "io.confluent.connect.protobuf.ProtobufConverter";
     const APICURIO_CLASS: &str = "io.apicurio.registry.utils.converter.AvroConverter";
     const COMPATIBLE: [(&str, &str); 4] = [
         ("apicurio.registry.url", "http://a:1/apis/registry/v2"),
@@ -381,6 +388,29 @@ mod tests {
                 vec![URL, ("schema.registry.ssl.truststore.location", "a.jks")],
                 "truststore.type=PEM",
             ),
+            (JSON_CLASS, vec![], "JsonSchemaConverter needs a schema registry"),
+            (JSON_CLASS, vec![URL, ("connect.meta.data", "true")], "JsonSchemaConverter has no such option"),
+            (
+                JSON_CLASS,
+                vec![URL, ("decimal.fromat", "NUMERIC")],
+                "did you mean value.converter.decimal.format?",
+            ),
+            (JSON_CLASS, vec![URL, ("decimal.format", "TEXT")], "one of BASE64, NUMERIC"),
+            (JSON_CLASS, vec![URL, ("json.indent.output", "true")], "without spaces"),
+            (JSON_CLASS, vec![URL, ("object.additional.properties", "no")], "true or false"),
+            (PROTOBUF_CLASS, vec![URL, ("skip.known.types", "false")], "references are not registered"),
+            (PROTOBUF_CLASS, vec![URL, ("wrapper.for.nullables", "1")], "true or false"),
+            (
+                PROTOBUF_CLASS,
+                vec![URL, ("wrapper.for.nullable", "true")],
+                "did you mean value.converter.wrapper.for.nullables?",
+            ),
+            (
+                PROTOBUF_CLASS,
+                vec![URL, ("connect.meta.data", "true")],
+                "ProtobufConverter has no such option",
+            ),
+            ("io.apicurio.JsonSchemaConverter", vec![URL], "only Confluent's"),
             (APICURIO_CLASS, without("as-confluent"), "as-confluent=true"),
             (APICURIO_CLASS, without("use-id"), "use-id=contentId"),
             (APICURIO_CLASS, without("headers.enabled"), "headers.enabled=false"),

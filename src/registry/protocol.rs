@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::error::Error;
 use super::form;
 use super::options::{Lookup, Options};
-use crate::connect::converter::avro::{Registration, SchemaId};
+use crate::connect::converter::registered::{Registration, SchemaId, SchemaType};
 
 /// What of a subject stands in a path as it is.
 const SUBJECT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -36,7 +36,7 @@ impl Request {
     /// Asks for the id of a schema.
     pub(super) fn id(options: &Options, registration: &Registration) -> Self {
         let subject = utf8_percent_encode(&registration.subject, SUBJECT);
-        let body = Some(json!({ "schema": registration.text }).to_string());
+        let body = Some(schema_body(registration).to_string());
         let normalize = options.normalize;
         match options.lookup {
             Lookup::Register => {
@@ -69,7 +69,7 @@ impl Answer {
         let id = id.ok_or_else(|| self.unexpected(address))?;
         if options.lookup == Lookup::Latest {
             let latest = object.get("schema").and_then(Value::as_str).unwrap_or_default();
-            if !form::is_same(latest, &registration.text) {
+            if !form::is_same(registration.kind, latest, &registration.text) {
                 return Err(Error::OtherForm { subject: registration.subject.clone() });
             }
         }
@@ -84,19 +84,20 @@ impl Answer {
         registration: Option<&Registration>,
     ) -> Result<(), Error> {
         let (status, reason, address) = (self.status, self.reason(), address.to_owned());
-        let Some(subject) = registration.map(|registration| registration.subject.clone()) else {
+        let Some(Registration { subject, kind, .. }) = registration else {
             return match status {
                 200..=299 => Ok(()),
                 _ => Err(self.general(options, address)),
             };
         };
+        let subject = subject.clone();
         match status {
             200..=299 => Ok(()),
             404 if self.is_of_the_registry() => {
                 Err(Error::NotRegistered { subject, reason, cure: cure(options) })
             }
             409 => Err(Error::Incompatible { subject, reason }),
-            422 => Err(Error::Invalid { subject, reason }),
+            422 => Err(Error::Invalid { subject, reason, cure: cure_of_invalid(*kind) }),
             _ => Err(self.general(options, address)),
         }
     }
@@ -131,6 +132,28 @@ impl Answer {
     }
 }
 
+/// A schema of no type is Avro's, also to registries that know no other.
+fn schema_body(registration: &Registration) -> Value {
+    match registration.kind {
+        SchemaType::Avro => json!({ "schema": registration.text }),
+        other => json!({ "schemaType": other.name(), "schema": registration.text }),
+    }
+}
+
+const fn cure_of_invalid(kind: SchemaType) -> &'static str {
+    match kind {
+        SchemaType::Avro => {
+            "to change names that Avro does not allow, set scrub.invalid.names=true or \
+             schema.name.adjustment.mode=avro"
+        }
+        SchemaType::Protobuf => "to change names that Protobuf does not allow, set scrub.invalid.names=true",
+        SchemaType::Json => {
+            "Apicurio takes only JSON Schemas of records: give the value an envelope, such as \
+             table.fields.additional.placement=type:envelope, and name another converter for keys"
+        }
+    }
+}
+
 fn cure(options: &Options) -> String {
     let converter = &options.converter;
     match options.lookup {
@@ -146,7 +169,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::connect::converter::avro::Side;
+    use crate::connect::converter::registered::Side;
     use crate::error::{Class, Diagnose as _, Exit};
     use crate::registry::TlsOptions;
 
@@ -166,6 +189,7 @@ mod tests {
             side: Side::Value,
             topic: "a/b".into(),
             subject: "a/b-value".into(),
+            kind: SchemaType::Avro,
             text: r#"["null","string"]"#.into(),
             schema: None,
             ids_max: 1,

@@ -1,5 +1,5 @@
 use super::{Client, Error, Options};
-use crate::connect::converter::avro::{Registration, SchemaId, Side};
+use crate::connect::converter::registered::{Registration, SchemaId, Side};
 
 /// The registries of the converters that need one.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::{Address, Client, Credentials, Error, Lookup, Options, TlsOptions};
-use crate::connect::converter::avro::{Registration, SchemaId, Side};
+use crate::connect::converter::registered::{Registration, SchemaId, SchemaType, Side};
 use crate::error::{Class, Diagnose as _, chain};
 use crate::http_client::test_server::{answer, certificate, serve};
 use crate::secret::Secret;
@@ -24,6 +24,7 @@ fn registration() -> Registration {
         side: Side::Value,
         topic: "orders".into(),
         subject: "orders-value".into(),
+        kind: SchemaType::Avro,
         text: "\"string\"".into(),
         schema: None,
         ids_max: 1,

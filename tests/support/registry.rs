@@ -55,6 +55,15 @@ impl Registry {
         page.json()["schema"].as_str().unwrap_or_else(|| panic!("no schema {id}: {}", page.body)).to_owned()
     }
 
+    /// A record's schema, its type, and what stands behind its id.
+    #[track_caller]
+    pub(crate) fn split<'b>(&self, bytes: &'b [u8]) -> (String, Value, &'b [u8]) {
+        let [0, a, b, c, d, body @ ..] = bytes else { panic!("no magic byte and id: {bytes:?}") };
+        let page = self.get(&format!("/schemas/ids/{}", u32::from_be_bytes([*a, *b, *c, *d])));
+        let schema = page.json()["schema"].as_str().unwrap_or_else(|| panic!("{}", page.body)).to_owned();
+        (schema, page.json()["schemaType"].clone(), body)
+    }
+
     /// Every subject.
     pub(crate) fn subjects(&self) -> Vec<String> {
         serde_json::from_value(self.get("/subjects").json()).unwrap()
@@ -62,7 +71,13 @@ impl Registry {
 
     /// Registers a schema, and answers with its id.
     pub(crate) fn register(&self, subject: &str, schema: &str) -> u32 {
-        let page = self.send("POST", &format!("/subjects/{subject}/versions"), &json!({ "schema": schema }));
+        self.register_as("AVRO", subject, schema)
+    }
+
+    /// The same with a schema of another type than Avro's.
+    pub(crate) fn register_as(&self, kind: &str, subject: &str, schema: &str) -> u32 {
+        let body = json!({ "schemaType": kind, "schema": schema });
+        let page = self.send("POST", &format!("/subjects/{subject}/versions"), &body);
         u32::try_from(page.json()["id"].as_u64().unwrap_or_else(|| panic!("{}", page.body))).unwrap()
     }
 

@@ -1,12 +1,12 @@
 //! Kafka's converters: Connect values into bytes, as the class of that name writes them.
 
-pub(crate) mod avro;
 mod binary;
 mod header;
 mod json;
 mod json_schema;
 pub(crate) mod json_text;
 mod options;
+pub(crate) mod registered;
 mod schema_texts;
 mod string;
 mod struct_writer;
@@ -16,14 +16,13 @@ mod tests;
 use std::ops::Range;
 use std::sync::Arc;
 
-#[cfg(test)]
 pub(crate) use json::DecimalFormat;
 pub use json::JsonConverter;
 pub use options::Converters;
 pub(crate) use struct_writer::{FieldLabel, StructWriter};
 
 use super::{Kind, Schema, Value};
-use avro::{AvroConverter, AvroSchemaError, Registration, SchemaIds};
+use registered::{RegisteredConverter, Registration, SchemaError, SchemaIds};
 
 /// A converter, with its configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,8 +38,8 @@ pub enum Converter {
     Json(JsonConverter),
     /// `org.apache.kafka.connect.converters.ByteArrayConverter`
     ByteArray,
-    /// `io.confluent.connect.avro.AvroConverter` or Apicurio's
-    Avro(AvroConverter),
+    /// One of those whose schemas a registry keeps, such as `io.confluent.connect.avro.AvroConverter`.
+    Registered(RegisteredConverter),
     /// `io.debezium.converters.BinaryDataConverter`, with the converter for what is not binary.
     BinaryData(Option<Box<Self>>),
 }
@@ -86,9 +85,9 @@ pub enum ConvertError {
     /// Null where the schema requires a value.
     #[error("a required value is null and has no default")]
     RequiredNull,
-    /// Avro cannot have the value's schema.
+    /// The registry's form of schemas cannot have the value's.
     #[error(transparent)]
-    Schema(#[from] AvroSchemaError),
+    Schema(#[from] SchemaError),
     /// The id of the value's schema is not known yet. Ask for it, then convert the row again.
     #[error("the schema of subject {} is not registered yet", .0.subject)]
     Unregistered(Box<Registration>),
@@ -105,7 +104,7 @@ impl Converter {
             Self::ByteArray | Self::BinaryData(None) if schema.kind != Kind::Bytes => {
                 Err(UnsupportedSchema { converter: self.name(), schema: schema.kind.to_string() })
             }
-            Self::Avro(converter) => converter.accepts(schema),
+            Self::Registered(converter) => converter.accepts(schema),
             Self::BinaryData(Some(delegate)) if schema.kind != Kind::Bytes => delegate.accepts(schema),
             Self::ByteArray | Self::BinaryData(_) => Ok(()),
         }
@@ -127,7 +126,7 @@ impl Converter {
             Self::String => Ok(string::convert(schema, value, into.scratch)),
             Self::SimpleHeader => Ok(header::convert(schema, value, into.scratch)),
             Self::Json(converter) => converter.convert(schema, value, into.scratch),
-            Self::Avro(converter) => converter.convert(schema, value, into),
+            Self::Registered(converter) => converter.convert(schema, value, into),
             Self::ByteArray => Ok(binary::bytes(self.name(), schema, value, into.scratch)?),
             Self::BinaryData(Some(delegate)) if !is_binary(schema, value) => {
                 delegate.convert(schema, value, into)
@@ -148,7 +147,7 @@ impl Converter {
     ) -> Result<Encoded<'a>, ConvertError> {
         match self {
             Self::Json(json) => json.convert_shared(schema, into, |out| json.write(out, Some(schema), value)),
-            Self::Avro(avro) => avro.convert_shared(schema, value, into),
+            Self::Registered(registered) => registered.convert_shared(schema, value, into),
             _ => self.convert(Some(schema), value, into),
         }
     }
@@ -156,7 +155,7 @@ impl Converter {
     /// Whether values of this schema can be written with [`Self::convert_fields`].
     pub(crate) const fn takes_fields(&self, schema: &Schema) -> bool {
         let is_record = matches!(schema.kind, Kind::Struct(_)) && !schema.optional;
-        is_record && matches!(self, Self::Json(_) | Self::Avro(_))
+        is_record && matches!(self, Self::Json(_) | Self::Registered(_))
     }
 
     /// Converts a required struct that `write` gives field by field.
@@ -176,8 +175,10 @@ impl Converter {
             Ok(())
         };
         match self {
-            Self::Json(json) => json.convert_shared(schema, into, |out| write(StructWriter::json(json, out))),
-            Self::Avro(avro) => avro.convert_fields(schema, into, |out| write(StructWriter::avro(out))),
+            Self::Json(json) => {
+                json.convert_shared(schema, into, |out| write(StructWriter::json(*json, out)))
+            }
+            Self::Registered(registered) => registered.convert_fields(schema, into, write),
             _ => {
                 let unsupported =
                     UnsupportedSchema { converter: self.name(), schema: schema.kind.to_string() };
@@ -191,7 +192,7 @@ impl Converter {
     pub fn writes_schemas(&self) -> bool {
         match self {
             Self::Json(converter) => converter.schemas,
-            Self::Avro(_) => true,
+            Self::Registered(_) => true,
             Self::BinaryData(Some(delegate)) => delegate.writes_schemas(),
             _ => false,
         }
@@ -199,10 +200,10 @@ impl Converter {
 
     /// The converter that needs a schema registry, when this is one or delegates to one.
     #[must_use]
-    pub fn avro(&self) -> Option<&AvroConverter> {
+    pub fn registered(&self) -> Option<&RegisteredConverter> {
         match self {
-            Self::Avro(converter) => Some(converter),
-            Self::BinaryData(Some(delegate)) => delegate.avro(),
+            Self::Registered(converter) => Some(converter),
+            Self::BinaryData(Some(delegate)) => delegate.registered(),
             _ => None,
         }
     }
@@ -215,7 +216,7 @@ impl Converter {
             Self::String => "StringConverter",
             Self::SimpleHeader => "SimpleHeaderConverter",
             Self::Json(_) => "JsonConverter",
-            Self::Avro(_) => "AvroConverter",
+            Self::Registered(converter) => converter.name(),
             Self::ByteArray => "ByteArrayConverter",
             Self::BinaryData(_) => "BinaryDataConverter",
         }

@@ -1,6 +1,6 @@
 use super::Converter;
-use super::avro::AvroConverter;
 use super::json::{DecimalFormat, JsonConverter};
+use super::registered::RegisteredConverter;
 use crate::connect::{OptionError, OptionReader, Refused};
 
 const ENCODING: &str = "converter.encoding";
@@ -70,7 +70,9 @@ fn converter(options: &mut OptionReader<'_>, key: &str) -> Result<Option<Convert
         "StringConverter" => string(options, key),
         "SimpleHeaderConverter" => Converter::SimpleHeader,
         "JsonConverter" => Converter::Json(json(options, key)),
-        "AvroConverter" => Converter::Avro(AvroConverter::read(options, key, &class)?),
+        "AvroConverter" | "JsonSchemaConverter" | "ProtobufConverter" => {
+            Converter::Registered(RegisteredConverter::read(options, key, &class)?)
+        }
         "ByteArrayConverter" => Converter::ByteArray,
         "BinaryDataConverter" | "ByteBufferConverter" => {
             Converter::BinaryData(converter(options, &format!("{key}.{BINARY_DELEGATE}"))?.map(Box::new))
@@ -80,7 +82,7 @@ fn converter(options: &mut OptionReader<'_>, key: &str) -> Result<Option<Convert
 }
 
 const UNKNOWN_CLASS: &str = "no such converter here; there are StringConverter, JsonConverter, AvroConverter, \
-                             ByteArrayConverter, BinaryDataConverter and SimpleHeaderConverter";
+                             JsonSchemaConverter, ProtobufConverter, ByteArrayConverter, BinaryDataConverter and SimpleHeaderConverter";
 
 fn string(options: &mut OptionReader<'_>, key: &str) -> Converter {
     let key = format!("{key}.{ENCODING}");
@@ -157,10 +159,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_refused() {
         let cases: &[(&[(&str, &str)], &str)] = &[
-            (
-                &[("key.converter", "io.confluent.connect.protobuf.ProtobufConverter")],
-                "no such converter here",
-            ),
+            (&[("key.converter", "com.example.ThriftConverter")], "no such converter here"),
             (
                 &[
                     ("key.converter", "org.apache.kafka.connect.storage.StringConverter"),

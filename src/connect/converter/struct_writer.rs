@@ -1,21 +1,35 @@
+use smallvec::SmallVec;
+
 use super::ConvertError;
-use super::avro;
 use super::json::JsonConverter;
 use super::json_text::{NonBmp, write_string};
+use super::registered::{self, OpenMessage, ProtobufWriter};
 use crate::connect::{Schema, Value};
 
 /// Writes a struct field by field, so that nobody has to gather its values first.
 #[derive(Debug)]
 pub(crate) struct StructWriter<'w> {
-    form: Form<'w>,
+    form: Form,
     out: &'w mut Vec<u8>,
+    /// The messages of Protobuf that are not complete, the innermost last.
+    messages: SmallVec<[MessagePlace; 2]>,
+}
+
+/// Where a message of Protobuf is.
+#[derive(Debug)]
+struct MessagePlace {
+    /// The number of the field that was begun last.
+    field: u32,
+    /// None of the outermost, whose length is not told.
+    message: Option<OpenMessage>,
 }
 
 /// How values are written.
 #[derive(Debug, Clone, Copy)]
-enum Form<'w> {
-    Json(&'w JsonConverter),
+enum Form {
+    Json(JsonConverter),
     Avro,
+    Protobuf(ProtobufWriter),
 }
 
 /// A field's name, as it stands before the field's value.
@@ -34,19 +48,28 @@ impl FieldLabel {
 }
 
 impl<'w> StructWriter<'w> {
-    pub(super) const fn json(converter: &'w JsonConverter, out: &'w mut Vec<u8>) -> Self {
-        Self { form: Form::Json(converter), out }
+    pub(super) fn json(converter: JsonConverter, out: &'w mut Vec<u8>) -> Self {
+        Self { form: Form::Json(converter), out, messages: SmallVec::new() }
     }
 
-    pub(super) const fn avro(out: &'w mut Vec<u8>) -> Self {
-        Self { form: Form::Avro, out }
+    pub(super) fn avro(out: &'w mut Vec<u8>) -> Self {
+        Self { form: Form::Avro, out, messages: SmallVec::new() }
+    }
+
+    pub(super) fn protobuf(writer: ProtobufWriter, out: &'w mut Vec<u8>) -> Self {
+        Self { form: Form::Protobuf(writer), out, messages: SmallVec::new() }
     }
 
     /// A struct of this schema begins.
     pub(crate) fn begin(&mut self, schema: &Schema) {
         match self.form {
             Form::Json(_) => self.out.push(b'{'),
-            Form::Avro => avro::begin_struct(self.out, schema),
+            Form::Avro => registered::begin_struct(self.out, schema),
+            Form::Protobuf(_) => {
+                let outer = self.messages.last().map(|outer| outer.field);
+                let message = outer.map(|number| OpenMessage::begin(self.out, number));
+                self.messages.push(MessagePlace { field: 0, message });
+            }
         }
     }
 
@@ -55,17 +78,30 @@ impl<'w> StructWriter<'w> {
         match self.form {
             Form::Json(_) => self.out.push(b'}'),
             Form::Avro => {}
+            Form::Protobuf(_) => {
+                if let Some(MessagePlace { message: Some(message), .. }) = self.messages.pop() {
+                    message.end(self.out);
+                }
+            }
         }
     }
 
     /// The next value is that of this field.
     pub(crate) fn label(&mut self, label: &FieldLabel) {
-        if let Form::Json(_) = self.form {
-            // No value ends like this.
-            if self.out.last() != Some(&b'{') {
-                self.out.push(b',');
+        match self.form {
+            Form::Json(_) => {
+                // No value ends like this.
+                if self.out.last() != Some(&b'{') {
+                    self.out.push(b',');
+                }
+                self.out.extend_from_slice(&label.json);
             }
-            self.out.extend_from_slice(&label.json);
+            Form::Avro => {}
+            Form::Protobuf(_) => {
+                if let Some(place) = self.messages.last_mut() {
+                    place.field = place.field.saturating_add(1);
+                }
+            }
         }
     }
 
@@ -73,7 +109,11 @@ impl<'w> StructWriter<'w> {
     pub(crate) fn value(&mut self, schema: &Schema, value: &Value<'_>) -> Result<(), ConvertError> {
         match self.form {
             Form::Json(converter) => converter.write(self.out, Some(schema), value),
-            Form::Avro => avro::write_field(self.out, schema, value),
+            Form::Avro => registered::write_field(self.out, schema, value),
+            Form::Protobuf(writer) => {
+                let number = self.messages.last().map_or(0, |place| place.field);
+                writer.field(self.out, number, schema, value)
+            }
         }
     }
 

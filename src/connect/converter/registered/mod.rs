@@ -1,39 +1,41 @@
-//! `AvroConverter`: Avro's binary encoding behind the id that a schema registry gave the schema.
+//! Converters whose schemas a registry keeps: the id that it gave the schema stands before the value.
 //!
 //! ```text
-//!   Schema ──schema──▶ text ──registry──▶ SchemaId ┐
-//!   Value  ──binary──────────────────────▶ body ───┴─▶ 0 · id (4 bytes, big-endian) · body
+//!   Schema ──form──▶ text ──registry──▶ SchemaId ┐
+//!   Value  ──form──────────────────────▶ body ───┴─▶ 0 · id (4 bytes, big-endian) · body
 //! ```
 //!
 //! Nothing here asks the registry: a schema without a known id is [`ConvertError::Unregistered`], and the one who has
 //! asked for the id tells it to [`SchemaIds`] and converts again.
 
-mod binary;
+mod avro;
 #[cfg(test)]
 mod cases;
-mod ids;
-mod name;
-mod options;
-mod properties;
-mod schema;
-mod subject;
+mod error;
+mod form;
 #[cfg(test)]
-mod tests;
+mod golden;
+mod ids;
+mod json_schema;
+mod options;
+mod protobuf;
+mod subject;
 
+pub(crate) use error::SchemaError;
+pub(crate) use form::{SchemaText, SchemaType};
 pub(crate) use ids::Side;
 pub use ids::{Registration, SchemaId, SchemaIds};
-pub(crate) use options::{AvroConverter, Flavor};
-pub(crate) use schema::{AvroSchemaError, SchemaText};
-#[cfg(test)]
-pub(crate) use subject::SubjectNameStrategy;
+pub(crate) use options::{Flavor, RegisteredConverter};
 
 use std::sync::Arc;
 
+use super::struct_writer::StructWriter;
 use super::{ConvertError, Destination, Encoded, UnsupportedSchema};
-use crate::connect::{Kind, Schema, Value};
+use crate::connect::{Schema, Value};
 use ids::Meant;
 
-pub(super) use binary::{begin_struct, write_field};
+pub(super) use avro::{begin_struct, write_field};
+pub(super) use protobuf::{OpenMessage, Writer as ProtobufWriter};
 
 /// The first byte of everything that the registry's id precedes.
 const MAGIC: u8 = 0;
@@ -41,10 +43,11 @@ const MAGIC: u8 = 0;
 /// Magic byte and id.
 const PREFIX_BYTES: usize = 5;
 
-impl AvroConverter {
+impl RegisteredConverter {
     /// Whether values of this schema can be written: strategies that name the subject after the record need one.
     pub(super) fn accepts(&self, schema: &Schema) -> Result<(), UnsupportedSchema> {
-        if self.text.is_lone_record(schema) || !self.subject.needs_record() {
+        self.form.accepts(schema)?;
+        if !self.subject.needs_record() || self.form.names(schema) {
             return Ok(());
         }
         Err(UnsupportedSchema { converter: self.subject.name(), schema: schema.kind.to_string() })
@@ -56,13 +59,10 @@ impl AvroConverter {
         value: &Value<'_>,
         into: &mut Destination<'_>,
     ) -> Result<Encoded<'a>, ConvertError> {
-        if value.is_null() {
-            return match schema {
-                Some(Schema { optional: false, .. }) => Err(ConvertError::RequiredNull),
-                _ => Ok(Encoded::Null),
-            };
+        if value.is_null() && !self.form.writes_null(schema)? {
+            return Ok(Encoded::Null);
         }
-        self.framed(Meant { schema, shared: None }, into, |out| self.write(schema, value, out))
+        self.framed(Meant { schema, shared: None }, into, |out| self.form.write(schema, value, out))
     }
 
     /// The same with a schema that many values have: its id is found without looking at all of it.
@@ -72,10 +72,10 @@ impl AvroConverter {
         value: &Value<'_>,
         into: &mut Destination<'_>,
     ) -> Result<Encoded<'a>, ConvertError> {
-        if value.is_null() {
-            return self.convert(Some(schema), value, into);
+        if value.is_null() && !self.form.writes_null(Some(schema))? {
+            return Ok(Encoded::Null);
         }
-        self.framed(Meant::shared(schema), into, |out| self.write(Some(schema), value, out))
+        self.framed(Meant::shared(schema), into, |out| self.form.write(Some(schema), value, out))
     }
 
     /// Converts what `write` writes, a required record of this schema.
@@ -83,9 +83,9 @@ impl AvroConverter {
         &self,
         schema: &Arc<Schema>,
         into: &mut Destination<'_>,
-        write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+        write: impl FnOnce(StructWriter<'_>) -> Result<(), E>,
     ) -> Result<Encoded<'a>, E> {
-        self.framed(Meant::shared(schema), into, write)
+        self.framed(Meant::shared(schema), into, |out| write(self.form.struct_writer(schema, out)?))
     }
 
     /// What `write` writes, with the schema's id before it.
@@ -108,41 +108,23 @@ impl AvroConverter {
         Ok(Encoded::Scratch(start..into.scratch.len()))
     }
 
-    fn write(
-        &self,
-        schema: Option<&Schema>,
-        value: &Value<'_>,
-        out: &mut Vec<u8>,
-    ) -> Result<(), ConvertError> {
-        match schema {
-            None => binary::write_without_schema(out, value),
-            Some(schema) if self.is_bare(schema) => binary::write_bare(out, value),
-            Some(schema) if self.text.is_lone_record(schema) => binary::write_branch(out, schema, value),
-            Some(schema) => binary::write(out, schema, value),
-        }
-    }
-
-    /// Confluent's serializer writes required bytes without their length.
-    fn is_bare(&self, schema: &Schema) -> bool {
-        self.flavor == Flavor::Confluent && schema.kind == Kind::Bytes && !schema.optional
-    }
-
     fn id(&self, meant: Meant<'_>, into: &mut Destination<'_>) -> Result<SchemaId, ConvertError> {
         let Meant { schema, shared } = meant;
         if let Some(id) = into.schemas.find(self.side, into.topic, meant) {
             return Ok(id);
         }
-        let text = SchemaText::of(schema, self.text)?;
+        let text = self.form.text(schema)?;
         // A schema that equals no schema, such as one with the default NaN, is found by its text.
-        if let Some(id) = into.schemas.find_text(self.side, into.topic, &text.json) {
+        if let Some(id) = into.schemas.find_text(self.side, into.topic, &text.text) {
             return Ok(id);
         }
         Err(ConvertError::Unregistered(Box::new(Registration {
             side: self.side,
             topic: into.topic.to_owned(),
-            subject: self.subject.subject(self.side, into.topic, text.record.as_ref())?,
+            subject: self.subject.subject(self.side, into.topic, text.name.as_deref())?,
             schema: shared.cloned().or_else(|| schema.cloned().map(Arc::new)),
-            text: text.json,
+            kind: self.form.schema_type(),
+            text: text.text,
             ids_max: self.ids_max,
         })))
     }

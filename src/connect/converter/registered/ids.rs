@@ -1,8 +1,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::super::schema_texts::SchemaTexts;
+use super::SchemaType;
 use crate::connect::Schema;
+use crate::connect::converter::schema_texts::SchemaTexts;
 
 /// The number that the registry gave a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +38,9 @@ pub struct Registration {
     pub topic: String,
     /// The subject under which the registry keeps the schema.
     pub subject: String,
-    /// The Avro schema, as Java's `Schema.toString()` writes it: registries compare texts.
+    /// The language of its text.
+    pub kind: SchemaType,
+    /// The schema, just as the Java converter writes it: registries compare texts.
     pub text: String,
     /// The Connect schema that it was made of; `None` is a value without one.
     pub schema: Option<Arc<Schema>>,
@@ -53,7 +56,7 @@ impl Eq for Registration {}
 pub struct SchemaIds {
     keys: Known,
     values: Known,
-    pub(in super::super) texts: SchemaTexts,
+    pub(in crate::connect::converter) texts: SchemaTexts,
 }
 
 /// A schema that an id is looked for.
@@ -149,6 +152,7 @@ mod tests {
             side,
             topic: topic.into(),
             subject: format!("{topic}-x"),
+            kind: SchemaType::Avro,
             text,
             schema: Some(Arc::new(schema)),
             ids_max,

@@ -5,13 +5,16 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::cases::*;
-use super::schema::TextOptions;
+use super::super::cases::*;
+use super::super::form::Form;
+use super::super::subject::SubjectNameStrategy;
+use super::super::{PREFIX_BYTES, RegisteredConverter, SchemaId, SchemaIds, Side};
 use super::*;
 use crate::connect::Field;
+use crate::connect::converter::{Destination, Encoded};
 
 /// Recorded by `tests/golden/avro/Converter.java`: the case, the schema's text, the body in hex.
-const GOLDEN: &str = include_str!("../../../../tests/golden/avro/converter.tsv");
+const GOLDEN: &str = include_str!("../../../../../tests/golden/avro/converter.tsv");
 
 const METADATA: TextOptions = TextOptions { metadata: true, scrub: false, lone_records: false };
 
@@ -25,8 +28,8 @@ fn golden(case: &str) -> (String, Vec<u8>) {
     (schema, hex.chunks(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect())
 }
 
-fn text_of(schema: Option<&Schema>, options: TextOptions) -> Result<String, AvroSchemaError> {
-    SchemaText::of(schema, options).map(|text| text.json)
+fn text_of(schema: Option<&Schema>, options: TextOptions) -> Result<String, SchemaError> {
+    text(schema, options).map(|text| text.text)
 }
 
 #[test]
@@ -61,9 +64,9 @@ fn text_without_a_schema_is_anything() {
 fn what_avro_cannot_have_is_refused() {
     let inner = |field| structure("p.x", vec![(field, Schema::new(Kind::Int32))]).optional(true);
     let two = structure("e.Value", vec![("p", inner("q")), ("r", inner("s"))]);
-    assert_eq!(text_of(Some(&two), METADATA), Err(AvroSchemaError::Redefined("p.x".into())));
+    assert_eq!(text_of(Some(&two), METADATA), Err(SchemaError::Redefined("p.x".into())));
     let hyphen = structure("srv.Order-Item.Value-1", vec![]);
-    assert!(matches!(text_of(Some(&hyphen), METADATA), Err(AvroSchemaError::Name(_))));
+    assert!(matches!(text_of(Some(&hyphen), METADATA), Err(SchemaError::Name(_))));
     let scrubbed = text_of(Some(&hyphen), TextOptions { metadata: false, scrub: true, lone_records: false });
     let expected = r#"{"type":"record","name":"Value_1","namespace":"srv.Order_Item","fields":[]}"#;
     assert_eq!(scrubbed.as_deref(), Ok(expected));
@@ -103,14 +106,14 @@ fn defaults_stand_in_the_fields_as_java_writes_them() {
     assert!(golden.starts_with(shared), "{shared}\n{golden}");
 }
 
-fn converter(flavor: Flavor) -> AvroConverter {
-    AvroConverter {
+fn converter(flavor: Flavor) -> RegisteredConverter {
+    RegisteredConverter {
         key: "value.converter".into(),
         flavor,
         side: Side::Value,
         subject: SubjectNameStrategy::Topic,
         ids_max: 10,
-        text: TextOptions { lone_records: flavor == Flavor::Apicurio, ..METADATA },
+        form: Form::Avro(flavor, TextOptions { lone_records: flavor == Flavor::Apicurio, ..METADATA }),
     }
 }
 

@@ -58,7 +58,7 @@ pub(super) fn write_branch(
 }
 
 /// Appends the value of a struct's field: `Struct.get` gives the default for null.
-pub(in super::super) fn write_field(
+pub(in super::super::super) fn write_field(
     out: &mut Vec<u8>,
     schema: &Schema,
     value: &Value<'_>,
@@ -68,7 +68,7 @@ pub(in super::super) fn write_field(
 }
 
 /// A struct begins, whose fields are appended one by one: which branch of the union it is.
-pub(in super::super) fn begin_struct(out: &mut Vec<u8>, schema: &Schema) {
+pub(in super::super::super) fn begin_struct(out: &mut Vec<u8>, schema: &Schema) {
     if schema.optional {
         write_long(out, i64::from(null_is_first(schema)));
     }

@@ -4,6 +4,7 @@ use std::io::Write as _;
 
 use super::binary::null_is_first;
 use super::name::{Name, NameError, field_name};
+use super::{SchemaError, SchemaText};
 use crate::connect::{Field, Kind, Schema};
 
 /// Where structs without a name live.
@@ -12,64 +13,47 @@ const DEFAULT_NAME: &str = "ConnectDefault";
 
 /// Any value without a Connect schema.
 const ANYTHING: &str = include_str!("anything.json");
-
-/// A schema that Avro cannot have.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AvroSchemaError {
-    /// A name that Avro does not take.
-    #[error(transparent)]
-    Name(#[from] NameError),
-    /// Two different structs with one name.
-    #[error("the value has two different records with the name {0:?}")]
-    Redefined(String),
-    /// The subject is named after a record, and there is none.
-    #[error("{0} takes only records")]
-    NoRecord(&'static str),
-}
+const ANYTHING_NAME: &str = "Anything";
 
 /// What the text depends on besides the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TextOptions {
+pub(in super::super) struct TextOptions {
     /// `connect.meta.data` (true): Connect's own names, versions, parameters and defaults stand in the schema.
-    pub(super) metadata: bool,
+    pub(in super::super) metadata: bool,
     /// `scrub.invalid.names` (false): names that Avro does not take are changed.
-    pub(super) scrub: bool,
+    pub(in super::super) scrub: bool,
     /// Apicurio's serializer takes the schema from the record itself, which knows nothing of a union around it.
-    pub(super) lone_records: bool,
+    pub(in super::super) lone_records: bool,
 }
 
 impl TextOptions {
     /// Whether the whole of a value is a record and not a union of null and one.
-    pub(super) const fn is_lone_record(self, schema: &Schema) -> bool {
+    pub(in super::super) const fn is_lone_record(self, schema: &Schema) -> bool {
         matches!(schema.kind, Kind::Struct(_)) && (self.lone_records || !schema.optional)
     }
 }
 
-/// An Avro schema.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SchemaText {
-    /// The JSON.
-    pub json: String,
-    /// The record's name, when the whole of it is a record.
-    pub record: Option<Name>,
-}
-
-impl SchemaText {
-    pub(super) fn of(schema: Option<&Schema>, options: TextOptions) -> Result<Self, AvroSchemaError> {
-        let Some(schema) = schema else {
-            let record = Name { namespace: Some(NAMESPACE.to_owned()), simple: "Anything".to_owned() };
-            return Ok(Self { json: ANYTHING.trim_end().to_owned(), record: Some(record) });
-        };
-        let mut writer = Writer { options, out: Vec::new(), records: Vec::new(), unnamed: 0 };
-        let is_record = options.is_lone_record(schema);
-        if is_record {
-            writer.base(schema, None)?;
-        } else {
-            writer.schema(schema, None)?;
-        }
-        let record = writer.records.into_iter().next().filter(|_| is_record).map(|(name, _)| name);
-        Ok(Self { json: String::from_utf8_lossy(&writer.out).into_owned(), record })
+/// The text of a schema; `None` is that of any value.
+pub(in super::super) fn text(
+    schema: Option<&Schema>,
+    options: TextOptions,
+) -> Result<SchemaText, SchemaError> {
+    let Some(schema) = schema else {
+        return Ok(SchemaText {
+            text: ANYTHING.trim_end().to_owned(),
+            name: Some(format!("{NAMESPACE}.{ANYTHING_NAME}")),
+        });
+    };
+    let mut writer = Writer { options, out: Vec::new(), records: Vec::new(), unnamed: 0 };
+    let is_record = options.is_lone_record(schema);
+    if is_record {
+        writer.base(schema, None)?;
+    } else {
+        writer.schema(schema, None)?;
     }
+    let record = writer.records.into_iter().next().filter(|_| is_record);
+    let text = String::from_utf8_lossy(&writer.out).into_owned();
+    Ok(SchemaText { text, name: record.map(|(name, _)| name.to_string()) })
 }
 
 pub(super) struct Writer<'s> {
@@ -83,7 +67,7 @@ pub(super) struct Writer<'s> {
 
 impl<'s> Writer<'s> {
     /// Writes a schema inside of the namespace `enclosing`.
-    fn schema(&mut self, schema: &'s Schema, enclosing: Option<&str>) -> Result<(), AvroSchemaError> {
+    fn schema(&mut self, schema: &'s Schema, enclosing: Option<&str>) -> Result<(), SchemaError> {
         match (schema.optional, null_is_first(schema)) {
             (false, _) => self.base(schema, enclosing),
             (true, true) => {
@@ -102,7 +86,7 @@ impl<'s> Writer<'s> {
     }
 
     /// The schema as if it were required.
-    fn base(&mut self, schema: &'s Schema, enclosing: Option<&str>) -> Result<(), AvroSchemaError> {
+    fn base(&mut self, schema: &'s Schema, enclosing: Option<&str>) -> Result<(), SchemaError> {
         match &schema.kind {
             Kind::Struct(fields) => return self.record(schema, fields, enclosing),
             Kind::Array(element) => {
@@ -143,11 +127,11 @@ impl<'s> Writer<'s> {
         schema: &'s Schema,
         fields: &'s [Field],
         enclosing: Option<&str>,
-    ) -> Result<(), AvroSchemaError> {
+    ) -> Result<(), SchemaError> {
         let name = self.name(schema)?;
         if let Some((_, known)) = self.records.iter().find(|(known, _)| *known == name) {
             if *known != fields {
-                return Err(AvroSchemaError::Redefined(name.to_string()));
+                return Err(SchemaError::Redefined(name.to_string()));
             }
             self.text(&name.qualified(enclosing));
             return Ok(());
@@ -182,7 +166,7 @@ impl<'s> Writer<'s> {
         Ok(Name { namespace: Some(NAMESPACE.to_owned()), simple: format!("{DEFAULT_NAME}{number}") })
     }
 
-    fn field(&mut self, field: &'s Field, namespace: Option<&str>) -> Result<(), AvroSchemaError> {
+    fn field(&mut self, field: &'s Field, namespace: Option<&str>) -> Result<(), SchemaError> {
         let name = field_name(&field.name, self.options.scrub)?;
         self.out.extend(b"{\"name\":");
         self.text(&name);

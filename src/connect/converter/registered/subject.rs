@@ -1,6 +1,4 @@
-use super::Side;
-use super::name::Name;
-use super::schema::AvroSchemaError;
+use super::{SchemaError, Side};
 
 /// `key.subject.name.strategy`, `value.subject.name.strategy`: what a subject is named after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,10 +22,10 @@ impl SubjectNameStrategy {
     /// The strategy as it is told to a person.
     pub(super) const fn name(self) -> &'static str {
         match self {
-            Self::Topic => "AvroConverter with TopicNameStrategy",
-            Self::SimpleTopic => "AvroConverter with SimpleTopicIdStrategy",
-            Self::Record => "AvroConverter with RecordNameStrategy",
-            Self::TopicRecord => "AvroConverter with TopicRecordNameStrategy",
+            Self::Topic => "TopicNameStrategy",
+            Self::SimpleTopic => "SimpleTopicIdStrategy",
+            Self::Record => "RecordNameStrategy",
+            Self::TopicRecord => "TopicRecordNameStrategy",
         }
     }
 
@@ -35,14 +33,14 @@ impl SubjectNameStrategy {
         self,
         side: Side,
         topic: &str,
-        record: Option<&Name>,
-    ) -> Result<String, AvroSchemaError> {
-        let record = || record.ok_or(AvroSchemaError::NoRecord(self.name()));
+        record: Option<&str>,
+    ) -> Result<String, SchemaError> {
+        let record = || record.ok_or(SchemaError::NoRecord(self.name()));
         Ok(match (self, side) {
             (Self::Topic, Side::Key) => format!("{topic}-key"),
             (Self::Topic, Side::Value) => format!("{topic}-value"),
             (Self::SimpleTopic, _) => topic.to_owned(),
-            (Self::Record, _) => record()?.to_string(),
+            (Self::Record, _) => record()?.to_owned(),
             (Self::TopicRecord, _) => format!("{topic}-{}", record()?),
         })
     }

@@ -42,6 +42,10 @@ pub(super) fn number(text: &str) -> Value<'static> {
     Value::Decimal(Decimal::parse(text).unwrap())
 }
 
+fn hundreds() -> Value<'static> {
+    Value::Decimal(Decimal::parse("1200").and_then(|number| number.with_scale(-2)).unwrap())
+}
+
 pub(super) fn strings() -> Kind {
     Kind::Array(Arc::new(optional(Kind::String)))
 }
@@ -119,7 +123,7 @@ pub(super) fn plain_cases() -> Vec<(&'static str, Schema, Value<'static>)> {
             with_default(decimal(2, Some(10)).optional(true), number("1.28")),
             number("-1.50"),
         ),
-        ("decimal negative scale", decimal(-2, Some(3)), number("12")),
+        ("decimal negative scale", decimal(-2, Some(3)), hundreds()),
         ("decimal scale beyond precision", decimal(5, Some(3)), number("0.00123")),
         (
             "connect date",
@@ -222,4 +226,191 @@ pub(super) fn record_cases() -> Vec<(&'static str, Schema, Value<'static>)> {
             Value::Struct(vec![Value::Struct(vec![Value::Int32(1)]), Value::Null]),
         ),
     ]
+}
+
+/// Change events, keys, and nulls.
+pub(super) fn change_cases() -> Vec<(&'static str, Schema, Value<'static>)> {
+    let text = Value::str;
+    let key = structure("srv.public.orders.Key", vec![("id", Schema::new(Kind::Int64))]);
+    let source = structure(
+        "io.debezium.connector.postgresql.Source",
+        vec![
+            ("version", Schema::new(Kind::String)),
+            ("ts_ms", Schema::new(Kind::Int64)),
+            ("snapshot", snapshot_marker()),
+            ("sequence", optional(Kind::String)),
+            ("lsn", optional(Kind::Int64)),
+        ],
+    );
+    let event = structure(
+        "srv.public.orders.Envelope",
+        vec![
+            ("before", row().optional(true)),
+            ("after", row().optional(true)),
+            ("source", versioned(source, 1, None)),
+            ("transaction", versioned(transaction(), 1, None).optional(true)),
+            ("op", Schema::new(Kind::String)),
+            ("ts_ms", optional(Kind::Int64)),
+        ],
+    );
+    let source =
+        || Value::Struct(vec![text("3.7"), Value::Int64(1), text("false"), Value::Null, Value::Int64(7)]);
+    let after = || row_value();
+    let at = || Value::Struct(vec![text("5:7"), Value::Int64(1), Value::Int64(0)]);
+    let entry = |key, value| (Value::str(key), value);
+    vec![
+        ("key", key, Value::Struct(vec![Value::Int64(0)])),
+        (
+            "envelope of a change",
+            versioned(event.clone(), 2, None),
+            Value::Struct(vec![Value::Null, after(), source(), at(), text("c"), Value::Int64(3)]),
+        ),
+        (
+            "envelope of a delete",
+            event,
+            Value::Struct(vec![after(), Value::Null, source(), Value::Null, text("d"), Value::Null]),
+        ),
+        ("flattened", row(), after()),
+        ("optional row that is null", row().optional(true), Value::Null),
+        ("null with a default", with_default(optional(Kind::String), text("x")), Value::Null),
+        (
+            "map in order",
+            Schema::new(map()),
+            Value::Map(vec![entry("a", text("1")), entry("b", Value::Null)]),
+        ),
+        (
+            "maps",
+            structure(
+                "m.M",
+                vec![("a", optional(map())), ("b", Schema::new(map())), ("c", Schema::new(map()))],
+            ),
+            Value::Struct(vec![
+                Value::Null,
+                Value::Map(vec![entry("", text(""))]),
+                Value::Map(vec![entry("x", text(""))]),
+            ]),
+        ),
+        ("no name", unnamed(), Value::Struct(vec![Value::Struct(vec![Value::Int32(1)]), Value::Null])),
+        (
+            "bad field",
+            structure("a.B", vec![("a-b", Schema::new(Kind::Int32))]),
+            Value::Struct(vec![Value::Int32(1)]),
+        ),
+        (
+            "bad name",
+            structure("a.1.B-é", vec![("_a", Schema::new(Kind::Int32))]),
+            Value::Struct(vec![Value::Int32(1)]),
+        ),
+        (
+            "field named as its record",
+            structure(
+                "a.B",
+                vec![("block", structure("event.block", vec![("x", Schema::new(Kind::Int32))]))],
+            ),
+            Value::Struct(vec![Value::Struct(vec![Value::Int32(1)])]),
+        ),
+        (
+            "package named as its record",
+            structure("Envelope.Value.Envelope", vec![("v", structure("x.Value", vec![]))]),
+            Value::Struct(vec![Value::Struct(vec![])]),
+        ),
+        (
+            "fields named by underscores",
+            structure("a.B", vec![("_", optional(Kind::Boolean)), ("__", Schema::new(Kind::Boolean))]),
+            Value::Struct(vec![Value::Bool(true), Value::Bool(true)]),
+        ),
+        (
+            "null in a list",
+            structure("a.B", vec![("l", Schema::new(strings()))]),
+            Value::Struct(vec![Value::Array(vec![text("a"), Value::Null])]),
+        ),
+        (
+            "list of lists",
+            structure("a.B", vec![("l", Schema::new(Kind::Array(Arc::new(Schema::new(strings())))))]),
+            Value::Struct(vec![Value::Array(vec![Value::Array(vec![text("a")])])]),
+        ),
+    ]
+}
+
+fn snapshot_marker() -> Schema {
+    let schema = Schema::named(Kind::String, "io.debezium.data.Enum").with_parameter(
+        "allowed",
+        "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental",
+    );
+    with_default(schema.optional(true), Value::str("false"))
+}
+
+fn transaction() -> Schema {
+    let number = || Schema::new(Kind::Int64);
+    let fields = vec![
+        ("id", Schema::new(Kind::String)),
+        ("total_order", number()),
+        ("data_collection_order", number()),
+    ];
+    structure("event.block", fields)
+}
+
+fn unnamed() -> Schema {
+    let inner = || Schema::new(Kind::Struct(vec![Field::new("x", Arc::new(Schema::new(Kind::Int32)))]));
+    let fields = vec![Field::new("a", Arc::new(inner())), Field::new("b", Arc::new(inner().optional(true)))];
+    Schema::new(Kind::Struct(fields))
+}
+
+/// A row with a column of each type.
+fn row() -> Schema {
+    let connect = |kind, name: &'static str| Schema::named(kind, name);
+    let parameter = |schema: Schema| {
+        schema
+            .with_parameter("__debezium.source.column.type", "VARCHAR")
+            .with_parameter("__debezium.source.column.length", 20)
+            .with_parameter("__debezium.source.column.name", "name")
+    };
+    structure(
+        "srv.public.orders.Value",
+        vec![
+            ("id", with_default(Schema::new(Kind::Int64), Value::Int64(0))),
+            ("small", with_default(optional(Kind::Int16), Value::Int16(3))),
+            ("name", parameter(optional(Kind::String))),
+            ("price", decimal(2, Some(10)).optional(true)),
+            ("tax", variable().optional(true)),
+            ("day", connect(Kind::Int32, "org.apache.kafka.connect.data.Date").optional(true)),
+            ("time", connect(Kind::Int32, "org.apache.kafka.connect.data.Time").optional(true)),
+            ("at", connect(Kind::Int64, "org.apache.kafka.connect.data.Timestamp").optional(true)),
+            ("micros", connect(Kind::Int64, "io.debezium.time.MicroTimestamp").optional(true)),
+            ("doc", json()),
+            ("uuid", connect(Kind::String, "io.debezium.data.Uuid")),
+            ("raw", with_default(Schema::new(Kind::Bytes), bytes(&[0, 0xFE]))),
+            ("ratio", with_default(Schema::new(Kind::Float64), Value::Float64(0.000_01))),
+            ("real", optional(Kind::Float32)),
+            ("flag", with_default(Schema::new(Kind::Boolean), Value::Bool(true))),
+            ("tags", optional(strings())),
+            ("numbers", Schema::new(Kind::Array(Arc::new(Schema::new(Kind::Int32))))),
+            ("attributes", optional(map())),
+            ("tiny", Schema::new(Kind::Int8)),
+        ],
+    )
+}
+
+fn row_value() -> Value<'static> {
+    Value::Struct(vec![
+        Value::Int64(-1),
+        Value::Int16(0),
+        Value::str("é😀\"\u{1}"),
+        number("-1.50"),
+        Value::Struct(vec![Value::Int32(2), bytes(&[0x7D])]),
+        Value::Date(-86_400_000),
+        Value::Date(3_723_004),
+        Value::Date(-1),
+        Value::Int64(1_700_000_000_000_000),
+        Value::Null,
+        Value::str(""),
+        bytes(&[0, 0xFE]),
+        Value::Float64(2.5),
+        Value::Float32(0.1),
+        Value::Bool(false),
+        Value::Array(vec![Value::str("a"), Value::str("")]),
+        Value::Array(vec![Value::Int32(1), Value::Int32(0), Value::Int32(-3)]),
+        Value::Map(vec![(Value::str("k"), Value::str("v"))]),
+        Value::Int8(-8),
+    ])
 }

@@ -1,0 +1,36 @@
+//! `AvroConverter`: Avro's binary encoding, and Avro's schemas.
+
+mod binary;
+mod name;
+mod properties;
+mod schema;
+#[cfg(test)]
+mod tests;
+
+pub(in super::super) use binary::{begin_struct, write_field};
+pub(super) use name::NameError;
+pub(super) use schema::{TextOptions, text};
+
+use super::{ConvertError, Flavor, SchemaError, SchemaText, UnsupportedSchema};
+use crate::connect::{Kind, Schema, Value};
+
+/// Appends a value; without a schema it is text.
+pub(super) fn write(
+    flavor: Flavor,
+    text: TextOptions,
+    schema: Option<&Schema>,
+    value: &Value<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), ConvertError> {
+    match schema {
+        None => binary::write_without_schema(out, value),
+        Some(schema) if is_bare(flavor, schema) => binary::write_bare(out, value),
+        Some(schema) if text.is_lone_record(schema) => binary::write_branch(out, schema, value),
+        Some(schema) => binary::write(out, schema, value),
+    }
+}
+
+/// Confluent's serializer writes required bytes without their length.
+fn is_bare(flavor: Flavor, schema: &Schema) -> bool {
+    flavor == Flavor::Confluent && schema.kind == Kind::Bytes && !schema.optional
+}

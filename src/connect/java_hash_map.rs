@@ -1,0 +1,79 @@
+//! The order in which `java.util.HashMap` gives its entries: by buckets of the keys' hashes.
+
+/// How a map was made, which decides how many buckets it begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Made {
+    /// `new HashMap<>()`
+    Empty,
+    /// `new HashMap<>(capacity)`, with the number of the entries.
+    Sized,
+    /// `new HashMap<>(map)`
+    Copied,
+}
+
+/// The entries as a map gives them that they were put into in this order. Keys must differ.
+pub(crate) fn in_order<T>(mut entries: Vec<T>, made: Made, key: impl Fn(&T) -> &str) -> Vec<T> {
+    let mask = u32::try_from(buckets(entries.len(), made).saturating_sub(1)).unwrap_or(u32::MAX);
+    // It is stable: keys of one bucket stay in the order in which they came.
+    entries.sort_by_key(|entry| spread_hash(key(entry)) & mask);
+    entries
+}
+
+/// Buckets when all entries are there: they double when more than three quarters of them would be filled.
+fn buckets(entry_count: usize, made: Made) -> usize {
+    let mut buckets = match made {
+        Made::Empty => 16,
+        Made::Sized => entry_count.max(1).next_power_of_two(),
+        Made::Copied => entry_count.saturating_mul(4).div_euclid(3).saturating_add(1).next_power_of_two(),
+    };
+    while entry_count > buckets.saturating_mul(3) / 4 {
+        buckets = buckets.saturating_mul(2);
+    }
+    buckets
+}
+
+/// `String.hashCode`, spread as `HashMap` does.
+fn spread_hash(text: &str) -> u32 {
+    let hash =
+        text.encode_utf16().fold(0_u32, |hash, unit| hash.wrapping_mul(31).wrapping_add(u32::from(unit)));
+    hash ^ hash >> 16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_come_as_java_gives_them() {
+        let ordered = |count: usize, made| -> Vec<usize> {
+            let names: Vec<_> = (0..count).map(|n| (format!("public.t{n}"), n)).collect();
+            in_order(names, made, |(name, _)| name).into_iter().map(|(_, n)| n).collect()
+        };
+        // What a java.util.HashMap of these keys gives in Java 17.
+        let forty = [
+            25, 26, 23, 24, 29, 27, 28, 8, 7, 9, 4, 3, 6, 5, 0, 21, 22, 2, 1, 20, 14, 36, 15, 37, 12, 34, 13,
+            35, 18, 19, 16, 38, 17, 39, 10, 32, 11, 33, 30, 31,
+        ];
+        assert_eq!(ordered(40, Made::Empty), forty);
+        assert_eq!(ordered(1, Made::Sized), [0]);
+        assert_eq!(ordered(0, Made::Copied), [0; 0]);
+    }
+
+    #[test]
+    fn the_number_of_buckets_is_javas() {
+        for (count, made, expected) in [
+            (0, Made::Empty, 16),
+            (12, Made::Empty, 16),
+            (13, Made::Empty, 32),
+            (1, Made::Sized, 2),
+            (2, Made::Sized, 4),
+            (3, Made::Sized, 4),
+            (1, Made::Copied, 2),
+            (2, Made::Copied, 4),
+            (3, Made::Copied, 8),
+            (4, Made::Copied, 8),
+        ] {
+            assert_eq!(buckets(count, made), expected, "{count} {made:?}");
+        }
+    }
+}
