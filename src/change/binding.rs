@@ -2,6 +2,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::events::Connector;
+use super::labels::Labels;
+use super::reselect::Selection;
 use super::routed::Routed;
 use super::source::Source;
 use super::table::{AddedField, BoundColumn, ChangeTable, Key};
@@ -43,7 +45,22 @@ pub(super) fn bind(
         && key.as_ref().is_none_or(|key| connector.converters.key.takes_fields(&key.schema));
     let envelope = Arc::new(envelope);
     let routed = Routed::bind(&connector, relation, descriptions);
-    ChangeTable { name, topic, columns, key, row, envelope, source, notes, is_direct, routed, connector }
+    let key_columns = key.as_ref().map(|key| key.columns.as_slice());
+    let selection = Selection::bind(&connector, relation, &described, &columns, key_columns);
+    ChangeTable {
+        name,
+        topic,
+        columns,
+        key,
+        row,
+        envelope,
+        source,
+        notes,
+        is_direct,
+        routed,
+        selection,
+        connector,
+    }
 }
 
 /// The modifier of the row's own time, the rest as the catalog has it now.
@@ -137,7 +154,8 @@ fn bound(connector: &Connector, index: usize, column: &ColumnDescription, codec:
     let placeholder =
         placeholder::of(&codec, connector.context.columns.binary, &connector.options.placeholder);
     let label = FieldLabel::new(&field);
-    BoundColumn { index, name: column.name.clone(), field, label, codec, zero, placeholder }
+    let labels = Labels::of(&column.kind);
+    BoundColumn { index, name: column.name.clone(), field, label, codec, zero, placeholder, labels }
 }
 
 fn fields(columns: &[BoundColumn]) -> Vec<Field> {

@@ -8,7 +8,7 @@ use super::record::ChangeRecords;
 use super::table::{ChangeTable, RowChange};
 use super::transaction::Tally;
 use crate::connect::column::{ColumnDescription, ColumnOptions, ColumnRules, TypeKind};
-use crate::connect::converter::avro::SchemaId;
+use crate::connect::converter::registered::SchemaId;
 use crate::connect::converter::{ConvertError, Destination};
 use crate::connect::record::OwnedRecord;
 use crate::connect::{NameAdjustment, OptionReader, TopicNaming};
@@ -29,7 +29,7 @@ const AVRO: &str = "io.confluent.connect.avro.AvroConverter";
 const STRING: &str = "org.apache.kafka.connect.storage.StringConverter";
 const REGISTRY: &str = "http://127.0.0.1:1";
 pub(super) type Options = &'static [(&'static str, &'static str)];
-const FORMS: [Options; 6] = [
+const FORMS: [Options; 8] = [
     &[],
     &[
         ("key.converter", "JsonConverter"),
@@ -49,6 +49,21 @@ const FORMS: [Options; 6] = [
         ("schema.name.adjustment.mode", "avro"),
         ("field.name.adjustment.mode", "avro"),
         ("provide.transaction.metadata", "true"),
+    ],
+    &[
+        ("key.converter", "ProtobufConverter"),
+        ("value.converter", "ProtobufConverter"),
+        ("key.converter.schema.registry.url", REGISTRY),
+        ("value.converter.schema.registry.url", REGISTRY),
+        ("value.converter.scrub.invalid.names", "true"),
+        ("value.converter.optional.for.nullables", "true"),
+        ("provide.transaction.metadata", "true"),
+    ],
+    &[
+        ("key.converter", "JsonSchemaConverter"),
+        ("value.converter", "JsonSchemaConverter"),
+        ("key.converter.schema.registry.url", REGISTRY),
+        ("value.converter.schema.registry.url", REGISTRY),
     ],
     &[
         ("value.converter", "JsonConverter"),

@@ -95,6 +95,17 @@ impl ChangeEvents {
         super::binding::bind(Arc::clone(&self.0), relation, columns)
     }
 
+    /// The transforms, in their order, by name and class.
+    pub(crate) fn transforms(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.chain.transforms()
+    }
+
+    /// Whether an EventRouter stands among them.
+    #[must_use]
+    pub(crate) fn has_event_router(&self) -> bool {
+        self.0.chain.event_router().is_some()
+    }
+
     /// Whether `message.key.columns` names the key of a table.
     #[must_use]
     pub(crate) fn chooses_key(&self, schema: &str, table: &str) -> bool {

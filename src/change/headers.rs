@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::events::Connector;
-use crate::connect::converter::avro::SchemaIds;
+use crate::connect::converter::registered::SchemaIds;
 use crate::connect::converter::{Converter, Destination, Encoded};
 use crate::connect::source_record::{Datum, DatumHeader};
 use crate::connect::{Schema, Value};

@@ -39,7 +39,7 @@ impl Connector {
         let data = data.into_iter().map(|(name, text)| (Value::str(name), Value::str(text)));
         let value = vec![
             Value::str(id),
-            Value::str(notification.told.name()),
+            Value::str(notification.status.name()),
             Value::str(notification.aggregate.name()),
             Value::Map(data.collect()),
             Value::Int64(now_ms),

@@ -1,5 +1,6 @@
 use super::key::{KeyColumns, MESSAGE_KEY_COLUMNS};
 use super::placeholder::Placeholder;
+use super::reselect::Reselect;
 use super::transaction::TransactionTopic;
 use crate::connect::{OptionReader, Refused};
 use crate::outbox::{EventRouter, MessagePrefixes};
@@ -22,6 +23,8 @@ pub(crate) struct ChangeOptions {
     pub(super) transactions: Option<TransactionTopic>,
     /// `message.prefix.include.list`, `message.prefix.exclude.list`: which logical messages are events.
     pub(crate) messages: MessagePrefixes,
+    /// `post.processors`: which values are read from the table.
+    pub(crate) reselect: Option<Reselect>,
     /// The EventRouter that stands among the transforms.
     pub(crate) router: Option<EventRouter>,
 }
@@ -43,6 +46,7 @@ impl ChangeOptions {
             transactions: TransactionTopic::read(options, topic_prefix),
             keys: KeyColumns::read(options, MESSAGE_KEY_COLUMNS)?,
             messages: MessagePrefixes::default(),
+            reselect: Reselect::read(options)?,
             router: None,
         })
     }

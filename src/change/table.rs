@@ -3,7 +3,9 @@ use std::sync::Arc;
 
 use super::context::{ChangeContext, SkippedHalves, Snapshot};
 use super::events::Connector;
+use super::labels::Labels;
 use super::record::{ChangeRecords, Inconvertible};
+use super::reselect::Selection;
 use super::routed::{Origin, Routed};
 use super::source::Source;
 use super::transaction;
@@ -11,7 +13,7 @@ use crate::connect::column::{ColumnCodec, ColumnError, FailureHandling};
 use crate::connect::converter::{Destination, FieldLabel};
 use crate::connect::source_record::{Datum, DatumHeader, SourceRecord};
 use crate::connect::{Schema, Value};
-use crate::outbox::RouteError;
+use crate::outbox::{RouteError, check_topic_name};
 use crate::pgoutput::{ColumnValue, OldTuple};
 
 /// The headers of the two halves of a changed key.
@@ -37,6 +39,8 @@ pub struct ChangeTable {
     pub(super) is_direct: bool,
     /// Where an EventRouter stands among the transforms.
     pub(super) routed: Option<Routed>,
+    /// What of its rows is read from the table.
+    pub(super) selection: Option<Selection>,
 }
 
 /// A table's key.
@@ -70,6 +74,8 @@ pub(super) struct BoundColumn {
     pub(super) zero: Value<'static>,
     /// What stands for a value that the server did not send.
     pub(super) placeholder: Value<'static>,
+    /// The values of an enum, as its schema has them.
+    pub(super) labels: Option<Labels>,
 }
 
 /// What has happened to a row, or to a whole table.
@@ -100,6 +106,11 @@ impl<'r, 'a> OldRow<'r, 'a> {
     /// The values, in the relation's order.
     pub(crate) const fn columns(self) -> Row<'r, 'a> {
         self.row
+    }
+
+    /// The same, when it is the whole row.
+    pub(super) fn whole(self) -> Option<Row<'r, 'a>> {
+        self.whole.then_some(self.row)
     }
 }
 
@@ -175,23 +186,6 @@ impl ChangeTable {
         self.push(event, at, records, into)
     }
 
-    /// The texts of the key's columns, by which rows are compared. None when the table has no key, or the row does not say it.
-    #[must_use]
-    pub(crate) fn raw_key(&self, row: &[ColumnValue<'_>]) -> Option<Vec<Option<Vec<u8>>>> {
-        let column = |column: &BoundColumn| match row.get(column.index)? {
-            ColumnValue::Text(bytes) | ColumnValue::Binary(bytes) => Some(Some(bytes.to_vec())),
-            ColumnValue::Null => Some(None),
-            ColumnValue::UnchangedToast => None,
-        };
-        let key = self.key.as_ref().filter(|key| !key.columns.is_empty())?;
-        key.columns.iter().map(column).collect()
-    }
-
-    /// The names of the key's columns, in the key's order.
-    pub(crate) fn key_columns(&self) -> impl Iterator<Item = &str> {
-        self.key.iter().flat_map(|key| &key.columns).map(|column| column.name.as_str())
-    }
-
     /// Whether a change is one of the key, as far as that can be read.
     #[must_use]
     pub(crate) fn changes_key(&self, change: RowChange<'_, '_>) -> bool {
@@ -241,7 +235,7 @@ impl ChangeTable {
         records: &mut ChangeRecords<'a>,
         into: &mut Destination<'_>,
     ) -> Result<(), RouteError> {
-        let whole = old.filter(|old| old.whole).map(|old| old.row);
+        let whole = old.and_then(OldRow::whole);
         let event = Event {
             op: "u",
             key: Some(new),
@@ -390,6 +384,10 @@ impl ChangeTable {
         into: &mut Destination<'_>,
     ) -> Result<(), RouteError> {
         let Some(record) = self.transformed(record, origin)? else { return Ok(()) };
+        if record.topic != self.topic {
+            check_topic_name(&record.topic)
+                .map_err(|source| RouteError::MovedTopic { table: self.name.clone(), source })?;
+        }
         let pushed = records.push(record, &self.connector.converters, into, origin.now_ms);
         pushed.map_err(|error| self.inconvertible(error))
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::events::Connector;
 use super::record::{ChangeRecords, Inconvertible};
 use crate::connect::converter::Destination;
+use crate::connect::java_hash_map::{Made, in_order};
 use crate::connect::source_record::{Datum, SourceRecord};
 use crate::connect::{Field, Kind, OptionReader, Schema, Value};
 use crate::outbox::RouteError;
@@ -86,7 +87,9 @@ impl Tally {
         let collection = |(name, count): &(String, i64)| {
             Value::Struct(vec![Value::Str(Cow::Owned(name.clone())), Value::Int64(*count)])
         };
-        Value::Array(in_java_order(&self.tables).into_iter().map(collection).collect())
+        // Debezium has them in a map.
+        let tables = in_order(self.tables.iter().collect(), Made::Empty, |(name, _)| name);
+        Value::Array(tables.into_iter().map(collection).collect())
     }
 }
 
@@ -180,41 +183,9 @@ fn required(name: &str, kind: Kind) -> Field {
     Field::new(name, Arc::new(Schema::new(kind)))
 }
 
-/// As `java.util.HashMap` gives its entries, which is how Debezium writes them: by buckets of the names' hashes.
-fn in_java_order(tables: &[(String, i64)]) -> Vec<&(String, i64)> {
-    let mut buckets = 16_usize;
-    while tables.len() > buckets / 4 * 3 {
-        buckets = buckets.saturating_mul(2);
-    }
-    let mask = u32::try_from(buckets - 1).unwrap_or(u32::MAX);
-    let mut ordered: Vec<_> = tables.iter().collect();
-    // It is stable: names of one bucket stay in the order in which they came.
-    ordered.sort_by_key(|(name, _)| java_hash(name) & mask);
-    ordered
-}
-
-/// `String.hashCode`, spread as `HashMap` does.
-fn java_hash(text: &str) -> u32 {
-    let hash =
-        text.encode_utf16().fold(0_u32, |hash, unit| hash.wrapping_mul(31).wrapping_add(u32::from(unit)));
-    hash ^ hash >> 16
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tables_come_in_the_order_of_a_hash_map() {
-        let tables: Vec<_> = (0..40).map(|n| (format!("public.t{n}"), n)).collect();
-        let ordered: Vec<_> = in_java_order(&tables).into_iter().map(|(_, n)| *n).collect();
-        // What a java.util.HashMap of these keys gives in Java 17.
-        let expected = [
-            25, 26, 23, 24, 29, 27, 28, 8, 7, 9, 4, 3, 6, 5, 0, 21, 22, 2, 1, 20, 14, 36, 15, 37, 12, 34, 13,
-            35, 18, 19, 16, 38, 17, 39, 10, 32, 11, 33, 30, 31,
-        ];
-        assert_eq!(ordered, expected);
-    }
 
     #[test]
     fn events_are_counted_by_table() {

@@ -264,6 +264,17 @@ impl Sql {
         self.slot_named(name.as_str()).await
     }
 
+    /// The names of all slots of the server.
+    ///
+    /// # Errors
+    /// When the query fails.
+    pub async fn slot_names(&self) -> Result<Vec<String>, Error> {
+        const DOING: &str = "reading the replication slots";
+        let rows =
+            self.query(DOING, "select slot_name::text from pg_replication_slots order by 1", &[]).await?;
+        rows.iter().map(|row| row.try_get(0).map_err(|error| Error::sql(DOING, error))).collect()
+    }
+
     /// The same, of a name that is known to be one.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use super::connection::Connection;
 use super::login::Mode;
 use super::{Error, Options, TlsSetup};
 use crate::connect::column::ColumnDescription;
-use crate::signal::{ChunkKey, Sight};
+use crate::signal::{ChunkKey, PgSnapshot};
 use crate::wire::BackendMessage;
 
 /// So many bytes of a chunk are kept. What is behind that is read with the next chunk.
@@ -44,7 +44,7 @@ pub(crate) struct ChunkQuery<'q> {
 pub(crate) struct ReadChunk {
     /// The values of each row, in the query's order; behind them those of the columns by which it is ordered.
     pub(crate) rows: Vec<Vec<Option<Vec<u8>>>>,
-    pub(crate) sight: Sight,
+    pub(crate) visible: PgSnapshot,
 }
 
 impl ChunkConnection {
@@ -74,28 +74,28 @@ impl ChunkConnection {
     pub(crate) async fn read(&mut self, statement: &str) -> Result<ReadChunk, Error> {
         const DOING: &str = "reading a chunk";
         self.ask(DOING, "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY").await?;
-        let sight = self.ask(DOING, "SELECT pg_current_snapshot()").await;
-        let rows = match sight {
+        let visible = self.ask(DOING, "SELECT pg_current_snapshot()").await;
+        let rows = match visible {
             Ok(_) => self.rows(statement, CHUNK_BYTES_MAX).await,
             Err(error) => return Err(error),
         };
         // A statement that was refused has ended the transaction's work, and this its life.
         self.ask(DOING, "ROLLBACK").await?;
-        let sight = sight.ok().flatten().and_then(|row| Sight::parse(row.first()?.as_deref()?));
+        let visible = visible.ok().flatten().and_then(|row| PgSnapshot::parse(row.first()?.as_deref()?));
         let unexpected = || Error::Unexpected { message: "answer".to_owned(), doing: DOING };
-        Ok(ReadChunk { rows: rows?, sight: sight.ok_or_else(unexpected)? })
+        Ok(ReadChunk { rows: rows?, visible: visible.ok_or_else(unexpected)? })
     }
 
     /// Begins a transaction that sees what is committed now, until its cursors are read.
     ///
     /// # Errors
     /// When the server refuses it or the connection breaks.
-    pub(crate) async fn begin(&mut self) -> Result<Sight, Error> {
+    pub(crate) async fn begin(&mut self) -> Result<PgSnapshot, Error> {
         const DOING: &str = "beginning a snapshot";
         self.ask(DOING, "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY").await?;
         let row = self.ask(DOING, "SELECT pg_current_snapshot()").await?;
-        let sight = row.and_then(|row| Sight::parse(row.first()?.as_deref()?));
-        sight.ok_or_else(|| Error::Unexpected { message: "answer".to_owned(), doing: DOING })
+        let visible = row.and_then(|row| PgSnapshot::parse(row.first()?.as_deref()?));
+        visible.ok_or_else(|| Error::Unexpected { message: "answer".to_owned(), doing: DOING })
     }
 
     /// Declares the cursor that [`Self::fetch`] reads, and returns the names of its columns.

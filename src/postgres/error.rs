@@ -188,7 +188,7 @@ impl Error {
     }
 
     /// A refusal by the server, or a broken connection, whichever `source` is.
-    pub(super) fn sql(doing: impl Into<String>, source: tokio_postgres::Error) -> Self {
+    pub(crate) fn sql(doing: impl Into<String>, source: tokio_postgres::Error) -> Self {
         let doing = doing.into();
         match source.as_db_error() {
             Some(refusal) => Self::Server { doing, source: Box::new(server_error(refusal)) },

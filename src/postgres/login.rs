@@ -14,7 +14,7 @@ const SCRAM_PLUS: &str = "SCRAM-SHA-256-PLUS";
 
 /// Session settings that decide the text form of values, those that would end a long-lived session, and the one that could
 /// keep from us what the server says only in a warning. They go before the settings of the role and the database.
-const SESSION: [(&str, &str); 10] = [
+pub(super) const SESSION: [(&str, &str); 10] = [
     ("client_encoding", "UTF8"),
     ("DateStyle", "ISO"),
     ("IntervalStyle", "postgres"),

@@ -2,10 +2,11 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_postgres::config::SslMode as SqlSslMode;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, NoTls, Row};
+use tokio_postgres::{Client, Config, NoTls, Row, SimpleQueryMessage, SimpleQueryRow};
 
 use super::connection::TlsSetup;
 use super::error::server_error;
+use super::login::SESSION;
 use super::{Error, ServerOptions, SslMode, login};
 
 /// The SQL connection beside the replication connection: catalog, publication, lag.
@@ -45,7 +46,7 @@ impl Sql {
         config.host(&options.host).port(options.port).user(&options.user).dbname(&options.database);
         config.application_name(application).connect_timeout(options.connect_timeout);
         config.keepalives(options.tcp_keepalive);
-        config.options("-c statement_timeout=0 -c lock_timeout=0 -c idle_session_timeout=0");
+        config.options(SESSION.map(|(name, value)| format!("-c {name}={value}")).join(" "));
         if let Some(password) = &options.password {
             config.password(password.expose());
         }
@@ -90,6 +91,20 @@ impl Sql {
         values: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, Error> {
         self.within(doing, self.client.query(text, values)).await
+    }
+
+    /// The first row of a query without parameters, each value as the server writes it.
+    ///
+    /// # Errors
+    /// As [`Self::query`].
+    pub(crate) async fn texts(&self, doing: &str, text: &str) -> Result<Option<Vec<Option<String>>>, Error> {
+        let answer = self.within(doing, self.client.simple_query(text)).await?;
+        let row = answer.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        });
+        let values = |row: &SimpleQueryRow| (0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect();
+        Ok(row.map(values))
     }
 
     /// Sees whether a text is one statement that can be run; it is not run.

@@ -21,18 +21,18 @@ pub enum Target {
 
 /// Tells a relay what to do; at first, to run. Clones tell the same relay.
 #[derive(Debug, Clone)]
-pub struct Control(watch::Sender<Told>);
+pub struct Control(watch::Sender<Orders>);
 
 /// What a relay hears of its [`Control`].
 #[derive(Debug, Clone)]
 pub(super) struct TargetReceiver {
-    told: watch::Receiver<Told>,
+    orders: watch::Receiver<Orders>,
     /// Restarts that are done, or have nothing left to do.
     restarts_done: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Told {
+struct Orders {
     lasting: Lasting,
     /// How often a restart was asked for. It is done once, and nothing has to be taken back.
     restarts: u64,
@@ -48,30 +48,30 @@ enum Lasting {
 
 impl Default for Control {
     fn default() -> Self {
-        Self(watch::Sender::new(Told { lasting: Lasting::Run, restarts: 0 }))
+        Self(watch::Sender::new(Orders { lasting: Lasting::Run, restarts: 0 }))
     }
 }
 
 impl Control {
     /// Says what the relay is to do from now on. It never blocks.
     pub fn set(&self, target: Target) {
-        self.0.send_if_modified(|told| {
-            let next = told.after(target);
-            std::mem::replace(told, next) != next
+        self.0.send_if_modified(|orders| {
+            let next = orders.after(target);
+            std::mem::replace(orders, next) != next
         });
     }
 
     pub(super) fn receiver(&self) -> TargetReceiver {
-        let told = self.0.subscribe();
-        let restarts_done = told.borrow().restarts;
-        TargetReceiver { told, restarts_done }
+        let orders = self.0.subscribe();
+        let restarts_done = orders.borrow().restarts;
+        TargetReceiver { orders, restarts_done }
     }
 }
 
 impl TargetReceiver {
     /// What the relay is to do.
     pub(super) fn get(&self) -> Target {
-        self.told.borrow().target(self.restarts_done)
+        self.orders.borrow().target(self.restarts_done)
     }
 
     /// What that means for a session.
@@ -81,7 +81,7 @@ impl TargetReceiver {
 
     /// Another session is about to begin, or a pause: restarts that were asked for before are done with that.
     pub(super) fn begin(&mut self) {
-        self.restarts_done = self.told.borrow_and_update().restarts;
+        self.restarts_done = self.orders.borrow_and_update().restarts;
     }
 
     /// Waits until the session has to end. Cancel-safe, as all of these.
@@ -100,8 +100,8 @@ impl TargetReceiver {
     }
 
     async fn reaches(&self, holds: impl Fn(Target) -> bool) {
-        let mut told = self.told.clone();
-        let reached = told.wait_for(|told| holds(told.target(self.restarts_done))).await.is_ok();
+        let mut orders = self.orders.clone();
+        let reached = orders.wait_for(|orders| holds(orders.target(self.restarts_done))).await.is_ok();
         // Nobody is left who could say anything.
         if !reached {
             pending::<()>().await;
@@ -109,7 +109,7 @@ impl TargetReceiver {
     }
 }
 
-impl Told {
+impl Orders {
     const fn after(self, target: Target) -> Self {
         let Self { lasting, restarts } = self;
         match (lasting, target) {

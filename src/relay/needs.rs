@@ -1,6 +1,7 @@
 use super::repeats::{Question, Tail};
 use super::table::Table;
-use crate::connect::converter::avro::{Registration, SchemaId};
+use crate::change::{Lookup, Reselected};
+use crate::connect::converter::registered::{Registration, SchemaId};
 use crate::pgoutput::Relation;
 use crate::wal::{Lsn, Oid};
 
@@ -15,6 +16,8 @@ pub(super) enum Need {
     Topic(String),
     /// What is at the end of a topic.
     Tail(Box<Question>),
+    /// Values of a row, as its table has them now.
+    Values(Box<Lookup>),
     /// That everything in flight comes back. Nobody is asked for it.
     QueueEmpty,
     /// That the rows of a chunk are read. The chunk reader is asked for them.
@@ -32,6 +35,8 @@ pub(super) enum Answer {
     Topic { name: String, partitions: usize },
     /// What was read at the end of the topic.
     Tail(Tail),
+    /// What the table has of the row.
+    Values(Reselected),
     /// Everything in flight has come back.
     QueueEmpty,
     /// The rows are there, or will not come.

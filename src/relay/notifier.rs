@@ -48,7 +48,7 @@ impl<'p> Notifier<'p> {
                 about = notification.aggregate.name(),
                 data = data.join(" "),
                 "notification: {}",
-                notification.told.name()
+                notification.status.name()
             );
         }
         if self.topic.is_some() && self.waiting.len() < WAITING_MAX {

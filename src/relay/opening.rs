@@ -150,7 +150,7 @@ async fn read_patiently(positions: &Positions, status: &Status) -> Result<Option
             tracing::warn!(error = chain(&error), cure = error.cure(), "the position cannot be read");
             return Ok(None);
         }
-        status.down(Component::Kafka, chain(&error), Instant::now());
+        status.down_by(Component::Kafka, &error, Instant::now());
         status.tick_idle(Instant::now());
         sleep(READ_INTERVAL).await;
     }

@@ -8,6 +8,8 @@ use super::parts::RelayParts;
 use super::preflight::Capture;
 use super::resolution::{Resolution, Resolved};
 use super::table::Table;
+use crate::change::{Lookup, Reselected};
+use crate::error::{Class, Diagnose as _, chain};
 use crate::pgoutput::Relation;
 use crate::postgres::{self, RelationFacts, Sql};
 use crate::telemetry::{Metrics, Status};
@@ -55,6 +57,20 @@ impl<'s> Resolver<'s> {
                 resolution.bind(table, &columns)
             }
         }
+    }
+
+    /// What the table has of a row now. A server that is away is an error, a row or a table that is away is not.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub(super) async fn reselect(self, Lookup { sql, places }: Lookup) -> Result<Reselected, Error> {
+        let row = match self.sql.texts("reading columns of a row again", &sql).await {
+            Ok(Some(row)) => row,
+            Ok(None) => return Ok(Reselected::Failed("the row is not there any more".to_owned())),
+            Err(error) if error.class() == Class::Transient => return Err(error.into()),
+            Err(error) => return Ok(Reselected::Failed(chain(&error))),
+        };
+        Ok(Reselected::Values(places.into_iter().zip(row).collect()))
     }
 
     const fn rules(&self) -> Rules<'_> {

@@ -10,7 +10,7 @@ use super::options::GuardOptions;
 use super::parts::RelayParts;
 use super::slot_guard::{Change, SlotGuard, cure, unconfirmed_bytes};
 use crate::postgres::{self, SlotFacts, SlotOptions, Sql};
-use crate::telemetry::{Component, Metrics, SlotDanger, SlotReport, Status};
+use crate::telemetry::{Component, Metrics, SlotDanger, SlotReport, Status, UNACKNOWLEDGED_CURE};
 use crate::wal::Lsn;
 
 /// How often the slot's row is read. It costs one small query.
@@ -83,7 +83,8 @@ impl SlotWatch {
         self.server.set(facts.server_lsn);
         let (report, change) = self.warnings.lock().0.look(facts);
         self.metrics.slot(report);
-        self.status.slot(report);
+        let in_danger = report.danger > SlotDanger::None;
+        self.status.slot(report, in_danger.then(|| cure(facts, self.oldest_unacknowledged())));
         match change {
             Some(Change::Worse) => self.warn(facts, report),
             Some(Change::Better) => {
@@ -131,7 +132,7 @@ impl SlotWatch {
     /// The stream will end with it; a relay that waits for Kafka need not wait any longer.
     fn tell_lost(&self, reason: &str) {
         let error = self.options().lost(reason);
-        self.status.down(Component::Slot, error.to_string(), Instant::now());
+        self.status.down_by(Component::Slot, &error, Instant::now());
         // Told already when there is no room.
         drop(self.lost.try_send(error));
     }
@@ -159,9 +160,11 @@ impl Patience {
         }
         let age_seconds = oldest.unwrap_or_default().as_secs();
         if over {
-            let cure = "check that Kafka accepts records; until then the slot keeps WAL on the server's \
-                        disk";
-            tracing::warn!(age_seconds, cure, "an event has waited too long for its acknowledgement");
+            tracing::warn!(
+                age_seconds,
+                cure = UNACKNOWLEDGED_CURE,
+                "an event has waited too long for its acknowledgement"
+            );
         } else {
             tracing::info!("events are acknowledged in time again");
         }

@@ -1,8 +1,8 @@
 use std::collections::VecDeque;
 
 use super::condition::expand;
-use super::notification::{Notification, Told};
-use super::{Recent, Sight, SnapshotRequest};
+use super::notification::{Notification, SnapshotStatus};
+use super::{PgSnapshot, Recent, SnapshotRequest};
 
 /// The snapshots for which the stream waits, one after the other.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ pub(crate) enum ScanAsk {
 #[derive(Debug)]
 pub(crate) enum Scanned {
     /// Rows of the table; `more` may follow.
-    Rows { rows: Vec<Values>, more: bool, sight: Option<Sight> },
+    Rows { rows: Vec<Values>, more: bool, visible: Option<PgSnapshot> },
     /// The table cannot be read.
     Failed,
     /// The connection was lost.
@@ -96,8 +96,8 @@ impl Blocking {
         if self.current.is_none() {
             let tables = self.waiting.pop_front()?;
             let names = tables.iter().map(|table| table.table.as_str()).collect::<Vec<_>>().join(",");
-            self.tell(Told::Started, Vec::new());
-            self.tell(Told::CollectionsResolved, vec![(TABLES, names.clone())]);
+            self.tell(SnapshotStatus::Started, Vec::new());
+            self.tell(SnapshotStatus::CollectionsResolved, vec![(TABLES, names.clone())]);
             let scan = Scan { tables, names, sent: 0, rows: 0, held: None, next: None };
             let next = self.begin_table(&scan);
             self.current = Some(Scan { next: Some(next), ..scan });
@@ -110,7 +110,7 @@ impl Blocking {
         let Some(mut scan) = self.current.take() else { return Vec::new() };
         let rows = match scanned {
             // What the stream has sent before is not seen yet by those who read.
-            Scanned::Rows { sight: Some(sight), .. } if !sent.are_seen_by(&sight) => {
+            Scanned::Rows { visible: Some(visible), .. } if !sent.are_seen_by(&visible) => {
                 scan.next = scan.tables.front().cloned().map(ScanAsk::Begin);
                 Vec::new()
             }
@@ -127,7 +127,7 @@ impl Blocking {
             }
         };
         match (&scan.next, scan.tables.is_empty()) {
-            (None, true) => self.tell(Told::Completed, Vec::new()),
+            (None, true) => self.tell(SnapshotStatus::Completed, Vec::new()),
             _ => self.current = Some(scan),
         }
         rows
@@ -177,7 +177,7 @@ impl Blocking {
             ("status", status.to_owned()),
             ("total_rows_scanned", scan.rows.to_string()),
         ];
-        self.tell(Told::TableScanCompleted, data);
+        self.tell(SnapshotStatus::TableScanCompleted, data);
         scan.sent = scan.sent.saturating_add(scan.rows);
         (scan.rows, scan.held) = (0, None);
         scan.next = Some(self.begin_table(scan));
@@ -187,12 +187,12 @@ impl Blocking {
         let Some(table) = scan.tables.front() else { return ScanAsk::End };
         let data =
             vec![("current_collection_in_progress", table.table.clone()), (TABLES, scan.names.clone())];
-        self.tell(Told::InProgress, data);
+        self.tell(SnapshotStatus::InProgress, data);
         ScanAsk::Begin(table.clone())
     }
 
-    fn tell(&mut self, told: Told, data: Vec<(&'static str, String)>) {
-        self.notifications.push_back(Notification::initial(told, data));
+    fn tell(&mut self, status: SnapshotStatus, data: Vec<(&'static str, String)>) {
+        self.notifications.push_back(Notification::initial(status, data));
     }
 }
 
@@ -204,7 +204,7 @@ mod tests {
     use crate::signal::{Action, Signal};
 
     fn rows(count: usize, more: bool) -> Scanned {
-        Scanned::Rows { rows: vec![vec![None]; count], more, sight: None }
+        Scanned::Rows { rows: vec![vec![None]; count], more, visible: None }
     }
 
     #[test]
@@ -250,8 +250,8 @@ mod tests {
         let begin = blocking.next_ask();
         let mut sent = Recent::default();
         sent.add(7);
-        let sight = Sight::parse("5:9:7");
-        let blind = Scanned::Rows { rows: vec![vec![None]], more: false, sight };
+        let visible = PgSnapshot::parse("5:9:7");
+        let blind = Scanned::Rows { rows: vec![vec![None]], more: false, visible };
         assert!(blocking.answer(blind, &sent).is_empty());
         assert_eq!(blocking.next_ask(), begin);
     }

@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
 use super::condition::expand;
-use super::notification::{Notification, Told};
+use super::notification::{Notification, SnapshotStatus};
 use super::place::{Chunk, ChunkKey, ChunkRequest, NoChunk, ReadRow};
 use super::window::{RowKey, Window};
 use super::{Action, Recent, Signal, SnapshotKind, SnapshotRequest};
@@ -280,8 +280,8 @@ impl Incremental {
         }
         self.state.forget_place();
         let tables = self.state.tables();
-        self.tell(Told::Started, vec![(TABLES, tables.clone())]);
-        self.tell(Told::CollectionsResolved, vec![(TABLES, tables)]);
+        self.tell(SnapshotStatus::Started, vec![(TABLES, tables.clone())]);
+        self.tell(SnapshotStatus::CollectionsResolved, vec![(TABLES, tables)]);
         if self.stage == Stage::Idle {
             self.start_chunk();
         }
@@ -338,7 +338,7 @@ impl Incremental {
         self.again = false;
         match read {
             // A transaction that the stream has sent is not seen yet by those who read.
-            Ok(chunk) if !sent.are_seen_by(&chunk.sight) => {
+            Ok(chunk) if !sent.are_seen_by(&chunk.visible) => {
                 self.again = true;
                 self.stage = Stage::Ask(Step::Read);
             }
@@ -372,7 +372,7 @@ impl Incremental {
         self.state.forget_place();
         self.stage = Stage::Ask(Step::Read);
         if !self.state.is_running() {
-            self.tell(Told::Completed, Vec::new());
+            self.tell(SnapshotStatus::Completed, Vec::new());
             self.state.correlation = None;
             self.stage = Stage::Ask(Step::Close);
         }
@@ -386,7 +386,7 @@ impl Incremental {
         self.state.queue.pop_front();
         self.state.forget_place();
         if !self.state.is_running() {
-            self.tell(Told::Completed, Vec::new());
+            self.tell(SnapshotStatus::Completed, Vec::new());
             self.state.correlation = None;
         }
         self.start_chunk();

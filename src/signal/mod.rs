@@ -17,15 +17,15 @@ mod message;
 mod notification;
 mod options;
 mod place;
-mod sight;
+mod visibility;
 mod window;
 
 pub(crate) use blocking::{Blocking, ScanAsk, ScanTable, Scanned, ScannedRow, Values};
 pub(crate) use condition::Condition;
 pub(crate) use incremental::{Answer, Ask, Incremental, KeptCheckpoint};
 pub(crate) use message::{Action, Signal, SnapshotKind, SnapshotRequest};
-pub(crate) use notification::{Notification, Told};
+pub(crate) use notification::{Notification, SnapshotStatus};
 pub(crate) use options::{NotificationOptions, SignalOptions, Watermarks};
 pub(crate) use place::{Chunk, ChunkKey, ChunkRequest, NoChunk, ReadRow};
-pub(crate) use sight::{Recent, Sight};
+pub(crate) use visibility::{PgSnapshot, Recent};
 pub(crate) use window::RowKey;

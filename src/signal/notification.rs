@@ -4,7 +4,7 @@ pub(crate) struct Notification {
     /// The signal that asked for the snapshot. One that nobody asked for has an id of its own.
     pub(crate) correlation: Option<String>,
     pub(crate) aggregate: Aggregate,
-    pub(crate) told: Told,
+    pub(crate) status: SnapshotStatus,
     /// By their names.
     pub(crate) data: Vec<(&'static str, String)>,
 }
@@ -18,7 +18,7 @@ pub(crate) enum Aggregate {
 
 /// What has happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum SnapshotStatus {
     Started,
     CollectionsResolved,
     InProgress,
@@ -39,7 +39,7 @@ impl Aggregate {
     }
 }
 
-impl Told {
+impl SnapshotStatus {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Started => "STARTED",
@@ -57,7 +57,7 @@ impl Told {
 
 impl Notification {
     /// Of a snapshot that begins with the slot.
-    pub(crate) const fn initial(told: Told, data: Vec<(&'static str, String)>) -> Self {
-        Self { correlation: None, aggregate: Aggregate::InitialSnapshot, told, data }
+    pub(crate) const fn initial(status: SnapshotStatus, data: Vec<(&'static str, String)>) -> Self {
+        Self { correlation: None, aggregate: Aggregate::InitialSnapshot, status, data }
     }
 }

@@ -40,7 +40,7 @@ pub(crate) struct Chunk {
     /// How many rows the table has, as far as that was asked for.
     pub(crate) total: Option<u64>,
     /// What the reading transaction saw of others.
-    pub(crate) sight: super::Sight,
+    pub(crate) visible: super::PgSnapshot,
 }
 
 /// Why nothing was read of a table.

@@ -78,7 +78,7 @@ pub(crate) fn out_of_order(mut entries: Vec<OrderEntry>, slack: i64) -> Vec<Find
 fn finding(entry: OrderEntry) -> Finding {
     let OrderEntry { topic, partition, offset, row, .. } = entry;
     let places = vec![Place { topic, partition, offset }];
-    Finding { problem: Problem::OutOfOrder, row, topic: Some(topic), places }
+    Finding { problem: Problem::OutOfOrder, row: Some(row), topic: Some(topic), places }
 }
 
 #[cfg(test)]

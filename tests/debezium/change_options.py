@@ -66,6 +66,8 @@ def columns(rng, tables):
 
     if rng.random() < 0.15:
         options["column.exclude.list"] = some(lambda column: column.role != "id")
+    elif rng.random() < 0.1:
+        options["column.include.list"] = some() + r",.*\.id"
     if rng.random() < 0.15:
         options[f"column.truncate.to.{rng.choice([1, 3, 20])}.chars"] = some(texts)
     if rng.random() < 0.15:

@@ -71,9 +71,9 @@ class Links:
 
     def timezone(self):
         rng = self.rng
-        options = {"converted.timezone": rng.choice(["+05:30", "UTC", "-08:00", "+02:00"])}
+        options = {"converted.timezone": rng.choice(["+05:30", "UTC", "-08:00", "Europe/Berlin", "America/St_Johns", "Asia/Kathmandu"])}
         if rng.random() < 0.5:
-            options[rng.choice(["include.list", "exclude.list"])] = rng.choice(["source:t1:ts_ms", "tz,at", "at", "tz", "source:orders2:tz"])
+            options[rng.choice(["include.list", "exclude.list"])] = rng.choice(["source:t1:ts_ms", "tz,at", "at", "tz", "source:orders2:tz", "source:t1:source.ts_ms,source:t1:at"])
         return {"type": DEBEZIUM + "TimezoneConverter", **options}
 
     def extract_after(self):

@@ -6,6 +6,7 @@ use crate::changes::{config, topic};
 use crate::support::kafka::kafka;
 use crate::support::outbox::Outbox;
 use crate::support::postgres::postgres18;
+use crate::support::record::Record;
 use crate::support::relay::Relay;
 use crate::support::wait::DEADLINE;
 
@@ -107,4 +108,85 @@ fn a_snapshot_alone_sends_roots_and_partitions_and_waits_for_the_stop() {
     }
     assert!(relay.is_running() && db.slot().is_none());
     assert_eq!(relay.stop(), 0);
+}
+
+#[test]
+fn a_row_that_is_gone_is_sent_as_it_came_unless_that_is_an_error() {
+    let db = Outbox::create_bare(postgres18(), "create table a (id int primary key, v text, n int)");
+    db.execute("alter table a alter v set storage external");
+    // The spelling without `post.processors.` before it.
+    let settings = [
+        ("post.processors", "again"),
+        ("again.type", "io.debezium.processors.reselect.ReselectColumnsPostProcessor"),
+        ("again.reselect.null.values", "false"),
+    ];
+    let relay = streaming(&db, &settings);
+    db.execute("insert into a values (1, repeat('v', 3000), 1)");
+    db.execute("update a set n = 2");
+    db.wait_until_confirmed();
+    db.execute("update a set n = 3; delete from a");
+    db.wait_until_confirmed();
+    relay.wait_for_stderr("could not be read again");
+    assert_eq!(relay.stop(), 0);
+    let after =
+        |record: &Record| serde_json::from_str::<Value>(record.value()).unwrap()["after"]["v"].clone();
+    let records = kafka().records(&topic(&db, "a"));
+    let values: Vec<_> = records.iter().filter(|record| record.value.is_some()).map(after).collect();
+    let lengths: Vec<_> = values.iter().map(|value| value.as_str().map(str::len)).collect();
+    assert_eq!(lengths, [Some(3000), Some(3000), Some("__debezium_unavailable_value".len()), None]);
+
+    let fails = [&settings[..], &[("again.reselect.error.handling.mode", "fail")]].concat();
+    db.execute("insert into a values (1, repeat('v', 3000), 1)");
+    db.execute("update a set n = 3; delete from a");
+    let mut relay = Relay::start(&config(&db, &fails));
+    assert_eq!(relay.wait_for_exit(DEADLINE), 6);
+    relay.wait_for_stderr("reselect.error.handling.mode=warn");
+}
+
+#[test]
+fn other_post_processors_are_refused_by_name() {
+    let db = Outbox::create_bare(postgres18(), TWO);
+    let cases: [(&[(&str, &str)], &str); 3] = [
+        (
+            &[("post.processors", "p"), ("post.processors.p.type", "com.example.Mine")],
+            "post.processors.p.type",
+        ),
+        (&[("post.processors", "p")], "post.processors.p.type"),
+        (
+            &[
+                ("post.processors", "p"),
+                ("p.type", "io.debezium.processors.reselect.ReselectColumnsPostProcessor"),
+                ("p.reselect.null.value", "true"),
+            ],
+            "did you mean p.reselect.null.values?",
+        ),
+    ];
+    for (settings, told) in cases {
+        let mut relay = Relay::start(&config(&db, settings));
+        assert_eq!(relay.wait_for_exit(DEADLINE), 2);
+        relay.wait_for_stderr(told);
+    }
+}
+
+#[test]
+fn a_topic_that_kafka_does_not_allow_is_the_fault_of_its_row() {
+    let db = Outbox::create_bare(postgres18(), "create table a (id int primary key, place text)");
+    let good = format!("{}.good", db.name());
+    kafka().create_topic(&good, 1, &[]);
+    let settings = [
+        ("transforms", "unwrap"),
+        ("transforms.unwrap.type", "io.debezium.transforms.ExtractNewRecordState"),
+        ("transforms.unwrap.route.by.field", "place"),
+        ("errors.tolerance", "all"),
+    ];
+    let relay = streaming(&db, &settings);
+    db.execute(&format!("insert into a values (1, '{good}'), (2, 'not a topic!'), (3, '{good}')"));
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    let ids: Vec<_> = kafka().records(&good).iter().map(|record| record.key().to_owned()).collect();
+    assert_eq!(ids, [r#"{"id":1}"#, r#"{"id":3}"#]);
+    db.execute("insert into a values (4, 'not a topic!')");
+    let mut relay = Relay::start(&config(&db, settings.get(..3).unwrap()));
+    assert_eq!(relay.wait_for_exit(DEADLINE), 6);
+    relay.wait_for_stderr("a topic that Kafka does not allow");
 }

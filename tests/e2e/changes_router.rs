@@ -76,6 +76,43 @@ fn one_table_is_routed_and_the_others_are_change_events() {
 }
 
 #[test]
+fn the_tables_that_a_router_alone_leaves_out_are_change_events() {
+    let db = Outbox::create_bare(postgres18(), TABLES);
+    let pattern = topic(&db, "outbox").replace('.', "\\.");
+    let events = format!("{}.routed", db.name());
+    for topic in [&events, &topic(&db, "orders")] {
+        kafka().create_topic(topic, 1, &[]);
+    }
+    let settings = [
+        ("transforms", "router"),
+        ("transforms.router.type", "io.debezium.transforms.outbox.EventRouter"),
+        ("transforms.router.predicate", "isOutbox"),
+        ("transforms.router.route.topic.replacement", "${routedByValue}"),
+        ("predicates", "isOutbox"),
+        ("predicates.isOutbox.type", "org.apache.kafka.connect.transforms.predicates.TopicNameMatches"),
+        ("predicates.isOutbox.pattern", pattern.as_str()),
+        ("table.include.list", "public.outbox,public.orders"),
+    ];
+    let relay = Relay::start(&config(&db, &settings));
+    db.wait_until_streaming();
+    db.execute(&format!(
+        "insert into outbox values (1, '{events}', 'k', 'made', 'p'); delete from outbox; insert into orders values (1, 7)"
+    ));
+    db.execute("update orders set total = 8; delete from orders");
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    assert_eq!(values(&events), ["p"]);
+    let told: Vec<_> = values(&topic(&db, "orders")).iter().map(|value| value["op"].clone()).collect();
+    assert_eq!(told, [json!("c"), json!("u"), json!("d"), Value::Null]);
+
+    // Which tables an expression means is not known before the start.
+    let expression = [&settings[..], &[("table.include.list", "public.o.*")]].concat();
+    let mut relay = Relay::start(&config(&db, &expression));
+    assert_eq!(relay.wait_for_exit(DEADLINE), 3);
+    relay.wait_for_stderr("name the tables in table.include.list one by one");
+}
+
+#[test]
 fn a_row_without_a_route_is_a_dead_letter() {
     let db = Outbox::create_bare(postgres18(), TABLES);
     let [events, _] = topics(&db);

@@ -29,8 +29,20 @@ pub(super) fn value(column: &ColumnDescription, format: &Format) -> Option<Value
         Format::Bits => decode_bits(&text)?,
         other => other.decode(&text)?.into_owned(),
     };
+    let value = if text == END_OF_DAY { to_the_nanosecond(value) } else { value };
     // A struct cannot be a default (KAFKA-12694).
     (!matches!(value, Value::Struct(_) | Value::Null)).then_some(value)
+}
+
+/// Java's times of day end a nanosecond before `24:00`. PostgreSQL has no such digits.
+const END_OF_DAY: &str = "23:59:59.999999";
+
+fn to_the_nanosecond(value: Value<'static>) -> Value<'static> {
+    match value {
+        Value::Str(text) => Value::Str(text.replace(".999999Z", ".999999999Z").into()),
+        Value::Int64(nanos @ 86_399_999_999_000) => Value::Int64(nanos.saturating_add(999)),
+        other => other,
+    }
 }
 
 /// What stands for a generated value of the type, or `None` when Debezium does not parse defaults of the type.
@@ -60,6 +72,7 @@ fn parsed(type_name: &str, text: String, modifier: i32) -> Option<String> {
             let scale = precision_and_scale(modifier).map_or(number.scale(), |(_, scale)| scale);
             Some(number.with_scale(scale)?.to_plain_string())
         }
+        "time" if text.starts_with("24:00") => Some(END_OF_DAY.to_owned()),
         _ => Some(text),
     }
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::connect::Value;
-use crate::connect::converter::avro::SchemaIds;
+use crate::connect::converter::registered::SchemaIds;
 use crate::connect::converter::{Converter, Destination, JsonConverter};
 use crate::pgoutput::ColumnValue;
 use crate::wal::Oid;

@@ -89,6 +89,11 @@ impl Chain {
         transforms.chain(self.predicates.iter().map(|alias| format!("predicates.{alias}")))
     }
 
+    /// The names and classes of the transforms, in their order.
+    pub(crate) fn transforms(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.links.iter().map(|link| (link.alias.as_str(), link.class.as_str()))
+    }
+
     /// Whether there are no transforms.
     #[must_use]
     pub(crate) const fn is_empty(&self) -> bool {

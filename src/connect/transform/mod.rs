@@ -43,6 +43,7 @@ mod timezone;
 mod topic_router;
 mod unwrap;
 mod value_to_key;
+mod zone;
 
 use error::Problem;
 pub(crate) use unwrap::is_change_event;

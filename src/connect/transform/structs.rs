@@ -49,9 +49,14 @@ pub(super) fn or_default<'a>(schema: &Schema, value: Value<'a>) -> Value<'a> {
 /// Puts defaults where nulls are.
 pub(super) fn fill_defaults(schema: &Schema, values: &mut [Value<'_>]) {
     for (field, value) in fields(schema).iter().zip(values) {
-        if let (Value::Null, Some(default)) = (&*value, &field.schema.default) {
-            *value = default.clone();
-        }
+        take_default(&field.schema, value);
+    }
+}
+
+/// Puts the default where null is.
+pub(super) fn take_default(schema: &Schema, value: &mut Value<'_>) {
+    if let (Value::Null, Some(default)) = (&*value, &schema.default) {
+        *value = default.clone();
     }
 }
 

@@ -270,7 +270,13 @@ fn value(schema: Option<&Schema>, json: &Json) -> Value<'static> {
         let byte = |at| u8::from_str_radix(digits.get(at..at + 2).unwrap(), 16).unwrap();
         return Value::Bytes((0..digits.len()).step_by(2).map(byte).collect::<Vec<_>>().into());
     }
-    let Some(schema) = schema else { return Value::Str(json.as_str().unwrap().to_owned().into()) };
+    let Some(schema) = schema else {
+        let entry = |(key, item): (&String, &Json)| (Value::Str(key.clone().into()), value(None, item));
+        return match json.as_object() {
+            Some(entries) => Value::Map(entries.iter().map(entry).collect()),
+            None => Value::Str(json.as_str().unwrap().to_owned().into()),
+        };
+    };
     let number = || json.as_i64().unwrap_or_else(|| panic!("{json} is no number"));
     match &schema.kind {
         Kind::Boolean => Value::Bool(json.as_bool().unwrap()),

@@ -5,20 +5,22 @@ use super::error::Problem;
 use super::settings::Settings;
 use super::structs;
 use super::unwrap::is_change_event;
+use super::zone::{Zone, offset};
 use crate::connect::column::{civil_date, civil_days};
 use crate::connect::source_record::SourceRecord;
 use crate::connect::{Field, Refused, Schema, Value};
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
-const NO_ZONES: &str = "only an offset such as +02:00, or UTC, is available here: zones by name change with the time of \
-                        year and with the laws";
+const NO_ZONE: &str = "it must be a zone by its name, such as Europe/Berlin, or an offset such as +02:00";
+
+/// The times of a `source` block, which are numbers.
+const EPOCHS: [(&str, i64); 3] = [("ts_ms", 1_000), ("ts_us", 1_000_000), ("ts_ns", 1_000_000_000)];
 
 /// `TimezoneConverter`: times are told as they are in another zone.
 #[derive(Debug)]
 pub(super) struct TimezoneConverter {
-    /// How far the zone is ahead of UTC.
-    offset_seconds: i64,
+    zone: Zone,
     rules: Vec<Rule>,
     kind: ListKind,
 }
@@ -50,12 +52,12 @@ struct Rule {
 impl TimezoneConverter {
     pub(super) fn read(settings: &mut Settings<'_, '_>) -> Result<Self, Refused> {
         let zone = settings.required("converted.timezone")?;
-        let Some(offset_seconds) = offset(zone.trim()) else {
-            return Err(settings.refuse("converted.timezone", NO_ZONES));
+        let Some(zone) = Zone::parse(zone.trim()) else {
+            return Err(settings.refuse("converted.timezone", NO_ZONE));
         };
         let (include, exclude) = (settings.list("include.list"), settings.list("exclude.list"));
         let (texts, kind, option) = match (include.is_empty(), exclude.is_empty()) {
-            (true, true) => return Ok(Self { offset_seconds, rules: Vec::new(), kind: ListKind::None }),
+            (true, true) => return Ok(Self { zone, rules: Vec::new(), kind: ListKind::None }),
             (false, true) => (include, ListKind::Include, "include.list"),
             (true, false) => (exclude, ListKind::Exclude, "exclude.list"),
             (false, false) => {
@@ -65,7 +67,7 @@ impl TimezoneConverter {
             }
         };
         match rules(&texts) {
-            Some(rules) => Ok(Self { offset_seconds, rules, kind }),
+            Some(rules) => Ok(Self { zone, rules, kind }),
             None => Err(settings.refuse(
                 option,
                 "an entry is source:TABLE, source:TABLE:FIELD, topic:TOPIC or topic:TOPIC:FIELD",
@@ -111,38 +113,64 @@ impl TimezoneConverter {
         &self,
         schema: &Schema,
         row: &mut [Value<'_>],
+        now: i64,
         converts: impl Fn(&str) -> bool,
     ) -> Result<(), Problem> {
         for (field, value) in structs::fields(schema).iter().zip(row) {
             if converts(&field.name) {
-                self.convert(field, value)?;
+                // Connect's Struct gives the default where null is.
+                structs::take_default(&field.schema, value);
+                self.convert(field, value, now)?;
             }
         }
         Ok(())
     }
 
     /// A time without a zone is taken as one of the zone; a text with an offset gets the zone's.
-    fn convert(&self, field: &Field, value: &mut Value<'_>) -> Result<(), Problem> {
+    fn convert(&self, field: &Field, value: &mut Value<'_>, now: i64) -> Result<(), Problem> {
         let per_second = match field.schema.name() {
             Some("io.debezium.time.Timestamp" | "org.apache.kafka.connect.data.Timestamp") => 1_000,
             Some("io.debezium.time.MicroTimestamp") => 1_000_000,
             Some("io.debezium.time.NanoTimestamp") => 1_000_000_000,
-            Some("io.debezium.time.ZonedTimestamp") => return self.convert_text(value, true),
-            Some("io.debezium.time.ZonedTime") => return self.convert_text(value, false),
+            Some("io.debezium.time.ZonedTimestamp") => return self.convert_text(value, None),
+            Some("io.debezium.time.ZonedTime") => return self.convert_text(value, Some(now)),
             _ => return Ok(()),
         };
         if let Value::Int64(time) | Value::Date(time) = value {
-            *time = time.saturating_sub(self.offset_seconds.saturating_mul(per_second));
+            let ahead = self.zone.at_local(time.div_euclid(per_second));
+            // Infinity is the last number there is, and goes over into the others, as in Java.
+            *time = time.wrapping_sub(ahead.wrapping_mul(per_second));
         }
         Ok(())
     }
 
-    fn convert_text(&self, value: &mut Value<'_>, has_date: bool) -> Result<(), Problem> {
+    /// A time without a date is taken as one of today.
+    fn convert_text(&self, value: &mut Value<'_>, today: Option<i64>) -> Result<(), Problem> {
         let Value::Str(text) = value else { return Ok(()) };
+        let ahead = |local| today.map_or_else(|| self.zone.at_local(local), |now| self.zone.at(now));
         let moved =
-            moved(text, self.offset_seconds, has_date).ok_or(Problem::Unreadable("a time with an offset"))?;
+            moved(text, ahead, today.is_none()).ok_or(Problem::Unreadable("a time with an offset"))?;
         *value = Value::Str(moved.into());
         Ok(())
+    }
+
+    /// The times of the `source` block are converted where a rule names one of them.
+    fn convert_source(&self, schema: &Schema, source: &mut [Value<'_>], named: &[&str]) {
+        let mut names = named.iter().filter_map(|name| name.strip_prefix("source.")).peekable();
+        if names.peek().is_none() {
+            return;
+        }
+        let names: Vec<&str> = names.collect();
+        for (field, value) in structs::fields(schema).iter().zip(source) {
+            let Some((_, per_second)) = EPOCHS.iter().find(|(name, _)| *name == field.name) else { continue };
+            if names.contains(&field.name.as_str()) != (self.kind == ListKind::Include) {
+                continue;
+            }
+            if let Value::Int64(time) = value {
+                let ahead = self.zone.at(time.div_euclid(*per_second));
+                *time = time.saturating_add(ahead.saturating_mul(*per_second));
+            }
+        }
     }
 }
 
@@ -155,12 +183,27 @@ impl Transform for TimezoneConverter {
             return Ok(Some(record));
         };
         let named = self.named(table(schema, event), &record.topic);
+        let now = made_at(schema, event);
         for part in ["before", "after"] {
             let Ok((position, field)) = structs::required(schema, part) else { continue };
             let Some(Value::Struct(row)) = event.get_mut(position) else { continue };
-            self.convert_all(&field.schema, row, |name| self.converts(named.as_deref(), part, name))?;
+            self.convert_all(&field.schema, row, now, |name| self.converts(named.as_deref(), part, name))?;
+        }
+        if let Ok((position, field)) = structs::required(schema, "source")
+            && let Some(Value::Struct(source)) = event.get_mut(position)
+        {
+            self.convert_source(&field.schema, source, named.as_deref().unwrap_or_default());
         }
         Ok(Some(record))
+    }
+}
+
+/// When the event was made, in seconds since 1970.
+fn made_at(schema: &Schema, event: &[Value<'_>]) -> i64 {
+    let position = structs::position(schema, "ts_ms");
+    match position.and_then(|position| event.get(position)) {
+        Some(Value::Int64(millis)) => millis.div_euclid(1_000),
+        _ => 0,
     }
 }
 
@@ -191,34 +234,17 @@ fn rules(texts: &[String]) -> Option<Vec<Rule>> {
     texts.iter().map(rule).collect()
 }
 
-/// `+02:00`, `-09:30:15`, `UTC`, in seconds ahead of UTC.
-fn offset(text: &str) -> Option<i64> {
-    if matches!(text, "UTC" | "GMT" | "Z") {
-        return Some(0);
-    }
-    let (sign, clock) = match text.strip_prefix('-') {
-        Some(rest) => (-1, rest),
-        None => (1, text.strip_prefix('+')?),
-    };
-    let parts: Option<Vec<i64>> = clock
-        .split(':')
-        .map(|part| if part.len() == 2 { part.parse().ok().filter(|number| *number < 60) } else { None })
-        .collect();
-    match *parts?.as_slice() {
-        [hours, minutes] if hours <= 18 => Some(sign * (hours * 3600 + minutes * 60)),
-        [hours, minutes, seconds] if hours <= 18 => Some(sign * (hours * 3600 + minutes * 60 + seconds)),
-        _ => None,
-    }
-}
-
 /// An ISO time with its offset, as it is elsewhere.
-fn moved(text: &str, to: i64, has_date: bool) -> Option<String> {
+fn moved(text: &str, ahead: impl Fn(i64) -> i64, has_date: bool) -> Option<String> {
     let (date, clock) = if has_date { text.split_once('T')? } else { ("1970-01-01", text) };
     let at = clock.find(['Z', '+', '-'])?;
     let (clock, zone) = clock.split_at_checked(at)?;
     let (seconds, nanos) = seconds_of_day(clock)?;
     let days = days_of(date)?;
-    let utc = days.checked_mul(SECONDS_PER_DAY)?.checked_add(seconds)?.checked_sub(offset(zone)?)?;
+    let shown = days.checked_mul(SECONDS_PER_DAY)?.checked_add(seconds)?;
+    let utc = shown.checked_sub(offset(zone)?)?;
+    // Debezium asks for what the zone is ahead when clocks there show this.
+    let to = ahead(shown);
     let local = utc.checked_add(to)?;
     let of_day = local.rem_euclid(SECONDS_PER_DAY);
     let mut out = String::new();
@@ -282,19 +308,23 @@ mod tests {
             ("2024-01-01T01:00:00+03:00", "-02:00", true, "2023-12-31T20:00:00-02:00"),
             ("2024-01-01T01:00:00.100Z", "UTC", true, "2024-01-01T01:00:00.1Z"),
             ("23:30:00Z", "+01:00", false, "00:30:00+01:00"),
+            ("2024-07-01T12:00:00Z", "Europe/Berlin", true, "2024-07-01T14:00:00+02:00"),
+            ("2024-01-01T12:00:00Z", "America/Los_Angeles", true, "2024-01-01T04:00:00-08:00"),
         ];
         for (text, zone, has_date, expected) in cases {
-            assert_eq!(moved(text, offset(zone).unwrap(), has_date).as_deref(), Some(expected), "{text}");
-        }
-        for zone in ["Europe/Berlin", "+2", "+19:00", ""] {
-            assert_eq!(offset(zone), None, "{zone}");
+            let zone = Zone::parse(zone).unwrap();
+            assert_eq!(
+                moved(text, |local| zone.at_local(local), has_date).as_deref(),
+                Some(expected),
+                "{text}"
+            );
         }
     }
 
     proptest! {
         #[test]
         fn any_text_is_moved_or_refused(text in "[-+0-9T:.Z]{0,30}", has_date: bool) {
-            let _moved = moved(&text, 3600, has_date);
+            let _moved = moved(&text, |_| 3600, has_date);
         }
     }
 }

@@ -38,12 +38,26 @@ impl ValueToKey {
         let schema = Arc::new(structs::struct_with(&Schema::new(Kind::Boolean), fields)?);
         Ok(Key { schema, sources })
     }
+
+    /// What a map does not have is null.
+    fn of_map<'a>(&self, entries: &[(Value<'a>, Value<'a>)]) -> Vec<(Value<'a>, Value<'a>)> {
+        let value = |name: &str| {
+            let entry = entries.iter().find(|(key, _)| matches!(key, Value::Str(key) if key == name));
+            entry.map_or(Value::Null, |(_, value)| value.clone())
+        };
+        self.fields.iter().map(|name| (Value::Str(name.clone().into()), value(name))).collect()
+    }
 }
 
 impl Transform for ValueToKey {
     fn apply<'a>(&'a self, mut record: SourceRecord<'a>) -> Result<Option<SourceRecord<'a>>, Problem> {
-        let (Some(schema), Value::Struct(values)) = (&record.value.schema, &record.value.value) else {
-            return Err(Side::Value.not_a_struct());
+        let (schema, values) = match (&record.value.schema, &record.value.value) {
+            (Some(schema), Value::Struct(values)) => (schema, values),
+            (None, Value::Map(entries)) => {
+                record.key = Datum { schema: None, value: Value::Map(self.of_map(entries)) };
+                return Ok(Some(record));
+            }
+            _ => return Err(Side::Value.not_a_struct()),
         };
         let key = self.keys.get(schema, |schema| self.key(schema))?;
         let copied = key.sources.iter().zip(structs::fields(&key.schema)).map(|(source, field)| {

@@ -14,8 +14,8 @@ use super::needs::{Answer, Need};
 use super::parts::RelayParts;
 use super::repeats;
 use super::resolver::Resolver;
-use crate::connect::converter::avro::Registration;
-use crate::error::{Class, Diagnose as _, chain};
+use crate::connect::converter::registered::Registration;
+use crate::error::{Class, Diagnose as _};
 use crate::pgoutput::Relation;
 use crate::telemetry::{Component, Status};
 use topic::{decided, made, settled};
@@ -43,6 +43,10 @@ pub(super) fn ask<'s>(resolver: &Resolver<'s>, need: Need) -> PendingAnswer<'s> 
         Need::Tail(question) => {
             let options = parts.kafka.clone();
             Box::pin(async move { Ok(Answer::Tail(repeats::read(options, *question).await)) })
+        }
+        Need::Values(lookup) => {
+            let resolver = resolver.clone();
+            Box::pin(async move { Ok(Answer::Values(resolver.reselect(*lookup).await?)) })
         }
         // The core sees it by itself.
         Need::QueueEmpty | Need::Rows => Box::pin(pending()),
@@ -73,7 +77,7 @@ async fn register(parts: &RelayParts, status: &Status, registration: Registratio
                 return Ok(Answer::Schema(Box::new((registration, id))));
             }
             Err(error) if error.class() == Class::Transient => {
-                status.down(Component::Registry, chain(&error), Instant::now());
+                status.down_by(Component::Registry, &error, Instant::now());
                 sleep(backoff.next(fastrand::f64())).await;
             }
             Err(error) => return Err(error.into()),

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::super::backoff::Backoff;
 use super::super::error::Error;
 use super::super::parts::RelayParts;
-use crate::error::{Class, Diagnose as _, chain};
+use crate::error::{Class, Diagnose as _};
 use crate::kafka::{Made, OpenTransactions, TopicAnswer, TopicProbe, make_topic};
 use crate::telemetry::{Component, Status};
 
@@ -55,7 +55,7 @@ pub(super) async fn made(parts: &RelayParts, status: &Status, topic: &str) -> Re
         match make_topic(&parts.kafka, topic).await {
             Ok(made) => return Ok(made == Made::Now),
             Err(error) if error.class() == Class::Transient => {
-                status.down(Component::Kafka, chain(&error), Instant::now());
+                status.down_by(Component::Kafka, &error, Instant::now());
                 sleep(backoff.next(fastrand::f64())).await;
             }
             Err(error) => return Err(error.into()),

@@ -46,8 +46,12 @@ pub(crate) fn left_out(schema: &str, table: &str) -> Error {
     Error::Precondition {
         problem: format!(
             "the router's predicate leaves out table {schema}.{table}, which table.include.list captures: \
-             its rows would be plain change events, and outboxd sends only routed events"
+             its rows would be plain change events"
         ),
-        cure: "take the table out of table.include.list, or correct the predicate".to_owned(),
+        cure: format!(
+            "to send them as change events, name the tables in table.include.list one by one, without \
+             expressions: the outbox and {schema}.{table}. Otherwise take the table out of the list, or correct \
+             the predicate"
+        ),
     }
 }

@@ -217,7 +217,7 @@ impl<'s> ChunkReader<'s> {
         let read = connection.read(&statement).await?;
         let last = read.rows.last().map(|row| key_of(row, columns.len()));
         let rows = read.rows.into_iter().map(|row| readable(row, columns.len(), &table)).collect();
-        Ok(Ok(Chunk { table: table.oid, rows, last, end, total, sight: read.sight }))
+        Ok(Ok(Chunk { table: table.oid, rows, last, end, total, visible: read.visible }))
     }
 
     /// The connection is made when it is needed.

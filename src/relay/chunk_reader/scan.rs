@@ -19,7 +19,7 @@ const ROWS: usize = 1024;
 pub(super) struct Scanner {
     connection: ChunkConnection,
     table: Option<ReadTable>,
-    sight: Option<crate::signal::Sight>,
+    visible: Option<crate::signal::PgSnapshot>,
 }
 
 impl ChunkReader<'_> {
@@ -29,7 +29,7 @@ impl ChunkReader<'_> {
             ScanAsk::More => self.more().await,
             ScanAsk::End => {
                 self.scanner = None;
-                let scanned = Scanned::Rows { rows: Vec::new(), more: false, sight: None };
+                let scanned = Scanned::Rows { rows: Vec::new(), more: false, visible: None };
                 return Ok(Done::Scan { scanned, table: None });
             }
         };
@@ -82,7 +82,7 @@ impl ChunkReader<'_> {
     async fn more(&mut self) -> Result<Done, postgres::Error> {
         let scanner = self.scanner().await?;
         let rows = scanner.connection.fetch(ROWS).await?;
-        let scanned = Scanned::Rows { more: rows.len() >= ROWS, rows, sight: scanner.sight.clone() };
+        let scanned = Scanned::Rows { more: rows.len() >= ROWS, rows, visible: scanner.visible.clone() };
         let table = scanner.table.clone();
         if let Scanned::Rows { more: false, .. } = scanned {
             scanner.connection.close_cursor().await?;
@@ -96,8 +96,8 @@ impl ChunkReader<'_> {
             None => {
                 let options = &self.parts.postgres;
                 let mut connection = ChunkConnection::open(options, self.tls, &application(options)).await?;
-                let sight = connection.begin().await?;
-                Scanner { connection, table: None, sight: Some(sight) }
+                let visible = connection.begin().await?;
+                Scanner { connection, table: None, visible: Some(visible) }
             }
         };
         Ok(self.scanner.insert(scanner))

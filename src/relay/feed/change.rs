@@ -2,7 +2,8 @@ use super::{Again, Feed, Outcome};
 use smallvec::SmallVec;
 
 use crate::change::{
-    ChangeContext, ChangeDigest, ChangeRecords, ChangeTable, RowChange, SkippedHalves, Snapshot, Tally,
+    ChangeContext, ChangeDigest, ChangeRecords, ChangeTable, Reselected, RowChange, SkippedHalves, Snapshot,
+    Tally,
 };
 use crate::connect::converter::{ConvertError, Destination};
 use crate::kafka::Transport;
@@ -74,6 +75,19 @@ impl<T: Transport> Feed<'_, T> {
             self.passed.count(self.metrics, relation, table.name(), reason);
             return Ok(Outcome::None);
         }
+        if let Some(described) = self.labels.ask(relation, table, change) {
+            self.again = Some(Again { position, refused });
+            return Ok(Outcome::TakeAgain(Need::Table(described)));
+        }
+        let reselected = self.reselected.take();
+        let is_read = self.snapshot != Snapshot::False || reselected.is_some();
+        if let Some(lookup) = if is_read { None } else { table.lookup(change) } {
+            self.again = Some(Again { position, refused });
+            return Ok(Outcome::TakeAgain(Need::Values(Box::new(lookup))));
+        }
+        let refused = refused.or_else(|| unread(table, position, reselected.as_ref()));
+        let row = reselected.as_ref().and_then(|reselected| reselected.patch(change));
+        let sent = row.as_ref().map_or(change, |row| change.with_row(row));
         let open = self.open;
         let tells = self.transactions.is_some() && self.snapshot == Snapshot::False;
         let context = ChangeContext {
@@ -92,7 +106,7 @@ impl<T: Transport> Feed<'_, T> {
         let mut into = Destination { scratch, topic: "", schemas };
         let taken = match refused {
             Some(error) => Err(error),
-            None => match records(&tables, change, &context, &self.tally, &mut into) {
+            None => match records(&tables, sent, &context, &self.tally, &mut into) {
                 Ok((mut records, counts)) => {
                     if self.recognises {
                         let names = tables.iter().map(|(_, table)| table.name());
@@ -124,6 +138,7 @@ impl<T: Transport> Feed<'_, T> {
                 }
                 Err(RouteError::Convert { source: ConvertError::Unregistered(registration), .. }) => {
                     self.again = Some(Again { position, refused: None });
+                    self.reselected.clone_from(&reselected);
                     return Ok(Outcome::TakeAgain(Need::Schema(registration)));
                 }
                 Err(source) => {
@@ -140,7 +155,7 @@ impl<T: Transport> Feed<'_, T> {
                 return self.give_up(error, remains, position, now);
             }
         };
-        for column in table.replaced_columns(change) {
+        for column in table.replaced_columns(sent) {
             self.tell_replaced(table.name(), column, position);
         }
         Ok(need.map_or(Outcome::None, Outcome::Await))
@@ -177,6 +192,22 @@ impl<T: Transport> Feed<'_, T> {
             RowChange::Truncate => self.skipped.truncate,
         }
     }
+}
+
+/// Why a row of which something could not be read again is not sent; that is told otherwise.
+fn unread(table: &ChangeTable, position: EventPosition, reselected: Option<&Reselected>) -> Option<Error> {
+    let Some(Reselected::Failed(reason)) = reselected else { return None };
+    let (name, reason) = (table.name().to_owned(), reason.clone());
+    if !table.must_reselect() {
+        tracing::warn!(
+            table = name,
+            reason,
+            "columns of a row could not be read again: it is sent as it came"
+        );
+        return None;
+    }
+    let source = Box::new(RouteError::Reselect { table: name.clone(), reason });
+    Some(Error::Row { table: name, position, source })
 }
 
 /// The events of each table.

@@ -2,6 +2,7 @@
 
 mod change;
 mod insert;
+mod labels;
 mod logical_message;
 mod message_event;
 mod not_inserted;
@@ -14,6 +15,7 @@ mod transaction;
 use std::collections::HashMap;
 use std::time::Instant;
 
+use labels::AskedLabels;
 use smallvec::{SmallVec, smallvec};
 
 use super::acknowledged::Acknowledged;
@@ -30,8 +32,8 @@ use super::parts::RelayParts;
 use super::signals::Signals;
 use super::table::Table;
 use super::tolerance::Tolerance;
-use crate::change::{ChangeEvents, End, RowChange, Snapshot, Tally};
-use crate::connect::converter::avro::SchemaIds;
+use crate::change::{ChangeEvents, End, Reselected, RowChange, Snapshot, Tally};
+use crate::connect::converter::registered::SchemaIds;
 use crate::connect::record::ProducerRecord;
 use crate::kafka::{Inlet, Transport};
 use crate::outbox::{Encoder, MessageOutbox};
@@ -73,6 +75,10 @@ pub(super) struct Feed<'p, T = Inlet> {
     open: Option<Begin>,
     /// Where the last commit ended.
     pub(super) last_commit: Option<Lsn>,
+    /// What the table has of the row that is taken again.
+    reselected: Option<Reselected>,
+    /// The values of enums that the catalog was asked for.
+    labels: AskedLabels,
     /// What makes change events, when rows become such.
     pub(super) changes: Option<&'p ChangeEvents>,
     /// What tells transactions, when they are told.
@@ -178,6 +184,8 @@ impl<'p, T: Transport> Feed<'p, T> {
             again: None,
             open: None,
             last_commit: None,
+            reselected: None,
+            labels: AskedLabels::default(),
             changes: None,
             transactions: None,
             tally: Tally::default(),
@@ -223,7 +231,12 @@ impl<'p, T: Transport> Feed<'p, T> {
                 return self.tell_begin(&begin, lsn, now);
             }
             Message::Commit(commit) => return self.end(commit, lsn, now),
-            Message::Relation(relation) => return Ok(Outcome::Describe(relation)),
+            Message::Relation(relation) => {
+                if self.changes.is_some() {
+                    self.labels.describe(&relation);
+                }
+                return Ok(Outcome::Describe(relation));
+            }
             Message::Update { relation, old, new } if self.sends_changes(relation) => {
                 return self.changed(
                     lsn,
@@ -260,6 +273,7 @@ impl<'p, T: Transport> Feed<'p, T> {
             Answer::Topic { name, partitions } => self.flight.learn_topic(name, partitions, now),
             Answer::Tail(tail) => self.dispatch.repeats.learn(tail),
             Answer::Table { relation, table } => self.describe(relation, table),
+            Answer::Values(values) => self.reselected = Some(values),
             Answer::QueueEmpty | Answer::Rows => {}
         }
     }

@@ -8,7 +8,7 @@ use crate::wal::Oid;
 
 /// What must have become of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Answer {
     /// It is a message, or the relay must know that its table is captured.
     Owed,
     /// It need not be sent, and nothing was told of it.
@@ -99,19 +99,19 @@ impl Identities {
     }
 
     /// Of a row that is confirmed and not written.
-    pub(super) fn verdict(&self, row: Option<Row>) -> Told {
-        let Some(row) = row else { return Told::Owed };
+    pub(super) fn verdict(&self, row: Option<Row>) -> Answer {
+        let Some(row) = row else { return Answer::Owed };
         let known = self.known.get(&self.streaming);
         let by_identity = |oid| known.is_some_and(|known| known.contains(&oid));
         if row.named {
-            Told::Owed
+            Answer::Owed
         } else if self.left_out.contains(&row.relation) {
             // Perhaps it was captured later, by another name.
-            Told::NotCaptured
+            Answer::NotCaptured
         } else if by_identity(row.relation) || by_identity(row.root) {
-            Told::Owed
+            Answer::Owed
         } else {
-            Told::Unseen
+            Answer::Unseen
         }
     }
 }

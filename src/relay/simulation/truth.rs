@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::broker::Place;
 use super::catalog::{CapturedBy, Catalog};
 use super::changes;
-use super::identities::{Identities, Told};
+use super::identities::{Answer, Identities};
 use super::positions::Kept;
 use super::table::{self, EVENTS_TOPICS};
 use crate::connect::record::{Fingerprint, ProducerRecord};
@@ -220,15 +220,15 @@ impl Truth {
             if !event.written && !event.excused {
                 let (number, at, told) = (self.checked, event.commit_lsn, self.identities.verdict(event.row));
                 match told {
-                    Told::Owed => {
+                    Answer::Owed => {
                         self.violate(format!(
                             "L6: {lsn} is confirmed, event {number} at {at} is not written"
                         ));
                     }
-                    Told::Unseen => {
+                    Answer::Unseen => {
                         self.violate(format!("L9: event {number} at {at} is passed by unseen"));
                     }
-                    Told::NotCaptured => self.events[number].excused = true,
+                    Answer::NotCaptured => self.events[number].excused = true,
                 }
             }
             self.checked += 1;

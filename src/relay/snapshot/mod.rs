@@ -25,13 +25,13 @@ use super::parts::RelayParts;
 use super::resolution::relation_of;
 use super::resolver::Resolver;
 use super::table::Table;
-use crate::connect::column::ColumnDescription;
+use crate::connect::column::{ColumnDescription, TypeKind};
 use crate::error::{Class, Diagnose};
 use crate::kafka::Transport;
 use crate::pgoutput::{Begin, Commit, Message, Tuple};
 use crate::postgres::{SnapshotReader, SnapshotRow, TableFacts, TlsSetup};
 use crate::replication::Feedback;
-use crate::signal::{Notification, Told};
+use crate::signal::{Notification, SnapshotStatus};
 use crate::telemetry::{Component, Status, TablesRead};
 use crate::wal::{Lsn, Oid, PgTimestamp, Xid};
 use crate::wire::READ_BYTES;
@@ -155,10 +155,10 @@ impl<'s> Snapshot<'s> {
             let (readers, xid) = self.open_readers(site).await?;
             self.take(begin(xid))?;
             let names = tables.iter().map(|table| full_name(table)).collect::<Vec<_>>().join(",");
-            self.notify(Told::Started, Vec::new());
-            self.notify(Told::CollectionsResolved, vec![("data_collections", names)]);
+            self.notify(SnapshotStatus::Started, Vec::new());
+            self.notify(SnapshotStatus::CollectionsResolved, vec![("data_collections", names)]);
             self.send_tables(&tables, readers, keeper).await?;
-            self.notify(Told::Completed, Vec::new());
+            self.notify(SnapshotStatus::Completed, Vec::new());
             self.send_notifications().await?;
         }
         self.take(Message::Commit(Commit { commit_lsn: self.at, end_lsn: self.at, commit_time }))
@@ -204,7 +204,11 @@ impl<'s> Snapshot<'s> {
         let shown: Vec<_> = names
             .iter()
             .filter_map(|name| columns.iter().find(|column| column.name == *name))
-            .cloned()
+            .map(
+                |column| {
+                    if self.parts.route.changes().is_some() { read_whole(column) } else { column.clone() }
+                },
+            )
             .collect();
         let bound = self.parts.route.bind(&relation_of(table, &shown), &shown)?;
         self.core.feed.describe(table.oid, Table::Captured(bound));
@@ -235,8 +239,8 @@ impl<'s> Snapshot<'s> {
         }
     }
 
-    fn notify(&mut self, told: Told, data: Vec<(&'static str, String)>) {
-        self.core.feed.notify(Notification::initial(told, data), Now::read());
+    fn notify(&mut self, status: SnapshotStatus, data: Vec<(&'static str, String)>) {
+        self.core.feed.notify(Notification::initial(status, data), Now::read());
     }
 
     /// Hands over all that is to be told.
@@ -320,6 +324,15 @@ impl<'s> Snapshot<'s> {
             self.told = now;
         }
     }
+}
+
+/// Debezium reads a `name` while it streams as if it were null, and in a snapshot as the text that it is.
+fn read_whole(column: &ColumnDescription) -> ColumnDescription {
+    let is_name = matches!(&column.kind, TypeKind::Base { name } if name == "name");
+    let text =
+        || TypeKind::Domain { name: "name".to_owned(), base: Box::new(TypeKind::base("text")), modifier: -1 };
+    let kind = if is_name { text() } else { column.kind.clone() };
+    ColumnDescription { kind, ..column.clone() }
 }
 
 fn full_name(table: &TableFacts) -> String {

@@ -13,7 +13,7 @@ const BATCH_BYTES: usize = 256 << 10;
 
 /// What a connection has to say.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct Report {
     pub(super) reader: usize,
     pub(super) piece: Piece,
     pub(super) said: Said,
@@ -33,21 +33,21 @@ pub(super) enum Said {
 #[derive(Debug)]
 pub(super) struct Readers {
     orders: Vec<mpsc::Sender<(Piece, String)>>,
-    told: mpsc::Receiver<Told>,
+    reports: mpsc::Receiver<Report>,
     _tasks: JoinSet<()>,
 }
 
 impl Readers {
     /// Lets these read what they are told to.
     pub(super) fn start(readers: Vec<SnapshotReader>) -> Self {
-        let (tell, told) = mpsc::channel(readers.len().max(1));
+        let (tell, reports) = mpsc::channel(readers.len().max(1));
         let (mut tasks, mut orders) = (JoinSet::new(), Vec::new());
         for (number, reader) in readers.into_iter().enumerate() {
             let (order, ordered) = mpsc::channel(1);
             orders.push(order);
             tasks.spawn(read_all(number, reader, ordered, tell.clone()));
         }
-        Self { orders, told, _tasks: tasks }
+        Self { orders, reports, _tasks: tasks }
     }
 
     /// How many there are.
@@ -62,8 +62,8 @@ impl Readers {
     }
 
     /// What one of them says next. Cancel-safe.
-    pub(super) async fn next(&mut self) -> Option<Told> {
-        self.told.recv().await
+    pub(super) async fn next(&mut self) -> Option<Report> {
+        self.reports.recv().await
     }
 }
 
@@ -71,7 +71,7 @@ async fn read_all(
     number: usize,
     mut reader: SnapshotReader,
     mut ordered: mpsc::Receiver<(Piece, String)>,
-    tell: mpsc::Sender<Told>,
+    tell: mpsc::Sender<Report>,
 ) {
     while let Some((piece, statement)) = ordered.recv().await {
         let teller = Teller { reader: number, piece, tell: &tell };
@@ -86,14 +86,14 @@ async fn read_all(
 struct Teller<'t> {
     reader: usize,
     piece: Piece,
-    tell: &'t mpsc::Sender<Told>,
+    tell: &'t mpsc::Sender<Report>,
 }
 
 impl Teller<'_> {
     /// Waits until there is room for it.
     async fn say(&self, said: Said) {
         // Nobody hears any more when the snapshot was given up.
-        self.tell.send(Told { reader: self.reader, piece: self.piece, said }).await.ok();
+        self.tell.send(Report { reader: self.reader, piece: self.piece, said }).await.ok();
     }
 }
 

@@ -4,7 +4,7 @@ use tokio::time::sleep_until;
 
 use super::keeper::Keeper;
 use super::plan::{Ended, Piece, Pieces, Plan};
-use super::reading::{Readers, Said, Told as Heard};
+use super::reading::{Readers, Report, Said};
 use super::{LOOK_INTERVAL, NextRow, Site, Snapshot, full_name};
 use crate::connect::column::ColumnDescription;
 use crate::postgres::{self, PageRange, RowBatch, SnapshotReader, TableFacts};
@@ -13,7 +13,7 @@ use crate::relay::clock::Now;
 use crate::relay::core::{Event, Then, Wanted};
 use crate::relay::error::Error;
 use crate::relay::position::{SentPart, SentTable};
-use crate::signal::Told;
+use crate::signal::SnapshotStatus;
 use crate::wal::{Oid, Xid};
 
 /// A table whose rows are read.
@@ -62,7 +62,7 @@ impl Snapshot<'_> {
             self.order(&mut work, reader).await?;
         }
         while work.plan.is_running() {
-            let Heard { reader, piece, said } = self.hear(&mut work.readers).await?;
+            let Report { reader, piece, said } = self.hear(&mut work.readers).await?;
             match said {
                 Said::Columns(names) => self.bind_once(&mut work, piece, &names)?,
                 Said::Rows(batch) => self.send_batch(&mut work, piece, &batch).await?,
@@ -155,7 +155,7 @@ impl Snapshot<'_> {
                 ("current_collection_in_progress", table.name.clone()),
                 ("data_collections", work.names.clone()),
             ];
-            self.notify(Told::InProgress, data);
+            self.notify(SnapshotStatus::InProgress, data);
             table.columns = Some(self.resolver.sql.describe(table.facts.oid).await?);
         }
         let columns = table.columns.as_deref().unwrap_or_default();
@@ -165,7 +165,7 @@ impl Snapshot<'_> {
     }
 
     /// What a connection says next. Kafka is heard meanwhile.
-    async fn hear(&mut self, readers: &mut Readers) -> Result<Heard, Error> {
+    async fn hear(&mut self, readers: &mut Readers) -> Result<Report, Error> {
         loop {
             let event = tokio::select! {
                 biased;
@@ -236,7 +236,7 @@ impl Snapshot<'_> {
         let mut data =
             vec![("data_collections", work.names.clone()), ("scanned_collection", table.name.clone())];
         data.extend([("status", "SUCCEEDED".to_owned()), ("total_rows_scanned", rows.to_string())]);
-        self.notify(Told::TableScanCompleted, data);
+        self.notify(SnapshotStatus::TableScanCompleted, data);
         Ok(())
     }
 }

@@ -37,7 +37,7 @@ impl Relay {
             retry::Producer::Same => {
                 let of_kafka = matches!(error, Error::Kafka(_));
                 let component = if of_kafka { Component::Kafka } else { Component::Postgres };
-                self.status.down(component, chain(&error), Instant::now());
+                self.status.down_by(component, &error, Instant::now());
             }
         }
         Ok(pause)

@@ -34,7 +34,7 @@ use super::takeover;
 use super::watcher::{ServerLsn, SlotWarnings, SlotWatch, watch_kafka};
 use crate::error::{Class, Diagnose};
 use crate::postgres::{self, TlsSetup};
-use crate::signal::{Notification, Told};
+use crate::signal::{Notification, SnapshotStatus};
 use crate::telemetry::{Component, Metrics, Phase, Status};
 use starting::Attempt;
 
@@ -122,7 +122,7 @@ impl Relay {
                     self.rest(target).await;
                     return Ok(());
                 }
-                Attempt::Told => continue,
+                Attempt::TargetChanged => continue,
             };
             let outcome = self.run_session(*link, tls, places.offsets, memory, target).await;
             let Err(error) = outcome else { continue };
@@ -201,7 +201,7 @@ impl Relay {
         feed.dispatch.repeats = Repeats::new(&self.parts.relay, repeat_range);
         feed.start();
         if memory.known().is_none() && !link.sent_snapshot {
-            feed.notify(Notification::initial(Told::Skipped, Vec::new()), Now::read());
+            feed.notify(Notification::initial(SnapshotStatus::Skipped, Vec::new()), Now::read());
         }
         let snapshots = memory.snapshots(&origin, link.snapshots.take());
         feed.signals = Signals::new(&self.parts.relay, link.capture.names(), snapshots);

@@ -25,7 +25,7 @@ pub(super) enum Attempt {
     /// `snapshot.mode=initial_only`: the snapshot is sent and nothing is to follow.
     SnapshotOnly,
     /// The target has become another.
-    Told,
+    TargetChanged,
 }
 
 /// What comes before a session.
@@ -72,7 +72,7 @@ impl Relay {
             if self.parts.relay.startup_timeout.is_some_and(|patience| start.elapsed() >= patience) {
                 return Err(error.into());
             }
-            self.status.down(Component::Kafka, error.to_string(), Instant::now());
+            self.status.down_by(Component::Kafka, &error, Instant::now());
             self.status.tick_idle(Instant::now());
         }
         Ok(())
@@ -103,7 +103,7 @@ impl Relay {
                     if target.get() != Target::Stop {
                         self.replace_producer().await?;
                     }
-                    return Ok(Attempt::Told);
+                    return Ok(Attempt::TargetChanged);
                 }
                 outcome = opening.open() => outcome,
             };
@@ -127,7 +127,7 @@ impl Relay {
             };
             self.status.tick_idle(Instant::now());
             tokio::select! {
-                () = target.ends_session() => return Ok(Attempt::Told),
+                () = target.ends_session() => return Ok(Attempt::TargetChanged),
                 () = time::sleep(pause) => {}
             }
         }

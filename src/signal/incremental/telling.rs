@@ -2,7 +2,7 @@
 
 use super::Incremental;
 use crate::signal::ChunkKey;
-use crate::signal::notification::{Aggregate, Notification, Told};
+use crate::signal::notification::{Aggregate, Notification, SnapshotStatus};
 
 /// The tables of the snapshot that are not done with.
 pub(super) const TABLES: &str = "data_collections";
@@ -26,7 +26,7 @@ impl Incremental {
             data.push(("total_chunks", total.div_ceil(rows).to_string()));
             data.push(("total_rows", total.to_string()));
         }
-        self.tell(Told::InProgress, data);
+        self.tell(SnapshotStatus::InProgress, data);
     }
 
     pub(super) fn tell_scan(&mut self, status: &str) {
@@ -37,13 +37,13 @@ impl Incremental {
             data.push(("total_rows", total.to_string()));
         }
         data.push(("total_rows_scanned", self.state.scanned.to_string()));
-        self.tell(Told::TableScanCompleted, data);
+        self.tell(SnapshotStatus::TableScanCompleted, data);
     }
 
-    pub(super) fn tell(&mut self, told: Told, data: Vec<(&'static str, String)>) {
+    pub(super) fn tell(&mut self, status: SnapshotStatus, data: Vec<(&'static str, String)>) {
         if self.tells {
             let (correlation, aggregate) = (self.state.correlation.clone(), Aggregate::IncrementalSnapshot);
-            self.notifications.push_back(Notification { correlation, aggregate, told, data });
+            self.notifications.push_back(Notification { correlation, aggregate, status, data });
         }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use proptest::prelude::*;
 
 use super::*;
-use crate::signal::{Sight, Signal};
+use crate::signal::{PgSnapshot, Signal};
 
 const TABLE: &str = "public.a";
 const OID: Oid = Oid(7);
@@ -134,7 +134,7 @@ impl World {
                 .collect(),
             end: text(end),
             total: Some(1),
-            sight: Sight::parse(&format!("1:{}:{unseen}", self.next_xid)).unwrap(),
+            visible: PgSnapshot::parse(&format!("1:{}:{unseen}", self.next_xid)).unwrap(),
         })
     }
 
@@ -191,9 +191,9 @@ impl World {
         assert!(self.log.is_empty());
     }
 
-    fn told(&mut self) -> Vec<Told> {
+    fn statuses(&mut self) -> Vec<SnapshotStatus> {
         std::iter::from_fn(|| self.snapshot.next_notification())
-            .map(|notification| notification.told)
+            .map(|notification| notification.status)
             .collect()
     }
 }
@@ -264,7 +264,7 @@ fn a_snapshot_tells_how_far_it_is() {
     let mut world = World::new((1..=3).map(|key| (key, 0)).collect(), KeptCheckpoint::default());
     world.snapshot.heed(&signal("execute-snapshot", r#"{"data-collections":["public.a","public.b"]}"#));
     world.finish();
-    use Told::{CollectionsResolved, Completed, InProgress, Started, TableScanCompleted};
+    use SnapshotStatus::{CollectionsResolved, Completed, InProgress, Started, TableScanCompleted};
     let expected = [
         Started,
         CollectionsResolved,
@@ -276,7 +276,7 @@ fn a_snapshot_tells_how_far_it_is() {
         TableScanCompleted,
         Completed,
     ];
-    assert_eq!(world.told(), expected);
+    assert_eq!(world.statuses(), expected);
 }
 
 #[test]
@@ -297,9 +297,9 @@ fn a_snapshot_is_paused_resumed_and_stopped() {
     world.snapshot.heed(&signal("stop-snapshot", r#"{"data-collections":["public.a"]}"#));
     world.finish();
     assert_eq!(world.consumer.len(), 4);
-    use Told::{Aborted, CollectionsResolved, InProgress, Paused, Resumed, Started};
+    use SnapshotStatus::{Aborted, CollectionsResolved, InProgress, Paused, Resumed, Started};
     assert_eq!(
-        world.told(),
+        world.statuses(),
         [Started, CollectionsResolved, Paused, InProgress, Resumed, InProgress, Aborted]
     );
 }
@@ -315,6 +315,6 @@ fn rows_whose_changes_tell_no_key_are_read_again() {
     world.snapshot.changed_unknown(TABLE);
     world.finish();
     assert_eq!(world.consumer.len(), 2);
-    let scans = world.told().into_iter().filter(|told| *told == Told::InProgress).count();
+    let scans = world.statuses().into_iter().filter(|status| *status == SnapshotStatus::InProgress).count();
     assert_eq!(scans, 2);
 }

@@ -5,7 +5,7 @@ const REMEMBERED_MAX: usize = 4096;
 
 /// What a transaction sees of others (`pg_current_snapshot`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Sight {
+pub(crate) struct PgSnapshot {
     /// From here on it sees none.
     xmax: u32,
     /// Nor these, before that.
@@ -19,7 +19,7 @@ pub(crate) struct Sight {
 #[derive(Debug, Default)]
 pub(crate) struct Recent(VecDeque<u32>);
 
-impl Sight {
+impl PgSnapshot {
     /// Reads `xmin:xmax:xip,xip`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split(':').skip(1);
@@ -45,8 +45,8 @@ impl Recent {
     }
 
     /// Whether all of them are seen.
-    pub(crate) fn are_seen_by(&self, sight: &Sight) -> bool {
-        self.0.iter().all(|xid| sight.sees(*xid))
+    pub(crate) fn are_seen_by(&self, visible: &PgSnapshot) -> bool {
+        self.0.iter().all(|xid| visible.sees(*xid))
     }
 }
 
@@ -62,19 +62,19 @@ mod tests {
 
     #[test]
     fn what_has_not_ended_for_others_is_not_seen() {
-        let sight = Sight::parse("4294967300:4294967310:4294967302,4294967305").unwrap();
-        let seen = [3, 6, 8, 9, 13, 14, 15, u32::MAX].map(|xid| sight.sees(xid));
+        let visible = PgSnapshot::parse("4294967300:4294967310:4294967302,4294967305").unwrap();
+        let seen = [3, 6, 8, 9, 13, 14, 15, u32::MAX].map(|xid| visible.sees(xid));
         assert_eq!(seen, [true, false, true, false, true, false, false, true]);
         let mut recent = Recent::default();
         recent.add(5);
-        assert!(recent.are_seen_by(&sight));
+        assert!(recent.are_seen_by(&visible));
         recent.add(9);
-        assert!(!recent.are_seen_by(&sight));
+        assert!(!recent.are_seen_by(&visible));
     }
 
     #[test]
     fn what_is_no_snapshot_is_none() {
-        assert!(Sight::parse("10:20:").unwrap().sees(19));
-        assert!(["", "10", "10:20", "10:x:", "10:20:z"].map(Sight::parse).iter().all(Option::is_none));
+        assert!(PgSnapshot::parse("10:20:").unwrap().sees(19));
+        assert!(["", "10", "10:20", "10:x:", "10:20:z"].map(PgSnapshot::parse).iter().all(Option::is_none));
     }
 }
