@@ -146,7 +146,7 @@ impl Comparison {
         let mut places: Vec<_> = records.iter().take(PLACES_MAX).map(|record| Place::of(record)).collect();
         places.sort_unstable();
         let topic = row.refusal.is_none().then_some(row.topic);
-        findings.list.push(Finding { problem, row: row.row.clone(), topic, places });
+        findings.list.push(Finding { problem, row: Some(row.row.clone()), topic, places });
     }
 }
 

@@ -52,6 +52,18 @@ impl Identity {
         }
     }
 
+    /// That of a key in a topic.
+    #[must_use]
+    pub(crate) fn of_key(topic: u32, key: &[u8]) -> Self {
+        Self(hash((topic, key)))
+    }
+
+    /// That of a row without a key, known by its fields.
+    #[must_use]
+    pub(crate) fn of_fields(topic: u32, fields: impl Hash) -> Self {
+        Self(hash((topic, fields)))
+    }
+
     /// A number below `1 << bits`, the same for the same identity.
     #[must_use]
     pub(crate) const fn range(self, bits: u32) -> u64 {
@@ -143,7 +155,7 @@ impl fmt::Display for Parts {
     }
 }
 
-fn hash(value: impl Hash) -> u64 {
+pub(super) fn hash(value: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()

@@ -118,6 +118,31 @@ pub(crate) struct OrderEntry {
     pub row: RowName,
 }
 
+impl Spot {
+    pub(super) fn write(self, out: &mut Vec<u8>) {
+        match self {
+            Self::Any => out.put_u8(0),
+            Self::Hashed(hash) => {
+                out.put_u8(1);
+                out.put_u32_le(hash);
+            }
+            Self::Decided(partition) => {
+                out.put_u8(2);
+                out.put_i32_le(partition);
+            }
+        }
+    }
+
+    pub(super) fn read(bytes: &mut &[u8]) -> Result<Self, MalformedEntry> {
+        match bytes.try_get_u8()? {
+            0 => Ok(Self::Any),
+            1 => Ok(Self::Hashed(bytes.try_get_u32_le()?)),
+            2 => Ok(Self::Decided(bytes.try_get_i32_le()?)),
+            _ => Err(MalformedEntry),
+        }
+    }
+}
+
 impl Entry for Expected {
     fn identity(&self) -> Identity {
         self.identity
@@ -127,17 +152,7 @@ impl Entry for Expected {
         out.put_u64_le(self.identity.0);
         put_contents(out, self.contents);
         out.put_u32_le(self.topic.0);
-        match self.spot {
-            Spot::Any => out.put_u8(0),
-            Spot::Hashed(hash) => {
-                out.put_u8(1);
-                out.put_u32_le(hash);
-            }
-            Spot::Decided(partition) => {
-                out.put_u8(2);
-                out.put_i32_le(partition);
-            }
-        }
+        self.spot.write(out);
         for number in [self.timestamp_ms, self.written_ms, self.order] {
             put_number(out, number);
         }
@@ -150,12 +165,7 @@ impl Entry for Expected {
             identity: Identity(bytes.try_get_u64_le()?),
             contents: get_contents(bytes)?,
             topic: TopicNumber(bytes.try_get_u32_le()?),
-            spot: match bytes.try_get_u8()? {
-                0 => Spot::Any,
-                1 => Spot::Hashed(bytes.try_get_u32_le()?),
-                2 => Spot::Decided(bytes.try_get_i32_le()?),
-                _ => return Err(MalformedEntry),
-            },
+            spot: Spot::read(bytes)?,
             timestamp_ms: get_number(bytes)?,
             written_ms: get_number(bytes)?,
             order: get_number(bytes)?,
@@ -233,18 +243,18 @@ fn get_contents(bytes: &mut &[u8]) -> Result<Contents, MalformedEntry> {
     })
 }
 
-fn put_number(out: &mut Vec<u8>, number: Option<i64>) {
+pub(super) fn put_number(out: &mut Vec<u8>, number: Option<i64>) {
     out.put_u8(u8::from(number.is_some()));
     if let Some(number) = number {
         out.put_i64_le(number);
     }
 }
 
-fn get_number(bytes: &mut &[u8]) -> Result<Option<i64>, MalformedEntry> {
+pub(super) fn get_number(bytes: &mut &[u8]) -> Result<Option<i64>, MalformedEntry> {
     Ok(if bytes.try_get_u8()? == 0 { None } else { Some(bytes.try_get_i64_le()?) })
 }
 
-fn put_row(out: &mut Vec<u8>, row: &RowName) {
+pub(super) fn put_row(out: &mut Vec<u8>, row: &RowName) {
     out.put_u32_le(row.table);
     out.put_u32_le(row.lies_in);
     out.put_u32_le(row.place.0);
@@ -252,7 +262,7 @@ fn put_row(out: &mut Vec<u8>, row: &RowName) {
     put_text(out, row.id.as_deref());
 }
 
-fn get_row(bytes: &mut &[u8]) -> Result<RowName, MalformedEntry> {
+pub(super) fn get_row(bytes: &mut &[u8]) -> Result<RowName, MalformedEntry> {
     Ok(RowName {
         table: bytes.try_get_u32_le()?,
         lies_in: bytes.try_get_u32_le()?,
@@ -264,7 +274,7 @@ fn get_row(bytes: &mut &[u8]) -> Result<RowName, MalformedEntry> {
 /// No text has another length than one of no bytes.
 const NO_TEXT: u16 = u16::MAX;
 
-fn put_text(out: &mut Vec<u8>, text: Option<&str>) {
+pub(super) fn put_text(out: &mut Vec<u8>, text: Option<&str>) {
     let Some(text) = text else { return out.put_u16_le(NO_TEXT) };
     let end = (0..=text.len().min(TEXT_BYTES_MAX)).rev().find(|end| text.is_char_boundary(*end));
     let kept = text.get(..end.unwrap_or_default()).unwrap_or_default();
@@ -272,7 +282,7 @@ fn put_text(out: &mut Vec<u8>, text: Option<&str>) {
     out.put_slice(kept.as_bytes());
 }
 
-fn get_text(bytes: &mut &[u8]) -> Result<Option<String>, MalformedEntry> {
+pub(super) fn get_text(bytes: &mut &[u8]) -> Result<Option<String>, MalformedEntry> {
     let length = bytes.try_get_u16_le()?;
     if length == NO_TEXT {
         return Ok(None);
@@ -283,12 +293,12 @@ fn get_text(bytes: &mut &[u8]) -> Result<Option<String>, MalformedEntry> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
-    fn row() -> impl Strategy<Value = RowName> {
+    pub(in super::super) fn row() -> impl Strategy<Value = RowName> {
         (any::<(u32, u32, u32, u16)>(), prop::option::of(".{0,40}")).prop_map(
             |((table, lies_in, block, number), id)| RowName { table, lies_in, place: (block, number), id },
         )
@@ -298,7 +308,7 @@ mod tests {
         any::<(u64, u64, u64)>().prop_map(|(key, value, headers)| Contents { key, value, headers })
     }
 
-    fn spot() -> impl Strategy<Value = Spot> {
+    pub(in super::super) fn spot() -> impl Strategy<Value = Spot> {
         prop_oneof![
             Just(Spot::Any),
             any::<u32>().prop_map(Spot::Hashed),
@@ -306,7 +316,7 @@ mod tests {
         ]
     }
 
-    fn back<E: Entry>(entry: &E) -> E {
+    pub(in super::super) fn back<E: Entry>(entry: &E) -> E {
         let mut bytes = Vec::new();
         entry.write(&mut bytes);
         let mut rest = bytes.as_slice();

@@ -9,8 +9,8 @@ pub(super) const PLACES_MAX: usize = 10;
 pub(crate) struct Finding {
     /// What.
     pub problem: Problem,
-    /// The row.
-    pub row: RowName,
+    /// The row; none when records are of one that is not there.
+    pub row: Option<RowName>,
     /// The topic where its record should be; none when the row makes no record.
     pub topic: Option<TopicNumber>,
     /// Where records of its id are; the first ones if they are many.
@@ -32,6 +32,17 @@ pub(crate) enum Problem {
         /// What is different.
         parts: Parts,
     },
+    /// The last record of its key has other values in these fields, named by their digests.
+    Differs {
+        /// The digests of their names.
+        fields: Vec<u32>,
+    },
+    /// Its last record says that it is gone, and it is there.
+    Gone,
+    /// The last record of a key says that its row is there, and it is not.
+    NotDeleted,
+    /// The last record of its key cannot be read.
+    Unreadable,
     /// Its record is in another topic.
     OtherTopic,
     /// Its record is there more than once.
@@ -66,7 +77,9 @@ impl Problem {
         match self {
             Self::Missing { .. } => "missing",
             Self::Unsent => "missing_or_unsent",
-            Self::Changed { .. } => "changed",
+            Self::Changed { .. } | Self::Differs { .. } | Self::Unreadable => "changed",
+            Self::Gone => "deleted_in_topic",
+            Self::NotDeleted => "not_deleted",
             Self::OtherTopic => "in_another_topic",
             Self::Repeated { .. } => "repeated",
             Self::OutOfOrder => "out_of_order",

@@ -13,6 +13,7 @@ mod compare;
 mod digest;
 mod entry;
 mod finding;
+mod latest;
 mod order;
 mod retention;
 mod tally;
@@ -23,6 +24,10 @@ pub(crate) use entry::{Entry, Expected, Found, MalformedEntry, OrderEntry, RowNa
 #[cfg(test)]
 pub(crate) use finding::Place;
 pub(crate) use finding::{Finding, Problem};
+pub(crate) use latest::{
+    Change, FieldDigest, Fields, Latest, Read, ReadSnapshot, Row, State, Truncated, Visibility, key_payload,
+    read,
+};
 pub(crate) use order::{Positions, out_of_order};
 pub(crate) use retention::{PartitionStart, TopicState, Topics};
 pub(crate) use tally::Tally;

@@ -65,6 +65,12 @@ impl Topics {
         }
     }
 
+    /// Whether a partition may have lost a record by its age. Compaction never takes the last one of a key.
+    #[must_use]
+    pub(crate) fn may_have_expired(&self, topic: TopicNumber, spot: Spot) -> bool {
+        self.state(topic).is_some_and(|state| state.begins_at(spot).is_some())
+    }
+
     fn state(&self, topic: TopicNumber) -> Option<&TopicState> {
         self.states.get(usize::try_from(topic.0).ok()?)
     }
@@ -109,6 +115,8 @@ mod tests {
             let expected = Expected { spot, written_ms, ..expected(1, 0, "v") };
             assert_eq!(topics(false).missed(&expected), missed, "{spot:?} {written_ms:?}");
         }
+        assert!(topics(true).may_have_expired(TopicNumber(0), Spot::Decided(0)));
+        assert!(!topics(true).may_have_expired(TopicNumber(0), Spot::Decided(2)));
         assert_eq!(topics(true).missed(&expected(1, 0, "v")), Missed::PerhapsCompacted);
         assert_eq!(topics(true).missed(&expected(1, 7, "v")), Missed::Lost, "no such topic");
     }

@@ -29,6 +29,16 @@ pub(crate) struct Tally {
     pub expired: u64,
     /// Rows without a record in a compacted topic, where a later record of the key may have replaced theirs.
     pub compacted: u64,
+    /// Rows whose last record says that they are gone.
+    pub gone: u64,
+    /// Keys whose last record says that a row is there, and none is.
+    pub not_deleted: u64,
+    /// Rows whose last record has not all of their fields, or others as well.
+    pub altered: u64,
+    /// Rows whose last record does not have all values, as the server did not send them.
+    pub unavailable: u64,
+    /// Rows that were changed while they were looked at.
+    pub moved_on: u64,
     /// Records without a row: of rows that were deleted, or not of these tables.
     pub without_row: u64,
 }
@@ -38,6 +48,7 @@ impl Tally {
     #[must_use]
     pub(crate) const fn is_clean(&self) -> bool {
         let Self { missing, unsent, changed, other_topic, repeated, out_of_order, cannot_be_sent, .. } = self;
+        let Self { gone, not_deleted, .. } = self;
         *missing == 0
             && *unsent == 0
             && *changed == 0
@@ -45,13 +56,17 @@ impl Tally {
             && *repeated == 0
             && *out_of_order == 0
             && *cannot_be_sent == 0
+            && *gone == 0
+            && *not_deleted == 0
     }
 
     pub(super) const fn count(&mut self, problem: &Problem) {
         let counter = match problem {
             Problem::Missing { .. } => &mut self.missing,
             Problem::Unsent => &mut self.unsent,
-            Problem::Changed { .. } => &mut self.changed,
+            Problem::Changed { .. } | Problem::Differs { .. } | Problem::Unreadable => &mut self.changed,
+            Problem::Gone => &mut self.gone,
+            Problem::NotDeleted => &mut self.not_deleted,
             Problem::OtherTopic => &mut self.other_topic,
             Problem::Repeated { .. } => &mut self.repeated,
             Problem::OutOfOrder => &mut self.out_of_order,

@@ -1,6 +1,7 @@
 //! `outboxd verify`: what it finds on real servers, what it says, and how it ends.
 
 mod answer;
+mod latest;
 mod ways;
 
 use std::fs;

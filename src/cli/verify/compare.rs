@@ -4,7 +4,9 @@ use super::error::VerifyError;
 use super::report::Report;
 use super::scratch::{RANGES, Spill};
 use crate::cli::progress::Progress;
-use crate::verification::{Comparison, Expected, Found, OrderEntry, Tally, out_of_order};
+use crate::verification::{
+    Change, Comparison, Expected, Found, Latest, OrderEntry, Row, Tally, out_of_order,
+};
 
 /// Rows and records.
 pub(super) struct Entries {
@@ -46,4 +48,23 @@ pub(super) async fn compare(
         tokio::task::yield_now().await;
     }
     Ok(tally)
+}
+
+/// Tells everything that is wrong with the last records of keys.
+pub(super) async fn compare_latest(
+    mut comparison: Latest,
+    mut rows: Spill<Row>,
+    mut changes: Spill<Change>,
+    report: &mut Report,
+    progress: &Progress,
+) -> Result<Tally, VerifyError> {
+    progress.begin("comparing", Some(RANGES.end));
+    for range in RANGES {
+        let findings = comparison.compare(rows.take(range)?, changes.take(range)?);
+        findings.iter().for_each(|finding| report.tell(finding));
+        progress.step();
+        // A signal is heard here.
+        tokio::task::yield_now().await;
+    }
+    Ok(comparison.tally)
 }

@@ -1,7 +1,8 @@
-use std::io;
 use std::path::PathBuf;
+use std::{fmt, io};
 
 use crate::error::{Class, Diagnose, Exit};
+use crate::outbox::RouteError;
 use crate::verification::MalformedEntry;
 use crate::{kafka, postgres, registry, relay};
 
@@ -24,8 +25,23 @@ pub(super) enum VerifyError {
         "this configuration captures no table, only logical messages: PostgreSQL does not keep them, so there is nothing to compare with"
     )]
     MessagesOnly,
-    #[error("this configuration has no EventRouter: verify compares the rows of outbox tables only")]
-    ChangeEvents,
+    #[error(
+        "an EventRouter stands among other transforms: verify compares either an outbox or tables, not both at once"
+    )]
+    RouterAmongTransforms,
+    #[error("skipped.operations=u: the last record of a key need not be as its row")]
+    UpdatesAreSkipped,
+    #[error(
+        "verify cannot compare table {table}: its converters and transforms {problem}{}",
+        Told(transforms)
+    )]
+    Reshaped { table: String, problem: &'static str, transforms: String },
+    #[error("verify cannot compare table {table}: a row of nulls makes no record")]
+    NoRecord {
+        table: String,
+        #[source]
+        source: Box<RouteError>,
+    },
     #[error("skipped.operations=c: this configuration sends no rows")]
     NothingIsSent,
     #[error("{path} cannot be {doing}")]
@@ -49,6 +65,15 @@ pub(super) enum VerifyError {
     Aborted,
 }
 
+/// The transforms, when there are any.
+struct Told<'t>(&'t str);
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() { Ok(()) } else { write!(f, "; the transforms are {}", self.0) }
+    }
+}
+
 impl Diagnose for VerifyError {
     fn class(&self) -> Class {
         match self {
@@ -56,9 +81,13 @@ impl Diagnose for VerifyError {
             Self::Postgres(error) => error.class(),
             Self::Kafka(error) => error.class(),
             Self::Registry(error) => error.class(),
-            Self::Usage { .. } | Self::MessagesOnly | Self::NothingIsSent | Self::ChangeEvents => {
-                Class::Config
-            }
+            Self::Usage { .. }
+            | Self::MessagesOnly
+            | Self::NothingIsSent
+            | Self::RouterAmongTransforms
+            | Self::UpdatesAreSkipped
+            | Self::Reshaped { .. }
+            | Self::NoRecord { .. } => Class::Config,
             Self::Scratch { .. }
             | Self::Malformed { .. }
             | Self::TooMuch { .. }
@@ -73,7 +102,13 @@ impl Diagnose for VerifyError {
             Self::Postgres(error) => error.exit(),
             Self::Kafka(error) => error.exit(),
             Self::Registry(error) => error.exit(),
-            Self::Usage { .. } | Self::MessagesOnly | Self::NothingIsSent | Self::ChangeEvents => Exit::Usage,
+            Self::Usage { .. }
+            | Self::MessagesOnly
+            | Self::NothingIsSent
+            | Self::RouterAmongTransforms
+            | Self::UpdatesAreSkipped
+            | Self::Reshaped { .. }
+            | Self::NoRecord { .. } => Exit::Usage,
             // 1 says that rows are missing. Here nothing is known of them.
             Self::Scratch { .. }
             | Self::Malformed { .. }
@@ -94,9 +129,20 @@ impl Diagnose for VerifyError {
             Self::TooMuch { .. } | Self::TooManyTopics { .. } => {
                 Some("look at fewer rows at a time: --since, --until, --sample".to_owned())
             }
+            Self::RouterAmongTransforms => Some(
+                "make a configuration for verify with the EventRouter alone and table.include.list for the \
+                 outbox, and one without it for the other tables"
+                    .to_owned(),
+            ),
+            Self::Reshaped { .. } => Some(
+                "verify reads JsonConverter's values whose fields are those of the row, as they are without \
+                 transforms or behind ExtractNewRecordState; see docs/verify.md"
+                    .to_owned(),
+            ),
             Self::MessagesOnly
             | Self::NothingIsSent
-            | Self::ChangeEvents
+            | Self::UpdatesAreSkipped
+            | Self::NoRecord { .. }
             | Self::Malformed { .. }
             | Self::Aborted => None,
         }

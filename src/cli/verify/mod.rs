@@ -7,11 +7,12 @@
 //! ```
 //!
 //! What a row's record should be is made by the parts that `run` uses: the router, the converters, the registry. The
-//! comparison itself is [`crate::verification`].
+//! comparison itself is [`crate::verification`]. Tables whose changes are sent are looked at by [`latest`].
 
 mod clock;
 mod compare;
 mod error;
+mod latest;
 mod near_misses;
 mod plan;
 mod records;
@@ -33,12 +34,12 @@ use super::{fail, say};
 use crate::error::Exit;
 use crate::postgres::{SnapshotMode, Sql, TableFacts, TlsSetup};
 use crate::relay::{Capture, RelayParts};
-use crate::verification::{Comparison, Tally};
+use crate::verification::{Comparison, Positions, Tally};
 use clock::Order;
 use compare::Entries;
 use error::VerifyError;
 use plan::Plan;
-use records::{RecordReader, RecordsRead};
+use records::{RecordReader, RecordsRead, TopicsRead};
 use report::{Names, Report, Summary};
 use rows::RowReader;
 use scratch::Scratch;
@@ -107,6 +108,9 @@ impl Verification<'_> {
         }
         reach_kafka(Arc::clone(parts)).await?;
         let notes = self.notes(&sql, &capture).await?;
+        if let Some(changes) = parts.route.changes() {
+            return self.run_latest(changes, capture, notes, (&sql, &tls)).await;
+        }
         let plan = Plan::new(&sql, parts, capture, args).await?;
         let scratch = Scratch::new(args.scratch.as_deref())?;
 
@@ -119,18 +123,25 @@ impl Verification<'_> {
         let read = self.read_records(&plan, &scratch, topics).await?;
 
         let comparison = Comparison {
-            topics: topics::states(&parts.kafka, &read).await?,
-            dead_letters: self.dead_letter_topic().and_then(|topic| read.topics.find(topic)),
+            topics: topics::states(&parts.kafka, &read.topics).await?,
+            dead_letters: self.dead_letter_topic().and_then(|topic| read.topics.list.find(topic)),
             slot_has_passed: slot == SlotPosition::Passed,
             tally: Tally::default(),
         };
         let (order, slack) = judged_order(&plan, &read, args);
-        let notes = notes.into_iter().chain(absent_topics(&read)).collect();
+        let notes = notes.into_iter().chain(absent_topics(&read.topics)).collect();
         let names = names(&sql, &plan, &read).await?;
         let mut report = Report::begin(names, args.json, self.progress.clone());
         let entries = Entries { rows, records: read.records, orders: scratch.spill("order") };
         let tally = compare::compare(comparison, entries, slack, &mut report, &self.progress).await?;
-        report.end(&Summary { tally: tally.clone(), order, slot, whole: plan.is_whole(), notes });
+        report.end(&Summary {
+            tally: tally.clone(),
+            latest: false,
+            order,
+            slot,
+            whole: plan.is_whole(),
+            notes,
+        });
         Ok(tally)
     }
 
@@ -139,7 +150,7 @@ impl Verification<'_> {
         plan: &Plan,
         scratch: &Scratch,
         mut topics: rows::TopicList,
-    ) -> Result<RecordsRead, VerifyError> {
+    ) -> Result<RecordsRead<Positions>, VerifyError> {
         if let Some(topic) = self.dead_letter_topic() {
             topics.number(topic)?;
         }
@@ -149,6 +160,7 @@ impl Verification<'_> {
             since_ms: plan.topics_since_ms,
             share: plan.share,
             records: scratch.spill("records"),
+            finder: Positions::default(),
             progress: self.progress.clone(),
         };
         reader.read().await
@@ -191,25 +203,29 @@ async fn reach_kafka(parts: Arc<RelayParts>) -> Result<(), VerifyError> {
     asking.await.map_err(|_| VerifyError::Aborted)?.map(drop).map_err(VerifyError::from)
 }
 
-fn absent_topics(read: &RecordsRead) -> Option<String> {
+fn absent_topics(read: &TopicsRead) -> Option<String> {
     let absent = topics::absent(read);
     let some: Vec<_> = absent.iter().take(8).copied().collect();
     (!some.is_empty()).then(|| format!("{} of the topics do not exist: {}", absent.len(), some.join(", ")))
 }
 
 /// What the order is known by, and by how much it may go back where rows tell it.
-fn judged_order(plan: &Plan, read: &RecordsRead, args: &VerifyArgs) -> (Result<String, String>, Option<i64>) {
+fn judged_order(
+    plan: &Plan,
+    read: &RecordsRead<Positions>,
+    args: &VerifyArgs,
+) -> (Result<String, String>, Option<i64>) {
     let by_position =
-        || format!("the header outboxd.position of {} of {} records", read.with_position, read.count);
+        || format!("the header outboxd.position of {} of {} records", read.finder.seen(), read.topics.count);
     let slack = plan.tables.iter().map(|table| table.order.slack()).max().unwrap_or_default();
     if let Some(column) = &args.order_by {
         let mut by = format!("column \"{column}\"");
-        if read.with_position > 0 {
+        if read.finder.seen() > 0 {
             by.push_str(&format!(" and {}", by_position()));
         }
         return (Ok(by), Some(slack));
     }
-    if read.with_position > 0 {
+    if read.finder.seen() > 0 {
         return (Ok(by_position()), None);
     }
     if plan.tables.iter().all(|table| table.order == Order::CommitTime) {
@@ -222,9 +238,9 @@ fn judged_order(plan: &Plan, read: &RecordsRead, args: &VerifyArgs) -> (Result<S
     (Err(reason.to_owned()), None)
 }
 
-async fn names(sql: &Sql, plan: &Plan, read: &RecordsRead) -> Result<Names, VerifyError> {
+async fn names(sql: &Sql, plan: &Plan, read: &RecordsRead<Positions>) -> Result<Names, VerifyError> {
     let full = |table: &TableFacts| format!("{}.{}", table.schema, table.name);
     let places: HashMap<_, _> = sql.tables().await?.iter().map(|table| (table.oid, full(table))).collect();
     let tables = plan.tables.iter().map(|table| full(&table.facts)).collect();
-    Ok(Names { tables, places, topics: read.topics.names.clone() })
+    Ok(Names { tables, places, topics: read.topics.list.names.clone(), fields: HashMap::new() })
 }

@@ -50,9 +50,8 @@ impl Plan {
             tables.push(TablePlan::new(parts, facts, &columns, args, window, keeps_commit_times)?);
         }
         let topics_since_ms = topics_since(window, &tables);
-        let mut plan = Self { tables, window, topics_since_ms, share: None };
-        plan.share = plan.share_of(sql, args.sample).await?;
-        Ok(plan)
+        let share = share_of(sql, args.sample, tables.iter().map(TablePlan::count)).await?;
+        Ok(Self { tables, window, topics_since_ms, share })
     }
 
     /// Whether every row and every record is looked at.
@@ -62,30 +61,41 @@ impl Plan {
 
     /// About how many rows there are, as far as the server knows without counting.
     pub(super) async fn estimate(&self, sql: &Sql) -> Option<u64> {
-        const ROWS: &str = "
-            select sum(greatest(c.reltuples, 0))::bigint from pg_class c
-            where c.relkind <> 'p' and (c.oid = any($1) or c.oid in (select p.relid from unnest($1::oid[]) t, pg_partition_tree(t) p where p.isleaf))";
-        let oids: Vec<u32> = self.tables.iter().map(|table| table.facts.oid.0).collect();
-        let rows = sql.query("estimating the number of rows", ROWS, &[&oids]).await.ok()?;
-        let count: i64 = rows.first()?.try_get::<_, Option<i64>>(0).ok()??;
-        u64::try_from(count).ok().filter(|count| *count > 0 && self.window == Window::default())
+        let tables = self.tables.iter().map(|table| &table.facts);
+        estimate(sql, tables).await.filter(|_| self.window == Window::default())
     }
+}
 
-    async fn share_of(&self, sql: &Sql, sample: Option<Sample>) -> Result<Option<u64>, VerifyError> {
-        let wanted = match sample {
-            None => return Ok(None),
-            Some(Sample::Share(share)) => return Ok(Some(share)),
-            Some(Sample::Rows(rows)) => rows,
-        };
-        let mut all = 0_u64;
-        for table in &self.tables {
-            let rows = sql.query("counting rows", &table.count(), &[]).await?;
-            let count: i64 = rows.first().and_then(|row| row.try_get(0).ok()).unwrap_or_default();
-            all = all.saturating_add(u64::try_from(count).unwrap_or_default());
-        }
-        let share = u128::from(wanted).saturating_mul(1 << 32).checked_div(u128::from(all));
-        Ok(share.filter(|share| *share < 1 << 32).and_then(|share| u64::try_from(share).ok()))
+/// About how many rows tables have, as far as the server knows without counting.
+pub(super) async fn estimate(sql: &Sql, tables: impl Iterator<Item = &TableFacts>) -> Option<u64> {
+    const ROWS: &str = "
+        select sum(greatest(c.reltuples, 0))::bigint from pg_class c
+        where c.relkind <> 'p' and (c.oid = any($1) or c.oid in (select p.relid from unnest($1::oid[]) t, pg_partition_tree(t) p where p.isleaf))";
+    let oids: Vec<u32> = tables.map(|table| table.oid.0).collect();
+    let rows = sql.query("estimating the number of rows", ROWS, &[&oids]).await.ok()?;
+    let count: i64 = rows.first()?.try_get::<_, Option<i64>>(0).ok()??;
+    u64::try_from(count).ok().filter(|count| *count > 0)
+}
+
+/// The share of all rows that is asked for; `counts` are the statements that count them.
+pub(super) async fn share_of(
+    sql: &Sql,
+    sample: Option<Sample>,
+    counts: impl Iterator<Item = String>,
+) -> Result<Option<u64>, VerifyError> {
+    let wanted = match sample {
+        None => return Ok(None),
+        Some(Sample::Share(share)) => return Ok(Some(share)),
+        Some(Sample::Rows(rows)) => rows,
+    };
+    let mut all = 0_u64;
+    for count in counts {
+        let rows = sql.query("counting rows", &count, &[]).await?;
+        let count: i64 = rows.first().and_then(|row| row.try_get(0).ok()).unwrap_or_default();
+        all = all.saturating_add(u64::try_from(count).unwrap_or_default());
     }
+    let share = u128::from(wanted).saturating_mul(1 << 32).checked_div(u128::from(all));
+    Ok(share.filter(|share| *share < 1 << 32).and_then(|share| u64::try_from(share).ok()))
 }
 
 impl TablePlan {
@@ -97,7 +107,7 @@ impl TablePlan {
         window: Window,
         keeps_commit_times: bool,
     ) -> Result<Self, VerifyError> {
-        let router = parts.route.outbox().ok_or(VerifyError::ChangeEvents)?;
+        let router = parts.route.outbox().ok_or(VerifyError::NothingIsSent)?;
         let bound = router.bind(&relation_of(&facts, columns), columns).map_err(crate::relay::Error::from)?;
         let of_commit = |clock| if keeps_commit_times { clock } else { Clock::Unknown };
         let time_column = args.time_column.as_deref();

@@ -21,6 +21,8 @@ pub(super) struct Names {
     pub(super) places: HashMap<Oid, String>,
     /// Of the topics, in the order of their numbers.
     pub(super) topics: Vec<String>,
+    /// Of fields, by their digests.
+    pub(super) fields: HashMap<u32, String>,
 }
 
 /// Prints findings as they come: they are not kept.
@@ -36,6 +38,8 @@ pub(super) struct Report {
 #[derive(Debug)]
 pub(super) struct Summary {
     pub(super) tally: Tally,
+    /// Whether rows were compared with the last records of their keys.
+    pub(super) latest: bool,
     /// What the order was checked by, or why it was not.
     pub(super) order: Result<String, String>,
     pub(super) slot: SlotPosition,
@@ -103,15 +107,11 @@ impl Names {
                 format!("{topic}/{} at {}", place.partition, place.offset)
             })
             .collect();
-        let id = row
-            .id
-            .as_deref()
-            .map_or_else(|| "without an id".to_owned(), |id| format!("id {}", printable(id)));
-        let mut line = format!("{}: {id}, table {}, ctid {}", problem.name(), self.table(row), ctid(row));
+        let mut line = format!("{}: {}", problem.name(), self.named(row.as_ref()));
         if let Some(topic) = finding.topic {
             line.push_str(&format!(", topic {}", self.topic(topic.0)));
         }
-        if let Some(detail) = detail(problem) {
+        if let Some(detail) = self.detail(problem) {
             line.push_str(&format!(": {detail}"));
         }
         if !places.is_empty() {
@@ -134,14 +134,32 @@ impl Names {
             .collect();
         json!({
             "problem": problem.name(),
-            "id": row.id,
-            "table": self.tables.get(usize::try_from(row.table).unwrap_or(usize::MAX)),
-            "stored_in": self.places.get(&Oid(row.lies_in)),
-            "ctid": ctid(row),
+            "id": row.as_ref().and_then(|row| row.id.as_deref()),
+            "table": row.as_ref().and_then(|row| self.tables.get(usize::try_from(row.table).ok()?)),
+            "stored_in": row.as_ref().and_then(|row| self.places.get(&Oid(row.lies_in))),
+            "ctid": row.as_ref().map(ctid),
             "topic": topic.map(|topic| self.topic(topic.0)),
-            "detail": detail(problem),
+            "detail": self.detail(problem),
             "records": places,
         })
+    }
+
+    /// Which row it is.
+    fn named(&self, row: Option<&RowName>) -> String {
+        let Some(row) = row else { return "a row that is not there".to_owned() };
+        let id = match row.id.as_deref() {
+            None => "without an id".to_owned(),
+            Some(key) if key.starts_with('{') => format!("key {}", printable(key)),
+            Some(id) => format!("id {}", printable(id)),
+        };
+        format!("{id}, table {}, ctid {}", self.table(row), ctid(row))
+    }
+
+    fn detail(&self, problem: &Problem) -> Option<String> {
+        let Problem::Differs { fields } = problem else { return detail(problem) };
+        let names: Vec<_> =
+            fields.iter().filter_map(|field| self.fields.get(field)).map(|name| printable(name)).collect();
+        Some(format!("different: {}", names.join(", ")))
     }
 
     /// The table that the row lies in: there its `ctid` is right.
@@ -168,7 +186,10 @@ fn ctid(row: &RowName) -> String {
 
 fn detail(problem: &Problem) -> Option<String> {
     match problem {
-        Problem::Missing { perhaps_expired: false } | Problem::OtherTopic => None,
+        Problem::Missing { perhaps_expired: false } | Problem::OtherTopic | Problem::Differs { .. } => None,
+        Problem::Gone => Some("the last record of its key is a delete".to_owned()),
+        Problem::NotDeleted => Some("the last record of its key is no delete".to_owned()),
+        Problem::Unreadable => Some("the last record of its key cannot be read".to_owned()),
         Problem::Missing { perhaps_expired: true } => Some(
             "its partition has lost its oldest records, and no column says how old the row is \
              (--time-column)"
@@ -242,8 +263,41 @@ impl Summary {
         }
     }
 
+    /// As [`Self::counts`], of last records.
+    fn latest_counts(&self) -> Vec<(&'static str, &'static str, Option<u64>)> {
+        let Tally { rows, records, sent, missing, unsent, changed, gone, not_deleted, .. } = self.tally;
+        let Tally { repeated, out_of_order, cannot_be_sent, altered, unavailable, moved_on, .. } = self.tally;
+        vec![
+            ("rows", "rows", Some(rows)),
+            ("records", "records", Some(records)),
+            ("sent", "rows that the last record of their key has", Some(sent)),
+            ("missing", "rows without a record: missing", Some(missing)),
+            (
+                "missing_or_unsent",
+                "rows whose last record is missing or another one, or not sent yet",
+                Some(unsent),
+            ),
+            ("changed", "rows whose last record has other values: changed", Some(changed)),
+            ("deleted_in_topic", "rows whose last record is a delete", Some(gone)),
+            ("not_deleted", "keys whose last record is no delete, and that have no row", Some(not_deleted)),
+            ("repeated", "keys that have a record more than once: repeated", Some(repeated)),
+            (
+                "out_of_order",
+                "records that come too late: out of order",
+                self.order.is_ok().then_some(out_of_order),
+            ),
+            ("cannot_be_sent", "rows that make no record", Some(cannot_be_sent)),
+            ("altered", "rows whose record is older than their table's columns", Some(altered)),
+            ("unavailable", "rows with values that no record could have (TOAST)", Some(unavailable)),
+            ("moved_on", "rows that were changed while they were looked at", Some(moved_on)),
+        ]
+    }
+
     /// Key, words, and how many; none is not counted. A count of zero that nobody expects is left out.
     fn counts(&self) -> Vec<(&'static str, &'static str, Option<u64>)> {
+        if self.latest {
+            return self.latest_counts();
+        }
         let Tally { rows, records, sent, missing, unsent, changed, other_topic, .. } = self.tally;
         let Tally { repeated, out_of_order, cannot_be_sent, dead_letters, .. } = self.tally;
         let Tally { expired, compacted, without_row, .. } = self.tally;
@@ -280,13 +334,14 @@ mod tests {
             tables: vec!["public.outbox".to_owned()],
             places: [(Oid(7), "public.outbox_p1".to_owned())].into(),
             topics: vec!["orders".to_owned()],
+            fields: [(5, "name".to_owned())].into(),
         }
     }
 
     fn finding(problem: Problem, lies_in: u32, id: Option<&str>) -> Finding {
         let row = RowName { table: 0, lies_in, place: (3, 4), id: id.map(str::to_owned) };
         let places = vec![Place { topic: TopicNumber(0), partition: 1, offset: 5 }];
-        Finding { problem, row, topic: Some(TopicNumber(0)), places }
+        Finding { problem, row: Some(row), topic: Some(TopicNumber(0)), places }
     }
 
     #[test]
@@ -299,6 +354,12 @@ mod tests {
             line,
             "missing: without an id, table public.outbox, ctid (3,4), topic orders (orders/1 at 5)"
         );
+        let line = names().line(&finding(Problem::Differs { fields: vec![5] }, 8, Some("{\"id\":1}")));
+        let expected = "changed: key {\"id\":1}, table public.outbox, ctid (3,4), topic orders: different: name (orders/1 at 5)";
+        assert_eq!(line, expected);
+        let line = names().line(&Finding { row: None, ..finding(Problem::NotDeleted, 8, None) });
+        let expected = "not_deleted: a row that is not there, topic orders: the last record of its key is no delete (orders/1 at 5)";
+        assert_eq!(line, expected);
     }
 
     #[test]
@@ -307,6 +368,7 @@ mod tests {
             tally: Tally { rows: 1_234, sent: 1_234, ..Tally::default() },
             order: Err("nothing tells it".to_owned()),
             slot: SlotPosition::Absent,
+            latest: false,
             whole: false,
             notes: vec!["something".to_owned()],
         };

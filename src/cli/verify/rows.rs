@@ -8,7 +8,7 @@ use super::plan::{Plan, TablePlan};
 use super::scratch::Spill;
 use crate::cli::progress::Progress;
 use crate::connect::converter::ConvertError;
-use crate::connect::converter::avro::Registration;
+use crate::connect::converter::registered::Registration;
 use crate::error::chain;
 use crate::kafka::positive_hash;
 use crate::outbox::{Encoder, RouteContext, RouteError, RoutedRecord};
@@ -217,19 +217,19 @@ async fn wal_end(reader: &mut SnapshotReader) -> Result<Lsn, VerifyError> {
     }
 }
 
-fn text<'a>(value: &ColumnValue<'a>) -> Option<&'a str> {
+pub(super) fn text<'a>(value: &ColumnValue<'a>) -> Option<&'a str> {
     match value {
         ColumnValue::Text(text) => std::str::from_utf8(text).ok(),
         _ => None,
     }
 }
 
-fn number<N: FromStr>(text: Option<&str>) -> Option<N> {
+pub(super) fn number<N: FromStr>(text: Option<&str>) -> Option<N> {
     text?.parse().ok()
 }
 
 /// `(block,number)`
-fn place(text: &str) -> Option<(u32, u16)> {
+pub(super) fn place(text: &str) -> Option<(u32, u16)> {
     let (block, number) = text.strip_prefix('(')?.strip_suffix(')')?.split_once(',')?;
     Some((block.parse().ok()?, number.parse().ok()?))
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::error::VerifyError;
-use super::records::RecordsRead;
+use super::records::TopicsRead;
 use crate::kafka::{self, Admin, ScannedPartition, Settings};
 use crate::verification::{PartitionStart, TopicState, Topics};
 
@@ -14,9 +14,9 @@ const QUESTION_MAX: Duration = Duration::from_secs(10);
 const TOPICS_AT_ONCE: usize = 200;
 
 /// The state of each topic, in the order of their numbers. What brokers do not tell is taken for the default.
-pub(super) async fn states(options: &kafka::Options, read: &RecordsRead) -> Result<Topics, VerifyError> {
+pub(super) async fn states(options: &kafka::Options, read: &TopicsRead) -> Result<Topics, VerifyError> {
     let admin = Admin::new(options)?;
-    let names: Vec<&str> = read.topics.names.iter().map(String::as_str).collect();
+    let names: Vec<&str> = read.list.names.iter().map(String::as_str).collect();
     let mut settings = Vec::new();
     for some in names.chunks(TOPICS_AT_ONCE) {
         let answers = admin.topic_settings(some, QUESTION_MAX).await.unwrap_or_default();
@@ -30,17 +30,17 @@ pub(super) async fn states(options: &kafka::Options, read: &RecordsRead) -> Resu
 }
 
 /// The topics that do not exist.
-pub(super) fn absent(read: &RecordsRead) -> Vec<&str> {
+pub(super) fn absent(read: &TopicsRead) -> Vec<&str> {
     let there = |name: &str| read.partitions.iter().any(|partition| partition.topic == name);
-    read.topics.names.iter().map(String::as_str).filter(|name| !there(name)).collect()
+    read.list.names.iter().map(String::as_str).filter(|name| !there(name)).collect()
 }
 
-fn state(read: &RecordsRead, name: &str, settings: &Settings, now_ms: i64) -> TopicState {
+fn state(read: &TopicsRead, name: &str, settings: &Settings, now_ms: i64) -> TopicState {
     let partitions = || read.partitions.iter().filter(|partition| partition.topic == name);
     let retention_ms: Option<i64> = settings.get("retention.ms").and_then(|text| text.parse().ok());
     let kept_since = retention_ms.filter(|millis| *millis >= 0).map(|millis| now_ms.saturating_sub(millis));
     let start = |partition: &ScannedPartition| {
-        let topic = read.topics.find(name)?;
+        let topic = read.list.find(name)?;
         let oldest_ms = match read.oldest_ms.get(&(topic, partition.id)) {
             Some(oldest) => Some(*oldest),
             // Everything was deleted.

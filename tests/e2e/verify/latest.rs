@@ -1,0 +1,189 @@
+//! Change events: the last record of each key against its row.
+
+use rdkafka::producer::BaseRecord;
+use serde_json::json;
+
+use super::answer::{Answer, produce_again, verify};
+use super::{NO, USAGE, YES};
+use crate::changes::{config, topic};
+use crate::support::kafka::kafka;
+use crate::support::outbox::Outbox;
+use crate::support::postgres::{postgres15, postgres18};
+use crate::support::record::Record;
+use crate::support::relay::{Config, Relay, with};
+
+const THINGS: &str = "create table things (id int primary key, name text, note text)";
+
+/// Runs a relay until it has sent what the statements do.
+fn sent(db: &Outbox, config: &Config, statements: &[&str]) {
+    let relay = Relay::start(config);
+    db.wait_until_streaming();
+    statements.iter().for_each(|statement| db.execute(statement));
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+}
+
+/// The last record of a key that has a value.
+fn last(db: &Outbox, key: &str) -> Record {
+    let records = kafka().records(&topic(db, "things"));
+    records.into_iter().rev().find(|record| record.key() == key && record.value.is_some()).unwrap()
+}
+
+fn found(answer: &Answer) -> Vec<(String, String)> {
+    answer.findings()
+}
+
+fn expected(findings: &[(&str, &str)]) -> Vec<(String, String)> {
+    let mut all: Vec<_> =
+        findings.iter().map(|(problem, key)| ((*problem).to_owned(), (*key).to_owned())).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn what_the_relay_sends_is_what_the_tables_have() {
+    let with_schemas = ("value.converter.schemas.enable", "true");
+    let unwrapped = [
+        ("transforms", "unwrap"),
+        ("transforms.unwrap.type", "io.debezium.transforms.ExtractNewRecordState"),
+        ("transforms.unwrap.add.fields", "op,lsn,table,before.name"),
+    ];
+    let rewritten =
+        [&unwrapped[..], &[("transforms.unwrap.delete.tombstone.handling.mode", "rewrite")]].concat();
+    for (server, settings) in [
+        (postgres15(), vec![]),
+        (postgres18(), vec![with_schemas]),
+        (postgres18(), unwrapped.to_vec()),
+        (postgres18(), rewritten),
+    ] {
+        let db = Outbox::create_bare(server, THINGS);
+        db.execute("create table loose (name text)");
+        db.execute("alter table things alter note set storage external");
+        let config = config(&db, &[&settings[..], &[("snapshot.mode", "initial")]].concat());
+        db.execute("insert into things select n, 'name ' || n, null from generate_series(1, 20) n");
+        let large = "update things set note = repeat('x', 5000) where id = 7";
+        sent(
+            &db,
+            &config,
+            &[
+                "update things set name = 'new' where id in (2, 3)",
+                "delete from things where id = 4",
+                "update things set id = 100 where id = 5",
+                large,
+                "update things set name = 'again' where id = 7",
+                "insert into loose values ('a'), ('a'), (null)",
+                "update things set name = 'b' where id = 1; delete from things where id = 1; insert into things values (1, 'c', null)",
+            ],
+        );
+        let answer = Answer::of(&config, &["--wait", "0"]);
+        assert_eq!((answer.exit, found(&answer)), (YES, vec![]), "{:#}", answer.json);
+        assert_eq!(["rows", "sent", "unavailable", "altered"].map(|of| answer.count(of)), [22, 22, 1, 0]);
+        // Records are older than a column that comes later.
+        sent(&db, &config, &["alter table things add more int default 5"]);
+        let answer = Answer::of(&config, &["--wait", "0"]);
+        assert_eq!((answer.exit, answer.count("altered")), (YES, 19), "{:#}", answer.json);
+    }
+}
+
+#[test]
+fn what_is_lost_changed_or_reordered_is_named() {
+    let db = Outbox::create_bare(postgres18(), THINGS);
+    kafka().create_topic(&topic(&db, "things"), 1, &[]);
+    let config = with(config(&db, &[]), &[("outboxd.position.topic", "")]);
+    let insert = "insert into things select n, 'name ' || n, null from generate_series(1, 8) n";
+    sent(&db, &config, &[insert, "update things set name = 'new' where id = 2"]);
+    // Nobody sends these.
+    db.execute("insert into things values (9, 'lost', null)");
+    db.execute("update things set name = 'unsent' where id = 3");
+    db.execute("delete from things where id = 4");
+    db.query("SELECT pg_replication_slot_advance($1, pg_current_wal_lsn())", &[&db.name()]);
+    sent(&db, &config, &[]);
+    let running = Relay::start(&config);
+    db.wait_until_streaming();
+
+    produce_again(&last(&db, r#"{"id":5}"#), None);
+    let stale =
+        kafka().records(&topic(&db, "things")).into_iter().find(|r| r.key() == r#"{"id":2}"#).unwrap();
+    // A record that comes behind a later one: its place was never met before.
+    let other = stale.value().replace("\"txId\":", "\"txId\":1");
+    produce_again(&stale, Some(&other));
+    let changed = last(&db, r#"{"id":6}"#);
+    produce_again(
+        &changed,
+        Some(&changed.value().replace("name 6", "name 7").replace("\"op\":\"c\"", "\"op\":\"r\"")),
+    );
+    let gone = topic(&db, "things");
+    kafka().produce(BaseRecord::to(&gone).key(r#"{"id":7}"#.as_bytes()).partition(0));
+
+    let answer = Answer::of(&config, &[]);
+    let keys = [2, 3, 5, 6, 7, 9].map(|id| format!("{{\"id\":{id}}}"));
+    let [two, three, five, six, seven, nine] = keys.each_ref().map(String::as_str);
+    let all = [
+        ("out_of_order", two),
+        ("changed", two),
+        ("changed", three),
+        ("not_deleted", ""),
+        ("repeated", five),
+        ("changed", six),
+        ("deleted_in_topic", seven),
+        ("missing", nine),
+    ];
+    assert_eq!((answer.exit, found(&answer)), (NO, expected(&all)), "{:#}", answer.json);
+    let finding = |problem: &str| {
+        let all = answer.json["findings"].as_array().unwrap();
+        all.iter().find(|finding| finding["problem"] == problem).unwrap().clone()
+    };
+    assert_eq!(finding("changed")["detail"], "different: name");
+    assert_eq!(finding("missing")["table"], "public.things");
+    let row = db.query("SELECT ctid::text FROM things WHERE id = 9", &[]);
+    assert_eq!(finding("missing")["ctid"], row[0].get::<_, &str>(0));
+    assert_eq!(finding("not_deleted")["records"][0]["topic"], json!(topic(&db, "things")));
+    assert_eq!(running.stop(), 0);
+}
+
+#[test]
+fn a_table_that_is_truncated_has_told_so() {
+    let db = Outbox::create_bare(postgres18(), THINGS);
+    let config = config(&db, &[("skipped.operations", "none")]);
+    sent(
+        &db,
+        &config,
+        &[
+            "insert into things values (1, 'a', null), (2, 'b', null)",
+            "truncate things",
+            "insert into things values (2, 'c', null)",
+        ],
+    );
+    let answer = Answer::of(&config, &["--wait", "0"]);
+    assert_eq!((answer.exit, found(&answer)), (YES, vec![]), "{:#}", answer.json);
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused() {
+    let db = Outbox::create_bare(postgres18(), THINGS);
+    let hoist = [
+        ("transforms", "wrap"),
+        ("transforms.wrap.type", "org.apache.kafka.connect.transforms.HoistField$Value"),
+        ("transforms.wrap.field", "f"),
+    ];
+    let filter = [
+        ("transforms", "only"),
+        ("transforms.only.type", "outboxd.transforms.FilterByExpression"),
+        ("transforms.only.condition", "value.op == 'u'"),
+    ];
+    let string = [("value.converter", "org.apache.kafka.connect.storage.StringConverter")];
+    let cases: [(&[(&str, &str)], &str); 4] = [
+        (&hoist, "wrap (org.apache.kafka.connect.transforms.HoistField$Value)"),
+        (&filter, "only (outboxd.transforms.FilterByExpression)"),
+        (&string, "make no JSON objects"),
+        (&[("skipped.operations", "u")], "skipped.operations=u"),
+    ];
+    let refused = |settings: &[(&str, &str)], arguments: &[&str], told: &str| {
+        let (exit, _, stderr) = verify(&config(&db, settings), arguments);
+        assert!(exit == USAGE && stderr.contains(told), "{exit}: {stderr}");
+    };
+    for (settings, told) in cases {
+        refused(settings, &[], told);
+    }
+    refused(&[], &["--since", "1 hour"], "--since is for outbox tables");
+}
