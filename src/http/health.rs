@@ -1,13 +1,10 @@
 //! The bodies of the probes.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
 use crate::telemetry::{Component, Condition, NotReady, Phase, Readiness, SlotReport, Snapshot};
-
-/// A position is kept each second. After this long it is worth a warning that it is not.
-const POSITION_AGE_MAX: Duration = Duration::from_secs(10);
 
 /// A probe's answer: whether it is good, and its body.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,23 +38,11 @@ pub(super) fn ready(state: &Snapshot, now: Instant) -> Health {
     checks.extend(components.map(|component| component_check(component, state, &readiness)));
     let mut health = health(readiness.ready, checks);
     let mut warnings = state.warnings.clone();
-    warnings.extend(late_position(state, now));
+    warnings.extend(state.late_position(now));
     if let (Some(body), false) = (health.body.as_object_mut(), warnings.is_empty()) {
         body.insert("warnings".to_owned(), warnings.into());
     }
     health
-}
-
-/// What follows when the relay's position is not kept. The log says why it is not.
-fn late_position(state: &Snapshot, now: Instant) -> Option<String> {
-    let age = state.progress.position_age(now);
-    (age >= POSITION_AGE_MAX).then(|| {
-        format!(
-            "outboxd could not keep its position in Kafka for {} s: until it can, nothing more is confirmed to PostgreSQL, \
-             and the slot holds WAL back",
-            age.as_secs()
-        )
-    })
 }
 
 /// What Kafka Connect's worker says under `/health`, with its status code.
@@ -138,6 +123,8 @@ const fn status(up: bool) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::telemetry::{Holder, Limits, Progress, SlotDanger, Status, WalStatus};
 
@@ -204,12 +191,15 @@ mod tests {
     fn what_the_server_says_of_the_slot_is_shown_and_a_warning_leaves_it_ready() {
         let now = Instant::now();
         let status = streaming(now);
-        status.slot(SlotReport {
-            retained_bytes: 80,
-            safe_wal_bytes: Some(20),
-            wal_status: Some(WalStatus::Extended),
-            danger: SlotDanger::Alarm,
-        });
+        status.slot(
+            SlotReport {
+                retained_bytes: 80,
+                safe_wal_bytes: Some(20),
+                wal_status: Some(WalStatus::Extended),
+                danger: SlotDanger::Alarm,
+            },
+            None,
+        );
         let Health { up, body } = ready(&status.snapshot(), now);
         assert!(up);
         let expected = json!({

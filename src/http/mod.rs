@@ -1,7 +1,9 @@
-//! The status port: probes and metrics, for reading only.
+//! The status port: a page for people, probes and metrics, for reading only.
 //!
 //! | path | answers |
 //! | --- | --- |
+//! | `/` | the status page: [`Overview`](crate::telemetry::Overview) for a person |
+//! | `/status` | the same as JSON, for the commands |
 //! | `/livez`, `/q/health/live` | 200 while the loop turns, whatever the servers do |
 //! | `/readyz`, `/q/health/ready`, `/q/health` | 200 while it streams and is acknowledged in time, or stands by |
 //! | `/startupz`, `/q/health/started` | 200 once it has streamed or stood by |
@@ -13,10 +15,13 @@
 
 mod address;
 mod health;
+mod instance;
+mod page;
 mod probe;
 mod routes;
 mod server;
 
 pub(crate) use address::{InvalidAddress, parse_addr};
+pub(crate) use instance::{AskError, Instance, InvalidInstance};
 pub(crate) use probe::probe;
 pub(crate) use server::Server;

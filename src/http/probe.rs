@@ -41,7 +41,7 @@ async fn ask(addr: SocketAddr, path: &str, timeout: Duration) -> io::Result<(u16
     exchange(connect(&address).await?, request, timeout, answer).await
 }
 
-async fn answer(response: Response<Incoming>) -> io::Result<(u16, String)> {
+pub(super) async fn answer(response: Response<Incoming>) -> io::Result<(u16, String)> {
     let status = response.status().as_u16();
     let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
     let body = body.map_err(io::Error::other)?.to_bytes();

@@ -1,16 +1,19 @@
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
 use super::health::{self, Health};
-use crate::telemetry::{Metrics, Status};
+use crate::telemetry::{History, Metrics, Overview, Status};
 
 const INDEX: &str = "outboxd
 
+/          how it is, for a person
+/status    the same as JSON
 /livez     whether the relay's loop turns
 /readyz    whether events flow, and what stops them
 /startupz  whether it has begun once
@@ -19,19 +22,39 @@ const INDEX: &str = "outboxd
 ";
 
 const JSON: &str = "application/json; charset=UTF-8";
+const HTML: &str = "text/html; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// What is shown.
 #[derive(Debug, Clone)]
-struct Shown {
-    status: Status,
-    metrics: Metrics,
+pub(super) struct Shown {
+    pub(super) status: Status,
+    pub(super) metrics: Metrics,
+    pub(super) history: Arc<Mutex<History>>,
+}
+
+impl Shown {
+    /// Remembers how it is now.
+    pub(super) fn remember(&self) {
+        self.history().take(&self.status.snapshot(), self.metrics.topics(), Instant::now());
+    }
+
+    fn overview(&self) -> Overview {
+        let now = (Instant::now(), SystemTime::now());
+        Overview::new(&self.status.snapshot(), &self.metrics, &self.history(), now)
+    }
+
+    fn history(&self) -> MutexGuard<'_, History> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Every path. Axum answers HEAD as GET without the body, and any other method with 405.
-pub(super) fn router(status: Status, metrics: Metrics) -> Router {
+pub(super) fn router(shown: Shown) -> Router {
     Router::new()
-        .route("/", get(async || page(StatusCode::OK, TEXT, INDEX.to_owned())))
+        .route("/", get(status_page))
+        .route("/status", get(overview))
         .route("/livez", get(async |State(shown): State<Shown>| live(&shown, "outboxd")))
         .route("/q/health/live", get(async |State(shown): State<Shown>| live(&shown, "debezium")))
         .route("/readyz", get(ready))
@@ -43,7 +66,21 @@ pub(super) fn router(status: Status, metrics: Metrics) -> Router {
         .route("/metrics", get(metrics_page))
         .route("/q/metrics", get(metrics_page))
         .fallback(async || page(StatusCode::NOT_FOUND, TEXT, INDEX.to_owned()))
-        .with_state(Shown { status, metrics })
+        .with_state(shown)
+}
+
+async fn status_page(State(shown): State<Shown>) -> Response {
+    let mut response = page(StatusCode::OK, HTML, super::page::page(&shown.overview()));
+    let policy = HeaderValue::from_static(super::page::CONTENT_SECURITY_POLICY);
+    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+    response
+}
+
+async fn overview(State(shown): State<Shown>) -> Response {
+    match serde_json::to_string(&shown.overview()) {
+        Ok(text) => page(StatusCode::OK, JSON, text),
+        Err(error) => page(StatusCode::INTERNAL_SERVER_ERROR, TEXT, error.to_string()),
+    }
 }
 
 fn live(shown: &Shown, name: &str) -> Response {

@@ -1,5 +1,6 @@
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -8,11 +9,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio::time;
+use tokio::time::{self, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use super::routes::router;
-use crate::telemetry::{Metrics, Status};
+use super::routes::{Shown, router};
+use crate::telemetry::{Metrics, SAMPLE_INTERVAL, Status};
 
 /// How many clients are served at a time; more wait to be accepted.
 const CONNECTIONS_MAX: usize = 64;
@@ -34,7 +35,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Server {
     listener: TcpListener,
-    router: Router,
+    shown: Shown,
 }
 
 impl Server {
@@ -43,7 +44,8 @@ impl Server {
     /// # Errors
     /// When the address is not ours or is taken.
     pub(crate) async fn bind(addr: SocketAddr, status: Status, metrics: Metrics) -> io::Result<Self> {
-        Ok(Self { listener: TcpListener::bind(addr).await?, router: router(status, metrics) })
+        let shown = Shown { status, metrics, history: Arc::default() };
+        Ok(Self { listener: TcpListener::bind(addr).await?, shown })
     }
 
     /// Where it listens: the port that was chosen when port 0 was asked for.
@@ -56,7 +58,9 @@ impl Server {
 
     /// Serves until told to stop, which should be last of all: a relay that drains is still asked how it is.
     pub(crate) async fn serve(self, stop: CancellationToken) {
-        let mut connections = JoinSet::new();
+        let (mut connections, router) = (JoinSet::new(), router(self.shown.clone()));
+        let mut samples = time::interval(SAMPLE_INTERVAL);
+        samples.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
             tokio::select! {
                 biased;
@@ -64,9 +68,11 @@ impl Server {
                 () = stop.cancelled() => break,
                 // 2: make room.
                 Some(_) = connections.join_next() => {}
-                // 3: let the next one in.
+                // 3: what is not remembered now is never known.
+                _ = samples.tick() => self.shown.remember(),
+                // 4: let the next one in.
                 accepted = self.listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
-                    Ok((stream, _)) => drop(connections.spawn(answer(stream, self.router.clone()))),
+                    Ok((stream, _)) => drop(connections.spawn(answer(stream, router.clone()))),
                     Err(error) => {
                         tracing::debug!(%error, "status port refused a connection");
                         time::sleep(ACCEPT_PAUSE).await;
@@ -142,6 +148,7 @@ mod tests {
         let cases = [
             // path, while connecting, while streaming
             ("/", 200, 200),
+            ("/status", 200, 200),
             ("/livez", 200, 200),
             ("/q/health/live", 200, 200),
             ("/readyz", 503, 200),

@@ -2,7 +2,7 @@ use std::fmt;
 
 /// Writes through to another writer with every control character escaped, so that a value cannot move the cursor,
 /// change colours or begin a line of its own.
-pub(super) struct Escaping<W>(pub(super) W);
+pub(crate) struct Escaping<W>(pub(crate) W);
 
 impl<W: fmt::Write> fmt::Write for Escaping<W> {
     fn write_str(&mut self, text: &str) -> fmt::Result {

@@ -3,25 +3,39 @@
 //! ```text
 //! relay loop ── Status::tick, up, down, enter ──▶ Status ──▶ probes, gauges, status line
 //!            └─ Metrics::… (counters) ──────────▶ Metrics ─▶ /metrics
+//!                                        both, and History ─▶ Overview ─▶ status page, commands
 //! ```
 //!
 //! Gauges are not set by the loop: [`Metrics::observe`] takes them from the [`Status`] when somebody asks, so that the
 //! probes, the metrics and the line can never disagree.
 
+mod age;
 mod escape;
+mod history;
 mod log_queue;
 mod logging;
 mod metrics;
+mod overview;
 mod status;
 mod status_line;
 
+pub(crate) use age::Age;
+pub(crate) use history::{History, SAMPLE_INTERVAL, SAMPLES_MAX};
 pub(crate) use logging::{FILTER_VARIABLE, LogFormat, LogOptions, Logs, UnknownLogFormat};
 pub(crate) use metrics::{
     Change, DeathCause, Peer, RowTally, SlotDanger, SlotReport, TopicTally, TransactionEnd, WalStatus,
 };
 pub use metrics::{ConfigInfo, Metrics};
+pub(crate) use overview::{
+    DeadLetters, Lag, Level, NotSent, Overview, Part, Problem, Runway, SlotView, SnapshotView, TopicView,
+    events_of_all,
+};
 #[cfg(test)]
 pub(crate) use status::WARNINGS_MAX;
 pub(crate) use status::{Component, Condition, Holder, NotReady, Progress, Readiness, Snapshot, TablesRead};
 pub use status::{Limits, Phase, Status};
 pub(crate) use status_line::StatusLine;
+
+/// What to do when Kafka does not acknowledge.
+pub(crate) const UNACKNOWLEDGED_CURE: &str =
+    "check that Kafka accepts records; until then the slot keeps WAL on the server's disk";

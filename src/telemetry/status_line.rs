@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::age::Age;
 use super::escape::Escaping;
 use super::metrics::SlotDanger;
 use super::status::{Component, Condition, Phase, Snapshot, Status};
@@ -192,20 +193,6 @@ impl Line<'_> {
     }
 }
 
-/// A duration to one decimal: `0.4 s`, `12.5 min`, `3.0 h`.
-struct Age(Duration);
-
-impl fmt::Display for Age {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.0.as_secs_f64();
-        match self.0.as_secs() {
-            0..60 => write!(f, "{seconds:.1} s"),
-            60..3600 => write!(f, "{:.1} min", seconds / 60.0),
-            _ => write!(f, "{:.1} h", seconds / 3600.0),
-        }
-    }
-}
-
 const fn symbol(phase: &Phase) -> char {
     match phase {
         Phase::Connecting => '○',
@@ -257,12 +244,15 @@ mod tests {
         let full = line(|status, now| {
             status.enter(Phase::Streaming);
             status.tick(progress, now);
-            status.slot(SlotReport {
-                retained_bytes: 4096,
-                safe_wal_bytes: Some(1024),
-                wal_status: None,
-                danger: SlotDanger::Alarm,
-            });
+            status.slot(
+                SlotReport {
+                    retained_bytes: 4096,
+                    safe_wal_bytes: Some(1024),
+                    wal_status: None,
+                    danger: SlotDanger::Alarm,
+                },
+                None,
+            );
         });
         assert!(
             full.ends_with("45.2/s  slot alarm: keeps 4.00 KiB of WAL, lost after 1.00 KiB more"),

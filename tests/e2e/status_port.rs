@@ -70,6 +70,13 @@ fn a_broker_that_does_not_answer_is_a_reason_not_to_be_ready() {
     insert();
     let page = get_until(port, "/readyz", "is not ready", |page| page.code == 503);
     assert!(page.body.contains("kafka has been down"), "{}", page.body);
+    let seen = try_get(port, "/status").unwrap().json();
+    assert_eq!(
+        (&seen["state"]["words"], &seen["state"]["level"]),
+        (&"waiting for Kafka".into(), &"wrong".into())
+    );
+    assert!(seen["problems"][0]["cure"].is_string() && seen["lag"]["records"] == 1, "{seen}");
+    assert!(try_get(port, "/").unwrap().body.contains("waiting for Kafka"));
     assert_eq!(try_get(port, "/livez").unwrap().code, 200);
     kafka.resume();
     get_until(port, "/readyz", "is ready again", |page| page.code == 200);

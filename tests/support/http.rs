@@ -1,4 +1,4 @@
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 
 use serde_json::Value;
@@ -44,11 +44,24 @@ fn ask(port: u16, request: &str) -> Option<Page> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()?;
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     stream.write_all(request.as_bytes()).ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    let code = head.split(' ').nth(1)?.parse().ok()?;
-    Some(Page { code, body: body.to_owned() })
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    let code = line.split(' ').nth(1)?.parse().ok()?;
+    let mut length = u64::MAX;
+    while line != "\r\n" {
+        line.clear();
+        (reader.read_line(&mut line).ok()? > 0).then_some(())?;
+        // Not everybody closes the connection.
+        if let Some((name, value)) = line.split_once(':')
+            && name.eq_ignore_ascii_case("content-length")
+        {
+            length = value.trim().parse().ok()?;
+        }
+    }
+    let mut body = String::new();
+    reader.take(length).read_to_string(&mut body).ok()?;
+    Some(Page { code, body })
 }
 
 /// Waits until the page is as wanted.

@@ -1,5 +1,6 @@
 //! The Prometheus series.
 
+mod debezium;
 mod known;
 mod labels;
 mod not_sent;
@@ -15,9 +16,10 @@ use prometheus_client::registry::Registry;
 
 pub(crate) use labels::{Change, DeathCause, Peer, SlotDanger, TransactionEnd, WalStatus};
 pub(crate) use not_sent::RowTally;
-pub(crate) use topics::TopicTally;
+pub(crate) use topics::{TopicCount, TopicTally};
 
 use super::status::Snapshot;
+use debezium::DebeziumNames;
 use labels::{fixed, owned};
 use series::Series;
 use topics::PublishedByTopic;
@@ -39,6 +41,8 @@ pub struct ConfigInfo {
     pub inflight_events_max: usize,
     /// `outboxd.inflight.bytes.max`.
     pub inflight_bytes_max: usize,
+    /// `outboxd.metrics.debezium`: whether there are series under Debezium's names too.
+    pub debezium_names: bool,
 }
 
 /// What `pg_replication_slots` says about our slot.
@@ -60,7 +64,9 @@ pub struct SlotReport {
 pub struct Metrics(Arc<Inner>);
 
 struct Inner {
+    info: ConfigInfo,
     series: Series,
+    debezium: Option<DebeziumNames>,
     registry: Registry,
 }
 
@@ -68,9 +74,10 @@ impl Metrics {
     /// The series of a relay with this configuration, all at zero.
     #[must_use]
     pub fn new(info: &ConfigInfo) -> Self {
-        let mut registry = Registry::with_prefix("relay");
-        let series = Series::register(info, &mut registry);
-        Self(Arc::new(Inner { series, registry }))
+        let mut registry = Registry::default();
+        let series = Series::register(info, registry.sub_registry_with_prefix("relay"));
+        let debezium = info.debezium_names.then(|| DebeziumNames::register(info, &mut registry));
+        Self(Arc::new(Inner { info: info.clone(), series, debezium, registry }))
     }
 
     /// Counts changes read from the WAL, whether they make events or not.
@@ -143,6 +150,9 @@ impl Metrics {
     /// Takes the gauges from the state. Called before [`Metrics::encode`], not by the relay's loop.
     pub fn observe(&self, state: &Snapshot, now: SystemTime) {
         self.series().show_state(state, now);
+        if let Some(names) = &self.0.debezium {
+            names.show(self.series(), self.info(), state, now);
+        }
     }
 
     /// The series as OpenMetrics text.
@@ -153,6 +163,26 @@ impl Metrics {
         let mut page = String::new();
         text::encode(&mut page, &self.0.registry)?;
         Ok(page)
+    }
+
+    /// The configuration that is in force.
+    pub(super) fn info(&self) -> &ConfigInfo {
+        &self.0.info
+    }
+
+    /// What each topic has had, in no order.
+    pub(crate) fn topics(&self) -> Vec<TopicCount> {
+        self.published().counts()
+    }
+
+    /// How many dead letters there were for this reason.
+    pub(super) fn dead_letters(&self, cause: DeathCause) -> u64 {
+        self.series().dead_letters.get_or_create(&fixed("reason", cause.name())).get()
+    }
+
+    /// Table, reason and number of the rows that are not sent, in no order.
+    pub(super) fn not_sent(&self) -> Vec<(String, &'static str, u64)> {
+        self.series().not_sent.counts()
     }
 
     fn series(&self) -> &Series {

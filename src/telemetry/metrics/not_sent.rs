@@ -18,6 +18,9 @@ pub(super) struct RowsNotSent {
     named: Mutex<HashSet<(Box<str>, &'static str)>>,
 }
 
+/// What stands for the tables beyond the limit.
+const OTHER: &str = "other";
+
 /// Counts the rows of one table that are not sent for one reason: one addition for each row.
 #[derive(Debug, Clone, Default)]
 pub struct RowTally {
@@ -31,10 +34,24 @@ impl RowsNotSent {
         let room = named.len() < NOT_SENT_LABELS_MAX;
         let first = room && named.insert((table.into(), reason));
         let known = first || named.contains(&(table.into(), reason));
-        let table = if known { Cow::Owned(table.to_owned()) } else { Cow::Borrowed("other") };
-        let rows = self.family.get_or_create_owned(&[("table", table), ("reason", Cow::Borrowed(reason))]);
+        let table = if known { Cow::Owned(table.to_owned()) } else { Cow::Borrowed(OTHER) };
+        let rows = self.family.get_or_create_owned(&labels(table, reason));
         RowTally { rows, first }
     }
+
+    /// Table, reason and rows of each pair that is named.
+    pub(super) fn counts(&self) -> Vec<(String, &'static str, u64)> {
+        let named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = |(table, reason): &(Box<str>, &'static str)| {
+            let rows = self.family.get(&labels(Cow::Owned(table.to_string()), reason))?.get();
+            Some((table.to_string(), *reason, rows))
+        };
+        named.iter().filter_map(count).collect()
+    }
+}
+
+const fn labels(table: Cow<'static, str>, reason: &'static str) -> Labels {
+    [("table", table), ("reason", Cow::Borrowed(reason))]
 }
 
 impl RowTally {

@@ -12,6 +12,14 @@ use super::labels::{Label, fixed, owned};
 pub(crate) const TOPIC_LABELS_MAX: usize = 200;
 
 const TOPIC: &str = "topic";
+const OTHER: &str = "other";
+
+/// What a topic has had since the process started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TopicCount {
+    pub(crate) topic: String,
+    pub(crate) events: u64,
+}
 
 /// `relay_events_published_total` by topic.
 #[derive(Debug, Default)]
@@ -34,7 +42,22 @@ impl PublishedByTopic {
     }
 
     fn other(&self) -> Counter {
-        self.family.get_or_create_owned(&fixed(TOPIC, "other"))
+        self.family.get_or_create_owned(&fixed(TOPIC, OTHER))
+    }
+
+    /// Each that is named, and the others when there are some.
+    pub(super) fn counts(&self) -> Vec<TopicCount> {
+        let named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        let count =
+            |topic: &str, counter: &Counter| TopicCount { topic: topic.to_owned(), events: counter.get() };
+        let mut counts: Vec<_> = named
+            .iter()
+            .filter_map(|topic| Some(count(topic, &*self.family.get(&owned(TOPIC, topic))?)))
+            .collect();
+        if named.len() >= TOPIC_LABELS_MAX {
+            counts.push(count(OTHER, &self.other()));
+        }
+        counts
     }
 }
 

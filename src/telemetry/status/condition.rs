@@ -50,6 +50,8 @@ pub enum Condition {
     Down {
         /// Why, in the words of the last error.
         reason: String,
+        /// What cures it, when the last error says.
+        cure: Option<String>,
         /// Since when.
         since: Instant,
         /// When it was last logged.
@@ -76,10 +78,15 @@ impl Condition {
         *self = Self::Up;
     }
 
-    pub(super) fn fail(&mut self, component: Component, reason: String, now: Instant) {
-        let Self::Down { reason: last_reason, since, logged } = self else {
+    pub(super) fn fail(
+        &mut self,
+        component: Component,
+        (reason, cure): (String, Option<String>),
+        now: Instant,
+    ) {
+        let Self::Down { reason: last_reason, cure: last_cure, since, logged } = self else {
             tracing::warn!(%component, error = %reason, "component is down");
-            *self = Self::Down { reason, since: now, logged: now };
+            *self = Self::Down { reason, cure, since: now, logged: now };
             return;
         };
         if now.saturating_duration_since(*logged) >= REMINDER_INTERVAL {
@@ -87,7 +94,7 @@ impl Condition {
             tracing::warn!(%component, error = %reason, outage_seconds = outage, "component is still down");
             *logged = now;
         }
-        *last_reason = reason;
+        (*last_reason, *last_cure) = (reason, cure);
     }
 }
 
@@ -100,13 +107,14 @@ mod tests {
         let start = Instant::now();
         let later = start + Duration::from_secs(29);
         let mut condition = Condition::Unknown;
-        condition.fail(Component::Kafka, "refused".into(), start);
-        condition.fail(Component::Kafka, "timed out".into(), later);
-        assert_eq!(condition, Condition::Down { reason: "timed out".into(), since: start, logged: start });
+        condition.fail(Component::Kafka, ("refused".into(), Some("wait".into())), start);
+        condition.fail(Component::Kafka, ("timed out".into(), None), later);
+        let down = |logged| Condition::Down { reason: "timed out".into(), cure: None, since: start, logged };
+        assert_eq!(condition, down(start));
 
         let reminded = start + REMINDER_INTERVAL;
-        condition.fail(Component::Kafka, "timed out".into(), reminded);
-        assert_eq!(condition, Condition::Down { reason: "timed out".into(), since: start, logged: reminded });
+        condition.fail(Component::Kafka, ("timed out".into(), None), reminded);
+        assert_eq!(condition, down(reminded));
 
         condition.recover(Component::Kafka, reminded);
         assert!(condition.is_up());

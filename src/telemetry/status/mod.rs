@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::metrics::SlotReport;
+use crate::error::{Diagnose, chain};
 pub(crate) use condition::{Component, Condition};
 pub(crate) use progress::{Progress, TablesRead};
 pub(crate) use readiness::{NotReady, Readiness};
@@ -80,6 +81,8 @@ pub struct Snapshot {
     pub registry: Condition,
     /// What the server said of the slot last; `None` before the first time.
     pub slot_report: Option<SlotReport>,
+    /// What to do about the slot's danger; `None` when it is in none.
+    pub slot_cure: Option<String>,
     /// How far the relay has got.
     pub progress: Progress,
     /// How far the snapshot is, or the last one was.
@@ -104,6 +107,7 @@ impl Status {
             kafka: Condition::Unknown,
             registry: Condition::Unknown,
             slot_report: None,
+            slot_cure: None,
             progress: Progress::default(),
             tables_read: TablesRead::default(),
             ticked: now,
@@ -137,12 +141,21 @@ impl Status {
     /// Says that a component does not work, and why. May be said at every attempt: it is logged when the component
     /// goes down and every 30 s from then on.
     pub fn down(&self, component: Component, reason: impl Into<String>, now: Instant) {
-        self.0.send_modify(|state| state.condition_mut(component).fail(component, reason.into(), now));
+        self.fail(component, (reason.into(), None), now);
     }
 
-    /// What the server says of the slot.
-    pub fn slot(&self, report: SlotReport) {
-        self.0.send_modify(|state| state.slot_report = Some(report));
+    /// The same of an error, which also knows its cure.
+    pub fn down_by(&self, component: Component, error: &dyn Diagnose, now: Instant) {
+        self.fail(component, (chain(error), error.cure()), now);
+    }
+
+    fn fail(&self, component: Component, why: (String, Option<String>), now: Instant) {
+        self.0.send_modify(|state| state.condition_mut(component).fail(component, why, now));
+    }
+
+    /// What the server says of the slot, and what to do about it when it is in danger.
+    pub fn slot(&self, report: SlotReport, cure: Option<String>) {
+        self.0.send_modify(|state| (state.slot_report, state.slot_cure) = (Some(report), cure));
     }
 
     /// Keeps a warning for as long as the process lives. True when it is new. Beyond `WARNINGS_MAX` none is kept, nor new.
@@ -201,7 +214,8 @@ impl Snapshot {
 
     /// PostgreSQL is not asked any more, and nothing is on its way to Kafka.
     fn let_go(&mut self) {
-        (self.postgres, self.slot, self.slot_report) = (Condition::Unknown, Condition::Unknown, None);
+        (self.postgres, self.slot) = (Condition::Unknown, Condition::Unknown);
+        (self.slot_report, self.slot_cure) = (None, None);
         self.progress.let_go();
     }
 

@@ -3,6 +3,9 @@ use std::time::{Duration, Instant};
 
 use super::{Component, Condition, Phase, Snapshot};
 
+/// A position is kept each second. After this long it is worth a warning that it is not.
+const POSITION_AGE_MAX: Duration = Duration::from_secs(10);
+
 /// Whether the relay does its work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Readiness {
@@ -62,6 +65,19 @@ impl Snapshot {
             .collect();
         let role = if matches!(self.phase, Phase::StandingBy(_)) { Role::Standby } else { Role::Active };
         Readiness { ready: reasons.is_empty(), role, reasons }
+    }
+
+    /// What follows when the relay's position is not kept. The log says why it is not.
+    #[must_use]
+    pub(crate) fn late_position(&self, now: Instant) -> Option<String> {
+        let age = self.progress.position_age(now);
+        (age >= POSITION_AGE_MAX).then(|| {
+            format!(
+                "outboxd could not keep its position in Kafka for {} s: until it can, nothing more is confirmed to \
+                 PostgreSQL, and the slot holds WAL back",
+                age.as_secs()
+            )
+        })
     }
 
     fn tick_age(&self, now: Instant) -> Duration {

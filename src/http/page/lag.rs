@@ -1,0 +1,43 @@
+use indicatif::{HumanBytes, HumanCount};
+use maud::{Markup, html};
+
+use super::age;
+use crate::telemetry::{Lag, Part};
+
+/// Where what is not in Kafka yet lies.
+pub(super) fn lag(lag: &Lag) -> Markup {
+    let on_the_way =
+        format!("{} records, {}, not acknowledged", HumanCount(lag.records), HumanBytes(lag.record_bytes));
+    html! {
+        section #lag {
+            h2 { "Where the lag lies" }
+            table {
+                thead { tr { th { "at" } th .number { "WAL" } th .number { "oldest" } th .wide { "" } } }
+                tbody {
+                    (row("PostgreSQL", lag.postgres, "not read yet"))
+                    (row("outboxd", lag.outboxd, "read; not on its way, or not confirmed yet"))
+                    (row("Kafka", lag.kafka, &on_the_way))
+                }
+            }
+        }
+    }
+}
+
+fn row(place: &str, part: Part, meaning: &str) -> Markup {
+    html! {
+        tr {
+            td { (place) }
+            td .number { (HumanBytes(part.bytes)) }
+            td .number { (oldest(part)) }
+            td .wide.soft { (meaning) }
+        }
+    }
+}
+
+fn oldest(part: Part) -> String {
+    match part.seconds {
+        None => "unknown".to_owned(),
+        Some(seconds) if part.at_least => format!("over {}", age(seconds)),
+        Some(seconds) => age(seconds),
+    }
+}

@@ -1,0 +1,79 @@
+use indicatif::HumanCount;
+use maud::{Markup, html};
+
+use super::chart::chart;
+use crate::telemetry::{DeadLetters, NotSent, Overview, TopicView, events_of_all};
+
+/// How many topics, and how many tables with rows that are not sent, have a line of their own. `/status` has all of them.
+const TOPIC_LINES_MAX: usize = 20;
+const NOT_SENT_LINES_MAX: usize = 20;
+
+/// Rates by topic, and all of them together.
+pub(super) fn topics(seen: &Overview) -> Markup {
+    let all = events_of_all(&seen.topics);
+    let most = all.iter().copied().fold(0.0, f64::max);
+    html! {
+        section #topics {
+            h2 { "Events a second" }
+            (chart(&all, "large"))
+            p .soft.axis { span { "15 min ago" } span { "at most " (format!("{most:.1}")) "/s" } span { "now" } }
+            @if !seen.topics.is_empty() { (by_topic(&seen.topics)) }
+        }
+    }
+}
+
+fn by_topic(topics: &[TopicView]) -> Markup {
+    html! {
+        table {
+            thead { tr { th { "topic" } th .number.wide { "sent" } th .number { "now" } th { "15 min" } } }
+            tbody {
+                @for topic in topics.iter().take(TOPIC_LINES_MAX) {
+                    tr {
+                        td { (topic.topic) }
+                        td .number.wide { (HumanCount(topic.events)) }
+                        td .number { (format!("{:.1}/s", topic.per_second)) }
+                        td { (chart(&topic.samples, "small")) }
+                    }
+                }
+            }
+        }
+        (more(topics.len(), TOPIC_LINES_MAX, "topics"))
+    }
+}
+
+pub(super) fn dead_letters(letters: &[DeadLetters]) -> Markup {
+    html! {
+        @if !letters.is_empty() {
+            section #dead-letters {
+                h2 { "Dead letters since the start" }
+                table {
+                    @for DeadLetters { reason, words, events } in letters {
+                        tr { td { (words) " " span .soft { "(" (reason) ")" } } td .number { (HumanCount(*events)) } }
+                    }
+                }
+                p .soft { "Somebody waits for each: " code { "outboxd dlq ls -c FILE" } }
+            }
+        }
+    }
+}
+
+pub(super) fn not_sent(rows: &[NotSent]) -> Markup {
+    html! {
+        @if !rows.is_empty() {
+            section #rows-not-sent {
+                h2 { "Rows not sent since the start" }
+                table {
+                    @for NotSent { table, reason, rows } in rows.iter().take(NOT_SENT_LINES_MAX) {
+                        tr { td { (table) } td { (reason) } td .number { (HumanCount(*rows)) } }
+                    }
+                }
+                (more(rows.len(), NOT_SENT_LINES_MAX, "lines"))
+            }
+        }
+    }
+}
+
+fn more(lines: usize, most: usize, of: &str) -> Markup {
+    let left = lines.saturating_sub(most);
+    html! { @if left > 0 { p .soft { "and " (left) " more " (of) ", in /status" } } }
+}

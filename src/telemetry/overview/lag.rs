@@ -1,0 +1,140 @@
+use std::time::{Duration, Instant, SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+use crate::telemetry::history::{History, WalAge, tenths};
+use crate::telemetry::status::{Progress, Snapshot};
+use crate::wal::Lsn;
+
+/// How far behind it is, and where that lies. The bytes are of WAL, also that of other tables; those of the three parts are all of
+/// it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Lag {
+    /// Not confirmed to PostgreSQL; `None` before the slot's position is known.
+    pub(crate) bytes: Option<u64>,
+    /// The age of the oldest commit that is not wholly in Kafka.
+    pub(crate) seconds: f64,
+    /// Not read yet.
+    pub(crate) postgres: Part,
+    /// Read, and neither on its way to Kafka nor confirmed.
+    pub(crate) outboxd: Part,
+    /// On its way to Kafka, not acknowledged.
+    pub(crate) kafka: Part,
+    /// Records on their way to Kafka, and their bytes.
+    pub(crate) records: u64,
+    pub(crate) record_bytes: u64,
+}
+
+/// One part of it.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub(crate) struct Part {
+    pub(crate) bytes: u64,
+    /// How old the oldest of it is; `None` when that is not known.
+    pub(crate) seconds: Option<f64>,
+    /// Whether it is older than that, beyond what is remembered.
+    pub(crate) at_least: bool,
+}
+
+impl Lag {
+    pub(super) fn new(state: &Snapshot, history: &History, (now, clock): (Instant, SystemTime)) -> Self {
+        let progress = &state.progress;
+        let postgres = unread(progress, history, now);
+        let kafka = Part {
+            bytes: if progress.inflight_events > 0 {
+                progress.received.bytes_since(progress.flushed)
+            } else {
+                0
+            },
+            ..Part::aged(progress.oldest_unacknowledged.map(|since| now.saturating_duration_since(since)))
+        };
+        let known = progress.confirmed != Lsn::ZERO;
+        let own_bytes = progress.lag_bytes().saturating_sub(postgres.bytes).saturating_sub(kafka.bytes);
+        let own_age = progress.lag(clock).max(progress.position_age(now));
+        let own_age = if own_bytes == 0 { Duration::ZERO } else { own_age };
+        let behind = Duration::from_secs_f64(postgres.seconds.unwrap_or_default()).max(progress.lag(clock));
+        Self {
+            bytes: known.then(|| progress.lag_bytes()),
+            seconds: seconds(behind),
+            postgres,
+            outboxd: Part { bytes: own_bytes, ..Part::aged(Some(own_age)) },
+            kafka,
+            records: u64::try_from(progress.inflight_events).unwrap_or(u64::MAX),
+            record_bytes: u64::try_from(progress.inflight_bytes).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+impl Part {
+    /// Nothing is no time old.
+    fn aged(age: Option<Duration>) -> Self {
+        Self { seconds: Some(seconds(age.unwrap_or_default())), ..Self::default() }
+    }
+}
+
+fn unread(progress: &Progress, history: &History, now: Instant) -> Part {
+    let from = progress.received.max(progress.confirmed);
+    if from == Lsn::ZERO {
+        return Part::default();
+    }
+    let part = Part { bytes: progress.server.bytes_since(from), ..Part::default() };
+    match history.age(from, progress.server, now) {
+        Some(WalAge::Known(age)) => Part { seconds: Some(seconds(age)), ..part },
+        Some(WalAge::AtLeast(age)) => Part { seconds: Some(seconds(age)), at_least: true, ..part },
+        None => part,
+    }
+}
+
+fn seconds(age: Duration) -> f64 {
+    tenths(age.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::status::{Limits, Status};
+    use crate::wal::Lsn;
+
+    fn lag(progress: Progress, now: Instant) -> Lag {
+        let status = Status::new(Limits::default(), now);
+        status.tick(progress, now);
+        let clock = SystemTime::UNIX_EPOCH + Duration::from_secs(100);
+        Lag::new(&status.snapshot(), &History::default(), (now, clock))
+    }
+
+    fn at(confirmed: u64, flushed: u64, received: u64, server: u64) -> Progress {
+        let [confirmed, flushed, received, server] = [confirmed, flushed, received, server].map(Lsn::new);
+        Progress { confirmed, flushed, received, server, ..Progress::default() }
+    }
+
+    #[test]
+    fn the_parts_are_the_whole() {
+        let now = Instant::now();
+        let cases = [
+            // in flight; PostgreSQL, outboxd, Kafka
+            (at(100, 100, 100, 100), 0, [0, 0, 0]),
+            (at(100, 100, 100, 180), 0, [80, 0, 0]),
+            (at(100, 120, 150, 180), 3, [30, 20, 30]),
+            (at(100, 120, 150, 180), 0, [30, 50, 0]),
+            (at(0, 0, 0, 180), 0, [0, 0, 0]),
+        ];
+        for (progress, inflight_events, expected) in cases {
+            let lag = lag(Progress { inflight_events, ..progress }, now);
+            assert_eq!([lag.postgres.bytes, lag.outboxd.bytes, lag.kafka.bytes], expected, "{progress:?}");
+            assert_eq!(lag.bytes.unwrap_or_default(), expected.iter().sum::<u64>());
+        }
+    }
+
+    #[test]
+    fn a_part_is_as_old_as_its_oldest() {
+        let now = Instant::now();
+        let progress = Progress {
+            inflight_events: 1,
+            oldest_commit: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(93)),
+            oldest_unacknowledged: now.checked_sub(Duration::from_secs(6)),
+            ..at(100, 120, 150, 180)
+        };
+        let lag = lag(progress, now);
+        assert_eq!((lag.seconds, lag.kafka.seconds, lag.outboxd.seconds), (7.0, Some(6.0), Some(7.0)));
+        assert_eq!(lag.postgres.seconds, None, "nothing was remembered");
+    }
+}

@@ -1,0 +1,132 @@
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+use super::state::Level;
+use crate::telemetry::metrics::SlotDanger;
+use crate::telemetry::status::{Component, Condition, NotReady, Phase, Snapshot};
+
+/// Something that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Problem {
+    pub(crate) level: Level,
+    pub(crate) what: String,
+    /// What to do about it.
+    pub(crate) cure: Option<String>,
+}
+
+/// What is wrong, the worst first.
+pub(super) fn problems(state: &Snapshot, now: Instant) -> Vec<Problem> {
+    let mut problems: Vec<_> =
+        state.readiness(now).reasons.iter().map(|reason| unready(reason, state)).collect();
+    problems.extend(slot(state));
+    problems.extend(state.late_position(now).map(|what| watch(what, LATE_POSITION)));
+    problems.extend(state.warnings.iter().map(|warning| Problem {
+        level: Level::Watch,
+        what: warning.clone(),
+        cure: None,
+    }));
+    problems.sort_by_key(|problem| std::cmp::Reverse(problem.level));
+    problems
+}
+
+const LATE_POSITION: &str = "see that the brokers take records; the log says why they do not take this one";
+const WAITS: &str =
+    "if it lasts, `outboxd check -c FILE` says what is missing; outboxd tries again by itself";
+const STALLED: &str =
+    "/livez fails: what supervises the process should restart it. If it comes back, report it with the log";
+
+fn watch(what: String, cure: &str) -> Problem {
+    Problem { level: Level::Watch, what, cure: Some(cure.to_owned()) }
+}
+
+fn unready(reason: &NotReady, state: &Snapshot) -> Problem {
+    let cure = match reason {
+        NotReady::Down { component, .. } => match state.condition(*component) {
+            Condition::Down { cure: Some(cure), .. } => Some(cure.clone()),
+            _ => Some(WAITS.to_owned()),
+        },
+        NotReady::Stalled(_) => Some(STALLED.to_owned()),
+        NotReady::Unacknowledged(_) => Some(crate::telemetry::UNACKNOWLEDGED_CURE.to_owned()),
+        NotReady::Phase(_) | NotReady::Untried(_) => None,
+    };
+    Problem { level: level(reason, state), what: reason.to_string(), cure }
+}
+
+/// A start is no fault.
+fn level(reason: &NotReady, state: &Snapshot) -> Level {
+    let starting = state.phase == Phase::Connecting && !state.started;
+    match reason {
+        NotReady::Untried(_) => Level::Watch,
+        NotReady::Phase(Phase::Draining | Phase::Paused | Phase::Stopped) => Level::Watch,
+        NotReady::Phase(_) if starting => Level::Watch,
+        _ => Level::Wrong,
+    }
+}
+
+fn slot(state: &Snapshot) -> Option<Problem> {
+    let report = state.slot_report?;
+    let (level, what) = match report.danger {
+        SlotDanger::None => return None,
+        SlotDanger::Watch => (Level::Watch, "the slot holds back much WAL"),
+        SlotDanger::Alarm => (Level::Wrong, "the slot holds back most of the WAL that it may keep"),
+        SlotDanger::Unreserved => (
+            Level::Wrong,
+            "the slot may be lost at the next checkpoint, and with it every event that is not sent",
+        ),
+        SlotDanger::Lost => (Level::Wrong, "the slot is lost"),
+    };
+    // The same in other words, when the slot does not work any more.
+    let is_told = matches!(state.condition(Component::Slot), Condition::Down { cure: Some(_), .. });
+    (!is_told).then(|| Problem { level, what: what.to_owned(), cure: state.slot_cure.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::SlotReport;
+    use crate::telemetry::status::{Limits, Status};
+
+    fn streaming(now: Instant) -> Status {
+        let status = Status::new(Limits::default(), now);
+        Component::ALL.into_iter().for_each(|component| status.up(component, now));
+        status.enter(Phase::Streaming);
+        status
+    }
+
+    #[test]
+    fn a_relay_that_is_well_has_none() {
+        let now = Instant::now();
+        assert_eq!(problems(&streaming(now).snapshot(), now), []);
+    }
+
+    #[test]
+    fn the_worst_is_first_and_each_has_its_cure() {
+        let now = Instant::now();
+        let status = streaming(now);
+        status.warn("a table has another name".to_owned());
+        let danger = SlotDanger::Alarm;
+        let report = SlotReport { retained_bytes: 1, safe_wal_bytes: Some(1), wal_status: None, danger };
+        status.slot(report, Some("ALTER SYSTEM …".to_owned()));
+        status.down(Component::Kafka, "no broker answers", now);
+        let found = problems(&status.snapshot(), now);
+        let told: Vec<_> = found
+            .iter()
+            .map(|problem| (problem.level, problem.what.as_str(), problem.cure.as_deref()))
+            .collect();
+        let expected = [
+            (Level::Wrong, "kafka has been down for 0 s: no broker answers", Some(WAITS)),
+            (Level::Wrong, "the slot holds back most of the WAL that it may keep", Some("ALTER SYSTEM …")),
+            (Level::Watch, "a table has another name", None),
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_start_is_no_fault() {
+        let now = Instant::now();
+        let status = Status::new(Limits::default(), now);
+        let found = problems(&status.snapshot(), now);
+        assert!(!found.is_empty() && found.iter().all(|problem| problem.level == Level::Watch), "{found:?}");
+    }
+}
