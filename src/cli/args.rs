@@ -3,7 +3,14 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use super::config::ConfigCommandArgs;
 use super::dlq::DlqArgs;
+use super::explain::ExplainArgs;
+use super::shell::{CompletionsArgs, ManArgs};
+use super::slot::SlotArgs;
+use super::status::{LagArgs, StatusArgs};
+use super::tail::TailArgs;
+use super::top::TopArgs;
 use crate::config::Sources;
 use crate::http::{self, InvalidAddress};
 use crate::telemetry::{LogFormat, UnknownLogFormat};
@@ -31,6 +38,28 @@ pub(super) enum Command {
     Verify(VerifyArgs),
     /// Look at dead letters, send them again, or discard them: outboxd's, and those of Kafka Connect, Spring and share groups
     Dlq(Box<DlqArgs>),
+    /// How is it? Asks a running outboxd, or without one PostgreSQL
+    ///
+    /// Exits 0 when events flow, 1 when they do not or nobody reads the slot, 7 when the slot is lost.
+    Status(StatusArgs),
+    /// How far behind it is, and for how long the slot lives; --watch looks again and again
+    Lag(LagArgs),
+    /// Records as they arrive in Kafka; no consumer group hears of it
+    Tail(TailArgs),
+    /// What status says of one instance or several, on a screen that is drawn anew each second
+    Top(TopArgs),
+    /// Replication slots: list, make, drop, move ahead
+    Slot(SlotArgs),
+    /// Where is this event? Its way from the row to those who have read it; changes nothing
+    ///
+    /// Exits 0 when its record is in Kafka, otherwise 1.
+    Explain(ExplainArgs),
+    /// The configuration: what is in force and who said it, or in another form
+    Config(ConfigCommandArgs),
+    /// Print a script that completes commands and options in a shell
+    Completions(CompletionsArgs),
+    /// Print the page for man, or write one for each command
+    Man(ManArgs),
     /// A whole system on this machine, nothing to install: PostgreSQL, a broker, the relay, and orders to watch
     #[cfg(feature = "demo")]
     Demo(DemoArgs),
@@ -52,6 +81,11 @@ pub(super) struct ConfigArgs {
 }
 
 impl ConfigArgs {
+    /// Whether the command line names no configuration.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.config.is_empty() && self.set.is_empty()
+    }
+
     /// The files, this process's environment, and the single settings.
     pub(super) fn sources(&self) -> Sources {
         Sources {
@@ -68,7 +102,7 @@ impl ConfigArgs {
 pub(super) struct RunArgs {
     #[command(flatten)]
     pub(super) config: ConfigArgs,
-    /// Serve /livez, /readyz and /metrics here: PORT or HOST:PORT, on loopback unless a host is given
+    /// Serve the status page, /readyz and /metrics here: PORT or HOST:PORT, on loopback unless a host is given
     #[arg(long, value_name = "ADDR", env = "OUTBOXD_HTTP", value_parser = addr)]
     pub(super) http: Option<SocketAddr>,
     /// json or text; by default text on a terminal, json in a pipe

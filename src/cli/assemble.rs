@@ -2,7 +2,7 @@ use crate::change::{ChangeEvents, ChangeOptions};
 use crate::config::{Config, ConfigError, Draft, Notice, Sources};
 use crate::connect::TopicNaming;
 use crate::connect::column::ColumnOptions;
-use crate::connect::converter::avro::SchemaIds;
+use crate::connect::converter::registered::SchemaIds;
 use crate::connect::converter::{ConvertError, Converters};
 use crate::connect::transform::chain::Chain;
 use crate::connect::{BeatError, NameAdjustment, OptionError, Refused};
@@ -94,6 +94,7 @@ pub(super) fn assemble_sources(sources: &Sources) -> Result<Assembly, AssembleEr
         tables: config.postgres.tables.table_include.join(","),
         inflight_events_max: config.relay.inflight_records_max,
         inflight_bytes_max: config.relay.inflight_bytes_max,
+        debezium_names: config.debezium_metrics,
     };
     let parts = RelayParts {
         postgres: config.postgres,
@@ -150,6 +151,11 @@ fn route(draft: &mut Draft, converters: Result<Converters, Refused>) -> Result<R
     if draft.config().sends_changes() {
         return changes(draft, converters).map(Route::Changes);
     }
+    let processors = draft.config().option("post.processors").filter(|list| !list.trim().is_empty());
+    if let Some(list) = processors {
+        let reason = "with an EventRouter alone there are none: it would route other rows than those that were inserted";
+        return Err(draft.refuse(OptionError::new("post.processors", list, reason)));
+    }
     let prefix = draft.config().transform_prefix();
     let options = draft.section(&prefix, EventRouterOptions::read);
     let context = context(draft, prefix);
@@ -168,6 +174,9 @@ fn changes(draft: &mut Draft, converters: Result<Converters, Refused>) -> Result
     let chain = draft.section("", Chain::read);
     if let Ok(chain) = &chain {
         chain.owners().for_each(|owner| draft.refuse_unasked(&owner, &UNUSED));
+    }
+    if let Some(reselect) = options.as_ref().ok().and_then(|options| options.reselect.as_ref()) {
+        draft.refuse_unasked(reselect.owner(), &UNUSED);
     }
     let [include, exclude] = draft.config().message_prefixes.clone();
     let messages = draft.section("", |options| Ok(MessagePrefixes::read(options, &include, &exclude)));
@@ -307,11 +316,11 @@ fn messages(draft: &mut Draft, router: &EventRouter) -> Result<Option<MessageOut
     outbox.map(Some)
 }
 
-/// Avro's options are known one by one, and refused when they are not.
+/// The options of converters with a registry are known one by one, and refused when they are not.
 fn note_unasked(draft: &mut Draft, converters: Option<&Converters>) {
     let Some(Converters { key, value, header }) = converters else { return };
     for (name, converter) in [("key", key), ("value", value), ("header", header)] {
-        if converter.avro().is_none() {
+        if converter.registered().is_none() {
             draft.note_unasked(&format!("{name}.converter"));
         }
     }
@@ -319,13 +328,13 @@ fn note_unasked(draft: &mut Draft, converters: Option<&Converters>) {
 
 fn registries(draft: &mut Draft, converters: &Converters) -> [Option<registry::Options>; 2] {
     [&converters.key, &converters.value].map(|converter| {
-        let avro = converter.avro()?;
+        let registered = converter.registered()?;
         let settings = draft.config().settings().clone();
         for (key, setting) in settings.iter() {
-            let known = registry::Options::check_known(avro, key, &setting.value);
+            let known = registry::Options::check_known(registered, key, &setting.value);
             let _kept = draft.keep(known);
         }
-        draft.section("", |options| Ok(registry::Options::read(avro, options))).ok()
+        draft.section("", |options| Ok(registry::Options::read(registered, options))).ok()
     })
 }
 

@@ -3,13 +3,23 @@
 mod args;
 mod assemble;
 mod check;
+mod config;
 #[cfg(feature = "demo")]
 mod demo;
 mod dlq;
+mod explain;
 mod health;
 mod progress;
 mod run;
+mod shell;
 mod signals;
+mod slot;
+mod sql;
+mod status;
+mod tail;
+mod text;
+mod time;
+mod top;
 mod verify;
 
 use clap::Parser as _;
@@ -30,6 +40,15 @@ pub fn main() -> Exit {
         Command::Check(args) => check::check(&args),
         Command::Verify(args) => verify::verify(&args),
         Command::Dlq(args) => dlq::dlq(*args),
+        Command::Status(args) => status::status(&args),
+        Command::Lag(args) => status::lag(&args),
+        Command::Tail(args) => tail::tail(&args),
+        Command::Top(args) => top::top(&args),
+        Command::Slot(args) => slot::slot(&args),
+        Command::Explain(args) => explain::explain(&args),
+        Command::Config(args) => config::config(&args),
+        Command::Completions(args) => shell::completions(&args),
+        Command::Man(args) => shell::man(&args),
         #[cfg(feature = "demo")]
         Command::Demo(args) => demo::demo(&args),
         Command::Health(args) => health::health(&args),
@@ -53,6 +72,40 @@ fn fail(error: &dyn Diagnose) -> Exit {
 
 /// Talk goes to standard error; a closed one is no reason to fail.
 fn say(text: &str) {
+    talk(&format!("{text}\n"));
+}
+
+/// The same without ending the line.
+fn talk(text: &str) {
     use std::io::Write as _;
-    drop(writeln!(std::io::stderr(), "{text}"));
+    drop(write!(std::io::stderr(), "{text}"));
+}
+
+/// Data goes to standard output. A reader who has left is no reason to fail.
+fn print(text: &str) {
+    use std::io::Write as _;
+    let mut out = std::io::stdout().lock();
+    drop(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
+}
+
+/// Runs the work of a command that changes nothing half-way: a signal ends it.
+///
+/// # Errors
+/// With the exit code when it was interrupted or has failed; why is said on standard error.
+fn asynchronously<T, E: Diagnose>(work: impl Future<Output = Result<T, E>>) -> Result<T, Exit> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
+        say(&format!("error: the runtime cannot be started: {error}"));
+        Exit::Failed
+    })?;
+    let outcome = runtime.block_on(async {
+        let Ok(mut signals) = signals::Signals::install() else { return Some(work.await) };
+        tokio::select! {
+            biased;
+            () = signals.next() => None,
+            outcome = work => Some(outcome),
+        }
+    });
+    // A name that is being looked up, or a person who is asked, holds nothing up.
+    runtime.shutdown_background();
+    outcome.ok_or(Exit::Interrupted)?.map_err(|error| fail(&error))
 }

@@ -14,7 +14,8 @@ pub(super) fn check(reader: &mut Reader<'_>) {
     let settings = reader.settings;
     for (key, setting) in settings.iter() {
         let is_declared = router::is_declared(&aliases, key);
-        if producer::is_client_key(key) || (is_declared && router::is_foreign_transform(reader, key)) {
+        let is_elsewhere = is_declared && router::is_foreign_transform(reader, key);
+        if producer::is_client_key(key) || is_elsewhere || is_of_processor(reader, key) {
             continue;
         }
         let known = keys::lookup(key).filter(|_| is_declared);
@@ -23,6 +24,13 @@ pub(super) fn check(reader: &mut Reader<'_>) {
             None => reader.problems.push(unknown(key, setting, &aliases)),
         }
     }
+}
+
+/// Whether a key is an option of a post processor in the old spelling, without `post.processors.` before it.
+fn is_of_processor(reader: &Reader<'_>, key: &str) -> bool {
+    let Some((alias, _)) = key.split_once('.') else { return false };
+    let named = reader.filled("post.processors").unwrap_or_default();
+    keys::lookup(key).is_none() && named.split(',').any(|name| name.trim() == alias)
 }
 
 fn check_row(reader: &mut Reader<'_>, row: &Row, setting: &Setting) {

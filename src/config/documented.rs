@@ -158,7 +158,7 @@ fn effect(guarantee: &str, key: &str, value: Option<&str>) -> Result<String, Con
 }
 
 fn effect_of(config: &Config) -> String {
-    let topics = (&config.topic_delimiter, config.extended_headers);
+    let topics = (&config.topic_delimiter, config.extended_headers, config.debezium_metrics);
     format!("{:?}", (&config.postgres, &config.kafka, &config.relay, &config.columns, topics))
 }
 

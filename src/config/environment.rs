@@ -127,6 +127,12 @@ fn nearest(name: &str) -> Option<String> {
     closest(name, spelled.map(server).chain(clients))
 }
 
+/// The variable of ours that says a key.
+pub(super) fn own_name(key: &str) -> String {
+    let name = shouted(key);
+    if name.starts_with("OUTBOXD_") { name } else { format!("OUTBOXD_{name}") }
+}
+
 /// A key as a variable's name has it.
 fn shouted(key: &str) -> String {
     key.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect()

@@ -17,7 +17,7 @@ pub(crate) struct ConfigError {
 
 impl ConfigError {
     /// The error of these mistakes; none without any.
-    pub(super) fn of(problems: Vec<Problem>) -> Option<Self> {
+    pub(crate) fn of(problems: Vec<Problem>) -> Option<Self> {
         let mut problems = problems.into_iter();
         let first = problems.next()?;
         Some(Self { first, others: problems.collect() })

@@ -1,6 +1,6 @@
 //! The sources, laid over each other: files, then the environment, then `-X`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use super::environment::{self, Variable};
@@ -20,6 +20,15 @@ pub struct Sources {
     pub environment: Vec<(String, String)>,
     /// What `-X` said: `key=value`.
     pub overrides: Vec<String>,
+}
+
+impl Sources {
+    /// Whether the environment alone may be a configuration.
+    pub(crate) fn has_variables(&self) -> bool {
+        let ours =
+            |name: &str| ["OUTBOXD_DATABASE_", "DEBEZIUM_"].iter().any(|start| name.starts_with(start));
+        self.environment.iter().any(|(name, _)| ours(name))
+    }
 }
 
 /// Whose defaults hold on the wire, and whose spelling a cure uses.
@@ -64,6 +73,8 @@ pub(super) struct Layers {
     pub dialect: Dialect,
     pub problems: Vec<Problem>,
     pub notices: Vec<Notice>,
+    /// What was written where a placeholder was, by canonical key.
+    pub said: BTreeMap<String, String>,
     /// Whether a file before was a Connect worker's.
     behind_worker: bool,
 }
@@ -76,6 +87,7 @@ pub(super) fn collect(sources: &Sources) -> Result<Layers, Problem> {
         dialect: Dialect::Connect,
         problems: Vec::new(),
         notices: Vec::new(),
+        said: BTreeMap::new(),
         behind_worker: false,
     };
     for path in &sources.files {
@@ -173,6 +185,11 @@ impl Layers {
             class.clone_into(&mut setting.value);
         }
         for key in spelling::canonical(&setting.written) {
+            if setting.value == value {
+                self.said.remove(&key);
+            } else {
+                self.said.insert(key.clone(), value.to_owned());
+            }
             self.settings.insert(key, setting.clone());
         }
     }

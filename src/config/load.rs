@@ -29,6 +29,8 @@ pub(crate) struct Config {
     pub extended_headers: bool,
     /// `message.prefix.include.list` and `message.prefix.exclude.list`: regular expressions.
     pub message_prefixes: [Vec<String>; 2],
+    /// `outboxd.metrics.debezium` (false): whether the metrics have Debezium's names too.
+    pub debezium_metrics: bool,
     /// Which columns are shown, and how.
     pub columns: crate::connect::column::ColumnRules,
     /// What to tell once: assumptions first, then keys that are not used.
@@ -66,6 +68,7 @@ impl Config {
             topic_delimiter: parts.topic_delimiter,
             extended_headers: parts.extended_headers,
             message_prefixes: parts.message_prefixes,
+            debezium_metrics: parts.debezium_metrics,
             columns: parts.columns,
             notices,
             transforms: parts.transforms,
@@ -84,6 +87,7 @@ struct Parts {
     topic_delimiter: String,
     extended_headers: bool,
     message_prefixes: [Vec<String>; 2],
+    debezium_metrics: bool,
     transforms: Transforms,
     columns: crate::connect::column::ColumnRules,
 }
@@ -127,6 +131,7 @@ impl Parts {
                 reader.regex_list("message.prefix.include.list"),
                 reader.regex_list("message.prefix.exclude.list"),
             ],
+            debezium_metrics: reader.boolean("outboxd.metrics.debezium", false),
             transforms,
             columns: super::columns::rules(reader),
         }

@@ -15,6 +15,7 @@ mod columns;
 mod compatibility;
 mod converters;
 mod credentials;
+mod database;
 mod dead_letters;
 #[cfg(test)]
 mod documented;
@@ -28,6 +29,7 @@ mod json;
 mod kafka;
 mod keys;
 mod layers;
+mod left_out;
 mod load;
 mod lookup;
 mod notice;
@@ -40,17 +42,20 @@ mod properties;
 mod read;
 mod router;
 mod settings;
+mod shown;
 mod signals;
 mod snapshot;
 mod spelling;
 mod topic_creation;
 
+pub(crate) use database::DatabaseConfig;
 pub(crate) use draft::Draft;
 pub(crate) use error::{ConfigError, Problem};
 pub(crate) use kafka::KafkaConfig;
 pub use layers::Sources;
 pub(crate) use load::Config;
 pub(crate) use notice::{Notice, NoticeKind};
+pub(crate) use shown::{Portable, ShownConfig, ShownSetting};
 
 #[cfg(test)]
 mod tests;

@@ -134,7 +134,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn split_regexes(list: &str) -> Option<Vec<String>> {
+pub(super) fn split_regexes(list: &str) -> Option<Vec<String>> {
     let mut items = vec![String::new()];
     let mut chars = list.chars();
     while let Some(c) = chars.next() {

@@ -1,6 +1,7 @@
 //! The transforms: the EventRouter, and before it what decodes logical messages.
 
 use super::error::Problem;
+use super::left_out;
 use super::read::Reader;
 
 /// The transform that we are.
@@ -37,13 +38,14 @@ pub(super) fn is_foreign_transform(reader: &Reader<'_>, key: &str) -> bool {
     class.is_some_and(|class| !is_event_router(class) && !is_decoder(class))
 }
 
-/// Whether rows are events of an outbox and nothing else: there is an EventRouter, or what decodes messages for one, and no other
-/// transform.
+/// Whether rows are events of an outbox and nothing else: there is an EventRouter, or what decodes messages for one, no other
+/// transform, and no table that is left out of it.
 pub(super) fn is_outbox(reader: &Reader<'_>) -> bool {
     let aliases = aliases(reader);
     let classes = aliases.iter().map(|alias| reader.text(&format!("transforms.{alias}.type")));
     let classes: Vec<_> = classes.flatten().collect();
-    !classes.is_empty() && classes.iter().all(|class| is_event_router(class) || is_decoder(class))
+    let is_alone = classes.iter().all(|class| is_event_router(class) || is_decoder(class));
+    !classes.is_empty() && is_alone && !left_out::shares(reader, &aliases)
 }
 
 /// Finds the transforms' aliases, refuses every other transform, and checks that the replacement still routes.

@@ -96,6 +96,12 @@ impl Settings {
         self.entries.retain(|key, _| !key.starts_with(prefix));
     }
 
+    /// Says a key for Debezium Server.
+    pub(super) fn insert_server_default(&mut self, key: &str, value: &str) {
+        let (written, value, origin) = (key.to_owned(), value.to_owned(), Origin::ServerDefault);
+        self.insert(key.to_owned(), Setting { written, value, origin, secret: false });
+    }
+
     /// Says a key; a later source wins.
     pub(super) fn insert(&mut self, key: String, setting: Setting) {
         self.entries.insert(key, setting);
@@ -115,7 +121,7 @@ impl fmt::Debug for Settings {
 }
 
 /// A key without the salt that `column.mask.hash.*` holds.
-fn shown_key(key: &str) -> String {
+pub(super) fn shown_key(key: &str) -> String {
     const SALT: &str = ".with.salt.";
     match key.split_once(SALT) {
         Some((before, _)) => format!("{before}{SALT}********"),

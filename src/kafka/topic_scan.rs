@@ -39,7 +39,7 @@ const SLICE: Duration = Duration::from_millis(100);
 
 /// Everything that some topics have now, read once from the front.
 pub(crate) struct TopicScan {
-    consumer: BaseConsumer,
+    pub(super) consumer: BaseConsumer,
     partitions: Vec<ScannedPartition>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct ScannedPartition {
 /// A record of a topic.
 #[derive(Debug)]
 pub(crate) struct ScannedRecord<'m> {
-    message: &'m BorrowedMessage<'m>,
+    pub(super) message: &'m BorrowedMessage<'m>,
 }
 
 impl ScannedRecord<'_> {
@@ -257,12 +257,12 @@ impl TopicScan {
     }
 }
 
-fn unread(topic: &str, error: &KafkaError) -> Error {
+pub(super) fn unread(topic: &str, error: &KafkaError) -> Error {
     let forbidden = error.rdkafka_error_code().is_some_and(is_forbidden);
     Error::Unread { topic: topic.to_owned(), reason: error.to_string(), forbidden }
 }
 
-const fn is_forbidden(code: Code) -> bool {
+pub(super) const fn is_forbidden(code: Code) -> bool {
     matches!(code, Code::TopicAuthorizationFailed | Code::ClusterAuthorizationFailed)
 }
 

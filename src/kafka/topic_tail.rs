@@ -219,9 +219,9 @@ impl TopicTail {
                         open.remove(&id);
                         continue;
                     }
-                    let sight = take(&TailRecord { message: &message });
+                    let relevance = take(&TailRecord { message: &message });
                     if let Some(partition) = self.partitions.iter_mut().find(|p| p.id == id) {
-                        partition.see(sight, offset);
+                        partition.see(relevance, offset);
                     }
                 }
                 Some(Err(KafkaError::PartitionEOF(id))) => {
@@ -270,9 +270,9 @@ impl Partition {
         Span { partition: self.id, from: self.from.saturating_sub(step).max(self.low), until }
     }
 
-    fn see(&mut self, sight: Relevance, offset: i64) {
-        if sight != Relevance::Foreign {
-            self.oldest.get_or_insert(sight);
+    fn see(&mut self, relevance: Relevance, offset: i64) {
+        if relevance != Relevance::Foreign {
+            self.oldest.get_or_insert(relevance);
         }
         self.next = self.next.max(offset.saturating_add(1));
     }

@@ -19,7 +19,7 @@ mod report;
 mod server;
 mod slot;
 mod state_topic;
-mod tables;
+pub(super) mod tables;
 mod topics;
 
 use std::sync::Arc;
@@ -91,8 +91,10 @@ async fn ask(parts: Arc<crate::relay::RelayParts>) -> Vec<Check> {
         position: parts.relay.position.topic.as_deref(),
         kept: kept.as_ref(),
     };
-    let told =
-        position::Told { stored_offset: parts.relay.offsets.is_some(), accept: parts.relay.position.accept };
+    let told = position::ConfiguredStart {
+        stored_offset: parts.relay.offsets.is_some(),
+        accept: parts.relay.position.accept,
+    };
     if let (Some(slot), Some(Ok(Some(kept)))) = (slot, &kept) {
         checks.extend(position::slot_position(&parts.postgres.slot, kept, &slot, told));
     }

@@ -64,7 +64,7 @@ fn not_kept(error: &Error) -> Check {
 
 /// What the configuration says of a slot that stands elsewhere.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Told {
+pub(super) struct ConfiguredStart {
     /// Debezium may have used it in between, which its offset shows.
     pub(super) stored_offset: bool,
     /// `outboxd.position.accept`
@@ -76,7 +76,7 @@ pub(super) fn slot_position(
     options: &SlotOptions,
     position: &KeptPosition,
     FoundSlot { facts: slot, database }: &FoundSlot,
-    told: Told,
+    told: ConfiguredStart,
 ) -> Option<Check> {
     let (code, slot) = (codes::SLOT_POSITION, slot.as_ref());
     if position.is_of_dropped(*database) {
@@ -164,9 +164,11 @@ mod tests {
         };
         let at = |lsn| SlotFacts { confirmed_flush_lsn: Some(Lsn::new(lsn)), ..facts() };
         let held = SlotFacts { active_pid: Some(7), ..at(200) };
-        let (nothing, stored) =
-            (Told { stored_offset: false, accept: None }, Told { stored_offset: true, accept: None });
-        let accept = |lsn| Told { stored_offset: false, accept: Some(Lsn::new(lsn)) };
+        let (nothing, stored) = (
+            ConfiguredStart { stored_offset: false, accept: None },
+            ConfiguredStart { stored_offset: true, accept: None },
+        );
+        let accept = |lsn| ConfiguredStart { stored_offset: false, accept: Some(Lsn::new(lsn)) };
         let cases = [
             (Phase::Streaming, Some(at(100)), nothing, Some(Fine)),
             (Phase::Streaming, Some(at(101)), nothing, Some(Failure)),

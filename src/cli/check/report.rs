@@ -7,7 +7,7 @@ use crate::error::{Diagnose, causes};
 
 /// What one check found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Check {
+pub(in crate::cli) struct Check {
     pub(super) code: Code,
     pub(super) outcome: Outcome,
     /// What was found, in one line.

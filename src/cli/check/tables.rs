@@ -13,16 +13,26 @@ const ROUTE: &str = "route.by.field";
 
 /// A captured table whose columns fit the router.
 #[derive(Debug, Clone)]
-pub(super) struct Outbox {
-    pub(super) table: TableFacts,
+pub(in crate::cli) struct Outbox {
+    pub(in crate::cli) table: TableFacts,
     pub(super) columns: Vec<ColumnDescription>,
     /// Each option that names a column, and the column.
     pub(super) mapped: Vec<(&'static str, String)>,
 }
 
 impl Outbox {
+    /// The column that holds the event's id.
+    pub(in crate::cli) fn id_column(&self) -> Option<&str> {
+        self.column(EVENT_ID)
+    }
+
+    /// The column that becomes the key.
+    pub(in crate::cli) fn key_column(&self) -> Option<&str> {
+        self.column(EVENT_KEY)
+    }
+
     /// The column that decides the topic.
-    pub(super) fn route_column(&self) -> Option<&str> {
+    pub(in crate::cli) fn route_column(&self) -> Option<&str> {
         self.column(ROUTE)
     }
 
@@ -41,12 +51,12 @@ impl Outbox {
 }
 
 /// The table, as messages name it.
-pub(super) fn name(table: &TableFacts) -> String {
+pub(in crate::cli) fn name(table: &TableFacts) -> String {
     format!("{}.{}", table.schema, table.name)
 }
 
 /// The captured tables among all, unlogged ones included.
-pub(super) fn captured(
+pub(in crate::cli) fn captured(
     filter: &TableFilter,
     route: &Route,
     has_messages: bool,
@@ -122,7 +132,7 @@ pub(super) fn near_misses(
 }
 
 /// Whether the router finds its columns, and what it had to assume.
-pub(super) fn bind(
+pub(in crate::cli) fn bind(
     router: &EventRouter,
     table: &TableFacts,
     columns: Vec<ColumnDescription>,

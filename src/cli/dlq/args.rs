@@ -3,8 +3,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::place::{Place, parse_place};
-use super::time::parse_time;
 use crate::cli::args::ConfigArgs;
+use crate::cli::time::parse_time;
 use crate::telemetry::{LogFormat, UnknownLogFormat};
 
 /// Where it is kept what became of letters, unless the command line says otherwise.

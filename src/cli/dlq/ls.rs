@@ -9,8 +9,8 @@ use super::error::DlqError;
 use super::index::{Index, Keep};
 use super::letter::{Cause, Letter};
 use super::state::Outcome;
-use super::text::clean;
-use super::time;
+use crate::cli::text::clean;
+use crate::cli::time;
 use crate::error::Exit;
 
 /// Letters with the same cause.

@@ -22,8 +22,6 @@ mod settle;
 mod show;
 mod source;
 mod state;
-mod text;
-mod time;
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;

@@ -3,7 +3,7 @@ use serde_json::{Map, Value, json};
 
 use super::letter::RecordView;
 use super::state::Outcome;
-use super::text;
+use crate::cli::text;
 use crate::kafka::StoredRecord;
 
 /// A letter with everything it has.

@@ -4,7 +4,7 @@ use indicatif::HumanCount;
 use serde_json::{Value, json};
 
 use super::plan::Hold;
-use super::text::clean;
+use crate::cli::text::clean;
 use crate::error::Exit;
 
 /// What a run is about.

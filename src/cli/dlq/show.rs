@@ -5,8 +5,8 @@ use super::args::ShowArgs;
 use super::error::DlqError;
 use super::ls::outcome;
 use super::object::{Whole, contents, view};
-use super::text::{clean, shown};
-use super::time;
+use crate::cli::text::{clean, shown};
+use crate::cli::time;
 use crate::error::Exit;
 use crate::kafka::{RecordReader, TopicScan};
 

@@ -16,7 +16,7 @@ use super::letter::Letter;
 use super::plan::{Group, Hold, Plan, Target, group};
 use super::report::{Action, Report};
 use super::state::{self, Outcome, Run, States};
-use super::time::now_ms;
+use crate::cli::time::now_ms;
 use crate::connect::record::ProducerRecord;
 use crate::error::Exit;
 use crate::kafka::{Admin, Ended, LetterStates, RecordReader, TransactionalSender};

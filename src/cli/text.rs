@@ -13,6 +13,31 @@ pub(super) fn clean(text: &str) -> String {
     shown
 }
 
+/// Whether bytes say a text: as it is, or as the JSON converter writes a string, without and with a schema.
+pub(super) fn says(bytes: &[u8], text: &str) -> bool {
+    if bytes == text.as_bytes() {
+        return true;
+    }
+    let quoted = Value::from(text).to_string();
+    bytes == quoted.as_bytes() || bytes.ends_with(format!("\"payload\":{quoted}}}").as_bytes())
+}
+
+/// Columns as wide as what stands in them, the last one as it is.
+pub(super) fn columns<const N: usize>(rows: &[[String; N]]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
+    };
+    let widths: [usize; N] = std::array::from_fn(width);
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
 /// Bytes for people.
 pub(super) fn shown(bytes: Option<&[u8]>) -> String {
     match bytes.map(std::str::from_utf8) {
@@ -47,6 +72,13 @@ mod tests {
             Value::String(text) => Some(text.as_bytes().to_vec()),
             other => Some(STANDARD.decode(other["base64"].as_str().unwrap()).unwrap()),
         }
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_what_is_in_them() {
+        let row = |cells: [&str; 3]| cells.map(str::to_owned);
+        let rows = [row(["A", "BB", "C"]), row(["äöü", "1", ""]), row(["", "", "x"])];
+        assert_eq!(columns(&rows), "A    BB  C\näöü  1\n         x\n");
     }
 
     proptest! {

@@ -1,0 +1,33 @@
+//! `outboxd config show | convert`: the configuration that is in force, and the same in another form. No server is asked.
+
+mod args;
+mod convert;
+mod show;
+
+pub(super) use args::ConfigCommandArgs;
+
+use args::ConfigCommand;
+
+use super::{fail, say};
+use crate::config::{ConfigError, ShownConfig};
+use crate::error::Exit;
+
+/// `outboxd config`.
+pub(super) fn config(args: &ConfigCommandArgs) -> Exit {
+    let sources = match &args.command {
+        ConfigCommand::Show(args) => args.config.sources(),
+        ConfigCommand::Convert(args) => args.config.sources(),
+    };
+    let config = match ShownConfig::load(&sources) {
+        Ok(config) => config,
+        Err(error) => return fail(&error),
+    };
+    match &args.command {
+        ConfigCommand::Show(args) => show::show(&config, args),
+        ConfigCommand::Convert(args) => convert::convert(&config, args.to),
+    }
+    match ConfigError::of(config.problems) {
+        Some(error) => fail(&error),
+        None => Exit::Ok,
+    }
+}

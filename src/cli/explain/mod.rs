@@ -1,0 +1,103 @@
+//! `outboxd explain`: the way of one event, from its row to those who have read it. It changes nothing.
+//!
+//! ```text
+//! wanted ─▶ rows (PostgreSQL: row, slot) ─▶ records (Kafka: topics, dead letters) ─▶ groups ─▶ story ─▶ report
+//! ```
+
+mod args;
+mod error;
+mod position;
+mod records;
+mod report;
+mod rows;
+mod story;
+mod topics;
+mod wanted;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::spawn_blocking;
+
+pub(super) use args::ExplainArgs;
+pub(super) use error::ExplainError;
+pub(super) use topics::all as topics_of;
+
+use records::Records;
+use rows::Database;
+use story::{Passed, Story};
+use wanted::Wanted;
+
+use super::assemble::assemble;
+use super::progress::Progress;
+use super::{asynchronously, fail, print};
+use crate::error::Exit;
+use crate::kafka::{self, group_offsets};
+use crate::relay::RelayParts;
+
+/// How long the brokers may take to say what a group has committed.
+const GROUP_PATIENCE: Duration = Duration::from_secs(10);
+
+/// `outboxd explain`.
+pub(super) fn explain(args: &ExplainArgs) -> Exit {
+    let parts = match assemble(&args.config) {
+        Ok(assembly) => Arc::new(assembly.parts),
+        Err(error) => return fail(&error),
+    };
+    let progress = Progress::new();
+    let outcome = asynchronously(tell(args, parts, &progress));
+    progress.end();
+    match outcome {
+        Ok(story) => {
+            print(&if args.json { story.json() } else { report::lines(&story) });
+            if story.has_arrived() { Exit::Ok } else { Exit::Failed }
+        }
+        Err(exit) => exit,
+    }
+}
+
+async fn tell(
+    args: &ExplainArgs,
+    parts: Arc<RelayParts>,
+    progress: &Progress,
+) -> Result<Story, ExplainError> {
+    let wanted = Wanted::parse(&args.what, args.kind());
+    let database = Database::ask(&parts, &wanted).await?;
+    let topics = topics::candidates(&parts, &database, &args.topics).await?;
+    let letters = parts.dead_letters.as_ref().map(|letters| letters.topic().to_owned());
+    let (options, since, bar) = (parts.kafka.clone(), args.since, progress.clone());
+    let (searched, sought) = (topics.clone(), wanted.clone());
+    let reading =
+        spawn_blocking(move || Records::find(&options, &searched, letters.as_deref(), &sought, since, &bar));
+    let records = reading.await.map_err(|_| ExplainError::Aborted)??;
+    let mut groups = Vec::new();
+    for group in &args.groups {
+        groups.extend(passed(&parts.kafka, group, &records).await?);
+    }
+    Ok(Story::new(wanted, database, topics, records, groups))
+}
+
+/// Whether a group has come past each record.
+async fn passed(
+    options: &kafka::Options,
+    group: &str,
+    records: &Records,
+) -> Result<Vec<Passed>, ExplainError> {
+    let partitions: Vec<_> =
+        records.sent.iter().map(|record| (record.topic.clone(), record.partition)).collect();
+    if partitions.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (options, name) = (options.clone(), group.to_owned());
+    let asking = spawn_blocking(move || group_offsets(&options, &name, &partitions, GROUP_PATIENCE));
+    let committed = asking.await.map_err(|_| ExplainError::Aborted)??;
+    let passed = records.sent.iter().zip(committed).map(|(record, committed)| Passed {
+        group: group.to_owned(),
+        topic: record.topic.clone(),
+        partition: record.partition,
+        offset: record.offset,
+        committed,
+        passed: committed.is_some_and(|committed| committed > record.offset),
+    });
+    Ok(passed.collect())
+}

@@ -1,0 +1,96 @@
+use serde::Serialize;
+
+use super::error::ExplainError;
+use super::position::Position;
+use super::wanted::Wanted;
+use crate::cli::progress::Progress;
+use crate::kafka::{self, ScannedPartition, ScannedRecord, TopicScan};
+
+/// So many records are kept: a key can have any number.
+const RECORDS_MAX: usize = 1_000;
+
+/// What Kafka has of it.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    /// In the order of the topics, partitions and offsets.
+    pub(super) sent: Vec<FoundRecord>,
+    pub(super) dead_letters: Vec<FoundRecord>,
+    /// How many records were looked at.
+    pub(super) searched: u64,
+    /// Whether more were found than are kept.
+    pub(super) more: bool,
+}
+
+/// A record.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct FoundRecord {
+    pub(super) topic: String,
+    pub(super) partition: i32,
+    pub(super) offset: i64,
+    /// In milliseconds since 1970.
+    pub(super) timestamp_ms: Option<i64>,
+    /// Whether the broker set that when it took the record (`message.timestamp.type=LogAppendTime`).
+    pub(super) is_time_of_arrival: bool,
+    pub(super) event_id: Option<String>,
+    pub(super) position: Option<Position>,
+}
+
+impl Records {
+    /// Reads the topics to their present ends. Blocks.
+    pub(super) fn find(
+        options: &kafka::Options,
+        topics: &[String],
+        dead_letters: Option<&str>,
+        wanted: &Wanted,
+        since_ms: Option<i64>,
+        progress: &Progress,
+    ) -> Result<Self, ExplainError> {
+        let mut all = topics.to_vec();
+        all.extend(
+            dead_letters.filter(|letters| !topics.iter().any(|topic| topic == letters)).map(str::to_owned),
+        );
+        let scan = TopicScan::open(options, &all, since_ms)?;
+        progress.begin("reading records", Some(count(scan.partitions())));
+        let mut found = Self::default();
+        scan.read::<ExplainError>(
+            || true,
+            |record| {
+                progress.step();
+                found.look(record, wanted, dead_letters);
+                Ok(())
+            },
+        )?;
+        let place = |record: &FoundRecord| (record.topic.clone(), record.partition, record.offset);
+        found.sent.sort_by_key(place);
+        found.dead_letters.sort_by_key(place);
+        Ok(found)
+    }
+
+    fn look(&mut self, record: &ScannedRecord<'_>, wanted: &Wanted, dead_letters: Option<&str>) {
+        self.searched = self.searched.saturating_add(1);
+        let position = record.position().and_then(Position::parse);
+        let is_at = wanted.lsn.is_some() && position.as_ref().map(|position| position.lsn) == wanted.lsn;
+        if !is_at && !wanted.is_said(record.event_id(), record.key()) {
+            return;
+        }
+        let list = if dead_letters == Some(record.topic()) { &mut self.dead_letters } else { &mut self.sent };
+        if list.len() >= RECORDS_MAX {
+            self.more = true;
+            return;
+        }
+        list.push(FoundRecord {
+            topic: record.topic().to_owned(),
+            partition: record.partition(),
+            offset: record.offset(),
+            timestamp_ms: record.timestamp_ms(),
+            is_time_of_arrival: record.created_ms().is_none() && record.timestamp_ms().is_some(),
+            event_id: record.event_id().map(|id| String::from_utf8_lossy(id).into_owned()),
+            position,
+        });
+    }
+}
+
+fn count(partitions: &[ScannedPartition]) -> u64 {
+    let each = partitions.iter().map(|partition| partition.end.saturating_sub(partition.from));
+    each.map(|count| u64::try_from(count).unwrap_or_default()).sum()
+}

@@ -1,0 +1,110 @@
+use indicatif::{HumanBytes, HumanCount};
+
+use super::records::FoundRecord;
+use super::rows::FoundRow;
+use super::story::{Passed, Standing, Story};
+use crate::cli::text::clean;
+use crate::cli::time;
+
+/// So many rows and records have a line; `--json` has up to a thousand.
+const LINES_MAX: usize = 20;
+
+/// The story, for a person.
+pub(super) fn lines(story: &Story) -> String {
+    let mut lines = vec![story.wanted.text.clone()];
+    let mut field = |name: &str, text: String| lines.push(format!("  {name:<9} {text}"));
+    story.rows.iter().take(LINES_MAX).for_each(|row| field("row", self::row(row)));
+    if story.rows.is_empty() && story.wanted.lsn.is_none() {
+        field("row", "in none of the tables: deleted, or never written".to_owned());
+    }
+    story.unread.iter().for_each(|why| field("row", format!("not looked at: {why}")));
+    for record in story.records.sent.iter().take(LINES_MAX) {
+        field(if story.is_repeat(record) { "repeated" } else { "sent" }, self::record(record));
+    }
+    story.records.dead_letters.iter().take(LINES_MAX).for_each(|letter| field("dead", record(letter)));
+    if story.records.sent.is_empty() {
+        let topics = if story.topics.is_empty() { "no topic".to_owned() } else { story.topics.join(", ") };
+        field("sent", format!("no record among {} of {topics}", HumanCount(story.records.searched)));
+    }
+    field("slot", slot(story));
+    story.groups.iter().take(LINES_MAX).for_each(|passed| field("group", group(passed)));
+    lines.push(standing(story));
+    lines.into_iter().map(|line| clean(&line) + "\n").collect()
+}
+
+fn row(row: &FoundRow) -> String {
+    let committed = row.committed.as_ref().map(|at| format!(", committed {at}")).unwrap_or_default();
+    let or_null = |text: &Option<String>| text.clone().unwrap_or_else(|| "null".to_owned());
+    format!(
+        "{} id {} key {}, transaction {}{committed}",
+        row.table,
+        or_null(&row.id),
+        or_null(&row.key),
+        row.transaction
+    )
+}
+
+fn record(record: &FoundRecord) -> String {
+    let FoundRecord { topic, partition, offset, .. } = record;
+    let mut text = format!("{topic}[{partition}]@{offset}");
+    if let Some(at) = record.timestamp_ms {
+        let what = if record.is_time_of_arrival { "acknowledged" } else { "timestamp" };
+        text.push_str(&format!("  {what} {}", time::show(at)));
+    }
+    if let Some(position) = &record.position {
+        text.push_str(&format!("  commit {} event {}", position.commit_lsn, position.event));
+    }
+    text
+}
+
+fn slot(story: &Story) -> String {
+    let Some(slot) = &story.slot else { return format!("there is no slot {}", story.slot_name) };
+    let confirmed = slot.confirmed_flush_lsn.unwrap_or_default();
+    let reader = match slot.active_pid {
+        Some(pid) => format!("read by pid {pid}"),
+        None => "nobody reads it".to_owned(),
+    };
+    let left = slot.server_lsn.bytes_since(confirmed);
+    format!("{} confirmed to {confirmed}, {} to go, {reader}", story.slot_name, HumanBytes(left))
+}
+
+fn group(passed: &Passed) -> String {
+    let Passed { group, topic, partition, offset, .. } = passed;
+    let place = format!("{topic}[{partition}]@{offset}");
+    match (passed.passed, passed.committed) {
+        (true, _) => format!("{group} has passed {place}"),
+        (false, Some(at)) => format!("{group} has not come to {place}: it is at {at}"),
+        (false, None) => format!("{group} has not come to {place}: it has committed nothing there"),
+    }
+}
+
+fn standing(story: &Story) -> String {
+    let slot = &story.slot_name;
+    let times = story.records.sent.len();
+    match story.standing() {
+        Standing::Arrived if story.records.sent.iter().any(|record| story.is_repeat(record)) => {
+            format!("✓ in Kafka, {times} records: consumers know repeats by the header id")
+        }
+        Standing::Arrived => format!("✓ in Kafka, {times} {}", if times == 1 { "record" } else { "records" }),
+        Standing::DeadLetter => {
+            "! a dead letter: outboxd dlq show OFFSET -c FILE says why, outboxd dlq replay sends it again".to_owned()
+        }
+        Standing::NoSlot => {
+            format!("✗ not sent: there is no slot {slot}. outboxd run makes one, and a snapshot sends what is in the table")
+        }
+        Standing::SlotLost => {
+            format!("✗ not sent: slot {slot} is lost. -X slot.recovery=snapshot sends what is in the table")
+        }
+        Standing::NobodyReads => format!("! not sent yet: nobody reads slot {slot}. Start outboxd run"),
+        Standing::OnTheWay => {
+            "! not in Kafka yet: the slot has not come to the end of the WAL. outboxd lag --watch shows how far it is"
+                .to_owned()
+        }
+        Standing::Missing => {
+            "✗ not in Kafka, and the slot is past it: older than the slot, taken back by retention, or not sent on purpose \
+             (rows not sent, on the status page). outboxd verify looks at all rows"
+                .to_owned()
+        }
+        Standing::Unknown => "✗ nothing is known of it: no row, no record, no dead letter".to_owned(),
+    }
+}

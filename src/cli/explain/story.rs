@@ -1,0 +1,117 @@
+use serde::Serialize;
+use serde_json::json;
+
+use super::records::{FoundRecord, Records};
+use super::rows::{Database, FoundRow};
+use super::wanted::Wanted;
+use crate::postgres::SlotFacts;
+
+/// Everything that was found out.
+#[derive(Debug)]
+pub(super) struct Story {
+    pub(super) wanted: Wanted,
+    pub(super) rows: Vec<FoundRow>,
+    pub(super) unread: Vec<String>,
+    pub(super) slot_name: String,
+    pub(super) slot: Option<SlotFacts>,
+    pub(super) topics: Vec<String>,
+    pub(super) records: Records,
+    pub(super) groups: Vec<Passed>,
+}
+
+/// How far a consumer group is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Passed {
+    pub(super) group: String,
+    pub(super) topic: String,
+    pub(super) partition: i32,
+    pub(super) offset: i64,
+    /// The next offset that it reads; `None` when it has committed none.
+    pub(super) committed: Option<i64>,
+    pub(super) passed: bool,
+}
+
+/// Where it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Standing {
+    /// In Kafka.
+    Arrived,
+    /// In the dead-letter topic alone.
+    DeadLetter,
+    /// There is no slot: nobody will send it.
+    NoSlot,
+    /// The slot is of no use any more.
+    SlotLost,
+    /// Nobody reads the slot.
+    NobodyReads,
+    /// The slot has not come to the end of the WAL: it may still come.
+    OnTheWay,
+    /// The slot is past it, and no record is there.
+    Missing,
+    /// Neither a row nor a record.
+    Unknown,
+}
+
+impl Story {
+    pub(super) fn new(
+        wanted: Wanted,
+        database: Database,
+        topics: Vec<String>,
+        records: Records,
+        groups: Vec<Passed>,
+    ) -> Self {
+        let Database { rows, slot, slot_name, unread } = database;
+        Self { wanted, rows, unread, slot_name, slot, topics, records, groups }
+    }
+
+    pub(super) fn has_arrived(&self) -> bool {
+        self.standing() == Standing::Arrived
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        if !self.records.sent.is_empty() {
+            return Standing::Arrived;
+        }
+        if !self.records.dead_letters.is_empty() {
+            return Standing::DeadLetter;
+        }
+        if self.rows.is_empty() && self.wanted.lsn.is_none() {
+            return Standing::Unknown;
+        }
+        let Some(slot) = &self.slot else { return Standing::NoSlot };
+        if slot.invalidation().is_some() {
+            return Standing::SlotLost;
+        }
+        // A row does not say where it is in the WAL; the commit that is asked for does.
+        let target = self.wanted.lsn.unwrap_or(slot.server_lsn);
+        match (slot.confirmed_flush_lsn.is_some_and(|confirmed| confirmed >= target), slot.active_pid) {
+            (true, _) => Standing::Missing,
+            (false, None) => Standing::NobodyReads,
+            (false, Some(_)) => Standing::OnTheWay,
+        }
+    }
+
+    /// Records of one event beyond its first, where ids tell.
+    pub(super) fn is_repeat(&self, record: &FoundRecord) -> bool {
+        let same = |other: &&FoundRecord| other.event_id.is_some() && other.event_id == record.event_id;
+        self.records.sent.iter().find(same).is_some_and(|first| {
+            (&first.topic, first.partition, first.offset) != (&record.topic, record.partition, record.offset)
+        })
+    }
+
+    pub(super) fn json(&self) -> String {
+        let slot = self.slot.as_ref().map(|slot| {
+            json!({
+                "confirmed": slot.confirmed_flush_lsn.map(|lsn| lsn.to_string()),
+                "server": slot.server_lsn.to_string(), "active_pid": slot.active_pid,
+            })
+        });
+        let object = json!({
+            "wanted": self.wanted.text, "standing": self.standing(), "rows": self.rows, "slot": slot,
+            "topics": self.topics, "records": self.records.sent, "dead_letters": self.records.dead_letters,
+            "more": self.records.more, "groups": self.groups, "unread": self.unread,
+        });
+        format!("{object}\n")
+    }
+}

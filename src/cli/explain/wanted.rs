@@ -1,0 +1,64 @@
+use crate::cli::text::says;
+use crate::wal::Lsn;
+
+/// What the user says that it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Any,
+    Id,
+    Key,
+}
+
+/// What is looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) text: String,
+    pub(super) id: bool,
+    pub(super) key: bool,
+    /// The text is a place in the WAL: the LSN of a commit, as the header `outboxd.position` has it.
+    pub(super) lsn: Option<Lsn>,
+}
+
+impl Wanted {
+    pub(super) fn parse(text: &str, kind: Kind) -> Self {
+        let lsn = if kind == Kind::Any { text.parse().ok() } else { None };
+        let otherwise = lsn.is_none();
+        let (id, key) = (otherwise && kind != Kind::Key, otherwise && kind != Kind::Id);
+        Self { text: text.to_owned(), id, key, lsn }
+    }
+
+    /// Whether a record's id or key, whatever wrote it, says the text.
+    pub(super) fn is_said(&self, id: Option<&[u8]>, key: Option<&[u8]>) -> bool {
+        self.id && id.is_some_and(|id| says(id, &self.text))
+            || self.key && key.is_some_and(|key| says(key, &self.text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_lsn_is_no_key_unless_it_is_said_to_be_one() {
+        let parsed = |text, kind| {
+            let wanted = Wanted::parse(text, kind);
+            (wanted.id, wanted.key, wanted.lsn.map(|lsn| lsn.to_string()))
+        };
+        assert_eq!(parsed("0/16B3748", Kind::Any), (false, false, Some("0/16B3748".to_owned())));
+        assert_eq!(parsed("0/16B3748", Kind::Key), (false, true, None));
+        assert_eq!(parsed("42", Kind::Any), (true, true, None));
+        assert_eq!(parsed("42", Kind::Id), (true, false, None));
+    }
+
+    #[test]
+    fn an_id_is_known_in_every_converter() {
+        let wanted = Wanted::parse("a\"1", Kind::Any);
+        let schema = br#"{"schema":{"type":"string"},"payload":"a\"1"}"#;
+        for bytes in [&b"a\"1"[..], br#""a\"1""#, schema] {
+            assert!(wanted.is_said(Some(bytes), None) && wanted.is_said(None, Some(bytes)), "{bytes:?}");
+        }
+        for bytes in [&b"a\"12"[..], b"", br#"{"payload":"b"}"#] {
+            assert!(!wanted.is_said(Some(bytes), Some(bytes)), "{bytes:?}");
+        }
+    }
+}

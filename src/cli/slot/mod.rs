@@ -1,0 +1,69 @@
+//! `outboxd slot ls | create | drop | advance`: replication slots. What destroys says first what would be lost, and asks.
+
+mod args;
+mod confirm;
+mod create;
+mod error;
+mod loss;
+mod ls;
+mod moved;
+
+pub(super) use args::SlotArgs;
+
+use args::{SlotCommand, TargetArgs};
+use error::SlotError;
+
+use super::asynchronously;
+use super::sql::open;
+use crate::config::{DatabaseConfig, Sources};
+use crate::error::Exit;
+use crate::postgres::{Options, SlotFacts, Sql};
+
+/// How our sessions are named in `pg_stat_activity`.
+const APPLICATION: &str = "outboxd slot";
+
+/// `outboxd slot`.
+pub(super) fn slot(args: &SlotArgs) -> Exit {
+    let work = async {
+        match &args.command {
+            SlotCommand::Ls(args) => ls::ls(args).await,
+            SlotCommand::Create(args) => create::create(args).await,
+            SlotCommand::Drop(args) => moved::drop_slot(args).await,
+            SlotCommand::Advance(args) => moved::advance(args).await,
+        }
+    };
+    asynchronously(work).unwrap_or_else(|exit| exit)
+}
+
+/// The server, and the slot that is meant.
+struct Target {
+    options: Options,
+    sql: Sql,
+    name: String,
+}
+
+impl Target {
+    async fn open(args: &TargetArgs) -> Result<Self, SlotError> {
+        let options = options(&args.config.sources())?;
+        let sql = open(&options.server, APPLICATION).await?;
+        let name = args.slot.clone().unwrap_or_else(|| options.slot.name.to_string());
+        Ok(Self { options, sql, name })
+    }
+
+    /// The slot, which is there and which nobody reads.
+    async fn unread(&self) -> Result<SlotFacts, SlotError> {
+        let facts = self.sql.slot_named(&self.name).await?;
+        let facts = facts.ok_or_else(|| SlotError::NoSlot(self.name.clone()))?;
+        match facts.active_pid {
+            Some(pid) => {
+                Err(SlotError::InUse { slot: self.name.clone(), pid, application: facts.application })
+            }
+            None => Ok(facts),
+        }
+    }
+}
+
+fn options(sources: &Sources) -> Result<Options, SlotError> {
+    let config = DatabaseConfig::load(sources).map_err(|error| SlotError::Config(Box::new(error)))?;
+    Ok(config.options)
+}

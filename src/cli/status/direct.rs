@@ -1,0 +1,118 @@
+use std::time::Instant;
+
+use serde::Serialize;
+
+use super::error::StatusError;
+use crate::cli::sql::open;
+use crate::postgres::{Options, SlotFacts, Sql};
+use crate::telemetry::Runway;
+use crate::wal::Lsn;
+
+/// How our sessions are named in `pg_stat_activity`.
+const APPLICATION: &str = "outboxd status";
+
+/// What PostgreSQL says of the slot.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(in crate::cli) struct Direct {
+    pub(in crate::cli) slot: String,
+    pub(in crate::cli) plugin: Option<String>,
+    pub(in crate::cli) database: Option<String>,
+    /// Who reads it; `None` when nobody does.
+    pub(in crate::cli) holder: Option<String>,
+    /// Since when nobody does (PostgreSQL 17).
+    pub(in crate::cli) inactive_since: Option<String>,
+    pub(in crate::cli) confirmed: Option<String>,
+    pub(in crate::cli) server: String,
+    /// WAL that is not confirmed.
+    pub(in crate::cli) lag_bytes: Option<u64>,
+    /// WAL that the slot keeps on the server's disk.
+    pub(in crate::cli) retained_bytes: u64,
+    pub(in crate::cli) safe_wal_bytes: Option<i64>,
+    pub(in crate::cli) wal_status: Option<String>,
+    /// Why it is of no use any more; `None` while it is.
+    pub(in crate::cli) lost: Option<String>,
+    /// Known from the second look on.
+    pub(in crate::cli) wal_bytes_per_second: Option<u64>,
+    pub(in crate::cli) runway: Runway,
+}
+
+/// Looks at one slot.
+#[derive(Debug)]
+pub(in crate::cli) struct SlotLook {
+    options: Options,
+    sql: Option<Sql>,
+    rate: Rate,
+}
+
+/// How fast the server writes WAL, since the first look.
+#[derive(Debug, Default)]
+struct Rate(Option<(Instant, Lsn)>);
+
+impl SlotLook {
+    pub(super) fn new(options: Options) -> Self {
+        Self { options, sql: None, rate: Rate::default() }
+    }
+
+    pub(super) async fn once(&mut self) -> Result<Direct, StatusError> {
+        let name = self.options.slot.name.clone();
+        let sql = match self.sql.take().filter(|sql| !sql.is_closed()) {
+            Some(sql) => sql,
+            None => open(&self.options.server, APPLICATION).await?,
+        };
+        let facts = sql.slot(&name).await?;
+        self.sql = Some(sql);
+        let facts = facts.ok_or_else(|| StatusError::NoSlot(name.to_string()))?;
+        let rate = self.rate.take(facts.server_lsn, Instant::now());
+        Ok(Direct::of(name.to_string(), &facts, rate))
+    }
+}
+
+impl Rate {
+    /// In whole bytes a second.
+    fn take(&mut self, server: Lsn, now: Instant) -> Option<u64> {
+        let (since, from) = *self.0.get_or_insert((now, server));
+        let millis = u64::try_from(now.saturating_duration_since(since).as_millis()).ok()?;
+        server.bytes_since(from).saturating_mul(1000).checked_div(millis)
+    }
+}
+
+impl Direct {
+    pub(in crate::cli) fn of(slot: String, facts: &SlotFacts, rate: Option<u64>) -> Self {
+        let lost = facts.invalidation();
+        let holder = facts.active_pid.map(|pid| {
+            let application = facts.application.as_deref().filter(|name| !name.is_empty());
+            application.map_or_else(|| format!("pid {pid}"), |name| format!("pid {pid} ({name})"))
+        });
+        let is_over = lost.is_some() || facts.wal_status.as_deref() == Some("unreserved");
+        Self {
+            slot,
+            plugin: facts.plugin.clone(),
+            database: facts.database.clone(),
+            holder,
+            inactive_since: facts.inactive_since.clone(),
+            confirmed: facts.confirmed_flush_lsn.map(|lsn| lsn.to_string()),
+            server: facts.server_lsn.to_string(),
+            lag_bytes: facts.confirmed_flush_lsn.map(|lsn| facts.server_lsn.bytes_since(lsn)),
+            retained_bytes: u64::try_from(facts.retained_bytes).unwrap_or_default(),
+            safe_wal_bytes: facts.safe_wal_bytes,
+            wal_status: facts.wal_status.clone(),
+            lost,
+            wal_bytes_per_second: rate,
+            runway: Runway::of(is_over, facts.safe_wal_bytes, rate),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_rate_is_that_since_the_first_look() {
+        let (mut rate, now) = (Rate::default(), Instant::now());
+        let mut take = |lsn, seconds| rate.take(Lsn::new(lsn), now + Duration::from_secs(seconds));
+        assert_eq!([take(1000, 0), take(1500, 1), take(3000, 4)], [None, Some(500), Some(500)]);
+    }
+}

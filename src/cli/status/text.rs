@@ -1,0 +1,117 @@
+use std::time::Duration;
+
+use indicatif::{HumanBytes, HumanCount};
+
+use super::direct::Direct;
+use super::look::Seen;
+use crate::cli::text::clean;
+use crate::telemetry::{Age, Lag, Overview, Part, Problem};
+
+/// So many topics have a line; `--json` has all.
+const TOPIC_LINES_MAX: usize = 10;
+
+/// What was seen, for a person. Without control characters from elsewhere.
+pub(super) fn lines(seen: &Seen) -> String {
+    let lines = match seen {
+        Seen::Process(_, overview) => of_process(overview),
+        Seen::Database(direct) => of_database(direct),
+    };
+    lines.into_iter().map(|line| clean(&line) + "\n").collect()
+}
+
+/// Its first line is the state.
+pub(in crate::cli) fn of_process(seen: &Overview) -> Vec<String> {
+    let (source, slot, events) = (&seen.source, &seen.slot, &seen.events);
+    let tables = if source.tables.is_empty() { "every table" } else { &source.tables };
+    let mut lines = vec![format!("{} {}", seen.state.level.sign(), seen.state.words)];
+    let mut field = |name: &str, text: String| lines.push(format!("  {name:<9} {text}"));
+    field("source", format!("{} / {tables}, slot {}", source.database, source.slot));
+    field("lag", lag(&seen.lag));
+    let (runway, meaning) = slot.runway.words();
+    let kept = slot.retained_bytes.map(|bytes| format!("keeps {} of WAL; ", HumanBytes(bytes)));
+    field("slot", format!("{}runway {runway}: {meaning}", kept.unwrap_or_default()));
+    let last =
+        events.last_seconds_ago.map_or_else(|| "none yet".to_owned(), |ago| format!("{} ago", age(ago)));
+    field("events", format!("{} sent, {:.1}/s, last {last}", HumanCount(events.sent), events.per_second));
+    for topic in seen.topics.iter().take(TOPIC_LINES_MAX) {
+        field("", format!("{} {}, {:.1}/s", topic.topic, HumanCount(topic.events), topic.per_second));
+    }
+    if let Some(read) = &seen.snapshot {
+        let done = read.tables.saturating_sub(read.remaining);
+        let percent = read.percent.map(|percent| format!("{percent} %, ")).unwrap_or_default();
+        field(
+            "snapshot",
+            format!("{percent}{done} of {} tables, {} rows", read.tables, HumanCount(read.rows)),
+        );
+    }
+    for letters in &seen.dead_letters {
+        field("dead", format!("{} letters: {}", HumanCount(letters.events), letters.words));
+    }
+    for rows in &seen.rows_not_sent {
+        field("not sent", format!("{} rows of {}: {}", HumanCount(rows.rows), rows.table, rows.reason));
+    }
+    lines.extend(seen.problems.iter().flat_map(problem));
+    lines
+}
+
+fn problem(problem: &Problem) -> Vec<String> {
+    let what = format!("{} {}", problem.level.sign(), problem.what);
+    let cure = problem.cure.as_deref().unwrap_or_default();
+    let cure = cure.lines().enumerate().map(|(number, line)| match number {
+        0 => format!("    to fix: {line}"),
+        _ => format!("            {line}"),
+    });
+    std::iter::once(what).chain(cure).collect()
+}
+
+fn lag(lag: &Lag) -> String {
+    let bytes = lag.bytes.map_or_else(|| "not known yet".to_owned(), |bytes| HumanBytes(bytes).to_string());
+    format!(
+        "{bytes}, oldest {}   PostgreSQL {} · outboxd {} · Kafka {} in {} records",
+        age(lag.seconds),
+        part(lag.postgres),
+        part(lag.outboxd),
+        part(lag.kafka),
+        HumanCount(lag.records)
+    )
+}
+
+fn part(part: Part) -> String {
+    HumanBytes(part.bytes).to_string()
+}
+
+fn of_database(seen: &Direct) -> Vec<String> {
+    let sign = match (&seen.lost, &seen.holder) {
+        (Some(_), _) => "✗",
+        (None, None) => "!",
+        (None, Some(_)) => "✓",
+    };
+    let state = match (&seen.lost, &seen.holder) {
+        (Some(reason), _) => format!("lost: {reason}"),
+        (None, Some(holder)) => format!("read by {holder}"),
+        (None, None) => "nobody reads it".to_owned(),
+    };
+    let mut lines = vec![format!("{sign} slot {}: {state}", seen.slot)];
+    let mut field = |name: &str, text: String| lines.push(format!("  {name:<9} {text}"));
+    if let Some(database) = &seen.database {
+        field("source", database.clone());
+    }
+    if let Some(since) = seen.inactive_since.as_ref().filter(|_| seen.holder.is_none()) {
+        field("unread", format!("since {since}"));
+    }
+    let confirmed = seen.confirmed.as_deref().unwrap_or("nothing");
+    let bytes = seen.lag_bytes.map_or_else(|| "not known".to_owned(), |bytes| HumanBytes(bytes).to_string());
+    field("lag", format!("{bytes} of WAL not confirmed: {confirmed} of {}", seen.server));
+    let status = seen.wal_status.as_deref().unwrap_or("no WAL");
+    field("slot", format!("keeps {} of WAL ({status})", HumanBytes(seen.retained_bytes)));
+    match seen.safe_wal_bytes.map(u64::try_from) {
+        Some(room) => field("", format!("lost after {} more", HumanBytes(room.unwrap_or_default()))),
+        None => field("", "no limit: max_slot_wal_keep_size is not set, the disk is the limit".to_owned()),
+    }
+    lines
+}
+
+/// `12.5 min`; what is no duration is none.
+pub(in crate::cli) fn age(seconds: f64) -> String {
+    Age(Duration::try_from_secs_f64(seconds).unwrap_or_default()).to_string()
+}

@@ -1,0 +1,34 @@
+use clap::Args;
+
+use crate::cli::args::ConfigArgs;
+use crate::cli::time::parse_time;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct TailArgs {
+    #[command(flatten)]
+    pub(super) config: ConfigArgs,
+    /// The Kafka brokers; wins over the configuration. Needs --topic
+    #[arg(long, value_name = "SERVERS", requires = "topics")]
+    pub(super) bootstrap_servers: Option<String>,
+    /// Only this topic; otherwise all that the configuration's EventRouter can lead to. May be given several times
+    #[arg(long = "topic", value_name = "TOPIC")]
+    pub(super) topics: Vec<String>,
+    /// Only records with this key, as text
+    #[arg(long)]
+    pub(super) key: Option<String>,
+    /// Only records whose header eventType, event_type or type says this
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(super) event_type: Option<String>,
+    /// Begin with records from this time on: '2026-01-31 12:00:00' (UTC), or how long ago: 2h. Otherwise with the next one
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(super) since: Option<i64>,
+    /// End after so many records; otherwise with Ctrl-C
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) number: Option<u64>,
+    /// Show the values too
+    #[arg(long)]
+    pub(super) value: bool,
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub(super) json: bool,
+}

@@ -1,0 +1,67 @@
+use crate::cli::assemble::AssembleError;
+use crate::cli::explain::ExplainError;
+use crate::config::ConfigError;
+use crate::error::{Class, Diagnose, Exit};
+use crate::kafka;
+
+/// Why no records are shown.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TailError {
+    #[error(transparent)]
+    Config(Box<ConfigError>),
+    #[error(transparent)]
+    Assemble(#[from] AssembleError),
+    #[error(transparent)]
+    Kafka(#[from] kafka::Error),
+    #[error(transparent)]
+    Topics(#[from] ExplainError),
+    #[error("no topic is named")]
+    NoSource,
+    #[error("there is no topic among: {0}")]
+    NoTopic(String),
+    #[error("the thread that does the work was aborted")]
+    Aborted,
+    /// No failure: as many records as were wanted.
+    #[error("enough")]
+    Enough,
+}
+
+impl Diagnose for TailError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Config(error) => error.class(),
+            Self::Assemble(error) => error.class(),
+            Self::Kafka(error) => error.class(),
+            Self::Topics(error) => error.class(),
+            Self::NoSource => Class::Config,
+            Self::NoTopic(_) | Self::Aborted | Self::Enough => Class::Definite,
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Config(error) => error.exit(),
+            Self::Assemble(error) => error.exit(),
+            Self::Kafka(error) => error.exit(),
+            Self::Topics(error) => error.exit(),
+            Self::NoSource => Exit::Usage,
+            Self::NoTopic(_) => Exit::Precondition,
+            Self::Aborted | Self::Enough => Exit::Failed,
+        }
+    }
+
+    fn cure(&self) -> Option<String> {
+        match self {
+            Self::Config(error) => error.cure(),
+            Self::Assemble(error) => error.cure(),
+            Self::Kafka(error) => error.cure(),
+            Self::Topics(error) => error.cure(),
+            Self::NoSource => Some(
+                "-c FILE follows the topics of its EventRouter; --bootstrap-servers SERVERS --topic TOPIC needs no file"
+                    .to_owned(),
+            ),
+            Self::NoTopic(_) => Some("outboxd makes topics with the first event, where brokers let it".to_owned()),
+            Self::Aborted | Self::Enough => None,
+        }
+    }
+}

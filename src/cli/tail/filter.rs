@@ -1,0 +1,30 @@
+use super::args::TailArgs;
+use crate::cli::text::says;
+use crate::kafka::ScannedRecord;
+
+/// The headers in which an event's type usually stands; the EventRouter has it where `table.fields.additional.placement` puts it.
+pub(super) const TYPE_HEADERS: [&str; 3] = ["eventType", "event_type", "type"];
+
+/// Which records are shown.
+#[derive(Debug)]
+pub(super) struct Filter {
+    key: Option<String>,
+    event_type: Option<String>,
+}
+
+impl Filter {
+    pub(super) fn of(args: &TailArgs) -> Self {
+        Self { key: args.key.clone(), event_type: args.event_type.clone() }
+    }
+
+    pub(super) fn takes(&self, record: &ScannedRecord<'_>) -> bool {
+        let key = |wanted: &String| record.key().is_some_and(|key| says(key, wanted));
+        let of_type = |wanted: &String| event_type(record).is_some_and(|found| says(found, wanted));
+        self.key.as_ref().is_none_or(key) && self.event_type.as_ref().is_none_or(of_type)
+    }
+}
+
+/// The event's type, as far as headers tell.
+pub(super) fn event_type<'r>(record: &'r ScannedRecord<'_>) -> Option<&'r [u8]> {
+    record.headers().find(|header| TYPE_HEADERS.contains(&header.name))?.value
+}

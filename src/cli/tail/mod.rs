@@ -1,0 +1,84 @@
+//! `outboxd tail`: records as they arrive. It changes nothing, and no consumer group hears of it.
+
+mod args;
+mod error;
+mod filter;
+mod line;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::task::spawn_blocking;
+
+pub(super) use args::TailArgs;
+
+use error::TailError;
+use filter::Filter;
+
+use super::assemble::assemble;
+use super::explain::topics_of;
+use super::{asynchronously, print, say};
+use crate::config::KafkaConfig;
+use crate::error::Exit;
+use crate::kafka::{self, TopicScan};
+
+/// `outboxd tail`.
+pub(super) fn tail(args: &TailArgs) -> Exit {
+    asynchronously(follow(args)).err().unwrap_or(Exit::Ok)
+}
+
+/// Tells the reading thread when nobody waits for it any more.
+struct Withdrawn(Arc<AtomicBool>);
+
+impl Drop for Withdrawn {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+async fn follow(args: &TailArgs) -> Result<(), TailError> {
+    let (options, topics) = source(args).await?;
+    let (filter, shown, as_json) = (Filter::of(args), args.value, args.json);
+    let (mut left, since) = (args.number, args.since);
+    let over = Withdrawn(Arc::default());
+    let stop = Arc::clone(&over.0);
+    let reading = spawn_blocking(move || {
+        let scan = TopicScan::open(&options, &topics, since)?;
+        if scan.partitions().is_empty() {
+            return Err(TailError::NoTopic(topics.join(", ")));
+        }
+        say(&format!("following {}", topics.join(", ")));
+        let wanted = || !stop.load(Ordering::Relaxed);
+        let outcome = scan.follow::<TailError>(since.is_some(), wanted, |record| {
+            if !filter.takes(record) {
+                return Ok(());
+            }
+            print(&if as_json { line::object(record, shown) } else { line::text(record, shown) });
+            left = left.map(|left| left.saturating_sub(1));
+            if left == Some(0) { Err(TailError::Enough) } else { Ok(()) }
+        });
+        match outcome {
+            Err(TailError::Enough) => Ok(()),
+            outcome => outcome,
+        }
+    });
+    reading.await.map_err(|_| TailError::Aborted)?
+}
+
+/// With topics that are named, only Kafka need be configured.
+async fn source(args: &TailArgs) -> Result<(kafka::Options, Vec<String>), TailError> {
+    if !args.topics.is_empty() {
+        let mut sources = args.config.sources();
+        sources
+            .overrides
+            .extend(args.bootstrap_servers.iter().map(|servers| format!("bootstrap.servers={servers}")));
+        let config = KafkaConfig::load(&sources).map_err(|error| TailError::Config(Box::new(error)))?;
+        return Ok((config.options, args.topics.clone()));
+    }
+    if args.config.is_empty() {
+        return Err(TailError::NoSource);
+    }
+    let parts = assemble(&args.config)?.parts;
+    let topics = topics_of(&parts).await?;
+    Ok((parts.kafka, topics))
+}

@@ -1,0 +1,132 @@
+//! A configuration as it may be shown and written down again: without secrets.
+
+use super::environment::{self, Variable};
+use super::error::{ConfigError, Problem};
+use super::layers::{self, Dialect, Layers, Sources};
+use super::settings::{Settings, shown_key};
+
+/// What stands for a value that is a secret.
+const MASK: &str = "********";
+
+/// Connect's config providers, which every form of a configuration can name.
+const PROVIDERS: [&str; 3] = ["${env:", "${file:", "${dir:"];
+
+/// What the sources say together, as far as they can be read.
+#[derive(Debug)]
+pub(crate) struct ShownConfig {
+    /// In the order of the keys.
+    pub(crate) settings: Vec<ShownSetting>,
+    /// What could not be read.
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// One setting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ShownSetting {
+    /// The key in a connector's JSON, as it may be shown.
+    pub(crate) key: String,
+    /// The value, as it may be shown.
+    pub(crate) shown: String,
+    /// Where it was said.
+    pub(crate) source: String,
+    /// The same setting for another form of the configuration.
+    pub(crate) portable: Portable,
+}
+
+/// How a value can be written down elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Portable {
+    /// As it is.
+    Plain(String),
+    /// By the placeholder that was there.
+    Placeholder(String),
+    /// It is a secret: by a variable of this name, which the user sets.
+    Variable(String),
+    /// Its key holds a secret.
+    Hidden,
+}
+
+impl ShownConfig {
+    /// Reads the sources. Whether it can work is not looked at.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub(crate) fn load(sources: &Sources) -> Result<Self, ConfigError> {
+        let Layers { mut settings, dialect, problems, said, .. } = layers::collect(sources)?;
+        name_as_the_server_does(&mut settings, dialect);
+        let settings = settings
+            .iter()
+            .map(|(key, setting)| {
+                let raw = said.get(key).filter(|raw| PROVIDERS.iter().any(|provider| raw.contains(provider)));
+                let portable = match (setting.secret, raw) {
+                    _ if shown_key(key) != key => Portable::Hidden,
+                    (_, Some(raw)) => Portable::Placeholder(raw.clone()),
+                    (false, None) => Portable::Plain(setting.value.clone()),
+                    (true, None) => Portable::Variable(environment::own_name(key)),
+                };
+                let shown = if setting.secret { MASK.to_owned() } else { setting.value.clone() };
+                ShownSetting { key: shown_key(key), shown, source: setting.origin.to_string(), portable }
+            })
+            .collect();
+        Ok(Self { settings, problems })
+    }
+}
+
+/// Debezium Server calls every connector so; elsewhere that must be said.
+fn name_as_the_server_does(settings: &mut Settings, dialect: Dialect) {
+    if dialect == Dialect::Server && settings.get("name").is_none() {
+        settings.insert_server_default("name", "kafka");
+    }
+}
+
+impl ShownSetting {
+    /// The variable that says this key, if there is one that leads back to it.
+    pub(crate) fn variable(&self, aliases: &[String]) -> Option<String> {
+        let name = environment::own_name(&self.key);
+        let leads_back = match environment::variable(&name, "", aliases) {
+            Variable::Key(key) => super::spelling::canonical(&key) == [self.key.clone()],
+            Variable::Foreign | Variable::Unknown { .. } => false,
+        };
+        leads_back.then_some(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(settings: &[&str]) -> ShownConfig {
+        let overrides = settings.iter().map(|setting| (*setting).to_owned()).collect();
+        let environment = vec![("HOME_OF_SECRETS".to_owned(), "s3cret".to_owned())];
+        ShownConfig::load(&Sources { overrides, environment, files: Vec::new() }).unwrap()
+    }
+
+    #[test]
+    fn no_secret_is_shown_and_each_can_be_written_down() {
+        let config = load(&[
+            "slot.name=orders",
+            "database.password=s3cret",
+            "database.user=${env:HOME_OF_SECRETS}",
+            "column.mask.hash.SHA-256.with.salt.s3cret=public.a.b",
+        ]);
+        assert!(!format!("{config:?}").contains("s3cret"), "{config:?}");
+        let portable: Vec<_> =
+            config.settings.iter().map(|setting| (setting.key.as_str(), setting.portable.clone())).collect();
+        let expected = [
+            ("column.mask.hash.SHA-256.with.salt.********", Portable::Hidden),
+            ("database.password", Portable::Variable("OUTBOXD_DATABASE_PASSWORD".to_owned())),
+            ("database.user", Portable::Placeholder("${env:HOME_OF_SECRETS}".to_owned())),
+            ("slot.name", Portable::Plain("orders".to_owned())),
+        ];
+        assert_eq!(portable, expected);
+    }
+
+    #[test]
+    fn a_variable_leads_back_to_its_key() {
+        let config = load(&["slot.name=orders", "transforms.myOutbox.route.by.field=a", "no.such.key=b"]);
+        let aliases = ["myOutbox".to_owned()];
+        let variables: Vec<_> = config.settings.iter().map(|setting| setting.variable(&aliases)).collect();
+        let expected = [None, Some("OUTBOXD_SLOT_NAME"), Some("OUTBOXD_TRANSFORMS_MYOUTBOX_ROUTE_BY_FIELD")];
+        assert_eq!(variables, expected.map(|name| name.map(str::to_owned)));
+    }
+}

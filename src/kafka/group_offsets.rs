@@ -1,0 +1,40 @@
+use std::time::Duration;
+
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::{Offset, TopicPartitionList};
+
+use super::client_config::client_config;
+use super::error::Error;
+use super::options::Options;
+
+/// The offsets that a consumer group has committed for these partitions, in their order; `None` where it has committed nothing. A group
+/// that nobody knows has committed nothing. Blocks.
+///
+/// # Errors
+/// When the brokers do not say, or do not let us.
+pub(crate) fn group_offsets(
+    options: &Options,
+    group: &str,
+    partitions: &[(String, i32)],
+    patience: Duration,
+) -> Result<Vec<Option<i64>>, Error> {
+    let mut config = client_config(options);
+    config.set("group.id", group).set("enable.auto.commit", "false");
+    let consumer: BaseConsumer = config.create().map_err(Error::Settings)?;
+    let mut question = TopicPartitionList::with_capacity(partitions.len());
+    for (topic, partition) in partitions {
+        question.add_partition(topic, *partition);
+    }
+    let refused = |error: rdkafka::error::KafkaError| Error::Unread {
+        topic: format!("offsets of group {group}"),
+        reason: error.to_string(),
+        forbidden: false,
+    };
+    let answer = consumer.committed_offsets(question, patience).map_err(refused)?;
+    let committed =
+        |(topic, partition): &(String, i32)| match answer.find_partition(topic, *partition)?.offset() {
+            Offset::Offset(offset) => Some(offset),
+            _ => None,
+        };
+    Ok(partitions.iter().map(committed).collect())
+}

@@ -1,0 +1,150 @@
+//! The sessions of docs/commands.md, typed into the real command; and what the page does not show.
+
+pub(crate) mod session;
+
+use std::fs;
+
+use outboxd::internals::throwaway::unused_port;
+use serde_json::Value;
+
+use crate::support::http::get_until;
+use crate::support::kafka::kafka;
+use crate::support::outbox::{Event, Outbox};
+use crate::support::postgres::{postgres15, start};
+use crate::support::relay::Relay;
+use crate::support::wait::DEADLINE;
+use crate::support::watcher::Watcher;
+use session::Session;
+
+const PAGE: &str = include_str!("../../../docs/commands.md");
+
+fn event(kind: &str, n: u32) -> Event {
+    Event::new(kind, &n.to_string(), "Made", "{}")
+}
+
+/// Runs a command; its exit code, standard output, and standard error.
+fn run(arguments: &[&str]) -> (i32, String, String) {
+    let mut process = Relay::command(arguments);
+    (process.wait_for_exit(DEADLINE), process.stdout(), process.stderr())
+}
+
+#[test]
+fn the_sessions_about_a_slot_are_what_is_seen() {
+    // The list of slots is that of a whole server.
+    let server = start(18);
+    let db = Outbox::create(&server);
+    let port = unused_port().unwrap();
+    let folder = Watcher::new("outboxd-commands-");
+    let file = folder.folder().join("outbox.json");
+    fs::write(&file, serde_json::to_vec(&db.config(kafka())).unwrap()).unwrap();
+    let names = [
+        ("outbox.json", file.display().to_string()),
+        ("8080", port.to_string()),
+        ("orders", db.name().to_owned()),
+    ];
+
+    let relay = Relay::start_with(&db.config(kafka()), &["--http", &port.to_string()], &[]);
+    db.wait_until_streaming();
+    db.insert(&[event("order", 1), event("order", 2), event("payment", 3)]);
+    get_until(port, "/status", "has sent and confirmed them", |page| {
+        let seen = page.json();
+        seen["events"]["sent"] == 3 && seen["lag"]["bytes"] == 0 && seen["slot"]["retained_bytes"].is_u64()
+    });
+    let steps = Session::of(PAGE, "How is it?").replay(&names);
+    assert_eq!(steps, [0, 0, 0, 0]);
+
+    assert_eq!(relay.stop(), 0);
+    db.insert(&[event("order", 4), event("order", 5)]);
+    let end = db.current_wal_lsn().to_string();
+    let names = [&names[..], &[("0/322E6A0", end)]].concat();
+    let steps = Session::of(PAGE, "Slots").replay(&names);
+    assert_eq!(steps, [0, 0, 0, 0]);
+    let slot = db.slot();
+    assert!(slot.is_some(), "it was dropped and made again");
+}
+
+#[test]
+fn the_session_about_the_configuration_is_what_is_seen() {
+    let folder = Watcher::new("outboxd-commands-");
+    let file = folder.folder().join("outbox.properties");
+    let text = PAGE.split("```properties\n").nth(1).unwrap().split("```").next().unwrap();
+    fs::write(&file, text).unwrap();
+    // It must not be there: what cannot be resolved is told, and the rest is shown all the same.
+    let session = Session::of(PAGE, "The configuration");
+    let names = [("outbox.properties", file.display().to_string())];
+    assert_eq!(session.with_variable("HOSTNAME_OF_ORDERS", "db.example").replay(&names), [0, 0, 0]);
+    let (exit, stdout, stderr) = run(&["config", "show", "-c", file.to_str().unwrap()]);
+    assert_eq!(exit, 2, "{stdout}");
+    assert!(
+        stdout.contains("slot.name=orders\n") && stderr.contains("HOSTNAME_OF_ORDERS"),
+        "{stdout}{stderr}"
+    );
+    assert!(!stdout.contains("hunter2") && !stderr.contains("hunter2"));
+}
+
+#[test]
+fn a_converted_configuration_is_the_same() {
+    let db = Outbox::create(postgres15());
+    let folder = Watcher::new("outboxd-commands-");
+    let path = |name: &str| folder.folder().join(name).display().to_string();
+    fs::write(path("a.json"), serde_json::to_vec(&db.config(kafka())).unwrap()).unwrap();
+    let shown = |file: &str| run(&["config", "show", "-c", file]).1;
+    for (form, name) in [("properties", "b.properties"), ("json", "b.json")] {
+        let (exit, text, _) = run(&["config", "convert", "-c", &path("a.json"), "--to", form]);
+        assert_eq!(exit, 0);
+        fs::write(path(name), text).unwrap();
+        let without_secrets = |text: &str| -> Vec<String> {
+            text.lines().filter(|line| !line.ends_with("********")).map(str::to_owned).collect()
+        };
+        assert_eq!(without_secrets(&shown(&path(name))), without_secrets(&shown(&path("a.json"))), "{form}");
+    }
+}
+
+#[test]
+fn who_cannot_be_asked_is_named_with_the_cure() {
+    let port = unused_port().unwrap().to_string();
+    let (exit, _, stderr) = run(&["status", "--http", &port]);
+    assert!(exit == 1 && stderr.contains("no answer from") && stderr.contains("to fix"), "{stderr}");
+    let (exit, _, stderr) = run(&["lag"]);
+    assert!(exit == 2 && stderr.contains("--http ADDR"), "{stderr}");
+
+    let db = Outbox::create(postgres15());
+    let folder = Watcher::new("outboxd-commands-");
+    let file = folder.folder().join("outbox.json").display().to_string();
+    fs::write(&file, serde_json::to_vec(&db.config(kafka())).unwrap()).unwrap();
+    let (exit, _, stderr) = run(&["status", "-c", &file]);
+    assert!(exit == 3 && stderr.contains("there is no replication slot"), "{stderr}");
+    let (exit, _, stderr) = run(&["slot", "create", "-c", &file]);
+    assert!(exit == 3 && stderr.contains("there is no publication"), "{stderr}");
+
+    let relay = Relay::start(&db.config(kafka()));
+    db.wait_until_streaming();
+    let (exit, stdout, stderr) = run(&["slot", "drop", "-c", &file, "--yes"]);
+    assert!(exit == 3 && stdout.is_empty() && stderr.contains("is in use by pid"), "{stderr}");
+    let (exit, stdout, _) = run(&["status", "-c", &file, "--json"]);
+    let seen: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((exit, &seen["from"], &seen["runway"]["kind"]), (0, &"postgres".into(), &"disk".into()));
+    assert_eq!(relay.stop(), 0);
+    let (exit, stdout, _) = run(&["status", "-c", &file]);
+    assert!(exit == 1 && stdout.contains("nobody reads it"), "{stdout}");
+    // A process that is dead is when the question is asked: PostgreSQL still knows.
+    let (exit, stdout, stderr) = run(&["status", "--http", &port, "-c", &file]);
+    assert!(
+        exit == 1 && stdout.contains("nobody reads it") && stderr.contains("no answer from"),
+        "{stdout}{stderr}"
+    );
+}
+
+#[test]
+fn a_shell_and_man_are_given_what_they_read() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let (exit, script, _) = run(&["completions", shell]);
+        assert!(exit == 0 && script.contains("advance"), "{shell}");
+    }
+    let (exit, page, _) = run(&["man"]);
+    assert!(exit == 0 && page.contains(".TH outboxd 1"), "{page}");
+    let folder = Watcher::new("outboxd-commands-");
+    let (exit, _, stderr) = run(&["man", "--into", folder.folder().join("man1").to_str().unwrap()]);
+    assert_eq!(exit, 0, "{stderr}");
+    assert!(folder.folder().join("man1/outboxd-slot-advance.1").exists());
+}

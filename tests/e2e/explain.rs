@@ -1,0 +1,115 @@
+//! `outboxd explain`: where one event is.
+
+use std::fs;
+
+use rdkafka::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _};
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::BaseRecord;
+use rdkafka::{Offset, TopicPartitionList};
+use serde_json::Value;
+
+use crate::commands::session::Session;
+use crate::support::kafka::{Kafka, kafka};
+use crate::support::outbox::{Event, Outbox};
+use crate::support::postgres::postgres18;
+use crate::support::relay::{Relay, with};
+use crate::support::wait::DEADLINE;
+use crate::support::watcher::Watcher;
+
+const PAGE: &str = include_str!("../../docs/commands.md");
+
+fn event(n: u32) -> Event {
+    Event::new("order", &n.to_string(), "OrderCreated", "{}")
+}
+
+/// Exit code, and what was said as JSON.
+fn explain(file: &str, what: &str, more: &[&str]) -> (i32, Value) {
+    let arguments = [&["explain", what, "-c", file, "--json"], more].concat();
+    let mut process = Relay::command(&arguments);
+    let exit = process.wait_for_exit(DEADLINE);
+    let said = serde_json::from_str(&process.stdout());
+    (exit, said.unwrap_or_else(|error| panic!("{error}: {}", process.stderr())))
+}
+
+/// A record that only says whose event it is.
+fn produce(kafka: &Kafka, topic: &str, id: &str) {
+    let headers = OwnedHeaders::new().insert(Header { key: "id", value: Some(id.as_bytes()) });
+    kafka.produce(BaseRecord::to(topic).key(&b"k"[..]).payload(&b"{}"[..]).headers(headers));
+}
+
+fn commit(kafka: &Kafka, group: &str, topic: &str, partition: i32, offset: i64) {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", kafka.bootstrap()).set("group.id", group);
+    let consumer: BaseConsumer = config.create().unwrap();
+    let mut list = TopicPartitionList::new();
+    list.add_partition_offset(topic, partition, Offset::Offset(offset)).unwrap();
+    consumer.commit(&list, CommitMode::Sync).unwrap();
+}
+
+#[test]
+fn the_way_of_an_event_is_told_to_its_end() {
+    let (kafka, db) = (kafka(), Outbox::create(postgres18()));
+    let letters = format!("{}.dead", db.name());
+    kafka.create_topic(&letters, 1, &[]);
+    kafka.create_topic(&db.topic("order"), 1, &[]);
+    let config = with(
+        db.config(kafka),
+        &[
+            ("outboxd.identity.headers", "true"),
+            ("errors.tolerance", "all"),
+            ("errors.deadletterqueue.topic.name", &letters),
+        ],
+    );
+    let folder = Watcher::new("outboxd-explain-");
+    let file = folder.folder().join("outbox.json").display().to_string();
+    fs::write(&file, serde_json::to_vec(&config).unwrap()).unwrap();
+    let events = [event(42), event(43)];
+    let id = events[0].id.to_string();
+
+    let relay = Relay::start(&config);
+    db.wait_until_streaming();
+    db.insert(&events);
+    db.wait_until_confirmed();
+    let names = [
+        ("outbox.json", file.clone()),
+        ("3dd3e317-ff96-4b63-a58c-2d06bc6f07dc", id.clone()),
+        ("orders", db.name().to_owned()),
+    ];
+    let steps = Session::of(PAGE, "Where is this event?").replay(&names);
+    assert_eq!(steps, [0]);
+
+    let (_, seen) = explain(&file, &id, &[]);
+    let record = &seen["records"][0];
+    assert_eq!((&seen["standing"], &record["offset"]), (&"arrived".into(), &0.into()), "{seen}");
+    assert_eq!((&seen["rows"][0]["key"], &record["event_id"]), (&"42".into(), &id.as_str().into()));
+    // The same by its place in the WAL: both events of the transaction.
+    let lsn = record["position"]["commit_lsn"].as_str().unwrap();
+    let (exit, of_commit) = explain(&file, lsn, &[]);
+    let events_of = of_commit["records"].as_array().unwrap();
+    assert_eq!((exit, events_of.len(), &events_of[0]), (0, 2, record), "{of_commit}");
+    // By its key, and in a group that has come past it.
+    commit(kafka, "explain-payments", &db.topic("order"), 0, 1);
+    let (_, of_key) = explain(&file, "42", &["--key", "--group", "explain-payments"]);
+    let group = &of_key["groups"][0];
+    assert_eq!((&group["committed"], &group["passed"]), (&1.into(), &true.into()), "{of_key}");
+
+    produce(kafka, &db.topic("order"), &id);
+    let (exit, repeated) = explain(&file, &id, &[]);
+    assert_eq!((exit, repeated["records"].as_array().unwrap().len()), (0, 2));
+    let dead = event(44).id.to_string();
+    produce(kafka, &letters, &dead);
+    let (exit, letter) = explain(&file, &dead, &[]);
+    assert_eq!((exit, &letter["standing"]), (1, &"dead_letter".into()), "{letter}");
+    assert_eq!(letter["dead_letters"][0]["topic"], letters);
+    let (exit, unknown) = explain(&file, "nobody", &[]);
+    assert_eq!((exit, &unknown["standing"]), (1, &"unknown".into()), "{unknown}");
+
+    assert_eq!(relay.stop(), 0);
+    let late = event(45);
+    db.insert(std::slice::from_ref(&late));
+    let (exit, waiting) = explain(&file, &late.id.to_string(), &[]);
+    assert_eq!((exit, &waiting["standing"]), (1, &"nobody_reads".into()), "{waiting}");
+    let (_, ahead) = explain(&file, "FFFFFFFF/0", &[]);
+    assert_eq!(ahead["standing"], "nobody_reads", "{ahead}");
+}
