@@ -111,7 +111,8 @@ fn what_exactly_once_needs_is_looked_at() {
     assert!(report.find("KA019", "skipped")["title"].as_str().unwrap().contains("transactional.id"));
     assert!(kafka().topics(&topic).is_empty());
     let relay = Relay::start(&config);
-    db.wait_until_streaming();
+    // It comes after the stream has begun.
+    eventually(DEADLINE, "the topic of the state", || !kafka().topics(&topic).is_empty());
     assert_eq!(relay.stop(), 0);
     Report::of(&config).find("KA018", "ok");
     kafka().alter_topic(&topic, ("cleanup.policy", "delete"));

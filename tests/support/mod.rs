@@ -17,6 +17,7 @@ pub(crate) mod acl;
 pub(crate) mod backlog;
 pub(crate) mod backup;
 pub(crate) mod broker_proxy;
+pub(crate) mod browser;
 mod cache;
 pub(crate) mod certificate;
 pub(crate) mod foreign;

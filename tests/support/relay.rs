@@ -78,7 +78,13 @@ impl Relay {
 
     /// Any other command, such as `check`; see [`Self::wait_for_exit`].
     pub(crate) fn command(arguments: &[&str]) -> Self {
-        Self::spawn(&mut outboxd(arguments), Watcher::new("outboxd-command-"))
+        Self::command_with(arguments, &[])
+    }
+
+    /// The same with variables.
+    pub(crate) fn command_with(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        let mut command = outboxd(arguments);
+        Self::spawn(command.envs(environment.iter().copied()), Watcher::new("outboxd-command-"))
     }
 
     /// SIGTERM: drain, confirm, leave.

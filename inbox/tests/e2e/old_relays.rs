@@ -40,7 +40,8 @@ fn start(shop: &Shop<'_>, more: &[(&str, &str)]) -> RelayThread {
     ];
     let relay = RelayThread::start(shop, &own.iter().chain(more).copied().collect::<Vec<_>>());
     eventually(DEADLINE, "the relay streams", || {
-        let streaming = "SELECT FROM pg_replication_slots WHERE active AND database = current_database()";
+        let streaming = "SELECT FROM pg_replication_slots JOIN pg_stat_replication ON pid = active_pid \
+             WHERE database = current_database() AND state IN ('catchup', 'streaming')";
         !shop.query(streaming, &[]).is_empty()
     });
     relay
