@@ -14,7 +14,7 @@ pub enum Dedupe {
     /// everything that was done is new, without a look; what does not is looked up by id in what was done around that
     /// position. A row for each transaction instead of one for each event.
     ///
-    /// When positions do not tell repeats (a record without one, without a key, from another database, or partitions were
-    /// added), that is logged as an error, and from then on the topic's ids are asked.
+    /// When positions do not tell repeats (a record without one, without a key, from another database, or not in the partition
+    /// of its key since partitions were added), that is logged as an error, and from then on the topic's ids are asked.
     Position,
 }

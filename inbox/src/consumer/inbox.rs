@@ -1,6 +1,6 @@
 use std::future::Future;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -214,7 +214,6 @@ impl<T: HandlerTransaction> Inbox<T> {
             ids: self.ids.clone(),
             dedupe: self.dedupe.clone(),
             retry_topics: self.retry_topics.clone(),
-            sources: Mutex::default(),
             order: self.options.order,
             parked_max: self.options.parked_max,
             dead_letters: self.dead_letters.clone(),

@@ -1,38 +1,40 @@
-use std::sync::{Arc, PoisonError};
-
 use super::delivery::Delivery;
 use super::failure::chain;
 use super::handler::Handler;
 use super::work::Context;
 use crate::core::{FailureKind, Job, Order, Outcome};
-use crate::event::Position;
-use crate::postgres::{self, Connection, Placed, Tenancy};
+use crate::event::{Event, Position};
+use crate::postgres::{self, Change, Comparable, Connection, Placed, Tenancy};
 
-/// Why positions do not tell repeats.
+/// Why the positions of a job do not tell repeats.
 enum Unsound {
     /// For a reason that stays.
     Because(&'static str),
     /// The events of the batch have to be handled one by one.
     Mixed,
+    /// Nobody goes by positions any more: the partition has to be taken again.
+    Fenced,
 }
 
 impl<H: Handler> Context<H> {
-    /// Handles the events of a job that are new. An error means that the connection cannot be used again.
+    /// Handles the events of a job that are new, of which some are new for sure. An error means that the connection cannot be
+    /// used again.
     pub(super) async fn by_position(
         &self,
         connection: &Connection,
         tenancy: &Tenancy,
         job: &Job,
-        fresh: &[bool],
+        (comparable, fresh): (&Comparable, &[bool]),
         deliveries: Vec<Delivery>,
     ) -> Result<Outcome, postgres::Error> {
-        let positions = match self.positions(connection, job).await? {
+        let positions = match self.positions(connection, comparable, job).await? {
             Ok(positions) => positions,
             Err(Unsound::Mixed) => {
                 let error = "the events of this batch come from several databases".to_owned();
                 return Ok(Outcome::Failed { kind: FailureKind::Retry, error });
             }
             Err(Unsound::Because(why)) => return Ok(self.go_by_ids(connection, job, why).await),
+            Err(Unsound::Fenced) => return Ok(Outcome::Fenced),
         };
         let mark = tenancy.mark(job);
         let entered = match placed(&positions, fresh, &deliveries) {
@@ -46,12 +48,11 @@ impl<H: Handler> Context<H> {
     async fn positions(
         &self,
         connection: &Connection,
+        comparable: &Comparable,
         job: &Job,
     ) -> Result<Result<Vec<Position>, Unsound>, postgres::Error> {
-        let is_ordered =
-            self.order == Order::PerPartition || job.events.iter().all(|event| event.key.is_some());
-        if !is_ordered {
-            return Ok(Err(Unsound::Because("an event has no key")));
+        if let Some(why) = job.events.iter().find_map(|event| self.misplaced(event, comparable.partitions)) {
+            return Ok(Err(Unsound::Because(why)));
         }
         let Some(positions) = job.events.iter().map(|event| Position::of(event)).collect::<Option<Vec<_>>>()
         else {
@@ -63,24 +64,36 @@ impl<H: Handler> Context<H> {
         if positions.iter().any(|position| position.source != *source) {
             return Ok(Err(Unsound::Mixed));
         }
-        let topic = &job.tenure.partition.topic;
-        let is_known = {
-            let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
-            sources.get(topic) == Some(source)
-        };
-        if !is_known {
-            if connection.source(&self.consumer, topic, source).await? != *source {
-                return Ok(Err(Unsound::Because("events come from several databases")));
+        let known = match comparable.source.get() {
+            Some(known) => known,
+            None => {
+                let topic = &job.tenure.partition.topic;
+                let Some(known) = connection.source(&self.consumer, topic, source).await? else {
+                    return Ok(Err(Unsound::Fenced));
+                };
+                comparable.source.get_or_init(|| known)
             }
-            let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
-            sources.insert(Arc::clone(topic), source.clone());
+        };
+        if known != source {
+            return Ok(Err(Unsound::Because("events come from several databases")));
         }
         Ok(Ok(positions))
     }
 
+    /// Why the same event could come again in another lane, where nobody sees this one while it is being done.
+    fn misplaced(&self, event: &Event, partitions: i32) -> Option<&'static str> {
+        if event.key.is_none() && (self.order != Order::PerPartition || partitions != 1) {
+            return Some("an event has no key");
+        }
+        let misplaced = "an event is not in the partition of its key: partitions were added, or the \
+                         producer's partitioner is not murmur2";
+        (!event.is_in_place(partitions)).then_some(misplaced)
+    }
+
     /// The partition is taken again afterwards.
-    async fn go_by_ids(&self, connection: &Connection, job: &Job, why: &str) -> Outcome {
-        match connection.go_by_ids(&self.consumer, &job.tenure.partition.topic, why).await {
+    async fn go_by_ids(&self, connection: &Connection, job: &Job, why: &'static str) -> Outcome {
+        let topic = &job.tenure.partition.topic;
+        match connection.change_way(&self.consumer, topic, Change::ToIds(why)).await {
             Ok(()) => Outcome::Fenced,
             Err(error) => {
                 tracing::warn!(error = chain(&error), "ids are not asked yet");

@@ -1,6 +1,5 @@
-use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
@@ -24,8 +23,6 @@ pub(super) struct Context<H> {
     pub(super) consumer: Arc<str>,
     pub(super) ids: IdSource,
     pub(super) dedupe: Dedupe,
-    /// By topic, the database that its events come from.
-    pub(super) sources: Mutex<BTreeMap<Arc<str>, String>>,
     pub(super) order: Order,
     pub(super) parked_max: usize,
     pub(super) retry_topics: Option<RetryTopics>,
@@ -153,13 +150,16 @@ impl<H: Handler> Context<H> {
         };
         let (began, span) = (Instant::now(), telemetry::span(&self.consumer, &deliveries));
         let handled = async {
-            match &self.dedupe {
-                Dedupe::Position if !tenancy.by_ids => {
+            match (&self.dedupe, &tenancy.comparable) {
+                (Dedupe::Sequence(source), _) => {
+                    self.by_sequence(source, &connection, tenancy, job, deliveries).await
+                }
+                (Dedupe::Position, Some(comparable)) => {
+                    let fresh = (comparable, fresh);
                     self.by_position(&connection, tenancy, job, fresh, deliveries).await
                 }
-                Dedupe::Ids | Dedupe::Position => self.by_ids(&connection, tenancy, job, deliveries).await,
-                Dedupe::Sequence(source) => {
-                    self.by_sequence(source, &connection, tenancy, job, deliveries).await
+                (Dedupe::Ids | Dedupe::Position, _) => {
+                    self.by_ids(&connection, tenancy, job, deliveries).await
                 }
             }
         };

@@ -3,12 +3,14 @@
 mod headers;
 mod id;
 mod lineage;
+mod placement;
 mod position;
 mod sequence;
 
 pub use headers::{Header, Headers};
 pub use id::{IdError, IdFunction, IdSource};
 pub use lineage::Lineage;
+pub(crate) use placement::murmur2;
 pub(crate) use position::Position;
 pub use sequence::{SequenceFunction, SequenceSource};
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rdkafka::consumer::{Consumer as _, StreamConsumer};
-use rdkafka::error::KafkaResult;
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 
 use super::context::InboxContext;
 
@@ -18,7 +18,9 @@ impl<C: InboxContext> Partitions<C> {
     /// How many it has now. Blocks until a broker has answered.
     pub(crate) fn count(&self, topic: &str) -> KafkaResult<i32> {
         let metadata = self.inner.fetch_metadata(Some(topic), ANSWER_WITHIN)?;
-        let count = metadata.topics().iter().map(|topic| topic.partitions().len()).max();
-        Ok(count.and_then(|count| i32::try_from(count).ok()).unwrap_or_default())
+        let counts = metadata.topics().iter().map(|topic| i32::try_from(topic.partitions().len()));
+        // A broker that does not know the topic just now tells none.
+        let count = counts.filter_map(Result::ok).max().filter(|count| *count > 0);
+        count.ok_or(KafkaError::MetadataFetch(RDKafkaErrorCode::UnknownTopicOrPartition))
     }
 }

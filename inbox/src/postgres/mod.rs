@@ -18,6 +18,7 @@ mod statements;
 mod tenancy;
 mod tokio_session;
 mod transaction;
+mod way;
 
 pub use connection::Connector;
 pub use error::{DriverError, Error};
@@ -34,9 +35,10 @@ pub(crate) use purge::purge;
 pub(crate) use sequence::Numbered;
 pub(crate) use session::Parameter;
 pub(crate) use statements::Mark;
-pub(crate) use tenancy::{Remembers, Taken, Tenancy, give_back, take};
+pub(crate) use tenancy::{Taken, Tenancy, give_back, take};
 pub(crate) use tokio_session::Session;
 pub(crate) use transaction::Entered;
+pub(crate) use way::{Change, Comparable, Remembers};
 
 /// The statements that make the inbox's tables, unless they are there.
 pub const SCHEMA: &str = include_str!("schema.sql");

@@ -2,17 +2,13 @@
 
 use std::collections::HashSet;
 
-use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use super::connection::Connection;
 use super::error::{DriverError, Error};
 use super::session::{Parameter, Row};
-use super::statements::{
-    BY_IDS, END_EPOCHS, ENTER_BY_POSITION, ENTER_FRESH, GREATEST, HAS_IDS, HAS_POSITIONS, LOCK_CLASS,
-    MOVE_TO_IDS, Mark, PARTITIONS, SOURCE, TOPIC,
-};
-use super::tenancy::{HOLDERS_END_WITHIN, Remembers, Tenancy, end_holders};
+use super::statements::{ENTER_BY_POSITION, ENTER_FRESH, GREATEST, HAS_IDS, Mark};
+use super::tenancy::Tenancy;
 use super::transaction::Entered;
 use crate::event::Position;
 
@@ -75,94 +71,6 @@ impl Connection {
         };
         Ok(Entered::New(HashSet::from_iter(new)))
     }
-
-    /// The database that a topic's events come from. It is this one, unless another one was first.
-    pub(crate) async fn source(&self, consumer: &str, topic: &str, source: &str) -> Result<String, Error> {
-        let parameters: [Parameter<'_>; 3] =
-            [(&consumer, Type::TEXT), (&topic, Type::TEXT), (&source, Type::TEXT)];
-        let row = self.query_one(SOURCE, &parameters).await;
-        row.and_then(|row| row.get(0)).map_err(Error::of("read where a topic comes from"))
-    }
-
-    /// From now on the repeats of a topic are known by id. All its partitions are taken away from whoever has them.
-    pub(crate) async fn go_by_ids(&self, consumer: &str, topic: &str, why: &str) -> Result<(), Error> {
-        let which: [Parameter<'_>; 2] = [(&consumer, Type::TEXT), (&topic, Type::TEXT)];
-        let reason: [Parameter<'_>; 3] = [(&consumer, Type::TEXT), (&topic, Type::TEXT), (&why, Type::TEXT)];
-        let doing = "go from positions to ids";
-        let partitions = self.query(PARTITIONS, &which).await.map_err(Error::of(doing))?;
-        let partitions = partitions.iter().map(|row| row.get(0)).collect::<Result<Vec<i32>, _>>();
-        let begin =
-            format!("BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '{HOLDERS_END_WITHIN}'");
-        self.batch(&begin).await.map_err(Error::of(doing))?;
-        let mut locking = None;
-        let moved = async {
-            for partition in partitions? {
-                locking = Some(partition);
-                self.batch(&format!("SELECT pg_advisory_xact_lock({LOCK_CLASS}, {partition})")).await?;
-            }
-            if self.query(BY_IDS, &reason).await?.is_empty() {
-                // Another consumer was faster.
-                return Ok(false);
-            }
-            self.query(END_EPOCHS, &which).await?;
-            self.query(MOVE_TO_IDS, &which).await?;
-            Ok::<_, DriverError>(true)
-        };
-        match moved.await {
-            Ok(is_first) => {
-                self.batch("COMMIT").await.map_err(Error::of(doing))?;
-                if is_first {
-                    tracing::error!(
-                        topic,
-                        why,
-                        "positions do not tell repeats any more: from now on ids are asked"
-                    );
-                }
-                Ok(())
-            }
-            Err(error) => {
-                self.batch("ROLLBACK").await.map_err(Error::of("roll back"))?;
-                if error.code().as_deref() == Some(SqlState::LOCK_NOT_AVAILABLE.code())
-                    && let Some(partition) = locking
-                {
-                    end_holders(self, partition).await?;
-                }
-                Err(Error::of(doing)(error))
-            }
-        }
-    }
-}
-
-/// Whether ids are asked, before a partition of the topic is taken. What was remembered in another way is moved.
-pub(super) async fn ask_ids(
-    connection: &Connection,
-    consumer: &str,
-    topic: &str,
-    remembers: Remembers,
-) -> Result<bool, Error> {
-    let doing = "read how repeats are known";
-    let which: [Parameter<'_>; 2] = [(&consumer, Type::TEXT), (&topic, Type::TEXT)];
-    match remembers {
-        Remembers::Numbers => Ok(true),
-        Remembers::Ids => {
-            let row = connection.query_one(HAS_POSITIONS, &which).await;
-            if row.and_then(|row| row.get(0)).map_err(Error::of(doing))? {
-                connection.go_by_ids(consumer, topic, "the consumer was started so").await?;
-            }
-            Ok(true)
-        }
-        Remembers::Positions(count) => {
-            let now: [Parameter<'_>; 3] =
-                [(&consumer, Type::TEXT), (&topic, Type::TEXT), (&count, Type::INT4)];
-            let row = connection.query_one(TOPIC, &now).await.map_err(Error::of(doing))?;
-            let known: i32 = row.get(0).map_err(Error::of(doing))?;
-            let why: Option<String> = row.get(1).map_err(Error::of(doing))?;
-            if why.is_none() && known != count {
-                connection.go_by_ids(consumer, topic, "partitions were added").await?;
-            }
-            Ok(why.is_some() || known != count)
-        }
-    }
 }
 
 /// The greatest positions that are done of a partition. `None` as long as events are remembered by id.
@@ -170,7 +78,7 @@ pub(super) async fn greatest(
     connection: &Connection,
     tenancy: &Tenancy,
 ) -> Result<Option<Vec<Position>>, Error> {
-    if tenancy.by_ids {
+    if tenancy.comparable.is_none() {
         return Ok(None);
     }
     let doing = "read the positions that are done";

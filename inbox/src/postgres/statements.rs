@@ -5,6 +5,9 @@ use std::borrow::Cow;
 /// The first half of the advisory locks' numbers, "inbx"; the second is the partition's `id`.
 pub(super) const LOCK_CLASS: i32 = 0x696E_6278;
 
+/// The same of the locks of topics; the second half is a hash of consumer and topic.
+pub(super) const TOPIC_LOCK_CLASS: i32 = 0x696E_6279;
+
 /// Remembers the ids, and tells which of them are new. It does nothing unless the transaction was entered, and unless the
 /// partition is still held: see [`Begin`].
 ///
@@ -47,11 +50,13 @@ pub(super) const ENTER_FRESH: &str = "WITH held AS (\
      SELECT $1::int, $4::text, $5::text, $6::text, $3::text[] FROM held\
  ) SELECT EXISTS (SELECT FROM held)";
 
-/// A topic that is read by position.
-pub(super) const TOPIC: &str = "WITH new AS (\
-     INSERT INTO inbox_topic (consumer, topic, partitions) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING \
-     RETURNING partitions, by_ids\
- ) SELECT * FROM new UNION ALL SELECT partitions, by_ids FROM inbox_topic WHERE consumer = $1 AND topic = $2";
+/// A topic that is or was read by position.
+pub(super) const TOPIC: &str =
+    "SELECT partitions, by_ids, source FROM inbox_topic WHERE consumer = $1 AND topic = $2";
+
+/// From now on it is.
+pub(super) const NEW_TOPIC: &str = "INSERT INTO inbox_topic (consumer, topic, partitions) VALUES ($1, $2, $3) \
+     ON CONFLICT DO NOTHING RETURNING topic";
 
 /// The database that a topic's events come from. The first one counts.
 pub(super) const SOURCE: &str = "UPDATE inbox_topic SET source = coalesce(source, $3) \

@@ -9,6 +9,7 @@ use super::connection::Connection;
 use super::error::{DriverError, Error};
 use super::session::Parameter;
 use super::statements::{BEGUN, Begin, END_HOLDERS, FIND, GIVE_BACK, LOCK_CLASS, Mark, NEXT_EPOCH};
+use super::way::{self, Comparable, Remembers, Way};
 use super::{parking, positions};
 use crate::core::{Job, ParkedEvent, PartitionId, Suspects};
 use crate::event::Position;
@@ -23,8 +24,8 @@ pub(crate) struct Tenancy {
     pub(super) partition: i32,
     pub(super) epoch: i64,
     pub(super) consumer: Arc<str>,
-    /// Positions are not enough to know a repeat.
-    pub(crate) by_ids: bool,
+    /// What makes positions comparable; `None` when they are not enough to know a repeat.
+    pub(crate) comparable: Option<Comparable>,
     /// It is written down that handlers may have begun the events before this offset.
     marked_until: Arc<AtomicI64>,
 }
@@ -68,15 +69,6 @@ pub(crate) async fn give_back(connection: &Connection, tenancy: &Tenancy) -> Res
     given_back.map(drop).map_err(Error::of("give back a partition"))
 }
 
-/// What a consumer remembers of the events that are done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Remembers {
-    Ids,
-    Numbers,
-    /// Positions. The topic has so many partitions.
-    Positions(i32),
-}
-
 /// A partition, with what the consumer before has left.
 #[derive(Debug)]
 pub(crate) struct Taken {
@@ -96,11 +88,11 @@ pub(crate) async fn take(
     id: &PartitionId,
     remembers: Remembers,
 ) -> Result<Taken, Error> {
-    let by_ids = positions::ask_ids(connection, consumer, &id.topic, remembers).await?;
     let names: [Parameter<'_>; 3] =
         [(&&**consumer, Type::TEXT), (&&*id.topic, Type::TEXT), (&id.partition, Type::INT4)];
     let row = connection.query_one(FIND, &names).await;
     let partition: i32 = row.and_then(|row| row.get(0)).map_err(Error::of("find the partition"))?;
+    let comparable = begin(connection, consumer, &id.topic, remembers).await?;
     if let Err(error) = lock(connection, partition).await {
         connection.batch("ROLLBACK").await.map_err(Error::of("roll back"))?;
         if error.code().as_deref() == Some(SqlState::LOCK_NOT_AVAILABLE.code()) {
@@ -112,7 +104,7 @@ pub(crate) async fn take(
         partition,
         epoch: 0,
         consumer: Arc::clone(consumer),
-        by_ids,
+        comparable,
         marked_until: Arc::new(AtomicI64::new(0)),
     };
     let taken = read(connection, tenancy).await;
@@ -121,13 +113,29 @@ pub(crate) async fn take(
     taken
 }
 
-/// Begins a transaction, and waits for those of the last holder.
+/// Begins a transaction, after the topic is known by what this consumer remembers.
+async fn begin(
+    connection: &Connection,
+    consumer: &str,
+    topic: &str,
+    remembers: Remembers,
+) -> Result<Option<Comparable>, Error> {
+    loop {
+        let way = way::begin(connection, consumer, topic, remembers).await;
+        if let Ok(Way::Known(comparable)) = way {
+            return Ok(comparable);
+        }
+        connection.batch("ROLLBACK").await.map_err(Error::of("roll back"))?;
+        // Each change is made once, by whoever is first.
+        if let Way::Changes(change) = way.map_err(Error::of("read how repeats are known"))? {
+            connection.change_way(consumer, topic, change).await?;
+        }
+    }
+}
+
+/// Waits for the transactions of the last holder.
 async fn lock(connection: &Connection, partition: i32) -> Result<(), DriverError> {
-    let sql = format!(
-        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '{HOLDERS_END_WITHIN}'; \
-         SELECT pg_advisory_xact_lock({LOCK_CLASS}, {partition})"
-    );
-    connection.batch(&sql).await
+    connection.batch(&format!("SELECT pg_advisory_xact_lock({LOCK_CLASS}, {partition})")).await
 }
 
 /// Ends the sessions that do not give back a partition.

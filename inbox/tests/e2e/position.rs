@@ -76,3 +76,89 @@ fn when_positions_do_not_tell_repeats_that_is_said_and_ids_are_asked() {
     assert_eq!((count(&shop, "inbox_done"), count(&shop, "processed_messages")), (0, 320));
     shop.check(&events);
 }
+
+/// A repeat goes to another partition than before as soon as the topic has more of them.
+fn grow(knows_before: bool) {
+    let shop = Shop::open(postgres18(), kafka());
+    // One key: nothing else was done of the other partitions.
+    let events = placed_payments(60, 1);
+    shop.produce(&events[..40]);
+    // It learns of new partitions when the test is over.
+    let late = ["-X", "topic.metadata.refresh.interval.ms=3600000"];
+    let start = || shop.start(&[&POSITION[..], &late].concat());
+    let before = knows_before.then(start);
+    if knows_before {
+        shop.wait_for_applied(40);
+    }
+    kafka().add_partitions(&shop.topic(), 6);
+    (0..3).for_each(|partition| shop.produce_to(partition, &events[20..40]));
+    let consumer = before.unwrap_or_else(start);
+    shop.wait_for_applied(40);
+    shop.wait_until_committed();
+    (0..3).for_each(|partition| shop.produce_to(partition, &events[30..]));
+    shop.wait_for_applied(60);
+    shop.wait_until_committed();
+    let log = consumer.log();
+    assert!(
+        log.contains("from now on ids are asked") && log.contains("not in the partition of its key"),
+        "{log}"
+    );
+    consumer.stop();
+    shop.check_each(&events);
+}
+
+#[test]
+fn what_comes_again_in_another_partition_before_consumers_know_of_it_is_applied_once() {
+    grow(true);
+}
+
+#[test]
+fn what_came_again_in_another_partition_before_the_first_consumer_is_applied_once() {
+    grow(false);
+}
+
+#[test]
+fn positions_are_compared_again_by_all_when_the_reason_is_forgotten() {
+    let shop = Shop::open(postgres18(), kafka());
+    let events = placed_payments(300, 20);
+    shop.produce(&events[..100]);
+    let first = shop.start(&POSITION);
+    shop.wait_for_applied(100);
+    kafka().add_partitions(&shop.topic(), 5);
+    shop.produce(&events[50..200]);
+    eventually(DEADLINE, "it is told", || first.log().contains("from now on ids are asked"));
+    shop.wait_for_applied(200);
+    shop.wait_until_committed();
+    shop.execute("DELETE FROM inbox_topic");
+    let second = shop.start(&POSITION);
+    eventually(DEADLINE, "it begins anew", || count(&shop, "inbox_topic") == 1);
+    shop.produce(&events[150..]);
+    shop.produce(&events[150..]);
+    shop.wait_for_applied(300);
+    shop.wait_until_committed();
+    first.stop();
+    second.stop();
+    shop.check_each(&events);
+    assert_eq!((count(&shop, "inbox_topic"), count(&shop, "processed_messages")), (1, 200));
+}
+
+#[test]
+fn partitions_that_are_added_under_load_repeat_nothing() {
+    let shop = Shop::open(postgres18(), kafka());
+    let events = placed_payments(3000, 40);
+    shop.produce(&events[..1500]);
+    let first = shop.start(&[&POSITION[..], &["--batch", "5"]].concat());
+    let second = shop.start(&POSITION);
+    shop.wait_for_applied(300);
+    kafka().add_partitions(&shop.topic(), 7);
+    shop.produce(&events[1000..2500]);
+    shop.wait_for_applied(1600);
+    first.kill();
+    shop.produce(&events[500..]);
+    let third = shop.start(&POSITION);
+    shop.wait_for_applied(3000);
+    shop.wait_until_committed();
+    second.stop();
+    third.stop();
+    shop.check_each(&events);
+}

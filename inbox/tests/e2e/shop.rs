@@ -195,6 +195,15 @@ impl<'a> Shop<'a> {
         assert_eq!(row.get::<_, i64>(0), sum);
     }
 
+    /// The same, in whatever order: that of a key ends where partitions are added.
+    #[track_caller]
+    pub(crate) fn check_each(&self, payments: &[Payment]) {
+        let expected: BTreeMap<&str, i64> = payments.iter().map(|payment| (&*payment.id, 1)).collect();
+        let rows = self.query("SELECT event_id, count(*) FROM applied GROUP BY event_id", &[]);
+        let applied: BTreeMap<&str, i64> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        assert_eq!(applied, expected);
+    }
+
     /// Waits until the group has committed everything that is in the topic.
     #[track_caller]
     pub(crate) fn wait_until_committed(&self) {
@@ -204,7 +213,10 @@ impl<'a> Shop<'a> {
         let consumer: BaseConsumer = config.create().unwrap();
         eventually_eq(DEADLINE, &self.kafka.record_count(&self.topic()), || {
             let mut list = rdkafka::TopicPartitionList::new();
-            list.add_partition_range(&self.topic(), 0, 2);
+            let metadata = consumer.fetch_metadata(Some(&self.topic()), DEADLINE).unwrap();
+            for partition in metadata.topics()[0].partitions() {
+                list.add_partition(&self.topic(), partition.id());
+            }
             let committed = consumer.committed_offsets(list, DEADLINE).unwrap();
             committed.elements().iter().map(|element| element.offset().to_raw().unwrap_or(0).max(0)).sum()
         });
