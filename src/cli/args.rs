@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 use super::config::ConfigCommandArgs;
 use super::dlq::DlqArgs;
 use super::explain::ExplainArgs;
+use super::init::InitArgs;
 use super::shell::{CompletionsArgs, ManArgs};
 use super::slot::SlotArgs;
 use super::status::{LagArgs, StatusArgs};
@@ -31,6 +32,10 @@ pub(super) enum Command {
     ///
     /// Exits 0 when all is well, 1 on warnings, 2 on failures.
     Check(CheckArgs),
+    /// Find the outbox table, write the configuration, make the publication and the role's rights
+    ///
+    /// Shows every statement with what takes it back, and asks. Run again it changes nothing.
+    Init(Box<InitArgs>),
     /// Compare the rows of the captured tables with the records in Kafka; change nothing
     ///
     /// Is the record of every committed row there, once, in order, with the same bytes? Exits 0 if so, 1 if not (each row

@@ -1,6 +1,8 @@
 //! The command line.
 
+mod address;
 mod args;
+mod ask;
 mod assemble;
 mod check;
 mod config;
@@ -9,6 +11,7 @@ mod demo;
 mod dlq;
 mod explain;
 mod health;
+mod init;
 mod progress;
 mod run;
 mod shell;
@@ -16,6 +19,7 @@ mod signals;
 mod slot;
 mod sql;
 mod status;
+mod steps;
 mod tail;
 mod text;
 mod time;
@@ -46,6 +50,7 @@ pub fn main() -> Exit {
         Command::Top(args) => top::top(&args),
         Command::Slot(args) => slot::slot(&args),
         Command::Explain(args) => explain::explain(&args),
+        Command::Init(args) => init::init(*args),
         Command::Config(args) => config::config(&args),
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::man(&args),

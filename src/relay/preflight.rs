@@ -201,7 +201,11 @@ async fn identify(connection: &mut Connection) -> Result<(SystemId, TimelineId, 
     }
 }
 
-fn check_server(server: &ServerFacts) -> Result<(), postgres::Error> {
+/// Whether the server can be read from.
+///
+/// # Errors
+/// When it is too old, a standby, or does not decode logically.
+pub(crate) fn check_server(server: &ServerFacts) -> Result<(), postgres::Error> {
     let refuse =
         |problem: String, cure: &str| Err(postgres::Error::Precondition { problem, cure: cure.to_owned() });
     if server.version_num < OLDEST_VERSION_NUM {

@@ -34,6 +34,7 @@ mod explain;
 mod failover;
 mod heartbeats;
 mod impostors;
+mod init;
 mod injection;
 mod json_schemas;
 mod kafka_logins;

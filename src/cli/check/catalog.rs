@@ -122,7 +122,11 @@ pub(super) async fn clock(sql: &Sql) -> Result<f64, Error> {
 }
 
 /// Some of the values that a column has: of the first rows only, so that a large table costs no more than a small one.
-pub(super) async fn route_values(sql: &Sql, table: &TableFacts, column: &str) -> Result<Vec<String>, Error> {
+pub(in crate::cli) async fn route_values(
+    sql: &Sql,
+    table: &TableFacts,
+    column: &str,
+) -> Result<Vec<String>, Error> {
     const DOING: &str = "reading values of the route";
     let (column, table) = (escape_identifier(column), table.quoted());
     let text = format!(

@@ -6,7 +6,7 @@
 //!                └─ registry (asks) ─────────────────────────────────────────────┘
 //! ```
 
-mod catalog;
+pub(super) mod catalog;
 mod codes;
 mod configuration;
 mod identity;

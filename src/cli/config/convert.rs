@@ -58,7 +58,7 @@ fn json(said: &[(&ShownSetting, String)]) -> String {
 }
 
 /// As `java.util.Properties` reads it.
-fn property(key: &str, value: &str) -> String {
+pub(in crate::cli) fn property(key: &str, value: &str) -> String {
     let mut line = String::new();
     key.chars().for_each(|c| escape(c, matches!(c, ' ' | '=' | ':' | '#' | '!'), &mut line));
     line.push('=');

@@ -5,6 +5,7 @@ mod convert;
 mod show;
 
 pub(super) use args::ConfigCommandArgs;
+pub(super) use convert::property;
 
 use args::ConfigCommand;
 

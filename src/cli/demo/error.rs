@@ -2,6 +2,7 @@ use std::io;
 
 use rdkafka::error::KafkaError;
 
+use super::super::address::AddressError;
 use super::super::assemble::AssembleError;
 use crate::error::{Class, Diagnose, Exit};
 use crate::{postgres, relay, throwaway};
@@ -17,12 +18,8 @@ pub(super) enum Error {
     Configuration(#[from] AssembleError),
     #[error(transparent)]
     Relay(#[from] relay::Error),
-    /// `--postgres` cannot be read.
-    #[error("--postgres is no connection URL")]
-    Url(#[source] tokio_postgres::Error),
-    /// `--postgres` leaves out what cannot be guessed.
-    #[error("--postgres names no {0}")]
-    UrlLacks(&'static str),
+    #[error(transparent)]
+    Address(#[from] AddressError),
     /// Something of our names is there already, and may be somebody's.
     #[error("{server} already has {objects}")]
     Occupied { server: &'static str, objects: String, cure: String },
@@ -47,11 +44,8 @@ impl Error {
             Self::Postgres(error) => Some(error),
             Self::Configuration(error) => Some(error),
             Self::Relay(error) => Some(error),
-            Self::Url(_)
-            | Self::UrlLacks(_)
-            | Self::Occupied { .. }
-            | Self::Kafka { .. }
-            | Self::Io { .. } => None,
+            Self::Address(error) => Some(error),
+            Self::Occupied { .. } | Self::Kafka { .. } | Self::Io { .. } => None,
         }
     }
 }
@@ -59,7 +53,6 @@ impl Error {
 impl Diagnose for Error {
     fn class(&self) -> Class {
         match self {
-            Self::Url(_) | Self::UrlLacks(_) => Class::Config,
             Self::Kafka { .. } => Class::Transient,
             _ => self.inner().map_or(Class::Definite, Diagnose::class),
         }
@@ -67,7 +60,6 @@ impl Diagnose for Error {
 
     fn exit(&self) -> Exit {
         match self {
-            Self::Url(_) | Self::UrlLacks(_) => Exit::Usage,
             Self::Occupied { .. } => Exit::Precondition,
             Self::Kafka { .. } => Exit::KafkaUnreachable,
             _ => self.inner().map_or(Exit::Failed, Diagnose::exit),
@@ -76,9 +68,6 @@ impl Diagnose for Error {
 
     fn cure(&self) -> Option<String> {
         match self {
-            Self::Url(_) | Self::UrlLacks(_) => {
-                Some("write it as postgresql://user:password@host:5432/database".to_owned())
-            }
             Self::Occupied { cure, .. } => Some(cure.clone()),
             Self::Postgres(postgres::Error::Connect { .. }) => Some(
                 "check --postgres, that the server runs, and that the firewall lets outboxd in".to_owned(),

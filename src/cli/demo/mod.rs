@@ -8,7 +8,6 @@
 //! PostgreSQL is a throwaway server and Kafka librdkafka's in-process broker, unless the user's own are named; then
 //! everything made there is dropped at the end. The relay is the real one, with a real configuration.
 
-mod address;
 mod consumer;
 mod database;
 mod error;

@@ -1,6 +1,6 @@
 //! What the demo's objects are called, and the configuration that the relay gets.
 
-use super::address::Address;
+use crate::cli::address::Address;
 use crate::config::Sources;
 
 /// Slot, publication, and on a server that is not ours the schema and the beginning of the topic.
@@ -40,15 +40,10 @@ impl Names {
 
     /// The configuration, as `outboxd run -X …` would get it.
     pub(super) fn sources(&self, postgres: &Address, bootstrap_servers: &str) -> Sources {
-        let mut settings = vec![
-            ("database.hostname".to_owned(), postgres.host.clone()),
-            ("database.port".to_owned(), postgres.port.to_string()),
-            ("database.user".to_owned(), postgres.user.clone()),
-            ("database.dbname".to_owned(), postgres.database.clone()),
-            ("database.sslmode".to_owned(), postgres.sslmode.to_owned()),
-            ("bootstrap.servers".to_owned(), bootstrap_servers.to_owned()),
-            ("table.include.list".to_owned(), self.outbox()),
-        ];
+        let own =
+            [("bootstrap.servers", bootstrap_servers.to_owned()), ("table.include.list", self.outbox())];
+        let mut settings: Vec<_> =
+            postgres.settings().into_iter().chain(own).map(|(key, value)| (key.to_owned(), value)).collect();
         if postgres.password.is_some() {
             settings.push(("database.password".to_owned(), format!("${{env:{PASSWORD_VARIABLE}}}")));
         }

@@ -13,8 +13,8 @@ use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 use super::super::say;
-use super::address::Address;
 use super::error::Error;
+use crate::cli::address::Address;
 use crate::throwaway::{self, Options, Release, ThrowawayPostgres};
 
 /// The throwaway server's database.

@@ -1,7 +1,6 @@
 //! `outboxd slot ls | create | drop | advance`: replication slots. What destroys says first what would be lost, and asks.
 
 mod args;
-mod confirm;
 mod create;
 mod error;
 mod loss;

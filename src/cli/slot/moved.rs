@@ -3,9 +3,9 @@ use serde_json::json;
 
 use super::Target;
 use super::args::{AdvanceArgs, DropArgs};
-use super::confirm::{Answer, confirmed};
 use super::error::SlotError;
 use super::loss::{Changes, Loss};
+use crate::cli::ask::{Answer, confirmed};
 use crate::cli::{print, say};
 use crate::error::Exit;
 use crate::postgres::Error;

@@ -1,6 +1,6 @@
 use std::io::{IsTerminal as _, stderr, stdin};
 
-use crate::cli::{say, talk};
+use super::{say, talk};
 
 /// What came of the question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,8 +9,9 @@ pub(super) enum Answer {
     No,
 }
 
-/// Asks on a terminal for the slot's name: a `y` is typed too easily. Elsewhere nobody is asked, and the answer is no.
-pub(super) async fn confirmed(slot: &str, yes: bool, doing: &str) -> Answer {
+/// Asks on a terminal for a word, the name of what is destroyed: a `y` is typed too easily. Elsewhere nobody is asked, and the
+/// answer is no.
+pub(super) async fn confirmed(word: &str, yes: bool, doing: &str) -> Answer {
     if yes {
         return Answer::Yes;
     }
@@ -18,13 +19,13 @@ pub(super) async fn confirmed(slot: &str, yes: bool, doing: &str) -> Answer {
         say(&format!("nothing was done: --yes {doing}"));
         return Answer::No;
     }
-    talk(&format!("type {slot} if you mean it: "));
+    talk(&format!("type {word} if you mean it: "));
     let typed = tokio::task::spawn_blocking(|| {
         let mut line = String::new();
         stdin().read_line(&mut line).map(|_| line)
     });
     match typed.await {
-        Ok(Ok(line)) if line.trim() == slot => Answer::Yes,
+        Ok(Ok(line)) if line.trim() == word => Answer::Yes,
         _ => {
             say("nothing was done");
             Answer::No

@@ -2,7 +2,7 @@
 
 use tokio_postgres::config::{Host, SslMode};
 
-use super::error::Error;
+use crate::error::{Class, Diagnose};
 use crate::secret::Secret;
 
 const PORT: u16 = 5432;
@@ -20,17 +20,38 @@ pub(super) struct Address {
     pub(super) sslmode: &'static str,
 }
 
+/// Why `--postgres` says no server.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AddressError {
+    /// It cannot be read.
+    #[error("--postgres is no connection URL")]
+    Url(#[source] tokio_postgres::Error),
+    /// It leaves out what cannot be guessed.
+    #[error("--postgres names no {0}")]
+    Lacks(&'static str),
+}
+
+impl Diagnose for AddressError {
+    fn class(&self) -> Class {
+        Class::Config
+    }
+
+    fn cure(&self) -> Option<String> {
+        Some("write it as postgresql://user:password@host:5432/database".to_owned())
+    }
+}
+
 impl Address {
     /// Reads `--postgres`: a URL or `key=value` pairs, as libpq takes them.
-    pub(super) fn parse(text: &str) -> Result<Self, Error> {
-        let config: tokio_postgres::Config = text.parse().map_err(Error::Url)?;
+    pub(super) fn parse(text: &str) -> Result<Self, AddressError> {
+        let config: tokio_postgres::Config = text.parse().map_err(AddressError::Url)?;
         let host = match config.get_hosts().first() {
             Some(Host::Tcp(name)) => name.clone(),
             #[cfg(unix)]
             Some(Host::Unix(folder)) => folder.display().to_string(),
-            None => return Err(Error::UrlLacks("host")),
+            None => return Err(AddressError::Lacks("host")),
         };
-        let user = config.get_user().ok_or(Error::UrlLacks("user"))?.to_owned();
+        let user = config.get_user().ok_or(AddressError::Lacks("user"))?.to_owned();
         let password = config.get_password().map(|password| Secret::new(String::from_utf8_lossy(password)));
         Ok(Self {
             host,
@@ -44,6 +65,17 @@ impl Address {
                 _ => "prefer",
             },
         })
+    }
+
+    /// As settings of a connector, without the password.
+    pub(super) fn settings(&self) -> [(&'static str, String); 5] {
+        [
+            ("database.hostname", self.host.clone()),
+            ("database.port", self.port.to_string()),
+            ("database.user", self.user.clone()),
+            ("database.dbname", self.database.clone()),
+            ("database.sslmode", self.sslmode.to_owned()),
+        ]
     }
 
     /// What psql takes, without the password.
@@ -60,7 +92,6 @@ impl Address {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Diagnose;
     use proptest::prelude::*;
 
     #[test]

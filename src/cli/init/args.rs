@@ -1,0 +1,57 @@
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::args::ConfigArgs;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct InitArgs {
+    /// The database with the outbox, and who makes what is missing there: postgresql://user:password@host:5432/database
+    #[arg(long, value_name = "URL")]
+    pub(super) postgres: Option<String>,
+    /// The brokers; without them no topic is looked at
+    #[arg(long, value_name = "SERVERS")]
+    pub(super) kafka: Option<String>,
+    #[command(flatten)]
+    pub(super) config: ConfigArgs,
+    /// The configuration file to write: .json, or .properties. One that is there is used and left as it is
+    #[arg(long, value_name = "FILE", default_value = "outbox.json")]
+    pub(super) into: PathBuf,
+    /// The outbox, when several tables could be it: TABLE or SCHEMA.TABLE
+    #[arg(long, value_name = "TABLE")]
+    pub(super) table: Option<String>,
+    /// What its columns are: debezium, outbox, published_at, processed_at, sent, status, rails, modulith, masstransit,
+    /// eventuate, outbox_items; found by the columns when not given
+    #[arg(long, value_name = "NAME")]
+    pub(super) preset: Option<String>,
+    /// The topic, or ${routedByValue} and what stands around it (route.topic.replacement)
+    #[arg(long, value_name = "TOPIC")]
+    pub(super) topic: Option<String>,
+    /// Make the table public.outbox when there is no outbox
+    #[arg(long)]
+    pub(super) create_table: bool,
+    /// Make the replication slot now; otherwise outboxd run makes it at its first start
+    #[arg(long)]
+    pub(super) create_slot: bool,
+    /// The role that outboxd run logs in as; made with the least rights it needs. Otherwise the one of --postgres
+    #[arg(long, value_name = "ROLE")]
+    pub(super) role: Option<String>,
+    /// Nobody polls the table any more: what marks its rows as sent means nothing
+    #[arg(long)]
+    pub(super) no_poller: bool,
+    /// For topics that are made: how many partitions; the brokers' default when not given
+    #[arg(long, value_name = "N", default_value_t = -1, hide_default_value = true)]
+    pub(super) partitions: i32,
+    /// For topics that are made: how many copies; the brokers' default when not given
+    #[arg(long, value_name = "N", default_value_t = -1, hide_default_value = true)]
+    pub(super) replication_factor: i32,
+    /// Print the statements as a script for psql, and do nothing
+    #[arg(long, conflicts_with = "yes")]
+    pub(super) print_sql: bool,
+    /// Do not ask
+    #[arg(long)]
+    pub(super) yes: bool,
+    /// Print one JSON object
+    #[arg(long, conflicts_with = "print_sql")]
+    pub(super) json: bool,
+}

@@ -1,0 +1,159 @@
+//! The column that a polling relay writes into when it has sent a row.
+
+use postgres_protocol::escape::escape_identifier;
+
+use crate::postgres::{Error, Sql, TableFacts};
+
+/// More unmarked rows than that are not counted.
+const ROWS_MAX: i64 = 100_000;
+
+const TIMES: [&str; 14] = [
+    "publishedat",
+    "processedat",
+    "sentat",
+    "dispatchedat",
+    "deliveredat",
+    "relayedat",
+    "forwardedat",
+    "emittedat",
+    "completiondate",
+    "publishedon",
+    "processedon",
+    "processedonutc",
+    "processeddate",
+    "senton",
+];
+const FLAGS: [&str; 8] =
+    ["sent", "published", "processed", "dispatched", "delivered", "issent", "ispublished", "isprocessed"];
+const STATES: [&str; 2] = ["status", "state"];
+
+/// What says that a row was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// A time; NULL until then.
+    Time(String),
+    /// A boolean or a number; false or 0 until then.
+    Flag { column: String, is_number: bool },
+    /// A word or number, of which only the program knows the meaning.
+    State(String),
+    /// None: rows that were sent are deleted.
+    Deletes,
+}
+
+/// How many rows a program has not marked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Unmarked {
+    /// So many; one more than [`ROWS_MAX`] is more than that.
+    Rows(i64),
+    /// Rows by what the column holds, the most first.
+    States(Vec<(String, i64)>),
+}
+
+impl Mark {
+    /// The mark among a table's columns. `typed` gives a column and its type for a plain name.
+    pub(super) fn among<'c>(
+        preset: Option<&'static str>,
+        typed: impl Fn(&str) -> Option<(&'c str, &'c str)>,
+    ) -> Option<Self> {
+        let all = TIMES.into_iter().chain(FLAGS).chain(STATES);
+        let (name, (column, kind)) =
+            preset.into_iter().chain(all).find_map(|name| typed(name).map(|found| (name, found)))?;
+        let column = column.to_owned();
+        let is_state = STATES.contains(&name);
+        Some(match kind {
+            "bool" => Self::Flag { column, is_number: false },
+            "int2" | "int4" | "int8" if !is_state => Self::Flag { column, is_number: true },
+            "timestamp" | "timestamptz" | "date" => Self::Time(column),
+            _ if TIMES.contains(&name) => Self::Time(column),
+            _ => Self::State(column),
+        })
+    }
+
+    pub(super) fn column(&self) -> Option<&str> {
+        match self {
+            Self::Time(column) | Self::Flag { column, .. } | Self::State(column) => Some(column),
+            Self::Deletes => None,
+        }
+    }
+
+    /// Counts what is not marked. Of a program that deletes, every row.
+    pub(super) async fn unmarked(&self, sql: &Sql, table: &TableFacts) -> Result<Unmarked, Error> {
+        const DOING: &str = "counting rows that are not marked as sent";
+        let (table, get) = (table.quoted(), |error| Error::sql(DOING, error));
+        let column = escape_identifier(self.column().unwrap_or_default());
+        if matches!(self, Self::State(_)) {
+            let text = format!(
+                "select coalesce(state, 'NULL'), count(*) from (select {column}::text as state from {table} limit {ROWS_MAX}) s \
+                 group by 1 order by 2 desc, 1 limit 8"
+            );
+            let rows = sql.query(DOING, &text, &[]).await?;
+            let states =
+                rows.iter().map(|row| Ok((row.try_get(0).map_err(get)?, row.try_get(1).map_err(get)?)));
+            return states.collect::<Result<_, _>>().map(Unmarked::States);
+        }
+        let unsent = match self {
+            Self::Time(_) => format!("{column} is null"),
+            Self::Flag { is_number: false, .. } => format!("{column} is not true"),
+            Self::Flag { is_number: true, .. } => format!("coalesce({column}, 0) = 0"),
+            Self::State(_) | Self::Deletes => "true".to_owned(),
+        };
+        let text =
+            format!("select count(*) from (select from {table} where {unsent} limit {ROWS_MAX} + 1) s");
+        let rows = sql.query(DOING, &text, &[]).await?;
+        rows.first().map_or(Ok(Unmarked::Rows(0)), |row| row.try_get(0).map(Unmarked::Rows).map_err(get))
+    }
+}
+
+impl Unmarked {
+    /// In words.
+    pub(super) fn told(&self) -> String {
+        match self {
+            Self::Rows(1) => "1 row is not marked".to_owned(),
+            Self::Rows(rows) if *rows > ROWS_MAX => format!("more than {ROWS_MAX} rows are not marked"),
+            Self::Rows(rows) => format!("{rows} rows are not marked"),
+            Self::States(states) if states.is_empty() => "there are no rows".to_owned(),
+            Self::States(states) => {
+                let states: Vec<_> = states.iter().map(|(state, rows)| format!("{state} {rows}")).collect();
+                format!("rows by what it holds: {}", states.join(", "))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_what_its_type_says() {
+        let flag = |column: &str, is_number| Mark::Flag { column: column.to_owned(), is_number };
+        let cases = [
+            (&[("published_at", "timestamptz")][..], Some(Mark::Time("published_at".to_owned()))),
+            (&[("published", "bool"), ("id", "uuid")], Some(flag("published", false))),
+            (&[("published", "int2")], Some(flag("published", true))),
+            (&[("status", "int4")], Some(Mark::State("status".to_owned()))),
+            (&[("Status", "text"), ("ProcessedAt", "timestamp")], Some(Mark::Time("ProcessedAt".to_owned()))),
+            (&[("sent", "timestamptz")], Some(Mark::Time("sent".to_owned()))),
+            (&[("SentTime", "timestamptz"), ("created_at", "timestamptz")], None),
+        ];
+        for (columns, expected) in cases {
+            let plain = |name: &str| name.to_lowercase().replace('_', "");
+            let typed = |name: &str| columns.iter().find(|(column, _)| plain(column) == name).copied();
+            assert_eq!(Mark::among(None, typed), expected, "{columns:?}");
+        }
+    }
+
+    #[test]
+    fn unmarked_rows_are_told() {
+        let states = vec![("PENDING".to_owned(), 3), ("NULL".to_owned(), 1)];
+        for (unmarked, told) in [
+            (Unmarked::Rows(0), "0 rows are not marked"),
+            (Unmarked::Rows(1), "1 row is not marked"),
+            (Unmarked::Rows(100_001), "more than 100000 rows are not marked"),
+            (Unmarked::States(Vec::new()), "there are no rows"),
+            (Unmarked::States(states), "rows by what it holds: PENDING 3, NULL 1"),
+        ] {
+            assert_eq!(unmarked.told(), told);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! `outboxd init`: finds the outbox, writes the configuration, and makes what is missing.
+//!
+//! ```text
+//! given (arguments, files) ─▶ found ─ shape, mark (the table's columns) ─▶ proposal (Debezium's keys) ─┐
+//!                                                                                                      ▼
+//!                                     objects, topics (statements, and which of them are done) ─────▶ plan ─▶ report ─▶ made
+//! ```
+
+mod args;
+mod error;
+mod file;
+mod found;
+mod given;
+mod mark;
+mod objects;
+mod plan;
+mod proposal;
+mod report;
+mod shape;
+mod topics;
+
+pub(super) use args::InitArgs;
+
+use error::InitError;
+use given::Given;
+use plan::Plan;
+
+use super::ask::{Answer, confirmed};
+use super::sql::open;
+use super::{asynchronously, print, say, steps};
+use crate::error::Exit;
+use crate::postgres::Sql;
+use crate::relay::check_server;
+
+/// How our sessions are named in `pg_stat_activity`.
+const APPLICATION: &str = "outboxd init";
+
+/// `outboxd init`.
+pub(super) fn init(args: InitArgs) -> Exit {
+    asynchronously(work(args)).unwrap_or_else(|exit| exit)
+}
+
+async fn work(args: InitArgs) -> Result<Exit, InitError> {
+    let given = Given::of(&args)?;
+    let sql = open(&given.server, APPLICATION).await?;
+    check_server(&sql.server().await?)?;
+    let plan = Plan::make(&args, &given, &sql).await?;
+    if args.print_sql {
+        print(&steps::script(&plan.steps));
+        return Ok(Exit::Ok);
+    }
+    let into = args.into.display().to_string();
+    if !args.json {
+        print(&report::lines(&plan, &given, &into));
+    }
+    let done = if plan.is_done() {
+        say("nothing to do");
+        false
+    } else {
+        let yes = confirmed(&given.server.database, args.yes, "makes it").await == Answer::Yes;
+        if yes {
+            make(&args, &given, &plan, &sql).await?;
+        }
+        yes
+    };
+    if args.json {
+        print(&format!("{}\n", report::object(&plan, done)));
+    }
+    Ok(Exit::Ok)
+}
+
+/// First what can be refused. The file is last: as long as it is not there, everything is looked at anew.
+async fn make(args: &InitArgs, given: &Given, plan: &Plan, sql: &Sql) -> Result<(), InitError> {
+    steps::apply(sql, &given.server.user, &plan.steps).await?;
+    topics::make(&plan.parts, args, &plan.topics.missing).await?;
+    if let Some(settings) = &plan.written {
+        file::write(&args.into, settings)?;
+        let into = args.into.display();
+        say(&format!("wrote {into}"));
+        if !given.has_brokers {
+            say("  bootstrap.servers is not in it: add it, or set OUTBOXD_BOOTSTRAP_SERVERS");
+        }
+        if settings.iter().any(|(_, value)| value.contains("OUTBOXD_DATABASE_PASSWORD")) {
+            say("  the password is not in it: set OUTBOXD_DATABASE_PASSWORD");
+        }
+        if plan.poller.is_none() {
+            say(&format!("next: outboxd check -c {into}; outboxd run -c {into}"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,135 @@
+use serde_json::{Map, Value, json};
+
+use super::given::Given;
+use super::plan::Plan;
+use crate::cli::steps;
+use crate::cli::text::{clean, columns};
+
+/// What was found and what would be made, as a person reads it.
+pub(super) fn lines(plan: &Plan, given: &Given, into: &str) -> String {
+    let mut text = String::new();
+    match &plan.shape {
+        Some(shape) => {
+            let is = if shape.preset == "columns" {
+                String::new()
+            } else {
+                format!(", known as {}", shape.preset)
+            };
+            text.push_str(&format!("outbox {}{is}\n", clean(&plan.table())));
+            let event_type = shape.event_type.iter().filter(|column| **column != shape.route);
+            let rows: Vec<_> = [
+                [format!("  {}", shape.id), "id, header of the record".to_owned()],
+                [format!("  {}", shape.key), "key".to_owned()],
+                [format!("  {}", shape.route), format!("topic {}", topic(plan).unwrap_or_default())],
+                [format!("  {}", shape.payload), "value".to_owned()],
+            ]
+            .into_iter()
+            .chain(event_type.map(|column| [format!("  {column}"), "header".to_owned()]))
+            .map(|row| row.map(|cell| clean(&cell)))
+            .collect();
+            text.push_str(&columns(&rows));
+        }
+        None => text.push_str(&format!("outbox {}\n", clean(&plan.table()))),
+    }
+    text.push_str(&warnings(plan, into));
+    text.push_str("in PostgreSQL\n");
+    text.push_str(&steps::shown(&plan.steps));
+    if !plan.topics.missing.is_empty() || !plan.topics.there.is_empty() {
+        text.push_str("in Kafka\n");
+        plan.topics
+            .there
+            .iter()
+            .for_each(|topic| text.push_str(&format!("  already there: topic {topic}\n")));
+        for topic in &plan.topics.missing {
+            text.push_str(&format!(
+                "  topic {topic}\n    undo: kafka-topics.sh --bootstrap-server … --delete --topic {topic}\n"
+            ));
+        }
+    }
+    match (&plan.written, &given.file) {
+        (Some(settings), _) => {
+            text.push_str(&format!("in {into}\n"));
+            settings
+                .iter()
+                .for_each(|(key, value)| text.push_str(&format!("  {}={}\n", clean(key), clean(value))));
+        }
+        (None, Some(file)) => {
+            text.push_str(&format!("already there: {}\n", clean(&file.display().to_string())));
+        }
+        (None, None) => {}
+    }
+    text
+}
+
+/// What the user should know before.
+fn warnings(plan: &Plan, into: &str) -> String {
+    let mut text = String::new();
+    if let Some(shape) = &plan.shape
+        && shape.key == shape.id
+    {
+        text.push_str("! no column says what an event is about: its id becomes the key, and events have no order among them\n");
+    }
+    if let Some((mark, unmarked)) = &plan.poller {
+        let looks = match mark.column() {
+            Some(column) => {
+                format!("column {} looks like the mark of a program that polls this table", clean(column))
+            }
+            None => "a program polls this table and deletes what it has sent".to_owned(),
+        };
+        text.push_str(&format!("! {looks}; {}\n", clean(&unmarked.told())));
+        text.push_str(&format!(
+            "  no publication is made: beside that program every event would be sent twice. To move over without a gap:\n  \
+             outboxd migrate plan -c {into}\n  if nobody polls it any more: --no-poller\n"
+        ));
+    } else if plan.rows > 0 {
+        let what = match snapshot_leaves_out(plan) {
+            true => "are not sent (snapshot.mode=no_data): only what is written from the first start on",
+            false => "are sent at the first start; snapshot.mode=no_data leaves them out",
+        };
+        text.push_str(&format!("! {} {what}\n", counted(plan.rows)));
+    }
+    text
+}
+
+fn snapshot_leaves_out(plan: &Plan) -> bool {
+    let settings = plan.written.iter().flatten();
+    settings.into_iter().any(|(key, value)| key == "snapshot.mode" && value == "no_data")
+}
+
+fn counted(rows: i64) -> String {
+    match rows {
+        1 => "1 row that is there".to_owned(),
+        100_001.. => "more than 100000 rows that are there".to_owned(),
+        rows => format!("{rows} rows that are there"),
+    }
+}
+
+fn topic(plan: &Plan) -> Option<String> {
+    let settings = plan.written.iter().flatten();
+    let said = settings.into_iter().find(|(key, _)| key.ends_with(".route.topic.replacement"));
+    let only = plan.topics.only.clone();
+    let known = || plan.shape.as_ref().map(|shape| shape.topic().to_owned());
+    said.map(|(_, topic)| topic.clone()).or(only).or_else(known)
+}
+
+/// The same for a script.
+pub(super) fn object(plan: &Plan, done: bool) -> Value {
+    let configuration: Option<Map<String, Value>> = plan
+        .written
+        .as_ref()
+        .map(|all| all.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect());
+    let mark = plan
+        .poller
+        .as_ref()
+        .map(|(mark, unmarked)| json!({ "column": mark.column(), "told": unmarked.told() }));
+    json!({
+        "table": plan.table(),
+        "preset": plan.shape.as_ref().map(|shape| &shape.preset),
+        "poller": mark,
+        "rows": plan.rows,
+        "steps": steps::object(&plan.steps),
+        "topics": { "there": plan.topics.there, "missing": plan.topics.missing },
+        "configuration": configuration,
+        "done": done,
+    })
+}

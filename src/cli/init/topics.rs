@@ -1,0 +1,87 @@
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::spawn_blocking;
+
+use super::args::InitArgs;
+use super::error::InitError;
+use crate::cli::check::catalog::route_values;
+use crate::kafka::{self, Admin, TopicCreation, TopicGroup, TopicPatterns, make_topic};
+use crate::outbox::EventRouter;
+use crate::postgres::{Sql, TableFacts};
+use crate::relay::RelayParts;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+const ROUTE: &str = "route.by.field";
+
+/// The topics that are known: the only one there is, or those that rows in the table lead to.
+#[derive(Debug, Default)]
+pub(super) struct Topics {
+    pub(super) there: Vec<String>,
+    pub(super) missing: Vec<String>,
+    /// The one that every event goes to, if it is so.
+    pub(super) only: Option<String>,
+}
+
+pub(super) async fn look(
+    parts: &Arc<RelayParts>,
+    sql: &Sql,
+    table: &TableFacts,
+) -> Result<Topics, InitError> {
+    let router = parts.route.outbox();
+    let columns = router.map(EventRouter::required_columns).unwrap_or_default();
+    let column = columns.iter().find(|(option, _)| *option == ROUTE).map(|(_, column)| *column);
+    let column = column.filter(|column| table.columns.iter().any(|known| known == column));
+    let values = match column {
+        Some(column) => route_values(sql, table, column).await?,
+        None => Vec::new(),
+    };
+    look_for(parts, values).await
+}
+
+/// The same for these values of the route.
+pub(super) async fn look_for(parts: &Arc<RelayParts>, values: Vec<String>) -> Result<Topics, InitError> {
+    let Some(router) = parts.route.outbox() else { return Ok(Topics::default()) };
+    let only = only(router);
+    let wanted: BTreeSet<String> = match only.clone() {
+        Some(topic) => BTreeSet::from([topic]),
+        None => values.iter().filter_map(|value| router.topic(value).ok()).collect(),
+    };
+    if wanted.is_empty() {
+        return Ok(Topics::default());
+    }
+    let admin = Admin::new(&parts.kafka)?;
+    let asking = spawn_blocking(move || admin.cluster(PATIENCE));
+    let aborted = |_| kafka::Error::Fatal("the question was aborted".to_owned());
+    let (_, known) = asking.await.map_err(aborted)??;
+    let (there, missing) =
+        wanted.into_iter().partition(|topic| known.iter().any(|known| known.name == *topic));
+    Ok(Topics { there, missing, only })
+}
+
+/// Makes those that are missing.
+pub(super) async fn make(parts: &RelayParts, args: &InitArgs, missing: &[String]) -> Result<(), InitError> {
+    let group = TopicGroup {
+        name: "init".to_owned(),
+        patterns: TopicPatterns::default(),
+        partitions: args.partitions,
+        replication_factor: args.replication_factor,
+        settings: Vec::new(),
+    };
+    let creation = Some(Arc::new(TopicCreation::new(Vec::new(), group, None)));
+    let options = kafka::Options { topic_creation: creation, ..parts.kafka.clone() };
+    for topic in missing {
+        match make_topic(&options, topic).await? {
+            kafka::Made::Now => crate::cli::say(&format!("made topic {topic}")),
+            kafka::Made::NotByUs => crate::cli::say(&format!("topic {topic} is for the brokers to make")),
+        }
+    }
+    Ok(())
+}
+
+/// The topic that every value leads to, when there is only one.
+fn only(router: &EventRouter) -> Option<String> {
+    let [one, other] = ["a", "B.2"].map(|value| router.topic(value).ok());
+    one.filter(|topic| other.as_ref() == Some(topic))
+}

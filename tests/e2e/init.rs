@@ -1,0 +1,219 @@
+//! `outboxd init`, on tables as frameworks and programs make them, and as a new user would.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::commands::session::Session;
+use crate::support::kafka::kafka;
+use crate::support::outbox::Outbox;
+use crate::support::postgres::{postgres15, postgres18};
+use crate::support::relay::Relay;
+use crate::support::session::Address;
+use crate::support::wait::{DEADLINE, eventually_some};
+use crate::support::watcher::Watcher;
+
+const PAGE: &str = include_str!("../../docs/commands.md");
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    ddl: String,
+    preset: String,
+    unmarked: Option<String>,
+    router: BTreeMap<String, String>,
+}
+
+/// Runs a command; its exit code, standard output, and standard error.
+fn run(arguments: &[&str]) -> (i32, String, String) {
+    let mut process = Relay::command(arguments);
+    (process.wait_for_exit(DEADLINE), process.stdout(), process.stderr())
+}
+
+fn url(address: &Address) -> String {
+    let Address { host, port, user, password, database, .. } = address;
+    let password = password.as_deref().map(|password| format!(":{password}")).unwrap_or_default();
+    format!("postgresql://{user}{password}@{host}:{port}/{database}?sslmode=disable")
+}
+
+fn cases() -> Vec<(String, Case)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/init");
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let cases = files.filter(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+    cases
+        .map(|path| {
+            let case = serde_saphyr::from_str(&fs::read_to_string(&path).unwrap());
+            (path.display().to_string(), case.unwrap_or_else(|error| panic!("{}: {error}", path.display())))
+        })
+        .collect()
+}
+
+#[test]
+fn each_known_outbox_is_found_and_its_configuration_can_run() {
+    for (at, (name, case)) in cases().into_iter().enumerate() {
+        let db = Outbox::create_bare(if at % 2 == 0 { postgres15() } else { postgres18() }, &case.ddl);
+        let folder = Watcher::new("outboxd-init-");
+        let file = folder.folder().join("outbox.json").display().to_string();
+        let (url, brokers) = (url(db.address()), kafka().bootstrap());
+        let arguments = ["init", "--postgres", &url, "--kafka", &brokers, "--into", &file];
+        let (exit, stdout, stderr) = run(&[&arguments[..], &["--json", "--yes"]].concat());
+        assert_eq!(exit, 0, "{name}: {stdout}{stderr}");
+        let said: Value = serde_json::from_str(&stdout).unwrap();
+        assert_eq!(said["preset"], case.preset.as_str(), "{name}");
+        assert_eq!(said["poller"]["told"], json!(case.unmarked), "{name}");
+
+        let written: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+        let config = written["config"].as_object().unwrap();
+        let router: BTreeMap<_, _> = config
+            .iter()
+            .filter_map(|(key, value)| {
+                Some((key.strip_prefix("transforms.outbox.")?, value.as_str().unwrap()))
+            })
+            .filter(|(key, _)| *key != "type")
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect();
+        assert_eq!(router, case.router, "{name}");
+        // Beside a program that still sends, nothing may begin.
+        assert_eq!(config.contains_key("snapshot.mode"), case.unmarked.is_some(), "{name}");
+        assert_eq!(db.leftovers().is_empty(), case.unmarked.is_some(), "{name}");
+
+        let (exit, checks, stderr) = run(&["check", "-c", &file, "--json"]);
+        assert!(exit < 2, "{name}: {checks}{stderr}");
+        let before = fs::read_to_string(&file).unwrap();
+        let (exit, stdout, stderr) = run(&[&arguments[..], &["--yes"]].concat());
+        assert!(exit == 0 && stderr.contains("nothing to do"), "{name}: {stdout}{stderr}");
+        assert!(stdout.contains("already there: "), "{name}: {stdout}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), before);
+    }
+}
+
+#[test]
+fn an_empty_database_becomes_one_whose_events_are_in_kafka() {
+    let db = Outbox::create_bare(postgres18(), "SELECT 1");
+    let folder = Watcher::new("outboxd-init-");
+    let file = folder.folder().join("outbox.json").display().to_string();
+    let url = url(db.address());
+    let topic = format!("{}.events", db.name());
+    let brokers = kafka().bootstrap();
+    let (postgres, kafka_at) = (["--postgres", &url], ["--kafka", &brokers]);
+    let init = [&["init"], &postgres[..], &kafka_at, &["--into", &file, "--topic", &topic]].concat();
+
+    let (exit, _, stderr) = run(&init);
+    assert!(exit == 3 && stderr.contains("--create-table"), "{stderr}");
+    let (exit, script, stderr) = run(&[&init[..], &["--create-table", "--print-sql"]].concat());
+    assert!(exit == 0 && script.contains("-- undo: DROP TABLE public.outbox;"), "{script}{stderr}");
+    let (exit, stdout, stderr) = run(&[&init[..], &["--create-table"]].concat());
+    assert!(exit == 0 && stderr.contains("nothing was done: --yes makes it"), "{stdout}{stderr}");
+    assert!(db.leftovers().is_empty() && !Path::new(&file).exists());
+
+    let (exit, stdout, stderr) = run(&[&init[..], &["--create-table", "--yes"]].concat());
+    assert_eq!(exit, 0, "{stdout}{stderr}");
+    assert!(stderr.contains(&format!("made topic {topic}\n")), "{stderr}");
+    let (exit, stdout, stderr) = run(&[&init[..], &["--create-table", "--yes"]].concat());
+    assert!(exit == 0 && stderr.contains("nothing to do"), "{stdout}{stderr}");
+
+    let text = fs::read_to_string(&file).unwrap();
+    let config: Value = serde_json::from_str(&text).unwrap();
+    let password = db.address().password.clone().unwrap_or_default();
+    assert!(password.is_empty() || !text.contains(&password), "{text}");
+    let environment = [("OUTBOXD_DATABASE_PASSWORD", password.as_str())];
+    let relay = Relay::start_with(config["config"].as_object().unwrap(), &[], &environment);
+    let slot = config["config"]["slot.name"].as_str().unwrap();
+    let streams =
+        "SELECT FROM pg_replication_slots JOIN pg_stat_replication ON pid = active_pid WHERE slot_name = $1";
+    eventually_some(DEADLINE, "the relay streams", || db.query(streams, &[&slot]).first().map(drop));
+    let insert = "INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) VALUES ('order', '7', 'Made', '{}')";
+    db.execute(insert);
+    let records = kafka().read(&topic, 1);
+    assert_eq!((records[0].key(), records[0].header("event_type")), ("7", "Made"));
+    assert_eq!(relay.stop(), 0);
+}
+
+#[test]
+fn who_may_not_is_told_what_a_superuser_runs() {
+    let db = Outbox::create_bare(postgres15(), "SELECT 1");
+    let (name, role) = (db.name(), format!("{}_app", db.name()));
+    db.execute(&format!("CREATE ROLE {role} LOGIN PASSWORD 'pw'; GRANT CREATE ON SCHEMA public TO {role}"));
+    let folder = Watcher::new("outboxd-init-");
+    let file = folder.folder().join("outbox.properties").display().to_string();
+    let app = Address { user: role.clone(), password: Some("pw".to_owned()), ..db.address().clone() };
+    let arguments = ["init", "--postgres", &url(&app), "--into", &file, "--create-table", "--yes"];
+    let (exit, _, stderr) = run(&arguments);
+    assert_eq!(exit, 3, "{stderr}");
+    assert!(
+        stderr.contains(&format!("role \"{role}\" may not do this: ALTER ROLE \"{role}\" REPLICATION;")),
+        "{stderr}"
+    );
+    assert!(!Path::new(&file).exists());
+    // What it says is what is missing, and the rest goes on from there.
+    let cure: Vec<_> = stderr
+        .lines()
+        .map(str::trim)
+        .filter(|line| line.ends_with(';') && !line.starts_with("error"))
+        .collect();
+    assert!(cure.iter().any(|line| line.starts_with("CREATE PUBLICATION")), "{stderr}");
+    for statement in cure {
+        db.execute(statement);
+    }
+    let (exit, stdout, stderr) = run(&arguments);
+    assert_eq!(exit, 0, "{stdout}{stderr}");
+    assert!(stdout.contains(&format!("already there: publication \"{name}_outbox\"")), "{stdout}");
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(
+        text.contains("database.password=${env:OUTBOXD_DATABASE_PASSWORD}\n") && !text.contains("pw@"),
+        "{text}"
+    );
+    db.execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
+}
+
+#[test]
+fn what_cannot_be_decided_is_asked() {
+    let table = |name: &str| {
+        format!(
+            "CREATE TABLE {name} (id uuid, aggregatetype text, aggregateid text, type text, payload jsonb);"
+        )
+    };
+    let db = Outbox::create_bare(
+        postgres15(),
+        &(table("outbox") + &table("outbox_old") + "CREATE TABLE orders (id int)"),
+    );
+    let folder = Watcher::new("outboxd-init-");
+    let file = folder.folder().join("outbox.json").display().to_string();
+    let url = url(db.address());
+    let init = |more: &[&str]| run(&[&["init", "--postgres", &url, "--into", &file], more].concat());
+    let (exit, _, stderr) = init(&[]);
+    assert!(
+        exit == 2 && stderr.contains("2 tables look like an outbox: public.outbox, public.outbox_old"),
+        "{stderr}"
+    );
+    let (exit, _, stderr) = init(&["--table", "orders"]);
+    assert!(exit == 3 && stderr.contains("public.orders does not look like an outbox"), "{stderr}");
+    let (exit, _, stderr) = init(&["--table", "no_such"]);
+    assert!(exit == 3 && stderr.contains("has no table \"no_such\""), "{stderr}");
+    let (exit, _, stderr) = init(&["--preset", "no_such"]);
+    assert!(exit == 2 && stderr.contains("there are modulith, "), "{stderr}");
+    let (exit, stdout, stderr) = init(&["--table", "public.outbox"]);
+    assert!(exit == 0 && stdout.contains("outbox public.outbox, known as debezium\n"), "{stdout}{stderr}");
+    let (exit, _, stderr) = run(&["init", "--into", &file]);
+    assert!(exit == 2 && stderr.contains("it is not said where PostgreSQL is"), "{stderr}");
+}
+
+#[test]
+fn the_session_of_a_new_user_is_what_is_seen() {
+    let db = Outbox::create_bare(postgres18(), "SELECT 1");
+    let folder = Watcher::new("outboxd-init-");
+    let file = folder.folder().join("outbox.json").display().to_string();
+    let address = Address { password: None, ..db.address().clone() };
+    let names = [
+        ("outbox.json", file),
+        ("postgresql://postgres@localhost/orders", url(&address)),
+        ("localhost:9092", kafka().bootstrap()),
+        ("orders.events", format!("{}.events", db.name())),
+        ("localhost", address.host.clone()),
+        ("orders", db.name().to_owned()),
+    ];
+    assert_eq!(Session::of(PAGE, "From nothing").replay(&names), [0, 0]);
+}
