@@ -37,8 +37,7 @@ pub(super) fn ready(state: &Snapshot, now: Instant) -> Health {
     let components = Component::ALL.into_iter().filter(needed);
     checks.extend(components.map(|component| component_check(component, state, &readiness)));
     let mut health = health(readiness.ready, checks);
-    let mut warnings = state.warnings.clone();
-    warnings.extend(state.late_position(now));
+    let warnings: Vec<_> = state.all_warnings(now).collect();
     if let (Some(body), false) = (health.body.as_object_mut(), warnings.is_empty()) {
         body.insert("warnings".to_owned(), warnings.into());
     }
@@ -128,18 +127,10 @@ mod tests {
     use super::*;
     use crate::telemetry::{Holder, Limits, Progress, SlotDanger, Status, WalStatus};
 
-    fn streaming(now: Instant) -> Status {
-        let status = Status::new(Limits::default(), now);
-        let needed = [Component::Postgres, Component::Slot, Component::Kafka];
-        needed.into_iter().for_each(|component| status.up(component, now));
-        status.enter(Phase::Streaming);
-        status
-    }
-
     #[test]
     fn live_is_what_debezium_server_says() {
         let now = Instant::now();
-        let state = streaming(now).snapshot();
+        let state = Status::streaming(now).snapshot();
         let Health { up, body } = live(&state, "debezium", now);
         assert!(up);
         assert_eq!(body.to_string(), r#"{"status":"UP","checks":[{"name":"debezium","status":"UP"}]}"#);
@@ -151,7 +142,7 @@ mod tests {
     #[test]
     fn ready_names_what_is_down() {
         let now = Instant::now();
-        let status = streaming(now);
+        let status = Status::streaming(now);
         assert!(ready(&status.snapshot(), now).up);
         status.down(Component::Kafka, "no broker answers", now);
         let Health { up, body } = ready(&status.snapshot(), now + Duration::from_secs(2));
@@ -175,7 +166,7 @@ mod tests {
     #[test]
     fn the_schema_registry_is_told_of_once_it_was_asked() {
         let now = Instant::now();
-        let status = streaming(now);
+        let status = Status::streaming(now);
         status.down(Component::Registry, "refused", now);
         let Health { up, body } = ready(&status.snapshot(), now);
         assert!(!up);
@@ -190,7 +181,7 @@ mod tests {
     #[test]
     fn what_the_server_says_of_the_slot_is_shown_and_a_warning_leaves_it_ready() {
         let now = Instant::now();
-        let status = streaming(now);
+        let status = Status::streaming(now);
         status.slot(
             SlotReport {
                 retained_bytes: 80,
@@ -216,7 +207,7 @@ mod tests {
     #[test]
     fn warnings_are_shown_once_and_leave_it_ready() {
         let now = Instant::now();
-        let status = streaming(now);
+        let status = Status::streaming(now);
         assert!(ready(&status.snapshot(), now).body.get("warnings").is_none());
         assert!(status.warn("look at this".to_owned()) && !status.warn("look at this".to_owned()));
         let Health { up, body } = ready(&status.snapshot(), now);
@@ -229,7 +220,7 @@ mod tests {
     #[test]
     fn a_position_that_is_not_kept_is_a_warning_until_it_is() {
         let now = Instant::now();
-        let status = streaming(now);
+        let status = Status::streaming(now);
         let waits = |position_waits| status.tick(Progress { position_waits, ..Progress::default() }, now);
         let warnings = |after| {
             let Health { up, body } = ready(&status.snapshot(), now + after);
@@ -264,7 +255,7 @@ mod tests {
         let new = Status::new(Limits::default(), now);
         assert_eq!(connect_worker(&new.snapshot(), now).0, 503);
         assert!(!started(&new.snapshot()).up);
-        let status = streaming(now);
+        let status = Status::streaming(now);
         assert_eq!(connect_worker(&status.snapshot(), now).0, 200);
         status.enter(Phase::Connecting);
         assert_eq!(connect_worker(&status.snapshot(), now).0, 500);

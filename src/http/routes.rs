@@ -3,7 +3,7 @@ use std::time::{Instant, SystemTime};
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
@@ -24,6 +24,7 @@ const INDEX: &str = "outboxd
 const JSON: &str = "application/json; charset=UTF-8";
 const HTML: &str = "text/html; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
+const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// What is shown.
@@ -100,10 +101,17 @@ async fn connect_worker(State(shown): State<Shown>) -> Response {
     page(StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), JSON, body.to_string())
 }
 
-async fn metrics_page(State(shown): State<Shown>) -> Response {
+async fn metrics_page(State(shown): State<Shown>, headers: HeaderMap) -> Response {
     shown.metrics.observe(&shown.status.snapshot(), SystemTime::now());
-    match shown.metrics.encode() {
-        Ok(text) => page(StatusCode::OK, OPEN_METRICS, text),
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    // Who says nothing, or `*/*`, gets OpenMetrics.
+    let (form, text) = if accept.contains("text/plain") && !accept.contains("application/openmetrics-text") {
+        (CLASSIC, shown.metrics.encode_classic())
+    } else {
+        (OPEN_METRICS, shown.metrics.encode())
+    };
+    match text {
+        Ok(text) => page(StatusCode::OK, form, text),
         Err(error) => page(StatusCode::INTERNAL_SERVER_ERROR, TEXT, error.to_string()),
     }
 }

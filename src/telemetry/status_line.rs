@@ -276,10 +276,10 @@ mod tests {
     fn a_snapshot_shows_how_far_it_is() {
         let read = TablesRead { tables: 5, remaining: 3, rows: 1_234_567, pages: 1_000, pages_read: 371 };
         assert_eq!(
-            line(|status, _| status.read_tables(read)),
+            line(|status, now| status.read_tables(read, now)),
             "○ connecting  orders/public.outbox → kafka  snapshot ████████░░░░░░░░░░░░ 37 %  2 of 5 tables  1,234,567 rows"
         );
-        let uncounted = line(|status, _| status.read_tables(TablesRead { pages: 0, ..read }));
+        let uncounted = line(|status, now| status.read_tables(TablesRead { pages: 0, ..read }, now));
         assert!(uncounted.ends_with("  snapshot   2 of 5 tables  1,234,567 rows"), "{uncounted}");
     }
 

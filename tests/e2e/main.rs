@@ -10,6 +10,7 @@
     reason = "a test fails by panicking, and shows what it saw"
 )]
 
+mod alerts;
 mod avro;
 mod broker_errors;
 mod broker_faults;

@@ -29,6 +29,14 @@ pub(crate) fn try_get(port: u16, path: &str) -> Option<Page> {
     ask(port, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
 }
 
+/// The same for who wants another form.
+pub(crate) fn try_get_as(port: u16, path: &str, accept: &str) -> Option<Page> {
+    ask(
+        port,
+        &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"),
+    )
+}
+
 /// Any other request, with a body of JSON.
 #[track_caller]
 pub(crate) fn send(port: u16, method: &str, path: &str, body: &str) -> Page {

@@ -29,6 +29,7 @@ pub(crate) mod mock_kafka;
 pub(crate) mod outbox;
 pub(crate) mod pg_proxy;
 pub(crate) mod postgres;
+pub(crate) mod prometheus;
 pub(crate) mod proxy;
 mod proxy_messages;
 pub(crate) mod record;

@@ -170,7 +170,7 @@ impl<'s> Snapshot<'s> {
             let count = |tables: usize| u64::try_from(tables).unwrap_or(u64::MAX);
             self.read.tables = count(tables.len());
             self.read.remaining = count(tables.len().saturating_sub(read));
-            self.status.read_tables(self.read);
+            self.status.read_tables(self.read, Instant::now());
             let columns = self.resolver.sql.describe(table.oid).await?;
             reader.select(&self.parts.postgres.snapshot.statement(table, &columns)).await?;
             self.read(&mut reader, table, &columns).await?;
@@ -316,8 +316,8 @@ impl<'s> Snapshot<'s> {
     /// Tells how far it is: to who looks at the status each time, and in the log now and then.
     fn tell_tables(&mut self, read: TablesRead) {
         self.read = read;
-        self.status.read_tables(read);
         let now = Instant::now();
+        self.status.read_tables(read, now);
         if now.saturating_duration_since(self.told) >= PROGRESS_INTERVAL {
             let TablesRead { tables, remaining, rows, .. } = read;
             tracing::info!(rows, tables, remaining, percent = read.percent(), "snapshot goes on");

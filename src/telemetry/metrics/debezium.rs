@@ -236,7 +236,8 @@ mod tests {
         let (now, metrics) = (Instant::now(), Metrics::new(info));
         let status = Status::new(Limits::default(), now);
         status.up(Component::Postgres, now);
-        status.read_tables(TablesRead { tables: 3, remaining: 1, rows: 70, ..TablesRead::default() });
+        let read = TablesRead { tables: 3, remaining: 1, rows: 70, ..TablesRead::default() };
+        status.read_tables(read, now);
         let progress = Progress {
             oldest_commit: Some(at(1_000)),
             last_event: Some(at(1_500)),

@@ -1,5 +1,6 @@
 //! The Prometheus series.
 
+mod classic;
 mod debezium;
 mod known;
 mod labels;
@@ -165,6 +166,14 @@ impl Metrics {
         Ok(page)
     }
 
+    /// The same in Prometheus' own text format, for readers that do not know OpenMetrics.
+    ///
+    /// # Errors
+    /// As [`Self::encode`].
+    pub fn encode_classic(&self) -> Result<String, fmt::Error> {
+        Ok(classic::classic(&self.encode()?))
+    }
+
     /// The configuration that is in force.
     pub(super) fn info(&self) -> &ConfigInfo {
         &self.0.info
@@ -204,7 +213,7 @@ impl fmt::Debug for Metrics {
 mod tests {
     use std::time::Instant;
 
-    use super::super::status::{Component, Holder, Limits, Phase, Progress, Status};
+    use super::super::status::{Component, Holder, Limits, Phase, Progress, Status, TablesRead};
     use super::*;
     use crate::wal::Lsn;
 
@@ -229,6 +238,9 @@ mod tests {
             "relay_lag_bytes 0",
             "relay_phase{phase=\"connecting\"} 1",
             "relay_phase{phase=\"paused\"} 0",
+            "relay_ready 0",
+            "relay_warnings 0",
+            "relay_event_errors_total{kind=\"route\"} 0",
             "relay_postgres_connected 0",
             "relay_kafka_connected 0",
             "relay_inflight_events 0",
@@ -311,6 +323,57 @@ mod tests {
             "relay_inflight_events 12",
         ] {
             assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
+        }
+    }
+
+    #[test]
+    fn a_snapshot_that_does_not_go_on_gets_older() {
+        let start = Instant::now();
+        let status = Status::new(Limits::default(), start);
+        let read = |remaining, rows| TablesRead { tables: 2, remaining, rows, ..TablesRead::default() };
+        let since = |read, seconds| {
+            status.read_tables(read, start + Duration::from_secs(seconds));
+            status.snapshot().snapshot_waits.map(|since| (since - start).as_secs())
+        };
+        assert_eq!(since(read(2, 0), 1), Some(1));
+        assert_eq!(since(read(2, 0), 9), Some(1));
+        assert_eq!(since(read(2, 5), 20), Some(20));
+        assert_eq!(since(read(1, 5), 30), Some(30));
+        assert_eq!(since(read(0, 5), 40), None);
+        let metrics = Metrics::new(&info());
+        metrics.observe(&status.snapshot(), SystemTime::now());
+        assert!(metrics.encode().unwrap().contains("relay_snapshot_idle_seconds 0.0\n"));
+    }
+
+    /// A metric that is renamed would silence its alerts.
+    #[test]
+    fn what_alerts_and_dashboard_name_is_there() {
+        let metrics = Metrics::new(&info());
+        metrics.slot(SlotReport {
+            retained_bytes: 1,
+            safe_wal_bytes: Some(1),
+            wal_status: None,
+            danger: SlotDanger::None,
+        });
+        drop(metrics.rows_not_sent("public.a", "columns"));
+        metrics.topic_tally().add("a", 1);
+        metrics.publish_error("MsgTimedOut");
+        metrics.skipped("update", 1);
+        let page = metrics.encode_classic().unwrap();
+        let families: std::collections::HashSet<_> =
+            page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+        let files = [
+            ("alerts", include_str!("../../../docker/prometheus/alerts.yaml")),
+            ("dashboard", include_str!("../../../docker/grafana/outboxd.json")),
+        ];
+        for (file, text) in files {
+            let names = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+            let names: Vec<_> = names.filter(|word| word.starts_with("relay_")).collect();
+            assert!(names.len() > 10, "{file}");
+            for name in names {
+                let family = name.strip_suffix("_bucket").unwrap_or(name);
+                assert!(families.contains(family), "{file} names {name}, which is not among {families:?}");
+            }
         }
     }
 

@@ -21,6 +21,9 @@ const LATENCY_BUCKETS_SECONDS: [f64; 20] = [
     300.0, 600.0, 1800.0,
 ];
 
+/// The kinds of `relay_event_errors_total`.
+const EVENT_ERRORS: [&str; 2] = ["route", "value"];
+
 type Integer = Gauge<u64, AtomicU64>;
 type Seconds = Gauge<f64, AtomicU64>;
 
@@ -44,6 +47,8 @@ pub(super) struct Series {
     lsn: Family<Label, Integer>,
     lag_bytes: Integer,
     phase: Family<Label, Integer>,
+    ready: Integer,
+    warnings: Integer,
     postgres_connected: Integer,
     kafka_connected: Integer,
     inflight_events: Integer,
@@ -57,6 +62,7 @@ pub(super) struct Series {
     snapshot_tables: Integer,
     snapshot_tables_remaining: Integer,
     snapshot_rows: Integer,
+    snapshot_idle: Seconds,
 }
 
 impl Series {
@@ -90,6 +96,8 @@ impl Series {
             lsn: Family::default(),
             lag_bytes: Integer::default(),
             phase: Family::default(),
+            ready: Integer::default(),
+            warnings: Integer::default(),
             postgres_connected: Integer::default(),
             kafka_connected: Integer::default(),
             inflight_events: Integer::default(),
@@ -103,6 +111,7 @@ impl Series {
             snapshot_tables: Integer::default(),
             snapshot_tables_remaining: Integer::default(),
             snapshot_rows: Integer::default(),
+            snapshot_idle: Seconds::default(),
         };
         // A rate needs a first sample, so what can be counted is there before it happens.
         Change::ALL.iter().for_each(|change| drop(series.changes.get_or_create(&fixed("op", change.name()))));
@@ -110,6 +119,9 @@ impl Series {
         DeathCause::ALL
             .iter()
             .for_each(|cause| drop(series.dead_letters.get_or_create(&fixed("reason", cause.name()))));
+        for kind in EVENT_ERRORS {
+            drop(series.event_errors.get_or_create(&fixed("kind", kind)));
+        }
         TransactionEnd::ALL
             .iter()
             .for_each(|end| drop(series.kafka_transactions.get_or_create(&fixed("result", end.name()))));
@@ -120,6 +132,8 @@ impl Series {
 
     fn register_progress(&self, registry: &mut Registry) {
         registry.register("phase", "What the relay is doing: 1 for one of them", self.phase.clone());
+        registry.register("ready", "Whether /readyz says that events flow", self.ready.clone());
+        registry.register("warnings", "Warnings in the body of /readyz", self.warnings.clone());
         registry.register(
             "source_lag_seconds",
             "Age of the oldest commit whose events are not all acknowledged",
@@ -230,10 +244,18 @@ impl Series {
             "Rows of the last snapshot that were handed over",
             self.snapshot_rows.clone(),
         );
+        registry.register(
+            "snapshot_idle_seconds",
+            "For how long the snapshot has been no further; 0 while none goes on",
+            self.snapshot_idle.clone(),
+        );
     }
 
     pub(super) fn show_state(&self, state: &Snapshot, now: SystemTime) {
         self.show_phase(state.phase.name());
+        let instant = Instant::now();
+        self.ready.set(state.readiness(instant).ready.into());
+        self.warnings.set(gauge(state.all_warnings(instant).count()));
         self.postgres_connected.set(state.postgres.is_up().into());
         self.kafka_connected.set(state.kafka.is_up().into());
         self.show_progress(&state.progress, now);
@@ -241,6 +263,8 @@ impl Series {
         self.snapshot_tables.set(tables);
         self.snapshot_tables_remaining.set(remaining);
         self.snapshot_rows.set(rows);
+        let idle = state.snapshot_waits.map(|since| instant.saturating_duration_since(since).as_secs_f64());
+        self.snapshot_idle.set(idle.unwrap_or_default());
     }
 
     fn show_phase(&self, current: &str) {

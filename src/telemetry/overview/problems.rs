@@ -87,23 +87,16 @@ mod tests {
     use crate::telemetry::SlotReport;
     use crate::telemetry::status::{Limits, Status};
 
-    fn streaming(now: Instant) -> Status {
-        let status = Status::new(Limits::default(), now);
-        Component::ALL.into_iter().for_each(|component| status.up(component, now));
-        status.enter(Phase::Streaming);
-        status
-    }
-
     #[test]
     fn a_relay_that_is_well_has_none() {
         let now = Instant::now();
-        assert_eq!(problems(&streaming(now).snapshot(), now), []);
+        assert_eq!(problems(&Status::streaming(now).snapshot(), now), []);
     }
 
     #[test]
     fn the_worst_is_first_and_each_has_its_cure() {
         let now = Instant::now();
-        let status = streaming(now);
+        let status = Status::streaming(now);
         status.warn("a table has another name".to_owned());
         let danger = SlotDanger::Alarm;
         let report = SlotReport { retained_bytes: 1, safe_wal_bytes: Some(1), wal_status: None, danger };

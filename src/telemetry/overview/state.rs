@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(told(|_, _| ()), "connecting");
         assert_eq!(told(|status, _| streaming(status)), "streaming");
         let reading = TablesRead { tables: 2, remaining: 1, ..TablesRead::default() };
-        assert_eq!(told(|status, _| status.read_tables(reading)), "sending a snapshot");
+        assert_eq!(told(|status, now| status.read_tables(reading, now)), "sending a snapshot");
         for (component, expected) in [
             (Component::Postgres, "waiting for PostgreSQL"),
             (Component::Kafka, "waiting for Kafka"),

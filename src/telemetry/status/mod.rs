@@ -87,6 +87,8 @@ pub struct Snapshot {
     pub progress: Progress,
     /// How far the snapshot is, or the last one was.
     pub tables_read: TablesRead,
+    /// Since when the snapshot has been no further; `None` while none goes on.
+    pub snapshot_waits: Option<Instant>,
     /// The last turn of the loop.
     pub ticked: Instant,
     /// What the probes allow.
@@ -110,10 +112,21 @@ impl Status {
             slot_cure: None,
             progress: Progress::default(),
             tables_read: TablesRead::default(),
+            snapshot_waits: None,
             ticked: now,
             limits,
             warnings: Vec::new(),
         }))
+    }
+
+    /// A relay that streams, and whose servers all answer.
+    #[cfg(test)]
+    pub(crate) fn streaming(now: Instant) -> Self {
+        let status = Self::new(Limits::default(), now);
+        let needed = [Component::Postgres, Component::Slot, Component::Kafka];
+        needed.into_iter().for_each(|component| status.up(component, now));
+        status.enter(Phase::Streaming);
+        status
     }
 
     /// Enters a phase. A change is logged.
@@ -178,8 +191,16 @@ impl Status {
     }
 
     /// How far a snapshot is.
-    pub fn read_tables(&self, read: TablesRead) {
-        self.0.send_modify(|state| state.tables_read = read);
+    pub fn read_tables(&self, read: TablesRead, now: Instant) {
+        self.0.send_modify(|state| {
+            let goes_on = state.tables_read != read || state.snapshot_waits.is_none();
+            if read.remaining == 0 {
+                state.snapshot_waits = None;
+            } else if goes_on {
+                state.snapshot_waits = Some(now);
+            }
+            state.tables_read = read;
+        });
     }
 
     /// A turn of a loop that has nothing to report: it connects, stands by or waits to try again.
@@ -215,7 +236,7 @@ impl Snapshot {
     /// PostgreSQL is not asked any more, and nothing is on its way to Kafka.
     fn let_go(&mut self) {
         (self.postgres, self.slot) = (Condition::Unknown, Condition::Unknown);
-        (self.slot_report, self.slot_cure) = (None, None);
+        (self.slot_report, self.slot_cure, self.snapshot_waits) = (None, None, None);
         self.progress.let_go();
     }
 

@@ -80,6 +80,11 @@ impl Snapshot {
         })
     }
 
+    /// What a person should look at although the relay works.
+    pub(crate) fn all_warnings(&self, now: Instant) -> impl Iterator<Item = String> {
+        self.warnings.iter().cloned().chain(self.late_position(now))
+    }
+
     fn tick_age(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.ticked)
     }
@@ -163,17 +168,10 @@ mod tests {
     use super::super::{Holder, Limits, Progress, Status};
     use super::*;
 
-    fn streaming(now: Instant) -> Status {
-        let status = Status::new(Limits::default(), now);
-        Component::ALL.into_iter().for_each(|component| status.up(component, now));
-        status.enter(Phase::Streaming);
-        status
-    }
-
     /// The reasons after a relay that streams well was changed, `seconds` later.
     fn reasons(seconds: u64, change: impl FnOnce(&Status, Instant)) -> Vec<String> {
         let start = Instant::now();
-        let status = streaming(start);
+        let status = Status::streaming(start);
         change(&status, start);
         let readiness = status.snapshot().readiness(start + Duration::from_secs(seconds));
         assert_eq!(readiness.ready, readiness.reasons.is_empty());
