@@ -16,7 +16,7 @@ use super::work::Context;
 use crate::core::{AfterDeadLetter, JobId, Options, Order, Retry};
 use crate::event::IdSource;
 use crate::kafka::{Consumer, DeadLetters, InboxContext};
-use crate::postgres::{Connector, HandlerTransaction, Transaction};
+use crate::postgres::{Connector, Doubts, HandlerTransaction, Transaction};
 use crate::retry_topic::RetryTopics;
 
 /// How a service consumes: what it is called, where it remembers, what happens to events that fail.
@@ -214,6 +214,7 @@ impl<T: HandlerTransaction> Inbox<T> {
             ids: self.ids.clone(),
             dedupe: self.dedupe.clone(),
             retry_topics: self.retry_topics.clone(),
+            doubts: Doubts::default(),
             order: self.options.order,
             parked_max: self.options.parked_max,
             dead_letters: self.dead_letters.clone(),

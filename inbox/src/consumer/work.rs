@@ -14,7 +14,7 @@ use super::telemetry::{self, End, Telemetry};
 use crate::core::{FailureKind, Job, JobId, Order, Outcome, PartitionId};
 use crate::event::{Event, IdError, IdSource};
 use crate::kafka::{DeadLetters, InboxContext, Partitions, Retention, RetentionQuery};
-use crate::postgres::{self, Connection, Entered, Mark, Opener, Remembers, Taken, Tenancy};
+use crate::postgres::{self, Connection, Doubts, Entered, Mark, Opener, Remembers, Taken, Tenancy};
 use crate::retry_topic::RetryTopics;
 
 /// What every task of a consumer needs.
@@ -23,6 +23,8 @@ pub(super) struct Context<H> {
     pub(super) consumer: Arc<str>,
     pub(super) ids: IdSource,
     pub(super) dedupe: Dedupe,
+    /// Transactions that may still be committed, although nobody hears of it.
+    pub(super) doubts: Doubts,
     pub(super) order: Order,
     pub(super) parked_max: usize,
     pub(super) retry_topics: Option<RetryTopics>,
@@ -148,6 +150,14 @@ impl<H: Handler> Context<H> {
             Ok(connection) => connection,
             Err(error) => return (of_inbox(&error), None),
         };
+        // One of them may be about the same events.
+        if let Err(error) = self.doubts.end(&connection).await {
+            tracing::warn!(
+                error = chain(&error),
+                "a transaction whose connection has broken has not ended yet"
+            );
+            return (Outcome::Unavailable, None);
+        }
         let (began, span) = (Instant::now(), telemetry::span(&self.consumer, &deliveries));
         let handled = async {
             match (&self.dedupe, &tenancy.comparable) {
@@ -165,7 +175,10 @@ impl<H: Handler> Context<H> {
         };
         let (outcome, connection) = match handled.instrument(span.clone()).await {
             Ok(outcome) => (outcome, Some(connection)),
-            Err(error) => (of_inbox(&error), None),
+            Err(error) => {
+                self.doubts.add(&connection).await;
+                (of_inbox(&error), None)
+            }
         };
         let error = telemetry::error_type(&outcome);
         span.record("error.type", error);

@@ -122,7 +122,7 @@ impl Opener {
     pub(crate) async fn connect(&self) -> Result<Connection, Error> {
         let session = tokio::time::timeout(CONNECT_WITHIN, (self.open)()).await;
         let session = session.map_err(|_| Error::ConnectTimeout { within: CONNECT_WITHIN })?;
-        Ok(Connection { session: session.map_err(Error::Connect)? })
+        Ok(Connection { session: session.map_err(Error::Connect)?, number: fastrand::i32(0..) })
     }
 }
 
@@ -148,6 +148,8 @@ impl fmt::Debug for Opener {
 #[derive(Debug)]
 pub struct Connection {
     pub(super) session: Session,
+    /// By chance, so that its transactions are known after it has broken. Not negative, as `pg_locks` shows it.
+    pub(super) number: i32,
 }
 
 impl Connection {

@@ -5,6 +5,7 @@
 //! consumer that has lost the partition, however late it wakes up.
 
 mod connection;
+mod doubt;
 mod error;
 mod lease;
 mod parking;
@@ -28,6 +29,7 @@ pub use sqlx_session::SqlxTransaction;
 pub use tokio_session::Transaction;
 
 pub(crate) use connection::{Connection, Opener};
+pub(crate) use doubt::Doubts;
 pub(crate) use error::is_transient;
 pub(crate) use parking::{Settled, Written};
 pub(crate) use positions::Placed;

@@ -90,6 +90,7 @@ impl Connection {
         begin: Begin,
         queries: [Query<'_>; N],
     ) -> Result<[Vec<Row>; N], DriverError> {
+        let begin = Begin { connection: self.number, ..begin };
         match &self.session {
             Session::Tokio(session) => session.begin_and_queries(begin, queries).await,
             #[cfg(feature = "sqlx")]

@@ -8,6 +8,9 @@ pub(super) const LOCK_CLASS: i32 = 0x696E_6278;
 /// The same of the locks of topics; the second half is a hash of consumer and topic.
 pub(super) const TOPIC_LOCK_CLASS: i32 = 0x696E_6279;
 
+/// The same of the locks by which the transactions of a connection are known; the second half is its number.
+pub(super) const CONNECTION_LOCK_CLASS: i32 = 0x696E_627A;
+
 /// Remembers the ids, and tells which of them are new. It does nothing unless the transaction was entered, and unless the
 /// partition is still held: see [`Begin`].
 ///
@@ -192,7 +195,7 @@ pub(super) const PURGE_DONE: &str = "WITH deleted AS (DELETE FROM inbox_done WHE
      SELECT done.ctid FROM inbox_done AS done JOIN inbox_partition AS held ON held.id = partition_id \
      WHERE consumer = $1 AND done_at < now() - $2::float8 * interval '1 second' LIMIT $3 FOR UPDATE OF done SKIP LOCKED)) RETURNING 1) SELECT count(*) FROM deleted";
 
-/// Ends the sessions that hold a partition's lock, except this one.
+/// Ends the sessions that hold a lock, except this one.
 pub(super) const END_HOLDERS: &str = "SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE locktype = 'advisory' \
      AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
      AND classid::bigint = $1::int AND objid::bigint = $2::int AND granted AND pid <> pg_backend_pid()";
@@ -233,6 +236,7 @@ impl Mark {
 pub(super) struct Begin {
     pub(super) partition: i32,
     pub(super) epoch: i64,
+    pub(super) connection: i32,
     pub(super) mark: Mark,
 }
 
@@ -240,9 +244,10 @@ impl Begin {
     /// All of it as one text.
     #[cfg(feature = "sqlx")]
     pub(super) fn whole(self) -> String {
-        let Self { partition, epoch, .. } = self;
+        let Self { partition, epoch, connection, .. } = self;
         format!(
-            "{}; SELECT pg_advisory_xact_lock_shared({LOCK_CLASS}, {partition}); \
+            "{}; SELECT pg_advisory_xact_lock_shared({LOCK_CLASS}, {partition}), \
+             pg_advisory_xact_lock_shared({CONNECTION_LOCK_CLASS}, {connection}); \
              SET LOCAL outboxd_inbox.entered = '{epoch}'",
             self.without_lock()
         )
@@ -268,7 +273,7 @@ impl Begin {
 }
 
 /// The second half of `Begin::whole`, for drivers that send it together with the rest and prepare it once.
-pub(super) const LOCK: &str = "SELECT pg_advisory_xact_lock_shared($1, $2), \
+pub(super) const LOCK: &str = "SELECT pg_advisory_xact_lock_shared($1, $2), pg_advisory_xact_lock_shared($4, $5), \
      set_config('outboxd_inbox.entered', ($3::bigint)::text, true)";
 
 /// The handlers have ended: commits the effect.

@@ -51,7 +51,7 @@ impl Tenancy {
 
     /// What begins a transaction of this tenancy.
     pub(super) fn begin(&self, mark: Mark) -> Begin {
-        Begin { partition: self.partition, epoch: self.epoch, mark }
+        Begin { partition: self.partition, epoch: self.epoch, connection: 0, mark }
     }
 
     /// It is written down.
@@ -96,7 +96,7 @@ pub(crate) async fn take(
     if let Err(error) = lock(connection, partition).await {
         connection.batch("ROLLBACK").await.map_err(Error::of("roll back"))?;
         if error.code().as_deref() == Some(SqlState::LOCK_NOT_AVAILABLE.code()) {
-            end_holders(connection, partition).await?;
+            end_holders(connection, LOCK_CLASS, partition).await?;
         }
         return Err(Error::of("lock the partition")(error));
     }
@@ -138,11 +138,11 @@ async fn lock(connection: &Connection, partition: i32) -> Result<(), DriverError
     connection.batch(&format!("SELECT pg_advisory_xact_lock({LOCK_CLASS}, {partition})")).await
 }
 
-/// Ends the sessions that do not give back a partition.
-pub(super) async fn end_holders(connection: &Connection, partition: i32) -> Result<(), Error> {
-    let who: [Parameter<'_>; 2] = [(&LOCK_CLASS, Type::INT4), (&partition, Type::INT4)];
+/// Ends the sessions that hold a lock, as those that do not give back a partition.
+pub(super) async fn end_holders(connection: &Connection, class: i32, number: i32) -> Result<(), Error> {
+    let who: [Parameter<'_>; 2] = [(&class, Type::INT4), (&number, Type::INT4)];
     let ended = connection.query(END_HOLDERS, &who).await;
-    ended.map_err(Error::of("end the sessions of the last holder"))?;
+    ended.map_err(Error::of("end the sessions that hold a lock"))?;
     Ok(())
 }
 

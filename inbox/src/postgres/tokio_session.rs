@@ -9,7 +9,7 @@ use tokio_postgres::{Client, Statement};
 
 use super::error::DriverError;
 use super::session::{Parameter, Query, Row};
-use super::statements::{Begin, LOCK, LOCK_CLASS};
+use super::statements::{Begin, CONNECTION_LOCK_CLASS, LOCK, LOCK_CLASS};
 
 /// The transaction in which an event is remembered as done. What a handler does in it is committed with that, or not at
 /// all.
@@ -108,8 +108,13 @@ impl Session {
         begin: Begin,
         queries: [Query<'_>; N],
     ) -> Result<[Vec<Row>; N], DriverError> {
-        let lock: [Parameter<'_>; 3] =
-            [(&LOCK_CLASS, Type::INT4), (&begin.partition, Type::INT4), (&begin.epoch, Type::INT8)];
+        let lock: [Parameter<'_>; 5] = [
+            (&LOCK_CLASS, Type::INT4),
+            (&begin.partition, Type::INT4),
+            (&begin.epoch, Type::INT8),
+            (&CONNECTION_LOCK_CLASS, Type::INT4),
+            (&begin.connection, Type::INT4),
+        ];
         let lock: Query<'_> = (LOCK, &lock);
         for (sql, parameters) in std::iter::once(lock).chain(queries) {
             self.prepare(sql, parameters).await?;

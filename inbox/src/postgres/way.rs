@@ -141,7 +141,7 @@ impl Connection {
                 if error.code().as_deref() == Some(SqlState::LOCK_NOT_AVAILABLE.code())
                     && let Some(partition) = locking
                 {
-                    end_holders(self, partition).await?;
+                    end_holders(self, LOCK_CLASS, partition).await?;
                 }
                 Err(Error::of(doing)(error))
             }

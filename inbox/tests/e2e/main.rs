@@ -23,6 +23,7 @@ mod saga_app;
 #[allow(dead_code, reason = "its main is called by one test only")]
 mod sequence_app;
 
+mod doubt;
 mod faults;
 mod harness;
 mod ledger;

@@ -151,8 +151,17 @@ impl<'a> Shop<'a> {
 
     /// The same by another name.
     pub(crate) fn start_as(&self, consumer: &str, more: &[&str]) -> Process {
+        self.start_with(&self.url, consumer, more)
+    }
+
+    /// The same with another way to the database.
+    pub(crate) fn start_at(&self, url: &str, more: &[&str]) -> Process {
+        self.start_with(url, &self.name, more)
+    }
+
+    fn start_with(&self, url: &str, consumer: &str, more: &[&str]) -> Process {
         let (topic, dlq, bootstrap) = (self.topic(), self.dead_letter_topic(), self.kafka.bootstrap());
-        let own = ["--postgres", &self.url, "--kafka", &bootstrap, "--topic", &topic, "--dlq", &dlq];
+        let own = ["--postgres", url, "--kafka", &bootstrap, "--topic", &topic, "--dlq", &dlq];
         // The shortest that the broker takes: a consumer that was killed is waited for.
         let consumer = ["--consumer", consumer, "-X", "session.timeout.ms=6000"];
         Process::start("shop::payments_process", own.iter().chain(&consumer).chain(more).copied())
