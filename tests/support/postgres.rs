@@ -1,18 +1,27 @@
+use std::env;
 use std::sync::LazyLock;
 
 use outboxd::internals::throwaway::{Options, Release, ThrowawayPostgres};
 
 static POSTGRES_15: LazyLock<ThrowawayPostgres> = LazyLock::new(|| start(15));
-static POSTGRES_18: LazyLock<ThrowawayPostgres> = LazyLock::new(|| start(18));
+static POSTGRES_18: LazyLock<ThrowawayPostgres> = LazyLock::new(|| start(NEWEST));
+
+/// What stands for the newest PostgreSQL: this one, unless `OUTBOXD_TEST_POSTGRES` names another major version.
+const NEWEST: u16 = 18;
 
 /// The PostgreSQL 15 that the tests of this process share.
 pub(crate) fn postgres15() -> &'static ThrowawayPostgres {
     &POSTGRES_15
 }
 
-/// The PostgreSQL 18 that the tests of this process share.
+/// The PostgreSQL 18 that the tests of this process share, or the one that is tested with in its place.
 pub(crate) fn postgres18() -> &'static ThrowawayPostgres {
     &POSTGRES_18
+}
+
+/// The major version that is started where a test asks for PostgreSQL 18.
+pub(crate) fn newest() -> u16 {
+    env::var("OUTBOXD_TEST_POSTGRES").map_or(NEWEST, |major| major.parse().unwrap())
 }
 
 /// A server of the test's own, to stop and kill.
@@ -37,5 +46,6 @@ pub(crate) fn options(major: u16, settings: &[(&str, &str)]) -> Options {
     ];
     let settings =
         ours.iter().chain(settings).map(|(name, value)| ((*name).into(), (*value).into())).collect();
+    let major = if major == NEWEST { newest() } else { major };
     Options { release: Release::Major(major), skip_fsync: true, settings, ..Options::default() }
 }
