@@ -35,7 +35,7 @@ impl Pulse {
             return Ok(Outcome::None);
         }
         let need = match self.heartbeat.beat(now.unix_ms(), feed.schemas()) {
-            Ok(Some(record)) => feed.flight.send_heartbeat(&record.as_record(&record.headers()))?,
+            Ok(Some(record)) => feed.out.flight.send_heartbeat(&record.as_record(&record.headers()))?,
             Ok(None) => None,
             Err(BeatError::Convert(ConvertError::Unregistered(registration))) => {
                 Some(Need::Schema(registration))

@@ -117,7 +117,7 @@ impl Memory {
         failed: bool,
         now: Now,
     ) {
-        let frontier = feed.flight.frontier();
+        let frontier = feed.out.flight.frontier();
         self.acknowledged = Some((origin, feed.acknowledged()));
         (self.let_go, self.saw_slot) = (false, false);
         if let Some(offset) = feed.offset(now) {

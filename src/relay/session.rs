@@ -142,7 +142,7 @@ impl<'s, 'p> Session<'s, 'p> {
     }
 
     fn tell_late(&self) {
-        let flight = &self.core.feed.flight;
+        let flight = &self.core.feed.out.flight;
         tracing::warn!(
             records = flight.window().records(),
             confirmed = %flight.frontier(),
@@ -204,17 +204,17 @@ impl<'s, 'p> Session<'s, 'p> {
         let received = feedback.last_received();
         Progress {
             received,
-            flushed: feed.flight.frontier(),
+            flushed: feed.out.flight.frontier(),
             kept: self.core.positions.kept(),
             position_waits: self.core.positions.waits_since(),
             confirmed: feedback.confirmed(),
             server: self.server.get().max(received),
-            oldest_commit: feed.flight.oldest_commit().and_then(system_time),
-            oldest_unacknowledged: feed.flight.activity.oldest_unacknowledged,
-            last_event: feed.flight.activity.last_event.map(Now::system_time),
-            inflight_events: feed.flight.window().records(),
-            inflight_bytes: feed.flight.window().bytes(),
-            events: feed.flight.activity.events,
+            oldest_commit: feed.out.flight.oldest_commit().and_then(system_time),
+            oldest_unacknowledged: feed.out.flight.activity.oldest_unacknowledged,
+            last_event: feed.out.flight.activity.last_event.map(Now::system_time),
+            inflight_events: feed.out.flight.window().records(),
+            inflight_bytes: feed.out.flight.window().bytes(),
+            events: feed.out.flight.activity.events,
         }
     }
 

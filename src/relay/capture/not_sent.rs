@@ -45,6 +45,18 @@ impl NotSent {
 }
 
 impl PassedRows {
+    /// Counts a change of a captured table that makes no event.
+    pub(in crate::relay) fn skip(
+        &mut self,
+        metrics: &Metrics,
+        relation: Oid,
+        table: &str,
+        reason: &'static str,
+    ) {
+        metrics.skipped(reason, 1);
+        self.count(metrics, relation, table, reason);
+    }
+
     /// Counts a row of `table` for this reason, one from a fixed set.
     pub(in crate::relay) fn count(
         &mut self,

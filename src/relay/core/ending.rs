@@ -71,7 +71,7 @@ impl Ending {
         limits: Limits,
         now: Now,
     ) -> Self {
-        let refused = matches!(failure, Some(Error::Kafka(_))) && !core.feed.flight.is_doubtful();
+        let refused = matches!(failure, Some(Error::Kafka(_))) && !core.feed.out.flight.is_doubtful();
         let stage = match refused {
             true => Stage::Cause { until: now.instant + limits.cause },
             false => Stage::Rest { until: limits.rest.map(|rest| now.instant + rest) },
@@ -88,18 +88,18 @@ impl Ending {
         core: &mut Core<'_, impl Transport>,
         now: Now,
     ) -> Result<Drain, Error> {
-        let obstacle = super::obstacle(&core.feed.flight.absorb(now)?);
-        core.feed.flight.step(now, self.urgency)?;
+        let obstacle = super::obstacle(&core.feed.out.flight.absorb(now)?);
+        core.feed.out.flight.step(now, self.urgency)?;
         let keep = core.keep_position(true, now);
         let update = core.feedback.poll(now.instant, now.postgres());
-        let settled = core.feed.flight.is_settled() && core.is_kept(now);
+        let settled = core.feed.out.flight.is_settled() && core.is_kept(now);
         Ok(Drain { update, keep, obstacle, then: self.next(settled, now) })
     }
 
     /// What was behind the failure, as well as that is known now.
     pub(in crate::relay) fn cause(&self, core: &mut Core<'_, impl Transport>, now: Now) -> Option<Error> {
         let refusal = core.feed.take_refusal(now);
-        let fault = if self.of_transactions { core.feed.flight.fault() } else { None };
+        let fault = if self.of_transactions { core.feed.out.flight.fault() } else { None };
         refusal.or(fault)
     }
 
@@ -123,7 +123,7 @@ impl Ending {
             Stage::Cause { until } => Some(until),
             Stage::Rest { until } => until,
         };
-        let others = [stage, core.feed.flight.commit_due(), core.position_due(now)];
+        let others = [stage, core.feed.out.flight.commit_due(), core.position_due(now)];
         others.into_iter().flatten().fold(core.feedback.due(), Instant::min)
     }
 }

@@ -167,9 +167,9 @@ impl<'p, T: Transport> Core<'p, T> {
         source: &mut impl Source,
     ) -> Result<Turn, Error> {
         self.take(event, now)?;
-        self.reading = self.reading.next(wanted, self.feed.flight.in_transaction(), self.waits_briefly());
+        self.reading = self.reading.next(wanted, self.feed.out.flight.in_transaction(), self.waits_briefly());
         // Reports first: they make room for messages that are in the buffer, for which nothing else would wake us.
-        let reports = self.feed.flight.collect(now)?;
+        let reports = self.feed.out.flight.collect(now)?;
         let ticked = self.tick(now)?;
         if self.reading != Reading::Off && self.waits_until(Until::QueueEmpty) && self.is_queue_empty() {
             self.resume(Ok(Answer::QueueEmpty), now)?;
@@ -180,7 +180,7 @@ impl<'p, T: Transport> Core<'p, T> {
         self.pump(now, source)?;
         self.beat(now)?;
         self.notify(now)?;
-        self.feed.flight.step(now, self.urgency())?;
+        self.feed.out.flight.step(now, self.urgency())?;
         let keep = self.keep_position(self.reading == Reading::Off, now);
         let update = self.feedback.poll(now.instant, now.postgres());
         Ok(Turn {
@@ -199,7 +199,7 @@ impl<'p, T: Transport> Core<'p, T> {
     /// # Errors
     /// When a report names a record that was never handed over.
     pub(super) fn wind_up(&mut self, now: Now) -> Result<bool, Error> {
-        self.feed.flight.wind_up(now)
+        self.feed.out.flight.wind_up(now)
     }
 
     /// Whether something waits for what it needs.
@@ -214,13 +214,13 @@ impl<'p, T: Transport> Core<'p, T> {
 
     /// When a position is due, or its answer is not waited for any longer.
     fn position_due(&self, now: Now) -> Option<Instant> {
-        self.positions.wake_at(self.feed.flight.frontier(), now.instant)
+        self.positions.wake_at(self.feed.out.flight.frontier(), now.instant)
     }
 
     /// Lets the frontier be confirmed as far as its position is kept. The position to be written, when one is.
     fn keep_position(&mut self, ending: bool, now: Now) -> Option<Keep> {
-        let lsn = self.feed.flight.frontier();
-        let committed = self.feed.flight.last_acknowledged().map(|(_, committed)| committed);
+        let lsn = self.feed.out.flight.frontier();
+        let committed = self.feed.out.flight.last_acknowledged().map(|(_, committed)| committed);
         let is_due = self.positions.turn(lsn, ending, now.instant);
         self.feedback.flushed(self.positions.confirmable(lsn));
         is_due.then(|| Keep { lsn, committed, snapshots: self.feed.snapshots_at(lsn) })
@@ -228,7 +228,7 @@ impl<'p, T: Transport> Core<'p, T> {
 
     /// Whether everything is acknowledged, and its position kept or not waited for any longer.
     fn is_kept(&self, now: Now) -> bool {
-        self.positions.is_settled(self.feed.flight.frontier(), now.instant)
+        self.positions.is_settled(self.feed.out.flight.frontier(), now.instant)
     }
 
     /// How far it reads.
@@ -318,7 +318,7 @@ impl<'p, T: Transport> Core<'p, T> {
     fn grant(&mut self, outcome: Outcome, waiting: impl FnOnce() -> Waiting) {
         match outcome {
             Outcome::None => {}
-            Outcome::Committed(_) => self.feed.metrics.transactions(1),
+            Outcome::Committed(_) => self.feed.out.metrics.transactions(1),
             Outcome::Describe(relation) => self.hold(Waiting::Rows, Need::Table(Box::new(relation))),
             Outcome::Await(need) => self.hold(Waiting::Record, need),
             Outcome::TakeAgain(need) => self.hold(waiting(), need),
@@ -371,7 +371,7 @@ impl<'p, T: Transport> Core<'p, T> {
         if self.waits_until(Until::QueueEmpty) && self.is_queue_empty() {
             return now.instant;
         }
-        let (pulse, commit) = (self.pulse.as_ref().map(Pulse::due), self.feed.flight.commit_due());
+        let (pulse, commit) = (self.pulse.as_ref().map(Pulse::due), self.feed.out.flight.commit_due());
         let others = [pulse, commit, self.position_due(now), rests_until];
         let regular = self.feedback.due().min(self.last_tick + TICK);
         others.into_iter().flatten().fold(regular, Instant::min)
@@ -396,7 +396,7 @@ impl<'p, T: Transport> Core<'p, T> {
     }
 
     const fn is_queue_empty(&self) -> bool {
-        self.feed.flight.window().records() == 0
+        self.feed.out.flight.window().records() == 0
     }
 }
 

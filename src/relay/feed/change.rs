@@ -1,11 +1,14 @@
-use super::{Again, Feed, Outcome};
+use std::collections::HashMap;
+
 use smallvec::SmallVec;
 
+use super::outgoing::Unmade;
+use super::{Again, Feed, Outcome, tell_replaced};
 use crate::change::{
     ChangeContext, ChangeDigest, ChangeRecords, ChangeTable, Reselected, RowChange, SkippedHalves, Snapshot,
     Tally,
 };
-use crate::connect::converter::{ConvertError, Destination};
+use crate::connect::converter::Destination;
 use crate::kafka::Transport;
 use crate::outbox::{InvalidOperation, RouteError};
 use crate::pgoutput::UnknownRelation;
@@ -32,7 +35,7 @@ impl<T: Transport> Feed<'_, T> {
         change: RowChange<'_, '_>,
         now: Now,
     ) -> Result<Outcome, Error> {
-        let again = self.again.take();
+        let again = self.out.again.take();
         let is_new = again.is_none();
         let again = again.map_or_else(|| self.next_event(), Ok)?;
         let sent_before = is_new && self.was_sent_before(lsn);
@@ -48,69 +51,47 @@ impl<T: Transport> Feed<'_, T> {
         now: Now,
     ) -> Result<Outcome, Error> {
         let Again { position, refused } = again;
-        let mut tables = SmallVec::<[_; 1]>::new();
-        for relation in relations {
-            match self.tables.get(relation) {
-                Some(Table::Captured(Bound::Changes(table))) => tables.push((*relation, &**table)),
-                _ => return Err(UnknownRelation(*relation).into()),
-            }
-        }
+        let tables = sent_tables(&self.tables, relations)?;
         let Some(&(relation, table)) = tables.first() else { return Ok(Outcome::None) };
         if is_new {
-            self.metrics.changes(counted(&change), 1);
+            self.out.metrics.changes(counted(&change), 1);
         }
-        let halves = SkippedHalves { delete: self.skipped.delete, create: self.skipped.create };
-        let in_kafka = self.flight.has(position.end_of_event())?.then_some("committed");
-        let acknowledged = (self.passing || sent_before).then_some("acknowledged");
+        let in_kafka = self.out.flight.has(position.end_of_event())?;
         let skipped = self.skips(table, change).then_some("skipped.operations");
-        if let Some(reason) = in_kafka.or(acknowledged).or(skipped) {
-            // What Kafka has of a transaction that goes on counts for the events behind it.
-            if in_kafka.is_some() && skipped.is_none() && self.transactions.is_some() {
-                for (_, table) in &tables {
-                    let events = table.count(change, halves);
-                    self.tally.add(table.name(), events.unwrap_or(1));
-                }
+        // What Kafka has of a transaction that goes on counts for the events behind it.
+        if in_kafka && skipped.is_none() && self.transactions.is_some() {
+            for (_, table) in &tables {
+                self.tally.add(table.name(), table.count(change, self.skipped_halves()).unwrap_or(1));
             }
-            self.metrics.skipped(reason, 1);
-            self.passed.count(self.metrics, relation, table.name(), reason);
+        }
+        let acknowledged = (self.passing || sent_before).then_some("acknowledged");
+        if let Some(reason) = in_kafka.then_some("committed").or(acknowledged).or(skipped) {
+            self.passed.skip(self.out.metrics, relation, table.name(), reason);
             return Ok(Outcome::None);
         }
         if let Some(described) = self.labels.ask(relation, table, change) {
-            self.again = Some(Again { position, refused });
+            self.out.again = Some(Again { position, refused });
             return Ok(Outcome::TakeAgain(Need::Table(described)));
         }
         let reselected = self.reselected.take();
         let is_read = self.snapshot != Snapshot::False || reselected.is_some();
         if let Some(lookup) = if is_read { None } else { table.lookup(change) } {
-            self.again = Some(Again { position, refused });
+            self.out.again = Some(Again { position, refused });
             return Ok(Outcome::TakeAgain(Need::Values(Box::new(lookup))));
         }
         let refused = refused.or_else(|| unread(table, position, reselected.as_ref()));
         let row = reselected.as_ref().and_then(|reselected| reselected.patch(change));
         let sent = row.as_ref().map_or(change, |row| change.with_row(row));
-        let open = self.open;
-        let tells = self.transactions.is_some() && self.snapshot == Snapshot::False;
-        let context = ChangeContext {
-            before: tells.then(|| self.tally.before(table.name())),
-            now_us: now.unix_us,
-            commit_time: open.map_or_else(|| now.postgres(), |open| open.commit_time),
-            xid: open.map(|open| open.xid).filter(|xid| *xid != Xid(0)),
-            lsn,
-            last_commit: self.last_commit,
-            snapshot: self.snapshot,
-            skipped: halves,
-            // A dead letter is a whole row.
-            tolerates: self.tolerance.is_for_all() && self.dead_letters.is_none(),
-        };
+        let context = self.change_context(lsn, table, now);
         let (scratch, schemas) = self.encoder.parts();
         let mut into = Destination { scratch, topic: "", schemas };
-        let taken = match refused {
-            Some(error) => Err(error),
+        let unmade = match refused {
+            Some(error) => Unmade::Error(error),
             None => match records(&tables, sent, &context, &self.tally, &mut into) {
                 Ok((mut records, counts)) => {
                     if self.recognises {
                         let names = tables.iter().map(|(_, table)| table.name());
-                        let transaction = open.as_ref().filter(|open| open.xid != Xid(0));
+                        let transaction = self.open.as_ref().filter(|open| open.xid != Xid(0));
                         records.tell_digest(ChangeDigest::of(names, change, transaction));
                     }
                     for (table, count) in counts {
@@ -120,57 +101,64 @@ impl<T: Transport> Feed<'_, T> {
                     let is_refused = !refused.is_empty();
                     for source in refused {
                         let (table, source) = (table.name().to_owned(), Box::new(source));
-                        self.pass_over(Error::Row { table, position, source })?;
-                    }
-                    if records.is_empty() && is_refused {
-                        return Ok(Outcome::None);
+                        self.out.pass_over(Error::Row { table, position, source })?;
                     }
                     if records.is_empty() {
-                        tell_update(table, change, position);
-                        self.metrics.skipped("transforms", 1);
-                        self.passed.count(self.metrics, relation, table.name(), "transforms");
+                        if !is_refused {
+                            tell_update(table, change, position);
+                            self.passed.skip(self.out.metrics, relation, table.name(), "transforms");
+                        }
                         return Ok(Outcome::None);
                     }
-                    let (dispatch, flight) = (&mut self.dispatch, &mut self.flight);
-                    Ok(records.lend(self.encoder.scratch(), |records| {
-                        dispatch.send(flight, records, position, now)
-                    })?)
+                    let scratch = self.encoder.scratch();
+                    let outcome = records.lend(scratch, |records| self.out.send(records, position, now))?;
+                    for column in table.replaced_columns(sent) {
+                        tell_replaced(self.out.metrics, table.name(), column, position);
+                    }
+                    return Ok(outcome);
                 }
-                Err(RouteError::Convert { source: ConvertError::Unregistered(registration), .. }) => {
-                    self.again = Some(Again { position, refused: None });
-                    self.reselected.clone_from(&reselected);
-                    return Ok(Outcome::TakeAgain(Need::Schema(registration)));
-                }
-                Err(source) => {
-                    let table = table.name().to_owned();
-                    Err(Error::Row { table, position, source: Box::new(source) })
-                }
+                Err(source) => Unmade::of_row(source, table.name(), position),
             },
         };
-        let need = match taken {
-            Ok(need) => need,
-            Err(error) => {
-                let remains = self.dead_letters.map(|_| table.raw_record(change, &mut self.encoder));
-                drop(tables);
-                return self.give_up(error, remains, position, now);
-            }
-        };
-        for column in table.replaced_columns(sent) {
-            self.tell_replaced(table.name(), column, position);
+        if let Unmade::Unregistered(_) = unmade {
+            self.reselected.clone_from(&reselected);
         }
-        Ok(need.map_or(Outcome::None, Outcome::Await))
+        let remains = || Some(table.raw_record(change, &mut self.encoder));
+        self.out.give_up(unmade, remains, position, now)
+    }
+
+    /// What a change of the open transaction is told with.
+    fn change_context(&self, lsn: Lsn, table: &ChangeTable, now: Now) -> ChangeContext {
+        let tells = self.transactions.is_some() && self.snapshot == Snapshot::False;
+        ChangeContext {
+            before: tells.then(|| self.tally.before(table.name())),
+            now_us: now.unix_us,
+            commit_time: self.open.map_or_else(|| now.postgres(), |open| open.commit_time),
+            xid: self.open.map(|open| open.xid).filter(|xid| *xid != Xid(0)),
+            lsn,
+            last_commit: self.last_commit,
+            snapshot: self.snapshot,
+            skipped: self.skipped_halves(),
+            // A dead letter is a whole row.
+            tolerates: self.out.tolerance.is_for_all() && self.out.dead_letters.is_none(),
+        }
+    }
+
+    /// What is left out of a change that is a delete and a create.
+    const fn skipped_halves(&self) -> SkippedHalves {
+        SkippedHalves { delete: self.skipped.delete, create: self.skipped.create }
     }
 
     /// Rows of an outbox that are taken out of it were events before: nothing is sent of them.
     pub(super) fn truncate(&mut self, lsn: Lsn, relations: &[Oid], now: Now) -> Result<Outcome, Error> {
         let mut sent = Vec::new();
-        let is_new = self.again.is_none();
+        let is_new = self.out.again.is_none();
         for relation in relations {
             match self.tables.get(relation).ok_or(UnknownRelation(*relation))? {
                 Table::Captured(Bound::Changes(_)) => sent.push(*relation),
                 Table::Captured(Bound::Outbox(table)) => {
-                    self.metrics.changes(Change::Truncate, 1);
-                    self.passed.count(self.metrics, *relation, table.name(), "truncate");
+                    self.out.metrics.changes(Change::Truncate, 1);
+                    self.passed.count(self.out.metrics, *relation, table.name(), "truncate");
                 }
                 Table::NotCaptured(rows) if is_new => rows.count(),
                 Table::NotCaptured(_) => {}
@@ -192,6 +180,18 @@ impl<T: Transport> Feed<'_, T> {
             RowChange::Truncate => self.skipped.truncate,
         }
     }
+}
+
+/// The tables of a change.
+fn sent_tables<'t>(
+    tables: &'t HashMap<Oid, Table>,
+    relations: &[Oid],
+) -> Result<SmallVec<[(Oid, &'t ChangeTable); 1]>, Error> {
+    let sent = relations.iter().map(|relation| match tables.get(relation) {
+        Some(Table::Captured(Bound::Changes(table))) => Ok((*relation, &**table)),
+        _ => Err(UnknownRelation(*relation).into()),
+    });
+    sent.collect()
 }
 
 /// Why a row of which something could not be read again is not sent; that is told otherwise.

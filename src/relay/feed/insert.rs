@@ -1,12 +1,11 @@
-use super::{Again, Feed, Outcome};
+use super::outgoing::Unmade;
+use super::{Again, Feed, Outcome, tell_replaced};
 use crate::change::RowChange;
-use crate::connect::converter::ConvertError;
 use crate::kafka::Transport;
-use crate::outbox::{RouteContext, RouteError};
+use crate::outbox::RouteContext;
 use crate::pgoutput::{Tuple, UnknownRelation};
 use crate::relay::clock::Now;
 use crate::relay::error::Error;
-use crate::relay::needs::Need;
 use crate::relay::route::Bound;
 use crate::relay::table::Table;
 use crate::telemetry::Change;
@@ -24,7 +23,7 @@ impl<T: Transport> Feed<'_, T> {
         row: &Tuple<'_>,
         now: Now,
     ) -> Result<Outcome, Error> {
-        let again = self.again.take();
+        let again = self.out.again.take();
         let is_new = again.is_none();
         let Again { position, refused } = again.map_or_else(|| self.next_event(), Ok)?;
         let sent_before = is_new && self.was_sent_before(lsn);
@@ -45,42 +44,29 @@ impl<T: Transport> Feed<'_, T> {
             }
         };
         if is_new {
-            self.metrics.changes(Change::Insert, 1);
+            self.out.metrics.changes(Change::Insert, 1);
         }
-        let in_kafka = self.flight.has(position.end_of_event())?.then_some("committed");
+        let in_kafka = self.out.flight.has(position.end_of_event())?.then_some("committed");
         if let Some(reason) = in_kafka.or(self.skip_reason(sent_before)) {
-            self.metrics.skipped(reason, 1);
-            self.passed.count(self.metrics, relation, table.name(), reason);
+            self.passed.skip(self.out.metrics, relation, table.name(), reason);
             return Ok(Outcome::None);
         }
         let context = RouteContext { now_ms: now.unix_ms() };
-        let taken = match refused {
-            Some(error) => Err(error),
+        let unmade = match refused {
+            Some(error) => Unmade::Error(error),
             None => match table.route(row, context, &mut self.encoder) {
                 Ok(routed) => {
                     let records = (self.records_of)(routed.as_record());
-                    Ok(self.dispatch.send(&mut self.flight, &records, position, now)?)
+                    let outcome = self.out.send(&records, position, now)?;
+                    for column in table.replaced_columns(row) {
+                        tell_replaced(self.out.metrics, table.name(), column, position);
+                    }
+                    return Ok(outcome);
                 }
-                Err(RouteError::Convert { source: ConvertError::Unregistered(registration), .. }) => {
-                    self.again = Some(Again { position, refused: None });
-                    return Ok(Outcome::TakeAgain(Need::Schema(registration)));
-                }
-                Err(source) => {
-                    let table = table.name().to_owned();
-                    Err(Error::Row { table, position, source: Box::new(source) })
-                }
+                Err(source) => Unmade::of_row(source, table.name(), position),
             },
         };
-        let need = match taken {
-            Ok(need) => need,
-            Err(error) => {
-                let remains = self.dead_letters.map(|_| table.raw_record(row, &mut self.encoder));
-                return self.give_up(error, remains, position, now);
-            }
-        };
-        for column in table.replaced_columns(row) {
-            self.tell_replaced(table.name(), column, position);
-        }
-        Ok(need.map_or(Outcome::None, Outcome::Await))
+        let remains = || Some(table.raw_record(row, &mut self.encoder));
+        self.out.give_up(unmade, remains, position, now)
     }
 }

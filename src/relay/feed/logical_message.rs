@@ -1,14 +1,13 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use super::outgoing::Unmade;
 use super::{Again, Feed, Outcome};
 use crate::change::MESSAGES as MESSAGE_EVENTS;
-use crate::connect::converter::ConvertError;
 use crate::kafka::Transport;
-use crate::outbox::{MessageError, MessageOutbox, RouteContext};
+use crate::outbox::{MessageOutbox, RouteContext};
 use crate::pgoutput::{Begin, Commit, LogicalMessage};
 use crate::relay::clock::Now;
 use crate::relay::error::Error;
-use crate::relay::needs::Need;
 use crate::telemetry::Change;
 use crate::transaction::Identity;
 use crate::wal::{Lsn, Oid, Xid};
@@ -26,10 +25,10 @@ impl<T: Transport> Feed<'_, T> {
         message: &LogicalMessage<'_>,
         now: Now,
     ) -> Result<Outcome, Error> {
-        let again = self.again.take();
+        let again = self.out.again.take();
         let is_new = again.is_none();
         if is_new {
-            self.metrics.changes(Change::Message, 1);
+            self.out.metrics.changes(Change::Message, 1);
             if !message.transactional {
                 self.begin_lone(message, now)?;
             }
@@ -46,8 +45,7 @@ impl<T: Transport> Feed<'_, T> {
     }
 
     pub(super) fn message_not_sent(&mut self, reason: &'static str) {
-        self.metrics.skipped(reason, 1);
-        self.passed.count(self.metrics, NO_TABLE, MESSAGES, reason);
+        self.passed.skip(self.out.metrics, NO_TABLE, MESSAGES, reason);
     }
 
     fn begin_lone(&mut self, message: &LogicalMessage<'_>, now: Now) -> Result<(), Error> {
@@ -81,7 +79,7 @@ impl<T: Transport> Feed<'_, T> {
             self.message_not_sent("message.prefix");
             return Ok(Outcome::None);
         }
-        let in_kafka = self.flight.has(again.position.end_of_event())?;
+        let in_kafka = self.out.flight.has(again.position.end_of_event())?;
         if self.passing || in_kafka {
             // What Kafka has of a transaction that goes on counts for the events behind it.
             if in_kafka && message.transactional && self.transactions.is_some() {
@@ -105,31 +103,18 @@ impl<T: Transport> Feed<'_, T> {
         now: Now,
     ) -> Result<Outcome, Error> {
         let context = RouteContext { now_ms: now.unix_ms() };
-        let taken = match refused {
-            Some(error) => Err(error),
+        let unmade = match refused {
+            Some(error) => Unmade::Error(error),
             None => match messages.route(message.content, context, &mut self.encoder) {
                 Ok(routed) => {
                     let records = (self.records_of)(routed.as_record());
-                    Ok(self.dispatch.send(&mut self.flight, &records, position, now)?)
+                    return self.out.send(&records, position, now);
                 }
-                Err(MessageError::Convert { source: ConvertError::Unregistered(registration), .. }) => {
-                    self.again = Some(Again { position, refused: None });
-                    return Ok(Outcome::TakeAgain(Need::Schema(registration)));
-                }
-                Err(source) => {
-                    let prefix = message.prefix.to_owned();
-                    Err(Error::Message { prefix, position, source: Box::new(source) })
-                }
+                Err(source) => Unmade::of_message(source, message.prefix, position),
             },
         };
-        match taken {
-            Ok(need) => Ok(need.map_or(Outcome::None, Outcome::Await)),
-            Err(error) => {
-                let remains =
-                    self.dead_letters.map(|_| messages.raw_record(message.content, &mut self.encoder));
-                self.give_up(error, remains, position, now)
-            }
-        }
+        let remains = || Some(messages.raw_record(message.content, &mut self.encoder));
+        self.out.give_up(unmade, remains, position, now)
     }
 }
 

@@ -1,14 +1,13 @@
 //! Logical messages that become change events.
 
+use super::outgoing::Unmade;
 use super::{Again, Feed, Outcome};
 use crate::change::{ChangeContext, ChangeEvents, MESSAGES, SkippedHalves, Snapshot};
-use crate::connect::converter::{ConvertError, Destination};
+use crate::connect::converter::Destination;
 use crate::kafka::Transport;
-use crate::outbox::{MessageError, RouteError};
 use crate::pgoutput::LogicalMessage;
 use crate::relay::clock::Now;
 use crate::relay::error::Error;
-use crate::relay::needs::Need;
 use crate::wal::{Lsn, Xid};
 
 impl<T: Transport> Feed<'_, T> {
@@ -23,8 +22,8 @@ impl<T: Transport> Feed<'_, T> {
         let context = self.message_context(lsn, message, now);
         let (scratch, schemas) = self.encoder.parts();
         let mut into = Destination { scratch, topic: "", schemas };
-        let made = match refused {
-            Some(error) => Err(error),
+        let unmade = match refused {
+            Some(error) => Unmade::Error(error),
             None => match changes.message_record(message, &context, &mut into) {
                 Ok(mut records) => {
                     if context.before.is_some() {
@@ -37,28 +36,14 @@ impl<T: Transport> Feed<'_, T> {
                     if self.recognises {
                         records.tell_digest(ChangeEvents::message_digest(message, &context));
                     }
-                    let (dispatch, flight) = (&mut self.dispatch, &mut self.flight);
-                    Ok(records.lend(self.encoder.scratch(), |records| {
-                        dispatch.send(flight, records, position, now)
-                    })?)
+                    return records
+                        .lend(self.encoder.scratch(), |records| self.out.send(records, position, now));
                 }
-                Err(RouteError::Convert { source: ConvertError::Unregistered(registration), .. }) => {
-                    self.again = Some(Again { position, refused: None });
-                    return Ok(Outcome::TakeAgain(Need::Schema(registration)));
-                }
-                Err(source) => {
-                    let (prefix, source) = (message.prefix.to_owned(), MessageError::Event(Box::new(source)));
-                    Err(Error::Message { prefix, position, source: Box::new(source) })
-                }
+                Err(source) => Unmade::of_message_event(source, message.prefix, position),
             },
         };
-        match made {
-            Ok(need) => Ok(need.map_or(Outcome::None, Outcome::Await)),
-            Err(error) => {
-                let remains = self.dead_letters.map(|_| changes.raw_message(message));
-                self.give_up(error, remains, position, now)
-            }
-        }
+        let remains = || Some(changes.raw_message(message));
+        self.out.give_up(unmade, remains, position, now)
     }
 
     /// A message outside a transaction is its own commit.

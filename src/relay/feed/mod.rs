@@ -7,6 +7,7 @@ mod logical_message;
 mod message_event;
 mod not_inserted;
 mod notification;
+mod outgoing;
 mod progress;
 mod refusal;
 mod signal;
@@ -16,6 +17,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use labels::AskedLabels;
+use outgoing::Outgoing;
 use smallvec::{SmallVec, smallvec};
 
 use super::acknowledged::Acknowledged;
@@ -46,10 +48,7 @@ use crate::wal::{Lsn, Oid};
 /// Rows and messages in, records out. One per session; it does no I/O but hand records to the producer, which never
 /// blocks.
 pub(super) struct Feed<'p, T = Inlet> {
-    pub(super) metrics: &'p Metrics,
     messages: Option<&'p MessageOutbox>,
-    tolerance: Tolerance,
-    dead_letters: Option<&'p DeadLetters>,
     /// Whether records of changes must be known again: they tell their digests.
     recognises: bool,
     skipped: SkippedOperations,
@@ -69,8 +68,6 @@ pub(super) struct Feed<'p, T = Inlet> {
     stored: Option<SourceOffset>,
     /// What that offset says was sent, until the stream is past it.
     sent_before: Option<SentBefore>,
-    /// The event whose message is taken again.
-    again: Option<Again>,
     /// The open transaction.
     open: Option<Begin>,
     /// Where the last commit ended.
@@ -95,10 +92,8 @@ pub(super) struct Feed<'p, T = Inlet> {
     pub(super) signals: Option<Signals>,
     /// What an event becomes, once it is converted.
     pub(super) records_of: RecordsOf,
-    /// What is known of records before they are sent.
-    pub(super) dispatch: Dispatch<'p>,
-    /// The records on their way.
-    pub(super) flight: Flight<'p, T>,
+    /// Where records go.
+    pub(super) out: Outgoing<'p, T>,
 }
 
 /// The records that an event becomes, in their order: one, or several such as a delete and its tombstone.
@@ -164,11 +159,16 @@ impl<'p, T: Transport> Feed<'p, T> {
         acknowledged: Acknowledged,
         stored: Option<SourceOffset>,
     ) -> Self {
-        Self {
+        let out = Outgoing {
             metrics,
-            messages,
             tolerance: Tolerance::new(options),
             dead_letters,
+            again: None,
+            dispatch: Dispatch::new(dead_letters, metrics),
+            flight,
+        };
+        Self {
+            messages,
             recognises: dead_letters.is_some() || options.guarantee == Guarantee::TailDedupe,
             skipped: options.skipped,
             assembler: Assembler::default(),
@@ -181,7 +181,6 @@ impl<'p, T: Transport> Feed<'p, T> {
             passing: false,
             sent_before: stored.as_ref().and_then(SentBefore::new),
             stored,
-            again: None,
             open: None,
             last_commit: None,
             reselected: None,
@@ -194,8 +193,7 @@ impl<'p, T: Transport> Feed<'p, T> {
             notifier: None,
             signals: None,
             records_of: one_record,
-            dispatch: Dispatch::new(dead_letters, metrics),
-            flight,
+            out,
         }
     }
 
@@ -225,7 +223,9 @@ impl<'p, T: Transport> Feed<'p, T> {
     fn take_message(&mut self, lsn: Lsn, message: Message<'_>, now: Now) -> Result<Outcome, Error> {
         match message {
             Message::Insert { relation, new } => return self.insert(lsn, relation, &new, now),
-            Message::Begin(begin) if self.again.is_some() => return self.tell(End::Begin, &begin, lsn, now),
+            Message::Begin(begin) if self.out.again.is_some() => {
+                return self.tell(End::Begin, &begin, lsn, now);
+            }
             Message::Begin(begin) => {
                 self.begin(begin)?;
                 return self.tell_begin(&begin, lsn, now);
@@ -270,8 +270,8 @@ impl<'p, T: Transport> Feed<'p, T> {
     pub(super) fn learn(&mut self, answer: Answer, now: Now) {
         match answer {
             Answer::Schema(schema) => self.encoder.learn(schema.0, schema.1),
-            Answer::Topic { name, partitions } => self.flight.learn_topic(name, partitions, now),
-            Answer::Tail(tail) => self.dispatch.repeats.learn(tail),
+            Answer::Topic { name, partitions } => self.out.flight.learn_topic(name, partitions, now),
+            Answer::Tail(tail) => self.out.dispatch.repeats.learn(tail),
             Answer::Table { relation, table } => self.describe(relation, table),
             Answer::Values(values) => self.reselected = Some(values),
             Answer::QueueEmpty | Answer::Rows => {}
@@ -285,15 +285,15 @@ impl<'p, T: Transport> Feed<'p, T> {
 
     /// What was behind a failure, if a record was refused: see [`Flight::take_refusal`].
     pub(super) fn take_refusal(&mut self, now: Now) -> Option<Error> {
-        let refusal = self.flight.take_refusal()?;
-        Some(self.dispatch.judge(refusal, &self.flight, now.instant))
+        let refusal = self.out.flight.take_refusal()?;
+        Some(self.out.dispatch.judge(refusal, &self.out.flight, now.instant))
     }
 
     /// Asks for topics again whose answer is old, and knows no more of refused records that are done with.
     pub(super) fn forget_old(&mut self, now: Instant) {
-        self.flight.forget_old(now);
-        let frontier = self.flight.frontier();
-        self.dispatch.forget_before(frontier);
+        self.out.flight.forget_old(now);
+        let frontier = self.out.flight.frontier();
+        self.out.dispatch.forget_before(frontier);
         if let Some(signals) = &mut self.signals {
             signals.incremental.forget_before(frontier);
         }
@@ -301,12 +301,12 @@ impl<'p, T: Transport> Feed<'p, T> {
 
     /// Whether a further record may be handed over.
     pub(super) fn has_room(&mut self) -> bool {
-        self.flight.has_room(self.behind)
+        self.out.flight.has_room(self.behind)
     }
 
     /// The stream begins.
     pub(super) fn start(&mut self) {
-        self.flight.hold(self.acknowledged.history.is_awaiting());
+        self.out.flight.hold(self.acknowledged.history.is_awaiting());
     }
 
     /// A keepalive said that all WAL before this was sent.
@@ -314,11 +314,11 @@ impl<'p, T: Transport> Feed<'p, T> {
     /// # Errors
     /// When something that was read before is not there any more.
     pub(super) fn mark(&mut self, wal_end: Lsn) -> Result<(), Error> {
-        if !self.flight.in_transaction() {
+        if !self.out.flight.in_transaction() {
             self.acknowledged.history.reach(wal_end)?;
-            self.dispatch.pass(wal_end);
+            self.out.dispatch.pass(wal_end);
         }
-        self.flight.mark(wal_end)
+        self.out.flight.mark(wal_end)
     }
 
     fn begin(&mut self, begin: Begin) -> Result<(), Error> {
@@ -337,9 +337,9 @@ impl<'p, T: Transport> Feed<'p, T> {
         if begin.final_lsn >= *to {
             history.add(begin.final_lsn, identity)?;
         }
-        self.dispatch.pass(begin.final_lsn);
-        self.flight.begin(&begin, identity)?;
-        self.flight.hold(self.acknowledged.history.is_awaiting());
+        self.out.dispatch.pass(begin.final_lsn);
+        self.out.flight.begin(&begin, identity)?;
+        self.out.flight.hold(self.acknowledged.history.is_awaiting());
         Ok(())
     }
 
@@ -350,7 +350,7 @@ impl<'p, T: Transport> Feed<'p, T> {
             signals.commit(open.xid.0, commit.end_lsn);
         }
         self.last_commit = Some(commit.end_lsn);
-        self.flight.commit(commit.commit_lsn, commit.end_lsn)?;
+        self.out.flight.commit(commit.commit_lsn, commit.end_lsn)?;
         if let Some(sent_before) = &mut self.sent_before {
             sent_before.commit();
         }
@@ -363,16 +363,10 @@ impl<'p, T: Transport> Feed<'p, T> {
     /// # Errors
     /// When it cannot be sent.
     pub(super) fn go_on(&mut self, now: Now) -> Result<Outcome, Error> {
-        match self.dispatch.go_on(&mut self.flight, now)? {
+        match self.out.dispatch.go_on(&mut self.out.flight, now)? {
             Some(need) => Ok(Outcome::Await(need)),
             None => self.end_lone(),
         }
-    }
-
-    /// Tells of a value that has no form.
-    fn tell_replaced(&self, table: &str, column: &str, EventPosition { commit_lsn, .. }: EventPosition) {
-        self.metrics.event_error("value");
-        tracing::warn!(table, column, %commit_lsn, "a value cannot be written in its type: its default or NULL is sent");
     }
 
     fn next_event(&mut self) -> Result<Again, SequenceError> {
@@ -392,4 +386,15 @@ impl<'p, T: Transport> Feed<'p, T> {
             (false, false) => None,
         }
     }
+}
+
+/// Tells of a value that has no form.
+fn tell_replaced(
+    metrics: &Metrics,
+    table: &str,
+    column: &str,
+    EventPosition { commit_lsn, .. }: EventPosition,
+) {
+    metrics.event_error("value");
+    tracing::warn!(table, column, %commit_lsn, "a value cannot be written in its type: its default or NULL is sent");
 }

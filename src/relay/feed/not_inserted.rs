@@ -23,9 +23,8 @@ impl<T: Transport> Feed<'_, T> {
                 return Ok(());
             }
         };
-        self.metrics.changes(Change::Update, 1);
-        self.metrics.skipped("update", 1);
-        self.passed.count(self.metrics, relation, table.name(), "update");
+        self.out.metrics.changes(Change::Update, 1);
+        self.passed.skip(self.out.metrics, relation, table.name(), "update");
         if self.skipped.update {
             return Ok(());
         }
@@ -47,9 +46,8 @@ impl<T: Transport> Feed<'_, T> {
         self.assembler.current()?;
         match self.tables.get(&relation).ok_or(UnknownRelation(relation))? {
             Table::Captured(table) => {
-                self.metrics.changes(change, 1);
-                self.metrics.skipped(reason, 1);
-                self.passed.count(self.metrics, relation, table.name(), reason);
+                self.out.metrics.changes(change, 1);
+                self.passed.skip(self.out.metrics, relation, table.name(), reason);
             }
             Table::NotCaptured(rows) => rows.count(),
         }

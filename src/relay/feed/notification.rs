@@ -33,7 +33,7 @@ impl<T: Transport> Feed<'_, T> {
             let need = match notifier.changes.notification_record(topic, about, notice.at_ms, &mut into) {
                 Ok(None) => None,
                 Ok(Some(records)) => {
-                    let flight = &mut self.flight;
+                    let flight = &mut self.out.flight;
                     records.lend(self.encoder.scratch(), |records| match records {
                         [record, ..] => flight.send_aside(record),
                         [] => Ok(None),

@@ -9,7 +9,7 @@ impl<T: Transport> Feed<'_, T> {
     pub(in crate::relay) fn acknowledged(&self) -> Acknowledged {
         let mut acknowledged = self.acknowledged.clone();
         // A session that broke before it was as far as the last one knows less than that.
-        acknowledged.to = acknowledged.to.max(self.flight.frontier());
+        acknowledged.to = acknowledged.to.max(self.out.flight.frontier());
         acknowledged.history.forget_from(acknowledged.to);
         acknowledged
     }
@@ -17,11 +17,11 @@ impl<T: Transport> Feed<'_, T> {
     /// The offset of what is acknowledged, for Debezium to go on from; none while the stored one is as far.
     pub(in crate::relay) fn offset(&self, now: Now) -> Option<SourceOffset> {
         let stored = self.stored.as_ref();
-        let frontier = self.flight.frontier();
+        let frontier = self.out.flight.frontier();
         if stored.is_some_and(|stored| frontier <= stored.furthest()) {
             return None;
         }
-        let (tx_id, committed_at) = match self.flight.last_acknowledged() {
+        let (tx_id, committed_at) = match self.out.flight.last_acknowledged() {
             Some((xid, commit_time)) => (Some(u64::from(xid.0)), Some(commit_time)),
             None => (stored.and_then(|stored| stored.tx_id), stored.and_then(|stored| stored.committed_at)),
         };

@@ -1,14 +1,13 @@
 //! Signals in the stream, and the rows that they have asked for.
 
+use super::outgoing::Unmade;
 use super::{Again, Feed, Outcome};
 use crate::change::{ChangeContext, ChangeDigest, ChangeRecords, RowChange, SkippedHalves};
-use crate::connect::converter::{ConvertError, Destination};
+use crate::connect::converter::Destination;
 use crate::kafka::Transport;
-use crate::outbox::RouteError;
 use crate::pgoutput::{ColumnValue, Message, Tuple};
 use crate::relay::clock::Now;
 use crate::relay::error::Error;
-use crate::relay::needs::Need;
 use crate::relay::route::Bound;
 use crate::relay::signals::{OutgoingRow, Said, Signals};
 use crate::relay::table::Table;
@@ -74,7 +73,7 @@ impl<T: Transport> Feed<'_, T> {
     pub(in crate::relay) fn send_read_row(&mut self, now: Now) -> Result<Option<Outcome>, Error> {
         let Some(row) = self.signals.as_mut().and_then(Signals::next_row) else { return Ok(None) };
         let OutgoingRow { table, lsn, xid, values, snapshot } = &row;
-        let again = self.again.take();
+        let again = self.out.again.take();
         let Again { position, refused } = again.map_or_else(|| self.next_event(), Ok)?;
         let context = ChangeContext {
             before: None,
@@ -94,35 +93,25 @@ impl<T: Transport> Feed<'_, T> {
         let (scratch, schemas) = self.encoder.parts();
         let mut into = Destination { scratch, topic: "", schemas };
         let mut records = ChangeRecords::default();
-        let made = match refused {
-            Some(error) => return self.give_up(error, None, position, now).map(Some),
-            None => table.bound.add(RowChange::Insert(&values), &context, &mut records, &mut into),
-        };
-        let need = match made {
-            Ok(()) => {
-                if self.recognises {
-                    let table = std::iter::once(table.bound.name());
-                    records.tell_digest(ChangeDigest::of(table, RowChange::Insert(&values), None));
+        let unmade = match refused {
+            Some(error) => Unmade::Error(error),
+            None => match table.bound.add(RowChange::Insert(&values), &context, &mut records, &mut into) {
+                Ok(()) => {
+                    if self.recognises {
+                        let table = std::iter::once(table.bound.name());
+                        records.tell_digest(ChangeDigest::of(table, RowChange::Insert(&values), None));
+                    }
+                    let scratch = self.encoder.scratch();
+                    return records.lend(scratch, |records| self.out.send(records, position, now)).map(Some);
                 }
-                let (dispatch, flight) = (&mut self.dispatch, &mut self.flight);
-                records
-                    .lend(self.encoder.scratch(), |records| dispatch.send(flight, records, position, now))?
-            }
-            Err(RouteError::Convert { source: ConvertError::Unregistered(registration), .. }) => {
-                drop((records, values));
-                self.again = Some(Again { position, refused: None });
-                if let Some(signals) = &mut self.signals {
-                    signals.put_back(row);
-                }
-                return Ok(Some(Outcome::TakeAgain(Need::Schema(registration))));
-            }
-            Err(source) => {
-                let table = table.bound.name().to_owned();
-                let error = Error::Row { table, position, source: Box::new(source) };
-                return self.give_up(error, None, position, now).map(Some);
-            }
+                Err(source) => Unmade::of_row(source, table.bound.name(), position),
+            },
         };
-        Ok(Some(need.map_or(Outcome::None, Outcome::Await)))
+        if let (Unmade::Unregistered(_), Some(signals)) = (&unmade, &mut self.signals) {
+            drop((records, values));
+            signals.put_back(row);
+        }
+        self.out.give_up(unmade, || None, position, now).map(Some)
     }
 }
 

@@ -1,12 +1,11 @@
+use super::outgoing::Unmade;
 use super::{Again, Feed, Outcome};
 use crate::change::{End, Tally};
-use crate::connect::converter::{ConvertError, Destination};
+use crate::connect::converter::Destination;
 use crate::kafka::Transport;
-use crate::outbox::RouteError;
 use crate::pgoutput::{Begin, Commit};
 use crate::relay::clock::Now;
 use crate::relay::error::Error;
-use crate::relay::needs::Need;
 use crate::wal::Lsn;
 
 impl<T: Transport> Feed<'_, T> {
@@ -39,34 +38,26 @@ impl<T: Transport> Feed<'_, T> {
 
     /// Hands over the record of one end of the open transaction.
     pub(super) fn tell(&mut self, end: End<'_>, begin: &Begin, lsn: Lsn, now: Now) -> Result<Outcome, Error> {
-        let again = self.again.take();
+        let again = self.out.again.take();
         let Again { position, refused } = again.map_or_else(|| self.next_event(), Ok)?;
         let Some(changes) = self.transactions else { return Ok(Outcome::None) };
-        if self.flight.has(position.end_of_event())? {
+        if self.out.flight.has(position.end_of_event())? {
             return Ok(Outcome::None);
         }
-        if let Some(error) = refused {
-            return self.give_up(error, None, position, now);
-        }
         let (scratch, schemas) = self.encoder.parts();
-        let mut into = Destination { scratch, topic: changes.transaction_topic(), schemas };
-        let need = match changes.transaction_record(end, begin, (lsn, now.unix_ms()), &mut into) {
-            Ok(None) => None,
-            Ok(Some(records)) => {
-                let (dispatch, flight) = (&mut self.dispatch, &mut self.flight);
-                records
-                    .lend(self.encoder.scratch(), |records| dispatch.send(flight, records, position, now))?
-            }
-            Err(RouteError::Convert { source: ConvertError::Unregistered(registration), .. }) => {
-                self.again = Some(Again { position, refused: None });
-                return Ok(Outcome::TakeAgain(Need::Schema(registration)));
-            }
-            Err(source) => {
-                let table = changes.transaction_topic().to_owned();
-                let error = Error::Row { table, position, source: Box::new(source) };
-                return self.give_up(error, None, position, now);
-            }
+        let topic = changes.transaction_topic();
+        let mut into = Destination { scratch, topic, schemas };
+        let unmade = match refused {
+            Some(error) => Unmade::Error(error),
+            None => match changes.transaction_record(end, begin, (lsn, now.unix_ms()), &mut into) {
+                Ok(None) => return Ok(Outcome::None),
+                Ok(Some(records)) => {
+                    return records
+                        .lend(self.encoder.scratch(), |records| self.out.send(records, position, now));
+                }
+                Err(source) => Unmade::of_row(source, topic, position),
+            },
         };
-        Ok(need.map_or(Outcome::None, Outcome::Await))
+        self.out.give_up(unmade, || None, position, now)
     }
 }

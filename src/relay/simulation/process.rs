@@ -258,7 +258,7 @@ impl<'p> Process<'p> {
         let mut feed =
             Feed::with_flight(flight, &bench.metrics, messages, None, &bench.options, acknowledged, stored);
         feed.records_of = table::records_of;
-        feed.dispatch.repeats =
+        feed.out.dispatch.repeats =
             Repeats::new(&bench.options, RepeatRange { system_id, from: confirmed, to: end, quiet_at: None });
         feed.start();
         let counts = world.kafka.borrow().cluster.counts;
@@ -317,7 +317,7 @@ impl<'p> Process<'p> {
         world.server.hear(&mut kafka.truth);
         session.wire.borrow_mut().closed = true;
         // A row that waits for its topic does not hold up a stop: then those before it in its transaction come again.
-        let flight = &session.core.feed.flight;
+        let flight = &session.core.feed.out.flight;
         if !flight.in_transaction() && session.core.positions.has(flight.frontier()) {
             kafka.truth.stopped(self.number);
         }

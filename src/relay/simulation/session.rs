@@ -209,7 +209,7 @@ impl<'p> Session<'p> {
 
     /// For the report of a seed that does not come to an end.
     pub(super) fn describe(&self) -> String {
-        let (flight, wire) = (&self.core.feed.flight, self.wire.borrow());
+        let (flight, wire) = (&self.core.feed.out.flight, self.wire.borrow());
         format!(
             "({:?}, {} in flight, frontier {}, awaiting {:?}, {} bytes on the wire, closed: {})",
             self.core.reading(),
@@ -287,7 +287,7 @@ impl<'p> Session<'p> {
 
     /// The planted bugs that are about what is confirmed.
     fn confirm_wrongly(&mut self) {
-        let frontier = self.core.feed.flight.frontier();
+        let frontier = self.core.feed.out.flight.frontier();
         let wrong = match self.bug {
             Some(Bug::ConfirmsTheLatest) => self.shadow.borrow().latest(),
             Some(Bug::ConfirmsTheNext) if frontier > self.confirmed => self.shadow.borrow().behind(frontier),

@@ -98,7 +98,7 @@ impl<'s> Snapshot<'s> {
         let Resolver { parts, status, metrics, .. } = resolver;
         let nothing = Acknowledged::nothing(PgTimestamp(0));
         let mut feed = Feed::new(parts, metrics, Lsn::ZERO, nothing, None);
-        feed.flight.in_transactions(batch);
+        feed.out.flight.in_transactions(batch);
         // The rows of a snapshot are in no transaction.
         feed.transactions = None;
         if let Some(dead_letters) = &parts.dead_letters {

@@ -139,7 +139,7 @@ impl Snapshot<'_> {
         loop {
             let then = self.turn_aside(std::mem::take(&mut event))?;
             // A record that was refused has ended the turn with an error.
-            if self.core.feed.flight.window().records() == 0 && !self.core.is_waiting() {
+            if self.core.feed.out.flight.window().records() == 0 && !self.core.is_waiting() {
                 return Ok(());
             }
             event = self.wait(then).await;

@@ -27,7 +27,7 @@ impl Relay {
     pub(super) async fn say_goodbye(&self, session: Session<'_, '_>, target: Target) -> Result<(), Error> {
         session.tell_end();
         let within = self.parts.relay.shutdown_timeout;
-        let frontier = session.core.feed.flight.frontier();
+        let frontier = session.core.feed.out.flight.frontier();
         if !session.core.positions.has(frontier) {
             tracing::warn!(lsn = %frontier, "the last position could not be kept in time: it is not \
                                              confirmed, and its events come again");

@@ -197,8 +197,8 @@ impl Relay {
         let last_commit = link.last_commit(stored.as_ref());
         let mut feed = Feed::new(&self.parts, &self.metrics, confirmed, acknowledged, stored);
         feed.last_commit = last_commit;
-        feed.flight.in_transactions(batch);
-        feed.dispatch.repeats = Repeats::new(&self.parts.relay, repeat_range);
+        feed.out.flight.in_transactions(batch);
+        feed.out.dispatch.repeats = Repeats::new(&self.parts.relay, repeat_range);
         feed.start();
         if memory.known().is_none() && !link.sent_snapshot {
             feed.notify(Notification::initial(SnapshotStatus::Skipped, Vec::new()), Now::read());
@@ -250,7 +250,7 @@ impl Relay {
         };
         let gone = self.settle(&mut core, broken, lost, target).await;
         slot_watcher.shutdown().await;
-        if let Some(snapshots) = core.feed.snapshots_at(core.feed.flight.frontier()) {
+        if let Some(snapshots) = core.feed.snapshots_at(core.feed.out.flight.frontier()) {
             memory.snapshots = snapshots;
         }
         memory.remember(origin, confirmed, &core.feed, outcome.is_err(), Now::read());
@@ -309,7 +309,7 @@ impl Relay {
             outcome = session.stream(target) => Some(outcome),
         };
         let Some(outcome) = outcome else {
-            let records = session.core.feed.flight.window().records();
+            let records = session.core.feed.out.flight.window().records();
             if target.get() == Target::Stop {
                 return Err(Error::Undrained { records, within });
             }
