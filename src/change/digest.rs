@@ -1,6 +1,6 @@
 use sha2::{Digest as _, Sha256};
 
-use super::table::{Row, RowChange};
+use super::row_change::{Row, RowChange};
 use crate::pgoutput::{Begin, ColumnValue, LogicalMessage};
 use crate::wal::{PgTimestamp, Xid};
 

@@ -5,9 +5,10 @@ use smallvec::SmallVec;
 
 use super::context::ChangeContext;
 use super::record::{ChangeRecords, Converted, convert};
+use super::row_change::Row;
 use super::shape;
 use super::source::Sequence;
-use super::table::{ChangeTable, Event, Image, Row};
+use super::table::{ChangeTable, Event, Image};
 use crate::connect::Value;
 use crate::connect::converter::{ConvertError, Destination, Encoded, StructWriter};
 use crate::outbox::RouteError;

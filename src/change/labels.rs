@@ -1,4 +1,5 @@
-use super::table::{ChangeTable, RowChange};
+use super::row_change::RowChange;
+use super::table::ChangeTable;
 use crate::connect::column::TypeKind;
 use crate::pgoutput::ColumnValue;
 

@@ -3,7 +3,8 @@
 use super::context::{ChangeContext, SkippedHalves, Snapshot};
 use super::direct_tests::{at, table};
 use super::record::ChangeRecords;
-use super::table::{ChangeTable, RowChange};
+use super::row_change::RowChange;
+use super::table::ChangeTable;
 use crate::connect::converter::Destination;
 use crate::connect::record::ProducerRecord;
 use crate::outbox::Encoder;

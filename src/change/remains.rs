@@ -1,6 +1,7 @@
 use serde_json::{Map, Value as Json};
 
-use super::table::{BoundColumn, ChangeTable, Row, RowChange};
+use super::row_change::{Row, RowChange};
+use super::table::{BoundColumn, ChangeTable};
 use crate::connect::converter::Destination;
 use crate::outbox::{Encoder, RawRecord, shown_as_json};
 

@@ -4,7 +4,8 @@
 use postgres_protocol::escape::{escape_identifier, escape_literal};
 
 use super::events::Connector;
-use super::table::{BoundColumn, ChangeTable, Row, RowChange};
+use super::row_change::{Row, RowChange};
+use super::table::{BoundColumn, ChangeTable};
 use crate::connect::column::ColumnDescription;
 use crate::connect::{NamePatterns, OptionReader, Refused};
 use crate::pgoutput::{ColumnValue, Relation};
@@ -195,7 +196,7 @@ impl ChangeTable {
             RowChange::Update(old, row) => (old, row),
             RowChange::Delete(_) | RowChange::Truncate => return None,
         };
-        let old = old.and_then(super::table::OldRow::whole);
+        let old = old.and_then(super::row_change::OldRow::whole);
         let known = |place: usize| old.and_then(|old| old.get(place)).copied();
         let has_default = |place: usize| {
             let column = self.columns.iter().find(|column| column.index == place);

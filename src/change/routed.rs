@@ -1,7 +1,8 @@
 //! An EventRouter among other transforms: the rows of an outbox are routed, those of other tables are change events.
 
 use super::events::Connector;
-use super::table::{ChangeTable, Row};
+use super::row_change::Row;
+use super::table::ChangeTable;
 use crate::connect::column::ColumnDescription;
 use crate::connect::source_record::{Datum, SourceRecord};
 use crate::connect::transform::error::{Problem, TransformError};

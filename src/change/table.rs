@@ -7,14 +7,14 @@ use super::labels::Labels;
 use super::record::{ChangeRecords, Inconvertible};
 use super::reselect::Selection;
 use super::routed::{Origin, Routed};
+use super::row_change::{OldRow, Row, RowChange};
 use super::source::Source;
 use super::transaction;
-use crate::connect::column::{ColumnCodec, ColumnError, FailureHandling};
+use crate::connect::column::{ColumnCodec, FailureHandling};
 use crate::connect::converter::{Destination, FieldLabel};
 use crate::connect::source_record::{Datum, DatumHeader, SourceRecord};
 use crate::connect::{Schema, Value};
 use crate::outbox::{RouteError, check_topic_name};
-use crate::pgoutput::{ColumnValue, OldTuple};
 
 /// The headers of the two halves of a changed key.
 const NEW_KEY: &str = "__debezium.newkey";
@@ -78,51 +78,6 @@ pub(super) struct BoundColumn {
     pub(super) labels: Option<Labels>,
 }
 
-/// What has happened to a row, or to a whole table.
-#[derive(Debug, Clone, Copy)]
-pub enum RowChange<'r, 'a> {
-    /// `c`, and `r` for a row of a snapshot.
-    Insert(Row<'r, 'a>),
-    /// `u`
-    Update(Option<OldRow<'r, 'a>>, Row<'r, 'a>),
-    /// `d`
-    Delete(OldRow<'r, 'a>),
-    /// `t`
-    Truncate,
-}
-
-/// The values of a row, in the relation's order.
-pub(super) type Row<'r, 'a> = &'r [ColumnValue<'a>];
-
-/// What an update or a delete carries of the old row.
-#[derive(Debug, Clone, Copy)]
-pub struct OldRow<'r, 'a> {
-    row: Row<'r, 'a>,
-    /// Whether it is the whole row; otherwise what is not in the replica identity is NULL.
-    whole: bool,
-}
-
-impl<'r, 'a> OldRow<'r, 'a> {
-    /// The values, in the relation's order.
-    pub(crate) const fn columns(self) -> Row<'r, 'a> {
-        self.row
-    }
-
-    /// The same, when it is the whole row.
-    pub(super) fn whole(self) -> Option<Row<'r, 'a>> {
-        self.whole.then_some(self.row)
-    }
-}
-
-impl<'r, 'a> From<&'r OldTuple<'a>> for OldRow<'r, 'a> {
-    fn from(old: &'r OldTuple<'a>) -> Self {
-        match old {
-            OldTuple::Key(row) => Self { row: row.columns(), whole: false },
-            OldTuple::Full(row) => Self { row: row.columns(), whole: true },
-        }
-    }
-}
-
 /// An event before it is converted: what differs from one to the next. Its values are not read yet.
 pub(super) struct Event<'r, 'a> {
     pub(super) op: &'static str,
@@ -180,7 +135,7 @@ impl ChangeTable {
         let event = match change {
             RowChange::Insert(new) => Event { key: Some(new), after: Some(new.into()), ..event },
             RowChange::Update(old, new) => return self.update(old, new, at, records, into),
-            RowChange::Delete(OldRow { row: old, .. }) => self.delete(old),
+            RowChange::Delete(old) => self.delete(old.columns()),
             RowChange::Truncate => Event { op: "t", ..event },
         };
         self.push(event, at, records, into)
@@ -190,7 +145,7 @@ impl ChangeTable {
     #[must_use]
     pub(crate) fn changes_key(&self, change: RowChange<'_, '_>) -> bool {
         let RowChange::Update(Some(old), new) = change else { return false };
-        self.is_key_changed(old.row, new).unwrap_or_default()
+        self.is_key_changed(old.columns(), new).unwrap_or_default()
     }
 
     /// How many events a change is, without making them: a changed key is two.
@@ -199,7 +154,7 @@ impl ChangeTable {
     /// When a value cannot be read.
     pub(crate) fn count(&self, change: RowChange<'_, '_>, skipped: SkippedHalves) -> Result<i64, RouteError> {
         let RowChange::Update(Some(old), new) = change else { return Ok(1) };
-        if self.is_key_changed(old.row, new)? {
+        if self.is_key_changed(old.columns(), new)? {
             return Ok(i64::from(!skipped.delete).saturating_add(i64::from(!skipped.create)));
         }
         Ok(i64::from(!self.is_skipped(old, new)?))
@@ -211,7 +166,7 @@ impl ChangeTable {
         let warns = self.connector.context.columns.failure == FailureHandling::Warn;
         let row = match change {
             RowChange::Insert(row) | RowChange::Update(_, row) => row,
-            RowChange::Delete(old) => old.row,
+            RowChange::Delete(old) => old.columns(),
             RowChange::Truncate => &[],
         };
         let replaced = move |column: &&BoundColumn| {
@@ -239,18 +194,18 @@ impl ChangeTable {
         let event = Event {
             op: "u",
             key: Some(new),
-            before: old.map(|old| old.row.into()),
+            before: old.map(|old| old.columns().into()),
             after: Some(Image { row: new, old: whole }),
             header: None,
             has_tombstone: false,
         };
         let Some(old) = old else { return self.push(event, at, records, into) };
-        if !self.is_key_changed(old.row, new)? {
+        if !self.is_key_changed(old.columns(), new)? {
             return if self.is_skipped(old, new)? { Ok(()) } else { self.push(event, at, records, into) };
         }
-        let (was, is) = (self.key_of(old.row)?, self.key_of(new)?);
+        let (was, is) = (self.key_of(old.columns())?, self.key_of(new)?);
         if !at.skipped.delete {
-            let gone = Event { header: Some((NEW_KEY, is)), ..self.delete(old.row) };
+            let gone = Event { header: Some((NEW_KEY, is)), ..self.delete(old.columns()) };
             self.push(gone, at, records, into)?;
         }
         if at.skipped.create {
@@ -284,8 +239,8 @@ impl ChangeTable {
         if !self.connector.options.skip_unchanged {
             return Ok(false);
         }
-        let whole = old.whole.then_some(old.row);
-        Ok(self.row_of(old.row.into())?.equals(&self.row_of(Image { row: new, old: whole })?))
+        let whole = old.whole();
+        Ok(self.row_of(old.columns().into())?.equals(&self.row_of(Image { row: new, old: whole })?))
     }
 
     fn push<'a>(
@@ -394,55 +349,5 @@ impl ChangeTable {
 
     pub(super) fn inconvertible(&self, Inconvertible { option, source }: Inconvertible) -> RouteError {
         RouteError::Convert { table: self.name.clone(), column: "*".to_owned(), option, source }
-    }
-
-    pub(super) fn key_of<'a>(&'a self, row: Row<'_, 'a>) -> Result<Value<'a>, RouteError> {
-        let Some(key) = &self.key else { return Ok(Value::Null) };
-        let mut values = self.values(&key.columns, row.into())?;
-        values.extend(key.added.iter().map(|added| Value::str(&added.content)));
-        Ok(Value::Struct(values))
-    }
-
-    fn row_of<'a>(&'a self, image: Image<'_, 'a>) -> Result<Value<'a>, RouteError> {
-        self.values(&self.columns, image).map(Value::Struct)
-    }
-
-    fn values<'a>(
-        &'a self,
-        columns: &'a [BoundColumn],
-        Image { row, old }: Image<'_, 'a>,
-    ) -> Result<Vec<Value<'a>>, RouteError> {
-        let mut values = Vec::with_capacity(columns.len());
-        for column in columns {
-            values.push(self.value(column, row, old)?);
-        }
-        Ok(values)
-    }
-
-    /// The value of a column.
-    pub(super) fn value<'a>(
-        &'a self,
-        column: &'a BoundColumn,
-        row: Row<'_, 'a>,
-        old: Option<Row<'_, 'a>>,
-    ) -> Result<Value<'a>, RouteError> {
-        let Some(mut value) = row.get(column.index).copied() else {
-            return Err(RouteError::ShortRow { table: self.name.clone(), column: column.name.clone() });
-        };
-        if value == ColumnValue::UnchangedToast {
-            match old.and_then(|old| old.get(column.index).copied()) {
-                Some(known) if known != ColumnValue::UnchangedToast => value = known,
-                _ => return Ok(column.placeholder.reborrow()),
-            }
-        }
-        let decoded = column.codec.decode_without_default(value);
-        match decoded.map_err(|source| self.unreadable(column, source))? {
-            Value::Null => Ok(column.zero.reborrow()),
-            value => Ok(value),
-        }
-    }
-
-    fn unreadable(&self, column: &BoundColumn, source: ColumnError) -> RouteError {
-        RouteError::Column { table: self.name.clone(), column: column.name.clone(), source }
     }
 }
