@@ -7,6 +7,7 @@ use super::config::ConfigCommandArgs;
 use super::dlq::DlqArgs;
 use super::explain::ExplainArgs;
 use super::init::InitArgs;
+use super::migrate::MigrateArgs;
 use super::shell::{CompletionsArgs, ManArgs};
 use super::slot::SlotArgs;
 use super::status::{LagArgs, StatusArgs};
@@ -59,6 +60,8 @@ pub(super) enum Command {
     ///
     /// Exits 0 when its record is in Kafka, otherwise 1.
     Explain(ExplainArgs),
+    /// From a program that polls the table to outboxd, and back: nothing lost, sent twice or reordered at the seam
+    Migrate(Box<MigrateArgs>),
     /// The configuration: what is in force and who said it, or in another form
     Config(ConfigCommandArgs),
     /// Print a script that completes commands and options in a shell

@@ -12,6 +12,7 @@ mod dlq;
 mod explain;
 mod health;
 mod init;
+mod migrate;
 mod progress;
 mod run;
 mod shell;
@@ -51,6 +52,7 @@ pub fn main() -> Exit {
         Command::Slot(args) => slot::slot(&args),
         Command::Explain(args) => explain::explain(&args),
         Command::Init(args) => init::init(*args),
+        Command::Migrate(args) => migrate::migrate(&args),
         Command::Config(args) => config::config(&args),
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::man(&args),

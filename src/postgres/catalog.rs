@@ -3,7 +3,7 @@
 use tokio_postgres::types::ToSql;
 
 use super::sql::Sql;
-use super::{Error, SlotName};
+use super::{Error, Handover, SlotName};
 use crate::wal::{Lsn, Oid, PgTimestamp};
 
 /// What matters of the server.
@@ -80,6 +80,8 @@ pub struct PublicationFacts {
     pub tables: Vec<Oid>,
     /// The tables that it really publishes (`pg_publication_tables`), leaves or roots.
     pub published: Vec<(String, String)>,
+    /// How far `outboxd migrate` has come with it.
+    pub handover: Option<Handover>,
 }
 
 /// A replication slot.
@@ -154,7 +156,8 @@ const PUBLICATION: &str = "
 select p.puballtables, p.pubinsert, p.pubviaroot,
        array(select r.prrelid from pg_publication_rel r where r.prpubid = p.oid order by r.oid),
        array(select t.schemaname::text from pg_publication_tables t where t.pubname = p.pubname order by t.schemaname, t.tablename),
-       array(select t.tablename::text from pg_publication_tables t where t.pubname = p.pubname order by t.schemaname, t.tablename)
+       array(select t.tablename::text from pg_publication_tables t where t.pubname = p.pubname order by t.schemaname, t.tablename),
+       obj_description(p.oid, 'pg_publication')
 from pg_publication p where p.pubname = $1";
 
 const SLOT: &str = "
@@ -253,6 +256,7 @@ impl Sql {
             via_root: row.try_get(2).map_err(get)?,
             tables: row.try_get::<_, Vec<u32>>(3).map_err(get)?.into_iter().map(Oid).collect(),
             published: schemas.into_iter().zip(tables).collect(),
+            handover: row.try_get::<_, Option<&str>>(6).map_err(get)?.and_then(Handover::parse),
         }))
     }
 

@@ -2,7 +2,7 @@ use postgres_protocol::escape::escape_identifier;
 
 use super::catalog::{PublicationFacts, TableFacts};
 use super::sql::Sql;
-use super::{Autocreate, Error, PublicationOptions, PublishedOperations};
+use super::{Autocreate, Error, HandoverPhase, PublicationOptions, PublishedOperations};
 
 /// What was done about the publication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +93,16 @@ impl PublicationOptions {
         tables: &[&TableFacts],
     ) -> Result<Publication, Error> {
         let name = escape_identifier(&self.name);
+        if existing.handover.as_ref().is_some_and(|handover| handover.phase == HandoverPhase::Draining) {
+            return Err(Error::Precondition {
+                problem: format!(
+                    "publication {:?} is that of a migration that has not come to its end: the poller still has rows to send, and \
+                     outboxd would overtake them",
+                    self.name
+                ),
+                cure: "outboxd migrate start -c FILE waits until the poller has sent its last row".to_owned(),
+            });
+        }
         if !existing.inserts {
             return Err(Error::Precondition {
                 problem: format!("publication {:?} does not publish inserts", self.name),

@@ -42,6 +42,7 @@ mod kafka_logins;
 mod least_privilege;
 mod logins;
 mod messages;
+mod migrate;
 mod mistakes;
 mod offsets;
 mod payloads;

@@ -240,6 +240,7 @@ mod tests {
             via_root: false,
             tables: vec![Oid(1)],
             published: Vec::new(),
+            handover: None,
         }
     }
 

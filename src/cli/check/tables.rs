@@ -290,6 +290,7 @@ pub(super) mod tests {
             via_root: false,
             tables: vec![Oid(1), Oid(2), Oid(3), Oid(4)],
             published: Vec::new(),
+            handover: None,
         };
         let told = near_misses(&filter, &Route::Outbox(router()), &publication, &all[..1], &all);
         let titles: Vec<_> = told.iter().map(|check| check.title.as_str()).collect();

@@ -1,0 +1,94 @@
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use crate::cli::args::ConfigArgs;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct MigrateArgs {
+    #[command(subcommand)]
+    pub(super) command: MigrateCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum MigrateCommand {
+    /// Show what start would do: each statement with its undo. Changes nothing
+    Plan(PlanArgs),
+    /// Hand new rows to outboxd, and wait until the poller has sent its own. Run again, it goes on where it was
+    Start(StartArgs),
+    /// How far it is, and what to do next
+    Status(StatusArgs),
+    /// Take away what was needed for the change. Says what that means, and asks
+    Finish(FinishArgs),
+    /// Hand new rows to the poller again. Run again, it goes on where it was
+    Rollback(RollbackArgs),
+}
+
+/// What is handed over.
+#[derive(Debug, Args)]
+pub(super) struct TargetArgs {
+    #[command(flatten)]
+    pub(super) config: ConfigArgs,
+    /// The column by which the poller knows what it has sent: published_at, sent; of a column of texts or numbers with the
+    /// value that means sent: status=PUBLISHED. Found by its name when not given
+    #[arg(long, value_name = "COLUMN[=VALUE]")]
+    pub(super) mark: Option<String>,
+    /// A value that means that the poller will still send the row; without it all values but the one of --mark. May be given
+    /// several times
+    #[arg(long, value_name = "VALUE")]
+    pub(super) unsent: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PlanArgs {
+    #[command(flatten)]
+    pub(super) target: TargetArgs,
+    /// Print one JSON object
+    #[arg(long, conflicts_with = "print_sql")]
+    pub(super) json: bool,
+    /// Print the statements as a script
+    #[arg(long)]
+    pub(super) print_sql: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct StartArgs {
+    #[command(flatten)]
+    pub(super) target: TargetArgs,
+    /// How long no row may wait for the poller before it counts as done
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
+    pub(super) settle: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct StatusArgs {
+    #[command(flatten)]
+    pub(super) target: TargetArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct FinishArgs {
+    #[command(flatten)]
+    pub(super) target: TargetArgs,
+    /// Do not ask
+    #[arg(long)]
+    pub(super) yes: bool,
+    /// For how long to look whether somebody reads the table: longer than the poller's interval
+    #[arg(long, value_name = "TIME", default_value = "6s", value_parser = humantime::parse_duration)]
+    pub(super) look: Duration,
+    /// Do not look whether somebody still polls the table
+    #[arg(long)]
+    pub(super) poller_is_stopped: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RollbackArgs {
+    #[command(flatten)]
+    pub(super) target: TargetArgs,
+    /// For how long inserts may wait while outboxd sends its last rows
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
+    pub(super) hold: Duration,
+}

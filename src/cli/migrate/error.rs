@@ -1,0 +1,166 @@
+use crate::cli::assemble::AssembleError;
+use crate::cli::steps::StepError;
+use crate::error::{Class, Diagnose, Exit};
+use crate::{postgres, relay};
+
+/// Why a migration does not go on.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum MigrateError {
+    #[error(transparent)]
+    Assemble(#[from] Box<AssembleError>),
+    #[error(transparent)]
+    Postgres(#[from] postgres::Error),
+    #[error(transparent)]
+    Relay(#[from] Box<relay::Error>),
+    #[error(transparent)]
+    Step(#[from] StepError),
+    #[error("PostgreSQL {major} has no row filters for publications: a migration needs 15 or later")]
+    TooOld { major: i32 },
+    #[error("wal_level is {0:?}, logical decoding needs \"logical\"")]
+    WalLevel(String),
+    #[error("the configuration captures {} tables, and a migration is about one: {}", .0.len(), .0.join(", "))]
+    NotOneTable(Vec<String>),
+    #[error("no column of table {table} tells what the poller has sent")]
+    NoMark { table: String },
+    #[error("several columns of table {table} may tell what the poller has sent: {}", columns.join(", "))]
+    ManyMarks { table: String, columns: Vec<String> },
+    #[error("table {table} has no column {column:?}")]
+    NoColumn { table: String, column: String },
+    #[error("column {column:?} of table {table} is of a type that a publication's row filter cannot compare")]
+    MarkType { table: String, column: String },
+    #[error(
+        "--mark {column}: column {column:?} of table {table} holds values, and it is not said which one means sent"
+    )]
+    NoSentValue { table: String, column: String },
+    #[error("publication {0:?} is there already, and is not that of a migration")]
+    ForeignPublication(String),
+    #[error("replication slot {0:?} is there already, older than the publication that a migration makes")]
+    OlderSlot(String),
+    #[error("replication slot {slot:?} is gone or lost{}", because.as_deref().map(|because| format!(": {because}")).unwrap_or_default())]
+    SlotLost { slot: String, because: Option<String> },
+    #[error("no migration of table {0} has begun")]
+    NotBegun(String),
+    #[error("the migration of table {table} is not so far: {why}")]
+    NotSoFar { table: String, why: &'static str },
+    #[error("the migration of table {table} is past that: {why}")]
+    Past { table: String, why: &'static str },
+    #[error("replication slot {slot:?} is read by pid {pid}")]
+    Running { slot: String, pid: i32 },
+    #[error(
+        "nobody reads replication slot {0:?}: rows that are outboxd's would not be sent before the poller's next ones"
+    )]
+    NotRunning(String),
+    #[error(
+        "{rows} of table {table} wait for the poller: some insert does not come by the trigger, or outboxd's trigger is switched off"
+    )]
+    Unsent { table: String, rows: String },
+    #[error("a session looks for rows by {mark:?}: pid {pid} ({application})")]
+    Polled { mark: String, pid: i32, application: String },
+    #[error("table {table} was read {scans} times within {seconds} s: a poller may still run")]
+    Scanned { table: String, scans: i64, seconds: u64 },
+    #[error("outboxd did not catch up within {seconds} s: inserts went on, nothing was changed")]
+    Hold { seconds: u64 },
+}
+
+impl From<AssembleError> for MigrateError {
+    fn from(error: AssembleError) -> Self {
+        Self::Assemble(Box::new(error))
+    }
+}
+
+impl From<relay::Error> for MigrateError {
+    fn from(error: relay::Error) -> Self {
+        Self::Relay(Box::new(error))
+    }
+}
+
+impl Diagnose for MigrateError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Assemble(error) => error.class(),
+            Self::Postgres(error) => error.class(),
+            Self::Relay(error) => error.class(),
+            Self::Step(error) => error.class(),
+            Self::NotOneTable(_)
+            | Self::NoMark { .. }
+            | Self::ManyMarks { .. }
+            | Self::NoColumn { .. }
+            | Self::MarkType { .. }
+            | Self::NoSentValue { .. } => Class::Config,
+            Self::Hold { .. } => Class::Transient,
+            _ => Class::Definite,
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Assemble(error) => error.exit(),
+            Self::Postgres(error) => error.exit(),
+            Self::Relay(error) => error.exit(),
+            Self::Step(error) => error.exit(),
+            Self::SlotLost { .. } => Exit::SlotLost,
+            Self::Hold { .. } => Exit::Failed,
+            error if error.class() == Class::Config => Exit::Usage,
+            _ => Exit::Precondition,
+        }
+    }
+
+    fn cure(&self) -> Option<String> {
+        let cure = match self {
+            Self::Assemble(error) => return error.cure(),
+            Self::Postgres(error) => return error.cure(),
+            Self::Relay(error) => return error.cure(),
+            Self::Step(error) => return error.cure(),
+            Self::TooOld { .. } => {
+                "upgrade the server, or stop the poller, wait until it has nothing to send, and start outboxd with \
+                 snapshot.mode=no_data before the application writes again"
+            }
+            Self::WalLevel(_) => {
+                "as a superuser: ALTER SYSTEM SET wal_level = 'logical';\nthen restart the server (on RDS: set the parameter \
+                 rds.logical_replication to 1)"
+            }
+            Self::NotOneTable(_) => "name the one in the configuration: table.include.list=public.outbox",
+            Self::NoMark { .. } => {
+                "name it: --mark COLUMN; for a column such as status also the value: --mark status=PUBLISHED. A poller that deletes \
+                 what it has sent has no mark: see docs/migrate/from-a-poller.md"
+            }
+            Self::ManyMarks { .. } | Self::NoColumn { .. } => "name it: --mark COLUMN",
+            Self::MarkType { .. } => {
+                "row filters compare PostgreSQL's own types only: see docs/migrate/from-a-poller.md"
+            }
+            Self::NoSentValue { column, .. } => {
+                return Some(format!(
+                    "--mark {column}=PUBLISHED, or whatever the poller writes when it has sent a row"
+                ));
+            }
+            Self::ForeignPublication(name) => {
+                return Some(format!(
+                    "give publication.name and slot.name other names, or, when nobody uses them: DROP PUBLICATION \"{name}\"; and \
+                     outboxd slot drop -c FILE"
+                ));
+            }
+            Self::OlderSlot(_) => {
+                "give slot.name another name, or, when nobody uses it: outboxd slot drop -c FILE"
+            }
+            Self::SlotLost { .. } => {
+                "rows that are outboxd's may be missing: outboxd verify -c FILE names them; \
+                 -X slot.recovery=snapshot sends all rows of the table"
+            }
+            Self::NotBegun(_) => "outboxd migrate start -c FILE",
+            Self::NotSoFar { .. } => "outboxd migrate start -c FILE goes on with it",
+            Self::Past { .. } => "outboxd migrate status -c FILE says what is next",
+            Self::Running { .. } => "stop outboxd with SIGTERM, then run this again",
+            Self::NotRunning(_) => "start outboxd, then run this again",
+            Self::Unsent { .. } => {
+                "let the poller send them; then outboxd migrate status -c FILE says whether more come"
+            }
+            Self::Polled { .. } | Self::Scanned { .. } => {
+                "stop the poller, then run this again. If it was no poller that has read the table: --poller-is-stopped"
+            }
+            Self::Hold { .. } => {
+                "run this again when outboxd is not behind: outboxd lag -c FILE; or give it longer: --hold 20s"
+            }
+        };
+        Some(cure.to_owned())
+    }
+}

@@ -1,0 +1,99 @@
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::site::{APPLICATION, Site, UNSENT_MAX, Unsent};
+use crate::cli::migrate::error::MigrateError;
+use crate::cli::progress::Progress;
+use crate::cli::{say, sql};
+use crate::postgres::{Error, Sql};
+
+/// How often is looked.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// How long a lock may be waited for: while it is, others wait behind it.
+const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '250ms'";
+
+/// SQLSTATE `lock_not_available`, `deadlock_detected`.
+const NO_LOCK: [&str; 2] = ["55P03", "40P01"];
+
+/// How long an attempt that got no lock lets the others go first.
+const LOCK_PAUSE: Duration = Duration::from_millis(100);
+
+/// Runs statements in one transaction, again and again until they get their locks.
+pub(super) async fn with_lock(site: &Site, doing: &str, statements: &str) -> Result<(), Error> {
+    begin_with_lock(site, doing, statements).await?;
+    site.sql.execute(doing, "COMMIT").await
+}
+
+/// The same, and the transaction stays open.
+pub(super) async fn begin_with_lock(site: &Site, doing: &str, statements: &str) -> Result<(), Error> {
+    let mut told = false;
+    loop {
+        match site.sql.execute(doing, &format!("BEGIN; {LOCK_TIMEOUT}; {statements}")).await {
+            Err(error) if error.sqlstate().is_some_and(|state| NO_LOCK.contains(&state)) => {
+                site.sql.execute(doing, "ROLLBACK").await?;
+                if !told {
+                    say(&format!("waiting for transactions that have written to {}", site.name()));
+                    told = true;
+                }
+            }
+            Err(error) => {
+                // The first error is the one that counts.
+                drop(site.sql.execute(doing, "ROLLBACK").await);
+                return Err(error);
+            }
+            Ok(()) => return Ok(()),
+        }
+        sleep(LOCK_PAUSE.mul_f64(0.5 + fastrand::f64())).await;
+    }
+}
+
+/// Waits until no row has waited for the poller for as long as `settle`. Marks become visible when the poller commits them, after
+/// it has sent the rows.
+pub(super) async fn wait(site: &Site, settle: Duration) -> Result<(), MigrateError> {
+    let progress = Progress::new();
+    let mut empty_since: Option<Instant> = None;
+    let mut told = false;
+    loop {
+        let unsent = Unsent::count(&site.sql, &site.table, &site.mark, UNSENT_MAX).await?;
+        if unsent.rows == 0 {
+            let since = *empty_since.get_or_insert_with(Instant::now);
+            if since.elapsed() >= settle {
+                progress.end();
+                return Ok(());
+            }
+        } else {
+            empty_since = None;
+            if !told {
+                say(&format!("waiting for the poller: {} of its own to send", unsent.shown()));
+                told = true;
+            }
+            progress.waiting(&format!("the poller has {} left", unsent.shown()));
+        }
+        sleep(INTERVAL).await;
+    }
+}
+
+/// Waits until every transaction that is running now has ended.
+pub(super) async fn older_transactions(site: &Site) -> Result<(), MigrateError> {
+    const DOING: &str = "waiting for transactions that run now";
+    let get = |error| Error::sql(DOING, error);
+    // A number that is taken now is greater than that of each transaction that has one.
+    let other: Sql = sql::open(&site.options.server, APPLICATION).await?;
+    let rows = other.query(DOING, "select pg_current_xact_id()::text", &[]).await?;
+    let now: String = rows.first().map(|row| row.try_get(0)).transpose().map_err(get)?.unwrap_or_default();
+    let mut told = false;
+    loop {
+        let ended = "select pg_snapshot_xmin(pg_current_snapshot()) > $1::text::xid8";
+        let rows = site.sql.query(DOING, ended, &[&now]).await?;
+        if rows.first().map(|row| row.try_get(0)).transpose().map_err(get)? == Some(true) {
+            return Ok(());
+        }
+        if !told {
+            say("waiting for transactions that run now");
+            told = true;
+        }
+        sleep(INTERVAL).await;
+    }
+}

@@ -1,0 +1,131 @@
+use std::time::Duration;
+
+use postgres_protocol::escape::escape_identifier;
+use tokio::time::sleep;
+
+use super::phase::Phase;
+use super::site::Site;
+use super::{drain, steps};
+use crate::cli::ask::{Answer, confirmed};
+use crate::cli::migrate::args::FinishArgs;
+use crate::cli::migrate::error::MigrateError;
+use crate::cli::progress::Progress;
+use crate::cli::{print, say};
+use crate::error::Exit;
+use crate::postgres::{Error, HandoverPhase};
+
+/// Who looked for rows by the mark within the last minute.
+const POLLERS: &str = "
+select pid, application_name from pg_stat_activity
+where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'
+  and application_name not like 'outboxd%' and query_start > now() - interval '1 minute'
+  and strpos(lower(query), lower($1)) > 0 and strpos(lower(query), lower($2)) > 0
+  and query !~* '^\\s*(insert|alter|create|comment)'
+order by query_start desc limit 1";
+
+/// How often the table was read, with its partitions.
+const SCANS: &str = "
+select coalesce(sum(coalesce(seq_scan, 0) + coalesce(idx_scan, 0)), 0)::bigint
+from pg_stat_user_tables
+where relid = $1 or relid in (select relid from pg_partition_tree($1::oid::regclass))";
+
+/// `outboxd migrate finish`.
+pub(in crate::cli::migrate) async fn finish(args: &FinishArgs) -> Result<Exit, MigrateError> {
+    let site = Site::look(&args.target).await?;
+    let table = site.name();
+    match site.phase() {
+        Phase::Finished => {
+            print(&format!("the migration of {table} is finished\n"));
+            return Ok(Exit::Ok);
+        }
+        Phase::NotBegun | Phase::Foreign => return Err(MigrateError::NotBegun(table)),
+        Phase::Returned => return Err(MigrateError::Past { table, why: "its rows are the poller's again" }),
+        Phase::Published | Phase::Slotted | Phase::Draining => {
+            return Err(MigrateError::NotSoFar {
+                table,
+                why: "the poller still has rows of its own to send",
+            });
+        }
+        Phase::Drained | Phase::Finishing => {}
+    }
+    site.check_slot()?;
+    if site.phase() == Phase::Drained && site.unsent.rows > 0 {
+        return Err(MigrateError::Unsent { table, rows: site.unsent.shown() });
+    }
+    if !args.poller_is_stopped {
+        polled(&site, args.look).await?;
+    }
+    // A running outboxd would end: it cannot know what a publication was between two looks.
+    site.check_stopped()?;
+    say(&format!(
+        "new rows of {table} will have no mark any more: a poller that still runs, or is started again, would send all of them a \
+         second time"
+    ));
+    if confirmed(&table, args.yes, "finishes").await == Answer::No {
+        return Ok(Exit::Ok);
+    }
+    widen(&site).await?;
+    // Until they end, they may insert rows that the old publication would leave out.
+    drain::older_transactions(&site).await?;
+    drain::with_lock(&site, "dropping the trigger", &steps::drop_trigger(&site)).await?;
+    print(&format!("the migration of {table} is finished\n"));
+    say(&left(&site));
+    Ok(Exit::Ok)
+}
+
+/// All rows are published from here on: first this, so that no row that has no mark is left out.
+async fn widen(site: &Site) -> Result<(), Error> {
+    if site.phase() == Phase::Finishing {
+        return Ok(());
+    }
+    let (name, table) = (escape_identifier(&site.options.publication.name), site.table.quoted());
+    let statements =
+        format!("ALTER PUBLICATION {name} SET TABLE {table}; {}", site.note(HandoverPhase::Finishing));
+    drain::with_lock(site, "publishing all rows", &statements).await
+}
+
+/// Looks for a poller: in what sessions run, and for as long as `look` whether anybody reads the table.
+async fn polled(site: &Site, look: Duration) -> Result<(), MigrateError> {
+    const DOING: &str = "looking for the poller";
+    let get = |error| Error::sql(DOING, error);
+    let (name, mark) = (site.table.name.as_str(), site.mark.column());
+    let rows = site.sql.query(DOING, POLLERS, &[&name, &mark]).await?;
+    let Some(row) = rows.first() else { return read(site, look).await };
+    let (pid, application) = (row.try_get(0).map_err(get)?, row.try_get::<_, String>(1).map_err(get)?);
+    Err(MigrateError::Polled {
+        mark: mark.to_owned(),
+        pid,
+        application: crate::cli::text::clean(&application),
+    })
+}
+
+/// Nothing else needs to read an outbox; who looks for rows now and then is seen by that.
+async fn read(site: &Site, look: Duration) -> Result<(), MigrateError> {
+    // What we have read ourselves counts from the next statement on.
+    site.sql.execute("looking for the poller", "SELECT pg_stat_force_next_flush()").await?;
+    let before = scans(site).await?;
+    let progress = Progress::new();
+    progress.waiting("looking whether somebody still polls");
+    sleep(look).await;
+    progress.end();
+    match scans(site).await?.saturating_sub(before) {
+        0 => Ok(()),
+        scans => Err(MigrateError::Scanned { table: site.name(), scans, seconds: look.as_secs() }),
+    }
+}
+
+async fn scans(site: &Site) -> Result<i64, Error> {
+    const DOING: &str = "counting how often the table was read";
+    let rows = site.sql.query(DOING, SCANS, &[&site.table.oid.0]).await?;
+    let row = rows.first().ok_or(Error::Unexpected { message: "empty answer".to_owned(), doing: DOING })?;
+    row.try_get(0).map_err(|error| Error::sql(DOING, error))
+}
+
+/// What is the application's to do.
+fn left(site: &Site) -> String {
+    let (table, column) = (site.table.quoted(), escape_identifier(site.mark.column()));
+    format!(
+        "  now: start outboxd again\n  later, when the application does not name the column any more: ALTER TABLE {table} DROP COLUMN \
+         {column};\n  until then the poller's index grows with each row: DROP INDEX CONCURRENTLY …"
+    )
+}

@@ -1,0 +1,50 @@
+//! Off a program that polls the table: which row is whose is decided at its insert.
+//!
+//! ```text
+//! mark ─▶ site (what is there) ─▶ phase ─▶ steps ─▶ start (flip, drain) │ finish │ rollback (hold) ─▶ report
+//! ```
+
+mod drain;
+mod finish;
+mod mark;
+mod phase;
+mod report;
+mod rollback;
+mod site;
+mod start;
+mod steps;
+
+pub(super) use finish::finish;
+pub(super) use rollback::rollback;
+pub(super) use start::start;
+
+use site::Site;
+
+use super::args::{PlanArgs, StatusArgs};
+use super::error::MigrateError;
+use crate::cli::print;
+use crate::cli::steps as statements;
+use crate::error::Exit;
+
+/// `outboxd migrate plan`.
+pub(super) async fn plan(args: &PlanArgs) -> Result<Exit, MigrateError> {
+    let site = Site::look(&args.target).await?;
+    site.check_server()?;
+    site.check_beginning()?;
+    let steps = steps::all(&site);
+    if args.print_sql {
+        print(&statements::script(&steps));
+    } else if args.json {
+        print(&report::plan_object(&site, &steps));
+    } else {
+        print(&report::plan(&site, &steps));
+    }
+    Ok(Exit::Ok)
+}
+
+/// `outboxd migrate status`.
+pub(super) async fn status(args: &StatusArgs) -> Result<Exit, MigrateError> {
+    let site = Site::look(&args.target).await?;
+    print(&if args.json { report::status_object(&site) } else { report::status(&site) });
+    Ok(phase::exit(&site))
+}

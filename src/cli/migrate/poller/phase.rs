@@ -1,0 +1,102 @@
+use serde::Serialize;
+
+use super::site::Site;
+use crate::error::Exit;
+use crate::postgres::HandoverPhase;
+
+/// How far a migration is: read from what is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Phase {
+    /// Nothing of it is there.
+    NotBegun,
+    /// A publication of this name is there, for another purpose.
+    Foreign,
+    /// The publication is there.
+    Published,
+    /// The slot is there as well.
+    Slotted,
+    /// New rows are outboxd's; the poller has some left.
+    Draining,
+    /// The poller has none left: outboxd sends.
+    Drained,
+    /// The publication has all rows, and the trigger is still there.
+    Finishing,
+    /// Nothing is left to do.
+    Finished,
+    /// New rows are the poller's again.
+    Returned,
+}
+
+impl Site {
+    pub(super) fn phase(&self) -> Phase {
+        let Some(publication) = &self.publication else { return Phase::NotBegun };
+        let Some(handover) = &publication.handover else { return Phase::Foreign };
+        of(handover.phase, self.slot.is_some(), self.trigger.is_some())
+    }
+}
+
+const fn of(kept: HandoverPhase, slot: bool, trigger: bool) -> Phase {
+    match (kept, slot, trigger) {
+        (HandoverPhase::Draining, false, false) => Phase::Published,
+        (HandoverPhase::Draining, true, false) => Phase::Slotted,
+        (HandoverPhase::Draining, _, true) => Phase::Draining,
+        (HandoverPhase::Drained, ..) => Phase::Drained,
+        (HandoverPhase::Finishing, _, true) => Phase::Finishing,
+        (HandoverPhase::Finishing, _, false) => Phase::Finished,
+        (HandoverPhase::Returned, ..) => Phase::Returned,
+    }
+}
+
+/// 0 when it is as it should be, 1 when a person should look, 7 when the slot is lost.
+pub(super) fn exit(site: &Site) -> Exit {
+    let has_slot =
+        matches!(site.phase(), Phase::Slotted | Phase::Draining | Phase::Drained | Phase::Finishing);
+    if has_slot && site.check_slot().is_err() {
+        return Exit::SlotLost;
+    }
+    if attention(site).is_some() { Exit::Failed } else { Exit::Ok }
+}
+
+/// What is not as it should be.
+pub(super) fn attention(site: &Site) -> Option<String> {
+    let is_flipped = matches!(site.phase(), Phase::Draining | Phase::Drained);
+    match site.phase() {
+        Phase::Draining | Phase::Drained if site.trigger == Some(false) => Some(
+            "the trigger is switched off: new rows are the poller's. ALTER TABLE … ENABLE TRIGGER, or migrate rollback"
+                .to_owned(),
+        ),
+        Phase::Drained if site.trigger.is_none() => {
+            Some("the trigger is gone: new rows are the poller's. outboxd migrate rollback".to_owned())
+        }
+        Phase::Drained if site.unsent.rows > 0 => Some(format!(
+            "{} wait for the poller: some insert does not come by the trigger (session_replication_role=replica, or another trigger \
+             that takes the mark away)",
+            site.unsent.shown()
+        )),
+        _ => site.check_slot().err().filter(|_| is_flipped).map(|error| error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_says_how_far_it_is() {
+        use HandoverPhase::{Drained, Draining, Finishing, Returned};
+        let cases = [
+            (Draining, false, false, Phase::Published),
+            (Draining, true, false, Phase::Slotted),
+            (Draining, true, true, Phase::Draining),
+            (Draining, false, true, Phase::Draining),
+            (Drained, true, true, Phase::Drained),
+            (Finishing, true, true, Phase::Finishing),
+            (Finishing, true, false, Phase::Finished),
+            (Returned, true, false, Phase::Returned),
+        ];
+        for (kept, slot, trigger, phase) in cases {
+            assert_eq!(of(kept, slot, trigger), phase, "{kept:?} {slot} {trigger}");
+        }
+    }
+}

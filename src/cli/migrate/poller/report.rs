@@ -1,0 +1,105 @@
+use serde_json::{Value, json};
+
+use super::phase::{self, Phase};
+use super::site::Site;
+use crate::cli::status::Direct;
+use crate::cli::steps::{self, Step};
+
+/// What `plan` tells.
+pub(super) fn plan(site: &Site, steps: &[Step]) -> String {
+    let mut text = about(site);
+    text.push_str(&steps::shown(steps));
+    text.push_str("  wait until the poller has sent its own rows\n");
+    text.push_str(&format!("✓ {}\n", next(site)));
+    text
+}
+
+pub(super) fn plan_object(site: &Site, steps: &[Step]) -> String {
+    let mut object = object(site);
+    if let Value::Object(members) = &mut object {
+        members.insert("steps".to_owned(), steps::object(steps));
+    }
+    format!("{object}\n")
+}
+
+/// What `status` tells.
+pub(super) fn status(site: &Site) -> String {
+    let mut text = about(site);
+    if let Some(slot) = &site.slot {
+        let direct = Direct::of(site.slot_name().to_owned(), slot, None);
+        let behind =
+            direct.lag_bytes.map_or_else(|| "-".to_owned(), |bytes| indicatif::HumanBytes(bytes).to_string());
+        let reader = direct.holder.as_deref().map_or_else(|| "nobody".to_owned(), crate::cli::text::clean);
+        text.push_str(&format!("  slot      {}, {behind} not confirmed, read by {reader}\n", direct.slot));
+    }
+    match phase::attention(site) {
+        Some(attention) => text.push_str(&format!("✗ {attention}\n")),
+        None => text.push_str(&format!("✓ {}\n", next(site))),
+    }
+    text
+}
+
+pub(super) fn status_object(site: &Site) -> String {
+    format!("{}\n", object(site))
+}
+
+fn about(site: &Site) -> String {
+    format!(
+        "{}: {}\n  mark      {}: {} for the poller\n",
+        site.name(),
+        said(site.phase()),
+        site.mark.column(),
+        match site.unsent.rows {
+            0 => "no row waits".to_owned(),
+            1 => "1 row waits".to_owned(),
+            _ => format!("{} wait", site.unsent.shown()),
+        }
+    )
+}
+
+fn object(site: &Site) -> Value {
+    let slot = site.slot.as_ref().map(|slot| Direct::of(site.slot_name().to_owned(), slot, None));
+    json!({
+        "table": site.name(),
+        "mark": site.mark.column(),
+        "phase": site.phase(),
+        "unsent": { "rows": site.unsent.rows, "at_least": site.unsent.at_least },
+        "trigger": site.trigger.map(|on| if on { "on" } else { "off" }),
+        "slot": slot,
+        "attention": phase::attention(site),
+        "next": next(site),
+    })
+}
+
+const fn said(phase: Phase) -> &'static str {
+    match phase {
+        Phase::NotBegun | Phase::Foreign => "the poller's; no migration has begun",
+        Phase::Published | Phase::Slotted => "the poller's; the migration has begun",
+        Phase::Draining => "new rows are outboxd's; the poller sends its own",
+        Phase::Drained => "outboxd's",
+        Phase::Finishing => "outboxd's; finishing",
+        Phase::Finished => "outboxd's; the migration is finished",
+        Phase::Returned => "the poller's again",
+    }
+}
+
+fn next(site: &Site) -> &'static str {
+    let is_read = site.slot.as_ref().is_some_and(|slot| slot.active_pid.is_some());
+    match site.phase() {
+        Phase::NotBegun | Phase::Published | Phase::Slotted => "next: outboxd migrate start",
+        Phase::Foreign => "the publication is not that of a migration",
+        Phase::Draining => "next: outboxd migrate start waits until the poller has none left",
+        Phase::Drained if !is_read => {
+            "next: outboxd run -X snapshot.mode=no_data; back: outboxd migrate rollback"
+        }
+        Phase::Drained => {
+            "next: stop the poller, then outboxd migrate finish; back: outboxd migrate rollback"
+        }
+        Phase::Finishing => "next: outboxd migrate finish goes on with it",
+        Phase::Finished => "nothing is left to do",
+        Phase::Returned if is_read => {
+            "next: stop outboxd, then outboxd migrate rollback drops slot and publication"
+        }
+        Phase::Returned => "next: outboxd migrate rollback drops slot and publication",
+    }
+}

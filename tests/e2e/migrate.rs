@@ -1,0 +1,264 @@
+//! `outboxd migrate`: off a poller and back, while the application writes and the poller runs.
+
+mod poller;
+mod shape;
+mod shop;
+
+use std::fs;
+use std::time::Duration;
+
+use outboxd::internals::throwaway::ThrowawayPostgres;
+use serde_json::Value;
+
+use crate::commands::session::Session;
+use crate::support::kafka::kafka;
+use crate::support::outbox::Outbox;
+use crate::support::postgres::{postgres15, postgres18};
+use crate::support::record::Record;
+use crate::support::relay::{Config, Relay};
+use crate::support::wait::{DEADLINE, eventually, let_pass};
+use crate::support::watcher::Watcher;
+use poller::Poller;
+use shape::{PROCESSED_AT, PUBLISHED_AT, SENT, STATUS, Shape};
+use shop::Shop;
+
+/// Events that are committed between two steps.
+const SOME: usize = 100;
+
+/// A database with a shop, a poller, and a configuration for outboxd.
+struct Town {
+    db: Outbox,
+    shape: Shape,
+    topic: String,
+    config: Config,
+    folder: Watcher,
+    shop: Shop,
+}
+
+impl Town {
+    fn build(server: &ThrowawayPostgres, shape: Shape) -> Self {
+        let db = Outbox::create_bare(server, &shape.schema());
+        let (config, topic) = shape.config(&db);
+        let folder = Watcher::new("outboxd-migrate-");
+        fs::write(folder.folder().join("outbox.json"), serde_json::to_vec(&config).unwrap()).unwrap();
+        let shop = Shop::open(&db, shape, writers());
+        Self { db, shape, topic, config, folder, shop }
+    }
+
+    fn command(&self, name: &str, more: &[&str]) -> Relay {
+        let file = self.folder.folder().join("outbox.json");
+        let arguments =
+            [&["migrate", name, "-c", file.to_str().unwrap()], self.shape.arguments, more].concat();
+        Relay::command(&arguments)
+    }
+
+    /// Exit code, standard output and standard error.
+    fn migrate(&self, name: &str, more: &[&str]) -> (i32, String, String) {
+        let mut process = self.command(name, more);
+        (process.wait_for_exit(DEADLINE), process.stdout(), process.stderr())
+    }
+
+    #[track_caller]
+    fn step(&self, name: &str, more: &[&str]) -> String {
+        let (exit, stdout, stderr) = self.migrate(name, more);
+        assert_eq!(exit, 0, "migrate {name}: {stdout}{stderr}");
+        stdout
+    }
+
+    /// Starts the command and kills it, several times, each time a little later.
+    fn kill_often(&self, name: &str, more: &[&str]) {
+        for millis in [30, 80, 150, 300] {
+            let mut process = self.command(name, more);
+            let_pass(Duration::from_millis(millis));
+            process.kill();
+        }
+    }
+
+    fn status(&self) -> Value {
+        let (_, stdout, stderr) = self.migrate("status", &["--json"]);
+        serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"))
+    }
+
+    /// Waits until the shop has sold more.
+    fn sell(&self) {
+        let wanted = self.shop.count() + SOME;
+        eventually(DEADLINE, "events are written", || self.shop.count() >= wanted);
+    }
+
+    /// Closes the shop, and waits until every event has come.
+    fn close(&mut self) -> Vec<Record> {
+        let written = self.shop.close();
+        kafka().read(&self.topic, written)
+    }
+}
+
+/// More of them when it is measured.
+fn writers() -> usize {
+    std::env::var("OUTBOXD_TEST_WRITERS").map_or(3, |writers| writers.parse().unwrap())
+}
+
+/// There and back; each command is killed several times.
+fn there_and_back(server: &ThrowawayPostgres, shape: Shape) {
+    let mut town = Town::build(server, shape);
+    let poller = Poller::start(&town.db, shape, &town.topic);
+    town.sell();
+    let (exit, plan, stderr) = town.migrate("plan", &[]);
+    assert!(exit == 0 && plan.contains("undo: DROP PUBLICATION"), "{plan}{stderr}");
+    assert_eq!(town.status()["phase"], "not_begun");
+
+    town.kill_often("start", &[]);
+    town.step("start", &[]);
+    town.sell();
+    let relay = Relay::start(&town.config);
+    town.db.wait_until_streaming();
+    let status = town.status();
+    let seen = (&status["phase"], &status["unsent"]["rows"], &status["attention"]);
+    assert_eq!(seen, (&"drained".into(), &0.into(), &Value::Null), "{status}");
+    town.sell();
+
+    // The poller has run all the time, and goes on.
+    town.kill_often("rollback", &["--hold", "30s"]);
+    town.step("rollback", &["--hold", "30s"]);
+    town.sell();
+    assert_eq!(town.status()["phase"], "returned");
+    assert_eq!(relay.stop(), 0);
+    town.step("rollback", &[]);
+    assert_eq!(town.db.leftovers(), Vec::<String>::new());
+    town.sell();
+    let records = town.close();
+    poller.stop();
+    town.shop.check(&records).is_whole();
+}
+
+/// There, for good.
+fn there(server: &ThrowawayPostgres, shape: Shape) {
+    let mut town = Town::build(server, shape);
+    let poller = Poller::start(&town.db, shape, &town.topic);
+    town.sell();
+    town.step("start", &[]);
+    let relay = Relay::start(&town.config);
+    town.db.wait_until_streaming();
+    town.sell();
+    let (exit, _, stderr) = town.migrate("finish", &["--yes"]);
+    let seen = stderr.contains("a session looks for rows") || stderr.contains("a poller may still run");
+    assert!(exit == 3 && seen, "{stderr}");
+    poller.stop();
+    let (exit, _, stderr) = town.migrate("finish", &["--yes", "--poller-is-stopped"]);
+    assert!(exit == 3 && stderr.contains("is read by pid"), "{stderr}");
+    assert_eq!(relay.stop(), 0);
+    town.kill_often("finish", &["--yes", "--poller-is-stopped"]);
+    town.step("finish", &["--yes", "--poller-is-stopped"]);
+    assert_eq!(town.status()["phase"], "finished");
+    let relay = Relay::start(&town.config);
+    town.sell();
+    let records = town.close();
+    assert_eq!(relay.stop(), 0);
+    town.shop.check(&records).is_whole();
+    let marked = format!("SELECT count(*) FROM {} WHERE {}", shape.table, shape.unsent);
+    assert!(town.db.query(&marked, &[])[0].get::<_, i64>(0) > 0, "rows have no mark any more");
+}
+
+#[test]
+fn a_poller_of_published_at_hands_over_and_takes_back() {
+    there_and_back(postgres18(), PUBLISHED_AT);
+}
+
+#[test]
+fn a_poller_of_sent_hands_over_for_good() {
+    there(postgres15(), SENT);
+}
+
+/// A row that nobody marks: the poller is slow. What the application writes after the change waits for it.
+#[test]
+fn outboxd_does_not_overtake_a_poller() {
+    let shape = STATUS;
+    let db = Outbox::create_bare(postgres15(), &shape.schema());
+    let (config, topic) = shape.config(&db);
+    let folder = Watcher::new("outboxd-migrate-");
+    let file = folder.folder().join("outbox.json").display().to_string();
+    fs::write(&file, serde_json::to_vec(&config).unwrap()).unwrap();
+    let insert = || {
+        let id = uuid::Uuid::now_v7().to_string();
+        db.query(&shape.insert(), &[&id, &"42", &"{}"]);
+    };
+    let migrate = |name: &str| {
+        let arguments = [&["migrate", name, "-c", &file], shape.arguments].concat();
+        Relay::command(&arguments)
+    };
+    insert();
+    let mut start = migrate("start");
+    start.wait_for_stderr("1 row of its own to send");
+    insert();
+    let mut early = Relay::start(&config);
+    assert_eq!(early.wait_for_exit(DEADLINE), 3, "{}", early.stderr());
+    assert!(early.stderr().contains("the poller still has rows to send"), "{}", early.stderr());
+    let mut back = migrate("rollback");
+    assert_eq!(back.wait_for_exit(DEADLINE), 3, "{}", back.stderr());
+
+    db.execute(&format!("UPDATE outbox SET {} WHERE {}", shape.set, shape.unsent));
+    assert_eq!(start.wait_for_exit(DEADLINE), 0, "{}", start.stderr());
+    let relay = Relay::start(&config);
+    assert_eq!(kafka().read(&topic, 1).len(), 1, "the row of the poller is not outboxd's");
+    assert_eq!(relay.stop(), 0);
+    let mut back = migrate("rollback");
+    assert!(back.wait_for_exit(DEADLINE) == 3 && back.stderr().contains("nobody reads"), "{}", back.stderr());
+}
+
+#[test]
+#[ignore = "the other shapes and servers: some minutes"]
+fn every_poller_on_every_server() {
+    for server in [postgres15(), postgres18()] {
+        for shape in [PUBLISHED_AT, PROCESSED_AT, SENT, STATUS] {
+            println!("{} there and back", shape.name);
+            there_and_back(server, shape);
+            println!("{} there", shape.name);
+            there(server, shape);
+        }
+    }
+}
+
+const PAGE: &str = include_str!("../../docs/migrate/from-a-poller.md");
+
+#[test]
+fn the_sessions_are_what_is_seen() {
+    let shape = PROCESSED_AT;
+    let db = Outbox::create_bare(postgres18(), &shape.schema());
+    let (config, topic) = shape.config(&db);
+    let folder = Watcher::new("outboxd-migrate-");
+    let file = folder.folder().join("outbox.json").display().to_string();
+    fs::write(&file, serde_json::to_vec(&config).unwrap()).unwrap();
+    let names = [("outbox.json", file.clone()), ("orders", db.name().to_owned())];
+    let insert = |key: &str| {
+        let id = uuid::Uuid::now_v7().to_string();
+        db.query(&shape.insert(), &[&id, &key, &"{}"]);
+    };
+    let session = |heading: &str| Session::of(PAGE, heading).replay(&names);
+
+    assert_eq!(session("There"), [0, 0]);
+    insert("42");
+    let relay = Relay::start(&config);
+    db.wait_until_streaming();
+    kafka().read(&topic, 1);
+    db.wait_until_confirmed();
+    assert_eq!(session("How far is it?"), [0]);
+    assert_eq!(session("Back"), [0]);
+    assert_eq!(relay.stop(), 0);
+    assert_eq!(session("After going back"), [0]);
+
+    // There was a slot of this name: the command says what the start must be told.
+    let mut start = Relay::command(&["migrate", "start", "-c", &file]);
+    assert_eq!(start.wait_for_exit(DEADLINE), 0, "{}", start.stderr());
+    let said = start.stderr();
+    let accept = said.split_whitespace().find(|word| word.starts_with("outboxd.position.accept=")).unwrap();
+    insert("43");
+    let relay = Relay::start_with(&config, &["-X", accept], &[]);
+    kafka().read(&topic, 2);
+    assert_eq!(relay.stop(), 0);
+    // No query of ours may be taken for a poller's.
+    db.disconnect();
+    assert_eq!(session("For good"), [0]);
+    insert("44");
+    let relay = Relay::start(&config);
+    kafka().read(&topic, 3);
+    assert_eq!(relay.stop(), 0);
+}
