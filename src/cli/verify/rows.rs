@@ -13,7 +13,7 @@ use crate::error::chain;
 use crate::kafka::positive_hash;
 use crate::outbox::{Encoder, RouteContext, RouteError, RoutedRecord};
 use crate::pgoutput::{ColumnValue, Tuple};
-use crate::postgres::{SnapshotReader, SnapshotRow, TlsSetup};
+use crate::postgres::{self, SnapshotReader, SnapshotRow, TlsSetup};
 use crate::relay::RelayParts;
 use crate::verification::{Contents, Expected, Identity, RowName, Spot, TopicNumber};
 use crate::wal::Lsn;
@@ -27,9 +27,10 @@ const TOPICS_MAX: usize = 10_000;
 /// The record's timestamp is this when no column decides it.
 const UNDECIDED_MS: i64 = i64::MIN;
 
-/// Taken in the transaction that reads the rows, and so behind everything that it sees.
-const WAL_END: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() \
-                       ELSE pg_current_wal_insert_lsn() END";
+/// Where the WAL ends, on a standby too.
+pub(super) const WAL_END: &str = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() \
+                                  ELSE pg_current_wal_insert_lsn() END";
+pub(super) const ASKING_WAL_END: &str = "asking where the WAL ends";
 
 /// The topics that rows lead to.
 #[derive(Debug, Default)]
@@ -203,8 +204,9 @@ impl Added {
     }
 }
 
+/// Taken in the transaction that reads the rows, and so behind everything that it sees.
 async fn wal_end(reader: &mut SnapshotReader) -> Result<Lsn, VerifyError> {
-    reader.select(WAL_END).await?;
+    reader.select(&format!("SELECT {WAL_END}")).await?;
     let mut end = None;
     loop {
         match reader.next().await? {
@@ -212,9 +214,14 @@ async fn wal_end(reader: &mut SnapshotReader) -> Result<Lsn, VerifyError> {
             SnapshotRow::Row(row) => {
                 end = row.columns().first().and_then(text).and_then(|text| text.parse().ok());
             }
-            SnapshotRow::End => return Ok(end.unwrap_or_default()),
+            SnapshotRow::End => return end.ok_or_else(|| unreadable(ASKING_WAL_END)),
         }
     }
+}
+
+/// Taken for zero it would make each record a later one, and no row missing.
+pub(super) fn unreadable(doing: &'static str) -> VerifyError {
+    postgres::Error::Unexpected { message: "answer".to_owned(), doing }.into()
 }
 
 pub(super) fn text<'a>(value: &ColumnValue<'a>) -> Option<&'a str> {

@@ -6,20 +6,16 @@ use crate::change::{RowChange, Snapshot};
 use crate::cli::progress::Progress;
 use crate::cli::verify::APPLICATION;
 use crate::cli::verify::error::VerifyError;
-use crate::cli::verify::rows::{TopicList, number, place, text};
+use crate::cli::verify::rows::{ASKING_WAL_END, TopicList, WAL_END, number, place, text, unreadable};
 use crate::cli::verify::scratch::Spill;
 use crate::error::chain;
 use crate::pgoutput::Tuple;
-use crate::postgres::{self, SnapshotReader, SnapshotRow, Sql, TlsSetup};
+use crate::postgres::{SnapshotReader, SnapshotRow, Sql, TlsSetup};
 use crate::relay::RelayParts;
 use crate::verification::{
     Fields, Identity, ReadSnapshot, Row, RowName, Spot, TopicNumber, key_payload, read,
 };
 use crate::wal::{Lsn, Xid};
-
-/// Where the WAL ends, on a standby too.
-const WAL_END: &str = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() \
-                       ELSE pg_current_wal_insert_lsn() END";
 
 /// What the transaction sees, and where the WAL ended then and when that was: by the server's clock.
 const SNAPSHOT: &str = "SELECT pg_snapshot_xmax(s)::xid::text, \
@@ -138,14 +134,9 @@ fn name(table: u32, Table { columns, .. }: &Table, row: &Tuple<'_>) -> RowName {
 }
 
 async fn wal_end(sql: &Sql) -> Result<Lsn, VerifyError> {
-    let rows = sql.query("asking where the WAL ends", &format!("SELECT ({WAL_END})::text"), &[]).await?;
+    let rows = sql.query(ASKING_WAL_END, &format!("SELECT ({WAL_END})::text"), &[]).await?;
     let text = rows.first().and_then(|row| row.try_get::<_, String>(0).ok());
-    text.and_then(|text| text.parse().ok()).ok_or_else(|| unreadable("asking where the WAL ends"))
-}
-
-/// Taken for zero it would make each record a later one, and no row missing.
-fn unreadable(doing: &'static str) -> VerifyError {
-    postgres::Error::Unexpected { message: "answer".to_owned(), doing }.into()
+    text.and_then(|text| text.parse().ok()).ok_or_else(|| unreadable(ASKING_WAL_END))
 }
 
 async fn snapshot(reader: &mut SnapshotReader, before: Lsn) -> Result<ReadSnapshot, VerifyError> {
