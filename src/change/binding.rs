@@ -25,8 +25,8 @@ pub(super) fn bind(
         take_identity_for_key(relation, &mut described);
     }
     let topic = connector.context.source_topic(&relation.schema, &relation.table);
-    let key = key(&connector, relation, &described, &topic);
     let (columns, mut notes) = columns(&connector, relation, &described);
+    let key = key(&connector, relation, &described, &topic, &mut notes);
     notes.extend(connector.options.keys.missing(&relation.schema, &relation.table, &described));
     let fields = fields(&columns);
     let row = Arc::new(schema(&connector, fields, &format!("{topic}.Value")).optional(true));
@@ -120,6 +120,7 @@ fn key(
     relation: &Relation,
     described: &[ColumnDescription],
     topic: &str,
+    notes: &mut Vec<String>,
 ) -> Option<Key> {
     let table = format!("{}.{}", relation.schema, relation.table);
     let positions = connector.options.keys.of(&relation.schema, &relation.table, described);
@@ -130,8 +131,17 @@ fn key(
             // Of a column that is left out Debezium knows no more than its type.
             let unknown = ColumnDescription { not_null: false, default: None, ..column.clone() };
             let column = if is_shown(connector, &table, column) { column } else { &unknown };
-            let codec = ColumnCodec::new(column, &connector.context.columns, None).ok()?;
-            Some(bound(connector, index, column, codec))
+            match ColumnCodec::new(column, &connector.context.columns, None) {
+                Ok(codec) => Some(bound(connector, index, column, codec)),
+                Err(unsupported) => {
+                    notes.push(format!(
+                        "column \"{}\" of table {table} is not in the key, so rows that differ in it alone share one: {unsupported}; \
+                         include.unknown.datatypes=true shows it as bytes",
+                        column.name
+                    ));
+                    None
+                }
+            }
         })
         .collect();
     let added = connector.context.key_field(&relation.schema, &relation.table);

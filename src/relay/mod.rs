@@ -71,6 +71,8 @@ pub(crate) use options::{
 };
 pub(crate) use parts::RelayParts;
 pub(crate) use position::Phase;
+#[cfg(test)]
+pub(crate) use position::RecordError;
 pub(crate) use position_store::{KeptPosition, kept_position};
 pub(crate) use preflight::Capture;
 pub(crate) use preflight::{OLDEST_VERSION_NUM, check_server, no_table};

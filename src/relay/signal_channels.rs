@@ -1,6 +1,7 @@
 //! Signals from a file and from a topic. Each is written to the WAL, as a logical message: so the stream brings it, in its
 //! place, and again until what it asked for is done.
 
+use std::borrow::Cow;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -130,7 +131,7 @@ async fn take_topic(parts: &RelayParts, topic: &str, scribe: &mut Scribe<'_>) ->
         .await?;
         let Some(record) = record else { continue };
         if let Some(document) = document(&record, &parts.relay.signals.key) {
-            scribe.write(document).await?;
+            scribe.write(&document).await?;
         }
         let committed;
         (reader, committed) = in_thread(move || {
@@ -147,12 +148,12 @@ async fn in_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static)
 }
 
 /// What a record says to this relay: its key is `topic.prefix`.
-fn document<'r>(record: &'r SignalRecord, key: &str) -> Option<&'r str> {
+fn document<'r>(record: &'r SignalRecord, key: &str) -> Option<Cow<'r, str>> {
     if record.key.as_deref() != Some(key.as_bytes()) {
         tracing::debug!("a signal is for another connector");
         return None;
     }
-    std::str::from_utf8(record.value.as_deref()?).ok()
+    record.value.as_deref().map(String::from_utf8_lossy)
 }
 
 impl Scribe<'_> {

@@ -168,10 +168,11 @@ impl Signals {
 
     /// A logical message came.
     pub(super) fn message(&self, prefix: &str, content: &[u8]) -> Option<Said> {
-        let text = || String::from_utf8(content.to_vec()).ok();
+        // What is not UTF-8 is no signal either, and that is told where signals are read.
+        let text = || String::from_utf8_lossy(content).into_owned();
         match prefix {
-            MESSAGE_PREFIX => text().map(|id| Said::Message { id }),
-            SIGNAL_PREFIX => text().map(Said::Document),
+            MESSAGE_PREFIX => Some(Said::Message { id: text() }),
+            SIGNAL_PREFIX => Some(Said::Document(text())),
             _ => None,
         }
     }

@@ -9,7 +9,7 @@ use super::report::Check;
 use super::state_topic::{state_topic, transactional_id};
 use super::topics::{self, Target};
 use crate::kafka::{Admin, Broker, Error, Settings, Topic};
-use crate::relay::{KeptPosition, RelayParts, TransactionOptions, kept_position};
+use crate::relay::{self, KeptPosition, RelayParts, TransactionOptions, kept_position};
 
 /// How long the first broker may take to answer, and how long any later question.
 const REACH_MAX: Duration = Duration::from_secs(4);
@@ -40,7 +40,7 @@ pub(super) struct Asked<'a> {
 }
 
 /// The position of this relay, if there is one.
-pub(super) type Kept = Result<Option<KeptPosition>, Error>;
+pub(super) type Kept = Result<Option<KeptPosition>, relay::Error>;
 
 /// Waits until a broker answers, and asks what there is. The producer asks first: it is what `run` would use, and it
 /// hears why a connection fails.

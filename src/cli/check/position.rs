@@ -7,7 +7,7 @@ use super::topics::leaderless;
 use crate::error::{Class, Diagnose as _};
 use crate::kafka::{Error, Settings, Topic};
 use crate::postgres::SlotOptions;
-use crate::relay::{KeptPosition, Phase, first_start};
+use crate::relay::{self, KeptPosition, Phase, first_start};
 use crate::wal::Lsn;
 
 /// What was found of the topic.
@@ -16,7 +16,7 @@ pub(super) enum Found<'f> {
     /// It is not there, or may not be seen; whether we may make it.
     Nothing { may_be_made: Result<(), Error> },
     /// It is there; whether we may read it.
-    Topic { topic: &'f Topic, settings: Option<&'f Settings>, read: Result<(), &'f Error> },
+    Topic { topic: &'f Topic, settings: Option<&'f Settings>, read: Result<(), &'f relay::Error> },
 }
 
 /// The topic. If its brokers lose it, a start knows less, and no event is lost.
@@ -29,7 +29,9 @@ pub(super) fn position_topic(name: &str, found: &Found<'_>) -> Vec<Check> {
             return vec![Check::note(code, title)];
         }
         Found::Nothing { may_be_made: Err(error) } => return vec![not_kept(error)],
-        Found::Topic { read: Err(error), .. } => return vec![not_kept(error)],
+        Found::Topic { read: Err(relay::Error::Kafka(error)), .. } => return vec![not_kept(error)],
+        // A start refuses it.
+        Found::Topic { read: Err(error), .. } => return vec![Check::error(code, *error)],
         Found::Topic { topic, settings, read: Ok(()) } => (topic, settings),
     };
     let policy = settings.and_then(|settings| settings.get("cleanup.policy"));
@@ -120,6 +122,7 @@ mod tests {
     use super::*;
     use crate::kafka::TopicFault;
     use crate::postgres::SlotFacts;
+    use crate::relay::RecordError;
     use crate::wal::Oid;
 
     fn error(fault: TopicFault) -> Error {
@@ -133,8 +136,14 @@ mod tests {
         let settings = |policy: &str| Settings::new([("cleanup.policy".to_owned(), policy.to_owned())]);
         let (compact, delete) = (settings("compact"), settings("delete"));
         let there = |settings, read| Found::Topic { topic: &topic, settings, read };
-        let (forbidden, away) = (error(TopicFault::Refused), error(TopicFault::Passing));
-        let cases: [(Found<'_>, &[Outcome]); 7] = [
+        let [forbidden, away] =
+            [TopicFault::Refused, TopicFault::Passing].map(|fault| relay::Error::from(error(fault)));
+        let later = relay::Error::NoPosition {
+            topic: "t".to_owned(),
+            key: "k".to_owned(),
+            source: RecordError::Version(9),
+        };
+        let cases: [(Found<'_>, &[Outcome]); 8] = [
             (Found::Nothing { may_be_made: Ok(()) }, &[Note]),
             (Found::Nothing { may_be_made: Err(error(TopicFault::Refused)) }, &[Warning]),
             (there(Some(&compact), Ok(())), &[Fine]),
@@ -142,6 +151,7 @@ mod tests {
             (there(None, Ok(())), &[Fine]),
             (there(None, Err(&forbidden)), &[Warning]),
             (there(None, Err(&away)), &[Skipped]),
+            (there(None, Err(&later)), &[Failure]),
         ];
         for (found, expected) in cases {
             let checks = position_topic("t", &found);

@@ -71,8 +71,20 @@ impl ChunkReader<'_> {
             .filter_map(|name| columns.iter().find(|column| column.name == *name))
             .cloned()
             .collect();
-        let Ok(Bound::Changes(bound)) = self.parts.route.bind(&relation_of(facts, &shown), &shown) else {
-            return Ok(Done::Scan { scanned: Scanned::Failed, table: None });
+        let bound = match self.parts.route.bind(&relation_of(facts, &shown), &shown) {
+            Ok(Bound::Changes(bound)) => bound,
+            Ok(Bound::Outbox(_)) => {
+                tracing::error!(
+                    table = table.table,
+                    "blocking snapshot: the EventRouter routes this table, its rows are no change events"
+                );
+                return Ok(Done::Scan { scanned: Scanned::Failed, table: None });
+            }
+            Err(error) => {
+                let error = chain(&error);
+                tracing::error!(table = table.table, error, "blocking snapshot: a table cannot be read");
+                return Ok(Done::Scan { scanned: Scanned::Failed, table: None });
+            }
         };
         let read_table = ReadTable { oid: facts.oid, bound: Arc::new(*bound) };
         self.scanner().await?.table = Some(read_table);

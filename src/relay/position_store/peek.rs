@@ -4,6 +4,7 @@ use std::time::Duration;
 use tokio::task::spawn_blocking;
 
 use crate::kafka::{self, PositionTopic, Read};
+use crate::relay::error::Error;
 use crate::relay::parts::RelayParts;
 use crate::relay::position::{Phase, Position, acceptable, is_of_dropped};
 use crate::wal::{Lsn, Oid};
@@ -31,20 +32,20 @@ impl KeptPosition {
     }
 }
 
-/// The position that Kafka has, without a relay. One that cannot be read is none: the start says what is wrong with it.
+/// The position that Kafka has, without a relay.
 pub(crate) async fn kept_position(
     parts: Arc<RelayParts>,
     patience: Duration,
-) -> Result<Option<KeptPosition>, kafka::Error> {
-    let asking = spawn_blocking(move || {
-        let options = &parts.relay.position;
-        let Some(topic) = &options.topic else { return Ok(Read::NoTopic) };
-        PositionTopic::peek(&parts.kafka, topic, options.key.as_bytes(), patience)
-    });
+) -> Result<Option<KeptPosition>, Error> {
+    let options = &parts.relay.position;
+    let (Some(topic), key) = (options.topic.clone(), options.key.clone()) else { return Ok(None) };
+    let unreadable = |source| Error::NoPosition { topic: topic.clone(), key: key.clone(), source };
+    let (name, of) = (topic.clone(), key.clone());
+    let asking = spawn_blocking(move || PositionTopic::peek(&parts.kafka, &name, of.as_bytes(), patience));
     let read =
         asking.await.unwrap_or_else(|_| Err(kafka::Error::Fatal("the reading was aborted".to_owned())))?;
     let Read::Values(values) = read else { return Ok(None) };
-    let position = Position::newest(&values).ok().flatten();
+    let position = Position::newest(&values).map_err(unreadable)?;
     Ok(position.map(|position| KeptPosition {
         phase: position.phase,
         lsn: position.lsn,
