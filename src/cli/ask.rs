@@ -16,7 +16,7 @@ pub(super) async fn confirmed(word: &str, yes: bool, doing: &str) -> Answer {
         return Answer::Yes;
     }
     if !stdin().is_terminal() || !stderr().is_terminal() {
-        say(&format!("nothing was done: --yes {doing}"));
+        say(&format!("nothing was done: nobody can be asked here. The same with --yes {doing}"));
         return Answer::No;
     }
     talk(&format!("type {word} if you mean it: "));

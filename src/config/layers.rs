@@ -45,11 +45,7 @@ impl Dialect {
     pub(super) fn spelled(self, key: &str) -> String {
         match self {
             Self::Connect => key.to_owned(),
-            Self::Server if key.starts_with("transforms") => format!("debezium.{key}"),
-            Self::Server if key.starts_with("outboxd.") => key.to_owned(),
-            Self::Server if key.starts_with("producer.") => format!("debezium.sink.kafka.{key}"),
-            Self::Server if key == "bootstrap.servers" => format!("debezium.sink.kafka.producer.{key}"),
-            Self::Server => format!("debezium.source.{key}"),
+            Self::Server => spelling::server_key(key),
         }
     }
 

@@ -4,6 +4,7 @@ use super::environment::{self, Variable};
 use super::error::{ConfigError, Problem};
 use super::layers::{self, Dialect, Layers, Sources};
 use super::settings::{Settings, shown_key};
+use super::spelling;
 
 /// What stands for a value that is a secret.
 const MASK: &str = "********";
@@ -80,11 +81,22 @@ fn name_as_the_server_does(settings: &mut Settings, dialect: Dialect) {
 }
 
 impl ShownSetting {
+    /// Key and value in Debezium Server's `application.properties`; `None` for a converter that it has no word for. There `${NAME}` is
+    /// a variable, so whatever else looks like one is escaped.
+    pub(crate) fn server_line(&self, value: &str, is_placeholder: bool) -> Option<(String, String)> {
+        let key = spelling::server_key(&self.key);
+        if spelling::is_format(&key) {
+            return Some((key, spelling::format_name(value)?.to_owned()));
+        }
+        let value = if is_placeholder { value.replace("${env:", "${") } else { value.replace("${", "$${") };
+        Some((key, value))
+    }
+
     /// The variable that says this key, if there is one that leads back to it.
     pub(crate) fn variable(&self, aliases: &[String]) -> Option<String> {
         let name = environment::own_name(&self.key);
         let leads_back = match environment::variable(&name, "", aliases) {
-            Variable::Key(key) => super::spelling::canonical(&key) == [self.key.clone()],
+            Variable::Key(key) => spelling::canonical(&key) == [self.key.clone()],
             Variable::Foreign | Variable::Unknown { .. } => false,
         };
         leads_back.then_some(name)

@@ -42,6 +42,32 @@ pub(super) fn format_class(name: &str) -> Option<&'static str> {
     }
 }
 
+/// The format name of a converter.
+pub(super) fn format_name(class: &str) -> Option<&'static str> {
+    let names = ["json", "simplestring", "avro", "binary"];
+    names.into_iter().find(|name| format_class(name) == Some(class.trim()))
+}
+
+/// A canonical key as Debezium Server's files spell it.
+pub(super) fn server_key(key: &str) -> String {
+    for role in ["key", "value", "header"] {
+        if let Some(rest) = key.strip_prefix(role).and_then(|rest| rest.strip_prefix(".converter")) {
+            return format!("debezium.format.{role}{rest}");
+        }
+    }
+    if key.starts_with("transforms") || key.starts_with("predicates") {
+        format!("debezium.{key}")
+    } else if key.starts_with("producer.") {
+        format!("debezium.sink.kafka.{key}")
+    } else if key == "bootstrap.servers" {
+        format!("debezium.sink.kafka.producer.{key}")
+    } else if key.starts_with("outboxd.") || key.starts_with("rdkafka.") {
+        key.to_owned()
+    } else {
+        format!("debezium.source.{key}")
+    }
+}
+
 /// Whether a written key holds one of Debezium Server's format names.
 pub(super) fn is_format(written: &str) -> bool {
     matches!(written, "debezium.format.key" | "debezium.format.value" | "debezium.format.header")
@@ -71,6 +97,21 @@ mod tests {
         ];
         for (written, expected) in cases {
             assert_eq!(canonical(written), [expected], "{written}");
+        }
+        let keys = [
+            "slot.name",
+            "transforms.a.type",
+            "predicates.p.type",
+            "producer.linger.ms",
+            "bootstrap.servers",
+        ];
+        let more =
+            ["key.converter", "header.converter.schemas.enable", "outboxd.slot.warn.bytes", "rdkafka.debug"];
+        for key in keys.into_iter().chain(more) {
+            assert_eq!(canonical(&server_key(key)), [key], "{key}");
+        }
+        for name in ["json", "simplestring", "avro", "binary"] {
+            assert_eq!(format_class(name).and_then(format_name), Some(name));
         }
         let all = ["key", "value", "header"].map(|role| format!("{role}.converter.schemas.enable"));
         assert_eq!(canonical("debezium.format.schemas.enable"), all);

@@ -1,13 +1,15 @@
 //! The status page, in a real browser without scripts.
 
 use outboxd::internals::throwaway::unused_port;
+use serde_json::Value;
 
+use crate::dead_letters;
 use crate::support::browser::{Browser, Look};
 use crate::support::http::{get_until, try_get};
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::postgres18;
-use crate::support::relay::Relay;
+use crate::support::relay::{Relay, with};
 
 const DESKTOP: Look = Look { width: 1100, height: 900, phone: false, dark: false };
 const PHONE: Look = Look { width: 360, height: 780, phone: true, dark: false };
@@ -54,4 +56,62 @@ fn a_person_sees_how_it_is_on_any_screen() {
     });
     assert_ne!(grounds[0], grounds[1], "dark is not light");
     assert_eq!((&grounds[0], &grounds[1]), (&grounds[2], &grounds[3]));
+}
+
+/// The page of a relay, once `/status` is as wanted.
+fn page_of(port: u16, what: &str, wanted: impl Fn(&Value) -> bool) -> String {
+    get_until(port, "/status", what, |page| wanted(&page.json()));
+    let browser = Browser::open(PHONE);
+    browser.visit(&format!("http://127.0.0.1:{port}/"));
+    let overflow = browser.evaluate("document.documentElement.scrollWidth - window.innerWidth");
+    assert!(overflow.as_i64().unwrap() <= 0, "{overflow} px too wide");
+    browser.text()
+}
+
+fn contains(text: &str, words: &[&str]) {
+    words.iter().for_each(|word| assert!(text.contains(word), "{word:?} is not in: {text}"));
+}
+
+#[test]
+fn a_snapshot_that_goes_on_is_seen() {
+    let db = Outbox::create(postgres18());
+    db.insert(&[Event::new("order", "1", "Made", &format!("{{\"x\":\"{PAYLOAD}\"}}"))]);
+    // The server does not come to the first row.
+    let settings = [
+        ("snapshot.select.statement.overrides", "public.outbox"),
+        (
+            "snapshot.select.statement.overrides.public.outbox",
+            "SELECT * FROM public.outbox WHERE pg_sleep(3600) IS NOT NULL",
+        ),
+    ];
+    let port = unused_port().unwrap();
+    let _relay = Relay::start_with(&with(db.config(kafka()), &settings), &["--http", &port.to_string()], &[]);
+    let text = page_of(port, "tells of the snapshot", |seen| seen["snapshot"]["remaining"] == 1);
+    contains(&text, &["sending a snapshot", "Snapshot", db.name()]);
+    assert!(!text.contains(PAYLOAD), "{text}");
+}
+
+#[test]
+fn dead_letters_and_rows_that_are_not_sent_are_seen() {
+    let db = Outbox::create(postgres18());
+    db.execute("ALTER TABLE outbox ALTER COLUMN aggregatetype DROP NOT NULL; CREATE TABLE other (n int)");
+    db.execute(&format!("CREATE PUBLICATION {} FOR TABLE outbox, other", db.name()));
+    let port = unused_port().unwrap();
+    let _relay = Relay::start_with(&dead_letters::config(&db), &["--http", &port.to_string()], &[]);
+    db.wait_until_streaming();
+    let payload = format!("{{\"x\":\"{PAYLOAD}\"}}");
+    db.execute(&format!("INSERT INTO outbox VALUES (gen_random_uuid(), NULL, 'o-1', 'Lost', '{payload}')"));
+    db.execute("INSERT INTO other VALUES (1)");
+    let both = |seen: &Value| seen["dead_letters"][0]["events"] == 1 && seen["rows_not_sent"][0]["rows"] == 1;
+    let text = page_of(port, "tells of the letter and the row", both);
+    let words = [
+        "Dead letters since the start",
+        "no topic, no partition or no timestamp",
+        "outboxd dlq ls -c FILE",
+        "Rows not sent since the start",
+        "public.other",
+        "table.include.list",
+    ];
+    contains(&text, &words);
+    assert!(!text.contains(PAYLOAD), "{text}");
 }

@@ -1,14 +1,17 @@
 //! `outboxd tail` and `top`: records as they arrive, and the screen.
 
 use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
+use outboxd::internals::throwaway::unused_port;
 use serde_json::Value;
 
 use crate::commands::session::Session;
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::postgres18;
-use crate::support::relay::{Relay, with};
+use crate::support::relay::{Captured, Relay, with};
 use crate::support::wait::{DEADLINE, eventually};
 use crate::support::watcher::Watcher;
 
@@ -63,6 +66,66 @@ fn records_are_shown_as_they_arrive() {
     assert_eq!((&with["offset"], &with["value"]), (&4.into(), &"{}".into()), "{with}");
     let headers = with["headers"].as_array().unwrap();
     assert!(headers.contains(&serde_json::json!(["id", paid.id.to_string()])), "{with}");
+}
+
+#[test]
+fn topics_that_come_later_are_followed() {
+    let (kafka, db) = (kafka(), Outbox::create(postgres18()));
+    let folder = Watcher::new("outboxd-tail-");
+    let file = folder.folder().join("outbox.json").display().to_string();
+    fs::write(&file, serde_json::to_vec(&db.config(kafka)).unwrap()).unwrap();
+    let mut tail = Relay::command(&["tail", "-c", &file, "-n", "3", "--json"]);
+    tail.wait_for_stderr("following topics that are made from now on");
+    let _relay = Relay::start(&db.config(kafka));
+    db.wait_until_streaming();
+    let event = |kind: &str| Event::new(kind, "42", "Made", "{}");
+    db.insert(&[event("order")]);
+    eventually(DEADLINE, "the first topic is followed", || tail.stdout().ends_with('\n'));
+    db.insert(&[event("payment"), event("order")]);
+    assert_eq!(tail.wait_for_exit(DEADLINE), 0);
+    let said = tail.stdout();
+    let topics = said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["topic"].to_string());
+    let mut topics: Vec<_> = topics.collect();
+    topics.sort();
+    let expected = ["order", "order", "payment"].map(|kind| format!("{:?}", db.topic(kind)));
+    assert_eq!(topics, expected, "{said}");
+}
+
+/// `outboxd top` of these instances, on a terminal of its own. util-linux' `script` makes one.
+fn on_a_terminal(ports: &[u16]) -> (std::process::Child, std::process::ChildStdin) {
+    let instances = ports.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    let top = format!("stty rows 40 cols 120; exec {} top --http {instances}", env!("CARGO_BIN_EXE_outboxd"));
+    let mut command = Command::new("script");
+    command.args(["--quiet", "--return", "--flush", "--command", &top, "/dev/null"]);
+    command.env("TERM", "xterm").env_remove("OUTBOXD_HTTP");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut process = command.spawn().expect("script, of util-linux");
+    let keys = process.stdin.take().unwrap();
+    (process, keys)
+}
+
+#[test]
+fn top_draws_on_a_terminal_until_q_is_typed() {
+    let db = Outbox::create(postgres18());
+    let (port, nobody) = (unused_port().unwrap(), unused_port().unwrap());
+    let _relay = Relay::start_with(&db.config(kafka()), &["--http", &port.to_string()], &[]);
+    db.wait_until_streaming();
+    db.insert(&[Event::new("order", "42", "Made", "{}")]);
+    db.wait_until_confirmed();
+    let (mut process, mut keys) = on_a_terminal(&[port, nobody]);
+    let mut watcher = Watcher::new("outboxd-top-");
+    watcher.watch(&process);
+    let screen = Captured::start(process.stdout.take().unwrap());
+    for words in ["streaming", "no answer", "q leaves", &db.topic("order")] {
+        eventually(DEADLINE, &format!("{words} is on the screen: {}", screen.text()), || {
+            screen.text().contains(words)
+        });
+    }
+    keys.write_all(b"q").unwrap();
+    eventually(DEADLINE, "it has left", || process.try_wait().unwrap().is_some());
+    let status = process.wait().unwrap();
+    watcher.release();
+    assert_eq!(status.code(), Some(0), "{}", screen.text());
 }
 
 #[test]

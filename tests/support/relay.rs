@@ -224,27 +224,36 @@ fn without_surroundings(program: &Path, arguments: &[&str]) -> Command {
 
 /// What a pipe has brought so far.
 #[derive(Debug)]
-struct Captured {
+pub(crate) struct Captured {
     text: Arc<Mutex<String>>,
     reader: Option<JoinHandle<()>>,
 }
 
 impl Captured {
-    fn start(pipe: impl Read + Send + 'static) -> Self {
+    pub(crate) fn start(pipe: impl Read + Send + 'static) -> Self {
         let text = Arc::new(Mutex::new(String::new()));
         let shared = Arc::clone(&text);
         let reader = thread::spawn(move || {
             let mut pipe = BufReader::new(pipe);
             let mut line = Vec::new();
-            while pipe.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
-                lock(&shared).push_str(&String::from_utf8_lossy(&line));
-                line.clear();
+            while let Ok(some) = pipe.fill_buf().map(<[u8]>::to_vec) {
+                if some.is_empty() {
+                    break;
+                }
+                pipe.consume(some.len());
+                line.extend(some);
+                // A character may come in two pieces; what draws on a screen ends no lines.
+                let whole = line.utf8_chunks().next().map_or(0, |chunk| chunk.valid().len());
+                let whole = if whole + 4 > line.len() { whole } else { line.len() };
+                lock(&shared).push_str(&String::from_utf8_lossy(&line[..whole]));
+                line.drain(..whole);
             }
+            lock(&shared).push_str(&String::from_utf8_lossy(&line));
         });
         Self { text, reader: Some(reader) }
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         lock(&self.text).clone()
     }
 

@@ -37,13 +37,15 @@ pub(super) struct ConvertArgs {
     pub(super) to: Form,
 }
 
-/// The forms that can be written. Debezium Server's application.properties can be read, not written.
+/// The forms that can be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Form {
     /// What is posted to Kafka Connect
     Json,
     /// A file for Connect in standalone mode
     Properties,
+    /// Debezium Server's application.properties
+    Server,
     /// Variables, one a line, as docker --env-file reads them
     Env,
 }

@@ -12,6 +12,7 @@ pub(super) fn convert(config: &ShownConfig, form: Form) {
     let text = match form {
         Form::Json => json(&said),
         Form::Properties => said.iter().map(|(setting, value)| property(&setting.key, value)).collect(),
+        Form::Server => server(&said),
         Form::Env => said.iter().filter_map(|(setting, value)| variable(setting, value, &said)).collect(),
     };
     print(&text);
@@ -66,6 +67,24 @@ pub(in crate::cli) fn property(key: &str, value: &str) -> String {
         escape(c, c == ' ' && at == 0, &mut line);
     }
     line + "\n"
+}
+
+/// As Debezium Server reads it. What it would do where nothing is said is said.
+fn server(said: &[(&ShownSetting, String)]) -> String {
+    let mut text = "debezium.sink.type=kafka\n".to_owned();
+    for role in ["key", "value", "header"] {
+        if !said.iter().any(|(setting, _)| setting.key == format!("{role}.converter")) {
+            text.push_str(&format!("debezium.format.{role}=simplestring\n"));
+        }
+    }
+    for (setting, value) in said {
+        let placeholder = !matches!(setting.portable, Portable::Plain(_));
+        match setting.server_line(value, placeholder) {
+            Some((key, value)) => text.push_str(&property(&key, &value)),
+            None => say(&format!("{}: not written, Debezium Server has no word for {value}", setting.key)),
+        }
+    }
+    text
 }
 
 fn escape(c: char, special: bool, line: &mut String) {

@@ -23,7 +23,7 @@ pub(in crate::cli) struct ExplainArgs {
     /// Look in this topic, instead of those that the configuration leads to. May be given several times
     #[arg(long = "topic", value_name = "TOPIC")]
     pub(super) topics: Vec<String>,
-    /// Only records from this time on: '2026-01-31 12:00:00' (UTC), or how long ago: 2h. Otherwise topics are read from the front
+    /// Only records from this time on: '2026-01-31 12:00:00' (UTC), or how long ago: 2h. Otherwise from when the event was made, if that is known, or from the front
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(super) since: Option<i64>,
     /// Print one JSON object

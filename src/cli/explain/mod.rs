@@ -10,6 +10,7 @@ mod position;
 mod records;
 mod report;
 mod rows;
+mod since;
 mod story;
 mod topics;
 mod wanted;
@@ -21,7 +22,7 @@ use tokio::task::spawn_blocking;
 
 pub(super) use args::ExplainArgs;
 pub(super) use error::ExplainError;
-pub(super) use topics::all as topics_of;
+pub(super) use topics::{all as topics_of, may_be_of};
 
 use records::Records;
 use rows::Database;
@@ -65,10 +66,15 @@ async fn tell(
     let database = Database::ask(&parts, &wanted).await?;
     let topics = topics::candidates(&parts, &database, &args.topics).await?;
     let letters = parts.dead_letters.as_ref().map(|letters| letters.topic().to_owned());
-    let (options, since, bar) = (parts.kafka.clone(), args.since, progress.clone());
+    let (options, bar) = (parts.kafka.clone(), progress.clone());
+    let (given, guessed) = (args.since, since::guess(&wanted, &database.rows));
     let (searched, sought) = (topics.clone(), wanted.clone());
-    let reading =
-        spawn_blocking(move || Records::find(&options, &searched, letters.as_deref(), &sought, since, &bar));
+    let reading = spawn_blocking(move || {
+        let find = |since| Records::find(&options, &searched, letters.as_deref(), &sought, since, &bar);
+        let late = find(given.or(guessed))?;
+        // A timestamp need not be what it seems.
+        if late.is_empty() && given.is_none() && guessed.is_some() { find(None) } else { Ok(late) }
+    });
     let records = reading.await.map_err(|_| ExplainError::Aborted)??;
     let mut groups = Vec::new();
     for group in &args.groups {

@@ -66,6 +66,10 @@ impl Records {
         Ok(found)
     }
 
+    pub(super) const fn is_empty(&self) -> bool {
+        self.sent.is_empty() && self.dead_letters.is_empty()
+    }
+
     fn look(&mut self, record: &ScannedRecord<'_>, wanted: &Wanted, dead_letters: Option<&str>) {
         self.searched = self.searched.saturating_add(1);
         let position = record.position().and_then(Position::parse);

@@ -50,6 +50,11 @@ pub(in crate::cli) async fn all(parts: &RelayParts) -> Result<Vec<String>, Expla
     }
 }
 
+/// Whether a topic can be one of this configuration's.
+pub(in crate::cli) fn may_be_of(parts: &RelayParts, topic: &str) -> bool {
+    parts.route.outbox().is_some_and(|router| leads_to(router, topic))
+}
+
 /// Whether some route value leads to this topic. Where the router changes more than one place, all may be meant.
 fn leads_to(router: &EventRouter, topic: &str) -> bool {
     // Those of Kafka and of outboxd itself.

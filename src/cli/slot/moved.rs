@@ -26,7 +26,7 @@ pub(super) async fn drop_slot(args: &DropArgs) -> Result<Exit, SlotError> {
     }
     let text = if done { format!("dropped {}\n", target.name) } else { String::new() };
     tell(args.target.json, &target.name, &loss, done, &text);
-    Ok(Exit::Ok)
+    Ok(exit(done))
 }
 
 /// `outboxd slot advance`.
@@ -52,7 +52,12 @@ pub(super) async fn advance(args: &AdvanceArgs) -> Result<Exit, SlotError> {
         ));
     }
     tell(args.target.json, &slot, &loss, done, &text);
-    Ok(Exit::Ok)
+    Ok(exit(done))
+}
+
+/// What was asked for and not done is no success.
+const fn exit(done: bool) -> Exit {
+    if done { Exit::Ok } else { Exit::Failed }
 }
 
 async fn move_to(target: &Target, to: &str) -> Result<String, Error> {

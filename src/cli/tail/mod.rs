@@ -16,11 +16,12 @@ use error::TailError;
 use filter::Filter;
 
 use super::assemble::assemble;
-use super::explain::topics_of;
+use super::explain::{may_be_of, topics_of};
 use super::{asynchronously, print, say};
 use crate::config::KafkaConfig;
 use crate::error::Exit;
 use crate::kafka::{self, TopicScan};
+use crate::relay::RelayParts;
 
 /// `outboxd tail`.
 pub(super) fn tail(args: &TailArgs) -> Exit {
@@ -37,19 +38,27 @@ impl Drop for Withdrawn {
 }
 
 async fn follow(args: &TailArgs) -> Result<(), TailError> {
-    let (options, topics) = source(args).await?;
+    let Source { options, topics, router } = source(args).await?;
     let (filter, shown, as_json) = (Filter::of(args), args.value, args.json);
     let (mut left, since) = (args.number, args.since);
     let over = Withdrawn(Arc::default());
     let stop = Arc::clone(&over.0);
     let reading = spawn_blocking(move || {
         let scan = TopicScan::open(&options, &topics, since)?;
-        if scan.partitions().is_empty() {
+        if scan.partitions().is_empty() && router.is_none() {
             return Err(TailError::NoTopic(topics.join(", ")));
         }
-        say(&format!("following {}", topics.join(", ")));
+        say(&if topics.is_empty() {
+            "following topics that are made from now on".to_owned()
+        } else {
+            format!("following {}", topics.join(", "))
+        });
+        let follows = |topic: &str| match &router {
+            Some(parts) => may_be_of(parts, topic),
+            None => topics.iter().any(|named| named == topic),
+        };
         let wanted = || !stop.load(Ordering::Relaxed);
-        let outcome = scan.follow::<TailError>(since.is_some(), wanted, |record| {
+        let outcome = scan.follow::<TailError>(since.is_some(), follows, wanted, |record| {
             if !filter.takes(record) {
                 return Ok(());
             }
@@ -65,20 +74,29 @@ async fn follow(args: &TailArgs) -> Result<(), TailError> {
     reading.await.map_err(|_| TailError::Aborted)?
 }
 
+/// What is followed.
+struct Source {
+    options: kafka::Options,
+    /// Those that are there.
+    topics: Vec<String>,
+    /// Whose topics, when none is named.
+    router: Option<Box<RelayParts>>,
+}
+
 /// With topics that are named, only Kafka need be configured.
-async fn source(args: &TailArgs) -> Result<(kafka::Options, Vec<String>), TailError> {
+async fn source(args: &TailArgs) -> Result<Source, TailError> {
     if !args.topics.is_empty() {
         let mut sources = args.config.sources();
         sources
             .overrides
             .extend(args.bootstrap_servers.iter().map(|servers| format!("bootstrap.servers={servers}")));
         let config = KafkaConfig::load(&sources).map_err(|error| TailError::Config(Box::new(error)))?;
-        return Ok((config.options, args.topics.clone()));
+        return Ok(Source { options: config.options, topics: args.topics.clone(), router: None });
     }
     if args.config.is_empty() {
         return Err(TailError::NoSource);
     }
     let parts = assemble(&args.config)?.parts;
     let topics = topics_of(&parts).await?;
-    Ok((parts.kafka, topics))
+    Ok(Source { options: parts.kafka.clone(), topics, router: Some(Box::new(parts)) })
 }

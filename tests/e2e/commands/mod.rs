@@ -58,7 +58,7 @@ fn the_sessions_about_a_slot_are_what_is_seen() {
     let end = db.current_wal_lsn().to_string();
     let names = [&names[..], &[("0/322E6A0", end)]].concat();
     let steps = Session::of(PAGE, "Slots").replay(&names);
-    assert_eq!(steps, [0, 0, 0, 0]);
+    assert_eq!(steps, [1, 0, 0, 0]);
     let slot = db.slot();
     assert!(slot.is_some(), "it was dropped and made again");
 }
@@ -98,6 +98,42 @@ fn a_converted_configuration_is_the_same() {
         };
         assert_eq!(without_secrets(&shown(&path(name))), without_secrets(&shown(&path("a.json"))), "{form}");
     }
+}
+
+#[test]
+fn a_configuration_for_debezium_server_is_read_as_one() {
+    let db = Outbox::create(postgres15());
+    let folder = Watcher::new("outboxd-commands-");
+    let path = |name: &str| folder.folder().join(name).display().to_string();
+    let mut config = db.config(kafka());
+    let text = "org.apache.kafka.connect.storage.StringConverter";
+    let more = [("key.converter", text), ("value.converter", text), ("header.converter", text)];
+    config.extend(more.map(|(key, value)| (key.to_owned(), value.into())));
+    config.insert("database.user".to_owned(), "${env:NAME_OF_USER}".into());
+    config.insert("producer.override.linger.ms".to_owned(), "5".into());
+    fs::write(path("a.json"), serde_json::to_vec(&config).unwrap()).unwrap();
+    let variables = [("NAME_OF_USER", "someone"), ("OUTBOXD_DATABASE_PASSWORD", "x")];
+    let conversion = ["config", "convert", "-c", &path("a.json"), "--to", "server"];
+    let mut process = Relay::command_with(&conversion, &variables);
+    assert_eq!(process.wait_for_exit(DEADLINE), 0, "{}", process.stderr());
+    let written = process.stdout();
+    for line in [
+        "debezium.source.database.user=${NAME_OF_USER}",
+        "debezium.sink.type=kafka",
+        "debezium.format.value=simplestring",
+        "debezium.transforms=outbox",
+    ] {
+        assert!(written.lines().any(|found| found == line), "{line} is not in {written}");
+    }
+    fs::write(path("application.properties"), &written).unwrap();
+    let shown = |file: &str| {
+        let mut process = Relay::command_with(&["config", "show", "-c", file], &variables);
+        assert_eq!(process.wait_for_exit(DEADLINE), 0, "{}", process.stderr());
+        let lines = process.stdout();
+        let known = |line: &&str| !line.starts_with("debezium.sink.type=") && !line.starts_with("name=");
+        lines.lines().filter(known).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(&path("application.properties")), shown(&path("a.json")));
 }
 
 #[test]
