@@ -8,6 +8,7 @@ use super::dlq::DlqArgs;
 use super::explain::ExplainArgs;
 use super::init::InitArgs;
 use super::migrate::MigrateArgs;
+use super::relocate::MoveArgs;
 use super::shell::{CompletionsArgs, ManArgs};
 use super::slot::SlotArgs;
 use super::status::{LagArgs, StatusArgs};
@@ -62,6 +63,8 @@ pub(super) enum Command {
     Explain(ExplainArgs),
     /// From a program that polls the table to outboxd, and back: nothing lost, sent twice or reordered at the seam
     Migrate(Box<MigrateArgs>),
+    /// To another server or version, and after a lost slot: what was sent is known by the events' ids
+    Move(Box<MoveArgs>),
     /// The configuration: what is in force and who said it, or in another form
     Config(ConfigCommandArgs),
     /// Print a script that completes commands and options in a shell

@@ -14,6 +14,7 @@ mod health;
 mod init;
 mod migrate;
 mod progress;
+mod relocate;
 mod run;
 mod shell;
 mod signals;
@@ -53,6 +54,7 @@ pub fn main() -> Exit {
         Command::Explain(args) => explain::explain(&args),
         Command::Init(args) => init::init(*args),
         Command::Migrate(args) => migrate::migrate(&args),
+        Command::Move(args) => relocate::relocate(&args),
         Command::Config(args) => config::config(&args),
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::man(&args),

@@ -44,6 +44,7 @@ mod logins;
 mod messages;
 mod migrate;
 mod mistakes;
+mod moves;
 mod offsets;
 mod payloads;
 mod positions;

@@ -1,0 +1,113 @@
+use std::path::Path;
+use std::time::Duration;
+
+use postgres_protocol::escape::escape_identifier;
+
+use super::args::CutOverArgs;
+use super::compare::Comparison;
+use super::error::MoveError;
+use super::report;
+use super::site::Site;
+use crate::cli::{print, say};
+use crate::error::Exit;
+use crate::postgres::Error;
+use crate::relay::{self, kept_position};
+
+/// The table of the ids that are in Kafka, beside the outbox.
+const TABLE: &str = "outboxd_moved";
+
+/// So many ids are written at once.
+const BATCH: usize = 10_000;
+
+/// How long the brokers may take to say whether a slot of this name was read before.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// `outboxd move cut-over`.
+pub(super) async fn cut_over(args: &CutOverArgs) -> Result<Exit, MoveError> {
+    let site = Site::look(&args.target).await?;
+    if let Some(slot) = &site.slot {
+        let slot_name = site.slot_name().to_owned();
+        return Err(match slot.active_pid {
+            Some(pid) => MoveError::StillRead { slot: slot_name, pid },
+            None => MoveError::SlotThere(slot_name),
+        });
+    }
+    let found = super::compare(&site, &args.target).await?;
+    site.check_arrived(&args.target, &found).await?;
+    keep(&site, &found.sent).await?;
+    let told = told(&site, args).await?;
+    write(&args.into, &told)?;
+    if args.target.json {
+        print(&report::object(&site, &found));
+    } else {
+        print(&report::moved(&site, &found));
+    }
+    say(&format!(
+        "  now: outboxd run -c FILE -c {into}   once; then without it\n  then: outboxd move verify -c FILE\n  at the end: DROP TABLE {};",
+        table(&site),
+        into = args.into.display()
+    ));
+    Ok(Exit::Ok)
+}
+
+/// Those that an earlier run has written may have been right then.
+async fn keep(site: &Site, sent: &[String]) -> Result<(), Error> {
+    const DOING: &str = "keeping the ids of what was sent";
+    let table = table(site);
+    site.sql
+        .execute(
+            DOING,
+            &format!("BEGIN; CREATE TABLE IF NOT EXISTS {table} (id text PRIMARY KEY); TRUNCATE {table}"),
+        )
+        .await?;
+    let insert = format!(
+        "INSERT INTO {table} SELECT DISTINCT id FROM unnest($1::text[]) AS id ON CONFLICT DO NOTHING"
+    );
+    for batch in sent.chunks(BATCH) {
+        site.sql.query(DOING, &insert, &[&batch]).await?;
+    }
+    site.sql.execute(DOING, "COMMIT").await
+}
+
+fn table(site: &Site) -> String {
+    format!("{}.{TABLE}", escape_identifier(&site.outbox.table.schema))
+}
+
+/// What the first start must be told: its snapshot sends the rows that are not in Kafka. A row that was written since is not in the
+/// table of those that are.
+async fn told(site: &Site, args: &CutOverArgs) -> Result<String, MoveError> {
+    let (id, name) = (site.id_column()?, site.name());
+    let known =
+        args.target.sent.as_deref().map(|sent| format!(" AND ({sent}) IS NOT TRUE")).unwrap_or_default();
+    let order = match &args.order_by {
+        Some(column) => format!("moved.{}", escape_identifier(column)),
+        // Rows of one transaction by their commands, those of one COPY as they lie in the table.
+        None => "age(moved.xmin) DESC, moved.cmin::text::bigint, moved.ctid".to_owned(),
+    };
+    let select = format!(
+        "SELECT * FROM {} AS moved WHERE NOT EXISTS (SELECT FROM {} AS sent WHERE sent.id = moved.{id}::text){known} ORDER BY {order}",
+        site.outbox.table.quoted(),
+        table(site)
+    );
+    let mut settings = vec![
+        ("snapshot.mode".to_owned(), "initial".to_owned()),
+        ("snapshot.select.statement.overrides".to_owned(), name.clone()),
+        (format!("snapshot.select.statement.overrides.{name}"), select),
+    ];
+    // There was such a slot, on the other server or here: the start is told that this is known.
+    let kept = kept_position(std::sync::Arc::clone(&site.parts), PATIENCE).await?;
+    if let Some(kept) = kept.filter(|kept| kept.phase == relay::Phase::Streaming) {
+        settings.push(("outboxd.position.accept".to_owned(), kept.lsn.to_string()));
+    }
+    let lines = settings.iter().map(|(key, value)| format!("{key}={}\n", value.replace('\\', "\\\\")));
+    Ok(lines.collect())
+}
+
+fn write(path: &Path, text: &str) -> Result<(), MoveError> {
+    std::fs::write(path, text).map_err(|source| MoveError::File { path: path.display().to_string(), source })
+}
+
+/// Which rows will be sent first.
+pub(super) fn first(found: &Comparison) -> Vec<String> {
+    found.unsent.iter().take(report::SHOWN_MAX).cloned().collect()
+}

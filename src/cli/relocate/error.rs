@@ -1,0 +1,119 @@
+use crate::cli::assemble::AssembleError;
+use crate::cli::explain::ExplainError;
+use crate::error::{Class, Diagnose, Exit};
+use crate::{kafka, postgres, relay};
+
+/// Why an outbox cannot be moved.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum MoveError {
+    #[error(transparent)]
+    Assemble(Box<AssembleError>),
+    #[error(transparent)]
+    Postgres(#[from] postgres::Error),
+    #[error(transparent)]
+    Kafka(#[from] kafka::Error),
+    #[error(transparent)]
+    Relay(Box<relay::Error>),
+    #[error(transparent)]
+    Topics(#[from] ExplainError),
+    #[error(
+        "the configuration has no EventRouter alone: change events have no id that is in the row and in the record"
+    )]
+    NoOutbox,
+    #[error("the configuration captures {} tables, and a move is about one: {}", .0.len(), .0.join(", "))]
+    NotOneTable(Vec<String>),
+    #[error("table {0} has no column for the event's id")]
+    NoId(String),
+    #[error("table {table} has more than {max} rows that may have to be sent")]
+    TooManyRows { table: String, max: i64 },
+    #[error("the topics have more than {0} events")]
+    TooManyRecords(usize),
+    #[error(
+        "{0} rows have no record, and the topics have forgotten their first records: who was sent long ago cannot be told from who was not"
+    )]
+    Forgotten(usize),
+    #[error("replication slot {slot:?} is read by pid {pid}")]
+    StillRead { slot: String, pid: i32 },
+    #[error("there is a replication slot {0:?} already: a start would go on from it, and send no snapshot")]
+    SlotThere(String),
+    #[error("{rows} rows of table {table} of the server that is left are neither here nor in Kafka")]
+    NotArrived { table: String, rows: usize },
+    #[error("{path} cannot be written")]
+    File {
+        path: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("the thread that reads was aborted")]
+    Aborted,
+}
+
+impl From<AssembleError> for MoveError {
+    fn from(error: AssembleError) -> Self {
+        Self::Assemble(Box::new(error))
+    }
+}
+
+impl From<relay::Error> for MoveError {
+    fn from(error: relay::Error) -> Self {
+        Self::Relay(Box::new(error))
+    }
+}
+
+impl MoveError {
+    fn inner(&self) -> Option<&dyn Diagnose> {
+        match self {
+            Self::Assemble(error) => Some(error.as_ref()),
+            Self::Postgres(error) => Some(error),
+            Self::Kafka(error) => Some(error),
+            Self::Relay(error) => Some(error.as_ref()),
+            Self::Topics(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl Diagnose for MoveError {
+    fn class(&self) -> Class {
+        match (self.inner(), self) {
+            (Some(error), _) => error.class(),
+            (None, Self::NoOutbox | Self::NotOneTable(_) | Self::NoId(_) | Self::TooManyRows { .. }) => {
+                Class::Config
+            }
+            _ => Class::Definite,
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        match (self.inner(), self) {
+            (Some(error), _) => error.exit(),
+            (
+                None,
+                Self::StillRead { .. } | Self::SlotThere(_) | Self::NotArrived { .. } | Self::Forgotten(_),
+            ) => Exit::Precondition,
+            (None, error) if error.class() == Class::Config => Exit::Usage,
+            _ => Exit::Failed,
+        }
+    }
+
+    fn cure(&self) -> Option<String> {
+        let cure = match self {
+            Self::NotOneTable(_) => "name the one in the configuration: table.include.list=public.outbox",
+            Self::TooManyRows { .. } | Self::Forgotten(_) => {
+                "say which rows were sent in any case: --sent \"created_at < '2026-11-01'\""
+            }
+            Self::TooManyRecords(_) => {
+                "read only the end of the topics: --since 2d, and --sent for rows that are older"
+            }
+            Self::StillRead { .. } => "stop the outboxd that reads it, then run this again",
+            Self::SlotThere(_) => {
+                "if it is lost, or nobody needs it: outboxd slot drop -c FILE says what that means; or give slot.name another name"
+            }
+            Self::NotArrived { .. } => {
+                "wait until all rows are here: nobody may write to the old server any more"
+            }
+            _ => return self.inner().and_then(Diagnose::cure),
+        };
+        Some(cure.to_owned())
+    }
+}

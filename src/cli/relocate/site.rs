@@ -1,0 +1,105 @@
+use std::sync::Arc;
+
+use postgres_protocol::escape::escape_identifier;
+
+use super::args::TargetArgs;
+use super::compare::Comparison;
+use super::error::MoveError;
+use crate::cli::assemble::{assemble, assemble_sources};
+use crate::cli::check::tables::{self, Outbox};
+use crate::cli::explain::topics_of;
+use crate::cli::sql::open;
+use crate::config::Sources;
+use crate::postgres::{Error, SlotFacts, Sql};
+use crate::relay::{Capture, RelayParts};
+
+/// How our sessions are named in `pg_stat_activity`.
+const APPLICATION: &str = "outboxd move";
+
+/// More rows than this are not compared.
+const ROWS_MAX: i64 = 5_000_000;
+
+/// The server that outboxd is to read from, its outbox, and the topics that the records are in.
+pub(super) struct Site {
+    pub(super) parts: Arc<RelayParts>,
+    pub(super) sql: Sql,
+    pub(super) outbox: Outbox,
+    pub(super) topics: Vec<String>,
+    pub(super) slot: Option<SlotFacts>,
+}
+
+impl Site {
+    pub(super) async fn look(args: &TargetArgs) -> Result<Self, MoveError> {
+        let parts = Arc::new(assemble(&args.config)?.parts);
+        let mut topics = if args.topics.is_empty() { topics_of(&parts).await? } else { args.topics.clone() };
+        let letters = parts.dead_letters.as_ref().map(|letters| letters.topic().to_owned());
+        topics.extend(letters.filter(|letters| !topics.contains(letters)));
+        let (sql, outbox) = find(&parts).await?;
+        let slot = sql.slot(&parts.postgres.slot.name).await?;
+        Ok(Self { parts, sql, outbox, topics, slot })
+    }
+
+    pub(super) fn name(&self) -> String {
+        tables::name(&self.outbox.table)
+    }
+
+    pub(super) fn slot_name(&self) -> &str {
+        self.parts.postgres.slot.name.as_str()
+    }
+
+    /// The column that holds the event's id.
+    pub(super) fn id_column(&self) -> Result<String, MoveError> {
+        let column = self.outbox.id_column().ok_or_else(|| MoveError::NoId(self.name()))?;
+        Ok(escape_identifier(column))
+    }
+
+    /// The ids of the rows that a condition does not take for sent.
+    pub(super) async fn ids(&self, sent: Option<&str>) -> Result<Vec<String>, MoveError> {
+        ids(&self.sql, &self.outbox, &self.id_column()?, sent).await
+    }
+
+    /// Whether the server that is left has been left: nobody reads its slot, and each of its rows is here or in Kafka.
+    pub(super) async fn check_arrived(&self, args: &TargetArgs, found: &Comparison) -> Result<(), MoveError> {
+        let Some(file) = &args.from else { return Ok(()) };
+        let sources = Sources { files: vec![file.clone()], ..args.config.sources() };
+        let parts = assemble_sources(&Sources { overrides: Vec::new(), ..sources })?.parts;
+        let (sql, outbox) = find(&parts).await?;
+        let slot = parts.postgres.slot.name.to_string();
+        if let Some(pid) = sql.slot(&parts.postgres.slot.name).await?.and_then(|slot| slot.active_pid) {
+            return Err(MoveError::StillRead { slot, pid });
+        }
+        let here: std::collections::HashSet<_> = found.sent.iter().chain(&found.unsent).collect();
+        let there = ids(&sql, &outbox, &self.id_column()?, args.sent.as_deref()).await?;
+        let missing = there.iter().filter(|id| !here.contains(id) && !found.in_kafka.contains_key(*id));
+        match missing.count() {
+            0 => Ok(()),
+            rows => Err(MoveError::NotArrived { table: self.name(), rows }),
+        }
+    }
+}
+
+/// The only captured table, with its columns.
+async fn find(parts: &RelayParts) -> Result<(Sql, Outbox), MoveError> {
+    let router = parts.route.outbox().ok_or(MoveError::NoOutbox)?;
+    let sql = open(&parts.postgres.server, APPLICATION).await?;
+    let capture = Capture::find(&sql, parts).await?;
+    let [table] = capture.tables.as_slice() else {
+        return Err(MoveError::NotOneTable(capture.tables.iter().map(tables::name).collect()));
+    };
+    let (outbox, _) = tables::bind(router, table, sql.describe(table.oid).await?);
+    let outbox = outbox.ok_or_else(|| MoveError::NoId(tables::name(table)))?;
+    Ok((sql, outbox))
+}
+
+async fn ids(sql: &Sql, outbox: &Outbox, id: &str, sent: Option<&str>) -> Result<Vec<String>, MoveError> {
+    const DOING: &str = "reading the ids of the rows";
+    let condition = sent.map(|sent| format!(" where ({sent}) is not true")).unwrap_or_default();
+    let text = format!("select {id}::text from {}{condition} limit $1", outbox.table.quoted());
+    let rows = sql.query(DOING, &text, &[&(ROWS_MAX + 1)]).await?;
+    if i64::try_from(rows.len()).unwrap_or(i64::MAX) > ROWS_MAX {
+        return Err(MoveError::TooManyRows { table: tables::name(&outbox.table), max: ROWS_MAX });
+    }
+    let ids = rows.iter().map(|row| row.try_get::<_, Option<String>>(0));
+    let ids: Result<Vec<_>, _> = ids.collect();
+    Ok(ids.map_err(|error| Error::sql(DOING, error))?.into_iter().flatten().collect())
+}

@@ -1,0 +1,163 @@
+//! `outboxd move`: to another cluster of another version, and after a lost slot, with a relay that died in the middle.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::commands::session::Session;
+use crate::support::backlog::Backlog;
+use crate::support::kafka::kafka;
+use crate::support::outbox::Outbox;
+use crate::support::postgres::{postgres15, postgres18};
+use crate::support::relay::{Config, Relay, with};
+use crate::support::wait::{DEADLINE, eventually};
+use crate::support::watcher::Watcher;
+
+const PAGE: &str = include_str!("../../docs/migrate/to-another-server.md");
+
+/// Events by 20 keys, that their order may be seen.
+const BACKLOG: Backlog = Backlog { key_count: 20 };
+
+/// Where the files are.
+struct Desk(Watcher);
+
+impl Desk {
+    fn new() -> Self {
+        Self(Watcher::new("outboxd-move-"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.folder().join(name)
+    }
+
+    fn write(&self, name: &str, config: &Config) {
+        fs::write(self.path(name), serde_json::to_vec(config).unwrap()).unwrap();
+    }
+
+    /// Exit code, and what it says as JSON; standard error when that is none.
+    fn outboxd(&self, command: &str, more: &[&str]) -> (i32, Value) {
+        let file = self.path("outbox.json").display().to_string();
+        let into = self.path("move.properties").display().to_string();
+        let into: &[&str] = if command == "cut-over" { &["--into", &into] } else { &[] };
+        let arguments = [&["move", command, "-c", &file, "--json"], into, more].concat();
+        let mut process = Relay::command(&arguments);
+        let exit = process.wait_for_exit(DEADLINE);
+        let said = serde_json::from_str(&process.stdout());
+        (exit, said.unwrap_or_else(|_| Value::from(process.stderr())))
+    }
+
+    /// What the first start after the cut-over is given.
+    fn told(&self, config: &Config) -> Config {
+        let text = fs::read_to_string(self.path("move.properties")).unwrap();
+        let settings: Vec<_> = text.lines().map(|line| line.split_once('=').unwrap()).collect();
+        with(config.clone(), &settings)
+    }
+}
+
+fn rows(db: &Outbox) -> i64 {
+    db.query("SELECT count(*) FROM outbox", &[])[0].get(0)
+}
+
+/// A relay that dies after some of 3,000 events, with those of 0 to 1,000 confirmed.
+fn sent_in_part(db: &Outbox, config: &Config) {
+    let topic = db.topic(Backlog::TYPE);
+    kafka().create_topic(&topic, 3, &[]);
+    let mut relay = Relay::start(config);
+    db.wait_until_streaming();
+    BACKLOG.insert(db, 0..1000, 10);
+    db.wait_until_confirmed();
+    BACKLOG.insert(db, 1000..3000, 10);
+    kafka().wait_for_count(&topic, 1100);
+    relay.kill();
+}
+
+#[test]
+fn a_relay_goes_on_at_a_newer_server_with_what_was_not_sent() {
+    let (old, new) = (Outbox::create(postgres15()), Outbox::create(postgres18()));
+    let (desk, old_config) = (Desk::new(), old.config(kafka()));
+    let topic = old.topic(Backlog::TYPE);
+    let route = ("transforms.outbox.route.topic.replacement", old.topic("${routedByValue}"));
+    let config = with(new.config(kafka()), &[(route.0, &route.1)]);
+    desk.write("old.json", &old_config);
+    desk.write("outbox.json", &config);
+    let from = desk.path("old.json").display().to_string();
+    sent_in_part(&old, &old_config);
+
+    // Not yet: rows of the old server are nowhere.
+    BACKLOG.insert(&old, 3000..3100, 10);
+    let (exit, said) = desk.outboxd("plan", &["--from", &from]);
+    assert!(exit == 3 && said.as_str().unwrap().contains("are neither here nor in Kafka"), "{exit} {said}");
+    replicate(&old, &new);
+    let (exit, planned) = desk.outboxd("plan", &["--from", &from]);
+    assert_eq!((exit, &planned["rows"]), (0, &3100.into()), "{planned}");
+    let (sent, unsent) = (planned["sent"].as_u64().unwrap(), planned["unsent"].as_u64().unwrap());
+    assert!(sent >= 1100 && unsent >= 100, "{planned}");
+
+    // The application writes to the new server, before and after the cut-over.
+    BACKLOG.insert(&new, 3100..3200, 10);
+    let (exit, said) = desk.outboxd("cut-over", &["--from", &from]);
+    assert_eq!((exit, &said["sent"], &said["unsent"]), (0, &sent.into(), &(unsent + 100).into()), "{said}");
+    BACKLOG.insert(&new, 3200..3300, 10);
+    goes_on(&new, &desk, &config, &topic, 3300);
+}
+
+#[test]
+fn a_slot_that_was_lost_costs_no_event_and_repeats_none() {
+    let db = Outbox::create(postgres18());
+    let (desk, config) = (Desk::new(), db.config(kafka()));
+    desk.write("outbox.json", &config);
+    sent_in_part(&db, &config);
+    let (exit, said) = desk.outboxd("cut-over", &[]);
+    let why = said.as_str().unwrap_or_default();
+    assert!(exit == 3 && (why.contains("is read by pid") || why.contains("already")), "{exit} {said}");
+    eventually(DEADLINE, "the walsender has gone", || db.slot().is_some_and(|slot| !slot.active));
+    db.execute(&format!("SELECT pg_drop_replication_slot('{}')", db.name()));
+    BACKLOG.insert(&db, 3000..3100, 10);
+
+    let (exit, said) = desk.outboxd("verify", &["--wait", "0"]);
+    assert!(exit == 1 && said["unsent"].as_u64().unwrap() >= 100 && said["twice"] == 0, "{said}");
+    let path = |name: &str| desk.path(name).display().to_string();
+    let names = [
+        ("outbox.json", path("outbox.json")),
+        ("move.properties", path("move.properties")),
+        ("orders", db.name().to_owned()),
+    ];
+    assert_eq!(Session::of(PAGE, "The move").replay(&names), [0, 0]);
+    goes_on(&db, &desk, &config, &db.topic(Backlog::TYPE), 3100);
+    assert_eq!(Session::of(PAGE, "Is everything there?").replay(&names), [0]);
+}
+
+/// The first start sends what lacks, and each event is there once, in the order of its key.
+fn goes_on(db: &Outbox, desk: &Desk, config: &Config, topic: &str, written: u64) {
+    let relay = Relay::start(&desk.told(config));
+    db.wait_until_streaming();
+    BACKLOG.insert(db, written..written + 100, 10);
+    let written = written + 100;
+    let (exit, said) = desk.outboxd("verify", &[]);
+    let seen = (exit, &said["unsent"], &said["twice"], &said["rows"]);
+    assert_eq!(seen, (0, &0.into(), &0.into(), &written.into()), "{said}");
+    assert_eq!(relay.stop(), 0);
+    // Later starts need nothing more.
+    let relay = Relay::start(config);
+    db.wait_until_streaming();
+    BACKLOG.insert(db, written..written + 10, 10);
+    let records = kafka().read(topic, usize::try_from(written).unwrap() + 10);
+    assert_eq!(relay.stop(), 0);
+    assert_eq!(BACKLOG.check(&records, 0..written + 10), 0, "repeats");
+}
+
+/// Copies the outbox by logical replication, and ends it when every row is there.
+fn replicate(old: &Outbox, new: &Outbox) {
+    let (address, name) = (old.address(), old.name());
+    let password = address.password.as_deref().unwrap_or_default();
+    old.execute(&format!("CREATE PUBLICATION {name}_move FOR TABLE outbox"));
+    // A subscription cannot be made in a transaction with other statements.
+    new.execute(&format!(
+        "CREATE SUBSCRIPTION {name}_move CONNECTION 'host={} port={} user={} password=''{password}'' dbname={}' PUBLICATION {name}_move",
+        address.host, address.port, address.user, address.database
+    ));
+    eventually(DEADLINE, "every row is copied", || rows(new) == rows(old));
+    new.execute(&format!("DROP SUBSCRIPTION {name}_move"));
+    old.execute(&format!("DROP PUBLICATION {name}_move"));
+}
