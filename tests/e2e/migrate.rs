@@ -3,6 +3,7 @@
 mod poller;
 mod shape;
 mod shop;
+mod taken;
 
 use std::fs;
 use std::time::Duration;

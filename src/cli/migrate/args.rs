@@ -37,6 +37,9 @@ pub(super) struct TargetArgs {
     /// several times
     #[arg(long, value_name = "VALUE")]
     pub(super) unsent: Vec<String>,
+    /// Not off a poller, but off another program that reads this slot by pgoutput (Sequin, go-pq-cdc): the slot is copied
+    #[arg(long, value_name = "SLOT", conflicts_with_all = ["mark", "unsent"])]
+    pub(super) from_slot: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -58,6 +58,20 @@ pub(super) enum MigrateError {
     Polled { mark: String, pid: i32, application: String },
     #[error("table {table} was read {scans} times within {seconds} s: a poller may still run")]
     Scanned { table: String, scans: i64, seconds: u64 },
+    #[error("there is no replication slot {0:?}")]
+    NoSuchSlot(String),
+    #[error("replication slot {0:?} is not one of pgoutput in this database")]
+    OtherSlot(String),
+    #[error("replication slot {0:?} is that of outboxd's configuration")]
+    SameSlot(String),
+    #[error("replication slot {slot:?} is read by pid {pid}, which is not outboxd's to stop")]
+    ReadByOther { slot: String, pid: i32 },
+    #[error("replication slot {0:?} is not there: nothing was taken over")]
+    NotCopied(String),
+    #[error("the taking over is past that: {slot:?} stands at another place than {from:?}")]
+    Elsewhere { slot: String, from: String },
+    #[error("publication {publication:?} does not publish the inserts of table {table}")]
+    NotPublished { publication: String, table: String, others: Vec<String> },
     #[error("outboxd did not catch up within {seconds} s: inserts went on, nothing was changed")]
     Hold { seconds: u64 },
 }
@@ -86,6 +100,7 @@ impl Diagnose for MigrateError {
             | Self::ManyMarks { .. }
             | Self::NoColumn { .. }
             | Self::MarkType { .. }
+            | Self::SameSlot(_)
             | Self::NoSentValue { .. } => Class::Config,
             Self::Hold { .. } => Class::Transient,
             _ => Class::Definite,
@@ -145,6 +160,24 @@ impl Diagnose for MigrateError {
             Self::SlotLost { .. } => {
                 "rows that are outboxd's may be missing: outboxd verify -c FILE names them; \
                  -X slot.recovery=snapshot sends all rows of the table"
+            }
+            Self::NoSuchSlot(_) => "outboxd slot ls -c FILE shows those that there are",
+            Self::OtherSlot(_) => {
+                "connect to its database; of another plugin, a copy can be one of pgoutput: SELECT \
+                 pg_copy_logical_replication_slot('SLOT', 'COPY', false, 'pgoutput');"
+            }
+            Self::SameSlot(_) => "give slot.name a name of its own",
+            Self::ReadByOther { .. } => "stop the program that reads it, then run this again",
+            Self::NotCopied(_) => "outboxd migrate start -c FILE --from-slot SLOT",
+            Self::Elsewhere { .. } => {
+                "if outboxd has gone on from it, all is well: outboxd migrate status. If it was made for something else, give slot.name \
+                 another name: rows between the two would not be sent"
+            }
+            Self::NotPublished { others, .. } => {
+                return Some(format!(
+                    "it must be the one that the other program reads by, or as old: publication.name={}",
+                    if others.is_empty() { "NAME".to_owned() } else { others.join(" or ") }
+                ));
             }
             Self::NotBegun(_) => "outboxd migrate start -c FILE",
             Self::NotSoFar { .. } => "outboxd migrate start -c FILE goes on with it",

@@ -8,24 +8,77 @@
 mod args;
 mod error;
 mod poller;
+mod taken;
 
 pub(super) use args::MigrateArgs;
 
-use args::MigrateCommand;
+use std::sync::Arc;
+use std::time::Duration;
+
+use args::{MigrateCommand, PlanArgs, StatusArgs};
+use error::MigrateError;
+use taken::Form;
 
 use super::asynchronously;
 use crate::error::Exit;
+use crate::postgres::Sql;
+use crate::relay::{self, RelayParts, kept_position};
+
+/// How long the brokers may take to say whether there was such a slot before.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// `outboxd migrate`.
 pub(super) fn migrate(args: &MigrateArgs) -> Exit {
     let work = async {
         match &args.command {
-            MigrateCommand::Plan(args) => poller::plan(args).await,
-            MigrateCommand::Start(args) => poller::start(args).await,
-            MigrateCommand::Status(args) => poller::status(args).await,
-            MigrateCommand::Finish(args) => poller::finish(args).await,
-            MigrateCommand::Rollback(args) => poller::rollback(args).await,
+            MigrateCommand::Plan(args) => match &args.target.from_slot {
+                Some(from) => taken::plan(&args.target, from, plan_form(args)).await,
+                None => poller::plan(args).await,
+            },
+            MigrateCommand::Start(args) => match &args.target.from_slot {
+                Some(from) => taken::start(args, from).await,
+                None => poller::start(args).await,
+            },
+            MigrateCommand::Status(args) => match &args.target.from_slot {
+                Some(from) => taken::status(&args.target, from, status_form(args)).await,
+                None => poller::status(args).await,
+            },
+            MigrateCommand::Finish(args) => match &args.target.from_slot {
+                Some(from) => taken::finish(args, from).await,
+                None => poller::finish(args).await,
+            },
+            MigrateCommand::Rollback(args) => match &args.target.from_slot {
+                Some(from) => taken::rollback(args, from).await,
+                None => poller::rollback(args).await,
+            },
         }
     };
     asynchronously(work).unwrap_or_else(|exit| exit)
+}
+
+const fn plan_form(args: &PlanArgs) -> Form {
+    match (args.json, args.print_sql) {
+        (true, _) => Form::Json,
+        (_, true) => Form::Script,
+        (false, false) => Form::Text,
+    }
+}
+
+const fn status_form(args: &StatusArgs) -> Form {
+    if args.json { Form::Json } else { Form::Text }
+}
+
+/// How outboxd is to be started. It keeps where a slot of this name was, and would take the new one for one that somebody has moved.
+async fn first_run(parts: &Arc<RelayParts>, sql: &Sql) -> Result<String, MigrateError> {
+    let run = "outboxd run -c FILE -X snapshot.mode=no_data".to_owned();
+    // What cannot be read now is told by that start.
+    let kept = kept_position(Arc::clone(parts), PATIENCE).await.ok().flatten();
+    let slot = sql.slot(&parts.postgres.slot.name).await?;
+    let stands = slot.and_then(|slot| slot.confirmed_flush_lsn);
+    Ok(match (kept, stands) {
+        (Some(kept), Some(stands)) if kept.phase == relay::Phase::Streaming && kept.lsn < stands => {
+            format!("{run} -X outboxd.position.accept={stands} (once: there was a slot of this name before)")
+        }
+        _ => run,
+    })
 }

@@ -1,4 +1,3 @@
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -8,17 +7,14 @@ use super::site::Site;
 use super::{drain, steps};
 use crate::cli::migrate::args::StartArgs;
 use crate::cli::migrate::error::MigrateError;
+use crate::cli::migrate::first_run;
 use crate::cli::steps::{StepError, apply};
 use crate::cli::{print, say};
 use crate::error::Exit;
 use crate::postgres::HandoverPhase;
-use crate::relay::{self, kept_position};
 
 /// How often a slot that is being made is looked at.
 const INTERVAL: Duration = Duration::from_millis(200);
-
-/// How long the brokers may take to say whether there was such a slot before.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// `outboxd migrate start`.
 pub(in crate::cli::migrate) async fn start(args: &StartArgs) -> Result<Exit, MigrateError> {
@@ -65,21 +61,9 @@ pub(in crate::cli::migrate) async fn start(args: &StartArgs) -> Result<Exit, Mig
     drain::wait(&site, args.settle).await?;
     site.sql.execute("keeping how far it is", &site.note(HandoverPhase::Drained)).await?;
     print(&format!("{} is outboxd's: the poller has sent its last row\n", site.name()));
-    say(&format!("  now: {}\n  undo: outboxd migrate rollback -c FILE", first_run(&site).await?));
+    say(&format!(
+        "  now: {}\n  undo: outboxd migrate rollback -c FILE",
+        first_run(&site.parts, &site.sql).await?
+    ));
     Ok(Exit::Ok)
-}
-
-/// How outboxd is to be started. It keeps where a slot of this name was, and would take the new one for one that somebody has moved.
-async fn first_run(site: &Site) -> Result<String, MigrateError> {
-    let run = "outboxd run -c FILE -X snapshot.mode=no_data".to_owned();
-    // What cannot be read now is told by that start.
-    let kept = kept_position(Arc::clone(&site.parts), PATIENCE).await.ok().flatten();
-    let slot = site.sql.slot(&site.options.slot.name).await?;
-    let stands = slot.and_then(|slot| slot.confirmed_flush_lsn);
-    Ok(match (kept, stands) {
-        (Some(kept), Some(stands)) if kept.phase == relay::Phase::Streaming && kept.lsn < stands => {
-            format!("{run} -X outboxd.position.accept={stands} (once: there was a slot of this name before)")
-        }
-        _ => run,
-    })
 }

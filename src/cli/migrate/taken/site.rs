@@ -1,0 +1,114 @@
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::cli::assemble::assemble;
+use crate::cli::check::tables;
+use crate::cli::migrate::args::TargetArgs;
+use crate::cli::migrate::error::MigrateError;
+use crate::cli::sql::open;
+use crate::postgres::{Options, PublicationFacts, SlotFacts, Sql, TableFacts};
+use crate::relay::{Capture, RelayParts};
+
+/// How our sessions are named in `pg_stat_activity`.
+const APPLICATION: &str = "outboxd migrate";
+
+/// Which publications have the inserts of a table.
+const PUBLICATIONS: &str = "
+select distinct p.pubname::text from pg_publication p join pg_publication_tables t on t.pubname = p.pubname
+where p.pubinsert and t.schemaname = $1 and t.tablename = $2 order by 1";
+
+/// Both slots.
+pub(super) struct Site {
+    pub(super) parts: Arc<RelayParts>,
+    pub(super) options: Options,
+    pub(super) sql: Sql,
+    pub(super) tables: Vec<TableFacts>,
+    pub(super) publication: Option<PublicationFacts>,
+    /// The name of the other program's slot.
+    pub(super) from: String,
+    pub(super) theirs: Option<SlotFacts>,
+    pub(super) ours: Option<SlotFacts>,
+}
+
+/// How far it is: read from the slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Phase {
+    NotBegun,
+    Copied,
+    Finished,
+}
+
+impl Site {
+    pub(super) async fn look(args: &TargetArgs, from: &str) -> Result<Self, MigrateError> {
+        let parts = Arc::new(assemble(&args.config)?.parts);
+        let options = parts.postgres.clone();
+        let sql = open(&options.server, APPLICATION).await?;
+        let tables = Capture::find(&sql, &parts).await?.tables;
+        let publication = sql.publication(&options.publication.name).await?;
+        let (theirs, ours) = (sql.slot_named(from).await?, sql.slot(&options.slot.name).await?);
+        if from == options.slot.name.as_str() {
+            return Err(MigrateError::SameSlot(from.to_owned()));
+        }
+        Ok(Self { parts, options, sql, tables, publication, from: from.to_owned(), theirs, ours })
+    }
+
+    pub(super) const fn phase(&self) -> Phase {
+        match (&self.theirs, &self.ours) {
+            (_, None) => Phase::NotBegun,
+            (Some(_), Some(_)) => Phase::Copied,
+            (None, Some(_)) => Phase::Finished,
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.options.slot.name.as_str()
+    }
+
+    /// Whether their slot can be gone on from by us.
+    pub(super) fn check_beginning(&self) -> Result<(), MigrateError> {
+        if self.phase() == Phase::Finished {
+            return Ok(());
+        }
+        let slot = self.from.clone();
+        let theirs = self.theirs.as_ref().ok_or_else(|| MigrateError::NoSuchSlot(slot.clone()))?;
+        if let Some(because) = theirs.invalidation() {
+            return Err(MigrateError::SlotLost { slot, because: Some(because) });
+        }
+        match (theirs.plugin.as_deref(), theirs.database.as_deref()) {
+            (Some("pgoutput"), Some(database)) if database == self.options.server.database => Ok(()),
+            _ => Err(MigrateError::OtherSlot(slot)),
+        }
+    }
+
+    /// The publication must have been there when what the slot brings was written: it is theirs, or an older one of ours.
+    pub(super) async fn check_publication(&self) -> Result<(), MigrateError> {
+        const DOING: &str = "looking for publications of the table";
+        let lacks = |table: &&TableFacts| {
+            self.publication
+                .as_ref()
+                .is_none_or(|publication| !publication.inserts || !publication.publishes(table))
+        };
+        let Some(table) = self.tables.iter().find(lacks) else { return Ok(()) };
+        let rows = self.sql.query(DOING, PUBLICATIONS, &[&table.schema, &table.name]).await?;
+        let others = rows.iter().filter_map(|row| row.try_get(0).ok()).collect();
+        let publication = self.options.publication.name.clone();
+        Err(MigrateError::NotPublished { publication, table: tables::name(table), others })
+    }
+
+    /// Who reads both sends everything twice.
+    pub(super) fn attention(&self) -> Option<String> {
+        let pid = |slot: &Option<SlotFacts>| slot.as_ref().and_then(|slot| slot.active_pid);
+        if self.phase() == Phase::Copied
+            && let Some(pid) = pid(&self.theirs)
+        {
+            return Some(format!(
+                "slot {} is read again, by pid {pid}: the same rows are sent by both",
+                self.from
+            ));
+        }
+        let lost = self.ours.as_ref().and_then(SlotFacts::invalidation);
+        lost.map(|because| format!("slot {} is lost: {because}", self.name()))
+    }
+}

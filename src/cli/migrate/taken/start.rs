@@ -1,0 +1,43 @@
+use postgres_protocol::escape::escape_literal;
+
+use super::site::{Phase, Site};
+use crate::cli::migrate::args::StartArgs;
+use crate::cli::migrate::error::MigrateError;
+use crate::cli::migrate::first_run;
+use crate::cli::steps::{Step, apply};
+use crate::cli::{print, say};
+use crate::error::Exit;
+use crate::postgres::SlotFacts;
+
+/// The copy stands where the other stands.
+pub(super) fn copy(site: &Site) -> Step {
+    let [theirs, ours] = [site.from.as_str(), site.name()].map(escape_literal);
+    Step::new(
+        format!("replication slot {:?}, where {:?} stands", site.name(), site.from),
+        format!("SELECT pg_copy_logical_replication_slot({theirs}, {ours})"),
+        format!("SELECT pg_drop_replication_slot({ours})"),
+    )
+    .unless(site.phase() != Phase::NotBegun)
+}
+
+pub(in crate::cli::migrate) async fn start(args: &StartArgs, from: &str) -> Result<Exit, MigrateError> {
+    let site = Site::look(&args.target, from).await?;
+    site.check_beginning()?;
+    site.check_publication().await?;
+    if site.phase() == Phase::NotBegun {
+        if let Some(pid) = site.theirs.as_ref().and_then(|slot| slot.active_pid) {
+            return Err(MigrateError::ReadByOther { slot: site.from, pid });
+        }
+        apply(&site.sql, &site.options.server.user, &[copy(&site)]).await?;
+    } else {
+        // A slot of this name that was made for something else would leave out what lies between the two.
+        let at = |slot: &Option<SlotFacts>| slot.as_ref().and_then(|slot| slot.confirmed_flush_lsn);
+        if site.theirs.is_some() && at(&site.theirs) != at(&site.ours) {
+            return Err(MigrateError::Elsewhere { slot: site.name().to_owned(), from: site.from });
+        }
+    }
+    print(&format!("{} goes on where {} stood\n", site.name(), site.from));
+    let run = first_run(&site.parts, &site.sql).await?;
+    say(&format!("  now: {run}\n  undo: outboxd migrate rollback -c FILE --from-slot {}", site.from));
+    Ok(Exit::Ok)
+}
