@@ -12,7 +12,7 @@ use crate::connect::column::ColumnDescription;
 use crate::connect::converter::{Converters, Destination};
 use crate::connect::transform::chain::Chain;
 use crate::connect::{Heartbeat, Kind, OptionError, OptionReader, Schema};
-use crate::outbox::{EventContext, RouteError};
+use crate::outbox::{EventContext, EventRouter, RouteError};
 use crate::pgoutput::{Begin, Relation};
 use crate::signal::Notification;
 use crate::wal::Lsn;
@@ -98,6 +98,17 @@ impl ChangeEvents {
     /// The transforms, in their order, by name and class.
     pub(crate) fn transforms(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.chain.transforms()
+    }
+
+    /// What the topics of tables begin with, unless a transform renames them.
+    pub(crate) fn topic_prefix(&self) -> String {
+        let context = &self.0.context;
+        format!("{}{}", context.topic_prefix, context.topic_delimiter)
+    }
+
+    /// The EventRouter that stands among them.
+    pub(crate) fn event_router(&self) -> Option<&EventRouter> {
+        self.0.options.router.as_ref()
     }
 
     /// Whether an EventRouter stands among them.

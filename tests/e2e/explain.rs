@@ -9,6 +9,7 @@ use rdkafka::producer::BaseRecord;
 use rdkafka::{Offset, TopicPartitionList};
 use serde_json::Value;
 
+use crate::changes;
 use crate::commands::session::Session;
 use crate::support::kafka::{Kafka, kafka};
 use crate::support::outbox::{Event, Outbox};
@@ -112,4 +113,24 @@ fn the_way_of_an_event_is_told_to_its_end() {
     assert_eq!((exit, &waiting["standing"]), (1, &"nobody_reads".into()), "{waiting}");
     let (_, ahead) = explain(&file, "FFFFFFFF/0", &[]);
     assert_eq!(ahead["standing"], "nobody_reads", "{ahead}");
+}
+
+#[test]
+fn a_row_of_a_table_is_found_by_its_key() {
+    let db = Outbox::create_bare(postgres18(), "CREATE TABLE customers (id int PRIMARY KEY, name text)");
+    let config = changes::config(&db, &[]);
+    let folder = Watcher::new("outboxd-explain-");
+    let file = folder.folder().join("changes.json").display().to_string();
+    fs::write(&file, serde_json::to_vec(&config).unwrap()).unwrap();
+    let _relay = Relay::start(&config);
+    db.wait_until_streaming();
+    db.execute("INSERT INTO customers VALUES (41, 'Ann'), (42, 'Bob'); UPDATE customers SET name = 'Bea' WHERE id = 42");
+    db.wait_until_confirmed();
+    let (exit, seen) = explain(&file, "42", &[]);
+    assert_eq!((exit, seen["records"].as_array().unwrap().len()), (0, 2), "{seen}");
+    assert_eq!(seen["records"][0]["topic"], changes::topic(&db, "customers"), "{seen}");
+    let row = &seen["rows"][0];
+    assert_eq!((&row["table"], &row["key"]), (&"public.customers".into(), &"42".into()), "{seen}");
+    let (exit, seen) = explain(&file, "43", &[]);
+    assert_eq!((exit, &seen["standing"]), (1, &"unknown".into()), "{seen}");
 }

@@ -8,8 +8,8 @@ pub(in crate::cli) enum ExplainError {
     Postgres(#[from] postgres::Error),
     #[error(transparent)]
     Kafka(#[from] kafka::Error),
-    #[error("the configuration has no EventRouter alone: change events have no id that could be looked for")]
-    NoOutbox,
+    #[error("the transform {0} may lead records to any topic")]
+    Renamed(String),
     #[error("{found} topics may have the record; more than {max} are not searched")]
     TooManyTopics { found: usize, max: usize },
     #[error("the thread that does the work was aborted")]
@@ -21,7 +21,7 @@ impl Diagnose for ExplainError {
         match self {
             Self::Postgres(error) => error.class(),
             Self::Kafka(error) => error.class(),
-            Self::NoOutbox | Self::TooManyTopics { .. } => Class::Config,
+            Self::Renamed(_) | Self::TooManyTopics { .. } => Class::Config,
             Self::Aborted => Class::Definite,
         }
     }
@@ -30,7 +30,7 @@ impl Diagnose for ExplainError {
         match self {
             Self::Postgres(error) => error.exit(),
             Self::Kafka(error) => error.exit(),
-            Self::NoOutbox | Self::TooManyTopics { .. } => Exit::Usage,
+            Self::Renamed(_) | Self::TooManyTopics { .. } => Exit::Usage,
             Self::Aborted => Exit::Failed,
         }
     }
@@ -39,8 +39,10 @@ impl Diagnose for ExplainError {
         match self {
             Self::Postgres(error) => error.cure(),
             Self::Kafka(error) => error.cure(),
-            Self::TooManyTopics { .. } => Some("name the one that is meant: --topic TOPIC".to_owned()),
-            Self::NoOutbox | Self::Aborted => None,
+            Self::TooManyTopics { .. } | Self::Renamed(_) => {
+                Some("name the one that is meant: --topic TOPIC".to_owned())
+            }
+            Self::Aborted => None,
         }
     }
 }

@@ -62,7 +62,8 @@ async fn tell(
     parts: Arc<RelayParts>,
     progress: &Progress,
 ) -> Result<Story, ExplainError> {
-    let wanted = Wanted::parse(&args.what, args.kind());
+    let fields = parts.route.changes().is_some();
+    let wanted = Wanted { fields, ..Wanted::parse(&args.what, args.kind()) };
     let database = Database::ask(&parts, &wanted).await?;
     let topics = topics::candidates(&parts, &database, &args.topics).await?;
     let letters = parts.dead_letters.as_ref().map(|letters| letters.topic().to_owned());

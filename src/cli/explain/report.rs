@@ -34,14 +34,9 @@ pub(super) fn lines(story: &Story) -> String {
 
 fn row(row: &FoundRow) -> String {
     let committed = row.committed.as_ref().map(|at| format!(", committed {at}")).unwrap_or_default();
-    let or_null = |text: &Option<String>| text.clone().unwrap_or_else(|| "null".to_owned());
-    format!(
-        "{} id {} key {}, transaction {}{committed}",
-        row.table,
-        or_null(&row.id),
-        or_null(&row.key),
-        row.transaction
-    )
+    let id = row.id.as_ref().map(|id| format!(" id {id}")).unwrap_or_default();
+    let key = row.key.as_deref().unwrap_or("null");
+    format!("{}{id} key {key}, transaction {}{committed}", row.table, row.transaction)
 }
 
 fn record(record: &FoundRecord) -> String {

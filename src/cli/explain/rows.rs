@@ -6,7 +6,7 @@ use super::error::ExplainError;
 use super::wanted::Wanted;
 use crate::cli::check::tables::{self, Outbox};
 use crate::cli::sql::open;
-use crate::postgres::{Error, SlotFacts, Sql};
+use crate::postgres::{Error, SlotFacts, Sql, TableFacts};
 use crate::relay::RelayParts;
 
 /// How our sessions are named in `pg_stat_activity`.
@@ -43,16 +43,21 @@ pub(super) struct FoundRow {
 
 impl Database {
     pub(super) async fn ask(parts: &RelayParts, wanted: &Wanted) -> Result<Self, ExplainError> {
-        let router = parts.route.outbox().ok_or(ExplainError::NoOutbox)?;
         let sql = open(&parts.postgres.server, APPLICATION).await?;
         let slot = sql.slot(&parts.postgres.slot.name).await?;
         let all = sql.tables().await?;
         let (captured, _) = tables::captured(&parts.tables, &parts.route, parts.messages.is_some(), &all);
         let (mut rows, mut unread) = (Vec::new(), Vec::new());
         for table in captured.iter().filter(|_| wanted.lsn.is_none()) {
-            let (outbox, _) = tables::bind(router, table, sql.describe(table.oid).await?);
-            let Some(outbox) = outbox else { continue };
-            match find(&sql, &outbox, wanted).await {
+            let searched = match parts.route.outbox() {
+                Some(router) => {
+                    let (outbox, _) = tables::bind(router, table, sql.describe(table.oid).await?);
+                    outbox.map(|outbox| statement(&outbox, wanted))
+                }
+                None => primary_key(&sql, table).await?.map(|column| by_key(table, &column)),
+            };
+            let Some(statement) = searched else { continue };
+            match find(&sql, table, &statement, wanted).await {
                 Ok(found) => rows.extend(found),
                 Err(error) => unread.push(crate::error::chain(&error)),
             }
@@ -61,10 +66,24 @@ impl Database {
     }
 }
 
-async fn find(sql: &Sql, outbox: &Outbox, wanted: &Wanted) -> Result<Vec<FoundRow>, Error> {
-    let name = tables::name(&outbox.table);
+/// The column of the primary key, when it is one.
+async fn primary_key(sql: &Sql, table: &TableFacts) -> Result<Option<String>, Error> {
+    let doing = "looking for the primary key";
+    let text = "select a.attname::text from pg_index i join pg_attribute a on a.attrelid = i.indrelid \
+                and a.attnum = any (i.indkey) where i.indrelid = $1 and i.indisprimary and i.indnkeyatts = 1";
+    let rows = sql.query(doing, text, &[&table.oid.0]).await?;
+    rows.first().map(|row| row.try_get(0).map_err(|error| Error::sql(doing, error))).transpose()
+}
+
+async fn find(
+    sql: &Sql,
+    table: &TableFacts,
+    statement: &str,
+    wanted: &Wanted,
+) -> Result<Vec<FoundRow>, Error> {
+    let name = tables::name(table);
     let doing = format!("looking for the row in {name}");
-    let found = sql.query(&doing, &statement(outbox, wanted), &[&wanted.text, &ROWS_MAX]).await?;
+    let found = sql.query(&doing, statement, &[&wanted.text, &ROWS_MAX]).await?;
     found.iter().map(|row| read(row, &name).map_err(|error| Error::sql(doing.as_str(), error))).collect()
 }
 
@@ -92,14 +111,22 @@ fn statement(outbox: &Outbox, wanted: &Wanted) -> String {
         .collect();
     let shown = |column: Option<String>| column.unwrap_or_else(|| "null::text".to_owned());
     let condition = if conditions.is_empty() { "$1 is null".to_owned() } else { conditions.join(" or ") };
-    // pg_xact_commit_timestamp fails where commit times are not kept.
+    select([shown(id), shown(key), shown(route)], &outbox.table, &condition)
+}
+
+/// The row of a table that is no outbox.
+fn by_key(table: &TableFacts, column: &str) -> String {
+    let (key, none) = (format!("{}::text", escape_identifier(column)), || "null::text".to_owned());
+    let condition = format!("{key} = $1");
+    select([none(), key, none()], table, &condition)
+}
+
+/// pg_xact_commit_timestamp fails where commit times are not kept.
+fn select([id, key, route]: [String; 3], table: &TableFacts, condition: &str) -> String {
     format!(
-        "select {}, {}, {}, xmin::text, case when current_setting('track_commit_timestamp') = 'on' then \
+        "select {id}, {key}, {route}, xmin::text, case when current_setting('track_commit_timestamp') = 'on' then \
          to_char(pg_xact_commit_timestamp(xmin) at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"') end \
          from {} where {condition} limit $2",
-        shown(id),
-        shown(key),
-        shown(route),
-        outbox.table.quoted()
+        table.quoted()
     )
 }

@@ -5,9 +5,10 @@ use tokio::task::spawn_blocking;
 
 use super::error::ExplainError;
 use super::rows::Database;
+use crate::change::ChangeEvents;
 use crate::kafka::Admin;
 use crate::outbox::EventRouter;
-use crate::relay::RelayParts;
+use crate::relay::{RelayParts, Route};
 
 /// More topics than this are not searched unless they are named.
 const TOPICS_MAX: usize = 200;
@@ -26,7 +27,7 @@ pub(super) async fn candidates(
     if !named.is_empty() {
         return Ok(named.to_vec());
     }
-    let router = parts.route.outbox().ok_or(ExplainError::NoOutbox)?;
+    let Some(router) = parts.route.outbox() else { return all(parts).await };
     let routes = database.rows.iter().filter_map(|row| row.route.as_deref());
     let of_rows: BTreeSet<_> = routes.filter_map(|route| router.topic(route).ok()).collect();
     if !of_rows.is_empty() {
@@ -35,14 +36,16 @@ pub(super) async fn candidates(
     all(parts).await
 }
 
-/// All topics that the router can lead to.
+/// All topics that the configuration can lead to.
 pub(in crate::cli) async fn all(parts: &RelayParts) -> Result<Vec<String>, ExplainError> {
-    let router = parts.route.outbox().ok_or(ExplainError::NoOutbox)?;
+    if let Some(transform) = parts.route.changes().and_then(renames) {
+        return Err(ExplainError::Renamed(transform.to_owned()));
+    }
     let admin = Admin::new(&parts.kafka)?;
     let asking = spawn_blocking(move || admin.cluster(PATIENCE));
     let (_, topics) = asking.await.map_err(|_| ExplainError::Aborted)??;
     let mut topics: Vec<_> =
-        topics.into_iter().map(|topic| topic.name).filter(|topic| leads_to(router, topic)).collect();
+        topics.into_iter().map(|topic| topic.name).filter(|topic| may_be_of(parts, topic)).collect();
     topics.sort();
     match topics.len() {
         0..=TOPICS_MAX => Ok(topics),
@@ -52,7 +55,22 @@ pub(in crate::cli) async fn all(parts: &RelayParts) -> Result<Vec<String>, Expla
 
 /// Whether a topic can be one of this configuration's.
 pub(in crate::cli) fn may_be_of(parts: &RelayParts, topic: &str) -> bool {
-    parts.route.outbox().is_some_and(|router| leads_to(router, topic))
+    match &parts.route {
+        Route::Outbox(router) => leads_to(router, topic),
+        Route::Changes(changes) => {
+            !topic.starts_with("__") && topic.starts_with(&changes.topic_prefix())
+                || changes.event_router().is_some_and(|router| leads_to(router, topic))
+        }
+    }
+}
+
+/// The first transform that may give a record of a table another topic.
+fn renames(changes: &ChangeEvents) -> Option<&str> {
+    let others = changes.transforms().filter(|(_, class)| !class.ends_with(".EventRouter"));
+    others
+        .filter(|(_, class)| ["Router", "RouteByExpression"].iter().any(|end| class.ends_with(end)))
+        .map(|(alias, _)| alias)
+        .next()
 }
 
 /// Whether some route value leads to this topic. Where the router changes more than one place, all may be meant.

@@ -1,3 +1,5 @@
+use serde_json::Value;
+
 use crate::cli::text::says;
 use crate::wal::Lsn;
 
@@ -17,6 +19,8 @@ pub(super) struct Wanted {
     pub(super) key: bool,
     /// The text is a place in the WAL: the LSN of a commit, as the header `outboxd.position` has it.
     pub(super) lsn: Option<Lsn>,
+    /// Keys have fields, as those of change events: the text is what one of them says.
+    pub(super) fields: bool,
 }
 
 impl Wanted {
@@ -24,14 +28,31 @@ impl Wanted {
         let lsn = if kind == Kind::Any { text.parse().ok() } else { None };
         let otherwise = lsn.is_none();
         let (id, key) = (otherwise && kind != Kind::Key, otherwise && kind != Kind::Id);
-        Self { text: text.to_owned(), id, key, lsn }
+        Self { text: text.to_owned(), id, key, lsn, fields: false }
     }
 
     /// Whether a record's id or key, whatever wrote it, says the text.
     pub(super) fn is_said(&self, id: Option<&[u8]>, key: Option<&[u8]>) -> bool {
         self.id && id.is_some_and(|id| says(id, &self.text))
-            || self.key && key.is_some_and(|key| says(key, &self.text))
+            || self.key
+                && key
+                    .is_some_and(|key| says(key, &self.text) || self.fields && a_field_says(key, &self.text))
     }
+}
+
+/// Of a key in JSON, with or without its schema.
+fn a_field_says(key: &[u8], text: &str) -> bool {
+    let Ok(Value::Object(key)) = serde_json::from_slice(key) else { return false };
+    let fields = match (key.get("schema"), key.get("payload")) {
+        (Some(_), Some(Value::Object(payload))) => payload,
+        _ => &key,
+    };
+    let says = |value: &Value| match value {
+        Value::String(value) => value == text,
+        Value::Number(value) => value.as_str() == text,
+        _ => false,
+    };
+    fields.values().any(says)
 }
 
 #[cfg(test)]
@@ -48,6 +69,17 @@ mod tests {
         assert_eq!(parsed("0/16B3748", Kind::Key), (false, true, None));
         assert_eq!(parsed("42", Kind::Any), (true, true, None));
         assert_eq!(parsed("42", Kind::Id), (true, false, None));
+    }
+
+    #[test]
+    fn a_key_of_a_table_is_known_by_one_of_its_fields() {
+        let wanted = |text| Wanted { fields: true, ..Wanted::parse(text, Kind::Any) };
+        let keys = [r#"{"id":42,"name":"a"}"#, r#"{"schema":{},"payload":{"id":42,"name":"a"}}"#];
+        for key in keys.map(str::as_bytes) {
+            assert!(["42", "a"].iter().all(|text| wanted(text).is_said(None, Some(key))));
+            assert!(["4", "id", "{}"].iter().all(|text| !wanted(text).is_said(None, Some(key))));
+            assert!(!Wanted::parse("42", Kind::Any).is_said(None, Some(key)));
+        }
     }
 
     #[test]

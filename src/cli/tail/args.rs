@@ -10,7 +10,7 @@ pub(in crate::cli) struct TailArgs {
     /// The Kafka brokers; wins over the configuration. Needs --topic
     #[arg(long, value_name = "SERVERS", requires = "topics")]
     pub(super) bootstrap_servers: Option<String>,
-    /// Only this topic; otherwise all that the configuration's EventRouter can lead to, also those that come later. May be given several times
+    /// Only this topic; otherwise all that the configuration can lead to, also those that come later. May be given several times
     #[arg(long = "topic", value_name = "TOPIC")]
     pub(super) topics: Vec<String>,
     /// Only records with this key, as text
