@@ -41,6 +41,8 @@ mod transaction;
 mod verification;
 
 #[cfg(feature = "io")]
+mod cleanup;
+#[cfg(feature = "io")]
 pub mod cli;
 #[cfg(feature = "io")]
 mod config;

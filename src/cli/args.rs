@@ -3,6 +3,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use super::cleanup::CleanupArgs;
 use super::config::ConfigCommandArgs;
 use super::dlq::DlqArgs;
 use super::explain::ExplainArgs;
@@ -57,6 +58,8 @@ pub(super) enum Command {
     Top(TopArgs),
     /// Replication slots: list, make, drop, move ahead
     Slot(SlotArgs),
+    /// Take rows away that are proven to be sent; without --execute they are only counted
+    Cleanup(Box<CleanupArgs>),
     /// Where is this event? Its way from the row to those who have read it; changes nothing
     ///
     /// Exits 0 when its record is in Kafka, otherwise 1.

@@ -5,6 +5,7 @@ mod args;
 mod ask;
 mod assemble;
 mod check;
+mod cleanup;
 mod config;
 #[cfg(feature = "demo")]
 mod demo;
@@ -52,6 +53,7 @@ pub fn main() -> Exit {
         Command::Top(args) => top::top(&args),
         Command::Slot(args) => slot::slot(&args),
         Command::Explain(args) => explain::explain(&args),
+        Command::Cleanup(args) => cleanup::cleanup(&args),
         Command::Init(args) => init::init(*args),
         Command::Migrate(args) => migrate::migrate(&args),
         Command::Move(args) => relocate::relocate(&args),

@@ -40,6 +40,10 @@ impl Progress {
         self.0.inc(1);
     }
 
+    pub(super) fn advance(&self, by: u64) {
+        self.0.inc(by);
+    }
+
     pub(super) fn waiting(&self, what: &str) {
         self.style(WAITING);
         self.0.set_message(what.to_owned());

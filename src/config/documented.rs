@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::{Config, ConfigError, Sources};
 
 /// With everything in it that makes a documented key matter.
-const CONTEXT: [&str; 13] = [
+const CONTEXT: [&str; 14] = [
     "bootstrap.servers=localhost:9092",
     "topic.prefix=srv",
     "database.hostname=localhost",
@@ -22,10 +22,11 @@ const CONTEXT: [&str; 13] = [
     "errors.tolerance=all",
     "errors.deadletterqueue.topic.name=dead",
     "heartbeat.interval.ms=1000",
+    "outboxd.cleanup.time.column=created_at",
 ];
 const GUARANTEES: [&str; 3] = ["at_least_once", "tail_dedupe", "exactly_once"];
 /// For each key one of these is allowed and not the default.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 13] = [
     "true",
     "false",
     "7777",
@@ -38,6 +39,7 @@ const OTHERS: [&str; 12] = [
     "u",
     "other",
     "exactly_once",
+    "delete",
 ];
 
 /// A row of a table whose columns are "key" and "default".

@@ -10,7 +10,7 @@ use super::notice::{Notice, NoticeKind};
 use super::read::Reader;
 use super::router::Transforms;
 use super::settings::Settings;
-use super::{dead_letters, guarantee, offset, position, postgres, producer, router, signals};
+use super::{cleanup, dead_letters, guarantee, offset, position, postgres, producer, router, signals};
 
 /// A configuration that can work, as far as it can be told without a server.
 #[derive(Debug, Clone)]
@@ -104,6 +104,7 @@ impl Parts {
         let sends_changes = transforms.router.is_none();
         let exactly_once = guarantee == crate::relay::Guarantee::ExactlyOnce;
         let signals = signals::options(reader, &topic_prefix, sends_changes, exactly_once);
+        let cleanup = cleanup::options(reader, sends_changes);
         let notifications = signals::notifications(reader, sends_changes);
         let connect_timeout = reader.millis("outboxd.connect.timeout.ms", 1, Duration::from_secs(5));
         let mut postgres = postgres::options(reader, transforms.router.as_deref(), connect_timeout);
@@ -122,6 +123,7 @@ impl Parts {
                 transactions,
                 signals,
                 notifications,
+                cleanup,
                 ..relay(reader, &[&topic_delimiter, &topic_prefix].map(String::as_str).concat(), guarantee)
             },
             topic_prefix,
@@ -199,6 +201,7 @@ fn relay(
         transactions: None,
         signals: crate::signal::SignalOptions::none(),
         notifications: crate::signal::NotificationOptions::default(),
+        cleanup: crate::cleanup::CleanupOptions::default(),
     }
 }
 

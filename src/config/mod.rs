@@ -10,6 +10,7 @@
 //! those of the options that other modules read, so that one run shows them all. `keys.tsv` holds every known key and what becomes of it.
 
 mod check;
+mod cleanup;
 mod columns;
 #[cfg(test)]
 mod compatibility;

@@ -2,6 +2,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::ack::Window;
+use crate::cleanup::CleanupOptions;
 use crate::signal::{NotificationOptions, SignalOptions};
 use crate::source_offset::OffsetKey;
 use crate::wal::Lsn;
@@ -46,6 +47,8 @@ pub struct Options {
     pub(crate) signals: SignalOptions,
     /// Where snapshots are told of.
     pub(crate) notifications: NotificationOptions,
+    /// Which rows are taken away.
+    pub(crate) cleanup: CleanupOptions,
 }
 
 impl Options {

@@ -21,6 +21,7 @@ mod changes_options;
 mod changes_router;
 mod changes_snapshots;
 mod check;
+mod cleanup;
 mod commands;
 mod conformance;
 mod control;

@@ -68,6 +68,7 @@ fn bench_of(messages: Option<MessageOutbox>, route: Route, guarantee: Guarantee,
             identity_headers: guarantee == TailDedupe,
             signals: crate::signal::SignalOptions::none(),
             notifications: crate::signal::NotificationOptions::default(),
+            cleanup: crate::cleanup::CleanupOptions::default(),
             transactions: None,
         },
     }

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time;
 use tokio_util::sync::CancellationToken;
 
+use super::cleaner;
 use super::clock::Now;
 use super::control::{Control, Target, TargetReceiver};
 use super::core::Core;
@@ -212,6 +213,12 @@ impl Relay {
         let (parts, stop) = (&self.parts, &ended);
         watchers.spawn(signal_channels::read_file(Arc::clone(parts), tls.clone(), stop.clone()));
         watchers.spawn(signal_channels::read_topic(Arc::clone(parts), tls.clone(), stop.clone()));
+        watchers.spawn(cleaner::run(
+            Arc::clone(parts),
+            tls.clone(),
+            (self.status.clone(), self.metrics.clone()),
+            stop.clone(),
+        ));
         self.status.up(Component::Slot, Instant::now());
         self.status.enter(Phase::Streaming);
         let now = Now::read();

@@ -138,6 +138,12 @@ impl Metrics {
         TopicTally::new(self.clone())
     }
 
+    /// Counts rows that were taken away because they are sent, and batches that were left because they would have waited.
+    pub fn cleaned(&self, rows: u64, yielded: u64) {
+        self.series().cleaned_rows.inc_by(rows);
+        self.series().cleanup_yielded.inc_by(yielded);
+    }
+
     /// Counts a slot that was lost and made anew.
     pub fn slot_recovered(&self) {
         self.series().slot_recoveries.inc();

@@ -42,6 +42,8 @@ pub(super) struct Series {
     pub(super) reconnects: Family<Label, Counter>,
     pub(super) commit_to_ack: Histogram,
     pub(super) slot_recoveries: Counter,
+    pub(super) cleaned_rows: Counter,
+    pub(super) cleanup_yielded: Counter,
     source_lag: Seconds,
     last_event: Known<f64>,
     lsn: Family<Label, Integer>,
@@ -91,6 +93,8 @@ impl Series {
             reconnects: Family::default(),
             commit_to_ack: Histogram::new(LATENCY_BUCKETS_SECONDS),
             slot_recoveries: Counter::default(),
+            cleaned_rows: Counter::default(),
+            cleanup_yielded: Counter::default(),
             source_lag: Seconds::default(),
             last_event: Known::default(),
             lsn: Family::default(),
@@ -224,6 +228,16 @@ impl Series {
             "slot_recoveries",
             "Slots that were lost and made anew, with a snapshot",
             self.slot_recoveries.clone(),
+        );
+        registry.register(
+            "cleanup_rows",
+            "Rows taken away because they are sent (outboxd.cleanup.enable)",
+            self.cleaned_rows.clone(),
+        );
+        registry.register(
+            "cleanup_yielded",
+            "Batches of cleanup that were left because they would have waited for somebody",
+            self.cleanup_yielded.clone(),
         );
         registry.register(
             "slot_danger",

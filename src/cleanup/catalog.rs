@@ -1,0 +1,129 @@
+use std::time::Duration;
+
+use postgres_protocol::escape::escape_identifier;
+
+use super::horizon::Horizon;
+use super::pace::Pressure;
+use crate::postgres::{Error, Sql, TableFacts};
+use crate::wal::Oid;
+
+/// A table that holds rows itself: the outbox, or a partition of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Leaf {
+    pub(crate) oid: Oid,
+    /// As messages name it.
+    pub(crate) name: String,
+    /// As SQL wants it.
+    pub(crate) quoted: String,
+    pub(crate) pages: i64,
+    pub(crate) columns: Vec<String>,
+}
+
+/// Why rows of a table may be there that the stream does not bring.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Doubt {
+    /// The publication does not have it.
+    #[error("the publication does not publish its inserts")]
+    Unpublished,
+    /// The publication has some of its rows only.
+    #[error("the publication has a filter: {0}")]
+    Filtered(String),
+    /// A migration is not finished.
+    #[error("outboxd migrate is not finished with it")]
+    Migrating,
+}
+
+/// In one statement: its snapshot is taken before anything in it is computed.
+const HORIZON: &str =
+    "select pg_snapshot_xmin(pg_current_snapshot())::text::bigint, pg_current_wal_insert_lsn()::text";
+
+const LEAVES: &str = "
+select c.oid, n.nspname::text, c.relname::text,
+       pg_relation_size(c.oid) / current_setting('block_size')::bigint,
+       array(select a.attname::text from pg_attribute a
+             where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped order by a.attnum)
+from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where c.relkind = 'r' and (c.oid = $1 or c.oid in (select relid from pg_partition_tree($1::oid::regclass) where isleaf))
+order by 2, 3";
+
+const PRESSURE: &str = "
+select coalesce((select max(pg_wal_lsn_diff(pg_current_wal_lsn(), r.replay_lsn)) from pg_stat_replication r
+                 join pg_replication_slots s on s.active_pid = r.pid and s.slot_type = 'physical'), 0)::bigint,
+       coalesce((select extract(epoch from max(clock_timestamp() - a.xact_start)) * 1000 from pg_stat_activity a
+                 where a.pid <> pg_backend_pid() and a.backend_type = 'client backend'
+                   and (a.backend_xmin is not null or a.backend_xid is not null)), 0)::bigint";
+
+/// Older servers have no filters.
+const PUBLISHED: &str = "
+select p.oid is not null and p.pubinsert,
+       (select to_jsonb(t)->>'rowfilter' from pg_publication_tables t
+        where t.pubname = p.pubname and to_jsonb(t)->>'rowfilter' is not null and (t.schemaname, t.tablename) in
+              (select n.nspname, c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+               where c.oid = $2 or c.oid in (select relid from pg_partition_tree($2::oid::regclass))) limit 1),
+       obj_description(p.oid, 'pg_publication') like 'outboxd migrate: %',
+       p.puballtables or exists(select from pg_publication_tables t where t.pubname = p.pubname and (t.schemaname, t.tablename) in
+              (select n.nspname, c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+               where c.oid = $2 or c.oid in (select relid from pg_partition_tree($2::oid::regclass))))
+from pg_publication p where p.pubname = $1";
+
+impl Horizon {
+    /// The horizon now.
+    pub(crate) async fn take(sql: &Sql) -> Result<Self, Error> {
+        const DOING: &str = "reading the oldest transaction and the end of the WAL";
+        let get = |error| Error::sql(DOING, error);
+        let rows = sql.query(DOING, HORIZON, &[]).await?;
+        let row =
+            rows.first().ok_or(Error::Unexpected { message: "empty answer".to_owned(), doing: DOING })?;
+        let lsn: &str = row.try_get(1).map_err(get)?;
+        let lsn = lsn.parse();
+        let lsn = lsn.map_err(|_| Error::Unexpected { message: "answer".to_owned(), doing: DOING })?;
+        Ok(Self { xid: row.try_get(0).map_err(get)?, lsn })
+    }
+}
+
+/// The tables that hold the rows of an outbox.
+pub(crate) async fn leaves(sql: &Sql, table: &TableFacts) -> Result<Vec<Leaf>, Error> {
+    const DOING: &str = "reading the partitions";
+    let get = |error| Error::sql(DOING, error);
+    let rows = sql.query(DOING, LEAVES, &[&table.oid.0]).await?;
+    rows.iter()
+        .map(|row| {
+            let (schema, name): (String, String) =
+                (row.try_get(1).map_err(get)?, row.try_get(2).map_err(get)?);
+            Ok(Leaf {
+                oid: Oid(row.try_get(0).map_err(get)?),
+                quoted: format!("{}.{}", escape_identifier(&schema), escape_identifier(&name)),
+                name: format!("{schema}.{name}"),
+                pages: row.try_get(3).map_err(get)?,
+                columns: row.try_get(4).map_err(get)?,
+            })
+        })
+        .collect()
+}
+
+/// Why the publication may leave rows of this table out.
+pub(crate) async fn doubts(sql: &Sql, publication: &str, table: &TableFacts) -> Result<Vec<Doubt>, Error> {
+    const DOING: &str = "reading what the publication leaves out";
+    let get = |error| Error::sql(DOING, error);
+    let rows = sql.query(DOING, PUBLISHED, &[&publication, &table.oid.0]).await?;
+    let Some(row) = rows.first() else { return Ok(vec![Doubt::Unpublished]) };
+    let (inserts, has): (bool, bool) = (row.try_get(0).map_err(get)?, row.try_get(3).map_err(get)?);
+    let migrating: Option<bool> = row.try_get(2).map_err(get)?;
+    let filter: Option<String> = row.try_get(1).map_err(get)?;
+    let unpublished = (!inserts || !has).then_some(Doubt::Unpublished);
+    let migrating = migrating.unwrap_or(false).then_some(Doubt::Migrating);
+    Ok(unpublished.into_iter().chain(filter.map(Doubt::Filtered)).chain(migrating).collect())
+}
+
+/// What the server is busy with.
+pub(super) async fn pressure(sql: &Sql) -> Result<Pressure, Error> {
+    const DOING: &str = "reading how busy the server is";
+    let get = |error| Error::sql(DOING, error);
+    let rows = sql.query(DOING, PRESSURE, &[]).await?;
+    let Some(row) = rows.first() else { return Ok(Pressure::default()) };
+    let (lag, age): (i64, i64) = (row.try_get(0).map_err(get)?, row.try_get(1).map_err(get)?);
+    Ok(Pressure {
+        lag_bytes: u64::try_from(lag).unwrap_or_default(),
+        transaction_age: Duration::from_millis(u64::try_from(age).unwrap_or_default()),
+    })
+}

@@ -1,0 +1,60 @@
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// `outboxd.cleanup.*`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CleanupOptions {
+    /// `outboxd.cleanup.enable` (false): whether `outboxd run` takes rows away.
+    pub enabled: bool,
+    /// `outboxd.cleanup.interval.ms` (60 s): from the end of one pass to the next.
+    pub interval: Duration,
+    /// `outboxd.cleanup.before.slot=delete`: whether rows go that the slot never brought.
+    pub before_slot: bool,
+    /// `outboxd.cleanup.keep.ms` (0): younger rows stay, by `time_column`.
+    pub keep: Duration,
+    /// `outboxd.cleanup.time.column`
+    pub time_column: Option<String>,
+    /// Where rows go first.
+    pub archive: Option<ArchiveTo>,
+    /// `outboxd.cleanup.batch.rows` (1 000): in one transaction.
+    pub batch_rows: u32,
+    /// `outboxd.cleanup.batch.pause.ms` (100 ms): between two of them.
+    pub batch_pause: Duration,
+    /// `outboxd.cleanup.lock.timeout.ms` (1 s): a batch that waits longer for a lock is left for later.
+    pub lock_timeout: Duration,
+    /// `outboxd.cleanup.statement.timeout.ms` (30 s): the same for a batch that lasts longer.
+    pub statement_timeout: Duration,
+    /// `outboxd.cleanup.pause.lag.bytes` (64 MiB): while a standby is further behind, nothing is deleted; 0 is never.
+    pub lag_bytes_max: u64,
+    /// `outboxd.cleanup.pause.transaction.age.ms` (5 min): the same while a transaction is older, since no vacuum could take away
+    /// what is deleted; 0 is never.
+    pub transaction_age_max: Duration,
+}
+
+/// Where rows are kept that are taken away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ArchiveTo {
+    /// `outboxd.cleanup.archive.table`: a table with the columns of the outbox.
+    Table(String),
+    /// `outboxd.cleanup.archive.folder`: files with a JSON object in each line.
+    Folder(PathBuf),
+}
+
+impl Default for CleanupOptions {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            interval: Duration::from_secs(60),
+            before_slot: false,
+            keep: Duration::ZERO,
+            time_column: None,
+            archive: None,
+            batch_rows: 1_000,
+            batch_pause: Duration::from_millis(100),
+            lock_timeout: Duration::from_secs(1),
+            statement_timeout: Duration::from_secs(30),
+            lag_bytes_max: 64 << 20,
+            transaction_age_max: Duration::from_secs(300),
+        }
+    }
+}

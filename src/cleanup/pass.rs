@@ -1,0 +1,186 @@
+use std::io;
+use std::time::Duration;
+
+use postgres_protocol::escape::escape_identifier;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::archive::Archive;
+use super::catalog::{Leaf, pressure};
+use super::horizon::Horizon;
+use super::options::CleanupOptions;
+use super::pace::Busy;
+use crate::postgres::{Error, Sql};
+
+/// So many pages are looked at by one statement: a row takes some of one.
+const PAGES: i64 = 128;
+/// How soon a server that was busy is asked again.
+const BUSY_INTERVAL: Duration = Duration::from_secs(1);
+/// `lock_not_available`, `query_canceled` by `statement_timeout`, `deadlock_detected`.
+const YIELDED: [&str; 3] = ["55P03", "57014", "40P01"];
+
+/// One look at tables and what can go from them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pass<'p> {
+    pub(crate) sql: &'p Sql,
+    pub(crate) options: &'p CleanupOptions,
+    pub(crate) horizon: Horizon,
+}
+
+/// The rows of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Count {
+    /// Proven, and old enough.
+    pub(crate) sent: i64,
+    /// Proven, and to be kept.
+    pub(crate) young: i64,
+    /// Not proven yet.
+    pub(crate) unproven: i64,
+}
+
+/// What was taken away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Deleted {
+    pub(crate) rows: u64,
+    /// Batches that were left because they would have waited.
+    pub(crate) yielded: u64,
+}
+
+/// Why a pass ended early.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PassError {
+    /// The server.
+    #[error(transparent)]
+    Postgres(#[from] Error),
+    /// The archive.
+    #[error("the archive cannot be written")]
+    Archive(#[source] io::Error),
+}
+
+impl Pass<'_> {
+    /// Makes the session one that nobody waits for.
+    pub(crate) async fn prepare(&self) -> Result<(), Error> {
+        let [lock, statement] =
+            [self.options.lock_timeout, self.options.statement_timeout].map(|time| time.as_millis());
+        let text = format!("set lock_timeout = {lock}; set statement_timeout = {statement}");
+        self.sql.execute("limiting how long cleanup may wait", &text).await
+    }
+
+    /// Counts, and changes nothing.
+    pub(crate) async fn count(&self, leaf: &Leaf) -> Result<Count, Error> {
+        const DOING: &str = "counting rows that are sent";
+        let get = |error| Error::sql(DOING, error);
+        let (sent, old) = (self.horizon.condition("o"), self.old());
+        let text = format!(
+            "select count(*) filter (where {sent} and {old}), count(*) filter (where {sent} and not {old}),
+                    count(*) filter (where not {sent}) from only {} as o",
+            leaf.quoted
+        );
+        let rows = self.sql.query(DOING, &text, &[]).await?;
+        let Some(row) = rows.first() else { return Ok(Count::default()) };
+        let [sent, young, unproven] = [0, 1, 2].map(|at| row.try_get(at).map_err(get));
+        Ok(Count { sent: sent?, young: young?, unproven: unproven? })
+    }
+
+    /// Deletes what is proven, until it is told to stop.
+    pub(crate) async fn delete(
+        &self,
+        leaf: &Leaf,
+        archive: &mut Archive,
+        stop: &CancellationToken,
+        mut batch: impl FnMut(u64),
+    ) -> Result<Deleted, PassError> {
+        let mut deleted = Deleted::default();
+        let mut page = 0;
+        while page < leaf.pages && !stop.is_cancelled() {
+            if !self.may_go_on(stop).await? {
+                break;
+            }
+            match self.batch(leaf, page, archive).await {
+                Ok(rows) => {
+                    deleted.rows += rows;
+                    batch(rows);
+                    if rows < u64::from(self.options.batch_rows) {
+                        page += PAGES;
+                    }
+                    if rows == 0 {
+                        continue;
+                    }
+                }
+                Err(PassError::Postgres(error))
+                    if error.sqlstate().is_some_and(|state| YIELDED.contains(&state)) =>
+                {
+                    self.sql.execute("giving a batch up", "rollback").await?;
+                    deleted.yielded += 1;
+                    page += PAGES;
+                }
+                Err(error) => return Err(error),
+            }
+            tokio::select! {
+                () = stop.cancelled() => break,
+                () = sleep(self.options.batch_pause) => {}
+            }
+        }
+        Ok(deleted)
+    }
+
+    /// Waits while the server has other things to do. False when it is told to stop.
+    async fn may_go_on(&self, stop: &CancellationToken) -> Result<bool, Error> {
+        let mut told = false;
+        loop {
+            let Some(busy) = pressure(self.sql).await?.judge(self.options) else { return Ok(true) };
+            if !std::mem::replace(&mut told, true) {
+                match busy {
+                    Busy::Lag(bytes) => tracing::info!(bytes, "cleanup waits: a standby is behind"),
+                    Busy::Transaction(age) => {
+                        tracing::info!(age_seconds = age.as_secs(), "cleanup waits: a transaction is old");
+                    }
+                }
+            }
+            tokio::select! {
+                () = stop.cancelled() => return Ok(false),
+                () = sleep(BUSY_INTERVAL) => {}
+            }
+        }
+    }
+
+    /// Some rows of some pages, in a transaction of its own. Rows that somebody has locked stay.
+    async fn batch(&self, leaf: &Leaf, page: i64, archive: &mut Archive) -> Result<u64, PassError> {
+        const DOING: &str = "deleting rows that are sent";
+        let (table, sent, old, rows) =
+            (&leaf.quoted, self.horizon.condition("o"), self.old(), self.options.batch_rows);
+        let (from, to) = (page, page.saturating_add(PAGES));
+        let delete = format!(
+            "delete from only {table} as gone where gone.ctid = any(array(
+                select o.ctid from only {table} as o
+                where o.ctid >= '({from},0)'::tid and o.ctid < '({to},0)'::tid and {sent} and {old}
+                limit {rows} for update of o skip locked))"
+        );
+        let text = archive.statement(&delete, leaf);
+        if archive.path().is_none() {
+            return Ok(self.sql.query(DOING, &text, &[]).await?.len() as u64);
+        }
+        self.sql.execute(DOING, "begin").await?;
+        let gone = self.sql.query(DOING, &text, &[]).await?;
+        let lines: Result<Vec<String>, _> = gone.iter().map(|row| row.try_get(0)).collect();
+        let kept = archive.keep(&lines.map_err(|error| Error::sql(DOING, error))?);
+        let end = if kept.is_ok() { "commit" } else { "rollback" };
+        self.sql.execute(DOING, end).await?;
+        kept.map_err(PassError::Archive)?;
+        Ok(gone.len() as u64)
+    }
+
+    /// Which rows are old enough.
+    fn old(&self) -> String {
+        match (&self.options.time_column, self.options.keep) {
+            (Some(column), keep) if !keep.is_zero() => {
+                let column = escape_identifier(column);
+                format!(
+                    "coalesce(o.{column} < now() - {} * interval '1 millisecond', false)",
+                    keep.as_millis()
+                )
+            }
+            _ => "true".to_owned(),
+        }
+    }
+}

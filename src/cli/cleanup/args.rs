@@ -1,0 +1,55 @@
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::cleanup::{ArchiveTo, CleanupOptions};
+use crate::cli::args::ConfigArgs;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct CleanupArgs {
+    #[command(flatten)]
+    pub(super) config: ConfigArgs,
+    /// Take the rows away. Without it they are only counted
+    #[arg(long)]
+    pub(super) execute: bool,
+    /// Only rows older than this, by --time-column: 12h, 30d (outboxd.cleanup.keep.ms)
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(super) older_than: Option<Duration>,
+    /// The column that says when a row was written (outboxd.cleanup.time.column)
+    #[arg(long, value_name = "COLUMN")]
+    pub(super) time_column: Option<String>,
+    /// Move the rows into this table, which has the columns of the outbox (outboxd.cleanup.archive.table)
+    #[arg(long, value_name = "TABLE")]
+    pub(super) archive_table: Option<String>,
+    /// Write the rows into files in this folder first, a JSON object in each line (outboxd.cleanup.archive.folder)
+    #[arg(long, value_name = "DIR", conflicts_with = "archive_table")]
+    pub(super) archive_folder: Option<PathBuf>,
+    /// Also rows that the slot never brought: from before it was made, or skipped with outboxd.position.accept
+    #[arg(long)]
+    pub(super) also_before_slot: bool,
+    /// How many seconds to wait until the relay has confirmed what is written now
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(super) wait: u64,
+    /// Do not ask
+    #[arg(long)]
+    pub(super) yes: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl CleanupArgs {
+    /// The options of the configuration, with what the command line says instead.
+    pub(super) fn options(&self, configured: &CleanupOptions) -> CleanupOptions {
+        let table = self.archive_table.clone().map(ArchiveTo::Table);
+        let folder = self.archive_folder.clone().map(ArchiveTo::Folder);
+        CleanupOptions {
+            keep: self.older_than.unwrap_or(configured.keep),
+            time_column: self.time_column.clone().or_else(|| configured.time_column.clone()),
+            archive: table.or(folder).or_else(|| configured.archive.clone()),
+            before_slot: self.also_before_slot || configured.before_slot,
+            ..configured.clone()
+        }
+    }
+}

@@ -1,0 +1,92 @@
+use crate::cleanup::{Doubt, PassError};
+use crate::cli::assemble::AssembleError;
+use crate::error::{Class, Diagnose, Exit};
+use crate::relay::Unsuited;
+use crate::wal::Lsn;
+use crate::{postgres, relay};
+
+/// Why nothing, or not everything, was taken away.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CleanupError {
+    #[error(transparent)]
+    Assemble(#[from] AssembleError),
+    #[error(transparent)]
+    Postgres(#[from] postgres::Error),
+    #[error(transparent)]
+    Relay(Box<relay::Error>),
+    #[error(transparent)]
+    Unsuited(#[from] Unsuited),
+    #[error("what is in table {table} need not be in the stream")]
+    Doubtful { table: String, source: Doubt },
+    #[error("there is no replication slot {0:?}: nothing says what is sent")]
+    NoSlot(String),
+    #[error(
+        "slot {slot:?} has confirmed {confirmed} after {seconds} s, and what is in the table lies in front of {wanted}"
+    )]
+    Behind { slot: String, confirmed: Lsn, wanted: Lsn, seconds: u64 },
+    #[error("slot {slot:?} has confirmed {confirmed}, and outboxd {kept} only: somebody has moved the slot")]
+    Moved { slot: String, confirmed: Lsn, kept: Lsn },
+    #[error("topic {topic:?} has no position of this relay: nothing says that outboxd has read the slot")]
+    NoPosition { topic: String },
+    #[error("rows are to be kept for a time, and no column says how old a row is")]
+    NoTimeColumn,
+    #[error("rows of table {table} cannot be taken away")]
+    Pass { table: String, source: PassError },
+}
+
+impl Diagnose for CleanupError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Assemble(error) => error.class(),
+            Self::Postgres(error) => error.class(),
+            Self::Relay(error) => error.class(),
+            Self::NoTimeColumn => Class::Config,
+            _ => Class::Definite,
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Assemble(error) => error.exit(),
+            Self::Postgres(error) => error.exit(),
+            Self::Relay(error) => error.exit(),
+            Self::NoTimeColumn => Exit::Usage,
+            Self::Pass { source: PassError::Postgres(error), .. } => error.exit(),
+            Self::Pass { .. } => Exit::Failed,
+            _ => Exit::Precondition,
+        }
+    }
+
+    fn cure(&self) -> Option<String> {
+        match self {
+            Self::Assemble(error) => error.cure(),
+            Self::Postgres(error) => error.cure(),
+            Self::Relay(error) => error.cure(),
+            Self::Unsuited(Unsuited::BeforeSlot) => Some(
+                "outboxd verify tells whether every row has its record. If so, or if older rows need not be sent: \
+                 --also-before-slot"
+                    .to_owned(),
+            ),
+            Self::Unsuited(unsuited) => Some(unsuited.cure().to_owned()),
+            Self::Doubtful { source: Doubt::Unpublished, .. } => Some("outboxd check -c FILE says more".to_owned()),
+            Self::Doubtful { source: Doubt::Filtered(_), .. } => {
+                Some("ALTER PUBLICATION … SET TABLE … without a WHERE".to_owned())
+            }
+            Self::Doubtful { source: Doubt::Migrating, .. } => Some("outboxd migrate status -c FILE".to_owned()),
+            Self::NoSlot(_) => Some("outboxd run -c FILE makes it".to_owned()),
+            Self::Behind { .. } => {
+                Some("outboxd status -c FILE tells whether a relay reads it; --wait SECONDS waits longer".to_owned())
+            }
+            Self::Moved { .. } => Some("outboxd verify -c FILE tells which rows have no record".to_owned()),
+            Self::NoPosition { .. } => Some("start outboxd run once, then run this again".to_owned()),
+            Self::NoTimeColumn => Some("--time-column created_at".to_owned()),
+            Self::Pass { source: PassError::Postgres(error), .. } if error.sqlstate() == Some("42501") => Some(
+                "as the owner of the table: GRANT SELECT, UPDATE, DELETE ON the table and its partitions to the role; UPDATE is what \
+                 a row's lock needs"
+                    .to_owned(),
+            ),
+            Self::Pass { source: PassError::Postgres(error), .. } => error.cure(),
+            Self::Pass { .. } => Some("give the folder room, and outboxd the right to write there".to_owned()),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! `outboxd cleanup`: takes rows away that are proven to be sent. Without `--execute` it only counts them.
+
+mod args;
+mod error;
+mod proof;
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+pub(super) use args::CleanupArgs;
+use error::CleanupError;
+
+use super::ask::{Answer, confirmed};
+use super::assemble::assemble;
+use super::progress::Progress;
+use super::sql::open;
+use super::text::columns;
+use super::{asynchronously, print, say};
+use crate::cleanup::{Archive, Count, Leaf, Pass, PassError, leaves};
+use crate::error::Exit;
+use crate::relay::{RelayParts, Unsuited, file_name, suits};
+
+/// How our sessions are named in `pg_stat_activity`.
+const APPLICATION: &str = "outboxd cleanup";
+const HEAD: [&str; 4] = ["TABLE", "SENT", "KEPT", "NOT PROVEN YET"];
+
+/// What was found in a table, and what became of it.
+struct Row {
+    leaf: Leaf,
+    count: Count,
+    deleted: u64,
+    yielded: u64,
+    file: Option<String>,
+}
+
+/// `outboxd cleanup`.
+pub(super) fn cleanup(args: &CleanupArgs) -> Exit {
+    let progress = Progress::new();
+    let done = asynchronously(work(args, &progress));
+    progress.end();
+    done.unwrap_or_else(|exit| exit)
+}
+
+async fn work(args: &CleanupArgs, progress: &Progress) -> Result<Exit, CleanupError> {
+    let mut parts = assemble(&args.config)?.parts;
+    let options = args.options(&parts.relay.cleanup);
+    parts.relay.cleanup = options.clone();
+    let parts = Arc::new(parts);
+    let doubt = match suits(&parts) {
+        Err(Unsuited::BeforeSlot) if !args.execute => Some(Unsuited::BeforeSlot),
+        suited => suited.map(|()| None)?,
+    };
+    if !options.keep.is_zero() && options.time_column.is_none() {
+        return Err(CleanupError::NoTimeColumn);
+    }
+    let sql = open(&parts.postgres.server, APPLICATION).await?;
+    let tables = proof::tables(&sql, &parts).await?;
+    let horizon = proof::horizon(&sql, &parts, args.wait, progress).await?;
+    let pass = Pass { sql: &sql, options: &options, horizon };
+    let mut rows = Vec::new();
+    for table in &tables {
+        for leaf in leaves(&sql, table).await? {
+            progress.waiting(&format!("counting {}", leaf.name));
+            let count = pass.count(&leaf).await?;
+            rows.push(Row { leaf, count, deleted: 0, yielded: 0, file: None });
+        }
+    }
+    progress.end();
+    if !args.json {
+        tell(&rows);
+    }
+    if let Some(doubt) = doubt {
+        say(&format!("  {doubt}: --execute needs --also-before-slot"));
+    }
+    let sent: i64 = rows.iter().map(|row| row.count.sent).sum();
+    let agreed = args.execute && sent > 0 && agreed(args, &parts).await;
+    if agreed {
+        delete(&pass, &mut rows, progress).await?;
+    } else if !args.execute {
+        say("nothing was deleted: --execute does it");
+    }
+    if args.json {
+        print(&format!("{}\n", object(&rows, horizon.lsn.to_string(), agreed)));
+    } else if agreed {
+        told(&rows);
+    }
+    Ok(Exit::Ok)
+}
+
+/// What was never sent is gone for good, so that is asked. What is proven is not.
+async fn agreed(args: &CleanupArgs, parts: &RelayParts) -> bool {
+    if !args.also_before_slot {
+        return true;
+    }
+    say("rows that are older than the slot go too, sent or not");
+    confirmed(parts.postgres.slot.name.as_str(), args.yes, "deletes them").await == Answer::Yes
+}
+
+async fn delete(pass: &Pass<'_>, rows: &mut [Row], progress: &Progress) -> Result<(), CleanupError> {
+    let stop = CancellationToken::new();
+    pass.prepare().await?;
+    for row in rows.iter_mut().filter(|row| row.count.sent > 0) {
+        let failed = |source| CleanupError::Pass { table: row.leaf.name.clone(), source };
+        let seconds = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |age| age.as_secs());
+        let name = file_name(&row.leaf.name, seconds);
+        let mut archive = Archive::open(pass.options.archive.as_ref(), &name)
+            .map_err(|source| failed(PassError::Archive(source)))?;
+        progress.begin("deleting", u64::try_from(row.count.sent).ok());
+        let deleted = pass.delete(&row.leaf, &mut archive, &stop, |rows| progress.advance(rows)).await;
+        let deleted = deleted.map_err(failed)?;
+        (row.deleted, row.yielded) = (deleted.rows, deleted.yielded);
+        row.file = archive.path().map(|path| path.display().to_string());
+    }
+    progress.end();
+    Ok(())
+}
+
+fn tell(rows: &[Row]) {
+    let cells = rows.iter().map(|Row { leaf, count, .. }| {
+        [leaf.name.clone(), count.sent.to_string(), count.young.to_string(), count.unproven.to_string()]
+    });
+    print(&columns(&std::iter::once(HEAD.map(str::to_owned)).chain(cells).collect::<Vec<_>>()));
+}
+
+fn told(rows: &[Row]) {
+    for Row { leaf, deleted, yielded, file, .. } in rows.iter().filter(|row| row.count.sent > 0) {
+        let kept = file.as_ref().map(|file| format!(", kept in {file}")).unwrap_or_default();
+        say(&format!("deleted {deleted} rows of {}{kept}", leaf.name));
+        if *yielded > 0 {
+            say(&format!(
+                "  {yielded} batches were left: somebody had locked the table, or they lasted too long"
+            ));
+        }
+    }
+}
+
+fn object(rows: &[Row], lsn: String, done: bool) -> Value {
+    let tables: Vec<_> = rows
+        .iter()
+        .map(|Row { leaf, count, deleted, yielded, file }| {
+            json!({
+                "table": leaf.name, "sent": count.sent, "kept": count.young, "unproven": count.unproven,
+                "deleted": deleted, "yielded": yielded, "file": file,
+            })
+        })
+        .collect();
+    json!({ "proven_to": lsn, "tables": tables, "done": done })
+}

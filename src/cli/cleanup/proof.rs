@@ -1,0 +1,65 @@
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use super::error::CleanupError;
+use crate::cleanup::{Horizon, doubts};
+use crate::cli::progress::Progress;
+use crate::postgres::{Sql, TableFacts};
+use crate::relay::{Capture, Phase, RelayParts, kept_position};
+use crate::wal::Lsn;
+
+/// How soon the slot is looked at again.
+const INTERVAL: Duration = Duration::from_millis(200);
+const POSITION_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The captured tables, when the stream has all their rows.
+pub(super) async fn tables(sql: &Sql, parts: &RelayParts) -> Result<Vec<TableFacts>, CleanupError> {
+    let capture = Capture::find(sql, parts).await.map_err(|error| CleanupError::Relay(Box::new(error)))?;
+    for table in &capture.tables {
+        let doubts = doubts(sql, &parts.postgres.publication.name, table).await?;
+        if let Some(source) = doubts.into_iter().next() {
+            return Err(CleanupError::Doubtful { table: format!("{}.{}", table.schema, table.name), source });
+        }
+    }
+    Ok(capture.tables)
+}
+
+/// A horizon that everything in front of is sent.
+pub(super) async fn horizon(
+    sql: &Sql,
+    parts: &Arc<RelayParts>,
+    seconds: u64,
+    progress: &Progress,
+) -> Result<Horizon, CleanupError> {
+    let slot = parts.postgres.slot.name.to_string();
+    let horizon = Horizon::take(sql).await?;
+    let until = Instant::now() + Duration::from_secs(seconds);
+    let confirmed = loop {
+        let facts = sql.slot_named(&slot).await?;
+        let facts = facts.filter(|facts| facts.invalidation().is_none());
+        let facts = facts.ok_or_else(|| CleanupError::NoSlot(slot.clone()))?;
+        let confirmed = facts.confirmed_flush_lsn.unwrap_or(Lsn::ZERO);
+        if horizon.is_sent(confirmed, None) {
+            break confirmed;
+        }
+        if Instant::now() >= until {
+            return Err(CleanupError::Behind { slot, confirmed, wanted: horizon.lsn, seconds });
+        }
+        progress.waiting(&format!("waiting until slot {slot} has confirmed {}", horizon.lsn));
+        sleep(INTERVAL).await;
+    };
+    let Some(topic) = parts.relay.position.topic.clone() else { return Ok(horizon) };
+    let kept = kept_position(Arc::clone(parts), POSITION_PATIENCE).await;
+    let kept = kept.map_err(|error| CleanupError::Relay(Box::new(error)))?;
+    let database = sql.server().await?.database;
+    let kept = kept.filter(|kept| kept.phase == Phase::Streaming && !kept.is_of_dropped(database));
+    match kept {
+        None => Err(CleanupError::NoPosition { topic }),
+        Some(kept) if !horizon.is_sent(confirmed, Some(kept.lsn)) => {
+            Err(CleanupError::Moved { slot, confirmed, kept: kept.lsn })
+        }
+        Some(_) => Ok(horizon),
+    }
+}

@@ -1,0 +1,53 @@
+//! `outboxd.cleanup.*`: which rows are taken away once they are sent.
+
+use std::time::Duration;
+
+use super::error::Problem;
+use super::read::Reader;
+use crate::cleanup::{ArchiveTo, CleanupOptions};
+
+const ENABLE: &str = "outboxd.cleanup.enable";
+const KEEP: &str = "outboxd.cleanup.keep.ms";
+const COLUMN: &str = "outboxd.cleanup.time.column";
+const FOLDER: &str = "outboxd.cleanup.archive.folder";
+const TABLE: &str = "outboxd.cleanup.archive.table";
+
+/// Reads the options. `sends_changes` tells that rows become change events: a delete would be one too.
+pub(super) fn options(reader: &mut Reader<'_>, sends_changes: bool) -> CleanupOptions {
+    let enabled = reader.boolean(ENABLE, false);
+    if let Some(setting) = reader.settings.get(ENABLE).filter(|_| enabled && sends_changes) {
+        let reason = "it takes rows of an outbox away; a row of another table that is deleted is an event";
+        reader.problems.push(Problem::refused(setting, reason, format!("remove {ENABLE}")));
+    }
+    let before = [("keep", false), ("delete", true)];
+    let options = CleanupOptions {
+        enabled,
+        interval: reader.millis("outboxd.cleanup.interval.ms", 100, Duration::from_secs(60)),
+        before_slot: reader.choice("outboxd.cleanup.before.slot", &before, false),
+        keep: reader.millis(KEEP, 0, Duration::ZERO),
+        time_column: reader.filled(COLUMN).map(str::to_owned),
+        archive: archive(reader),
+        batch_rows: reader.integer("outboxd.cleanup.batch.rows", 1..=100_000, 1_000),
+        batch_pause: reader.millis("outboxd.cleanup.batch.pause.ms", 0, Duration::from_millis(100)),
+        lock_timeout: reader.millis("outboxd.cleanup.lock.timeout.ms", 1, Duration::from_secs(1)),
+        statement_timeout: reader.millis("outboxd.cleanup.statement.timeout.ms", 1, Duration::from_secs(30)),
+        lag_bytes_max: reader.integer("outboxd.cleanup.pause.lag.bytes", 0..=1 << 60, 64 << 20),
+        transaction_age_max: reader.millis(
+            "outboxd.cleanup.pause.transaction.age.ms",
+            0,
+            Duration::from_secs(300),
+        ),
+    };
+    if !options.keep.is_zero() && options.time_column.is_none() {
+        reader.missing(COLUMN, "outboxd.cleanup.keep.ms asks how old a row is", &[(COLUMN, "created_at")]);
+    }
+    options
+}
+
+fn archive(reader: &mut Reader<'_>) -> Option<ArchiveTo> {
+    let (folder, table) = (reader.path(FOLDER), reader.filled(TABLE).map(str::to_owned));
+    if let Some(setting) = reader.settings.get(TABLE).filter(|_| folder.is_some() && table.is_some()) {
+        reader.invalid(setting, "outboxd.cleanup.archive.folder is set too, and only one of the two may be");
+    }
+    table.map(ArchiveTo::Table).or(folder.map(ArchiveTo::Folder))
+}

@@ -1,0 +1,155 @@
+//! `outboxd.cleanup.*` inside `run`: when rows are looked at, and why they are not.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::time;
+use tokio_util::sync::CancellationToken;
+
+use super::options::ProcessingFailure;
+use super::parts::RelayParts;
+use super::preflight::{Capture, application};
+use crate::cleanup::{Archive, Horizon, Pass, PassError, doubts, leaves};
+use crate::error::chain;
+use crate::postgres::{Sql, TlsSetup};
+use crate::telemetry::{Metrics, Status};
+
+/// How soon the slot is looked at again.
+const CONFIRMED_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Why rows of this configuration are never taken away.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unsuited {
+    /// Deletes would be events.
+    #[error("rows become change events: a row that is deleted is an event too")]
+    Changes,
+    /// Rows that were passed over are in the table and nowhere else.
+    #[error("rows that cannot be sent are passed over, and would be deleted like those that are sent")]
+    Tolerates,
+    /// Rows that are older than the slot may never have been sent.
+    #[error(
+        "rows may be there that the slot never brought: from before it was made, or skipped with outboxd.position.accept"
+    )]
+    BeforeSlot,
+}
+
+impl Unsuited {
+    /// What to do about it.
+    pub(crate) const fn cure(&self) -> &'static str {
+        match self {
+            Self::Changes => "cleanup is for an outbox",
+            Self::Tolerates => {
+                "set errors.deadletterqueue.topic.name, which keeps them, and event.processing.failure.handling.mode=fail"
+            }
+            Self::BeforeSlot => {
+                "outboxd verify tells whether every row has its record. If so, or if older rows need not be sent: \
+                 outboxd.cleanup.before.slot=delete"
+            }
+        }
+    }
+}
+
+/// Whether rows may be taken away, as far as the configuration says.
+pub(crate) fn suits(parts: &RelayParts) -> Result<(), Unsuited> {
+    if parts.route.outbox().is_none() {
+        return Err(Unsuited::Changes);
+    }
+    let passes_over = parts.relay.tolerate_rows && parts.dead_letters.is_none();
+    if passes_over || parts.relay.unreadable_rows != ProcessingFailure::Fail || parts.relay.skipped.create {
+        return Err(Unsuited::Tolerates);
+    }
+    if !parts.relay.cleanup.before_slot {
+        return Err(Unsuited::BeforeSlot);
+    }
+    Ok(())
+}
+
+/// Takes rows away from time to time, on a connection of its own, for as long as a session streams.
+pub(super) async fn run(
+    parts: Arc<RelayParts>,
+    tls: TlsSetup,
+    (status, metrics): (Status, Metrics),
+    stop: CancellationToken,
+) {
+    if !parts.relay.cleanup.enabled {
+        return;
+    }
+    if let Err(unsuited) = suits(&parts) {
+        tracing::warn!(error = %unsuited, cure = unsuited.cure(), "outboxd.cleanup.enable does nothing");
+        return;
+    }
+    let mut connection = None;
+    while !stop.is_cancelled() {
+        let done = tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            done = once(&parts, &tls, (&status, &metrics), &mut connection, &stop) => done,
+        };
+        if let Err(error) = done {
+            connection = None;
+            tracing::warn!(error = chain(&error), "cleanup failed; it is tried again");
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = time::sleep(parts.relay.cleanup.interval) => {}
+        }
+    }
+}
+
+async fn once(
+    parts: &RelayParts,
+    tls: &TlsSetup,
+    (status, metrics): (&Status, &Metrics),
+    connection: &mut Option<Sql>,
+    stop: &CancellationToken,
+) -> Result<(), PassError> {
+    let sql = match connection.take().filter(|sql| !sql.is_closed()) {
+        Some(sql) => sql,
+        None => Sql::open(&parts.postgres.server, tls, &application(&parts.postgres)).await?,
+    };
+    let sql = &*connection.insert(sql);
+    let horizon = Horizon::take(sql).await?;
+    // What this process has seen acknowledged, and on this server: a slot that somebody moved says less.
+    loop {
+        let confirmed = sql.moment(&parts.postgres.slot.name).await?.confirmed;
+        if horizon.is_sent(confirmed, Some(status.snapshot().progress.flushed)) {
+            break;
+        }
+        time::sleep(CONFIRMED_INTERVAL).await;
+    }
+    let options = &parts.relay.cleanup;
+    let pass = Pass { sql, options, horizon };
+    pass.prepare().await?;
+    let capture = match Capture::find(sql, parts).await {
+        Ok(capture) => capture,
+        Err(error) => {
+            tracing::warn!(error = chain(&error), "cleanup does not know the tables");
+            return Ok(());
+        }
+    };
+    for table in &capture.tables {
+        let doubts = doubts(sql, &parts.postgres.publication.name, table).await?;
+        if let Some(doubt) = doubts.first() {
+            let table = format!("{}.{}", table.schema, table.name);
+            tracing::warn!(table, reason = %doubt, "cleanup leaves a table alone");
+            continue;
+        }
+        for leaf in leaves(sql, table).await? {
+            let seconds = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |age| age.as_secs());
+            let mut archive = Archive::open(options.archive.as_ref(), &file_name(&leaf.name, seconds))
+                .map_err(PassError::Archive)?;
+            let deleted = pass.delete(&leaf, &mut archive, stop, |rows| metrics.cleaned(rows, 0)).await?;
+            metrics.cleaned(0, deleted.yielded);
+            if deleted.rows > 0 {
+                tracing::info!(table = leaf.name, rows = deleted.rows, lsn = %horizon.lsn, "rows that are sent were taken away");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One file an hour and table.
+pub(crate) fn file_name(table: &str, seconds: u64) -> String {
+    let plain = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' };
+    format!("{}-{}.ndjson", table.chars().map(plain).collect::<String>(), seconds / 3_600 * 3_600)
+}
