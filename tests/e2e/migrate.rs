@@ -1,5 +1,6 @@
 //! `outboxd migrate`: off a poller and back, while the application writes and the poller runs.
 
+mod connect;
 mod poller;
 mod shape;
 mod shop;

@@ -24,6 +24,13 @@ pub(super) enum MigrateCommand {
     Rollback(RollbackArgs),
 }
 
+/// What is taken over from.
+pub(super) enum From<'a> {
+    Poller,
+    Slot(&'a str),
+    Connector(&'a str),
+}
+
 /// What is handed over.
 #[derive(Debug, Args)]
 pub(super) struct TargetArgs {
@@ -40,6 +47,19 @@ pub(super) struct TargetArgs {
     /// Not off a poller, but off another program that reads this slot by pgoutput (Sequin, go-pq-cdc): the slot is copied
     #[arg(long, value_name = "SLOT", conflicts_with_all = ["mark", "unsent"])]
     pub(super) from_slot: Option<String>,
+    /// Not off a poller, but off Debezium in Kafka Connect: the connector is stopped, and outboxd goes on from its slot and offset
+    #[arg(long, value_name = "http://HOST:8083/connectors/NAME", conflicts_with_all = ["mark", "unsent", "from_slot"])]
+    pub(super) from_connector: Option<String>,
+}
+
+impl TargetArgs {
+    pub(super) fn from(&self) -> From<'_> {
+        match (&self.from_slot, &self.from_connector) {
+            (Some(slot), _) => From::Slot(slot),
+            (None, Some(connector)) => From::Connector(connector),
+            (None, None) => From::Poller,
+        }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -72,6 +72,26 @@ pub(super) enum MigrateError {
     Elsewhere { slot: String, from: String },
     #[error("publication {publication:?} does not publish the inserts of table {table}")]
     NotPublished { publication: String, table: String, others: Vec<String> },
+    #[error("{0:?} is not the address of a connector: http://HOST:8083/connectors/NAME")]
+    NoConnectorAddress(String),
+    #[error("no answer from {connector}")]
+    NoAnswer {
+        connector: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("{connector} was refused (HTTP {status})")]
+    ConnectRefused { connector: String, status: u16 },
+    #[error("there is no connector at {0}")]
+    NoConnector(String),
+    #[error("connector {0} is not stopped")]
+    StillRuns(String),
+    #[error("connector {connector} did not stop within {seconds} s")]
+    NotStopped { connector: String, seconds: u64 },
+    #[error(
+        "the configuration does not say where Debezium's stored offset is: what it has sent since it moved the slot would come again"
+    )]
+    NoOffsets,
     #[error("outboxd did not catch up within {seconds} s: inserts went on, nothing was changed")]
     Hold { seconds: u64 },
 }
@@ -101,6 +121,7 @@ impl Diagnose for MigrateError {
             | Self::NoColumn { .. }
             | Self::MarkType { .. }
             | Self::SameSlot(_)
+            | Self::NoConnectorAddress(_)
             | Self::NoSentValue { .. } => Class::Config,
             Self::Hold { .. } => Class::Transient,
             _ => Class::Definite,
@@ -165,6 +186,16 @@ impl Diagnose for MigrateError {
             Self::OtherSlot(_) => {
                 "connect to its database; of another plugin, a copy can be one of pgoutput: SELECT \
                  pg_copy_logical_replication_slot('SLOT', 'COPY', false, 'pgoutput');"
+            }
+            Self::NoConnectorAddress(_) => return None,
+            Self::NoAnswer { .. } | Self::ConnectRefused { .. } | Self::NoConnector(_) => {
+                "curl -s http://HOST:8083/connectors lists them; HTTP 409 means that Connect rebalances: run this again"
+            }
+            Self::StillRuns(_) => "outboxd migrate start -c FILE --from-connector URL stops it",
+            Self::NotStopped { .. } => "look at it: curl -s URL/status; then run this again",
+            Self::NoOffsets => {
+                "-X offset.storage.topic=connect-offsets, or whatever offset.storage.topic is in the Connect worker's configuration; \
+                 `name` must be the connector's"
             }
             Self::SameSlot(_) => "give slot.name a name of its own",
             Self::ReadByOther { .. } => "stop the program that reads it, then run this again",

@@ -6,6 +6,7 @@
 //! and a comment on the publication, so each command can be killed and run again.
 
 mod args;
+mod debezium;
 mod error;
 mod poller;
 mod taken;
@@ -15,7 +16,7 @@ pub(super) use args::MigrateArgs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use args::{MigrateCommand, PlanArgs, StatusArgs};
+use args::{From, MigrateCommand, PlanArgs, StatusArgs};
 use error::MigrateError;
 use taken::Form;
 
@@ -31,25 +32,30 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) fn migrate(args: &MigrateArgs) -> Exit {
     let work = async {
         match &args.command {
-            MigrateCommand::Plan(args) => match &args.target.from_slot {
-                Some(from) => taken::plan(&args.target, from, plan_form(args)).await,
-                None => poller::plan(args).await,
+            MigrateCommand::Plan(args) => match args.target.from() {
+                From::Slot(from) => taken::plan(&args.target, from, plan_form(args)).await,
+                From::Connector(from) => debezium::look(&args.target, from, plan_form(args), true).await,
+                From::Poller => poller::plan(args).await,
             },
-            MigrateCommand::Start(args) => match &args.target.from_slot {
-                Some(from) => taken::start(args, from).await,
-                None => poller::start(args).await,
+            MigrateCommand::Start(args) => match args.target.from() {
+                From::Slot(from) => taken::start(args, from).await,
+                From::Connector(from) => debezium::start(&args.target, from).await,
+                From::Poller => poller::start(args).await,
             },
-            MigrateCommand::Status(args) => match &args.target.from_slot {
-                Some(from) => taken::status(&args.target, from, status_form(args)).await,
-                None => poller::status(args).await,
+            MigrateCommand::Status(args) => match args.target.from() {
+                From::Slot(from) => taken::status(&args.target, from, status_form(args)).await,
+                From::Connector(from) => debezium::look(&args.target, from, status_form(args), false).await,
+                From::Poller => poller::status(args).await,
             },
-            MigrateCommand::Finish(args) => match &args.target.from_slot {
-                Some(from) => taken::finish(args, from).await,
-                None => poller::finish(args).await,
+            MigrateCommand::Finish(args) => match args.target.from() {
+                From::Slot(from) => taken::finish(args, from).await,
+                From::Connector(from) => debezium::finish(args, from).await,
+                From::Poller => poller::finish(args).await,
             },
-            MigrateCommand::Rollback(args) => match &args.target.from_slot {
-                Some(from) => taken::rollback(args, from).await,
-                None => poller::rollback(args).await,
+            MigrateCommand::Rollback(args) => match args.target.from() {
+                From::Slot(from) => taken::rollback(args, from).await,
+                From::Connector(from) => debezium::rollback(&args.target, from).await,
+                From::Poller => poller::rollback(args).await,
             },
         }
     };

@@ -1,0 +1,124 @@
+//! `outboxd migrate --from-connector`, against a stand-in for Kafka Connect's REST interface that stops, resumes and deletes one connector. That
+//! outboxd goes on from Debezium's slot and offset is shown elsewhere.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use crate::commands::session::Session;
+use crate::support::kafka::kafka;
+use crate::support::outbox::{Event, Outbox};
+use crate::support::postgres::postgres18;
+use crate::support::relay::{Relay, with};
+use crate::support::wait::DEADLINE;
+use crate::support::watcher::Watcher;
+
+const PAGE: &str = include_str!("../../../docs/migrate/from-debezium.md");
+
+/// A connector as Connect shows it; what it was told stands in `orders`.
+#[derive(Debug, Default)]
+struct Connect {
+    state: Option<&'static str>,
+    orders: Vec<String>,
+}
+
+/// Serves until the test process ends.
+fn serve(connect: Arc<Mutex<Connect>>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            let request = lines.next().unwrap().unwrap();
+            while lines.next().is_some_and(|line| !line.unwrap().is_empty()) {}
+            let request = request.trim_end_matches(" HTTP/1.1").to_owned();
+            let (code, body) = connect.lock().unwrap().answer(&request);
+            let length = body.len();
+            let answer =
+                format!("HTTP/1.1 {code} X\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    port
+}
+
+impl Connect {
+    fn answer(&mut self, request: &str) -> (u16, String) {
+        let Some(state) = self.state else { return (404, "{}".to_owned()) };
+        if request == "GET /connectors/orders-outbox/status" {
+            return (
+                200,
+                format!(
+                    "{{\"name\":\"orders-outbox\",\"connector\":{{\"state\":\"{state}\"}},\"tasks\":[]}}"
+                ),
+            );
+        }
+        self.orders.push(request.to_owned());
+        self.state = match request {
+            "PUT /connectors/orders-outbox/stop" => Some("STOPPED"),
+            "PUT /connectors/orders-outbox/resume" => Some("RUNNING"),
+            "DELETE /connectors/orders-outbox" => None,
+            other => panic!("{other}"),
+        };
+        (204, String::new())
+    }
+}
+
+#[test]
+fn a_connector_is_stopped_resumed_and_deleted() {
+    let db = Outbox::create(postgres18());
+    let folder = Watcher::new("outboxd-migrate-");
+    let path = |name: &str| folder.folder().join(name).display().to_string();
+    let plain = db.config(kafka());
+    let config = with(
+        plain.clone(),
+        &[("name", "orders-outbox"), ("offset.storage.file.filename", &path("offsets.dat"))],
+    );
+    fs::write(path("outbox.json"), serde_json::to_vec(&config).unwrap()).unwrap();
+    fs::write(path("plain.json"), serde_json::to_vec(&plain).unwrap()).unwrap();
+    let connect = Arc::new(Mutex::new(Connect { state: Some("RUNNING"), orders: Vec::new() }));
+    let url = format!("http://127.0.0.1:{}/connectors/orders-outbox", serve(Arc::clone(&connect)));
+    let refused = |command: &str, file: &str, why: &str| {
+        let mut process = Relay::command(&["migrate", command, "-c", &path(file), "--from-connector", &url]);
+        let exit = process.wait_for_exit(DEADLINE);
+        assert!(exit == 3 && process.stderr().contains(why), "{command}: {}", process.stderr());
+    };
+    refused("start", "outbox.json", "there is no replication slot");
+    db.execute(&format!("CREATE PUBLICATION {} FOR TABLE outbox", db.name()));
+    db.query("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", &[&db.name()]);
+    refused("plan", "plain.json", "stored offset");
+    refused("finish", "outbox.json", "is not stopped");
+
+    let names = [
+        ("outbox.json", path("outbox.json")),
+        ("http://connect:8083/connectors/orders-outbox", url.clone()),
+        ("orders_slot", db.name().to_owned()),
+    ];
+    let session = |heading: &str| Session::of(PAGE, heading).replay(&names);
+    assert_eq!(session("By commands"), [0, 0]);
+    let relay = Relay::start(&config);
+    db.wait_until_streaming();
+    db.insert(&[Event::new("order", "1", "Made", "{}")]);
+    kafka().read(&db.topic("order"), 1);
+    refused("rollback", "outbox.json", "is read by pid");
+    assert_eq!(relay.stop(), 0);
+    assert_eq!(session("Back by commands"), [0]);
+    refused("finish", "outbox.json", "is not stopped");
+    let mut start =
+        Relay::command(&["migrate", "start", "-c", &path("outbox.json"), "--from-connector", &url]);
+    assert_eq!(start.wait_for_exit(DEADLINE), 0, "{}", start.stderr());
+    let arguments = ["migrate", "finish", "-c", &path("outbox.json"), "--from-connector", &url, "--yes"];
+    let mut finish = Relay::command(&arguments);
+    assert_eq!(finish.wait_for_exit(DEADLINE), 0, "{}", finish.stderr());
+    let orders: Vec<_> = connect
+        .lock()
+        .unwrap()
+        .orders
+        .iter()
+        .map(|order| order.replace("/connectors/orders-outbox", ""))
+        .collect();
+    assert_eq!(orders, ["PUT /stop", "PUT /resume", "PUT /stop", "DELETE "]);
+}
