@@ -166,8 +166,11 @@ impl Selection {
         }
         let mut conditions = Vec::new();
         for (place, name) in &self.key {
-            let ColumnValue::Text(text) = row.get(*place)? else { return None };
-            let literal = escape_literal(std::str::from_utf8(text).ok()?);
+            let literal = match row.get(*place)? {
+                ColumnValue::Text(text) => escape_literal(std::str::from_utf8(text).ok()?),
+                // No row is found by it, as in Debezium, and that is told.
+                _ => "NULL".to_owned(),
+            };
             conditions.push(format!("{} = {}", escape_identifier(name), literal.trim_start()));
         }
         let names: Vec<_> = columns.iter().map(|(_, name)| escape_identifier(name)).collect();
@@ -289,7 +292,8 @@ mod tests {
         assert_eq!(lookup.places, [0]);
         assert!(selection.lookup(&row, |_| false).is_none());
         let without = [ColumnValue::Null, ColumnValue::Null, ColumnValue::Null];
-        assert!(selection.lookup(&without, |_| true).is_none());
+        let none = selection.lookup(&without, |_| true).unwrap();
+        assert_eq!(none.sql, "SELECT \"a\"\"\", \"c\" FROM s.t WHERE \"id\" = NULL LIMIT 1", "it is told");
         let read = Reselected::Values(vec![(0, Some("new".to_owned())), (9, None)]);
         assert_eq!(read.patch(RowChange::Insert(&row)).unwrap()[0], ColumnValue::Text(b"new"));
     }

@@ -66,7 +66,7 @@ impl<'s> Resolver<'s> {
     pub(super) async fn reselect(self, Lookup { sql, places }: Lookup) -> Result<Reselected, Error> {
         let row = match self.sql.texts("reading columns of a row again", &sql).await {
             Ok(Some(row)) => row,
-            Ok(None) => return Ok(Reselected::Failed("the row is not there any more".to_owned())),
+            Ok(None) => return Ok(Reselected::Failed("no row is found by its key any more".to_owned())),
             Err(error) if error.class() == Class::Transient => return Err(error.into()),
             Err(error) => return Ok(Reselected::Failed(chain(&error))),
         };

@@ -135,6 +135,20 @@ fn a_row_that_is_gone_is_sent_as_it_came_unless_that_is_an_error() {
     let lengths: Vec<_> = values.iter().map(|value| value.as_str().map(str::len)).collect();
     assert_eq!(lengths, [Some(3000), Some(3000), Some("__debezium_unavailable_value".len()), None]);
 
+    // By a key with a null no row is found.
+    let by_null = [
+        ("post.processors", "again"),
+        ("again.type", "io.debezium.processors.reselect.ReselectColumnsPostProcessor"),
+        ("again.reselect.use.event.key", "true"),
+        ("message.key.columns", "public.a:n"),
+    ];
+    let relay = Relay::start(&config(&db, &by_null));
+    db.wait_until_streaming();
+    db.execute("insert into a values (2, 'v', null)");
+    db.wait_until_confirmed();
+    relay.wait_for_stderr("no row is found by its key");
+    assert_eq!(relay.stop(), 0);
+
     let fails = [&settings[..], &[("again.reselect.error.handling.mode", "fail")]].concat();
     db.execute("insert into a values (1, repeat('v', 3000), 1)");
     db.execute("update a set n = 3; delete from a");

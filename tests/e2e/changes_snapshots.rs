@@ -165,3 +165,51 @@ fn a_snapshot_that_was_killed_goes_on_where_it_was() {
         }
     }
 }
+
+#[test]
+fn a_snapshot_that_was_killed_twice_goes_on_where_it_was_each_time() {
+    let tables = "create table a (id int primary key, v int not null, filler text not null)";
+    let db = Outbox::create_bare(postgres18(), tables);
+    let rows = 60_000;
+    db.execute(&format!("insert into a select g, 0, repeat('x', 100) from generate_series(1, {rows}) g"));
+    kafka().create_topic(&topic(&db, "a"), 1, &[]);
+    // So many records each 50 ms, also on a fast machine.
+    let slow = [
+        ("snapshot.mode", "initial"),
+        ("outboxd.inflight.records.max", "100"),
+        ("producer.override.linger.ms", "50"),
+    ];
+    let mut before = Value::Null;
+    let mut sent = Vec::new();
+    for time in 1..=2 {
+        let mut relay = Relay::start(&config(&db, &slow));
+        eventually(Duration::from_secs(60), "a further range that is remembered", || {
+            let now = kept(&db);
+            now.as_array().is_some_and(|tables| !tables.is_empty()) && now != before
+        });
+        relay.kill();
+        assert!(db.slot().is_none(), "the slot exists only once the snapshot is sent");
+        before = kept(&db);
+        sent.push(states(&db, "a").1.len());
+        db.execute(&format!(
+            "update a set v = {time} where id % 7 = {time}; delete from a where id % 1000 = {time};
+             insert into a values (-{time}, {time}, '')"
+        ));
+    }
+    assert!(sent[0] < sent[1] && sent[1] < rows, "{sent:?}");
+
+    let settings = [("snapshot.mode", "initial"), ("snapshot.max.threads", "2")];
+    let last = Relay::start(&config(&db, &settings));
+    db.wait_until_streaming();
+    db.wait_until_confirmed();
+    assert!(last.stop_and_tell().contains("the snapshot goes on where it was interrupted"));
+    let aside = format!("{}_snapshot", db.name());
+    let left = db.query("select from pg_replication_slots where slot_name = $1", &[&aside]);
+    assert!(left.is_empty(), "nothing holds WAL back any more");
+    let expected = db.query("select id::bigint, v::bigint from a", &[]);
+    let expected: BTreeMap<i64, i64> = expected.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let (last, reads) = states(&db, "a");
+    assert!(last == expected, "the last values are those of the table");
+    // A row of the first range that nobody changed.
+    assert_eq!(reads[&600], 1, "what was sent is not sent again");
+}

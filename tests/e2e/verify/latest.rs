@@ -159,6 +159,23 @@ fn a_table_that_is_truncated_has_told_so() {
 }
 
 #[test]
+fn a_row_whose_record_says_that_it_is_gone_is_not_passed_over() {
+    let db =
+        Outbox::create_bare(postgres18(), "create table things (id int primary key, \"__deleted\" text)");
+    let unwrapped = [
+        ("transforms", "unwrap"),
+        ("transforms.unwrap.type", "io.debezium.transforms.ExtractNewRecordState"),
+    ];
+    let config = config(&db, &unwrapped);
+    sent(&db, &config, &["insert into things values (1, 'false')"]);
+    let answer = Answer::of(&config, &[]);
+    assert_eq!((answer.exit, found(&answer)), (YES, vec![]), "{:#}", answer.json);
+    db.execute("insert into things values (2, 'true')");
+    let (exit, _, stderr) = verify(&config, &["--wait", "0"]);
+    assert!(exit == USAGE && stderr.contains("a record that tells no row"), "{exit}: {stderr}");
+}
+
+#[test]
 fn what_cannot_be_compared_is_refused() {
     let db = Outbox::create_bare(postgres18(), THINGS);
     let hoist = [

@@ -41,7 +41,7 @@ impl Verification<'_> {
             return Err(VerifyError::UpdatesAreSkipped);
         }
         let scratch = Scratch::new(self.args.scratch.as_deref())?;
-        let mut reader = TableReader::new(&self.parts, &self.progress, scratch.spill("rows"));
+        let mut reader = TableReader::new((&self.parts, changes), &self.progress, scratch.spill("rows"));
         for facts in capture.tables {
             let table = Table::probe(changes, sql, facts, &mut reader.renderer).await?;
             reader.add(table)?;

@@ -178,7 +178,7 @@ fn unfit(table: &ChangeTable, source: crate::outbox::RouteError) -> VerifyError 
     VerifyError::NoRecord { table: table.name().to_owned(), source: Box::new(source) }
 }
 
-fn reshaped(changes: &ChangeEvents, table: &ChangeTable, problem: &'static str) -> VerifyError {
+pub(super) fn reshaped(changes: &ChangeEvents, table: &ChangeTable, problem: &'static str) -> VerifyError {
     let transforms: Vec<_> = changes.transforms().map(|(name, class)| format!("{name} ({class})")).collect();
     VerifyError::Reshaped { table: table.name().to_owned(), problem, transforms: transforms.join(", ") }
 }

@@ -1,8 +1,8 @@
 //! Reads the rows of tables, and makes of each what the last record of its key should say.
 
-use super::probe::Table;
+use super::probe::{Table, reshaped};
 use super::render::{Rendered, Renderer, context};
-use crate::change::{RowChange, Snapshot};
+use crate::change::{ChangeEvents, RowChange, Snapshot};
 use crate::cli::progress::Progress;
 use crate::cli::verify::APPLICATION;
 use crate::cli::verify::error::VerifyError;
@@ -22,9 +22,13 @@ const SNAPSHOT: &str = "SELECT pg_snapshot_xmax(s)::xid::text, \
                        coalesce((SELECT string_agg(x::xid::text, ',') FROM pg_snapshot_xip(s) x), ''), \
                        (extract(epoch FROM now()) * 1000)::bigint::text FROM pg_current_snapshot() s";
 
+/// A field of the table's own that says what a transform would say is one way to this.
+const NO_ROW: &str = "make of one of its rows a record that tells no row";
+
 /// Reads the rows of all tables as they are at one moment.
 pub(super) struct TableReader<'r> {
     parts: &'r RelayParts,
+    changes: &'r ChangeEvents,
     progress: &'r Progress,
     pub(super) renderer: Renderer<'r>,
     pub(super) tables: Vec<Table>,
@@ -36,10 +40,14 @@ pub(super) struct TableReader<'r> {
 }
 
 impl<'r> TableReader<'r> {
-    pub(super) fn new(parts: &'r RelayParts, progress: &'r Progress, rows: Spill<Row>) -> Self {
+    pub(super) fn new(
+        (parts, changes): (&'r RelayParts, &'r ChangeEvents),
+        progress: &'r Progress,
+        rows: Spill<Row>,
+    ) -> Self {
         let renderer = Renderer::new(&parts.registries);
         let topics = TopicList::default();
-        Self { parts, progress, renderer, tables: Vec::new(), topics, rows, share: None, dropped: 0 }
+        Self { parts, changes, progress, renderer, tables: Vec::new(), topics, rows, share: None, dropped: 0 }
     }
 
     /// One more table, and its topic: also one without rows has records.
@@ -95,7 +103,8 @@ impl<'r> TableReader<'r> {
         let topic = self.topics.number(&record.topic)?;
         let fields = record.value.as_deref().and_then(read);
         let fields = fields.and_then(|read| read.digests(|name| table.volatile.contains(&name)));
-        let fields = fields.unwrap_or_default();
+        // Without fields it would be like any record.
+        let Some(fields) = fields else { return Err(reshaped(self.changes, &table.bound, NO_ROW)) };
         let key = record.key.as_deref().map(key_payload);
         name.id = key.and_then(|key| std::str::from_utf8(key).ok()).map(str::to_owned);
         let identity = identity(topic, key, &fields);
