@@ -19,6 +19,13 @@ const TABLES: &str = "create table a (id int primary key, filler text not null);
 
 const ROWS: i64 = 20_000;
 
+/// So many records each 50 ms, also on a fast machine.
+const SLOW: [(&str, &str); 3] = [
+    ("snapshot.mode", "initial"),
+    ("outboxd.inflight.records.max", "100"),
+    ("producer.override.linger.ms", "50"),
+];
+
 fn fill(db: &Outbox) {
     db.execute(&format!("insert into a select g, repeat('x', 100) from generate_series(1, {ROWS}) g"));
     db.execute("insert into c select g from generate_series(1, 10) g");
@@ -82,6 +89,11 @@ fn kept(db: &Outbox) -> Value {
     last.map_or(Value::Null, |position| position["unfinished"]["tables"].clone())
 }
 
+/// Whether something of it need not be read again.
+fn is_begun(kept: &Value) -> bool {
+    kept.as_array().is_some_and(|tables| !tables.is_empty())
+}
+
 /// The last value of each key, and how often each was read.
 fn states(db: &Outbox, table: &str) -> (BTreeMap<i64, i64>, BTreeMap<i64, usize>) {
     let (mut last, mut reads) = (BTreeMap::new(), BTreeMap::new());
@@ -119,9 +131,8 @@ fn a_snapshot_that_was_killed_goes_on_where_it_was() {
          insert into b select g, g from generate_series(1, 10) g"
     ));
     ["a", "b"].iter().for_each(|table| kafka().create_topic(&topic(&db, table), 1, &[]));
-    let slow = [("snapshot.mode", "initial"), ("outboxd.inflight.records.max", "20")];
-    let mut first = Relay::start(&config(&db, &slow));
-    eventually(Duration::from_secs(60), "a range that is remembered", || !kept(&db).is_null());
+    let mut first = Relay::start(&config(&db, &SLOW));
+    eventually(Duration::from_secs(120), "a range that is remembered", || is_begun(&kept(&db)));
     first.kill();
     assert!(db.slot().is_none(), "the slot exists only once the snapshot is sent");
     let aside = format!("{}_snapshot", db.name());
@@ -173,19 +184,13 @@ fn a_snapshot_that_was_killed_twice_goes_on_where_it_was_each_time() {
     let rows = 60_000;
     db.execute(&format!("insert into a select g, 0, repeat('x', 100) from generate_series(1, {rows}) g"));
     kafka().create_topic(&topic(&db, "a"), 1, &[]);
-    // So many records each 50 ms, also on a fast machine.
-    let slow = [
-        ("snapshot.mode", "initial"),
-        ("outboxd.inflight.records.max", "100"),
-        ("producer.override.linger.ms", "50"),
-    ];
     let mut before = Value::Null;
     let mut sent = Vec::new();
     for time in 1..=2 {
-        let mut relay = Relay::start(&config(&db, &slow));
-        eventually(Duration::from_secs(60), "a further range that is remembered", || {
+        let mut relay = Relay::start(&config(&db, &SLOW));
+        eventually(Duration::from_secs(120), "a further range that is remembered", || {
             let now = kept(&db);
-            now.as_array().is_some_and(|tables| !tables.is_empty()) && now != before
+            is_begun(&now) && now != before
         });
         relay.kill();
         assert!(db.slot().is_none(), "the slot exists only once the snapshot is sent");
