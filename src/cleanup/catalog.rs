@@ -3,6 +3,7 @@ use std::time::Duration;
 use postgres_protocol::escape::escape_identifier;
 
 use super::horizon::Horizon;
+use super::options::ArchiveTo;
 use super::pace::Pressure;
 use crate::postgres::{Error, Sql, TableFacts};
 use crate::wal::Oid;
@@ -31,6 +32,9 @@ pub(crate) enum Doubt {
     /// A migration is not finished.
     #[error("outboxd migrate is not finished with it")]
     Migrating,
+    /// What is put into the archive is an event again.
+    #[error("rows would be archived into table {0}, which is captured itself: each would be sent again")]
+    Archive(String),
 }
 
 /// In one statement: its snapshot is taken before anything in it is computed.
@@ -99,6 +103,12 @@ pub(crate) async fn leaves(sql: &Sql, table: &TableFacts) -> Result<Vec<Leaf>, E
             })
         })
         .collect()
+}
+
+/// Whether the archive is one of the captured tables.
+pub(crate) fn captured_archive(archive: Option<&ArchiveTo>, captured: &[TableFacts]) -> Option<Doubt> {
+    let table = captured.iter().find(|table| archive.is_some_and(|to| to.is(&table.schema, &table.name)))?;
+    Some(Doubt::Archive(format!("{}.{}", table.schema, table.name)))
 }
 
 /// Why the publication may leave rows of this table out.

@@ -18,7 +18,7 @@ mod pace;
 mod pass;
 
 pub(crate) use archive::Archive;
-pub(crate) use catalog::{Doubt, Leaf, doubts, leaves};
+pub(crate) use catalog::{Doubt, Leaf, captured_archive, doubts, leaves};
 pub(crate) use horizon::Horizon;
 pub(crate) use options::{ArchiveTo, CleanupOptions};
 pub(crate) use pass::{Count, Pass, PassError};

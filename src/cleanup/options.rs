@@ -40,6 +40,14 @@ pub(crate) enum ArchiveTo {
     Folder(PathBuf),
 }
 
+impl ArchiveTo {
+    /// Whether it may be this table; a name without a schema may be in any.
+    pub(super) fn is(&self, schema: &str, name: &str) -> bool {
+        let Self::Table(table) = self else { return false };
+        table.split_once('.').map_or(table == name, |archive| archive == (schema, name))
+    }
+}
+
 impl Default for CleanupOptions {
     fn default() -> Self {
         Self {

@@ -9,13 +9,16 @@ use tokio_util::sync::CancellationToken;
 use super::options::ProcessingFailure;
 use super::parts::RelayParts;
 use super::preflight::{Capture, application};
-use crate::cleanup::{Archive, Horizon, Pass, PassError, doubts, leaves};
+use crate::cleanup::{Archive, Horizon, Pass, PassError, captured_archive, doubts, leaves};
 use crate::error::chain;
 use crate::postgres::{Sql, TlsSetup};
 use crate::telemetry::{Metrics, Status};
 
 /// How soon the slot is looked at again.
 const CONFIRMED_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What pgoutput's option `origin` is when it is not given.
+const ANY_ORIGIN: &str = "any";
 
 /// Why rows of this configuration are never taken away.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,6 +29,11 @@ pub(crate) enum Unsuited {
     /// Rows that were passed over are in the table and nowhere else.
     #[error("rows that cannot be sent are passed over, and would be deleted like those that are sent")]
     Tolerates,
+    /// Rows that were replicated from elsewhere are not in the stream.
+    #[error(
+        "slot.stream.params leaves rows out of the stream by their origin: they would be deleted like those that are sent"
+    )]
+    LeavesOut,
     /// Rows that are older than the slot may never have been sent.
     #[error(
         "rows may be there that the slot never brought: from before it was made, or skipped with outboxd.position.accept"
@@ -41,6 +49,7 @@ impl Unsuited {
             Self::Tolerates => {
                 "set errors.deadletterqueue.topic.name, which keeps them, and event.processing.failure.handling.mode=fail"
             }
+            Self::LeavesOut => "take origin out of slot.stream.params",
             Self::BeforeSlot => {
                 "outboxd verify tells whether every row has its record. If so, or if older rows need not be sent: \
                  outboxd.cleanup.before.slot=delete"
@@ -57,6 +66,11 @@ pub(crate) fn suits(parts: &RelayParts) -> Result<(), Unsuited> {
     let passes_over = parts.relay.tolerate_rows && parts.dead_letters.is_none();
     if passes_over || parts.relay.unreadable_rows != ProcessingFailure::Fail || parts.relay.skipped.create {
         return Err(Unsuited::Tolerates);
+    }
+    let leaves_out =
+        |(name, value): &(String, String)| name.eq_ignore_ascii_case("origin") && value != ANY_ORIGIN;
+    if parts.postgres.slot.stream_params.iter().any(leaves_out) {
+        return Err(Unsuited::LeavesOut);
     }
     if !parts.relay.cleanup.before_slot {
         return Err(Unsuited::BeforeSlot);
@@ -127,6 +141,10 @@ async fn once(
             return Ok(());
         }
     };
+    if let Some(doubt) = captured_archive(options.archive.as_ref(), &capture.tables) {
+        tracing::warn!(reason = %doubt, "cleanup does nothing");
+        return Ok(());
+    }
     for table in &capture.tables {
         let doubts = doubts(sql, &parts.postgres.publication.name, table).await?;
         if let Some(doubt) = doubts.first() {

@@ -158,6 +158,14 @@ fn the_command_takes_only_what_is_proven() {
     assert!(exit == 0 && stderr.contains("deleted 30 rows of public.outbox"), "{stdout}{stderr}");
     assert_eq!((rows(&db), db.query("SELECT FROM outbox_archive", &[]).len()), (0, 30));
 
+    let (exit, _, stderr) = cleanup(&[&execute[..], &["--archive-table", "outbox"]].concat());
+    assert!(exit == 3 && stderr.contains("each would be sent again"), "{stderr}");
+    let elsewhere = with(config.clone(), &[("slot.stream.params", "origin=none")]);
+    let other = folder.folder().join("other.json").display().to_string();
+    fs::write(&other, serde_json::to_vec(&elsewhere).unwrap()).unwrap();
+    let (exit, _, stderr) = run(&[&["cleanup", "-c", &other], &execute[..]].concat());
+    assert!(exit == 3 && stderr.contains("take origin out of slot.stream.params"), "{stderr}");
+
     db.insert(&events(100, 5));
     let into = folder.folder().display().to_string();
     let (exit, stdout, stderr) = cleanup(&[&execute[..], &["--archive-folder", &into, "--json"]].concat());

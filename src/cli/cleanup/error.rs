@@ -18,6 +18,8 @@ pub(super) enum CleanupError {
     Unsuited(#[from] Unsuited),
     #[error("what is in table {table} need not be in the stream")]
     Doubtful { table: String, source: Doubt },
+    #[error(transparent)]
+    Captured(Doubt),
     #[error("there is no replication slot {0:?}: nothing says what is sent")]
     NoSlot(String),
     #[error(
@@ -68,6 +70,9 @@ impl Diagnose for CleanupError {
                     .to_owned(),
             ),
             Self::Unsuited(unsuited) => Some(unsuited.cure().to_owned()),
+            Self::Captured(_) | Self::Doubtful { source: Doubt::Archive(_), .. } => {
+                Some("--archive-table with a table that table.include.list does not name".to_owned())
+            }
             Self::Doubtful { source: Doubt::Unpublished, .. } => Some("outboxd check -c FILE says more".to_owned()),
             Self::Doubtful { source: Doubt::Filtered(_), .. } => {
                 Some("ALTER PUBLICATION … SET TABLE … without a WHERE".to_owned())

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::error::CleanupError;
-use crate::cleanup::{Horizon, doubts};
+use crate::cleanup::{Horizon, captured_archive, doubts};
 use crate::cli::progress::Progress;
 use crate::postgres::{Sql, TableFacts};
 use crate::relay::{Capture, Phase, RelayParts, kept_position};
@@ -17,6 +17,9 @@ const POSITION_PATIENCE: Duration = Duration::from_secs(10);
 /// The captured tables, when the stream has all their rows.
 pub(super) async fn tables(sql: &Sql, parts: &RelayParts) -> Result<Vec<TableFacts>, CleanupError> {
     let capture = Capture::find(sql, parts).await.map_err(|error| CleanupError::Relay(Box::new(error)))?;
+    if let Some(source) = captured_archive(parts.relay.cleanup.archive.as_ref(), &capture.tables) {
+        return Err(CleanupError::Captured(source));
+    }
     for table in &capture.tables {
         let doubts = doubts(sql, &parts.postgres.publication.name, table).await?;
         if let Some(source) = doubts.into_iter().next() {
