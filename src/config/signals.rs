@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::error::Problem;
 use super::read::Reader;
 use crate::signal::{NotificationOptions, SignalOptions, Watermarks};
 
@@ -13,12 +12,7 @@ const NOTIFICATION_CHANNELS: &str = "notification.enabled.channels";
 const NOTIFICATION_TOPIC: &str = "notification.sink.topic.name";
 
 /// Which signals are heard. `sends_changes` tells that rows become change events: without, nothing is heard.
-pub(super) fn options(
-    reader: &mut Reader<'_>,
-    topic_prefix: &str,
-    sends_changes: bool,
-    exactly_once: bool,
-) -> SignalOptions {
+pub(super) fn options(reader: &mut Reader<'_>, topic_prefix: &str, sends_changes: bool) -> SignalOptions {
     let table = reader.filled(TABLE).map(|name| name.trim().to_owned());
     let file = reader.filled("signal.file").unwrap_or("file-signals.txt");
     let topic =
@@ -37,14 +31,9 @@ pub(super) fn options(
         table,
     };
     let asked = [TABLE, CHANNELS].into_iter().find(|key| reader.filled(key).is_some());
-    let Some(setting) = asked.and_then(|key| reader.settings.get(key)) else { return options };
-    if !sends_changes {
+    if asked.is_some() && !sends_changes {
         reader.assume(TABLE, "signals are not heard, because an EventRouter makes the records");
         (options.table, options.from_table, options.file, options.topic) = (None, false, None, None);
-    } else if exactly_once {
-        let reason = "the rows of a snapshot that a signal asks for cannot be part of exactly_once yet";
-        let cure = format!("remove {}, or set outboxd.delivery.guarantee=at_least_once", setting.written);
-        reader.problems.push(Problem::refused(setting, reason, cure));
     }
     options
 }

@@ -60,6 +60,13 @@ pub(super) struct KeptSnapshots {
     pub(super) kept: KeptCheckpoint,
 }
 
+impl KeptSnapshots {
+    /// Whether more of the stream is in it.
+    pub(super) fn is_newer_than(&self, other: &Self) -> bool {
+        (self.origin.timeline, self.kept.heeded) > (other.origin.timeline, other.kept.heeded)
+    }
+}
+
 /// How a start begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Beginning {

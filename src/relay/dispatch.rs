@@ -11,7 +11,7 @@ use crate::connect::record::{OwnedRecord, ProducerRecord};
 use crate::kafka::Transport;
 use crate::outbox::RawRecord;
 use crate::telemetry::{Metrics, TopicTally};
-use crate::transaction::EventPosition;
+use crate::transaction::Standing;
 use crate::wal::Lsn;
 
 /// What is known of records before they are sent: which of them Kafka refuses, and which it has already.
@@ -26,10 +26,10 @@ pub(super) struct Dispatch<'p> {
 
 /// What is handed over once what it needs is there.
 enum Kept {
-    /// The rest of an event's records, and where the first of them stands.
-    Records(VecDeque<OwnedRecord>, EventPosition),
+    /// The rest of an event's records, and how the first of them stands.
+    Records(VecDeque<OwnedRecord>, Standing),
     /// What is left of a row that makes no event, and why.
-    Remains(Box<(RawRecord, Error)>, EventPosition),
+    Remains(Box<(RawRecord, Error)>, Standing),
 }
 
 impl<'p> Dispatch<'p> {
@@ -47,16 +47,16 @@ impl<'p> Dispatch<'p> {
         &mut self,
         flight: &mut Flight<'_, impl Transport>,
         records: &[ProducerRecord<'_>],
-        mut position: EventPosition,
+        mut standing: Standing,
         now: Now,
     ) -> Result<Option<Need>, Error> {
         let mut rest = records;
         while let [record, behind @ ..] = rest {
-            if let Some(need) = self.send_record(flight, record, (position, !behind.is_empty()), now)? {
-                self.kept = Some(Kept::Records(rest.iter().map(OwnedRecord::from).collect(), position));
+            if let Some(need) = self.send_record(flight, record, (standing, !behind.is_empty()), now)? {
+                self.kept = Some(Kept::Records(rest.iter().map(OwnedRecord::from).collect(), standing));
                 return Ok(Some(need));
             }
-            (rest, position) = (behind, position.next_part());
+            (rest, standing) = (behind, standing.next_part());
         }
         Ok(None)
     }
@@ -70,12 +70,12 @@ impl<'p> Dispatch<'p> {
         flight: &mut Flight<'_, impl Transport>,
         remains: RawRecord,
         error: Error,
-        position: EventPosition,
+        standing: Standing,
         now: Now,
     ) -> Result<Option<Need>, Error> {
-        let need = self.send_raw_letter(flight, &remains, &error, position, now)?;
+        let need = self.send_raw_letter(flight, &remains, &error, standing, now)?;
         match need {
-            Some(_) => self.kept = Some(Kept::Remains(Box::new((remains, error)), position)),
+            Some(_) => self.kept = Some(Kept::Remains(Box::new((remains, error)), standing)),
             None => self.metrics.event_error("route"),
         }
         Ok(need)
@@ -92,10 +92,10 @@ impl<'p> Dispatch<'p> {
     ) -> Result<Option<Need>, Error> {
         match self.kept.take() {
             None => Ok(None),
-            Some(Kept::Records(records, position)) => self.send_kept(flight, records, position, now),
-            Some(Kept::Remains(waiting, position)) => {
+            Some(Kept::Records(records, standing)) => self.send_kept(flight, records, standing, now),
+            Some(Kept::Remains(waiting, standing)) => {
                 let (remains, error) = *waiting;
-                self.send_remains(flight, remains, error, position, now)
+                self.send_remains(flight, remains, error, standing, now)
             }
         }
     }
@@ -125,17 +125,17 @@ impl<'p> Dispatch<'p> {
         &mut self,
         flight: &mut Flight<'_, impl Transport>,
         mut records: VecDeque<OwnedRecord>,
-        mut position: EventPosition,
+        mut standing: Standing,
         now: Now,
     ) -> Result<Option<Need>, Error> {
         while let Some(record) = records.pop_front() {
-            let place = (position, !records.is_empty());
+            let place = (standing, !records.is_empty());
             if let Some(need) = self.send_record(flight, &record.as_record(&record.headers()), place, now)? {
                 records.push_front(record);
-                self.kept = Some(Kept::Records(records, position));
+                self.kept = Some(Kept::Records(records, standing));
                 return Ok(Some(need));
             }
-            position = position.next_part();
+            standing = standing.next_part();
         }
         Ok(None)
     }
@@ -145,20 +145,20 @@ impl<'p> Dispatch<'p> {
         &mut self,
         flight: &mut Flight<'_, impl Transport>,
         record: &ProducerRecord<'_>,
-        (position, more): (EventPosition, bool),
+        (standing, more): (Standing, bool),
         now: Now,
     ) -> Result<Option<Need>, Error> {
-        if flight.has(position)? {
+        if standing.event().map_or(Ok(false), |event| flight.has(event))? {
             self.metrics.skipped("committed", 1);
             return Ok(None);
         }
-        let fate = self.dead_letters.map(|letters| letters.fate(record, position, now.instant));
+        let fate = self.dead_letters.map(|letters| letters.fate(record, standing.position(), now.instant));
         match fate.unwrap_or(Fate::Send(Company::Others)) {
             Fate::Send(company) => {
-                self.hand_over(flight, record, RecordContext { position, more, company }, now)
+                self.hand_over(flight, record, RecordContext { standing, more, company }, now)
             }
             Fate::Dead(error_context) => {
-                let origin = Origin { position, topic: Some(record.topic), partition: record.partition };
+                let origin = Origin { standing, topic: Some(record.topic), partition: record.partition };
                 self.send_letter(flight, record, &error_context, (origin, more), now)
             }
         }
@@ -169,7 +169,7 @@ impl<'p> Dispatch<'p> {
         flight: &mut Flight<'_, impl Transport>,
         remains: &RawRecord,
         error: &Error,
-        position: EventPosition,
+        standing: Standing,
         now: Now,
     ) -> Result<Option<Need>, Error> {
         let Some(dead_letters) = self.dead_letters else { return Ok(None) };
@@ -182,7 +182,7 @@ impl<'p> Dispatch<'p> {
             headers: &remains.headers(),
             position: None,
         };
-        let origin = Origin { position, topic: remains.topic.as_deref(), partition: None };
+        let origin = Origin { standing, topic: remains.topic.as_deref(), partition: None };
         self.send_letter(flight, &record, &ErrorContext::of_row(error), (origin, false), now)
     }
 
@@ -196,10 +196,10 @@ impl<'p> Dispatch<'p> {
     ) -> Result<Option<Need>, Error> {
         let Some(dead_letters) = self.dead_letters else { return Ok(None) };
         let need = dead_letters.write(record, error_context, origin, now, |letter, company| {
-            let position = origin.position;
-            self.hand_over(flight, letter, RecordContext { position, more, company }, now)
+            let standing = origin.standing;
+            self.hand_over(flight, letter, RecordContext { standing, more, company }, now)
         })?;
-        if need.is_none() && dead_letters.is_new(origin.position) {
+        if need.is_none() && dead_letters.is_new(origin.standing) {
             self.metrics.dead_letter(error_context.cause);
             error_context.tell(record, origin);
         }
@@ -214,8 +214,8 @@ impl<'p> Dispatch<'p> {
         context: RecordContext,
         now: Now,
     ) -> Result<Option<Need>, Error> {
-        let position = context.position;
-        match self.repeats.look(record, position) {
+        let event = context.standing.event();
+        match event.map_or(Presence::New, |event| self.repeats.look(record, event)) {
             Presence::New => {}
             Presence::Unknown(question) => return Ok(Some(Need::Tail(question))),
             Presence::There => {
@@ -223,7 +223,8 @@ impl<'p> Dispatch<'p> {
                 return Ok(None);
             }
         }
-        let told = self.repeats.text.as_mut().map(|text| text.of(position));
+        let text = self.repeats.text.as_mut();
+        let told = text.zip(event).map(|(text, event)| text.of(event));
         let need = flight.send(&ProducerRecord { position: told, ..*record }, context, now)?;
         if need.is_none() {
             self.tally.add(record.topic, 1);
@@ -245,7 +246,7 @@ mod tests {
     use crate::kafka::{Cause, Delivered, Pace, Rejection, Reports};
     use crate::pgoutput::Begin;
     use crate::telemetry::ConfigInfo;
-    use crate::transaction::Identity;
+    use crate::transaction::{EventPosition, Identity};
     use crate::wal::{PgTimestamp, Xid};
 
     const COMMIT: Lsn = Lsn::new(100);
@@ -327,7 +328,7 @@ mod tests {
         let (log, metrics) = (Log::default(), Metrics::new(&ConfigInfo::default()));
         let (mut flight, mut dispatch) = (in_transaction(&log, &metrics), Dispatch::new(None, &metrics));
         let position = EventPosition::new(COMMIT, 0);
-        let need = dispatch.send(&mut flight, &records(), position, now()).unwrap();
+        let need = dispatch.send(&mut flight, &records(), position.into(), now()).unwrap();
         assert!(matches!(need, Some(Need::Topic(topic)) if topic == "a"));
         assert_eq!(log.values(), []);
         flight.learn_topic("a".to_owned(), 1, now());
@@ -377,7 +378,7 @@ mod tests {
                 flight.learn_topic(topic.to_owned(), 0, now());
             }
             let position = EventPosition::new(COMMIT, 0);
-            assert!(dispatch.send(&mut flight, &records(), position, now()).unwrap().is_none());
+            assert!(dispatch.send(&mut flight, &records(), position.into(), now()).unwrap().is_none());
             assert_eq!(log.values(), [sent(DEAD, Some(b"v")), sent(second, None)]);
             let headers: Vec<_> = log.sent.take().into_iter().map(|(.., headers)| headers).collect();
             let part = "outboxd.errors.part".to_owned();

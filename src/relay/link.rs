@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::comparison::KeptSnapshots;
-use super::exactly_once::Timelines;
+use super::exactly_once::{Source, State, Timelines};
 use super::origin::Origin;
 use super::position_store::PositionWriter;
 use super::preflight::Capture;
@@ -51,6 +51,17 @@ impl Link {
             Some(stored) => stored.last_commit(),
             None => self.goes_on.then_some(self.confirmed),
         }
+    }
+
+    /// A state says how far incremental snapshots are in what is committed: more than the position, unless the stream went on
+    /// without a Kafka transaction since.
+    pub(super) fn learn_snapshots(&mut self, state: &State) {
+        let Some(kept) = state.snapshots.clone() else { return };
+        let Source { system_id, timeline, .. } = &state.source;
+        let origin = Origin { system_id: system_id.clone(), timeline: *timeline };
+        let told = KeptSnapshots { origin, kept };
+        let is_newer = |kept: &KeptSnapshots| kept.is_newer_than(&told);
+        self.snapshots = self.snapshots.take().filter(is_newer).or(Some(told));
     }
 
     /// What can come again in this stream. `follows` tells that this process had no hand in what was sent last.

@@ -80,12 +80,8 @@ impl Memory {
             .acknowledged
             .as_ref()
             .map(|(origin, _)| KeptSnapshots { origin: origin.clone(), kept: self.snapshots.clone() });
-        let is_newer = |kept: &KeptSnapshots| {
-            own.as_ref().is_none_or(|own| {
-                (kept.origin.timeline, kept.kept.heeded) > (own.origin.timeline, own.kept.heeded)
-            })
-        };
-        let Some(KeptSnapshots { origin, mut kept }) = kept.filter(is_newer).or(own) else {
+        let is_older = |kept: &KeptSnapshots| own.as_ref().is_some_and(|own| own.is_newer_than(kept));
+        let Some(KeptSnapshots { origin, mut kept }) = kept.filter(|kept| !is_older(kept)).or(own) else {
             return KeptCheckpoint::default();
         };
         if origin != *server {

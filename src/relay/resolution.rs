@@ -5,7 +5,7 @@ use super::capture::{
 };
 use super::error::Error;
 use super::table::Table;
-use crate::connect::column::ColumnDescription;
+use crate::connect::column::{ColumnDescription, TypeKind};
 use crate::pgoutput::{Column, Relation, ReplicaIdentity};
 use crate::postgres::{RelationFacts, TableFacts};
 use crate::telemetry::{Metrics, Status};
@@ -112,6 +112,15 @@ impl Resolution<'_> {
     fn full_name(&self) -> String {
         format!("{}.{}", self.relation.schema, self.relation.table)
     }
+}
+
+/// Debezium reads a `name` while it streams as if it were null, and in a snapshot as the text that it is.
+pub(super) fn read_whole(column: &ColumnDescription) -> ColumnDescription {
+    let is_name = matches!(&column.kind, TypeKind::Base { name } if name == "name");
+    let text =
+        || TypeKind::Domain { name: "name".to_owned(), base: Box::new(TypeKind::base("text")), modifier: -1 };
+    let kind = if is_name { text() } else { column.kind.clone() };
+    ColumnDescription { kind, ..column.clone() }
 }
 
 /// The table as the stream would describe it.

@@ -7,8 +7,8 @@ use super::options::Options;
 use crate::change::{ChangeTable, Edge, Snapshot};
 use crate::pgoutput::{Begin, ColumnValue, Tuple};
 use crate::signal::{
-    Action, Answer, Ask, Blocking, Incremental, KeptCheckpoint, Notification, Recent, ScanAsk, Scanned,
-    ScannedRow, Signal, SignalOptions, SnapshotKind, Values, Watermarks,
+    Action, Answer, Ask, Blocking, ChunkKey, Incremental, KeptCheckpoint, Notification, ReadRow, Recent,
+    ScanAsk, Scanned, ScannedRow, Signal, SignalOptions, SnapshotKind, Values, Watermarks,
 };
 use crate::wal::{Lsn, Oid, Xid};
 
@@ -66,7 +66,15 @@ pub(super) struct Outgoing {
     lsn: Lsn,
     /// The transaction that they are told as a part of.
     xid: Option<Xid>,
-    rows: VecDeque<(Values, Snapshot)>,
+    rows: VecDeque<NextRow>,
+}
+
+#[derive(Debug)]
+struct NextRow {
+    values: Values,
+    snapshot: Snapshot,
+    /// Where it is in its chunk, when that is wanted.
+    place: Option<ChunkKey>,
 }
 
 /// The next of them.
@@ -246,7 +254,8 @@ impl Signals {
     pub(super) fn next_row(&mut self) -> Option<OutgoingRow> {
         let outgoing = self.outgoing.as_mut()?;
         match outgoing.rows.pop_front() {
-            Some((values, snapshot)) => {
+            Some(NextRow { values, snapshot, place }) => {
+                self.incremental.begin_row(place);
                 let (table, lsn, xid) = (outgoing.table.clone(), outgoing.lsn, outgoing.xid);
                 Some(OutgoingRow { table, lsn, xid, values, snapshot })
             }
@@ -260,7 +269,9 @@ impl Signals {
     /// The row is not sent yet.
     pub(super) fn put_back(&mut self, row: OutgoingRow) {
         if let Some(outgoing) = &mut self.outgoing {
-            outgoing.rows.push_front((row.values, row.snapshot));
+            let OutgoingRow { values, snapshot, .. } = row;
+            let place = self.incremental.take_row_back();
+            outgoing.rows.push_front(NextRow { values, snapshot, place });
         }
     }
 
@@ -278,15 +289,19 @@ impl Signals {
     fn close(&mut self, watermark: &str, lsn: Lsn) {
         let Some(sendable) = self.incremental.close(watermark) else { return };
         let table = self.table.clone().filter(|table| table.oid == sendable.table);
-        let rows = sendable.rows.into_iter().map(|row| (row.values, Snapshot::Incremental)).collect();
+        let rows = sendable.rows.into_iter().map(incremental).collect();
         self.outgoing = table.map(|table| Outgoing { table, lsn, xid: None, rows });
     }
 }
 
-fn marked(row: ScannedRow) -> (Values, Snapshot) {
+fn incremental(row: ReadRow) -> NextRow {
+    NextRow { values: row.values, snapshot: Snapshot::Incremental, place: row.place }
+}
+
+fn marked(row: ScannedRow) -> NextRow {
     let (of_table, table) =
         (Edge { first: row.first, last: row.last }, Edge { first: row.first_table, last: row.last_table });
-    (row.values, Snapshot::of(of_table, table))
+    NextRow { values: row.values, snapshot: Snapshot::of(of_table, table), place: None }
 }
 
 /// Tells of a signal. What its data holds is not told: a filter may hold values.

@@ -71,6 +71,7 @@ pub(super) async fn take_over(
         Stored::Value(bytes) => {
             let state = parse(options, &source.slot, &bytes)?;
             settle(parts, link, &state, &stop).await?;
+            link.learn_snapshots(&state);
             // Asked for now: the outboxd that had the slot before may have written the state a moment ago.
             let wal_end = link.sql.moment(&parts.postgres.slot.name).await?.wal_end;
             known(options, &source, link, (&state, wal_end))?

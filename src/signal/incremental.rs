@@ -9,12 +9,14 @@ use crate::wal::{Lsn, Oid};
 
 mod checkpoint;
 mod control;
+mod handed_over;
 mod telling;
 #[cfg(test)]
 mod tests;
 
 use checkpoint::Checkpoints;
 pub(crate) use checkpoint::{Checkpoint, Collection, KeptCheckpoint};
+use handed_over::HandedOver;
 use telling::TABLES;
 
 /// The incremental snapshots of a session: one chunk of one table at a time.
@@ -31,6 +33,7 @@ pub(crate) struct Incremental {
     known: Vec<String>,
     state: Checkpoint,
     checkpoints: Checkpoints,
+    handed_over: HandedOver,
     /// The signals of what commits before this were heeded in an earlier session.
     heeded: Lsn,
     stage: Stage,
@@ -114,6 +117,7 @@ impl Incremental {
             new_id,
             known: Vec::new(),
             checkpoints: Checkpoints::new(state.clone()),
+            handed_over: HandedOver::new(heeded),
             heeded,
             state,
             stage: Stage::Idle,
@@ -223,6 +227,7 @@ impl Incremental {
         }
         self.id.clear();
         let mut rows = self.window.take();
+        self.handed_over.begin_chunk(self.state.clone());
         let read_to = self.read_to.take();
         if self.is_read_again() {
             rows.clear();
@@ -240,6 +245,7 @@ impl Incremental {
     /// A transaction of the stream ends here, and what it has changed counts from here on.
     pub(crate) fn commit(&mut self, end_lsn: Lsn) {
         self.checkpoints.keep(end_lsn, &self.state);
+        self.handed_over.end_transaction(end_lsn);
     }
 
     /// Where a session goes on that begins here.

@@ -9,6 +9,8 @@ pub(crate) struct ReadRow {
     /// What the stream knows it by.
     pub(crate) key: super::RowKey,
     pub(crate) values: Vec<Option<Vec<u8>>>,
+    /// Its chunk key, when somebody wants to know which rows of a chunk are sent.
+    pub(crate) place: Option<ChunkKey>,
 }
 
 /// Which rows are to be read next.

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     fn row(key: &str) -> ReadRow {
-        ReadRow { key: vec![Some(key.into())], values: vec![Some(key.into())] }
+        ReadRow { key: vec![Some(key.into())], values: vec![Some(key.into())], place: None }
     }
 
     #[test]

@@ -43,6 +43,50 @@ impl EventPosition {
     }
 }
 
+/// How a record stands to the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It is of an event of the stream, which has the same place whenever the stream brings it.
+    Event(EventPosition),
+    /// It is a row that was read while the stream stood before this event: it has no place of its own. Read again there are
+    /// other rows, or none.
+    Read(EventPosition),
+}
+
+impl Standing {
+    /// Where the stream stands.
+    #[must_use]
+    pub const fn position(self) -> EventPosition {
+        match self {
+            Self::Event(position) | Self::Read(position) => position,
+        }
+    }
+
+    /// The place of the event, which is the same whenever it comes.
+    #[must_use]
+    pub const fn event(self) -> Option<EventPosition> {
+        match self {
+            Self::Event(position) => Some(position),
+            Self::Read(_) => None,
+        }
+    }
+
+    /// That of the event's next record.
+    #[must_use]
+    pub const fn next_part(self) -> Self {
+        match self {
+            Self::Event(position) => Self::Event(position.next_part()),
+            Self::Read(position) => Self::Read(position.next_part()),
+        }
+    }
+}
+
+impl From<EventPosition> for Standing {
+    fn from(position: EventPosition) -> Self {
+        Self::Event(position)
+    }
+}
+
 /// The state of the stream: between transactions or inside one.
 #[derive(Debug, Default)]
 pub enum Assembler {
@@ -113,6 +157,17 @@ impl Assembler {
                 Ok(EventPosition::new(begin.final_lsn, ordinal))
             }
             Self::Idle => Err(SequenceError::Outside("change")),
+        }
+    }
+
+    /// How a row stands that is read here, before the next event.
+    ///
+    /// # Errors
+    /// As [`Self::next_position`].
+    pub const fn beside(&self) -> Result<Standing, SequenceError> {
+        match self {
+            Self::Open { begin, events } => Ok(Standing::Read(EventPosition::new(begin.final_lsn, *events))),
+            Self::Idle => Err(SequenceError::Outside("row that was read")),
         }
     }
 

@@ -265,6 +265,61 @@ fn a_snapshot_goes_on_after_the_process_was_stopped() {
     a_snapshot_goes_on_after(&[("read.only", "true")], |relay| assert_eq!(relay.stop(), 0));
 }
 
+/// Each relay is killed in the middle of the snapshot: a row that nobody changes is in one committed transaction, whatever
+/// transactions of Kafka its chunk is split over.
+#[test]
+fn with_exactly_once_a_snapshot_goes_on_after_a_kill_and_repeats_no_row() {
+    for (settings, kills) in [(&[][..], 3), (&[("read.only", "true")][..], 2)] {
+        let db = Outbox::create_bare(postgres18(), TABLES);
+        db.execute("insert into a select g, g, g from generate_series(1, 1200) g");
+        let small = [
+            ("exactly.once.support", "required"),
+            ("incremental.snapshot.chunk.size", "50"),
+            ("outboxd.inflight.records.max", "20"),
+            ("transaction.boundary.interval.ms", "10"),
+        ];
+        let settings = [&small[..], settings].concat();
+        let mut relay = start(&db, &settings);
+        db.execute("insert into a values (-1, 0, 0)");
+        signal(&db, "s-1", "execute-snapshot", r#"{"data-collections": ["public.a"]}"#);
+        let mut seen = 0;
+        for _ in 0..kills {
+            eventually(LONG, "more rows", || count_of(&db, "incremental") > seen + 60);
+            relay.kill();
+            seen = count_of(&db, "incremental");
+            relay = Relay::start(&config(&db, &settings));
+        }
+        wait_until_told(&db, "COMPLETED");
+        db.wait_until_confirmed();
+        assert_eq!(relay.stop(), 0);
+        kafka().wait_until_decided(db.name());
+        assert!(seen < 1_200, "the last kill came behind the end");
+        assert_eq!(count_of(&db, "incremental"), 1_201);
+        assert_eq!(last_states(&db), rows(&db));
+    }
+}
+
+/// A row that a signal asked for has no place in the stream: it comes again elsewhere, or not at all.
+#[test]
+fn the_place_of_an_event_does_not_depend_on_the_rows_that_a_signal_asked_for() {
+    let db = Outbox::create_bare(postgres18(), TABLES);
+    db.execute("insert into a select g, g, g from generate_series(1, 30) g");
+    let relay = start(&db, &[("outboxd.identity.headers", "true")]);
+    db.execute(
+        "insert into signals values ('b-1', 'execute-snapshot', '{\"data-collections\": [\"public.a\"], \"type\": \"blocking\"}'); \
+         update a set v = 0 where id = 30",
+    );
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    let records = kafka().records(&topic(&db));
+    let (read, changed): (Vec<_>, Vec<_>) =
+        records.iter().partition(|record| record.value().contains("\"op\":\"r\""));
+    assert_eq!((read.len(), changed.len()), (30, 1));
+    assert!(read.iter().all(|record| record.headers.iter().all(|(name, _)| name != "outboxd.position")));
+    // The signal is the first event of the transaction.
+    assert!(changed[0].header("outboxd.position").ends_with("/00000001"), "{:?}", changed[0]);
+}
+
 #[test]
 fn signals_come_from_a_topic_and_from_a_file() {
     let db = Outbox::create_bare(postgres18(), TABLES);
@@ -354,4 +409,19 @@ fn a_filter_that_is_more_than_a_filter_is_refused() {
     db.wait_until_confirmed();
     assert_eq!(relay.stop(), 0);
     assert_eq!(rows(&db).len(), 2);
+}
+
+/// Debezium reads tables by queries here, and a `name` as the text that it is; while it streams it takes one for null.
+#[test]
+fn names_are_read_in_the_snapshots_of_signals() {
+    for kind in ["incremental", "blocking"] {
+        let db = Outbox::create_bare(postgres18(), TABLES);
+        db.execute("alter table a add column n name; insert into a values (1, 1, 1, 'one')");
+        let _relay = start(&db, &[]);
+        let data = format!(r#"{{"data-collections": ["public.a"], "type": "{kind}"}}"#);
+        signal(&db, "1", "execute-snapshot", &data);
+        let read = &kafka().read(&topic(&db), 1)[0];
+        let event: Value = serde_json::from_str(read.value()).unwrap();
+        assert_eq!(event["after"]["n"], "one", "{kind}: {event}");
+    }
 }

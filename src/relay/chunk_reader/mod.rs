@@ -19,7 +19,7 @@ use crate::relay::backoff::Backoff;
 use crate::relay::clock::Now;
 use crate::relay::parts::RelayParts;
 use crate::relay::preflight::application;
-use crate::relay::resolution::relation_of;
+use crate::relay::resolution::{read_whole, relation_of};
 use crate::relay::route::Bound;
 use crate::relay::signals::{Done, MESSAGE_PREFIX, ReadTable, Task};
 use crate::signal::{Answer, Ask, Chunk, ChunkKey, ChunkRequest, NoChunk, ReadRow, Scanned, Watermarks};
@@ -153,7 +153,7 @@ impl<'s> ChunkReader<'s> {
         if !self.parts.tables.matches(&facts.schema, &facts.name) || self.parts.tables.is_signals(&facts) {
             return Ok(Look::Nothing(NoChunk::Unknown));
         }
-        let columns = self.sql.describe(facts.oid).await?;
+        let columns: Vec<_> = self.sql.describe(facts.oid).await?.iter().map(read_whole).collect();
         let bound = match self.parts.route.bind(&relation_of(&facts, &columns), &columns) {
             Ok(Bound::Changes(table)) => Arc::new(*table),
             _ => return Ok(Look::Nothing(NoChunk::Unknown)),
@@ -216,7 +216,8 @@ impl<'s> ChunkReader<'s> {
         let statement = query.rows(request.after.as_ref(), &end, request.rows_max);
         let read = connection.read(&statement).await?;
         let last = read.rows.last().map(|row| key_of(row, columns.len()));
-        let rows = read.rows.into_iter().map(|row| readable(row, columns.len(), &table)).collect();
+        let places = self.parts.relay.transactions.is_some();
+        let rows = read.rows.into_iter().map(|row| readable(row, columns.len(), &table, places)).collect();
         Ok(Ok(Chunk { table: table.oid, rows, last, end, total, visible: read.visible }))
     }
 
@@ -277,14 +278,15 @@ impl<'s> ChunkReader<'s> {
     }
 }
 
-/// A row as the stream knows it.
-fn readable(mut values: Vec<Option<Vec<u8>>>, columns: usize, table: &ReadTable) -> ReadRow {
+/// A row as the stream knows it; with its place, when that is wanted.
+fn readable(mut values: Vec<Option<Vec<u8>>>, columns: usize, table: &ReadTable, has_place: bool) -> ReadRow {
+    let place = has_place.then(|| key_of(&values, columns));
     values.truncate(columns);
     let row: Vec<ColumnValue<'_>> =
         values.iter().map(|value| value.as_deref().map_or(ColumnValue::Null, ColumnValue::Text)).collect();
     let key = table.bound.raw_key(&row).unwrap_or_default();
     drop(row);
-    ReadRow { key, values }
+    ReadRow { key, values, place }
 }
 
 /// What stands behind a row's columns: the key by which it was ordered.

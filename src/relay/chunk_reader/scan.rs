@@ -6,7 +6,7 @@ use super::ChunkReader;
 use crate::error::{Class, Diagnose as _, chain};
 use crate::postgres::{self, ChunkConnection};
 use crate::relay::preflight::application;
-use crate::relay::resolution::relation_of;
+use crate::relay::resolution::{read_whole, relation_of};
 use crate::relay::route::Bound;
 use crate::relay::signals::{Done, ReadTable};
 use crate::signal::{ScanAsk, ScanTable, Scanned};
@@ -69,7 +69,7 @@ impl ChunkReader<'_> {
         let shown: Vec<_> = names
             .iter()
             .filter_map(|name| columns.iter().find(|column| column.name == *name))
-            .cloned()
+            .map(read_whole)
             .collect();
         let bound = match self.parts.route.bind(&relation_of(facts, &shown), &shown) {
             Ok(Bound::Changes(bound)) => bound,

@@ -180,6 +180,7 @@ impl<'p, T: Transport> Core<'p, T> {
         self.pump(now, source)?;
         self.beat(now)?;
         self.notify(now)?;
+        self.tell_snapshots();
         self.feed.out.flight.step(now, self.urgency())?;
         let keep = self.keep_position(self.reading == Reading::Off, now);
         let update = self.feedback.poll(now.instant, now.postgres());
@@ -210,6 +211,14 @@ impl<'p, T: Transport> Core<'p, T> {
     /// Whether the next turn tells the status.
     pub(super) fn is_tick_due(&self, now: Now) -> bool {
         self.last_tick + TICK <= now.instant
+    }
+
+    /// Before a Kafka transaction may be ended.
+    fn tell_snapshots(&mut self) {
+        if self.held.is_none() {
+            self.feed.end_read_row();
+        }
+        self.feed.tell_snapshots();
     }
 
     /// When a position is due, or its answer is not waited for any longer.

@@ -6,7 +6,7 @@ use crate::kafka::{Fault, Rejection};
 use crate::relay::error::Error;
 use crate::relay::options::DeadLetterOptions;
 use crate::telemetry::DeathCause;
-use crate::transaction::EventPosition;
+use crate::transaction::{EventPosition, Standing};
 
 /// The header of a dead letter that is too large even for its topic: how many bytes its value has, which is left out.
 pub(super) const VALUE_LEFT_OUT: &str = "outboxd.errors.value.left.out.bytes";
@@ -29,7 +29,7 @@ pub(in crate::relay) struct ErrorContext {
 /// Where a dead event came from and where it was to go.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::relay) struct Origin<'a> {
-    pub(in crate::relay) position: EventPosition,
+    pub(in crate::relay) standing: Standing,
     pub(in crate::relay) topic: Option<&'a str>,
     pub(in crate::relay) partition: Option<i32>,
 }
@@ -119,6 +119,7 @@ impl ErrorContext {
         if !options.context_headers {
             return Vec::new();
         }
+        let position = origin.standing.position();
         let topic = origin.topic.map(|topic| ("__connect.errors.topic", topic.to_owned()));
         let partition = origin.partition.map(|number| ("__connect.errors.partition", number.to_string()));
         let rest = [
@@ -130,17 +131,16 @@ impl ErrorContext {
             ("__connect.errors.exception.message", self.message.clone()),
             ("__connect.errors.exception.stacktrace", self.report.clone()),
             ("outboxd.errors.reason", self.cause.name().to_owned()),
-            ("outboxd.errors.commit.lsn", origin.position.commit_lsn.to_string()),
-            ("outboxd.errors.ordinal", origin.position.ordinal.to_string()),
+            ("outboxd.errors.commit.lsn", position.commit_lsn.to_string()),
+            ("outboxd.errors.ordinal", position.ordinal.to_string()),
         ];
-        let part =
-            (origin.position.part > 0).then(|| ("outboxd.errors.part", origin.position.part.to_string()));
+        let part = (position.part > 0).then(|| ("outboxd.errors.part", position.part.to_string()));
         topic.into_iter().chain(partition).chain(rest).chain(part).collect()
     }
 
     /// Says once what has happened to an event.
     pub(in crate::relay) fn tell(&self, record: &ProducerRecord<'_>, origin: Origin<'_>) {
-        let EventPosition { commit_lsn, ordinal, part } = origin.position;
+        let EventPosition { commit_lsn, ordinal, part } = origin.standing.position();
         let event_id = record.event_id().map(String::from_utf8_lossy);
         let (error, reason) = (&self.message, self.cause.name());
         if self.cause == DeathCause::Key {
@@ -179,7 +179,7 @@ mod tests {
             follow_key: false,
             keys_max: 1,
         };
-        let origin = Origin { position, topic: Some("a"), partition: Some(7) };
+        let origin = Origin { standing: position.into(), topic: Some("a"), partition: Some(7) };
         let headers = error_context.headers(&options, origin);
         for (name, expected) in [
             ("__connect.errors.topic", "a"),
@@ -199,7 +199,8 @@ mod tests {
         assert!(!headers.iter().any(|(name, _)| *name == "__connect.errors.offset"));
         let unknown = error_context.headers(&options, Origin { topic: None, partition: None, ..origin });
         assert_eq!(unknown.len(), headers.len() - 2);
-        let second = error_context.headers(&options, Origin { position: position.next_part(), ..origin });
+        let second =
+            error_context.headers(&options, Origin { standing: position.next_part().into(), ..origin });
         assert_eq!(second.last(), Some(&("outboxd.errors.part", "1".to_owned())));
         assert_eq!(second.len(), headers.len() + 1);
         options.context_headers = false;

@@ -21,7 +21,7 @@ use super::needs::Need;
 use super::options::DeadLetterOptions;
 use crate::connect::record::{Header, ProducerRecord};
 use crate::telemetry::DeathCause;
-use crate::transaction::EventPosition;
+use crate::transaction::{EventPosition, Standing};
 use crate::wal::Lsn;
 use error_context::VALUE_LEFT_OUT;
 pub(super) use error_context::{ErrorContext, Origin};
@@ -149,12 +149,16 @@ impl DeadLetters {
         else {
             return Ok(());
         };
-        let held = self.lock().held.hold(origin.topic, key, origin.position);
-        held.map_err(|Full| Error::HeldKeysFull { position: origin.position, max: self.options.keys_max })
+        let held = self.lock().held.hold(origin.topic, key, origin.standing.position());
+        held.map_err(|Full| Error::HeldKeysFull {
+            position: origin.standing.position(),
+            max: self.options.keys_max,
+        })
     }
 
-    /// Whether the event at this position is told of for the first time.
-    pub(super) fn is_new(&self, position: EventPosition) -> bool {
+    /// Whether an event is told of for the first time. A row that was read is another one each time.
+    pub(super) fn is_new(&self, standing: Standing) -> bool {
+        let Some(position) = standing.event() else { return true };
         let told = &mut self.lock().told;
         let is_new = *told < Some(position);
         *told = (*told).max(Some(position));

@@ -6,6 +6,7 @@ use super::known::Known;
 use super::state::{Place, Seen, Source, State};
 use crate::ack::{Ticket, Window};
 use crate::kafka::{self, Delivered, Reports, TransactionFault};
+use crate::signal::KeptCheckpoint;
 use crate::transaction::{Divergence, EventPosition, Identity};
 use crate::wal::{Lsn, PgTimestamp, Xid};
 
@@ -48,6 +49,13 @@ pub(crate) struct Batch {
     /// How far it goes, when it goes further than the last, and id and commit time of the transaction there.
     place: Option<Place>,
     place_transaction: Option<(Xid, PgTimestamp)>,
+    /// The same of the last state that was written, or read, from this stream.
+    last: Option<(Place, Option<(Xid, PgTimestamp)>)>,
+    /// How far incremental snapshots are, when signals are heard, and what the last state said of that.
+    snapshots: Option<KeptCheckpoint>,
+    last_snapshots: Option<KeptCheckpoint>,
+    /// It was told that they are too many for a state.
+    has_left_out: bool,
     /// Of the transaction of the source that is open.
     transaction: Option<(Xid, PgTimestamp)>,
     /// None that was seen so far committed later.
@@ -135,6 +143,10 @@ impl Batch {
             began: None,
             place: None,
             place_transaction: None,
+            last: known.goes_on_from(),
+            snapshots: None,
+            last_snapshots: None,
+            has_left_out: false,
             transaction: None,
             latest: known.latest(),
             topics: BTreeSet::new(),
@@ -219,6 +231,16 @@ impl Batch {
             self.place = place;
             self.place_transaction = self.transaction;
         }
+    }
+
+    /// Whether it may end and say how far incremental snapshots are.
+    pub(crate) const fn wants_snapshots(&self) -> bool {
+        self.is_open() && self.used && self.source.is_some()
+    }
+
+    /// How far they are in what was handed over.
+    pub(crate) fn tell_snapshots(&mut self, kept: KeptCheckpoint) {
+        self.snapshots = Some(kept);
     }
 
     /// A source transaction is complete.
@@ -340,12 +362,30 @@ impl Batch {
 
     /// How far it goes, if it goes further than the last.
     fn state(&mut self) -> Option<Step> {
-        let (source, place) = (self.source.clone()?, self.place?);
+        let source = self.source.clone()?;
+        let further = self.place.map(|place| (place, self.place_transaction));
+        let (place, transaction) = further.or_else(|| self.last.filter(|_| self.snapshots_went_on()))?;
+        self.last = Some((place, transaction));
+        self.last_snapshots.clone_from(&self.snapshots);
         self.state_outstanding = true;
         let topic = self.names.state_topic.clone();
         let topics = self.topics.iter().cloned().collect();
-        let seen = Some(Seen { latest: self.latest, transaction: self.place_transaction });
-        Some(Step::Send { topic, state: Box::new(State { source, place, topics, seen }) })
+        let seen = Some(Seen { latest: self.latest, transaction });
+        let snapshots = self.snapshots.clone().filter(KeptCheckpoint::fits);
+        let is_left_out = self.snapshots.is_some() && snapshots.is_none();
+        if is_left_out && !mem::replace(&mut self.has_left_out, true) {
+            tracing::warn!(
+                "incremental snapshots of so many tables are not kept with the Kafka transactions: after a restart of outboxd rows may come twice"
+            );
+        }
+        Some(Step::Send { topic, state: Box::new(State { source, place, topics, seen, snapshots }) })
+    }
+
+    /// Whether rows of incremental snapshots were sent since the last state.
+    fn snapshots_went_on(&self) -> bool {
+        let [now, then] =
+            [&self.snapshots, &self.last_snapshots].map(|kept| kept.clone().unwrap_or_default().state);
+        now != then
     }
 
     fn commit(&mut self) -> Step {

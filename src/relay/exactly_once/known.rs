@@ -2,7 +2,7 @@ use std::cmp::Ordering;
 
 use super::state::{Place, Seen, Source, State};
 use crate::transaction::{Divergence, EventPosition, Identity};
-use crate::wal::{Lsn, PgTimestamp, SystemId, TimelineId};
+use crate::wal::{Lsn, PgTimestamp, SystemId, TimelineId, Xid};
 
 /// Where a page of WAL begins, the last record's end may be told before or behind the page's header.
 const WAL_PAGE_BYTES: u64 = 8192;
@@ -124,6 +124,12 @@ impl Known {
             return Err(Mismatch::Timeline { state: then.timeline, server: source.timeline });
         };
         Ok(known(Some(left)))
+    }
+
+    /// The place from which the stream goes on, and the transaction there, if the stream is as the state has it.
+    pub(crate) fn goes_on_from(&self) -> Option<(Place, Option<(Xid, PgTimestamp)>)> {
+        let place = self.place.filter(|_| !self.renumbered && self.until.is_none())?;
+        Some((place, self.seen.and_then(|seen| seen.transaction)))
     }
 
     /// A transaction begins.
@@ -254,7 +260,7 @@ mod tests {
 
     fn state(timeline: u32, end_lsn: Option<u64>) -> State {
         let place = Place { end_lsn: end_lsn.map(Lsn::new), ..Place::inside(at(100, 5), false) };
-        State { source: source(timeline), place, topics: Vec::new(), seen: None }
+        State { source: source(timeline), place, topics: Vec::new(), seen: None, snapshots: None }
     }
 
     fn known(state: &State, now: &Source, history: &str) -> Result<Known, Mismatch> {

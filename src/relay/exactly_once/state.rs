@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 
+use crate::signal::KeptCheckpoint;
 use crate::transaction::EventPosition;
 use crate::wal::{Lsn, PgTimestamp, SystemId, TimelineId, Xid};
 
@@ -18,6 +19,8 @@ pub(crate) struct State {
     pub(crate) topics: Vec<String>,
     /// By what the history is known again. States of outboxd before 0.4 have none.
     pub(crate) seen: Option<Seen>,
+    /// How far incremental snapshots are, when signals are heard.
+    pub(crate) snapshots: Option<KeptCheckpoint>,
 }
 
 /// What was seen of the source's history up to a place.
@@ -89,6 +92,8 @@ struct Written {
     xid: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     commit_us: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    snapshots: Option<KeptCheckpoint>,
 }
 
 /// Tells the version before anything else is read.
@@ -128,12 +133,13 @@ impl State {
                 stream: written.stream,
             },
             topics: written.topics,
+            snapshots: written.snapshots,
         })
     }
 }
 
 impl From<&State> for Written {
-    fn from(State { source, place, topics, seen }: &State) -> Self {
+    fn from(State { source, place, topics, seen, snapshots }: &State) -> Self {
         let transaction = seen.and_then(|seen| seen.transaction);
         Self {
             version: if place.more { VERSION_WITH_PART } else { VERSION },
@@ -150,6 +156,7 @@ impl From<&State> for Written {
             latest_commit_us: seen.map(|seen| seen.latest.unix_us()),
             xid: transaction.map(|(xid, _)| xid.0),
             commit_us: transaction.map(|(_, commit_time)| commit_time.unix_us()),
+            snapshots: snapshots.clone(),
         }
     }
 }
@@ -235,7 +242,7 @@ mod tests {
         #[test]
         fn what_is_written_is_read_back(
             names in prop::collection::vec(".{0,12}", 4), timeline: u32, commit: u64, ordinal: u64, part: Option<u32>, end: Option<u64>,
-            topics in prop::collection::vec(".{0,12}", 0..4), seen: Option<(i32, Option<(u32, i32)>)>,
+            topics in prop::collection::vec(".{0,12}", 0..4), seen: Option<(i32, Option<(u32, i32)>)>, heeded: Option<u64>,
         ) {
             let [system_id, database, slot, stream] = names.try_into().unwrap();
             let source = Source {
@@ -247,7 +254,8 @@ mod tests {
             let seen = seen.map(|(latest, transaction)| Seen {
                 latest: time(latest), transaction: transaction.map(|(xid, at)| (Xid(xid), time(at))),
             });
-            let state = State { source, place: Place { event, more: part.is_some(), end_lsn: end.map(Lsn::new) }, topics, seen };
+            let snapshots = heeded.map(|lsn| KeptCheckpoint { heeded: Lsn::new(lsn), ..KeptCheckpoint::default() });
+            let state = State { source, place: Place { event, more: part.is_some(), end_lsn: end.map(Lsn::new) }, topics, seen, snapshots };
             prop_assert_eq!(State::parse(state.to_json().unwrap().as_bytes()).unwrap(), state);
         }
 

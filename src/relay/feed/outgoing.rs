@@ -15,7 +15,7 @@ use crate::relay::flight::Flight;
 use crate::relay::needs::Need;
 use crate::relay::tolerance::Tolerance;
 use crate::telemetry::Metrics;
-use crate::transaction::EventPosition;
+use crate::transaction::{EventPosition, Standing};
 
 /// The end of the feed that all kinds of messages share.
 pub(in crate::relay) struct Outgoing<'p, T = Inlet> {
@@ -79,10 +79,10 @@ impl<T: Transport> Outgoing<'_, T> {
     pub(super) fn send(
         &mut self,
         records: &[ProducerRecord<'_>],
-        position: EventPosition,
+        standing: impl Into<Standing>,
         now: Now,
     ) -> Result<Outcome, Error> {
-        let need = self.dispatch.send(&mut self.flight, records, position, now)?;
+        let need = self.dispatch.send(&mut self.flight, records, standing.into(), now)?;
         Ok(need.map_or(Outcome::None, Outcome::Await))
     }
 
@@ -92,18 +92,19 @@ impl<T: Transport> Outgoing<'_, T> {
         &mut self,
         unmade: Unmade,
         remains: impl FnOnce() -> Option<RawRecord>,
-        position: EventPosition,
+        standing: impl Into<Standing>,
         now: Now,
     ) -> Result<Outcome, Error> {
+        let standing = standing.into();
         let error = match unmade {
             Unmade::Error(error) => error,
             Unmade::Unregistered(registration) => {
-                self.again = Some(Again { position, refused: None });
+                self.again = Some(Again { position: standing.position(), refused: None });
                 return Ok(Outcome::TakeAgain(Need::Schema(registration)));
             }
         };
         if let Some(remains) = self.dead_letters.and_then(|_| remains()) {
-            let need = self.dispatch.send_remains(&mut self.flight, remains, error, position, now)?;
+            let need = self.dispatch.send_remains(&mut self.flight, remains, error, standing, now)?;
             return Ok(need.map_or(Outcome::None, Outcome::Await));
         }
         self.pass_over(error)?;

@@ -1,7 +1,7 @@
 //! Signals in the stream, and the rows that they have asked for.
 
 use super::outgoing::Unmade;
-use super::{Again, Feed, Outcome};
+use super::{Feed, Outcome};
 use crate::change::{ChangeContext, ChangeDigest, ChangeRecords, RowChange, SkippedHalves};
 use crate::connect::converter::Destination;
 use crate::kafka::Transport;
@@ -66,15 +66,31 @@ impl<T: Transport> Feed<'_, T> {
         self.signals.as_ref().is_some_and(Signals::blocks_stream)
     }
 
+    /// Nothing is kept of the row that was read for a signal and handed over last.
+    pub(in crate::relay) fn end_read_row(&mut self) {
+        if let Some(signals) = &mut self.signals {
+            signals.incremental.end_row();
+        }
+    }
+
+    /// A Kafka transaction that ends now says how far incremental snapshots are in it.
+    pub(in crate::relay) fn tell_snapshots(&mut self) {
+        let open = self.open.map(|begin| begin.final_lsn);
+        if let Some(signals) = self.signals.as_ref().filter(|_| self.out.flight.wants_snapshots()) {
+            self.out.flight.tell_snapshots(signals.incremental.handed_over(open));
+        }
+    }
+
     /// Hands over a row that was read for a signal. `None` when there is none.
     ///
     /// # Errors
     /// When it cannot be written or sent.
     pub(in crate::relay) fn send_read_row(&mut self, now: Now) -> Result<Option<Outcome>, Error> {
+        self.end_read_row();
         let Some(row) = self.signals.as_mut().and_then(Signals::next_row) else { return Ok(None) };
         let OutgoingRow { table, lsn, xid, values, snapshot } = &row;
-        let again = self.out.again.take();
-        let Again { position, refused } = again.map_or_else(|| self.next_event(), Ok)?;
+        let refused = self.out.again.take().and_then(|again| again.refused);
+        let standing = self.assembler.beside()?;
         let context = ChangeContext {
             before: None,
             now_us: now.unix_us,
@@ -102,16 +118,16 @@ impl<T: Transport> Feed<'_, T> {
                         records.tell_digest(ChangeDigest::of(table, RowChange::Insert(&values), None));
                     }
                     let scratch = self.encoder.scratch();
-                    return records.lend(scratch, |records| self.out.send(records, position, now)).map(Some);
+                    return records.lend(scratch, |records| self.out.send(records, standing, now)).map(Some);
                 }
-                Err(source) => Unmade::of_row(source, table.bound.name(), position),
+                Err(source) => Unmade::of_row(source, table.bound.name(), standing.position()),
             },
         };
         if let (Unmade::Unregistered(_), Some(signals)) = (&unmade, &mut self.signals) {
             drop((records, values));
             signals.put_back(row);
         }
-        self.out.give_up(unmade, || None, position, now).map(Some)
+        self.out.give_up(unmade, || None, standing, now).map(Some)
     }
 }
 

@@ -21,8 +21,9 @@ use crate::ack::{Ledger, Ticket, Window};
 use crate::connect::record::ProducerRecord;
 use crate::kafka::{self, Admission, Delivered, Fault, Inlet, Outlet, Rejection, Reports, Transport};
 use crate::pgoutput::Begin;
+use crate::signal::KeptCheckpoint;
 use crate::telemetry::Metrics;
-use crate::transaction::{EventPosition, Identity};
+use crate::transaction::{EventPosition, Identity, Standing};
 use crate::wal::{Lsn, PgTimestamp, Xid};
 use activity::Activity;
 use refusals::Refusals;
@@ -51,7 +52,7 @@ pub(super) struct Flight<'p, T = Inlet> {
 /// What stands beside a record when it is sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RecordContext {
-    pub(super) position: EventPosition,
+    pub(super) standing: Standing,
     /// Further records of the same event follow.
     pub(super) more: bool,
     pub(super) company: Company,
@@ -142,7 +143,7 @@ impl<'p, T: Transport> Flight<'p, T> {
         context: RecordContext,
         now: Now,
     ) -> Result<Option<Need>, Error> {
-        let RecordContext { position, more, company } = context;
+        let RecordContext { standing, more, company } = context;
         if self.alone || company == Company::Nothing && self.window.records() > 0 {
             return Ok(Some(self.await_empty_queue()));
         }
@@ -150,15 +151,18 @@ impl<'p, T: Transport> Flight<'p, T> {
             Ok(partition) => partition,
             Err(need) => return Ok(Some(need)),
         };
-        debug_assert!(
-            self.last_sent < Some(position),
-            "{position:?} is handed over after {:?}",
-            self.last_sent
-        );
-        self.last_sent = Some(position);
+        if let Some(event) = standing.event() {
+            debug_assert!(
+                self.last_sent < Some(event),
+                "{event:?} is handed over after {:?}",
+                self.last_sent
+            );
+            self.last_sent = Some(event);
+        }
         let ticket = self.ledger.issue()?;
         self.hand_over(ProducerRecord { partition, ..*record }, ticket)?;
-        self.transactions.sent(record.topic, Some(Place::inside(position, more)));
+        let place = standing.event().map(|event| Place::inside(event, more));
+        self.transactions.sent(record.topic, place);
         self.alone = company == Company::Nothing;
         self.activity.sent(now);
         Ok(None)
@@ -279,6 +283,18 @@ impl<'p, T: Transport> Flight<'p, T> {
         let urgency = if waits && urgency != Urgency::Over { Urgency::Now } else { urgency };
         let in_transaction = self.ledger.in_transaction();
         self.transactions.step(now, urgency, in_transaction, &self.window, &mut self.outlet)
+    }
+
+    /// Whether a transaction may end that says how far incremental snapshots are.
+    pub(super) fn wants_snapshots(&self) -> bool {
+        self.transactions.batch.as_ref().is_some_and(Batch::wants_snapshots)
+    }
+
+    /// How far they are in what was handed over.
+    pub(super) fn tell_snapshots(&mut self, kept: KeptCheckpoint) {
+        if let Some(batch) = &mut self.transactions.batch {
+            batch.tell_snapshots(kept);
+        }
     }
 
     /// When the next commit is due although nothing happens.

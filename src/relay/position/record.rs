@@ -9,8 +9,9 @@ use crate::wal::{Lsn, Oid, PgTimestamp, SystemId, TimelineId};
 /// The version of the form below. One that is not known is refused: what it says must not be guessed.
 const VERSION: u32 = 1;
 
-/// What is kept of incremental snapshots has at most so many bytes. Kafka takes records of about a megabyte, and captured tables need some.
-const SNAPSHOTS_BYTES_MAX: usize = 256 << 10;
+/// What is kept of a snapshot that was not sent to its end has at most so many bytes. Kafka takes records of about a megabyte, and
+/// captured tables need some.
+const UNFINISHED_BYTES_MAX: usize = 256 << 10;
 
 /// What the topic has for a relay. Members that are not known are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,11 +144,8 @@ impl Position {
 
     /// With how far incremental snapshots are. False when that has more bytes than a record should have: the position goes without.
     pub(in crate::relay) fn keep_snapshots(&mut self, snapshots: Option<KeptCheckpoint>) -> bool {
-        let has_room = |kept: &KeptCheckpoint| {
-            serde_json::to_vec(kept).is_ok_and(|bytes| bytes.len() <= SNAPSHOTS_BYTES_MAX)
-        };
         let is_there = snapshots.is_some();
-        self.snapshots = snapshots.filter(has_room);
+        self.snapshots = snapshots.filter(KeptCheckpoint::fits);
         self.snapshots.is_some() == is_there
     }
 
@@ -158,7 +156,7 @@ impl Position {
 
     /// With what was sent of a snapshot. False when that has more bytes than a record should have.
     pub(in crate::relay) fn keep_unfinished(&mut self, unfinished: Unfinished) -> bool {
-        let has_room = serde_json::to_vec(&unfinished).is_ok_and(|bytes| bytes.len() <= SNAPSHOTS_BYTES_MAX);
+        let has_room = serde_json::to_vec(&unfinished).is_ok_and(|bytes| bytes.len() <= UNFINISHED_BYTES_MAX);
         self.unfinished = Some(unfinished).filter(|_| has_room);
         has_room
     }
@@ -270,7 +268,7 @@ mod tests {
         assert_eq!(position.to_json().unwrap(), small.as_bytes());
         let kept = position.snapshots().cloned();
         assert!(kept.is_some() && position.keep_snapshots(kept) && position.snapshots().is_some());
-        let large = serde_json::from_str(&text(&"a".repeat(SNAPSHOTS_BYTES_MAX))).unwrap();
+        let large = serde_json::from_str(&text(&"a".repeat(256 << 10))).unwrap();
         assert!(!position.keep_snapshots(Some(large)) && position.keep_snapshots(None));
         assert_eq!(position.to_json().unwrap(), WRITTEN.as_bytes());
     }

@@ -14,6 +14,16 @@ pub(crate) struct KeptCheckpoint {
     pub(crate) state: Checkpoint,
 }
 
+/// What is kept of incremental snapshots has at most so many bytes. Kafka takes records of about a megabyte, and there is more in them.
+const BYTES_MAX: usize = 256 << 10;
+
+impl KeptCheckpoint {
+    /// Whether a record has room for it.
+    pub(crate) fn fits(&self) -> bool {
+        serde_json::to_vec(self).is_ok_and(|bytes| bytes.len() <= BYTES_MAX)
+    }
+}
+
 /// How far incremental snapshots are: what another session has to know to go on.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -81,10 +91,14 @@ impl Checkpoints {
 
     /// From here on it is this.
     pub(super) fn keep(&mut self, lsn: Lsn, state: &Checkpoint) {
-        let last = self.later.back().map_or(&self.first, |(_, last)| last);
-        if last != state {
+        if self.last() != state {
             self.later.push_back((lsn, state.clone()));
         }
+    }
+
+    /// What counts from the last place on.
+    pub(super) fn last(&self) -> &Checkpoint {
+        self.later.back().map_or(&self.first, |(_, last)| last)
     }
 
     /// What counts at `frontier`; it will not be asked for what was before.

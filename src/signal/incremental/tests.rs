@@ -128,6 +128,7 @@ impl World {
             rows: rows
                 .into_iter()
                 .map(|(key, value)| ReadRow {
+                    place: Some(text(key)),
                     key: vec![Some(key.to_string().into_bytes())],
                     values: vec![Some(value.to_string().into_bytes())],
                 })
@@ -256,6 +257,114 @@ proptest! {
         }
         world.finish();
         prop_assert_eq!(&world.consumer, &world.visible);
+    }
+}
+
+/// What is sent in Kafka transactions, row by row.
+struct Transactions {
+    world: World,
+    /// Of the chunk that is being sent, and the one that waits for what it needs.
+    rows: VecDeque<ReadRow>,
+    waiting: Option<ReadRow>,
+    /// Where the transaction commits that has brought the second watermark.
+    open: Option<Lsn>,
+    sent: Vec<String>,
+    committed: Vec<String>,
+    kept: KeptCheckpoint,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Happens {
+    Act,
+    Hear,
+    Stream,
+    Take,
+    Send,
+    Commit,
+    Crash,
+}
+
+impl Transactions {
+    fn happens(&mut self, what: Happens) {
+        match what {
+            Happens::Act if self.rows.is_empty() && self.waiting.is_none() => self.world.act(),
+            Happens::Act => {}
+            Happens::Hear => self.world.hear(),
+            Happens::Stream => self.stream(),
+            Happens::Take if self.waiting.is_none() => {
+                self.waiting = self.rows.pop_front();
+                let place = self.waiting.as_ref().and_then(|row| row.place.clone());
+                self.world.snapshot.begin_row(place);
+            }
+            Happens::Take => {}
+            Happens::Send => {
+                let Some(row) = self.waiting.take() else { return };
+                self.sent.push(row.place.unwrap()[0].clone().unwrap());
+                self.world.snapshot.end_row();
+            }
+            Happens::Commit => {
+                self.committed = self.sent.clone();
+                self.kept = self.world.snapshot.handed_over(self.open);
+            }
+            Happens::Crash => {
+                self.sent = self.committed.clone();
+                let kept = serde_json::from_slice(&serde_json::to_vec(&self.kept).unwrap()).unwrap();
+                self.world.snapshot = Incremental::new(3, true, id, kept);
+                (self.world.asked, self.world.answer, self.open, self.waiting) = (None, None, None, None);
+                self.world.log.clear();
+                self.rows.clear();
+            }
+        }
+    }
+
+    fn stream(&mut self) {
+        if !self.rows.is_empty() || self.waiting.is_some() {
+            return;
+        }
+        if let Some(open) = self.open.take() {
+            return self.world.snapshot.commit(Lsn::new(open.get() + 5));
+        }
+        match self.world.log.front() {
+            Some(Entry::Watermark(id)) if id.ends_with("-close") => {
+                self.world.lsn += 10;
+                self.open = Some(Lsn::new(self.world.lsn));
+                self.rows = self.world.snapshot.close(id).map(|chunk| chunk.rows).unwrap_or_default();
+                self.world.log.pop_front();
+            }
+            _ => self.world.stream(),
+        }
+    }
+}
+
+fn happens() -> impl Strategy<Value = Happens> {
+    use Happens::{Act, Commit, Crash, Hear, Send, Stream, Take};
+    prop::sample::select(vec![Act, Hear, Stream, Take, Send, Act, Hear, Stream, Take, Send, Commit, Crash])
+}
+
+proptest! {
+    /// Wherever Kafka transactions end, and wherever the process is killed.
+    #[test]
+    fn with_what_a_kafka_transaction_says_each_row_is_committed_once(
+        rows in prop::collection::btree_map(0_u8..12, 1_u32..99, 0..9),
+        steps in prop::collection::vec(happens(), 0..200),
+    ) {
+        let mut expected: Vec<_> = rows.keys().map(u8::to_string).collect();
+        let mut world = World::new(rows, KeptCheckpoint::default());
+        world.snapshot.heed(&signal("execute-snapshot", EXECUTE));
+        world.snapshot.commit(Lsn::new(1));
+        let kept = world.snapshot.handed_over(None);
+        let (sent, committed) = (Vec::new(), Vec::new());
+        let mut transactions =
+            Transactions { world, rows: VecDeque::new(), waiting: None, open: None, sent, committed, kept };
+        steps.into_iter().for_each(|step| transactions.happens(step));
+        for _ in 0..200 {
+            use Happens::{Act, Commit, Hear, Send, Stream, Take};
+            [Act, Hear, Stream, Take, Send, Commit].into_iter().for_each(|step| transactions.happens(step));
+        }
+        prop_assert!(!transactions.world.snapshot.state.is_running());
+        transactions.committed.sort();
+        expected.sort();
+        prop_assert_eq!(transactions.committed, expected);
     }
 }
 
