@@ -8,6 +8,12 @@ const DIGITS_PER_STEP: usize = 9;
 /// Digits of which every number fits 64 bits.
 const DIGITS_OF_I64: usize = 18;
 
+/// What one step has of the digits of a large number: 10^9.
+const STEP: u64 = 1_000_000_000;
+
+/// The longest unscaled value that is read back, in bytes: PostgreSQL's longest number takes some more than 61,000.
+const UNSCALED_BYTES_MAX: usize = 1 << 16;
+
 /// An unscaled value in bytes; that of a usual number fits without an allocation.
 type UnscaledBytes = SmallVec<[u8; 16]>;
 
@@ -147,6 +153,20 @@ impl Decimal {
         bytes
     }
 
+    /// Reads what [`Self::unscaled_bytes`] gives. None when it is too long.
+    #[must_use]
+    pub fn from_unscaled_bytes(bytes: &[u8], scale: i32) -> Option<Self> {
+        if bytes.len() > UNSCALED_BYTES_MAX {
+            return None;
+        }
+        let negative = bytes.first().is_some_and(|first| first & 0x80 != 0);
+        let mut magnitude = bytes.to_vec();
+        if negative {
+            negate(&mut magnitude);
+        }
+        Some(Self::new(negative, &digits_of(&magnitude), scale))
+    }
+
     /// The number without an exponent (`BigDecimal.toPlainString`).
     #[must_use]
     pub fn to_plain_string(&self) -> String {
@@ -209,6 +229,26 @@ fn magnitude(digits: &str) -> Vec<u32> {
     limbs
 }
 
+/// The decimal digits of a big-endian number, with zeros before them.
+fn digits_of(magnitude: &[u8]) -> String {
+    let limb = |bytes: &[u8]| bytes.iter().rev().fold(0_u32, |limb, byte| limb << 8 | u32::from(*byte));
+    let reversed: Vec<u8> = magnitude.iter().rev().copied().collect();
+    // The most significant first.
+    let mut limbs: Vec<u32> = reversed.chunks(size_of::<u32>()).map(limb).rev().collect();
+    let mut steps = Vec::new();
+    while limbs.iter().any(|limb| *limb != 0) {
+        let mut rest = 0_u64;
+        for limb in &mut limbs {
+            let number = rest << 32 | u64::from(*limb);
+            (*limb, rest) = (low(number / STEP), number % STEP);
+        }
+        steps.push(rest);
+        let zeros = limbs.iter().take_while(|limb| **limb == 0).count();
+        limbs.drain(..zeros);
+    }
+    steps.iter().rev().map(|step| format!("{step:0>DIGITS_PER_STEP$}")).collect()
+}
+
 /// `limbs * factor + addend`, in place.
 fn multiply_add(limbs: &mut Vec<u32>, (addend, factor): (u32, u32)) {
     let mut carry = u64::from(addend);
@@ -240,6 +280,14 @@ fn negate(bytes: &mut [u8]) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn unscaled_bytes_are_read_back(digits in "-?[0-9]{1,60}", scale in -5..20i32) {
+            let number = Decimal { scale, ..Decimal::parse(&digits).unwrap() };
+            prop_assert_eq!(Decimal::from_unscaled_bytes(&number.unscaled_bytes(), scale), Some(number));
+        }
+    }
 
     #[test]
     fn halves_are_rounded_away_from_zero() {

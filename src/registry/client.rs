@@ -8,7 +8,7 @@ use super::http::{self, ANSWER_TIMEOUT};
 use super::options::Options;
 use super::protocol::{Answer, Request};
 use super::tls::Tls;
-use crate::connect::converter::registered::{Registration, SchemaId};
+use crate::connect::converter::registered::{Registration, SchemaId, WrittenSchema};
 use crate::error::{Class, Diagnose as _};
 
 /// A schema registry that can be asked.
@@ -51,6 +51,14 @@ impl Client {
     pub async fn id(&self, registration: &Registration) -> Result<SchemaId, Error> {
         let request = Request::id(&self.options, registration);
         self.ask(&request, |answer, address| answer.id(&self.options, registration, address)).await
+    }
+
+    /// The schema that it gave this id; `None` when it has given it to none. Asks once.
+    ///
+    /// # Errors
+    /// When no address answers as a registry does.
+    pub(crate) async fn schema(&self, id: SchemaId) -> Result<Option<WrittenSchema>, Error> {
+        self.ask(&Request::schema(id), |answer, address| answer.schema(&self.options, address)).await
     }
 
     /// Whether it answers at all.

@@ -5,6 +5,8 @@
 //!   Registration ──protocol──▶ Request ──http (tls)──▶ Answer ──protocol──▶ SchemaId
 //!                             └────── client: one address after the other ──────┘
 //! ```
+//!
+//! The other way round it is asked for the schemas that records were written with, which [`Schemas`] keeps.
 
 mod client;
 mod error;
@@ -13,6 +15,7 @@ mod http;
 mod options;
 mod protocol;
 mod registries;
+mod schemas;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -23,6 +26,7 @@ pub(crate) use options::Options;
 #[cfg(test)]
 pub(crate) use options::{Lookup, TlsOptions};
 pub(crate) use registries::Registries;
+pub(crate) use schemas::{Schemas, Written};
 
 #[cfg(test)]
 pub(crate) use crate::http_client::{Address, Credentials};

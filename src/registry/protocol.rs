@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::error::Error;
 use super::form;
 use super::options::{Lookup, Options};
-use crate::connect::converter::registered::{Registration, SchemaId, SchemaType};
+use crate::connect::converter::registered::{Registration, SchemaId, SchemaType, WrittenSchema};
 
 /// What of a subject stands in a path as it is.
 const SUBJECT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -49,6 +49,11 @@ impl Request {
         }
     }
 
+    /// Asks for the schema with an id.
+    pub(super) fn schema(SchemaId(id): SchemaId) -> Self {
+        Self { path: format!("/schemas/ids/{id}"), body: None }
+    }
+
     /// Asks for something that every registry has.
     pub(super) fn types() -> Self {
         Self { path: "/schemas/types".to_owned(), body: None }
@@ -74,6 +79,19 @@ impl Answer {
             }
         }
         Ok(SchemaId(id))
+    }
+
+    /// The schema that was asked for with [`Request::schema`]; `None` when there is none.
+    pub(super) fn schema(&self, options: &Options, address: &str) -> Result<Option<WrittenSchema>, Error> {
+        if self.status == 404 && self.is_of_the_registry() {
+            return Ok(None);
+        }
+        self.check(options, address, None)?;
+        let object: Value = serde_json::from_slice(&self.body).unwrap_or_default();
+        let kind = SchemaType::of(object.get("schemaType").and_then(Value::as_str));
+        let text = object.get("schema").and_then(Value::as_str);
+        let (kind, text) = kind.zip(text).ok_or_else(|| self.unexpected(address))?;
+        Ok(Some(WrittenSchema { kind, text: text.to_owned() }))
     }
 
     /// Whether it is an answer at all.
@@ -230,6 +248,26 @@ mod tests {
             let found = answer.id(&options(Lookup::Register), &registration(), "http://registry:8081");
             let found = found.map(|SchemaId(id)| id).map_err(|error| (error.class(), error.exit()));
             assert_eq!(found, expected, "{status} {body}");
+        }
+    }
+
+    #[test]
+    fn a_schema_is_known_by_its_id() {
+        let asked = Request::schema(SchemaId(7));
+        assert_eq!((asked.path.as_str(), asked.body), ("/schemas/ids/7", None));
+        let written = |kind| Ok(Some(WrittenSchema { kind, text: "x".to_owned() }));
+        let cases = [
+            (200, r#"{"schema":"x"}"#, written(SchemaType::Avro)),
+            (200, r#"{"schemaType":"PROTOBUF","schema":"x","references":[]}"#, written(SchemaType::Protobuf)),
+            (200, r#"{"schemaType":"XML","schema":"x"}"#, Err(Class::Definite)),
+            (200, "{}", Err(Class::Definite)),
+            (404, r#"{"error_code":40403,"message":"Schema not found"}"#, Ok(None)),
+            (404, "<html>not here</html>", Err(Class::Definite)),
+            (503, "", Err(Class::Transient)),
+        ];
+        for (status, body, expected) in cases {
+            let found = Answer { status, body: body.into() }.schema(&options(Lookup::Register), "http://a:1");
+            assert_eq!(found.map_err(|error| error.class()), expected, "{status} {body}");
         }
     }
 

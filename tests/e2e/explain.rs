@@ -14,11 +14,14 @@ use crate::commands::session::Session;
 use crate::support::kafka::{Kafka, kafka};
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::postgres18;
+use crate::support::registry::registry;
 use crate::support::relay::{Relay, with};
 use crate::support::wait::DEADLINE;
 use crate::support::watcher::Watcher;
 
 const PAGE: &str = include_str!("../../docs/commands.md");
+
+const AVRO: &str = "io.confluent.connect.avro.AvroConverter";
 
 fn event(n: u32) -> Event {
     Event::new("order", &n.to_string(), "OrderCreated", "{}")
@@ -133,4 +136,83 @@ fn a_row_of_a_table_is_found_by_its_key() {
     assert_eq!((&row["table"], &row["key"]), (&"public.customers".into(), &"42".into()), "{seen}");
     let (exit, seen) = explain(&file, "43", &[]);
     assert_eq!((exit, &seen["standing"]), (1, &"unknown".into()), "{seen}");
+}
+
+/// Keys and values whose schemas a registry has: what `tail` shows, and where `explain` finds them.
+#[test]
+fn records_in_avro_are_shown_and_found() {
+    let db = Outbox::create_bare(postgres18(), "CREATE TABLE customers (id int PRIMARY KEY, name text)");
+    let url = registry().url();
+    kafka().create_topic(&changes::topic(&db, "customers"), 1, &[]);
+    let config = changes::config(
+        &db,
+        &[
+            ("key.converter", AVRO),
+            ("key.converter.schema.registry.url", &url),
+            ("value.converter", AVRO),
+            ("value.converter.schema.registry.url", &url),
+            ("transforms", "unwrap"),
+            ("transforms.unwrap.type", "io.debezium.transforms.ExtractNewRecordState"),
+            ("transforms.unwrap.add.fields", "op,lsn"),
+        ],
+    );
+    let folder = Watcher::new("outboxd-explain-");
+    let file = folder.folder().join("changes.json").display().to_string();
+    fs::write(&file, serde_json::to_vec(&config).unwrap()).unwrap();
+    let _relay = Relay::start(&config);
+    db.wait_until_streaming();
+    db.execute("INSERT INTO customers VALUES (41, 'Ann'), (42, 'Bob'); UPDATE customers SET name = 'Bea' WHERE id = 42");
+    db.wait_until_confirmed();
+
+    let tail = |arguments: &[&str]| {
+        let mut process =
+            Relay::command(&[&["tail", "--since", "1h", "--json", "--value"], arguments].concat());
+        assert_eq!(process.wait_for_exit(DEADLINE), 0, "{}", process.stderr());
+        let lines = process.stdout();
+        let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.collect::<Vec<_>>()
+    };
+    let key = r#"{"id":42}"#;
+    let seen = tail(&["-c", &file, "-n", "2", "--key", key]);
+    let value = |record: &Value| serde_json::from_str::<Value>(record["value"].as_str().unwrap()).unwrap();
+    let [created, updated] = [0, 1].map(|n| value(&seen[n]));
+    assert_eq!(
+        (&seen[0]["key"], &created["name"], &created["__op"]),
+        (&key.into(), &"Bob".into(), &"c".into())
+    );
+    assert_eq!(updated["name"], "Bea", "{updated}");
+    let (topic, servers) = (changes::topic(&db, "customers"), kafka().bootstrap());
+    let named = ["--bootstrap-servers", &servers, "--topic", &topic, "-n", "3"];
+    assert_eq!(value(&tail(&[&named[..], &["--schema-registry", &url]].concat())[1]), created);
+    let undecoded = &tail(&named)[1];
+    assert!(undecoded["value"]["base64"].is_string(), "{undecoded}");
+    kafka().produce(BaseRecord::to(&topic).key(&b"k"[..]).payload(&b"\0\xFF\xFF\xFF\xFFx"[..]).partition(0));
+    let strange = &tail(&["-c", &file, "-n", "1", "--key", "k"])[0];
+    assert_eq!(strange["value_not_decoded"], "the schema registry has no schema 4294967295");
+
+    let lsn = created["__lsn"].as_u64().unwrap();
+    let names = [
+        ("changes.json", file.clone()),
+        ("shop.public.customers", topic.clone()),
+        ("shop", db.name().to_owned()),
+        ("0/322C130", format!("{:X}/{:X}", lsn >> 32, lsn & 0xFFFF_FFFF)),
+    ];
+    assert_eq!(Session::of(PAGE, "Records that are not text").replay(&names), [0, 0, 0]);
+}
+
+#[test]
+fn what_a_key_has_more_than_is_shown_is_told() {
+    let (kafka, db) = (kafka(), Outbox::create(postgres18()));
+    kafka.create_topic(&db.topic("order"), 1, &[]);
+    let folder = Watcher::new("outboxd-explain-");
+    let file = folder.folder().join("outbox.json").display().to_string();
+    fs::write(&file, serde_json::to_vec(&db.config(kafka)).unwrap()).unwrap();
+    (0..25).for_each(|n| produce(kafka, &db.topic("order"), &n.to_string()));
+    let (exit, seen) = explain(&file, "k", &["--key"]);
+    let records = seen["records"].as_array().unwrap();
+    assert_eq!((exit, records.len(), &seen["more"]), (0, 25, &false.into()));
+    assert_eq!(records[0]["offset"], 0, "from the front");
+    let mut process = Relay::command(&["explain", "k", "--key", "-c", &file]);
+    process.wait_for_exit(DEADLINE);
+    assert!(process.stdout().contains("… and 5 more: --json has them all"), "{}", process.stdout());
 }

@@ -1,3 +1,4 @@
+use crate::cli::decoding::DecodingError;
 use crate::error::{Class, Diagnose, Exit};
 use crate::{kafka, postgres};
 
@@ -8,6 +9,8 @@ pub(in crate::cli) enum ExplainError {
     Postgres(#[from] postgres::Error),
     #[error(transparent)]
     Kafka(#[from] kafka::Error),
+    #[error(transparent)]
+    Decoding(#[from] DecodingError),
     #[error("the transform {0} may lead records to any topic")]
     Renamed(String),
     #[error("{found} topics may have the record; more than {max} are not searched")]
@@ -21,6 +24,7 @@ impl Diagnose for ExplainError {
         match self {
             Self::Postgres(error) => error.class(),
             Self::Kafka(error) => error.class(),
+            Self::Decoding(error) => error.class(),
             Self::Renamed(_) | Self::TooManyTopics { .. } => Class::Config,
             Self::Aborted => Class::Definite,
         }
@@ -30,6 +34,7 @@ impl Diagnose for ExplainError {
         match self {
             Self::Postgres(error) => error.exit(),
             Self::Kafka(error) => error.exit(),
+            Self::Decoding(error) => error.exit(),
             Self::Renamed(_) | Self::TooManyTopics { .. } => Exit::Usage,
             Self::Aborted => Exit::Failed,
         }
@@ -39,6 +44,7 @@ impl Diagnose for ExplainError {
         match self {
             Self::Postgres(error) => error.cure(),
             Self::Kafka(error) => error.cure(),
+            Self::Decoding(error) => error.cure(),
             Self::TooManyTopics { .. } | Self::Renamed(_) => {
                 Some("name the one that is meant: --topic TOPIC".to_owned())
             }

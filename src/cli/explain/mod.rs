@@ -24,14 +24,14 @@ pub(super) use args::ExplainArgs;
 pub(super) use error::ExplainError;
 pub(super) use topics::{all as topics_of, may_be_of};
 
-use records::Records;
+use records::{Place, Records};
 use rows::Database;
 use story::{Passed, Story};
 use wanted::Wanted;
 
 use super::assemble::assemble;
 use super::progress::Progress;
-use super::{asynchronously, fail, print};
+use super::{asynchronously, decoding, fail, print};
 use crate::error::Exit;
 use crate::kafka::{self, group_offsets};
 use crate::relay::RelayParts;
@@ -70,8 +70,9 @@ async fn tell(
     let (options, bar) = (parts.kafka.clone(), progress.clone());
     let (given, guessed) = (args.since, since::guess(&wanted, &database.rows));
     let (searched, sought) = (topics.clone(), wanted.clone());
-    let reading = spawn_blocking(move || {
-        let find = |since| Records::find(&options, &searched, letters.as_deref(), &sought, since, &bar);
+    let reading = decoding::run(&parts.registries, move |mut decoder| {
+        let place = Place { options: &options, topics: &searched, dead_letters: letters.as_deref() };
+        let mut find = |since| Records::find(place, &sought, since, &mut decoder, &bar);
         let late = find(given.or(guessed))?;
         // A timestamp need not be what it seems.
         if late.is_empty() && given.is_none() && guessed.is_some() { find(None) } else { Ok(late) }

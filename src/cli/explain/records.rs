@@ -3,11 +3,23 @@ use serde::Serialize;
 use super::error::ExplainError;
 use super::position::Position;
 use super::wanted::Wanted;
+use crate::cli::decoding::RecordDecoder;
 use crate::cli::progress::Progress;
+use crate::connect::converter::registered::Side;
 use crate::kafka::{self, ScannedPartition, ScannedRecord, TopicScan};
+use crate::verification::read;
+use crate::wal::Lsn;
 
 /// So many records are kept: a key can have any number.
-const RECORDS_MAX: usize = 1_000;
+pub(super) const RECORDS_MAX: usize = 1_000;
+
+/// Where records are looked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place<'p> {
+    pub(super) options: &'p kafka::Options,
+    pub(super) topics: &'p [String],
+    pub(super) dead_letters: Option<&'p str>,
+}
 
 /// What Kafka has of it.
 #[derive(Debug, Default)]
@@ -38,11 +50,10 @@ pub(super) struct FoundRecord {
 impl Records {
     /// Reads the topics to their present ends. Blocks.
     pub(super) fn find(
-        options: &kafka::Options,
-        topics: &[String],
-        dead_letters: Option<&str>,
+        Place { options, topics, dead_letters }: Place<'_>,
         wanted: &Wanted,
         since_ms: Option<i64>,
+        decoder: &mut RecordDecoder,
         progress: &Progress,
     ) -> Result<Self, ExplainError> {
         let mut all = topics.to_vec();
@@ -56,8 +67,7 @@ impl Records {
             || true,
             |record| {
                 progress.step();
-                found.look(record, wanted, dead_letters);
-                Ok(())
+                found.look(record, wanted, dead_letters, decoder)
             },
         )?;
         let place = |record: &FoundRecord| (record.topic.clone(), record.partition, record.offset);
@@ -70,17 +80,32 @@ impl Records {
         self.sent.is_empty() && self.dead_letters.is_empty()
     }
 
-    fn look(&mut self, record: &ScannedRecord<'_>, wanted: &Wanted, dead_letters: Option<&str>) {
+    fn look(
+        &mut self,
+        record: &ScannedRecord<'_>,
+        wanted: &Wanted,
+        dead_letters: Option<&str>,
+        decoder: &mut RecordDecoder,
+    ) -> Result<(), ExplainError> {
         self.searched = self.searched.saturating_add(1);
         let position = record.position().and_then(Position::parse);
-        let is_at = wanted.lsn.is_some() && position.as_ref().map(|position| position.lsn) == wanted.lsn;
-        if !is_at && !wanted.is_said(record.event_id(), record.key()) {
-            return;
+        let is_found = match wanted.lsn {
+            Some(lsn) => {
+                position.as_ref().is_some_and(|position| position.lsn == lsn)
+                    || says_lsn(record, lsn, decoder)?
+            }
+            None => {
+                let key = record.key().map(|key| decoder.text(Side::Key, key)).transpose()?;
+                wanted.is_said(record.event_id(), key.as_deref())
+            }
+        };
+        if !is_found {
+            return Ok(());
         }
         let list = if dead_letters == Some(record.topic()) { &mut self.dead_letters } else { &mut self.sent };
         if list.len() >= RECORDS_MAX {
             self.more = true;
-            return;
+            return Ok(());
         }
         list.push(FoundRecord {
             topic: record.topic().to_owned(),
@@ -91,7 +116,15 @@ impl Records {
             event_id: record.event_id().map(|id| String::from_utf8_lossy(id).into_owned()),
             position,
         });
+        Ok(())
     }
+}
+
+/// Whether the value says that its change stands there: `source.lsn` of a change event, or what a transform made of it.
+fn says_lsn(record: &ScannedRecord<'_>, lsn: Lsn, decoder: &mut RecordDecoder) -> Result<bool, ExplainError> {
+    let Some(value) = record.value() else { return Ok(false) };
+    let value = decoder.text(Side::Value, value)?;
+    Ok(read(&value).and_then(|said| said.lsn) == Some(lsn.get()))
 }
 
 fn count(partitions: &[ScannedPartition]) -> u64 {

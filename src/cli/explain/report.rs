@@ -1,6 +1,6 @@
 use indicatif::{HumanBytes, HumanCount};
 
-use super::records::FoundRecord;
+use super::records::{FoundRecord, RECORDS_MAX, Records};
 use super::rows::FoundRow;
 use super::story::{Passed, Standing, Story};
 use crate::cli::text::clean;
@@ -20,6 +20,9 @@ pub(super) fn lines(story: &Story) -> String {
     story.unread.iter().for_each(|why| field("row", format!("not looked at: {why}")));
     for record in story.records.sent.iter().take(LINES_MAX) {
         field(if story.is_repeat(record) { "repeated" } else { "sent" }, self::record(record));
+    }
+    if let Some(text) = not_shown(&story.records) {
+        field("sent", text);
     }
     story.records.dead_letters.iter().take(LINES_MAX).for_each(|letter| field("dead", record(letter)));
     if story.records.sent.is_empty() {
@@ -52,6 +55,19 @@ fn record(record: &FoundRecord) -> String {
     text
 }
 
+/// What a key has more than is shown.
+fn not_shown(records: &Records) -> Option<String> {
+    let more = records.sent.len().checked_sub(LINES_MAX).filter(|more| *more > 0)?;
+    let [more, at_most] =
+        [more, RECORDS_MAX].map(|count| HumanCount(u64::try_from(count).unwrap_or(u64::MAX)));
+    Some(match records.more {
+        false => format!("… and {more} more: --json has them all"),
+        true => {
+            format!("… and more than {more} more: --json has the first {at_most}; --since TIME begins later")
+        }
+    })
+}
+
 fn slot(story: &Story) -> String {
     let Some(slot) = &story.slot else { return format!("there is no slot {}", story.slot_name) };
     let confirmed = slot.confirmed_flush_lsn.unwrap_or_default();
@@ -80,6 +96,7 @@ fn standing(story: &Story) -> String {
         Standing::Arrived if story.records.sent.iter().any(|record| story.is_repeat(record)) => {
             format!("✓ in Kafka, {times} records: consumers know repeats by the header id")
         }
+        Standing::Arrived if story.records.more => format!("✓ in Kafka, more than {times} records"),
         Standing::Arrived => format!("✓ in Kafka, {times} {}", if times == 1 { "record" } else { "records" }),
         Standing::DeadLetter => {
             "! a dead letter: outboxd dlq show OFFSET -c FILE says why, outboxd dlq replay sends it again".to_owned()
@@ -101,5 +118,30 @@ fn standing(story: &Story) -> String {
                 .to_owned()
         }
         Standing::Unknown => "✗ nothing is known of it: no row, no record, no dead letter".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_shown_is_told() {
+        let record = FoundRecord {
+            topic: "t".to_owned(),
+            partition: 0,
+            offset: 0,
+            timestamp_ms: None,
+            is_time_of_arrival: false,
+            event_id: None,
+            position: None,
+        };
+        let told = |count: usize, more| {
+            not_shown(&Records { sent: vec![record.clone(); count], more, ..Records::default() })
+        };
+        assert_eq!(told(LINES_MAX, false), None);
+        assert_eq!(told(LINES_MAX + 1, false).unwrap(), "… and 1 more: --json has them all");
+        let limit = "… and more than 980 more: --json has the first 1,000; --since TIME begins later";
+        assert_eq!(told(RECORDS_MAX, true).unwrap(), limit);
     }
 }

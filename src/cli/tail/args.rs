@@ -2,6 +2,7 @@ use clap::Args;
 
 use crate::cli::args::ConfigArgs;
 use crate::cli::time::parse_time;
+use crate::http_client::Address;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct TailArgs {
@@ -10,6 +11,9 @@ pub(in crate::cli) struct TailArgs {
     /// The Kafka brokers; wins over the configuration. Needs --topic
     #[arg(long, value_name = "SERVERS", requires = "topics")]
     pub(super) bootstrap_servers: Option<String>,
+    /// The schema registry that has the schemas of keys and values; wins over the configuration's
+    #[arg(long, value_name = "URL", value_parser = address)]
+    pub(super) schema_registry: Option<Address>,
     /// Only this topic; otherwise all that the configuration can lead to, also those that come later. May be given several times
     #[arg(long = "topic", value_name = "TOPIC")]
     pub(super) topics: Vec<String>,
@@ -31,4 +35,8 @@ pub(in crate::cli) struct TailArgs {
     /// Print one JSON object a line
     #[arg(long)]
     pub(super) json: bool,
+}
+
+fn address(text: &str) -> Result<Address, &'static str> {
+    Address::parse(text).ok_or("it is no URL; write http://HOST:PORT")
 }

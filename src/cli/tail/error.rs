@@ -1,8 +1,9 @@
 use crate::cli::assemble::AssembleError;
+use crate::cli::decoding::DecodingError;
 use crate::cli::explain::ExplainError;
 use crate::config::ConfigError;
 use crate::error::{Class, Diagnose, Exit};
-use crate::kafka;
+use crate::{kafka, registry};
 
 /// Why no records are shown.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +14,10 @@ pub(super) enum TailError {
     Assemble(#[from] AssembleError),
     #[error(transparent)]
     Kafka(#[from] kafka::Error),
+    #[error(transparent)]
+    Registry(#[from] registry::Error),
+    #[error(transparent)]
+    Decoding(#[from] DecodingError),
     #[error(transparent)]
     Topics(#[from] ExplainError),
     #[error("no topic is named")]
@@ -32,6 +37,8 @@ impl Diagnose for TailError {
             Self::Config(error) => error.class(),
             Self::Assemble(error) => error.class(),
             Self::Kafka(error) => error.class(),
+            Self::Registry(error) => error.class(),
+            Self::Decoding(error) => error.class(),
             Self::Topics(error) => error.class(),
             Self::NoSource => Class::Config,
             Self::NoTopic(_) | Self::Aborted | Self::Enough => Class::Definite,
@@ -43,6 +50,8 @@ impl Diagnose for TailError {
             Self::Config(error) => error.exit(),
             Self::Assemble(error) => error.exit(),
             Self::Kafka(error) => error.exit(),
+            Self::Registry(error) => error.exit(),
+            Self::Decoding(error) => error.exit(),
             Self::Topics(error) => error.exit(),
             Self::NoSource => Exit::Usage,
             Self::NoTopic(_) => Exit::Precondition,
@@ -55,6 +64,8 @@ impl Diagnose for TailError {
             Self::Config(error) => error.cure(),
             Self::Assemble(error) => error.cure(),
             Self::Kafka(error) => error.cure(),
+            Self::Registry(error) => error.cure(),
+            Self::Decoding(error) => error.cure(),
             Self::Topics(error) => error.cure(),
             Self::NoSource => Some(
                 "-c FILE follows the topics of its EventRouter; --bootstrap-servers SERVERS --topic TOPIC needs no file"

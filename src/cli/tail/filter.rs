@@ -17,8 +17,9 @@ impl Filter {
         Self { key: args.key.clone(), event_type: args.event_type.clone() }
     }
 
-    pub(super) fn takes(&self, record: &ScannedRecord<'_>) -> bool {
-        let key = |wanted: &String| record.key().is_some_and(|key| says(key, wanted));
+    /// Whether a record is shown whose key says this.
+    pub(super) fn takes(&self, record: &ScannedRecord<'_>, key: Option<&[u8]>) -> bool {
+        let key = |wanted: &String| key.is_some_and(|key| says(key, wanted));
         let of_type = |wanted: &String| event_type(record).is_some_and(|found| says(found, wanted));
         self.key.as_ref().is_none_or(key) && self.event_type.as_ref().is_none_or(of_type)
     }

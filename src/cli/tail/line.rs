@@ -1,36 +1,44 @@
 use indicatif::HumanBytes;
 use serde_json::json;
 
+use super::decoded::Decoded;
 use super::filter::event_type;
-use crate::cli::text::{object as bytes, shown};
+use crate::cli::text::{clean, object as bytes, shown};
 use crate::cli::time;
 use crate::kafka::ScannedRecord;
 
 /// A record in one line; the value, if it is wanted, in another.
-pub(super) fn text(record: &ScannedRecord<'_>, with_value: bool) -> String {
+pub(super) fn text(record: &ScannedRecord<'_>, decoded: &Decoded<'_>) -> String {
     let at = record.timestamp_ms().map_or_else(|| "-".to_owned(), time::show);
     let place = format!("{}[{}]@{}", record.topic(), record.partition(), record.offset());
     let size =
         record.value().map_or_else(|| "null".to_owned(), |value| HumanBytes(length(value)).to_string());
     let kind = event_type(record).map(|kind| format!("  type {}", shown(Some(kind)))).unwrap_or_default();
     let id = record.event_id().map(|id| format!("  id {}", shown(Some(id)))).unwrap_or_default();
-    let mut text = format!("{at}  {place}  key {}  {size}{kind}{id}\n", shown(record.key()));
-    if with_value {
-        text.push_str(&format!("    {}\n", shown(record.value())));
+    let mut text = format!("{at}  {place}  key {}  {size}{kind}{id}\n", shown(decoded.key.as_deref()));
+    if let Some(value) = &decoded.value {
+        text.push_str(&format!("    {}\n", shown(value.as_deref())));
+    }
+    for (part, why) in &decoded.unreadable {
+        text.push_str(&format!("    the {part} is not decoded: {}\n", clean(why)));
     }
     text
 }
 
 /// The same as JSON, with every header.
-pub(super) fn object(record: &ScannedRecord<'_>, with_value: bool) -> String {
+pub(super) fn object(record: &ScannedRecord<'_>, decoded: &Decoded<'_>) -> String {
     let headers: Vec<_> = record.headers().map(|header| json!([header.name, bytes(header.value)])).collect();
     let mut object = json!({
         "topic": record.topic(), "partition": record.partition(), "offset": record.offset(),
-        "timestamp": record.timestamp_ms(), "key": bytes(record.key()), "headers": headers,
+        "timestamp": record.timestamp_ms(), "key": bytes(decoded.key.as_deref()), "headers": headers,
         "value_bytes": record.value().map(length),
     });
-    if let Some(fields) = object.as_object_mut().filter(|_| with_value) {
-        fields.insert("value".to_owned(), bytes(record.value()));
+    let Some(fields) = object.as_object_mut() else { return String::new() };
+    if let Some(value) = &decoded.value {
+        fields.insert("value".to_owned(), bytes(value.as_deref()));
+    }
+    for (part, why) in &decoded.unreadable {
+        fields.insert(format!("{part}_not_decoded"), why.as_str().into());
     }
     format!("{object}\n")
 }

@@ -1,6 +1,7 @@
 //! `outboxd tail`: records as they arrive. It changes nothing, and no consumer group hears of it.
 
 mod args;
+mod decoded;
 mod error;
 mod filter;
 mod line;
@@ -8,19 +9,19 @@ mod line;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::task::spawn_blocking;
-
 pub(super) use args::TailArgs;
 
+use decoded::Decoded;
 use error::TailError;
 use filter::Filter;
 
 use super::assemble::assemble;
 use super::explain::{may_be_of, topics_of};
-use super::{asynchronously, print, say};
+use super::{asynchronously, decoding, print, say};
 use crate::config::KafkaConfig;
 use crate::error::Exit;
 use crate::kafka::{self, TopicScan};
+use crate::registry::Registries;
 use crate::relay::RelayParts;
 
 /// `outboxd tail`.
@@ -38,12 +39,12 @@ impl Drop for Withdrawn {
 }
 
 async fn follow(args: &TailArgs) -> Result<(), TailError> {
-    let Source { options, topics, router } = source(args).await?;
-    let (filter, shown, as_json) = (Filter::of(args), args.value, args.json);
+    let Source { options, topics, router, registries } = source(args).await?;
+    let (filter, with_value, as_json) = (Filter::of(args), args.value, args.json);
     let (mut left, since) = (args.number, args.since);
     let over = Withdrawn(Arc::default());
     let stop = Arc::clone(&over.0);
-    let reading = spawn_blocking(move || {
+    let reading = decoding::run(&registries, move |mut decoder| {
         let scan = TopicScan::open(&options, &topics, since)?;
         if scan.partitions().is_empty() && router.is_none() {
             return Err(TailError::NoTopic(topics.join(", ")));
@@ -59,10 +60,11 @@ async fn follow(args: &TailArgs) -> Result<(), TailError> {
         };
         let wanted = || !stop.load(Ordering::Relaxed);
         let outcome = scan.follow::<TailError>(since.is_some(), follows, wanted, |record| {
-            if !filter.takes(record) {
+            let decoded = Decoded::of(record, with_value, &mut decoder)?;
+            if !filter.takes(record, decoded.key.as_deref()) {
                 return Ok(());
             }
-            print(&if as_json { line::object(record, shown) } else { line::text(record, shown) });
+            print(&if as_json { line::object(record, &decoded) } else { line::text(record, &decoded) });
             left = left.map(|left| left.saturating_sub(1));
             if left == Some(0) { Err(TailError::Enough) } else { Ok(()) }
         });
@@ -81,6 +83,8 @@ struct Source {
     topics: Vec<String>,
     /// Whose topics, when none is named.
     router: Option<Box<RelayParts>>,
+    /// What keys and values are read with.
+    registries: Registries,
 }
 
 /// With topics that are named, only Kafka need be configured.
@@ -91,12 +95,22 @@ async fn source(args: &TailArgs) -> Result<Source, TailError> {
             .overrides
             .extend(args.bootstrap_servers.iter().map(|servers| format!("bootstrap.servers={servers}")));
         let config = KafkaConfig::load(&sources).map_err(|error| TailError::Config(Box::new(error)))?;
-        return Ok(Source { options: config.options, topics: args.topics.clone(), router: None });
+        // The rest of the configuration may be another program's.
+        let registries = if args.config.is_empty() { None } else { assemble(&args.config).ok() };
+        let registries = registries.map(|assembly| assembly.parts.registries).unwrap_or_default();
+        let registries = named(args)?.unwrap_or(registries);
+        return Ok(Source { options: config.options, topics: args.topics.clone(), router: None, registries });
     }
     if args.config.is_empty() {
         return Err(TailError::NoSource);
     }
-    let parts = assemble(&args.config)?.parts;
+    let mut parts = assemble(&args.config)?.parts;
     let topics = topics_of(&parts).await?;
-    Ok(Source { options: parts.kafka.clone(), topics, router: Some(Box::new(parts)) })
+    let registries = named(args)?.unwrap_or_else(|| std::mem::take(&mut parts.registries));
+    Ok(Source { options: parts.kafka.clone(), topics, router: Some(Box::new(parts)), registries })
+}
+
+fn named(args: &TailArgs) -> Result<Option<Registries>, TailError> {
+    let address = args.schema_registry.clone();
+    Ok(address.map(|address| Registries::at("--schema-registry", address)).transpose()?)
 }

@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 use std::{fmt, io};
 
+use crate::cli::decoding::DecodingError;
 use crate::error::{Class, Diagnose, Exit};
 use crate::outbox::RouteError;
 use crate::verification::MalformedEntry;
@@ -17,6 +18,8 @@ pub(super) enum VerifyError {
     Kafka(#[from] kafka::Error),
     #[error(transparent)]
     Registry(#[from] registry::Error),
+    #[error(transparent)]
+    Decoding(#[from] DecodingError),
     /// The command line asks for what cannot be.
     #[error("{problem}")]
     Usage { problem: String, cure: String },
@@ -81,6 +84,7 @@ impl Diagnose for VerifyError {
             Self::Postgres(error) => error.class(),
             Self::Kafka(error) => error.class(),
             Self::Registry(error) => error.class(),
+            Self::Decoding(error) => error.class(),
             Self::Usage { .. }
             | Self::MessagesOnly
             | Self::NothingIsSent
@@ -102,6 +106,7 @@ impl Diagnose for VerifyError {
             Self::Postgres(error) => error.exit(),
             Self::Kafka(error) => error.exit(),
             Self::Registry(error) => error.exit(),
+            Self::Decoding(error) => error.exit(),
             Self::Usage { .. }
             | Self::MessagesOnly
             | Self::NothingIsSent
@@ -124,6 +129,7 @@ impl Diagnose for VerifyError {
             Self::Postgres(error) => error.cure(),
             Self::Kafka(error) => error.cure(),
             Self::Registry(error) => error.cure(),
+            Self::Decoding(error) => error.cure(),
             Self::Usage { cure, .. } => Some(cure.clone()),
             Self::Scratch { .. } => Some("name a folder with enough space: --scratch DIR".to_owned()),
             Self::TooMuch { .. } | Self::TooManyTopics { .. } => {
@@ -135,8 +141,8 @@ impl Diagnose for VerifyError {
                     .to_owned(),
             ),
             Self::Reshaped { .. } => Some(
-                "verify reads JsonConverter's values whose fields are those of the row, as they are without \
-                 transforms or behind ExtractNewRecordState; see docs/verify.md"
+                "verify reads values of JsonConverter, or of a converter with a schema registry, whose fields are those of the \
+                 row, as they are without transforms or behind ExtractNewRecordState; see docs/verify.md"
                     .to_owned(),
             ),
             Self::MessagesOnly

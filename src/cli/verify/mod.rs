@@ -163,7 +163,7 @@ impl Verification<'_> {
             finder: Positions::default(),
             progress: self.progress.clone(),
         };
-        reader.read().await
+        reader.read(&self.parts.registries).await
     }
 
     fn dead_letter_topic(&self) -> Option<&str> {

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::task::spawn_blocking;
-
 use super::error::VerifyError;
 use super::rows::TopicList;
 use super::scratch::Spill;
+use crate::cli::decoding::{self, RecordDecoder};
 use crate::cli::progress::Progress;
 use crate::kafka::{self, ScannedPartition, ScannedRecord, TopicScan};
+use crate::registry::Registries;
 use crate::verification::{Contents, Entry, Found, Identity, Positions, TopicNumber};
 
 /// What is kept of records.
@@ -18,7 +18,12 @@ pub(super) trait Finder: Send + 'static {
     type Found: Entry + Send;
 
     /// What is kept of a record; none is nothing.
-    fn find(&mut self, record: &ScannedRecord<'_>, topic: TopicNumber) -> Option<Self::Found>;
+    fn find(
+        &mut self,
+        record: &ScannedRecord<'_>,
+        topic: TopicNumber,
+        decoder: &mut RecordDecoder,
+    ) -> Result<Option<Self::Found>, VerifyError>;
 }
 
 /// What reading the topics is given.
@@ -60,14 +65,19 @@ impl Drop for Withdrawn {
 
 impl<F: Finder> RecordReader<F> {
     /// Reads what the topics have now.
-    pub(super) async fn read(self) -> Result<RecordsRead<F>, VerifyError> {
+    pub(super) async fn read(self, registries: &Registries) -> Result<RecordsRead<F>, VerifyError> {
         let withdrawn = Arc::new(AtomicBool::new(false));
         let _guard = Withdrawn(Arc::clone(&withdrawn));
-        let reading = spawn_blocking(move || self.read_all(&|| !withdrawn.load(Ordering::Relaxed)));
+        let wanted = move || !withdrawn.load(Ordering::Relaxed);
+        let reading = decoding::run(registries, move |decoder| self.read_all(&wanted, decoder));
         reading.await.unwrap_or(Err(VerifyError::Aborted))
     }
 
-    fn read_all(self, wanted: &dyn Fn() -> bool) -> Result<RecordsRead<F>, VerifyError> {
+    fn read_all(
+        self,
+        wanted: &dyn Fn() -> bool,
+        mut decoder: RecordDecoder,
+    ) -> Result<RecordsRead<F>, VerifyError> {
         let Self { options, topics: list, since_ms, share, mut records, mut finder, progress } = self;
         let scan = TopicScan::open(&options, &list.names, since_ms)?;
         progress.begin("reading records", Some(offsets(scan.partitions())));
@@ -79,7 +89,7 @@ impl<F: Finder> RecordReader<F> {
             if let Some(millis) = record.timestamp_ms() {
                 oldest_ms.entry((topic, record.partition())).or_insert(millis);
             }
-            let Some(found) = finder.find(record, topic) else { return Ok(()) };
+            let Some(found) = finder.find(record, topic, &mut decoder)? else { return Ok(()) };
             if share.is_none_or(|share| found.identity().is_in_share(share)) {
                 records.add(&found)?;
             }
@@ -93,11 +103,16 @@ impl<F: Finder> RecordReader<F> {
 impl Finder for Positions {
     type Found = Found;
 
-    fn find(&mut self, record: &ScannedRecord<'_>, topic: TopicNumber) -> Option<Found> {
+    fn find(
+        &mut self,
+        record: &ScannedRecord<'_>,
+        topic: TopicNumber,
+        _decoder: &mut RecordDecoder,
+    ) -> Result<Option<Found>, VerifyError> {
         let headers = record.headers().map(|header| (header.name, header.value));
         let contents = Contents::new(record.key(), record.value(), headers);
         let partition = record.partition();
-        Some(Found {
+        Ok(Some(Found {
             identity: Identity::new(record.event_id(), contents),
             contents,
             topic,
@@ -105,7 +120,7 @@ impl Finder for Positions {
             offset: record.offset(),
             timestamp_ms: record.created_ms(),
             behind: record.position().is_some_and(|text| self.is_behind(topic, partition, text)),
-        })
+        }))
     }
 }
 

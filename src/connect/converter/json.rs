@@ -43,6 +43,9 @@ impl JsonConverter {
     pub(super) const PLAIN: Self =
         Self { schemas: false, decimal_format: DecimalFormat::Base64, replace_null_with_default: true };
 
+    /// The same with decimals as numbers.
+    pub(super) const NUMERIC: Self = Self { decimal_format: DecimalFormat::Numeric, ..Self::PLAIN };
+
     pub(super) fn convert<'a>(
         &self,
         schema: Option<&Schema>,
@@ -191,10 +194,14 @@ pub(super) fn write_before_payload(out: &mut Vec<u8>, converter: JsonConverter, 
     out.extend(b",\"payload\":");
 }
 
-/// Connect's `Date` counts days, its `Time` and `Timestamp` milliseconds.
 fn write_date(out: &mut Vec<u8>, schema: Option<&Schema>, millis: i64) {
+    write_integer(out, counted(schema, millis));
+}
+
+/// What is written of a `java.util.Date`: Connect's `Date` counts days, its `Time` and `Timestamp` milliseconds.
+pub(super) fn counted(schema: Option<&Schema>, millis: i64) -> i64 {
     let is_date = schema.and_then(Schema::name) == Some(CONNECT_DATE);
-    write_integer(out, if is_date { millis.div_euclid(MILLIS_PER_DAY) } else { millis });
+    if is_date { millis.div_euclid(MILLIS_PER_DAY) } else { millis }
 }
 
 fn comma(out: &mut Vec<u8>, index: usize) {

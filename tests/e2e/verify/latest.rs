@@ -10,7 +10,14 @@ use crate::support::kafka::kafka;
 use crate::support::outbox::Outbox;
 use crate::support::postgres::{postgres15, postgres18};
 use crate::support::record::Record;
+use crate::support::registry::registry;
 use crate::support::relay::{Config, Relay, with};
+
+const REGISTERED: [&str; 3] = [
+    "io.confluent.connect.avro.AvroConverter",
+    "io.confluent.connect.json.JsonSchemaConverter",
+    "io.confluent.connect.protobuf.ProtobufConverter",
+];
 
 const THINGS: &str = "create table things (id int primary key, name text, note text)";
 
@@ -141,6 +148,64 @@ fn what_is_lost_changed_or_reordered_is_named() {
     assert_eq!(running.stop(), 0);
 }
 
+/// Keys and values by converters whose schemas a registry keeps.
+fn registered(class: &str) -> Vec<(String, String)> {
+    let sides = ["key.converter", "value.converter"];
+    let of_side = |side: &str| {
+        [(side.to_owned(), class.to_owned()), (format!("{side}.schema.registry.url"), registry().url())]
+    };
+    sides.into_iter().flat_map(of_side).collect()
+}
+
+#[test]
+fn what_a_registry_has_the_schemas_of_is_read_back() {
+    for class in REGISTERED {
+        let db = Outbox::create_bare(postgres18(), THINGS);
+        kafka().create_topic(&topic(&db, "things"), 1, &[]);
+        let settings = registered(class);
+        let settings: Vec<_> = settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let config = with(config(&db, &settings), &[("outboxd.position.topic", "")]);
+        let insert = "insert into things select n, 'name ' || n, null from generate_series(1, 8) n";
+        let update = "update things set name = 'new' where id in (2, 3); delete from things where id = 4";
+        sent(&db, &config, &[insert, update]);
+        let answer = Answer::of(&config, &["--wait", "0"]);
+        assert_eq!((answer.exit, found(&answer)), (YES, vec![]), "{class}: {:#}", answer.json);
+        // The schema of what comes later is another one.
+        let later = ["alter table things add more int default 5", "insert into things values (9, 'later')"];
+        sent(&db, &config, &later);
+        let answer = Answer::of(&config, &["--wait", "0"]);
+        assert_eq!((answer.exit, answer.count("altered")), (YES, 7), "{class}: {:#}", answer.json);
+
+        db.execute("insert into things values (10, 'lost')");
+        db.query("SELECT pg_replication_slot_advance($1, pg_current_wal_lsn())", &[&db.name()]);
+        // The value of the ninth row under the key of the first.
+        let records = kafka().records(&topic(&db, "things"));
+        let (first, last) = (&records[0], records.last().unwrap());
+        let bytes = |bytes: &Option<Vec<u8>>| bytes.clone().unwrap();
+        let (key, value) = (bytes(&first.key), bytes(&last.value));
+        kafka()
+            .produce(BaseRecord::to(&first.topic).key(key.as_slice()).payload(value.as_slice()).partition(0));
+        // A schema that nobody knows, under the key of the fifth.
+        let key = bytes(&records[4].key);
+        kafka().produce(
+            BaseRecord::to(&first.topic)
+                .key(key.as_slice())
+                .payload(b"\0\xFF\xFF\xFF\xFFx".as_slice())
+                .partition(0),
+        );
+        sent(&db, &config, &[]);
+        let _running = Relay::start(&config);
+        db.wait_until_streaming();
+        let answer = Answer::of(&config, &[]);
+        let [one, five, ten] = [1, 5, 10].map(|id| format!("{{\"id\":{id}}}"));
+        let all = [("changed", one.as_str()), ("changed", five.as_str()), ("missing", ten.as_str())];
+        assert_eq!((answer.exit, found(&answer)), (NO, expected(&all)), "{class}: {:#}", answer.json);
+        let details: Vec<_> =
+            answer.json["findings"].as_array().unwrap().iter().map(|f| f["detail"].clone()).collect();
+        assert!(details.contains(&json!("different: name, id")), "{details:?}");
+    }
+}
+
 #[test]
 fn a_table_that_is_truncated_has_told_so() {
     let db = Outbox::create_bare(postgres18(), THINGS);
@@ -192,7 +257,7 @@ fn what_cannot_be_compared_is_refused() {
     let cases: [(&[(&str, &str)], &str); 4] = [
         (&hoist, "wrap (org.apache.kafka.connect.transforms.HoistField$Value)"),
         (&filter, "only (outboxd.transforms.FilterByExpression)"),
-        (&string, "make no JSON objects"),
+        (&string, "make no values with fields"),
         (&[("skipped.operations", "u")], "skipped.operations=u"),
     ];
     let refused = |settings: &[(&str, &str)], arguments: &[&str], told: &str| {

@@ -5,7 +5,10 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::probe::Table;
 use super::rows::identity;
+use crate::cli::decoding::RecordDecoder;
+use crate::cli::verify::error::VerifyError;
 use crate::cli::verify::records::Finder;
+use crate::connect::converter::registered::Side;
 use crate::connect::record::DIGEST_HEADER;
 use crate::kafka::ScannedRecord;
 use crate::verification::{
@@ -40,7 +43,13 @@ impl ChangeFinder {
     }
 
     /// A row of a snapshot does not tell when it was changed.
-    fn change(&self, record: &ScannedRecord<'_>, topic: TopicNumber, said: Option<&Read<'_>>) -> Change {
+    fn change(
+        &self,
+        record: &ScannedRecord<'_>,
+        topic: TopicNumber,
+        key: Option<&[u8]>,
+        said: Option<&Read<'_>>,
+    ) -> Change {
         let is_volatile = |name| self.volatile_of(record.topic()).any(|names| names.contains(&name));
         let fields = said.and_then(|said| said.digests(is_volatile));
         let state = match (record.value(), said, fields) {
@@ -50,7 +59,7 @@ impl ChangeFinder {
         };
         let none = Fields::default();
         let fields = if let State::There(fields) = &state { fields } else { &none };
-        let key = record.key().map(key_payload);
+        let key = key.map(key_payload);
         let of_stream = said.filter(|said| said.op.as_deref() != Some("r"));
         Change {
             identity: identity(topic, key, fields),
@@ -93,15 +102,22 @@ fn event(said: &Read<'_>, record: &ScannedRecord<'_>) -> Option<u64> {
 impl Finder for ChangeFinder {
     type Found = Change;
 
-    fn find(&mut self, record: &ScannedRecord<'_>, topic: TopicNumber) -> Option<Change> {
-        let said = record.value().and_then(read);
+    fn find(
+        &mut self,
+        record: &ScannedRecord<'_>,
+        topic: TopicNumber,
+        decoder: &mut RecordDecoder,
+    ) -> Result<Option<Change>, VerifyError> {
+        let key = record.key().map(|key| decoder.text(Side::Key, key)).transpose()?;
+        let value = record.value().map(|value| decoder.text(Side::Value, value)).transpose()?;
+        let said = value.as_deref().and_then(read);
         if let Some(said) = &said {
             self.with_lsn = self.with_lsn.saturating_add(u64::from(said.lsn.is_some()));
             if said.op.as_deref() == Some("t") {
                 self.take_truncate(topic, said);
-                return None;
+                return Ok(None);
             }
         }
-        Some(self.change(record, topic, said.as_ref()))
+        Ok(Some(self.change(record, topic, key.as_deref(), said.as_ref())))
     }
 }

@@ -66,7 +66,7 @@ impl Verification<'_> {
             finder: ChangeFinder::new(&tables, snapshot),
             progress: self.progress.clone(),
         };
-        let RecordsRead { topics: read, records, finder } = records.read().await?;
+        let RecordsRead { topics: read, records, finder } = records.read(&self.parts.registries).await?;
         let deletes = self.untold_deletes(&tables, dropped);
         let comparison = Latest {
             topics: topics::states(&self.parts.kafka, &read).await?,

@@ -120,11 +120,11 @@ impl Judged {
         if all.iter().any(|other| other.topic != first.topic) {
             return Err("do not send all records of a row to the same topic");
         }
-        if all.iter().any(|other| other.key != first.key) {
+        if all.iter().any(|other| other.key_text != first.key_text) {
             return Err("do not give all records of a row the same key");
         }
         let rows: Vec<Fields> =
-            all.iter().map(|record| fields(record)).collect::<Option<_>>().ok_or(NO_JSON)?;
+            all.iter().map(|record| fields(record)).collect::<Option<_>>().ok_or(NO_FIELDS)?;
         let same = rows.first().cloned().unwrap_or_default();
         let volatile: HashSet<u32> = rows
             .iter()
@@ -142,7 +142,7 @@ impl Judged {
     }
 }
 
-const NO_JSON: &str = "make no JSON objects";
+const NO_FIELDS: &str = "make no values with fields";
 
 fn fields(record: &Rendered) -> Option<Fields> {
     read(record.value.as_deref()?)?.digests(|_| false)

@@ -2,17 +2,18 @@
 
 use crate::change::{ChangeContext, ChangeRecords, ChangeTable, RowChange, SkippedHalves, Snapshot};
 use crate::cli::verify::error::VerifyError;
-use crate::connect::converter::registered::Registration;
+use crate::connect::converter::registered::{Registration, Side};
 use crate::connect::converter::{ConvertError, Destination};
 use crate::kafka::positive_hash;
 use crate::outbox::{Encoder, RouteError};
-use crate::registry::Registries;
+use crate::registry::{Registries, Schemas};
 use crate::verification::Spot;
 use crate::wal::{Lsn, PgTimestamp, Xid};
 
 /// Makes records, and asks the registry for what they need.
 pub(super) struct Renderer<'r> {
     registries: &'r Registries,
+    schemas: Schemas,
     encoder: Encoder,
 }
 
@@ -21,7 +22,11 @@ pub(super) struct Renderer<'r> {
 pub(super) struct Rendered {
     pub(super) topic: String,
     pub(super) partition: Option<i32>,
-    pub(super) key: Option<Vec<u8>>,
+    /// Its bytes: they decide the partition.
+    key: Option<Vec<u8>>,
+    /// What the key says.
+    pub(super) key_text: Option<Vec<u8>>,
+    /// What the value says.
     pub(super) value: Option<Vec<u8>>,
 }
 
@@ -52,7 +57,7 @@ pub(super) fn context(number: u32, snapshot: Snapshot) -> ChangeContext {
 
 impl<'r> Renderer<'r> {
     pub(super) fn new(registries: &'r Registries) -> Self {
-        Self { registries, encoder: Encoder::default() }
+        Self { registries, schemas: Schemas::new(registries), encoder: Encoder::default() }
     }
 
     /// The records of a change; or why there are none.
@@ -67,8 +72,30 @@ impl<'r> Renderer<'r> {
                 Err(RouteError::Convert { source: ConvertError::Unregistered(registration), .. }) => {
                     self.register(*registration).await?;
                 }
-                done => return Ok(done),
+                Ok(records) => return Ok(Ok(self.read(records).await?)),
+                Err(error) => return Ok(Err(error)),
             }
+        }
+    }
+
+    /// Reads what keys and values say, as consumers do.
+    async fn read(&mut self, mut records: Vec<Rendered>) -> Result<Vec<Rendered>, VerifyError> {
+        for record in &mut records {
+            record.key_text = self.text(Side::Key, record.key.clone()).await?;
+            record.value = self.text(Side::Value, record.value.take()).await?;
+        }
+        Ok(records)
+    }
+
+    async fn text(&mut self, side: Side, bytes: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, VerifyError> {
+        let Some(bytes) = bytes else { return Ok(None) };
+        loop {
+            let id = match self.schemas.read(side, &bytes) {
+                Ok(written) => return Ok(Some(written.or(&bytes).into_owned())),
+                Err(id) => id,
+            };
+            let schema = self.registries.schema(side, id).await?;
+            self.schemas.learn(side, id, schema.as_ref());
         }
     }
 
@@ -93,6 +120,7 @@ impl<'r> Renderer<'r> {
                 topic: record.topic.to_owned(),
                 partition: record.partition,
                 key: record.key.map(<[u8]>::to_vec),
+                key_text: None,
                 value: record.value.map(<[u8]>::to_vec),
             });
             owned.collect()

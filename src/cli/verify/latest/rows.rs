@@ -105,7 +105,7 @@ impl<'r> TableReader<'r> {
         let fields = fields.and_then(|read| read.digests(|name| table.volatile.contains(&name)));
         // Without fields it would be like any record.
         let Some(fields) = fields else { return Err(reshaped(self.changes, &table.bound, NO_ROW)) };
-        let key = record.key.as_deref().map(key_payload);
+        let key = record.key_text.as_deref().map(key_payload);
         name.id = key.and_then(|key| std::str::from_utf8(key).ok()).map(str::to_owned);
         let identity = identity(topic, key, &fields);
         let (keyed, spot) = (key.is_some(), record.spot());

@@ -38,6 +38,13 @@ pub(crate) struct SchemaText {
 }
 
 impl SchemaType {
+    /// The one of this name. Registries leave Avro's out.
+    #[must_use]
+    pub(crate) fn of(name: Option<&str>) -> Option<Self> {
+        let all = [Self::Avro, Self::Json, Self::Protobuf];
+        name.map_or(Some(Self::Avro), |name| all.into_iter().find(|kind| kind.name() == name))
+    }
+
     /// Its name in requests.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -6,11 +6,11 @@ use crate::connect::Schema;
 use crate::connect::converter::schema_texts::SchemaTexts;
 
 /// The number that the registry gave a schema.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SchemaId(pub u32);
 
 /// The part of a record that a schema is of. Each has a converter, and so a registry, of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {
     /// The key.
     Key,

@@ -11,6 +11,7 @@
 mod avro;
 #[cfg(test)]
 mod cases;
+mod decoder;
 mod error;
 mod form;
 #[cfg(test)]
@@ -21,6 +22,7 @@ mod options;
 mod protobuf;
 mod subject;
 
+pub(crate) use decoder::{DecodeError, Decoder, WrittenSchema, split};
 pub(crate) use error::SchemaError;
 pub(crate) use form::{SchemaText, SchemaType};
 pub(crate) use ids::Side;

@@ -1,6 +1,7 @@
 //! Avro's binary encoding of Connect values: <https://avro.apache.org/docs/1.12.0/specification/#binary-encoding>.
 
 use super::{ConvertError, UnsupportedSchema};
+use crate::connect::converter::json::counted;
 use crate::connect::{Kind, Schema, Value};
 
 /// The fields of `Anything` before and behind the one for text, each of them null.
@@ -30,6 +31,7 @@ pub(super) fn write_branch(
         (Kind::Int16, Value::Int16(number)) => write_long(out, i64::from(*number)),
         (Kind::Int32, Value::Int32(number)) => write_long(out, i64::from(*number)),
         (Kind::Int64, Value::Int64(number)) => write_long(out, *number),
+        (Kind::Int32 | Kind::Int64, Value::Date(millis)) => write_long(out, counted(Some(schema), *millis)),
         (Kind::Float32, Value::Float32(number)) => out.extend(number.to_le_bytes()),
         (Kind::Float64, Value::Float64(number)) => out.extend(number.to_le_bytes()),
         (Kind::Float64, Value::Json(digits)) => {

@@ -10,6 +10,8 @@ mod tests;
 pub(in super::super) use binary::{begin_struct, write_field};
 pub(super) use name::NameError;
 pub(super) use schema::{TextOptions, text};
+#[cfg(test)]
+pub(super) use tests::any_case;
 
 use super::{ConvertError, Flavor, SchemaError, SchemaText, UnsupportedSchema};
 use crate::connect::{Kind, Schema, Value};

@@ -3,8 +3,9 @@
 use std::io::Write as _;
 
 use super::schema::Writer;
+use crate::connect::converter::json::counted;
 use crate::connect::converter::json_text::{NonBmp, write_string};
-use crate::connect::converter::string::write_scalar;
+use crate::connect::converter::string::{write_integer, write_scalar};
 use crate::connect::{Kind, Schema, Value};
 
 const DECIMAL: &str = "org.apache.kafka.connect.data.Decimal";
@@ -95,6 +96,7 @@ impl Writer<'_> {
                     writer.default(&field.schema, value);
                 });
             }
+            Value::Date(millis) => write_integer(&mut self.out, counted(Some(schema), *millis)),
             Value::Float32(number) if !number.is_finite() => self.quoted(value),
             Value::Float64(number) if !number.is_finite() => self.quoted(value),
             scalar => write_scalar(&mut self.out, scalar),

@@ -181,7 +181,7 @@ fn only_apicurio_takes_a_record_out_of_its_union() {
 }
 
 /// Scalars, and all that can be made of them, with a value each.
-fn any_case() -> impl Strategy<Value = (Schema, Value<'static>)> {
+pub(in super::super) fn any_case() -> impl Strategy<Value = (Schema, Value<'static>)> {
     let scalar = prop_oneof![
         any::<bool>().prop_map(|flag| (Schema::new(Kind::Boolean), Value::Bool(flag))),
         any::<i16>().prop_map(|number| (Schema::new(Kind::Int16), Value::Int16(number))),
@@ -242,5 +242,20 @@ fn same(read: &apache_avro::types::Value, value: &Value<'_>) -> bool {
             read.len() == values.len() && read.iter().zip(values).all(|((_, read), value)| same(read, value))
         }
         _ => false,
+    }
+}
+
+/// `time.precision.mode=connect` has them as `java.util.Date`.
+#[test]
+fn dates_are_counted_as_their_schemas_say() {
+    for (case, date) in [("connect date", 864_000_000), ("connect time", 1_000), ("connect timestamp", 1_000)]
+    {
+        let (text, body) = golden(case);
+        let (_, mut schema, _) = plain_cases().into_iter().find(|(name, ..)| *name == case).unwrap();
+        schema.default = schema.default.map(|_| Value::Date(0));
+        assert_eq!(text_of(Some(&schema), METADATA), Ok(text), "{case}");
+        let mut out = Vec::new();
+        binary::write(&mut out, &schema, &Value::Date(date)).unwrap();
+        assert_eq!(out, body, "{case}");
     }
 }

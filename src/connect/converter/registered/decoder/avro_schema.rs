@@ -1,0 +1,203 @@
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use super::DecodeError;
+use crate::connect::converter::json_text::{NonBmp, write_string};
+
+/// How deep a schema's text may be nested.
+const DEPTH_MAX: usize = 64;
+
+/// An Avro schema, as far as reading takes it.
+#[derive(Debug)]
+pub(super) struct AvroSchema {
+    pub(super) root: Node,
+    /// The records, by their numbers.
+    pub(super) records: Vec<Vec<RecordField>>,
+}
+
+/// A field, with its name as JSON.
+#[derive(Debug)]
+pub(super) struct RecordField {
+    pub(super) label: Vec<u8>,
+    pub(super) node: Node,
+}
+
+/// One type.
+#[derive(Debug, Clone)]
+pub(super) enum Node {
+    Null,
+    Boolean,
+    /// `int` and `long`, which are written alike.
+    Integer,
+    Float,
+    Double,
+    Bytes,
+    String,
+    Fixed(usize),
+    /// Bytes that are the unscaled value of a number.
+    Decimal {
+        scale: i32,
+        /// How many bytes, when it is fixed.
+        size: Option<usize>,
+    },
+    Enum(Vec<String>),
+    Array(Box<Self>),
+    Map(Box<Self>),
+    Union(Vec<Self>),
+    /// The number of a record.
+    Record(usize),
+}
+
+impl AvroSchema {
+    /// Reads a schema's text. Names may be whatever Java takes.
+    pub(super) fn parse(text: &str) -> Result<Self, DecodeError> {
+        let json: Value =
+            serde_json::from_str(text).map_err(|_| DecodeError::Schema("it is no JSON".into()))?;
+        let mut parser = Parser::default();
+        let root = parser.node(&json, "", 0)?;
+        Ok(Self { root, records: parser.records })
+    }
+}
+
+#[derive(Default)]
+struct Parser {
+    named: HashMap<String, Node>,
+    records: Vec<Vec<RecordField>>,
+}
+
+impl Parser {
+    fn node(&mut self, schema: &Value, namespace: &str, depth: usize) -> Result<Node, DecodeError> {
+        if depth >= DEPTH_MAX {
+            return Err(DecodeError::Schema("it is nested too deep".into()));
+        }
+        let depth = depth.saturating_add(1);
+        match schema {
+            Value::String(name) => self.by_name(name, namespace),
+            Value::Array(branches) => {
+                let branches = branches.iter().map(|branch| self.node(branch, namespace, depth));
+                Ok(Node::Union(branches.collect::<Result<_, _>>()?))
+            }
+            Value::Object(object) => self.object(object, namespace, depth),
+            _ => Err(no_type(schema)),
+        }
+    }
+
+    fn by_name(&self, name: &str, namespace: &str) -> Result<Node, DecodeError> {
+        Ok(match name {
+            "null" => Node::Null,
+            "boolean" => Node::Boolean,
+            "int" | "long" => Node::Integer,
+            "float" => Node::Float,
+            "double" => Node::Double,
+            "bytes" => Node::Bytes,
+            "string" => Node::String,
+            _ => {
+                let known = self.named.get(&full_name(name, namespace)).or_else(|| self.named.get(name));
+                known.cloned().ok_or_else(|| DecodeError::Schema(format!("it does not define {name}")))?
+            }
+        })
+    }
+
+    fn object(
+        &mut self,
+        object: &Map<String, Value>,
+        namespace: &str,
+        depth: usize,
+    ) -> Result<Node, DecodeError> {
+        let kind = object.get("type").unwrap_or(&Value::Null);
+        let inner = |key: &str| object.get(key).unwrap_or(&Value::Null);
+        match kind.as_str() {
+            Some("array") => Ok(Node::Array(Box::new(self.node(inner("items"), namespace, depth)?))),
+            Some("map") => Ok(Node::Map(Box::new(self.node(inner("values"), namespace, depth)?))),
+            Some("record" | "error") => self.record(object, namespace, depth),
+            Some("enum") => {
+                let symbols = inner("symbols").as_array().into_iter().flatten();
+                let symbols = symbols.filter_map(Value::as_str).map(str::to_owned).collect();
+                self.define(object, namespace, Node::Enum(symbols))
+            }
+            Some("fixed") => {
+                let size = inner("size").as_u64().and_then(|size| usize::try_from(size).ok());
+                let size = size.ok_or_else(|| DecodeError::Schema("a fixed type has no size".into()))?;
+                let node = match scale(object) {
+                    Some(scale) => Node::Decimal { scale, size: Some(size) },
+                    None => Node::Fixed(size),
+                };
+                self.define(object, namespace, node)
+            }
+            Some("bytes") => Ok(match scale(object) {
+                Some(scale) => Node::Decimal { scale, size: None },
+                None => Node::Bytes,
+            }),
+            _ => self.node(kind, namespace, depth),
+        }
+    }
+
+    /// It may refer to itself.
+    fn record(
+        &mut self,
+        object: &Map<String, Value>,
+        namespace: &str,
+        depth: usize,
+    ) -> Result<Node, DecodeError> {
+        let number = self.records.len();
+        self.records.push(Vec::new());
+        let node = self.define(object, namespace, Node::Record(number))?;
+        let namespace = namespace_of(object, namespace);
+        let mut fields = Vec::new();
+        for field in object.get("fields").and_then(Value::as_array).into_iter().flatten() {
+            let name = field.get("name").and_then(Value::as_str).unwrap_or_default();
+            let mut label = Vec::new();
+            write_string(&mut label, name, NonBmp::Raw);
+            let node = self.node(field.get("type").unwrap_or(&Value::Null), &namespace, depth)?;
+            fields.push(RecordField { label, node });
+        }
+        if let Some(place) = self.records.get_mut(number) {
+            *place = fields;
+        }
+        Ok(node)
+    }
+
+    fn define(
+        &mut self,
+        object: &Map<String, Value>,
+        namespace: &str,
+        node: Node,
+    ) -> Result<Node, DecodeError> {
+        let name = object.get("name").and_then(Value::as_str);
+        let name = name.ok_or_else(|| DecodeError::Schema("a named type has no name".into()))?;
+        let namespace = object.get("namespace").and_then(Value::as_str).unwrap_or(namespace);
+        self.named.insert(full_name(name, namespace), node.clone());
+        Ok(node)
+    }
+}
+
+/// That of a decimal, or none.
+fn scale(object: &Map<String, Value>) -> Option<i32> {
+    if object.get("logicalType").and_then(Value::as_str) != Some("decimal") {
+        return None;
+    }
+    object.get("scale").map_or(Some(0), Value::as_i64).and_then(|scale| i32::try_from(scale).ok())
+}
+
+/// In which the names of a record's fields are looked up.
+fn namespace_of(object: &Map<String, Value>, enclosing: &str) -> String {
+    let text = |key: &str| object.get(key).and_then(Value::as_str);
+    let name = text("name").unwrap_or_default();
+    match name.rsplit_once('.') {
+        Some((namespace, _)) => namespace.to_owned(),
+        None => text("namespace").unwrap_or(enclosing).to_owned(),
+    }
+}
+
+fn full_name(name: &str, namespace: &str) -> String {
+    if name.contains('.') || namespace.is_empty() { name.to_owned() } else { format!("{namespace}.{name}") }
+}
+
+fn no_type(schema: &Value) -> DecodeError {
+    let kind = match schema {
+        Value::Null => "nothing",
+        _ => "something else",
+    };
+    DecodeError::Schema(format!("{kind} stands where a type should be"))
+}

@@ -1,0 +1,138 @@
+use std::collections::HashMap;
+
+use super::Registries;
+use crate::connect::converter::registered::{DecodeError, Decoder, SchemaId, Side, WrittenSchema, split};
+
+/// How many schemas are kept. With more, all are forgotten and asked for again.
+const SCHEMAS_MAX: usize = 1_000;
+
+/// The schemas that records were written with, and what the records say by them. Nothing is asked here.
+#[derive(Debug)]
+pub(crate) struct Schemas {
+    keys: bool,
+    values: bool,
+    known: HashMap<(Side, SchemaId), Result<Decoder, Unreadable>>,
+}
+
+/// What a key or a value says.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Written<'b> {
+    /// What it is: no id of a schema stands before it.
+    Plain(&'b [u8]),
+    /// JSON, in the form of `JsonConverter` without schemas.
+    Json(Vec<u8>),
+    /// Nobody can tell.
+    Unreadable(Unreadable),
+}
+
+/// Why nobody can tell what something says that has the id of a schema before it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unreadable {
+    #[error("the schema registry has no schema {0}")]
+    NoSchema(u32),
+    #[error("schema {id}")]
+    Decode {
+        id: u32,
+        #[source]
+        source: DecodeError,
+    },
+}
+
+impl Schemas {
+    /// Nothing is known yet. Only what has a registry is read by its schema.
+    #[must_use]
+    pub(crate) fn new(registries: &Registries) -> Self {
+        let [keys, values] = [Side::Key, Side::Value].map(|side| registries.has(side));
+        Self { keys, values, known: HashMap::new() }
+    }
+
+    /// What a key or a value says, or whose schema must be asked for first.
+    ///
+    /// # Errors
+    /// When a schema is not known.
+    pub(crate) fn read<'b>(&self, side: Side, bytes: &'b [u8]) -> Result<Written<'b>, SchemaId> {
+        let has_registry = match side {
+            Side::Key => self.keys,
+            Side::Value => self.values,
+        };
+        let Some((id, body)) = split(bytes).filter(|_| has_registry) else {
+            return Ok(Written::Plain(bytes));
+        };
+        Ok(match self.known.get(&(side, id)).ok_or(id)? {
+            Ok(decoder) => match decoder.json(body) {
+                Ok(json) => Written::Json(json),
+                Err(source) => Written::Unreadable(Unreadable::Decode { id: id.0, source }),
+            },
+            Err(why) => Written::Unreadable(why.clone()),
+        })
+    }
+
+    /// Remembers what the registry has said.
+    pub(crate) fn learn(&mut self, side: Side, id: SchemaId, schema: Option<&WrittenSchema>) {
+        if self.known.len() >= SCHEMAS_MAX {
+            self.known.clear();
+        }
+        let decoder = match schema {
+            Some(schema) => Decoder::new(schema).map_err(|source| Unreadable::Decode { id: id.0, source }),
+            None => Err(Unreadable::NoSchema(id.0)),
+        };
+        self.known.insert((side, id), decoder);
+    }
+}
+
+impl<'b> Written<'b> {
+    /// What can be compared and searched: text that is JSON, or the bytes themselves where nobody can tell.
+    #[must_use]
+    pub(crate) fn or(self, bytes: &'b [u8]) -> std::borrow::Cow<'b, [u8]> {
+        match self {
+            Self::Plain(plain) => plain.into(),
+            Self::Json(json) => json.into(),
+            Self::Unreadable(_) => bytes.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connect::converter::registered::SchemaType;
+
+    fn schemas() -> Schemas {
+        Schemas { keys: true, values: false, known: HashMap::new() }
+    }
+
+    #[test]
+    fn what_a_record_says_is_known_once_its_schema_is() {
+        let mut schemas = schemas();
+        let bytes = b"\0\0\0\0\x07\x04ab";
+        assert_eq!(schemas.read(Side::Value, bytes), Ok(Written::Plain(bytes)), "no registry");
+        assert_eq!(schemas.read(Side::Key, b"\0\0\0"), Ok(Written::Plain(b"\0\0\0")), "no id");
+        assert_eq!(schemas.read(Side::Key, b"{}"), Ok(Written::Plain(b"{}")), "no id");
+        assert_eq!(schemas.read(Side::Key, bytes), Err(SchemaId(7)));
+        let cases = [
+            (Some("\"string\""), "\"ab\""),
+            (Some("\"int\""), "schema 7: the bytes are not what this AVRO schema says"),
+            (Some("\"other\""), "schema 7: it cannot be used: it does not define other"),
+            (None, "the schema registry has no schema 7"),
+        ];
+        for (text, expected) in cases {
+            let schema = text.map(|text| WrittenSchema { kind: SchemaType::Avro, text: text.to_owned() });
+            schemas.learn(Side::Key, SchemaId(7), schema.as_ref());
+            let said = match schemas.read(Side::Key, bytes).unwrap() {
+                Written::Json(json) => String::from_utf8(json).unwrap(),
+                Written::Unreadable(why) => crate::error::chain(&why),
+                Written::Plain(_) => panic!("an id stands before it"),
+            };
+            assert_eq!(said, expected);
+        }
+    }
+
+    #[test]
+    fn no_more_schemas_are_kept_than_allowed() {
+        let mut schemas = schemas();
+        for id in 0..2_500 {
+            schemas.learn(Side::Key, SchemaId(id), None);
+            assert!(schemas.known.len() <= SCHEMAS_MAX);
+        }
+    }
+}
