@@ -124,6 +124,7 @@ fn key(
 ) -> Option<Key> {
     let table = format!("{}.{}", relation.schema, relation.table);
     let positions = connector.options.keys.of(&relation.schema, &relation.table, described);
+    let is_without = positions.is_empty();
     let columns: Vec<_> = positions
         .into_iter()
         .filter_map(|index| {
@@ -145,7 +146,8 @@ fn key(
         })
         .collect();
     let added = connector.context.key_field(&relation.schema, &relation.table);
-    if columns.is_empty() && added.is_none() {
+    // A key of columns that cannot be shown has no fields; as in Debezium it is a key all the same.
+    if is_without && added.is_none() {
         return None;
     }
     let mut fields = fields(&columns);

@@ -5,7 +5,6 @@ use smallvec::SmallVec;
 
 use super::context::ChangeContext;
 use super::record::{ChangeRecords, Converted, convert};
-use super::row_change::Row;
 use super::shape;
 use super::source::Sequence;
 use super::table::{ChangeTable, Event, Image};
@@ -68,13 +67,15 @@ impl ChangeTable {
 
     fn write_key<'a>(
         &'a self,
-        row: Option<Row<'_, 'a>>,
+        image: Option<Image<'_, 'a>>,
         into: &mut Destination<'_>,
     ) -> Result<Encoded<'static>, Failed> {
-        let Some((key, row)) = self.key.as_ref().zip(row) else { return Ok(Encoded::Null) };
+        let Some((key, Image { row, old })) = self.key.as_ref().zip(image) else {
+            return Ok(Encoded::Null);
+        };
         self.connector.converters.key.convert_fields(&key.schema, into, |writer| {
             for column in &key.columns {
-                let value = self.value(column, row, None)?;
+                let value = self.value(column, row, old)?;
                 writer.field(&column.label, column.codec.schema(), &value)?;
             }
             if let Some(added) = &key.added {

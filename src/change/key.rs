@@ -9,10 +9,19 @@ pub(super) const MESSAGE_KEY_COLUMNS: &str = "message.key.columns";
 
 /// `message.key.columns`: for the tables that a pattern matches, the columns of their keys.
 #[derive(Debug, Clone, Default)]
-pub(super) struct KeyColumns(Vec<(Regex, Vec<String>)>);
+pub(super) struct KeyColumns(Vec<KeyColumn>);
+
+/// One column of an entry. Debezium takes `table.column` as one regular expression, so a column's name is one too.
+#[derive(Debug, Clone)]
+struct KeyColumn {
+    table: Regex,
+    column: Regex,
+    /// The column, as it is written in the option.
+    written: String,
+}
 
 impl KeyColumns {
-    /// Reads `schema.table:column,column;schema.table:column`, each table a regular expression.
+    /// Reads `schema.table:column,column;schema.table:column`, tables and columns as regular expressions.
     pub(super) fn read(options: &mut OptionReader<'_>, option: &str) -> Result<Self, Refused> {
         let Some(text) = options.filled(option) else { return Ok(Self::default()) };
         let mut keys = Vec::new();
@@ -21,42 +30,48 @@ impl KeyColumns {
                 let reason = "it must be schema.table:column,column, with a semicolon between two tables";
                 return Err(options.refuse(option, entry, reason));
             };
-            let pattern = java_regex::compile_ignoring_case(table.trim()).map_err(|error| {
-                options.refuse(option, entry, format!("{table:?} is no regular expression: {error}"))
-            })?;
-            keys.push((pattern, columns.split(',').map(|column| column.trim().to_owned()).collect()));
+            for column in columns.split(',').map(str::trim) {
+                let key = KeyColumn::compile(table.trim(), column).map_err(|(pattern, error)| {
+                    options.refuse(option, entry, format!("{pattern:?} is no regular expression: {error}"))
+                })?;
+                keys.push(key);
+            }
         }
         Ok(Self(keys))
     }
 
-    /// Columns that a pattern names and the table lacks, one line each.
+    /// Columns that are named and that the table lacks, one line each.
     pub(super) fn missing(&self, schema: &str, table: &str, columns: &[ColumnDescription]) -> Vec<String> {
         let name = format!("{schema}.{table}");
-        let lacks = |column: &&String| columns.iter().all(|known| known.name != **column);
-        let tell = |column: &String| {
+        let lacks = |key: &&KeyColumn| columns.iter().all(|column| !key.is(&name, column));
+        let tell = |key: &KeyColumn| {
+            let KeyColumn { written, .. } = key;
             format!(
-                "{MESSAGE_KEY_COLUMNS}: table {name} has no column \"{column}\": its keys are made without it"
+                "{MESSAGE_KEY_COLUMNS}: table {name} has no column \"{written}\": its keys are made without it"
             )
         };
-        self.chosen(&name).unwrap_or_default().iter().filter(lacks).map(tell).collect()
+        self.0.iter().filter(|key| matches(&key.table, &name)).filter(lacks).map(tell).collect()
     }
 
     /// Whether a pattern matches the table.
     pub(super) fn names(&self, schema: &str, table: &str) -> bool {
-        self.chosen(&format!("{schema}.{table}")).is_some()
-    }
-
-    fn chosen(&self, name: &str) -> Option<&[String]> {
-        let (_, columns) = self.0.iter().find(|(pattern, _)| pattern.is_match(name).unwrap_or(false))?;
-        Some(columns)
+        let name = format!("{schema}.{table}");
+        self.0.iter().any(|key| matches(&key.table, &name))
     }
 
     /// Where the key's columns are among a table's columns, in the key's order. Empty when the table has no key.
     pub(super) fn of(&self, schema: &str, table: &str, columns: &[ColumnDescription]) -> Vec<usize> {
         let name = format!("{schema}.{table}");
-        if let Some(names) = self.chosen(&name) {
-            let position = |name: &String| columns.iter().position(|column| column.name == *name);
-            return names.iter().filter_map(position).collect();
+        let mut chosen = Vec::new();
+        for key in &self.0 {
+            for (index, column) in columns.iter().enumerate() {
+                if !chosen.contains(&index) && key.is(&name, column) {
+                    chosen.push(index);
+                }
+            }
+        }
+        if !chosen.is_empty() {
+            return chosen;
         }
         let mut key: Vec<_> = columns
             .iter()
@@ -66,6 +81,27 @@ impl KeyColumns {
         key.sort_unstable();
         key.into_iter().map(|(_, index)| index).collect()
     }
+}
+
+impl KeyColumn {
+    fn compile(table: &str, column: &str) -> Result<Self, (String, Box<fancy_regex::Error>)> {
+        let compiled =
+            |pattern: String| java_regex::compile_ignoring_case(&pattern).map_err(|error| (pattern, error));
+        Ok(Self {
+            table: compiled(table.to_owned())?,
+            column: compiled(format!("{table}.{column}"))?,
+            written: column.to_owned(),
+        })
+    }
+
+    /// Whether this is a column of the key of the table with this name.
+    fn is(&self, table: &str, column: &ColumnDescription) -> bool {
+        matches(&self.column, &format!("{table}.{}", column.name))
+    }
+}
+
+fn matches(pattern: &Regex, text: &str) -> bool {
+    pattern.is_match(text).unwrap_or(false)
 }
 
 #[cfg(test)]
@@ -87,16 +123,20 @@ mod tests {
     }
 
     #[test]
-    fn the_first_pattern_decides_and_otherwise_the_index() {
+    fn patterns_name_columns_and_otherwise_the_index_does() {
         let columns = [column("a", Some(2)), column("b", Some(1)), column("c", None)];
-        let option = r"crm\.contact.*:c,a; (.*).ticket:b";
+        let option = r"crm\.contact.*:c,a; (.*).ticket:b; crm.contact_new:[a-b]; public.other:c$d";
         let lookup = |_: &str| Some(option.to_owned());
         let keys = KeyColumns::read(&mut OptionReader::new(&lookup), MESSAGE_KEY_COLUMNS).unwrap();
-        let cases: [(&str, &str, &[usize]); 3] =
-            [("crm", "contact_old", &[2, 0]), ("public", "ticket", &[1]), ("public", "other", &[1, 0])];
-        for (schema, table, expected) in cases {
+        let cases: [(&str, &str, &[usize], usize); 4] = [
+            ("crm", "contact_old", &[2, 0], 0),
+            ("crm", "contact_new", &[2, 0, 1], 0),
+            ("public", "ticket", &[1], 0),
+            ("public", "other", &[1, 0], 1),
+        ];
+        for (schema, table, expected, missing) in cases {
             assert_eq!(keys.of(schema, table, &columns), expected, "{schema}.{table}");
-            assert!(keys.missing(schema, table, &columns).is_empty());
+            assert_eq!(keys.missing(schema, table, &columns).len(), missing, "{schema}.{table}");
         }
         let [told] = &keys.missing("public", "ticket", &columns[..1])[..] else { panic!("b is missing") };
         assert!(told.contains("has no column \"b\""), "{told}");
@@ -104,7 +144,7 @@ mod tests {
 
     #[test]
     fn what_is_no_list_of_keys_is_refused() {
-        for text in ["public.a", "(:a"] {
+        for text in ["public.a", "(:a", "public.a:("] {
             let lookup = |_: &str| Some(text.to_owned());
             assert!(
                 KeyColumns::read(&mut OptionReader::new(&lookup), MESSAGE_KEY_COLUMNS).is_err(),

@@ -26,7 +26,7 @@ impl ChangeTable {
 
     fn key_bytes(&self, row: Row<'_, '_>, encoder: &mut Encoder) -> Option<Vec<u8>> {
         let key = self.key.as_ref()?;
-        let value = self.key_of(row).ok()?;
+        let value = self.key_of(row.into()).ok()?;
         let (scratch, schemas) = encoder.parts();
         let mut into = Destination { scratch, topic: &self.topic, schemas };
         let bytes = self.connector.converters.key.convert_shared(&key.schema, &value, &mut into).ok()?;

@@ -15,6 +15,7 @@ use crate::connect::converter::{Destination, FieldLabel};
 use crate::connect::source_record::{Datum, DatumHeader, SourceRecord};
 use crate::connect::{Schema, Value};
 use crate::outbox::{RouteError, check_topic_name};
+use crate::pgoutput::ColumnValue;
 
 /// The headers of the two halves of a changed key.
 const NEW_KEY: &str = "__debezium.newkey";
@@ -82,7 +83,7 @@ pub(super) struct BoundColumn {
 pub(super) struct Event<'r, 'a> {
     pub(super) op: &'static str,
     /// The row that has the key; a truncate has none.
-    pub(super) key: Option<Row<'r, 'a>>,
+    pub(super) key: Option<Image<'r, 'a>>,
     pub(super) before: Option<Image<'r, 'a>>,
     pub(super) after: Option<Image<'r, 'a>>,
     /// Of a changed key, the other one.
@@ -133,7 +134,7 @@ impl ChangeTable {
             has_tombstone: false,
         };
         let event = match change {
-            RowChange::Insert(new) => Event { key: Some(new), after: Some(new.into()), ..event },
+            RowChange::Insert(new) => Event { key: Some(new.into()), after: Some(new.into()), ..event },
             RowChange::Update(old, new) => return self.update(old, new, at, records, into),
             RowChange::Delete(old) => self.delete(old.columns()),
             RowChange::Truncate => Event { op: "t", ..event },
@@ -145,7 +146,7 @@ impl ChangeTable {
     #[must_use]
     pub(crate) fn changes_key(&self, change: RowChange<'_, '_>) -> bool {
         let RowChange::Update(Some(old), new) = change else { return false };
-        self.is_key_changed(old.columns(), new).unwrap_or_default()
+        self.is_key_changed(old, new).unwrap_or_default()
     }
 
     /// How many events a change is, without making them: a changed key is two.
@@ -154,10 +155,13 @@ impl ChangeTable {
     /// When a value cannot be read.
     pub(crate) fn count(&self, change: RowChange<'_, '_>, skipped: SkippedHalves) -> Result<i64, RouteError> {
         let RowChange::Update(Some(old), new) = change else { return Ok(1) };
-        if self.is_key_changed(old.columns(), new)? {
+        if self.is_skipped(old, new)? {
+            return Ok(0);
+        }
+        if self.is_key_changed(old, new)? {
             return Ok(i64::from(!skipped.delete).saturating_add(i64::from(!skipped.create)));
         }
-        Ok(i64::from(!self.is_skipped(old, new)?))
+        Ok(1)
     }
 
     /// The columns whose value has no form, where a warning about it was asked for
@@ -191,19 +195,23 @@ impl ChangeTable {
         into: &mut Destination<'_>,
     ) -> Result<(), RouteError> {
         let whole = old.and_then(OldRow::whole);
+        let image = Image { row: new, old: whole };
         let event = Event {
             op: "u",
-            key: Some(new),
+            key: Some(image),
             before: old.map(|old| old.columns().into()),
-            after: Some(Image { row: new, old: whole }),
+            after: Some(image),
             header: None,
             has_tombstone: false,
         };
         let Some(old) = old else { return self.push(event, at, records, into) };
-        if !self.is_key_changed(old.columns(), new)? {
-            return if self.is_skipped(old, new)? { Ok(()) } else { self.push(event, at, records, into) };
+        if self.is_skipped(old, new)? {
+            return Ok(());
         }
-        let (was, is) = (self.key_of(old.columns())?, self.key_of(new)?);
+        if !self.is_key_changed(old, new)? {
+            return self.push(event, at, records, into);
+        }
+        let (was, is) = (self.key_of(old.columns().into())?, self.key_of(image)?);
         if !at.skipped.delete {
             let gone = Event { header: Some((NEW_KEY, is)), ..self.delete(old.columns()) };
             self.push(gone, at, records, into)?;
@@ -219,7 +227,7 @@ impl ChangeTable {
     fn delete<'r, 'a>(&self, old: Row<'r, 'a>) -> Event<'r, 'a> {
         Event {
             op: "d",
-            key: Some(old),
+            key: Some(old.into()),
             before: Some(old.into()),
             after: None,
             header: None,
@@ -228,10 +236,20 @@ impl ChangeTable {
     }
 
     /// Most often the server sent the same twice, and nothing has to be read.
-    fn is_key_changed(&self, old: Row<'_, '_>, new: Row<'_, '_>) -> Result<bool, RouteError> {
+    fn is_key_changed(&self, old: OldRow<'_, '_>, new: Row<'_, '_>) -> Result<bool, RouteError> {
         let Some(key) = &self.key else { return Ok(false) };
-        let is_same = key.columns.iter().all(|column| old.get(column.index) == new.get(column.index));
-        Ok(!is_same && !self.key_of(old)?.equals(&self.key_of(new)?))
+        let (was, is) = (old.columns(), Image { row: new, old: old.whole() });
+        let is_same = key.columns.iter().all(|column| was.get(column.index) == new.get(column.index));
+        // In Java what stands for unknown bytes is of another class than bytes, and so differs from empty ones.
+        let is_unknown = |column: &BoundColumn| {
+            matches!(column.zero, Value::Bytes(_))
+                && was.get(column.index) == Some(&ColumnValue::Null)
+                && new.get(column.index) != Some(&ColumnValue::Null)
+        };
+        if key.columns.iter().any(is_unknown) {
+            return Ok(true);
+        }
+        Ok(!is_same && !self.key_of(was.into())?.equals(&self.key_of(is)?))
     }
 
     /// Whether an update changes nothing, and such updates make no events.
@@ -261,7 +279,7 @@ impl ChangeTable {
         let new = event.after.map(|image| image.row);
         let now_ms = at.now_us.div_euclid(1_000);
         let origin = Origin { op: event.op, new, now_ms, tolerates: at.tolerates };
-        let key = event.key.map_or(Ok(Value::Null), |row| self.key_of(row))?;
+        let key = event.key.map_or(Ok(Value::Null), |image| self.key_of(image))?;
         let [before, after] = [event.before, event.after]
             .map(|image| image.map_or(Ok(Value::Null), |image| self.row_of(image)));
         let value = Value::Struct(vec![

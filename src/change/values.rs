@@ -8,9 +8,9 @@ use crate::outbox::RouteError;
 use crate::pgoutput::ColumnValue;
 
 impl ChangeTable {
-    pub(super) fn key_of<'a>(&'a self, row: Row<'_, 'a>) -> Result<Value<'a>, RouteError> {
+    pub(super) fn key_of<'a>(&'a self, image: Image<'_, 'a>) -> Result<Value<'a>, RouteError> {
         let Some(key) = &self.key else { return Ok(Value::Null) };
-        let mut values = self.values(&key.columns, row.into())?;
+        let mut values = self.values(&key.columns, image)?;
         values.extend(key.added.iter().map(|added| Value::str(&added.content)));
         Ok(Value::Struct(values))
     }

@@ -33,9 +33,8 @@ fn unmapped(codec: &ColumnCodec, column: &ColumnDescription, options: &ColumnOpt
         "date" => decoded(codec, "1970-01-01"),
         "time" => decoded(codec, "00:00:00"),
         "timestamp" => decoded(codec, "1970-01-01 00:00:00"),
-        name if matches!(schema.kind, Kind::Struct(_)) => {
-            structured(name).map_or_else(|| of_kind(schema), |text| decoded(codec, text))
-        }
+        name if matches!(schema.kind, Kind::Struct(_)) => structured(name)
+            .map_or_else(|| of_kind(schema), |text| without_zone(decoded(codec, text), schema)),
         _ => of_kind(schema),
     }
 }
@@ -85,6 +84,15 @@ fn structured(type_name: &str) -> Option<&'static str> {
         "timestamptz" => "1970-01-01 00:00:00+00",
         _ => return None,
     })
+}
+
+/// The same without the zone's name, which nobody has told.
+fn without_zone(mut value: Value<'static>, schema: &Schema) -> Value<'static> {
+    if let (Value::Struct(parts), Kind::Struct(fields)) = (&mut value, &schema.kind) {
+        let zones = fields.iter().zip(parts).filter(|(field, _)| field.name == "zoneId");
+        zones.for_each(|(_, part)| *part = Value::Null);
+    }
+    value
 }
 
 /// Zero with so many digits behind the point.

@@ -40,6 +40,16 @@ pub(crate) struct DatumHeader<'a> {
     pub(crate) datum: Datum<'a>,
 }
 
+impl DatumHeader<'_> {
+    /// The same, with a value of its own.
+    #[must_use]
+    pub(crate) fn into_owned(self) -> DatumHeader<'static> {
+        let Datum { schema, value } = self.datum;
+        let datum = Datum { schema, value: Value::into_owned(value) };
+        DatumHeader { name: self.name.into_owned().into(), datum }
+    }
+}
+
 impl<'a> Datum<'a> {
     /// Null, without a schema: what a tombstone's value is, and the key of a table without one.
     pub(crate) const NULL: Self = Self { schema: None, value: Value::Null };

@@ -36,6 +36,8 @@ class Case:
     """What the configuration builds on: that of an outbox, or of tables."""
     waits: bool = False
     """Each transaction waits until what was before it is sent."""
+    pause: int | None = None
+    """The number of the transaction before which all others must be sent."""
     lenient: bool = False
     """A transaction that PostgreSQL refuses is as if it were not there."""
 

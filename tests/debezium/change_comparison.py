@@ -6,6 +6,7 @@ which an event was made, and in a snapshot the position of each one's slot.
 
 import difflib
 import re
+import struct
 import time
 from collections import defaultdict
 from datetime import date
@@ -16,13 +17,15 @@ TOLERANCE_MS = 60_000
 TOKEN = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?|\d+")
 MOMENTS = {13: 1, 16: 10**3, 19: 10**6}
 """Digits of a number of this century, and how many of its units are a millisecond."""
-POSITION = re.compile(r"(lsn|txId|sequence)\W*(\[(null|\W*\d*\W*),\W*)?$", re.I)
-SNAPSHOT = re.compile(r"snapshot\W{1,3}(true|first|last|incremental)|\bop\W{1,3}r\b|^__op=r$", re.M)
+POSITION = re.compile(r"(lsn|txId|sequence)\W*(schema\W+type\W+\w+\W+optional\W+\w+\W+payload\W+)?(\[(null|\W*\d*\W*),\W*)?$", re.I)
+SNAPSHOT = re.compile(r"snapshot\W{1,3}(true|first|last|incremental)|(\b|_)op\W{1,3}r\b", re.M)
 AROUND = 160
 
 
 class ChangeJudge:
-    def __init__(self, entries, started_ms):
+    def __init__(self, entries, started_ms, has_snapshot):
+        self.has_snapshot, self.slots = has_snapshot, {}
+        """Where each one's slot stood in the snapshot, once that is known."""
         self.entries, self.span = entries, (started_ms - TOLERANCE_MS, int(time.time() * 1000) + TOLERANCE_MS)
         self.days = tuple(str(date.fromtimestamp(moment / 1000 + days * 86_400)) for moment in self.span for days in (-1, 0, 1))
 
@@ -53,10 +56,18 @@ class ChangeJudge:
             result.equal += 1
             return
         for entry in self.entries:
-            if applies(entry, self._masked(theirs), self._masked(ours)):
+            if self._applies(entry, theirs, ours):
                 result.deliberate[entry["name"]] += 1
                 return
         result.differences.append((place[0], f"{place}\n{apart(self._masked(theirs), self._masked(ours), theirs, ours)}"))
+
+    def _applies(self, entry, theirs, ours):
+        """What an entry masks may differ, and nothing else."""
+        if "float" in entry:
+            return self._same(*(re.sub(entry["float"], single, text) for text in (theirs, ours)))
+        if "mask" in entry:
+            return self._same(*(re.sub(entry["mask"], "", text) for text in (theirs, ours)))
+        return applies(entry, self._masked(theirs), self._masked(ours))
 
     def _same(self, theirs, ours):
         if theirs == ours:
@@ -71,9 +82,16 @@ class ChangeJudge:
             return True
         if self._is_now(old[0]) and self._is_now(new[0]):
             return True
-        return snapshot and bool(POSITION.search(text[max(0, old.start() - 60):old.start()]))
+        found = POSITION.search(text[max(0, old.start() - 90):old.start()])
+        return bool(found) and (snapshot or self._is_of_slots(found[1], (old[0], new[0])))
+
+    def _is_of_slots(self, what, positions):
+        """Of rows that no longer say that they are of a snapshot: all have the same position, and the same transaction."""
+        return self.has_snapshot and self.slots.setdefault(what, positions) == positions
 
     def _masked(self, text):
+        for entry in self.entries:
+            text = re.sub(entry["mask"], "", text) if "mask" in entry else text
         return TOKEN.sub(lambda found: "NOW" if self._is_now(found[0]) else found[0], text)
 
     def _is_now(self, token):
@@ -81,6 +99,11 @@ class ChangeJudge:
             return token.startswith(self.days)
         unit = MOMENTS.get(len(token))
         return bool(unit) and self.span[0] <= int(token) // unit <= self.span[1]
+
+
+def single(found):
+    """The number of 32 bits that a text stands for."""
+    return repr(struct.unpack("f", struct.pack("f", float(found[0])))[0])
 
 
 def by_partition(records):

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from case_file import Case
 from change_options import random_change_config
 from change_tables import random_change_table, setup
-from change_workload import Changes, transactions
+from change_workload import Alterations, Changes, transactions
 
 BEFORE = 2
 STEPS = 9
+LATER_STEPS = 4
 
 
 @dataclass
@@ -35,13 +36,30 @@ def generated(seed, count):
     if any(table.partitioned for table in tables):
         schema.append(own_publication(config))
     tx = transactions(rng, changes, STEPS)  # which may add columns to the tables
+    alterations, pause = altered(seed, tables), len(tx)
+    if alterations:
+        tx += alterations + transactions(rng, changes, LATER_STEPS)
     about = f"Random tables, options and changes of seed {seed}."
-    return Batch(seed, tables, Case(about=about, source="", schema="\n".join(schema), before=before, config=config, tx=tx, lenient=True))
+    case = Case(about=about, source="", schema="\n".join(schema), before=before, config=config, tx=tx, lenient=True,
+                pause=pause if alterations else None)
+    return Batch(seed, tables, case)
+
+
+def altered(seed, tables):
+    """What changes tables halfway, for some seeds. Both systems look into the catalog, so all that was before must be sent."""
+    rng = random.Random(f"alterations {seed}")
+    if rng.random() < 0.6:
+        return []
+    chosen = rng.sample(tables, min(len(tables), rng.randint(2, 8)))
+    statements = [Alterations(rng, table).any() for table in chosen]
+    whole = [table for table in tables if table not in chosen]
+    emptied = rng.sample(whole, min(len(whole), rng.choice([0, 0, 2, 3])))
+    statements += [f"truncate {', '.join(table.sql for table in emptied)};"] if emptied else []
+    return statements
 
 
 def own_publication(config):
     """Debezium makes a publication of partitions over again, with a statement that PostgreSQL does not know."""
-    config["snapshot.mode"] = "no_data"
     root = config.pop("publish.via.partition.root", "false")
     config |= {"publication.name": "own", "publication.autocreate.mode": "disabled"}
     return f"create publication own for all tables with (publish_via_partition_root = {root});"

@@ -1,5 +1,7 @@
 """Random options of a connector that sends change events."""
 
+import re
+
 from change_tables import plain
 from change_transforms import random_chain
 from options import JSON, MODES, STRING, header_converter, json_options, regex_literal
@@ -29,9 +31,14 @@ def random_change_config(rng, tables, tag):
     config = {"topic.prefix": tag, "errors.tolerance": "all"}
     modes = {**MODES, **CHANGES, "snapshot.mode": ["initial", "no_data"]}
     config |= {key: rng.choice(values) for key, values in modes.items() if rng.random() < (0.5 if key in ("snapshot.mode",) else 0.22)}
-    if config.get("time.precision.mode") == "nanoseconds" and any(map(has_required_moment, tables)):
+    if stops(config.get("time.precision.mode"), tables):
         del config["time.precision.mode"]
+    if config.get("binary.handling.mode", "bytes").startswith("base64") and any(map(has_required_large_bytes, tables)):
+        del config["binary.handling.mode"]
     config |= columns(rng, tables)
+    if any(key in config for key in ("column.include.list", "column.exclude.list")) and leaves_out_key(config, tables):
+        # Of a key that is left out Debezium's snapshot reads nothing, and stops.
+        config["snapshot.mode"] = "no_data"
     config |= tables_left_out(rng, tables)
     # A key by StringConverter may hold the address of a Java object, and choose another partition each time.
     config |= converter(rng, "key", [JSON]) | converter(rng, "value", [STRING, *[JSON] * 9]) | header_converter(rng)
@@ -40,9 +47,26 @@ def random_change_config(rng, tables, tag):
     return {**BASE, **config}
 
 
-def has_required_moment(table):
-    """A year that nanoseconds do not reach is null, and where that cannot be Debezium stops."""
-    return any(column.not_null and column.type.sql.startswith("timestamp") for column in table.columns)
+def stops(time_mode, tables):
+    """A year that nanoseconds do not reach is null, and so is as a struct a time that the old row does not tell. Where null
+    cannot be Debezium stops."""
+    of = {"nanoseconds": r"timestamp", "structured": r"time(\(\d\))?$"}.get(time_mode)
+    required = [column.type.sql for table in tables for column in table.columns if column.not_null]
+    return bool(of) and any(re.match(of, sql) for sql in required)
+
+
+def leaves_out_key(config, tables):
+    """Whether a column of a table's key may be left out."""
+    if "column.include.list" in config:
+        return True
+    patterns = config["column.exclude.list"].split(",")
+    names = [f"{table.schema}.{table.name}.{name}" for table in tables for name in (*table.key, *table.index)]
+    return any(re.fullmatch(pattern, name, re.I) for pattern in patterns for name in names)
+
+
+def has_required_large_bytes(table):
+    """Where an update leaves one alone Debezium has nothing to send in base64, and stops."""
+    return any(column.not_null and (column.role, column.type.sql) == ("large", "bytea") for column in table.columns)
 
 
 def converter(rng, role, choices):

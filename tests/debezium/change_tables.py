@@ -34,7 +34,7 @@ TYPES += [column_types.ColumnType(sql, column_types.one_of(*texts)) for sql, *te
 LARGE = ["text", "bytea", "jsonb", "varchar", "text[]", "int[]"]
 
 
-@dataclass(frozen=True)
+@dataclass
 class ChangeTable:
     schema: str
     name: str
@@ -66,16 +66,23 @@ class ChangeTable:
             lines.append(f"primary key ({listed(self.key)})")
         partition_by = f" partition by hash ({identifier(self.key[0])})" if self.partitioned else ""
         parts = [f"create table {self.sql} (\n  " + ",\n  ".join(lines) + f"){partition_by};"]
-        names = [self.name]
         for remainder, suffix in enumerate(self.partitioned.split()):
-            names.append(self.name + suffix)
-            parts.append(f"create table {self._sql(names[-1])} partition of {self.sql} for values with (modulus 2, remainder {remainder});")
+            parts.append(f"create table {self._sql(self.name + suffix)} partition of {self.sql} for values with (modulus 2, remainder {remainder});")
         if self.index:
             parts.append(f"create unique index {identifier(self.name + '_u')} on {self.sql} ({listed(self.index)});")
         if self.identity != "default":
-            how = f"using index {identifier(self.name + '_u')}" if self.identity == "index" else self.identity
-            parts += [f"alter table {self._sql(name)} replica identity {how};" for name in names]
+            parts += self.identities()
         return "\n".join(parts)
+
+    def identities(self):
+        """What gives the table and its partitions their replica identity."""
+        how = f"using index {identifier(self.name + '_u')}" if self.identity == "index" else self.identity
+        names = [self.name + suffix for suffix in ("", *self.partitioned.split())]
+        return [f"alter table {self._sql(name)} replica identity {how};" for name in names]
+
+    def free(self):
+        """Columns that nothing else depends on."""
+        return [column for column in self.columns if column.name not in (self.id.name, *self.key, *self.index)]
 
     def _sql(self, name):
         return f"{identifier(self.schema)}.{identifier(name)}"

@@ -1,6 +1,8 @@
 """Random changes of random tables."""
 
-from change_tables import IDS, large_value
+import dataclasses
+
+from change_tables import IDS, TYPES, extra, large_value
 from tables import Column, identifier, literal
 from workload import DEFAULT, value_sql
 
@@ -95,6 +97,71 @@ class Changes:
 
     def _is(self, number):
         return f"{identifier(self.table.id.name)} = {self._id(number)}"
+
+
+class Alterations:
+    """Changes of a table itself, halfway."""
+
+    def __init__(self, rng, table):
+        self.rng, self.table = rng, table
+
+    def any(self):
+        steps = [self.identity, self.add]
+        if self.table.free():
+            steps += [self.drop, self.rename, self.retype, self.requirement, self.default]
+        return self.rng.choice(steps)()
+
+    def identity(self):
+        choices = ["default", "full", "full", "nothing"] + ["index"] * bool(self.table.index)
+        self.table.identity = self.rng.choice([choice for choice in choices if choice != self.table.identity])
+        return "\n".join(self.table.identities())
+
+    def add(self):
+        kind = self.rng.choice(TYPES)
+        added = extra(self.rng, f"late{len(self.table.columns)}", kind)
+        added = dataclasses.replace(added, not_null=added.not_null and bool(added.default))
+        self.table.columns.append(added)
+        return self._alter(f"add column {added.definition()}")
+
+    def drop(self):
+        column = self._column()
+        self.table.columns.remove(column)
+        return self._alter(f"drop column {identifier(column.name)}")
+
+    def rename(self):
+        column = self._column()
+        renamed = self._replace(column, name=f"{column.name}_2")
+        return self._alter(f"rename column {identifier(column.name)} to {identifier(renamed.name)}")
+
+    def retype(self):
+        wider = {"int": "bigint", "smallint": "int", "varchar(10)": "text", "varchar(255)": "varchar", "timestamp(3)": "timestamp",
+                 "numeric(10,2)": "numeric(38,10)", "real": "double precision"}
+        column = next((column for column in self.table.free() if column.type.sql in wider), None)
+        if not column:
+            return self.rename()
+        sql = wider[column.type.sql]
+        self._replace(column, type=dataclasses.replace(column.type, sql=sql))
+        return self._alter(f"alter column {identifier(column.name)} type {sql}")
+
+    def requirement(self):
+        column = self._column()
+        self._replace(column, not_null=False)
+        return self._alter(f"alter column {identifier(column.name)} drop not null")
+
+    def default(self):
+        column = self._column()
+        return self._alter(f"alter column {identifier(column.name)} drop default")
+
+    def _column(self):
+        return self.rng.choice(self.table.free())
+
+    def _replace(self, column, **changes):
+        changed = dataclasses.replace(column, **changes)
+        self.table.columns[self.table.columns.index(column)] = changed
+        return changed
+
+    def _alter(self, how):
+        return f"alter table {self.table.sql} {how};"
 
 
 def transactions(rng, changes, count):

@@ -14,9 +14,9 @@ from broker import Broker
 from database import Database
 from systems import Debezium, Outboxd
 
-START_SECONDS = 60
-DRAIN_SECONDS = 40
-SILENCE_SECONDS = 4
+START_SECONDS = 120
+DRAIN_SECONDS = 90
+SILENCE_SECONDS = 8
 SETTLE_SECONDS = 0.6
 
 BASE = {
@@ -96,16 +96,21 @@ class Trials:
             side.system.start(config(case, database, side.slot))
         for side in sides:
             side.wait_until_streaming(database)
-        for sql in case.tx:
+        for number, sql in enumerate(case.tx):
+            if number == case.pause:
+                self._wait_for(sides, tag, database, 0)
             with contextlib.suppress(*[psycopg2.Error] * case.lenient):
                 database.execute(sql)
             for side in sides if case.waits else ():
                 side.wait_until_done(tag, database, 0)
-        expected = len(case.records)
+        self._wait_for(sides, tag, database, len(case.records))
+        return [side.outcome(tag, started_ms, case.base == "tables" and not tag) for side in sides]
+
+
+    def _wait_for(self, sides, tag, database, expected):
         for side in reversed(sides):
             side.wait_until_done(tag, database, expected)
             expected = max(expected, side.broker.count(tag))
-        return [side.outcome(tag, started_ms, case.base == "tables" and not tag) for side in sides]
 
 
 class Side:

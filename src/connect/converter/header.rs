@@ -44,7 +44,8 @@ fn write(out: &mut Vec<u8>, schema: Option<&Schema>, value: &Value<'_>) {
             joined(out, ["{", ",", "}"], fields.iter().zip(values), |out, (field, value)| {
                 write_quoted(out, &field.name);
                 out.push(b':');
-                write(out, Some(&field.schema), value);
+                let default = field.schema.default.as_ref().filter(|_| value.is_null());
+                write(out, Some(&field.schema), default.unwrap_or(value));
             });
         }
         scalar => write_scalar(out, scalar),

@@ -140,6 +140,10 @@ impl Transform for Cast {
         *self.side.of(&mut record) = Datum::new(Arc::clone(&plan.schema), Value::Struct(taken.values));
         Ok(Some(record))
     }
+
+    fn shares_headers(&self, record: &SourceRecord<'_>) -> bool {
+        self.side.is_null(record)
+    }
 }
 
 /// A number on its way from one type to another.

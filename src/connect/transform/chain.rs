@@ -1,19 +1,21 @@
 //! The transforms of a connector, in their order.
 //!
 //! Debezium gives a delete event and its tombstone the same headers object. A transform that adds headers in place
-//! (`ExtractNewRecordState`) so adds them to the tombstone as well, unless one before it has made a copy. The chain
-//! does the same: it keeps what was added to a delete event for the tombstone behind it.
+//! (`ExtractNewRecordState`) so adds them to the tombstone as well, even if it then refuses the delete, unless one before it
+//! has made a copy. The chain does the same: it keeps what was added to a delete event for the tombstone behind it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::activate_tracing::ActivateTracingSpan;
 use super::error::{Problem, TransformError};
 use super::predicate::Predicate;
 use super::registry::{self, Step};
 use super::settings::Settings;
 use super::unwrap::is_delete_event;
-use crate::connect::source_record::{Datum, DatumHeader, SourceRecord};
-use crate::connect::{OptionReader, Refused, Value};
+use crate::connect::source_record::{DatumHeader, SourceRecord};
+use crate::connect::{OptionReader, Refused};
+use crate::trace::Tracer;
 
 /// The transforms that a record passes.
 #[derive(Debug, Clone, Default)]
@@ -89,6 +91,16 @@ impl Chain {
         transforms.chain(self.predicates.iter().map(|alias| format!("predicates.{alias}")))
     }
 
+    /// Lets ActivateTracingSpan make spans.
+    pub(crate) fn trace(&mut self, tracer: &Tracer) {
+        for link in &mut self.links {
+            if let Step::Spans(rules) = &link.step {
+                link.step =
+                    Step::Transform(Arc::new(ActivateTracingSpan::new(rules.clone(), tracer.clone())));
+            }
+        }
+    }
+
     /// The names and classes of the transforms, in their order.
     pub(crate) fn transforms(&self) -> impl Iterator<Item = (&str, &str)> {
         self.links.iter().map(|link| (link.alias.as_str(), link.class.as_str()))
@@ -151,27 +163,21 @@ impl Chain {
         if !self.links.iter().any(Link::adds_headers_in_place) {
             return apply_to(self.links.iter(), record, route);
         }
-        let is_delete = is_delete_event(&record.value);
+        let mut is_shared = is_delete_event(&record.value);
         if record.value.value.is_null() {
             record.headers.extend(self.lock_added().iter().cloned());
         } else {
             self.lock_added().clear();
         }
-        let mut links = self.links.iter();
-        while let Some(link) = links.next() {
-            let before = record.headers.len();
-            let is_applied = link.selects(&record).map_err(|problem| link.failed(problem))?;
-            if !is_applied {
-                continue;
+        for (passed, link) in self.links.iter().enumerate() {
+            if !is_shared {
+                return apply_to(self.links.iter().skip(passed), record, route);
             }
-            let Some(next) = link.apply(record, route)? else { return Ok(None) };
-            record = next;
-            if !link.adds_headers_in_place() {
-                return apply_to(links, record, route);
-            }
-            if is_delete {
-                let added = record.headers.iter().skip(before).cloned().map(into_owned);
-                self.lock_added().extend(added);
+            if link.selects(&record).map_err(|problem| link.failed(problem))? {
+                self.lock_added().extend(link.added_in_place(&record));
+                is_shared = link.shares_headers(&record);
+                let Some(next) = link.apply(record, route)? else { return Ok(None) };
+                record = next;
             }
         }
         Ok(Some(record))
@@ -197,6 +203,7 @@ impl Link {
     ) -> Result<Option<SourceRecord<'a>>, E> {
         match &self.step {
             Step::EventRouter => route(record),
+            Step::Spans(_) => Ok(Some(record)),
             Step::Transform(transform) => {
                 transform.apply(record).map_err(|problem| self.failed(problem).into())
             }
@@ -209,6 +216,21 @@ impl Link {
 
     fn adds_headers_in_place(&self) -> bool {
         matches!(&self.step, Step::Transform(transform) if transform.adds_headers_in_place())
+    }
+
+    fn added_in_place(&self, record: &SourceRecord<'_>) -> Vec<DatumHeader<'static>> {
+        match &self.step {
+            Step::Transform(transform) => transform.added_in_place(record),
+            Step::EventRouter | Step::Spans(_) => Vec::new(),
+        }
+    }
+
+    fn shares_headers(&self, record: &SourceRecord<'_>) -> bool {
+        match &self.step {
+            Step::Transform(transform) => transform.shares_headers(record),
+            Step::Spans(_) => true,
+            Step::EventRouter => false,
+        }
     }
 
     fn failed(&self, problem: Problem) -> TransformError {
@@ -273,13 +295,5 @@ fn condition(
         // Its own mistake is told already.
         Some(None) => Ok(None),
         None => Err(settings.refuse("predicate", "`predicates` does not name it")),
-    }
-}
-
-fn into_owned(header: DatumHeader<'_>) -> DatumHeader<'static> {
-    let Datum { schema, value } = header.datum;
-    DatumHeader {
-        name: header.name.into_owned().into(),
-        datum: Datum { schema, value: Value::into_owned(value) },
     }
 }

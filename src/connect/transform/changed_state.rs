@@ -34,6 +34,15 @@ impl ExtractChangedRecordState {
         };
         Self { changed: header("header.changed.name"), unchanged: header("header.unchanged.name") }
     }
+
+    fn headers<'s>(&'s self, event: &Datum<'_>) -> impl Iterator<Item = DatumHeader<'s>> {
+        let headers = [(&self.changed, true), (&self.unchanged, false)].into_iter();
+        headers.filter_map(move |(header, wanted)| {
+            let header = header.as_ref()?;
+            let datum = Datum::new(Arc::clone(&header.schema), Value::Array(names(event, wanted)));
+            Some(DatumHeader { name: Cow::Borrowed(&header.name), datum })
+        })
+    }
 }
 
 impl Transform for ExtractChangedRecordState {
@@ -41,16 +50,23 @@ impl Transform for ExtractChangedRecordState {
         if !is_change_event(&record.value) {
             return Ok(Some(record));
         }
-        for (header, wanted) in [(&self.changed, true), (&self.unchanged, false)] {
-            let Some(header) = header else { continue };
-            let names = names(&record.value, wanted);
-            let datum = Datum::new(Arc::clone(&header.schema), Value::Array(names));
-            record.headers.push(DatumHeader { name: Cow::Borrowed(&header.name), datum });
-        }
+        let headers: Vec<_> = self.headers(&record.value).collect();
+        record.headers.extend(headers);
         Ok(Some(record))
     }
 
     fn adds_headers_in_place(&self) -> bool {
+        true
+    }
+
+    fn added_in_place(&self, record: &SourceRecord<'_>) -> Vec<DatumHeader<'static>> {
+        if !is_change_event(&record.value) {
+            return Vec::new();
+        }
+        self.headers(&record.value).map(DatumHeader::into_owned).collect()
+    }
+
+    fn shares_headers(&self, _record: &SourceRecord<'_>) -> bool {
         true
     }
 }
@@ -59,7 +75,7 @@ impl Transform for ExtractChangedRecordState {
 fn names(event: &Datum<'_>, differ: bool) -> Vec<Value<'static>> {
     let Some((fields, before, after)) = rows(event) else { return Vec::new() };
     let pairs = fields.iter().zip(before.iter().zip(after));
-    let wanted = pairs.filter(|(_, (before, after))| (before != after) == differ);
+    let wanted = pairs.filter(|(_, (before, after))| before.equals(after) != differ);
     wanted.map(|(field, _)| Value::Str(field.name.clone().into())).collect()
 }
 

@@ -77,6 +77,10 @@ impl Transform for Flatten {
         *self.side.of(&mut record) = Datum::new(Arc::clone(&schema), Value::Struct(values));
         Ok(Some(record))
     }
+
+    fn shares_headers(&self, record: &SourceRecord<'_>) -> bool {
+        self.side.is_null(record)
+    }
 }
 
 fn flatten<'a>(schema: &Schema, values: Vec<Value<'a>>, out: &mut Vec<Value<'a>>) {

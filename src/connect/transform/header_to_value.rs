@@ -86,4 +86,9 @@ impl Transform for HeaderToValue {
         record.value = Datum::new(schema, Value::Struct(taken.values));
         Ok(Some(record))
     }
+
+    fn shares_headers(&self, record: &SourceRecord<'_>) -> bool {
+        let is_named = |name: &str| self.pairs.iter().any(|(header, _)| header == name);
+        self.operation == Operation::Copy || !record.headers.iter().any(|header| is_named(&header.name))
+    }
 }

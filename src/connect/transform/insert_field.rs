@@ -116,4 +116,8 @@ impl Transform for InsertField {
         *self.side.of(&mut record) = Datum::new(Arc::clone(&schema), Value::Struct(taken.values));
         Ok(Some(record))
     }
+
+    fn shares_headers(&self, record: &SourceRecord<'_>) -> bool {
+        self.side.is_null(record)
+    }
 }

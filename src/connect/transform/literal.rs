@@ -33,8 +33,11 @@ pub(super) fn parse(text: &str) -> Result<Datum<'static>, &'static str> {
             return Err("Kafka would read the number before the first sign only; write another text");
         }
     }
-    if is_between(trimmed, '[', ']') || is_between(trimmed, '{', '}') {
-        return Err("lists and maps are not read here");
+    if is_between(trimmed, '[', ']') {
+        return list(trimmed).ok_or("only lists of whole numbers, or of texts in quotes, are read here");
+    }
+    if is_between(trimmed, '{', '}') {
+        return Err("maps are not read here");
     }
     typed(Kind::String, Value::Str(text.to_owned().into()))
 }
@@ -56,6 +59,40 @@ fn temporal(text: &str) -> Option<Datum<'static>> {
     };
     let millis = DateFormat::compile(pattern)?.parse(&unescaped)?;
     Some(Datum::new(Arc::new(Schema::named(kind, name)), Value::Date(millis)))
+}
+
+/// A list of texts in quotes, or of whole numbers, which are of the largest one's type.
+fn list(text: &str) -> Option<Datum<'static>> {
+    let inside = text.strip_prefix('[')?.strip_suffix(']')?;
+    let items: Vec<_> = inside.split(',').map(str::trim).collect();
+    let texts: Option<Vec<_>> = items.iter().map(|item| quoted(item)).collect();
+    let (kind, values) = match texts {
+        Some(texts) => (Kind::String, texts),
+        None => whole_numbers(&items)?,
+    };
+    let schema = Schema::new(Kind::Array(Arc::new(Schema::new(kind))));
+    Some(Datum::new(Arc::new(schema), Value::Array(values)))
+}
+
+/// A text in quotes that stands for nothing else.
+fn quoted(item: &str) -> Option<Value<'static>> {
+    let text = item.strip_prefix('"')?.strip_suffix('"')?;
+    let is_plain = !text.contains(['"', '\\']) && temporal(text).is_none();
+    is_plain.then(|| Value::Str(text.to_owned().into()))
+}
+
+fn whole_numbers(items: &[&str]) -> Option<(Kind, Vec<Value<'static>>)> {
+    let numbers: Vec<i64> = items.iter().map(|item| item.parse().ok()).collect::<Option<_>>()?;
+    let largest = numbers.iter().max_by_key(|number| if **number < 0 { !**number } else { **number })?;
+    let (kind, _) = whole_number(*largest);
+    let value = |number: i64| match kind {
+        Kind::Int8 => i8::try_from(number).ok().map(Value::Int8),
+        Kind::Int16 => i16::try_from(number).ok().map(Value::Int16),
+        Kind::Int32 => i32::try_from(number).ok().map(Value::Int32),
+        _ => Some(Value::Int64(number)),
+    };
+    let values = numbers.into_iter().map(value).collect::<Option<_>>()?;
+    Some((kind, values))
 }
 
 /// A whole number is of the smallest type that holds it, another one a FLOAT32, one beyond that a decimal.
@@ -130,7 +167,20 @@ mod tests {
             let read_kind = read.schema.map(|schema| schema.kind.to_string());
             assert_eq!((read_kind.as_deref(), &read.value), (*kind, value), "{text}");
         }
-        for refused in ["[1,2]", "{\"a\":1}", "12:34"] {
+        let lists = [
+            ("[1,-128]", "INT8", Value::Int8(1)),
+            ("[ 1 , 300 ]", "INT16", Value::Int16(1)),
+            ("[70000,-1]", "INT32", Value::Int32(70_000)),
+            (r#"["a", "b"]"#, "STRING", Value::str("a")),
+        ];
+        for (text, kind, first) in lists {
+            let Datum { schema, value: Value::Array(items) } = parse(text).expect(text) else {
+                panic!("{text}")
+            };
+            let Kind::Array(element) = &schema.unwrap().kind else { panic!("{text}") };
+            assert_eq!((element.kind.to_string().as_str(), items.first()), (kind, Some(&first)), "{text}");
+        }
+        for refused in ["[]", "[1,\"a\"]", "[1.5]", "{\"a\":1}", "12:34"] {
             assert!(parse(refused).is_err(), "{refused}");
         }
     }

@@ -91,4 +91,8 @@ impl Transform for ByLogicalTableRouter {
         record.topic = Cow::Owned(topic);
         Ok(Some(record))
     }
+
+    fn shares_headers(&self, record: &SourceRecord<'_>) -> bool {
+        self.topic.rename(&record.topic).is_ok_and(|topic| topic.is_none_or(|topic| topic.is_empty()))
+    }
 }

@@ -62,7 +62,8 @@ fn zero<'a>(value: &Value<'a>) -> Option<Value<'a>> {
         Value::Int64(_) => Value::Int64(0),
         Value::Float32(_) => Value::Float32(0.0),
         Value::Float64(_) => Value::Float64(0.0),
-        Value::Decimal(decimal) => Value::Decimal(Decimal::parse("0")?.with_scale(decimal.scale())?),
+        // Without the schema's digits behind the point, like `BigDecimal.ZERO`.
+        Value::Decimal(_) => Value::Decimal(Decimal::parse("0")?),
         Value::Date(_) => Value::Date(0),
         Value::Str(_) => Value::str(""),
         Value::Array(_) => Value::Array(Vec::new()),

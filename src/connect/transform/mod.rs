@@ -7,6 +7,7 @@
 //! Each does what the Java class of that name does. A transform that changes a schema makes the new one once for each
 //! schema that it meets, and hands out the same `Arc` from then on.
 
+pub(crate) mod activate_tracing;
 mod cast;
 pub(crate) mod chain;
 mod changed_state;
@@ -24,6 +25,7 @@ pub(super) mod key_field;
 mod literal;
 mod logical_router;
 mod mask_field;
+mod murmur;
 mod numbers;
 mod partition_routing;
 mod predicate;
@@ -48,7 +50,7 @@ mod zone;
 use error::Problem;
 pub(crate) use unwrap::is_change_event;
 
-use super::source_record::SourceRecord;
+use super::source_record::{DatumHeader, SourceRecord};
 
 /// Why a pattern for times is refused.
 const UNKNOWN_FORMAT: &str = "it has a letter that java.text.SimpleDateFormat or outboxd does not know";
@@ -61,6 +63,16 @@ trait Transform: std::fmt::Debug + Send + Sync {
     /// Whether the Java class adds headers to the record it was given instead of to a copy. See
     /// [`chain`].
     fn adds_headers_in_place(&self) -> bool {
+        false
+    }
+
+    /// The headers that it adds so to this record, also when it then refuses the record.
+    fn added_in_place(&self, _record: &SourceRecord<'_>) -> Vec<DatumHeader<'static>> {
+        Vec::new()
+    }
+
+    /// Whether the record that the Java class hands on has the very headers of this one, not a copy of them.
+    fn shares_headers(&self, _record: &SourceRecord<'_>) -> bool {
         false
     }
 }

@@ -2,7 +2,7 @@ use super::Transform;
 use super::error::Problem;
 use super::settings::Settings;
 use super::unwrap::{is_change_event, operation};
-use super::{java_hash, structs};
+use super::{java_hash, murmur, structs};
 use crate::connect::source_record::SourceRecord;
 use crate::connect::{Refused, Schema, Value};
 
@@ -12,22 +12,24 @@ pub(super) struct PartitionRouting {
     /// Names from the event inwards; `change` is the row that there is.
     paths: Vec<Vec<String>>,
     partitions: i32,
+    /// `partition.hash.function` (java)
+    hash: fn(&Value<'_>) -> Option<i32>,
 }
 
 impl PartitionRouting {
     pub(super) fn read(settings: &mut Settings<'_, '_>) -> Result<Self, Refused> {
         let fields = settings.required_list("partition.payload.fields");
         let partitions = settings.number("partition.topic.num");
+        // Debezium takes any other word for java.
         let function = settings.raw("partition.hash.function").unwrap_or_default();
-        if function.trim().eq_ignore_ascii_case("murmur") {
-            return Err(settings.refuse("partition.hash.function", "only java is available here"));
-        }
+        let is_murmur = function.trim().eq_ignore_ascii_case("murmur");
         let partitions = match partitions? {
             Some(partitions) if partitions > 0 => partitions,
             _ => return Err(settings.refuse("partition.topic.num", "it must be a number above 0")),
         };
         let path = |field: &String| field.split('.').map(|name| name.trim().to_owned()).collect();
-        Ok(Self { paths: fields?.iter().map(path).collect(), partitions })
+        let hash = if is_murmur { murmur::of } else { java_hash::of };
+        Ok(Self { paths: fields?.iter().map(path).collect(), partitions, hash })
     }
 }
 
@@ -45,7 +47,7 @@ impl Transform for PartitionRouting {
         let mut sum: Option<i32> = None;
         for path in &self.paths {
             if let Some(value) = find(schema, &record.value.value, path, row) {
-                let hash = java_hash::of(&value).ok_or_else(|| Problem::UnsupportedField {
+                let hash = (self.hash)(&value).ok_or_else(|| Problem::UnsupportedField {
                     field: path.join("."),
                     schema: "STRUCT".to_owned(),
                     transform: "PartitionRouting",
@@ -58,6 +60,10 @@ impl Transform for PartitionRouting {
             record.partition = Some(if positive == i32::MAX { 0 } else { positive % self.partitions });
         }
         Ok(Some(record))
+    }
+
+    fn shares_headers(&self, _record: &SourceRecord<'_>) -> bool {
+        true
     }
 }
 

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use super::Transform;
+use super::activate_tracing::ActivateTracingSpan;
 use super::cast::Cast;
 use super::changed_state::ExtractChangedRecordState;
 use super::extract_field::ExtractField;
@@ -24,6 +25,7 @@ use super::topic_router::{Filter, RegexRouter, TimestampRouter};
 use super::unwrap::ExtractNewRecordState;
 use super::value_to_key::ValueToKey;
 use crate::connect::Refused;
+use crate::trace::SpanRules;
 
 const KAFKA: &str = "org.apache.kafka.connect.transforms.";
 const DEBEZIUM: &str = "io.debezium.transforms.";
@@ -34,6 +36,8 @@ const OURS: &str = "outboxd.transforms.";
 pub(super) enum Step {
     /// It works on records.
     Transform(Arc<dyn Transform>),
+    /// ActivateTracingSpan, which does nothing until there is what makes spans.
+    Spans(SpanRules),
     /// It stands elsewhere: the EventRouter, and what decodes logical messages for it.
     EventRouter,
 }
@@ -54,6 +58,9 @@ pub(super) fn read(settings: &mut Settings<'_, '_>) -> Result<Step, Refused> {
     }
     if let Some(name) = class.strip_prefix(OURS) {
         return ours(settings, name).map(Step::Transform);
+    }
+    if class == "io.debezium.transforms.tracing.ActivateTracingSpan" {
+        return Ok(Step::Spans(ActivateTracingSpan::read(settings)));
     }
     match class.strip_prefix(DEBEZIUM) {
         Some(name) => debezium(settings, name).map(Step::Transform),

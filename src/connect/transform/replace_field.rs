@@ -78,4 +78,8 @@ impl Transform for ReplaceField {
         *self.side.of(&mut record) = Datum::new(Arc::clone(&plan.schema), Value::Struct(taken.values));
         Ok(Some(record))
     }
+
+    fn shares_headers(&self, record: &SourceRecord<'_>) -> bool {
+        self.side.is_null(record)
+    }
 }

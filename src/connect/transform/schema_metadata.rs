@@ -51,4 +51,8 @@ impl Transform for SetSchemaMetadata {
         datum.schema = Some(Arc::clone(&renamed));
         Ok(Some(record))
     }
+
+    fn shares_headers(&self, record: &SourceRecord<'_>) -> bool {
+        self.side.is_null(record) && self.side.datum(record).schema.is_none()
+    }
 }

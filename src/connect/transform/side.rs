@@ -30,6 +30,19 @@ impl Side {
         }
     }
 
+    /// The same, to be read.
+    pub(super) const fn datum<'r, 'a>(self, record: &'r SourceRecord<'a>) -> &'r Datum<'a> {
+        match self {
+            Self::Key => &record.key,
+            Self::Value => &record.value,
+        }
+    }
+
+    /// Whether there is nothing on this side.
+    pub(super) const fn is_null(self, record: &SourceRecord<'_>) -> bool {
+        self.datum(record).value.is_null()
+    }
+
     /// Takes the struct out of this side.
     pub(super) fn take<'a>(self, record: &mut SourceRecord<'a>) -> Result<Taken<'a>, Problem> {
         let datum = self.of(record);

@@ -9,6 +9,7 @@ use super::chain::Chain;
 use super::*;
 use crate::connect::source_record::{Datum, DatumHeader};
 use crate::connect::{Decimal, Field, Kind, OptionReader, Schema, Value};
+use crate::trace::{Sampler, Seed, SpanLog, Tracer};
 
 /// Every file of cases.
 const CASES: &[(&str, &str)] = &[
@@ -21,6 +22,7 @@ const CASES: &[(&str, &str)] = &[
     ("expressions", include_str!("../../../tests/cases/transforms/expressions.json")),
     ("events", include_str!("../../../tests/cases/transforms/events.json")),
     ("unwrap", include_str!("../../../tests/cases/transforms/unwrap.json")),
+    ("tracing", include_str!("../../../tests/cases/transforms/tracing.json")),
 ];
 
 const SCHEMAS: &str = include_str!("../../../tests/cases/transforms/schemas.json");
@@ -32,7 +34,8 @@ fn records_become_what_the_java_classes_make_of_them() {
         let cases: Vec<Json> = serde_json::from_str(text).expect(file);
         for case in &cases {
             let about = format!("{file}: {}", case["about"]);
-            let chain = read(&case["options"]).unwrap_or_else(|errors| panic!("{about}: {errors:?}"));
+            let mut chain = read(&case["options"]).unwrap_or_else(|errors| panic!("{about}: {errors:?}"));
+            chain.trace(&Tracer::new(Sampler::default(), Seed([7; 16]), Some(SpanLog::new(9, 9, || {}))));
             let mut schemas = Schemas::new();
             for record in case["records"].as_array().unwrap() {
                 check(&about, &chain, &mut schemas, record);

@@ -71,6 +71,9 @@ impl TimestampConverter {
         let Some(name) = &self.field else {
             return Ok(Plan { schema: Arc::new(self.target.schema(schema.optional)), position: None });
         };
+        if !matches!(schema.kind, Kind::Struct(_)) {
+            return Err(self.side.not_a_struct());
+        }
         let converted = |field: &Field| match field.name == *name {
             true => Field::new(name.clone(), Arc::new(self.target.schema(field.schema.optional))),
             false => field.clone(),
@@ -80,7 +83,11 @@ impl TimestampConverter {
         Ok(Plan { schema: Arc::new(new), position: structs::position(schema, name) })
     }
 
+    /// The schema must be one of times even if there is no value.
     fn convert<'a>(&self, schema: &Schema, value: Value<'a>) -> Result<Value<'a>, Problem> {
+        if !is_time(schema) {
+            return Err(self.unsupported(schema));
+        }
         if value.is_null() {
             return Ok(value);
         }
@@ -110,13 +117,23 @@ impl TimestampConverter {
     fn unreadable(&self, schema: &Schema, value: &Value<'_>) -> Problem {
         match value {
             Value::Str(_) => Problem::Unreadable("a timestamp of this format"),
-            _ => Problem::UnsupportedField {
-                field: self.field.clone().unwrap_or_default(),
-                schema: schema.kind.to_string(),
-                transform: "TimestampConverter",
-            },
+            _ => self.unsupported(schema),
         }
     }
+
+    fn unsupported(&self, schema: &Schema) -> Problem {
+        Problem::UnsupportedField {
+            field: self.field.clone().unwrap_or_default(),
+            schema: schema.kind.to_string(),
+            transform: "TimestampConverter",
+        }
+    }
+}
+
+/// Whether values of this schema are taken for times: Connect's own, texts and numbers of 64 bits.
+fn is_time(schema: &Schema) -> bool {
+    matches!(schema.name(), Some(DATE | TIME | TIMESTAMP))
+        || matches!(schema.kind, Kind::String | Kind::Int64)
 }
 
 fn format(settings: &mut Settings<'_, '_>) -> Result<Option<DateFormat>, Refused> {

@@ -14,6 +14,9 @@ const NANOS_PER_SECOND: i128 = 1_000_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
 const NO_ZONE: &str = "it must be a zone by its name, such as Europe/Berlin, or an offset such as +02:00";
 
+const NO_LIST: &str = "the first entry must be source:TABLE, source:TABLE:FIELD, topic:TOPIC, topic:TOPIC:FIELD or NAME:FIELD, \
+     and each further one NAME or NAME:FIELD, of letters, digits, underscores and dots";
+
 /// The times of a `source` block, which are numbers.
 const EPOCHS: [(&str, i64); 3] = [("ts_ms", 1_000), ("ts_us", 1_000_000), ("ts_ns", 1_000_000_000)];
 
@@ -68,10 +71,7 @@ impl TimezoneConverter {
         };
         match rules(&texts) {
             Some(rules) => Ok(Self { zone, rules, kind }),
-            None => Err(settings.refuse(
-                option,
-                "an entry is source:TABLE, source:TABLE:FIELD, topic:TOPIC or topic:TOPIC:FIELD",
-            )),
+            None => Err(settings.refuse(option, NO_LIST)),
         }
     }
 
@@ -117,7 +117,7 @@ impl TimezoneConverter {
         converts: impl Fn(&str) -> bool,
     ) -> Result<(), Problem> {
         for (field, value) in structs::fields(schema).iter().zip(row) {
-            if converts(&field.name) {
+            if is_time(field) && converts(&field.name) {
                 // Connect's Struct gives the default where null is.
                 structs::take_default(&field.schema, value);
                 self.convert(field, value, now)?;
@@ -196,6 +196,18 @@ impl Transform for TimezoneConverter {
         }
         Ok(Some(record))
     }
+
+    fn shares_headers(&self, _record: &SourceRecord<'_>) -> bool {
+        true
+    }
+}
+
+/// Whether the field's values are told elsewhere otherwise. All others stay as they are, nulls too.
+fn is_time(field: &Field) -> bool {
+    let name = field.schema.name().unwrap_or_default();
+    let of_debezium = ["Timestamp", "MicroTimestamp", "NanoTimestamp", "ZonedTimestamp", "ZonedTime"];
+    name == "org.apache.kafka.connect.data.Timestamp"
+        || name.strip_prefix("io.debezium.time.").is_some_and(|name| of_debezium.contains(&name))
 }
 
 /// When the event was made, in seconds since 1970.
@@ -217,8 +229,17 @@ fn table<'e>(schema: &Schema, event: &'e [Value<'_>]) -> Option<&'e str> {
     }
 }
 
-/// The scope of an entry without one is that of the entry before it.
+/// The scope of an entry without one is that of the entry before it. As in Debezium, the first has at least two parts, and
+/// no other one more than two.
 fn rules(texts: &[String]) -> Option<Vec<Rule>> {
+    let parts = |text: &String| text.split(':').count();
+    let first_has_few = texts.first().is_some_and(|text| parts(text) < 2);
+    if first_has_few
+        || texts.iter().skip(1).any(|text| parts(text) > 2)
+        || !texts.iter().all(|text| is_plain(text))
+    {
+        return None;
+    }
     let mut scope = Scope::Either;
     let rule = |text: &String| {
         let mut parts: Vec<&str> = text.split(':').collect();
@@ -232,6 +253,12 @@ fn rules(texts: &[String]) -> Option<Vec<Rule>> {
         is_rule.then(|| Rule { scope, name: name.to_owned(), field: field.map(|field| (*field).to_owned()) })
     };
     texts.iter().map(rule).collect()
+}
+
+/// Whether a rule has no character that Debezium refuses in one.
+fn is_plain(text: &str) -> bool {
+    let is_taken = |byte: u8| byte.is_ascii_alphanumeric() || b"_.\" :\t".contains(&byte);
+    text.bytes().all(is_taken) && text.split(':').all(|part| !part.is_empty())
 }
 
 /// An ISO time with its offset, as it is elsewhere.
@@ -285,7 +312,7 @@ fn seconds_of_day(clock: &str) -> Option<(i64, i128)> {
         _ => return None,
     };
     let nanos: i128 = format!("{fraction:0<9}").parse().ok()?;
-    (nanos < NANOS_PER_SECOND && (0..=SECONDS_PER_DAY).contains(&seconds)).then_some((seconds, nanos))
+    (nanos < NANOS_PER_SECOND && (0..SECONDS_PER_DAY).contains(&seconds)).then_some((seconds, nanos))
 }
 
 fn days_of(date: &str) -> Option<i64> {

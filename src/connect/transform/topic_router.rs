@@ -32,6 +32,10 @@ impl Transform for RegexRouter {
         self.0.route(&mut record.topic)?;
         Ok(Some(record))
     }
+
+    fn shares_headers(&self, record: &SourceRecord<'_>) -> bool {
+        self.0.rename(&record.topic).is_ok_and(|topic| topic.is_none())
+    }
 }
 
 impl Transform for Filter {

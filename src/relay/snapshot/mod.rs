@@ -22,10 +22,10 @@ use super::feed::{Feed, Outcome};
 use super::needs::Waiting;
 use super::notifier::Notifier;
 use super::parts::RelayParts;
-use super::resolution::relation_of;
+use super::resolution::{read_whole, relation_of};
 use super::resolver::Resolver;
 use super::table::Table;
-use crate::connect::column::{ColumnDescription, TypeKind};
+use crate::connect::column::ColumnDescription;
 use crate::error::{Class, Diagnose};
 use crate::kafka::Transport;
 use crate::pgoutput::{Begin, Commit, Message, Tuple};
@@ -324,15 +324,6 @@ impl<'s> Snapshot<'s> {
             self.told = now;
         }
     }
-}
-
-/// Debezium reads a `name` while it streams as if it were null, and in a snapshot as the text that it is.
-fn read_whole(column: &ColumnDescription) -> ColumnDescription {
-    let is_name = matches!(&column.kind, TypeKind::Base { name } if name == "name");
-    let text =
-        || TypeKind::Domain { name: "name".to_owned(), base: Box::new(TypeKind::base("text")), modifier: -1 };
-    let kind = if is_name { text() } else { column.kind.clone() };
-    ColumnDescription { kind, ..column.clone() }
 }
 
 fn full_name(table: &TableFacts) -> String {

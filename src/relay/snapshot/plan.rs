@@ -12,6 +12,8 @@ pub(super) struct Plan {
     tables: Vec<Planned>,
     waiting: VecDeque<Piece>,
     tables_left: usize,
+    /// Those of them that may have rows.
+    filled_left: usize,
     rows: u64,
     pages: u64,
     pages_read: u64,
@@ -32,6 +34,8 @@ pub(super) struct Piece {
 pub(super) struct Pieces {
     /// How many pages it has.
     pub(super) pages: u32,
+    /// Whether it surely has no rows.
+    pub(super) is_empty: bool,
     pub(super) ranges: Vec<(PageRange, Option<u32>)>,
     /// What was sent of it before.
     pub(super) sent: Vec<PageRange>,
@@ -40,6 +44,7 @@ pub(super) struct Pieces {
 #[derive(Debug)]
 struct Planned {
     pages: u32,
+    is_empty: bool,
     pieces_left: usize,
     rows: u64,
     /// Its last row waits until it is known whether it is the last one. It is of this piece.
@@ -61,13 +66,14 @@ impl Plan {
     /// Of tables in these pieces, at least one each.
     pub(super) fn new(tables: impl IntoIterator<Item = Pieces>) -> Self {
         let (mut planned, mut waiting) = (Vec::new(), VecDeque::new());
-        for (table, Pieces { pages, ranges, sent }) in tables.into_iter().enumerate() {
-            planned.push(Planned { pages, pieces_left: ranges.len(), rows: 0, held: None, sent });
+        for (table, Pieces { pages, is_empty, ranges, sent }) in tables.into_iter().enumerate() {
+            planned.push(Planned { pages, is_empty, pieces_left: ranges.len(), rows: 0, held: None, sent });
             waiting.extend(ranges.into_iter().map(|(range, since)| Piece { table, range, since }));
         }
         let pages = planned.iter().map(|table| u64::from(table.pages)).sum();
-        let tables_left = planned.iter().filter(|table| table.pieces_left > 0).count();
-        Self { tables: planned, waiting, tables_left, rows: 0, pages, pages_read: 0 }
+        let left = || planned.iter().filter(|table| table.pieces_left > 0);
+        let (tables_left, filled_left) = (left().count(), left().filter(|table| !table.is_empty).count());
+        Self { tables: planned, waiting, tables_left, filled_left, rows: 0, pages, pages_read: 0 }
     }
 
     /// The next piece, for a connection that has nothing to do.
@@ -105,9 +111,10 @@ impl Plan {
         if planned.pieces_left > 0 {
             return Ended::Piece;
         }
-        let held = planned.held.take();
+        let (held, is_empty) = (planned.held.take(), planned.is_empty);
         let last = held.map(|(row, _)| (row, self.count(piece.table, true)));
         self.tables_left = self.tables_left.saturating_sub(1);
+        self.filled_left = self.filled_left.saturating_sub(usize::from(!is_empty));
         Ended::Table { last, rows: self.tables.get(piece.table).map_or(0, |planned| planned.rows) }
     }
 
@@ -134,7 +141,7 @@ impl Plan {
     fn count(&mut self, table: usize, last: bool) -> Marker {
         let Some(planned) = self.tables.get_mut(table) else { return Marker::True };
         let of_row = Edge { first: planned.rows == 0, last };
-        let of_table = Edge { first: self.rows == 0, last: self.tables_left == 1 };
+        let of_table = Edge { first: self.rows == 0, last: self.filled_left == 1 };
         planned.rows = planned.rows.saturating_add(1);
         self.rows = self.rows.saturating_add(1);
         Marker::of(of_row, of_table)
@@ -157,7 +164,8 @@ mod tests {
     fn sent(tables: &[usize], events: &[(usize, Option<usize>)]) -> Vec<(usize, Marker)> {
         let ranges = |count: &usize| Pieces {
             pages: 0,
-            ranges: vec![(PageRange::ALL, None); *count],
+            is_empty: *count == 0,
+            ranges: vec![(PageRange::ALL, None); (*count).max(1)],
             sent: Vec::new(),
         };
         let mut plan = Plan::new(tables.iter().map(ranges));
@@ -199,6 +207,8 @@ mod tests {
                 vec![(1, First), (0, FirstInDataCollection), (1, LastInDataCollection), (0, True), (0, Last)],
             ),
             (vec![1, 2], vec![(0, None), (1, None), (1, None)], vec![]),
+            // The second table is empty.
+            (vec![1, 0], vec![(0, Some(2)), (0, None), (1, None)], vec![(0, First), (0, Last)]),
         ];
         for (tables, events, expected) in cases {
             assert_eq!(sent(&tables, &events), expected, "{tables:?} {events:?}");
@@ -210,7 +220,12 @@ mod tests {
         let range = |from| PageRange { from, to: Some(from + 10) };
         let ranges = [range(0), range(10), range(20)].map(|range| (range, None)).to_vec();
         let recheck = (range(50), Some(7));
-        let pieces = Pieces { pages: 60, ranges: [vec![recheck], ranges].concat(), sent: vec![range(50)] };
+        let pieces = Pieces {
+            pages: 60,
+            is_empty: false,
+            ranges: [vec![recheck], ranges].concat(),
+            sent: vec![range(50)],
+        };
         let mut plan = Plan::new([pieces]);
         let pieces: Vec<Piece> = std::iter::from_fn(|| plan.next()).collect();
         assert_eq!(plan.sent(0), Some(vec![range(50)]));

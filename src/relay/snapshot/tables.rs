@@ -106,7 +106,8 @@ impl Snapshot<'_> {
             let is_own = self.parts.postgres.snapshot.own_statement(facts).is_some();
             let file = size.file.filter(|_| !is_own);
             let part = sent_of(facts).and_then(SentTable::as_part).filter(|part| Some(part.file) == file);
-            pieces.push(self.pieces(size.pages, is_own, part));
+            let is_empty = file.is_some() && size.pages == 0;
+            pieces.push(Pieces { is_empty, ..self.pieces(size.pages, is_own, part) });
             let xmin = part.map(|part| part.xmin).or(xmin);
             described.push(Described { file, xmin, ..Described::new(facts) });
         }
@@ -130,7 +131,8 @@ impl Snapshot<'_> {
             true => vec![range],
             false => range.divide(pages, connections),
         });
-        Pieces { pages, ranges: divided.map(|range| (range, None)).chain(again).collect(), sent }
+        let ranges = divided.map(|range| (range, None)).chain(again).collect();
+        Pieces { pages, is_empty: false, ranges, sent }
     }
 
     /// Waits until Kafka has all that was handed over.

@@ -73,6 +73,10 @@ impl Transform for FilterByExpression {
             other => Err(Problem::ScriptResult { wanted: "true or false", given: type_name(&other) }),
         }
     }
+
+    fn shares_headers(&self, _record: &SourceRecord<'_>) -> bool {
+        true
+    }
 }
 
 impl RouteByExpression {

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use super::DELETED;
 use super::reference::{Found, Reference};
+use super::{DELETED, OPERATION};
 use crate::connect::transform::error::Problem;
 use crate::connect::transform::schemas::PerSchema;
 use crate::connect::transform::structs;
@@ -14,8 +14,8 @@ pub(super) struct Layout {
     pub(super) before: Row,
     /// The new row.
     pub(super) after: Row,
-    headers: Vec<Option<Found>>,
-    fields: Vec<(String, Found)>,
+    /// Fields that are added, or why an event to which they would be added is refused.
+    fields: Result<Vec<(String, Found)>, Problem>,
     rewritten: PerSchema<Arc<Schema>>,
 }
 
@@ -28,58 +28,54 @@ pub(super) struct Row {
     pub(super) schema: Arc<Schema>,
     /// Its schema with `__deleted`, in the modes that add it.
     pub(super) marked: Arc<Schema>,
-    /// The same with the fields that are added.
-    pub(super) output: Arc<Schema>,
 }
 
 impl Layout {
-    pub(super) fn of(
-        event: &Schema,
-        is_marked: bool,
-        fields: &[Reference],
-        headers: &[Reference],
-    ) -> Result<Self, Problem> {
-        let mut found = Vec::with_capacity(fields.len());
-        for reference in fields {
-            if let Some(place) = reference.find(event)? {
-                found.push((reference.new_name().to_owned(), place));
-            }
-        }
-        let row = |name| Row::of(event, name, is_marked, &found);
+    pub(super) fn of(event: &Schema, is_marked: bool, fields: &[Reference]) -> Result<Self, Problem> {
+        let row = |name| Row::of(event, name, is_marked);
         Ok(Self {
             before: row("before")?,
             after: row("after")?,
-            headers: headers.iter().map(|header| header.find(event)).collect::<Result<_, _>>()?,
-            fields: found,
+            fields: places(event, fields),
             rewritten: PerSchema::default(),
         })
     }
 
-    /// Where each header's value is; none for one that the events do not have.
-    pub(super) fn headers(&self) -> impl Iterator<Item = Option<&Found>> {
-        self.headers.iter().map(Option::as_ref)
+    /// The values of the fields that are added.
+    pub(super) fn added_fields<'a>(&self, event: &[Value<'a>]) -> Result<Vec<Value<'a>>, Problem> {
+        Ok(self.fields()?.iter().map(|(_, found)| found.value(event)).collect())
     }
 
-    /// The values of the fields that are added.
-    pub(super) fn added_fields<'a>(&self, event: &[Value<'a>]) -> impl Iterator<Item = Value<'a>> {
-        self.fields.iter().map(|(_, found)| found.value(event))
+    fn fields(&self) -> Result<&[(String, Found)], Problem> {
+        self.fields.as_deref().map_err(Problem::clone)
     }
 
     /// A row's schema with the fields that are added.
     pub(super) fn with_added_fields(&self, schema: &Arc<Schema>) -> Result<Arc<Schema>, Problem> {
-        let made = self.rewritten.get(schema, |schema| with_fields(schema, &self.fields).map(Arc::new))?;
+        let made = self.rewritten.get(schema, |schema| with_fields(schema, self.fields()?).map(Arc::new))?;
         Ok(Arc::clone(&made))
     }
 }
 
 impl Row {
-    fn of(event: &Schema, name: &str, is_marked: bool, added: &[(String, Found)]) -> Result<Self, Problem> {
+    fn of(event: &Schema, name: &str, is_marked: bool) -> Result<Self, Problem> {
         let (position, field) = structs::required(event, name)?;
         let schema = Arc::clone(&field.schema);
         let marked = if is_marked { Arc::new(with_mark(&schema)?) } else { Arc::clone(&schema) };
-        let output = Arc::new(with_fields(&marked, added)?);
-        Ok(Self { position, schema, marked, output })
+        Ok(Self { position, schema, marked })
     }
+}
+
+/// Where the fields are in an event. Where a transform has taken the operation away Debezium adds nothing, not even no field.
+fn places(event: &Schema, fields: &[Reference]) -> Result<Vec<(String, Found)>, Problem> {
+    structs::required(event, OPERATION)?;
+    let mut places = Vec::with_capacity(fields.len());
+    for reference in fields {
+        if let Some(place) = reference.find(event)? {
+            places.push((reference.new_name().to_owned(), place));
+        }
+    }
+    Ok(places)
 }
 
 fn with_mark(schema: &Schema) -> Result<Schema, Problem> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use dropped::DroppedFields;
 use layout::Layout;
-use reference::Reference;
+use reference::{Found, Reference};
 
 use super::error::Problem;
 use super::schemas::PerSchema;
@@ -48,6 +48,8 @@ pub(super) struct ExtractNewRecordState {
     added_headers: Vec<Reference>,
     dropped: Option<DroppedFields>,
     layouts: PerSchema<Layout>,
+    /// Where each added header's value is; none for one that the events do not have.
+    header_places: PerSchema<Vec<Option<Found>>>,
     operation_schema: Arc<Schema>,
 }
 
@@ -100,10 +102,31 @@ impl ExtractNewRecordState {
             route_by_field: settings.text("route.by.field"),
             dropped: DroppedFields::read(settings),
             layouts: PerSchema::default(),
+            header_places: PerSchema::default(),
             operation_schema: Arc::new(Schema::new(Kind::String)),
             added_fields: added_fields?,
             added_headers: added_headers?,
         })
+    }
+
+    /// The headers that a change event gets; they need no more of its schema than their own fields.
+    fn headers<'a>(
+        &'a self,
+        schema: &Arc<Schema>,
+        event: &[Value<'a>],
+    ) -> Result<Vec<DatumHeader<'a>>, Problem> {
+        if self.added_headers.is_empty() {
+            return Ok(Vec::new());
+        }
+        let places = self.header_places.get(schema, |schema| {
+            self.added_headers.iter().map(|header| header.find(schema)).collect::<Result<Vec<_>, _>>()
+        })?;
+        let header = |(header, found): (&'a Reference, &Option<Found>)| {
+            let found = found.as_ref()?;
+            let datum = Datum::new(Arc::clone(&found.schema), found.value(event));
+            Some(DatumHeader { name: Cow::Borrowed(header.new_name()), datum })
+        };
+        Ok(self.added_headers.iter().zip(places.iter()).filter_map(header).collect())
     }
 
     fn tombstone<'a>(&'a self, mut record: SourceRecord<'a>) -> Option<SourceRecord<'a>> {
@@ -124,13 +147,14 @@ impl ExtractNewRecordState {
         layout: &Layout,
         mut event: Vec<Value<'a>>,
     ) -> Result<SourceRecord<'a>, Problem> {
+        let added = layout.added_fields(&event)?;
         let Value::Struct(mut row) = structs::take(&mut event, layout.after.position) else {
             return Err(Problem::NotAStruct("row"));
         };
         self.mark(&layout.after.schema, &mut row, "false");
         self.route(&mut record, &layout.after.schema, &row)?;
-        row.extend(layout.added_fields(&event));
-        record.value = Datum::new(Arc::clone(&layout.after.output), Value::Struct(row));
+        row.extend(added);
+        record.value = Datum::new(layout.with_added_fields(&layout.after.marked)?, Value::Struct(row));
         match &self.dropped {
             Some(dropped) => dropped.apply(record),
             None => Ok(record),
@@ -146,6 +170,7 @@ impl ExtractNewRecordState {
         if self.deletes == Deletes::Drop {
             return Ok(None);
         }
+        let added = layout.added_fields(&event);
         let before = structs::take(&mut event, layout.before.position);
         if let Value::Struct(row) = &before {
             self.route(&mut record, &layout.before.schema, row)?;
@@ -167,7 +192,7 @@ impl ExtractNewRecordState {
         };
         let output = layout.with_added_fields(schema)?;
         if let Value::Struct(row) = &mut record.value.value {
-            row.extend(layout.added_fields(&event));
+            row.extend(added?);
         }
         record.value.schema = Some(output);
         Ok(Some(record))
@@ -202,7 +227,8 @@ impl ExtractNewRecordState {
                 return Err(Problem::UnsupportedField { field: name.clone(), schema, transform });
             }
         };
-        if !topic.trim().is_empty() {
+        // What Java's `trim` leaves out.
+        if !topic.chars().all(|character| character <= ' ') {
             record.topic = topic;
         }
         Ok(())
@@ -221,14 +247,10 @@ impl Transform for ExtractNewRecordState {
         let (Some(schema), Value::Struct(event)) = (value.schema, value.value) else {
             return Err(Problem::NotAStruct("value"));
         };
-        let layout = self.layouts.get(&schema, |schema| {
-            Layout::of(schema, self.deletes.rewrites(), &self.added_fields, &self.added_headers)
-        })?;
-        for (header, found) in self.added_headers.iter().zip(layout.headers()) {
-            let Some(found) = found else { continue };
-            let datum = Datum::new(Arc::clone(&found.schema), found.value(&event));
-            record.headers.push(DatumHeader { name: Cow::Borrowed(header.new_name()), datum });
-        }
+        record.headers.extend(self.headers(&schema, &event)?);
+        let layout = self
+            .layouts
+            .get(&schema, |schema| Layout::of(schema, self.deletes.rewrites(), &self.added_fields))?;
         let is_null = |position: usize| event.get(position).is_none_or(Value::is_null);
         match (is_null(layout.before.position), is_null(layout.after.position)) {
             // A truncate has neither.
@@ -240,5 +262,20 @@ impl Transform for ExtractNewRecordState {
 
     fn adds_headers_in_place(&self) -> bool {
         !self.added_headers.is_empty()
+    }
+
+    fn added_in_place(&self, record: &SourceRecord<'_>) -> Vec<DatumHeader<'static>> {
+        let (Some(schema), Value::Struct(event)) = (&record.value.schema, &record.value.value) else {
+            return Vec::new();
+        };
+        if !is_change_event(&record.value) {
+            return Vec::new();
+        }
+        let headers = self.headers(schema, event).unwrap_or_default();
+        headers.into_iter().map(DatumHeader::into_owned).collect()
+    }
+
+    fn shares_headers(&self, record: &SourceRecord<'_>) -> bool {
+        !is_change_event(&record.value)
     }
 }
