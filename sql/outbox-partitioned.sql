@@ -3,6 +3,7 @@
 --
 -- Run it every day (cron, pg_cron): it makes the partitions of today and of the seven days to come. To forget a day:
 --     DROP TABLE public.outbox_20260131;
+-- outboxd does both if it is told to, and forgets only what is sent: outboxd.cleanup.partitions, and .ahead.
 -- The relay reads the table for a snapshot only, so a day may go once every consumer that could ask for a replay is
 -- done with it.
 --

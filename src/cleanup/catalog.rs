@@ -26,6 +26,12 @@ pub(crate) enum Doubt {
     /// The publication does not have it.
     #[error("the publication does not publish its inserts")]
     Unpublished,
+    /// The publication does not have a table that holds rows of it: itself, or one of its partitions.
+    #[error("the publication does not publish the rows of {0}")]
+    Missing(String),
+    /// Its rows, or those of a partition, are not in the WAL.
+    #[error("the rows of {0} are not in the WAL: it is unlogged or a foreign table")]
+    Unlogged(String),
     /// The publication has some of its rows only.
     #[error("the publication has a filter: {0}")]
     Filtered(String),
@@ -57,17 +63,20 @@ select coalesce((select max(pg_wal_lsn_diff(pg_current_wal_lsn(), r.replay_lsn))
                  where a.pid <> pg_backend_pid() and a.backend_type = 'client backend'
                    and (a.backend_xmin is not null or a.backend_xid is not null)), 0)::bigint";
 
-/// Older servers have no filters.
+/// The publication has a table that holds rows when it has that, or a table that it is a partition of. Older servers have no filters.
 const PUBLISHED: &str = "
-select p.oid is not null and p.pubinsert,
-       (select to_jsonb(t)->>'rowfilter' from pg_publication_tables t
-        where t.pubname = p.pubname and to_jsonb(t)->>'rowfilter' is not null and (t.schemaname, t.tablename) in
-              (select n.nspname, c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
-               where c.oid = $2 or c.oid in (select relid from pg_partition_tree($2::oid::regclass))) limit 1),
-       obj_description(p.oid, 'pg_publication') like 'outboxd migrate: %',
-       p.puballtables or exists(select from pg_publication_tables t where t.pubname = p.pubname and (t.schemaname, t.tablename) in
-              (select n.nspname, c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
-               where c.oid = $2 or c.oid in (select relid from pg_partition_tree($2::oid::regclass))))
+with tree(oid) as (select $2::oid union select relid::oid from pg_partition_tree($2::oid::regclass)),
+     published as (select c.oid, to_jsonb(t)->>'rowfilter' as filter
+                   from pg_publication_tables t join pg_namespace n on n.nspname = t.schemaname
+                        join pg_class c on c.relnamespace = n.oid and c.relname = t.tablename
+                   where t.pubname = $1),
+     holding as (select c.oid, c.oid::regclass::text as name, c.relkind = 'r' and c.relpersistence = 'p' as logged
+                 from tree join pg_class c on c.oid = tree.oid where c.relkind <> 'p')
+select p.pubinsert, obj_description(p.oid, 'pg_publication') like 'outboxd migrate: %',
+       (select filter from published join tree using (oid) where filter is not null limit 1),
+       (select min(name) from holding h where not exists(
+            select from published where oid = h.oid or oid in (select relid from pg_partition_ancestors(h.oid::regclass)))),
+       (select min(name) from holding where not logged)
 from pg_publication p where p.pubname = $1";
 
 impl Horizon {
@@ -117,12 +126,14 @@ pub(crate) async fn doubts(sql: &Sql, publication: &str, table: &TableFacts) -> 
     let get = |error| Error::sql(DOING, error);
     let rows = sql.query(DOING, PUBLISHED, &[&publication, &table.oid.0]).await?;
     let Some(row) = rows.first() else { return Ok(vec![Doubt::Unpublished]) };
-    let (inserts, has): (bool, bool) = (row.try_get(0).map_err(get)?, row.try_get(3).map_err(get)?);
-    let migrating: Option<bool> = row.try_get(2).map_err(get)?;
-    let filter: Option<String> = row.try_get(1).map_err(get)?;
-    let unpublished = (!inserts || !has).then_some(Doubt::Unpublished);
+    let inserts: bool = row.try_get(0).map_err(get)?;
+    let migrating: Option<bool> = row.try_get(1).map_err(get)?;
+    let [filter, missing, unlogged] = [2, 3, 4].map(|at| row.try_get::<_, Option<String>>(at).map_err(get));
+    let unpublished = (!inserts).then_some(Doubt::Unpublished);
+    let missing = missing?.map(Doubt::Missing);
     let migrating = migrating.unwrap_or(false).then_some(Doubt::Migrating);
-    Ok(unpublished.into_iter().chain(filter.map(Doubt::Filtered)).chain(migrating).collect())
+    let others = filter?.map(Doubt::Filtered).into_iter().chain(unlogged?.map(Doubt::Unlogged));
+    Ok(unpublished.into_iter().chain(missing).chain(others).chain(migrating).collect())
 }
 
 /// What the server is busy with.

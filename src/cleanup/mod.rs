@@ -15,10 +15,12 @@ mod horizon;
 mod model;
 mod options;
 mod pace;
+mod partitions;
 mod pass;
 
-pub(crate) use archive::Archive;
+pub(crate) use archive::{Archive, plain};
 pub(crate) use catalog::{Doubt, Leaf, captured_archive, doubts, leaves};
 pub(crate) use horizon::Horizon;
-pub(crate) use options::{ArchiveTo, CleanupOptions};
+pub(crate) use options::{ArchiveTo, CleanupOptions, Partitions};
+pub(crate) use partitions::{Event, Left, Manager, Partman, Tree};
 pub(crate) use pass::{Count, Pass, PassError};

@@ -5,7 +5,7 @@ use crate::wal::Lsn;
 
 /// What a wrong implementation would do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Bug {
+pub(super) enum Bug {
     None,
     /// A row counts when the snapshot sees its id, subtransactions included.
     AsTheSnapshotSees,
@@ -23,11 +23,13 @@ enum Bug {
 #[derive(Debug, Clone)]
 struct Running {
     xids: Vec<i64>,
+    /// Whether it has written to the table, and so has a lock on it.
+    wrote: bool,
     /// The end of its commit record, once that is inserted. It is visible a moment later.
     committed: Option<u64>,
 }
 
-struct World {
+pub(super) struct World {
     random: fastrand::Rng,
     next: i64,
     inserted: u64,
@@ -38,10 +40,14 @@ struct World {
     /// What Kafka has acknowledged; the slot may be moved ahead of it by somebody.
     sent: u64,
     slot: u64,
+    /// Whether somebody keeps writers from the table.
+    pub(super) locked: bool,
+    /// Whether hardly anybody writes to the table any more, and less happens at all.
+    pub(super) over: bool,
 }
 
 impl World {
-    fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         Self {
             random: fastrand::Rng::with_seed(seed),
             next: 100,
@@ -51,6 +57,8 @@ impl World {
             rows: Vec::new(),
             sent: 1_000,
             slot: 1_000,
+            locked: false,
+            over: false,
         }
     }
 
@@ -59,26 +67,33 @@ impl World {
         self.next - 1
     }
 
-    fn step(&mut self) {
+    pub(super) fn step(&mut self) {
         // Old ones end too, so that the horizon moves.
         let at = if self.random.bool() { 0 } else { self.random.usize(0..self.running.len().max(1)) };
         match self.random.u32(0..12) {
-            0..=1 => {
+            0..=1 if !self.over || self.random.u32(0..4) == 0 => {
                 let xids = vec![self.xid()];
-                self.running.push(Running { xids, committed: None });
+                let odds = if self.over { 1 } else { 75 };
+                let wrote = self.random.u32(0..100) < odds && !self.locked;
+                self.running.push(Running { xids, wrote, committed: None });
             }
-            2 if at < self.running.len() => {
+            2 if self
+                .running
+                .get(at)
+                .is_some_and(|it| it.committed.is_none() && (it.wrote || !self.locked)) =>
+            {
                 let xid = self.xid();
                 self.running[at].xids.push(xid);
+                self.running[at].wrote = true;
             }
             3..=5 if at < self.running.len() && self.running[at].committed.is_none() => {
                 self.inserted += self.random.u64(1..50);
                 self.running[at].committed = Some(self.inserted);
             }
             6..=8 if self.running.get(at).is_some_and(|transaction| transaction.committed.is_some()) => {
-                let Running { xids, committed } = self.running.remove(at);
+                let Running { xids, wrote, committed } = self.running.remove(at);
                 let end = committed.unwrap();
-                self.rows.extend(xids.iter().map(|xid| (*xid, end)));
+                self.rows.extend(xids.iter().filter(|_| wrote).map(|xid| (*xid, end)));
             }
             9 => self.flushed = self.random.u64(self.flushed..=self.inserted),
             10 => {
@@ -90,8 +105,8 @@ impl World {
         }
     }
 
-    /// The rows that would be deleted some time after a look, and were not sent.
-    fn unsent(&mut self, bug: Bug) -> usize {
+    /// A horizon that everything in front of is sent, as somebody takes it and waits for it.
+    pub(super) fn horizon(&mut self, bug: Bug) -> Option<(Horizon, i64, Vec<i64>)> {
         let first = if bug == Bug::EndFirst { Some(self.inserted) } else { None };
         if bug == Bug::EndFirst {
             (0..20).for_each(|_| self.step());
@@ -106,18 +121,40 @@ impl World {
             self.step();
             let kept = (bug != Bug::SlotAlone).then_some(Lsn::new(self.sent));
             if bug == Bug::Impatient || horizon.is_sent(Lsn::new(self.slot), kept) {
-                break;
+                return Some((horizon, xmax, top));
             }
         }
-        let kept = (bug != Bug::SlotAlone).then_some(Lsn::new(self.sent));
-        if bug != Bug::Impatient && !horizon.is_sent(Lsn::new(self.slot), kept) {
-            return 0;
-        }
+        None
+    }
+
+    /// The rows that would be deleted some time after a look, and were not sent.
+    fn unsent(&mut self, bug: Bug) -> usize {
+        let Some((horizon, xmax, top)) = self.horizon(bug) else { return 0 };
         let covered = |xid: i64| match bug {
-            Bug::AsTheSnapshotSees => xid < xmin || xid < xmax && !top.contains(&xid),
-            _ => horizon.covers(u32::try_from(xid).unwrap(), self.next),
+            Bug::AsTheSnapshotSees => xid < horizon.xid || xid < xmax && !top.contains(&xid),
+            _ => self.covers(horizon, xid),
         };
         self.rows.iter().filter(|(xid, end)| covered(*xid) && *end > self.sent).count()
+    }
+
+    fn covers(&self, horizon: Horizon, xid: i64) -> bool {
+        horizon.covers(u32::try_from(xid).unwrap(), self.next)
+    }
+
+    /// Whether each row that can be seen is in front of it.
+    pub(super) fn all_covered(&self, horizon: Horizon) -> bool {
+        self.rows.iter().all(|(xid, _)| self.covers(horizon, *xid))
+    }
+
+    /// Whether nobody who has written has not ended.
+    pub(super) fn is_unwritten(&self) -> bool {
+        self.running.iter().all(|transaction| !transaction.wrote)
+    }
+
+    /// Rows that nobody has sent, also those that nobody sees yet.
+    pub(super) fn not_sent(&self) -> usize {
+        let unseen = self.running.iter().filter(|transaction| transaction.wrote).count();
+        self.rows.iter().filter(|(_, end)| *end > self.sent).count() + unseen
     }
 }
 

@@ -16,6 +16,10 @@ pub(crate) struct CleanupOptions {
     pub time_column: Option<String>,
     /// Where rows go first.
     pub archive: Option<ArchiveTo>,
+    /// `outboxd.cleanup.partitions` (rows): what becomes of partitions that are over.
+    pub partitions: Partitions,
+    /// `outboxd.cleanup.partitions.ahead` (0): so many partitions are there before they are needed; 0 makes none.
+    pub partitions_ahead: usize,
     /// `outboxd.cleanup.batch.rows` (1 000): in one transaction.
     pub batch_rows: u32,
     /// `outboxd.cleanup.batch.pause.ms` (100 ms): between two of them.
@@ -29,6 +33,17 @@ pub(crate) struct CleanupOptions {
     /// `outboxd.cleanup.pause.transaction.age.ms` (5 min): the same while a transaction is older, since no vacuum could take away
     /// what is deleted; 0 is never.
     pub transaction_age_max: Duration,
+}
+
+/// What becomes of partitions of an outbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Partitions {
+    /// Their rows are deleted as those of any table, and the partitions stay.
+    Rows,
+    /// Each goes when it is over and every row of it is sent.
+    Drop,
+    /// The same, and it stays as a table of its own.
+    Detach,
 }
 
 /// Where rows are kept that are taken away.
@@ -57,6 +72,8 @@ impl Default for CleanupOptions {
             keep: Duration::ZERO,
             time_column: None,
             archive: None,
+            partitions: Partitions::Rows,
+            partitions_ahead: 0,
             batch_rows: 1_000,
             batch_pause: Duration::from_millis(100),
             lock_timeout: Duration::from_secs(1),

@@ -17,7 +17,7 @@ const PAGES: i64 = 128;
 /// How soon a server that was busy is asked again.
 const BUSY_INTERVAL: Duration = Duration::from_secs(1);
 /// `lock_not_available`, `query_canceled` by `statement_timeout`, `deadlock_detected`.
-const YIELDED: [&str; 3] = ["55P03", "57014", "40P01"];
+pub(super) const YIELDED: [&str; 3] = ["55P03", "57014", "40P01"];
 
 /// One look at tables and what can go from them.
 #[derive(Debug, Clone, Copy)]
@@ -57,15 +57,16 @@ pub(crate) enum PassError {
     Archive(#[source] io::Error),
 }
 
-impl Pass<'_> {
+impl CleanupOptions {
     /// Makes the session one that nobody waits for.
-    pub(crate) async fn prepare(&self) -> Result<(), Error> {
-        let [lock, statement] =
-            [self.options.lock_timeout, self.options.statement_timeout].map(|time| time.as_millis());
+    pub(crate) async fn limit(&self, sql: &Sql) -> Result<(), Error> {
+        let [lock, statement] = [self.lock_timeout, self.statement_timeout].map(|time| time.as_millis());
         let text = format!("set lock_timeout = {lock}; set statement_timeout = {statement}");
-        self.sql.execute("limiting how long cleanup may wait", &text).await
+        sql.execute("limiting how long cleanup may wait", &text).await
     }
+}
 
+impl Pass<'_> {
     /// Counts, and changes nothing.
     pub(crate) async fn count(&self, leaf: &Leaf) -> Result<Count, Error> {
         const DOING: &str = "counting rows that are sent";
@@ -125,7 +126,7 @@ impl Pass<'_> {
     }
 
     /// Waits while the server has other things to do. False when it is told to stop.
-    async fn may_go_on(&self, stop: &CancellationToken) -> Result<bool, Error> {
+    pub(super) async fn may_go_on(&self, stop: &CancellationToken) -> Result<bool, Error> {
         let mut told = false;
         loop {
             let Some(busy) = pressure(self.sql).await?.judge(self.options) else { return Ok(true) };
@@ -154,7 +155,10 @@ impl Pass<'_> {
             "delete from only {table} as gone where gone.ctid = any(array(
                 select o.ctid from only {table} as o
                 where o.ctid >= '({from},0)'::tid and o.ctid < '({to},0)'::tid and {sent} and {old}
-                limit {rows} for update of o skip locked))"
+                      and o.tableoid = {}::oid
+                limit {rows} for update of o skip locked))",
+            // Another table may have got the name meanwhile.
+            leaf.oid
         );
         let text = archive.statement(&delete, leaf);
         if archive.path().is_none() {
@@ -171,7 +175,7 @@ impl Pass<'_> {
     }
 
     /// Which rows are old enough.
-    fn old(&self) -> String {
+    pub(super) fn old(&self) -> String {
         match (&self.options.time_column, self.options.keep) {
             (Some(column), keep) if !keep.is_zero() => {
                 let column = escape_identifier(column);

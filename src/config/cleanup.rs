@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::error::Problem;
 use super::read::Reader;
-use crate::cleanup::{ArchiveTo, CleanupOptions};
+use crate::cleanup::{ArchiveTo, CleanupOptions, Partitions};
 
 const ENABLE: &str = "outboxd.cleanup.enable";
 const KEEP: &str = "outboxd.cleanup.keep.ms";
@@ -19,6 +19,7 @@ pub(super) fn options(reader: &mut Reader<'_>, sends_changes: bool) -> CleanupOp
         let reason = "it takes rows of an outbox away; a row of another table that is deleted is an event";
         reader.problems.push(Problem::refused(setting, reason, format!("remove {ENABLE}")));
     }
+    let partitions = [("rows", Partitions::Rows), ("drop", Partitions::Drop), ("detach", Partitions::Detach)];
     let before = [("keep", false), ("delete", true)];
     let options = CleanupOptions {
         enabled,
@@ -27,6 +28,8 @@ pub(super) fn options(reader: &mut Reader<'_>, sends_changes: bool) -> CleanupOp
         keep: reader.millis(KEEP, 0, Duration::ZERO),
         time_column: reader.filled(COLUMN).map(str::to_owned),
         archive: archive(reader),
+        partitions: reader.choice("outboxd.cleanup.partitions", &partitions, Partitions::Rows),
+        partitions_ahead: reader.integer("outboxd.cleanup.partitions.ahead", 0..=366, 0),
         batch_rows: reader.integer("outboxd.cleanup.batch.rows", 1..=100_000, 1_000),
         batch_pause: reader.millis("outboxd.cleanup.batch.pause.ms", 0, Duration::from_millis(100)),
         lock_timeout: reader.millis("outboxd.cleanup.lock.timeout.ms", 1, Duration::from_secs(1)),

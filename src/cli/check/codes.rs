@@ -75,6 +75,8 @@ pub(super) const REPLICA_IDENTITY: Code = Code("PG027");
 pub(super) const NO_KEY: Code = Code("PG028");
 /// Large values that an update does not change.
 pub(super) const PLACEHOLDERS: Code = Code("PG029");
+/// Who takes partitions away, by a clock.
+pub(super) const RETENTION: Code = Code("PG036");
 /// The publication exists or can be made.
 pub(super) const PUBLICATION: Code = Code("PG030");
 /// It publishes inserts.

@@ -16,6 +16,7 @@ mod postgres;
 mod publication;
 mod registry;
 mod report;
+mod retention;
 mod server;
 mod slot;
 mod state_topic;

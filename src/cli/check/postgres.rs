@@ -6,7 +6,8 @@ use super::catalog::{self, Rights};
 use super::codes::{self, Code};
 use super::report::Check;
 use super::tables::{self, Outbox};
-use super::{identity, publication, server, slot};
+use super::{identity, publication, retention, server, slot};
+use crate::cleanup::Manager;
 use crate::error::Diagnose as _;
 use crate::postgres::{
     Connection, Error, Options, ServerFacts, ServerOptions, SlotFacts, Sql, TableFacts, TlsSetup,
@@ -168,6 +169,9 @@ impl Findings {
         }
         let oids: Vec<_> = tables.iter().map(|table| table.oid).collect();
         self.checks.extend(tables::unlogged_partitions(&sql.table_versions(&oids).await?));
+        for table in tables.iter().filter(|table| table.partitioned) {
+            self.checks.extend(retention::retention(table, &Manager::find(sql, table).await?));
+        }
         if let Some(changes) = parts.route.changes() {
             let identities = identity::identities(sql, &tables).await?;
             let rules = &parts.postgres.tables.identities;

@@ -1,9 +1,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
-use crate::cleanup::{ArchiveTo, CleanupOptions};
+use crate::cleanup::{ArchiveTo, CleanupOptions, Partitions};
 use crate::cli::args::ConfigArgs;
 
 #[derive(Debug, Args)]
@@ -25,6 +25,12 @@ pub(in crate::cli) struct CleanupArgs {
     /// Write the rows into files in this folder first, a JSON object in each line (outboxd.cleanup.archive.folder)
     #[arg(long, value_name = "DIR", conflicts_with = "archive_table")]
     pub(super) archive_folder: Option<PathBuf>,
+    /// What becomes of partitions that are over and sent (outboxd.cleanup.partitions)
+    #[arg(long, value_name = "HOW")]
+    partitions: Option<How>,
+    /// Make partitions until there are so many that are not needed yet (outboxd.cleanup.partitions.ahead)
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(0..=366))]
+    partitions_ahead: Option<u16>,
     /// Also rows that the slot never brought: from before it was made, or skipped with outboxd.position.accept
     #[arg(long)]
     pub(super) also_before_slot: bool,
@@ -39,6 +45,17 @@ pub(in crate::cli) struct CleanupArgs {
     pub(super) json: bool,
 }
 
+/// What becomes of partitions.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum How {
+    /// Their rows are deleted, and they stay
+    Rows,
+    /// They are dropped
+    Drop,
+    /// They are detached, and stay as tables
+    Detach,
+}
+
 impl CleanupArgs {
     /// The options of the configuration, with what the command line says instead.
     pub(super) fn options(&self, configured: &CleanupOptions) -> CleanupOptions {
@@ -48,6 +65,12 @@ impl CleanupArgs {
             keep: self.older_than.unwrap_or(configured.keep),
             time_column: self.time_column.clone().or_else(|| configured.time_column.clone()),
             archive: table.or(folder).or_else(|| configured.archive.clone()),
+            partitions: self.partitions.map_or(configured.partitions, |how| match how {
+                How::Rows => Partitions::Rows,
+                How::Drop => Partitions::Drop,
+                How::Detach => Partitions::Detach,
+            }),
+            partitions_ahead: self.partitions_ahead.map_or(configured.partitions_ahead, usize::from),
             before_slot: self.also_before_slot || configured.before_slot,
             ..configured.clone()
         }

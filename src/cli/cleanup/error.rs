@@ -32,6 +32,10 @@ pub(super) enum CleanupError {
     NoPosition { topic: String },
     #[error("rows are to be kept for a time, and no column says how old a row is")]
     NoTimeColumn,
+    #[error("the partitions of table {table} are left alone: {reason}")]
+    Managed { table: String, reason: String },
+    #[error("partitions of table {table} cannot be made or taken away")]
+    Partitions { table: String, source: PassError },
     #[error("rows of table {table} cannot be taken away")]
     Pass { table: String, source: PassError },
 }
@@ -53,8 +57,9 @@ impl Diagnose for CleanupError {
             Self::Postgres(error) => error.exit(),
             Self::Relay(error) => error.exit(),
             Self::NoTimeColumn => Exit::Usage,
-            Self::Pass { source: PassError::Postgres(error), .. } => error.exit(),
-            Self::Pass { .. } => Exit::Failed,
+            Self::Pass { source: PassError::Postgres(error), .. }
+            | Self::Partitions { source: PassError::Postgres(error), .. } => error.exit(),
+            Self::Pass { .. } | Self::Partitions { .. } => Exit::Failed,
             _ => Exit::Precondition,
         }
     }
@@ -73,7 +78,7 @@ impl Diagnose for CleanupError {
             Self::Captured(_) | Self::Doubtful { source: Doubt::Archive(_), .. } => {
                 Some("--archive-table with a table that table.include.list does not name".to_owned())
             }
-            Self::Doubtful { source: Doubt::Unpublished, .. } => Some("outboxd check -c FILE says more".to_owned()),
+            Self::Doubtful { source: Doubt::Unpublished | Doubt::Missing(_) | Doubt::Unlogged(_), .. } => Some("outboxd check -c FILE says more".to_owned()),
             Self::Doubtful { source: Doubt::Filtered(_), .. } => {
                 Some("ALTER PUBLICATION … SET TABLE … without a WHERE".to_owned())
             }
@@ -90,8 +95,13 @@ impl Diagnose for CleanupError {
                  a row's lock needs"
                     .to_owned(),
             ),
-            Self::Pass { source: PassError::Postgres(error), .. } => error.cure(),
-            Self::Pass { .. } => Some("give the folder room, and outboxd the right to write there".to_owned()),
+            Self::Managed { .. } => Some("leave --partitions and --partitions-ahead out".to_owned()),
+            Self::Partitions { source: PassError::Postgres(error), .. } if error.sqlstate() == Some("42501") => Some(
+                "only who owns the outbox and its partitions may do that: GRANT the owner's role to the role".to_owned(),
+            ),
+            Self::Pass { source: PassError::Postgres(error), .. }
+            | Self::Partitions { source: PassError::Postgres(error), .. } => error.cure(),
+            Self::Pass { .. } | Self::Partitions { .. } => Some("give the folder room, and outboxd the right to write there".to_owned()),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod args;
 mod error;
+mod partitions;
 mod proof;
 
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(super) use args::CleanupArgs;
 use error::CleanupError;
+use partitions::Step;
 
 use super::ask::{Answer, confirmed};
 use super::assemble::assemble;
@@ -21,6 +23,7 @@ use super::text::columns;
 use super::{asynchronously, print, say};
 use crate::cleanup::{Archive, Count, Leaf, Pass, PassError, leaves};
 use crate::error::Exit;
+use crate::postgres::TableFacts;
 use crate::relay::{RelayParts, Unsuited, file_name, suits};
 
 /// How our sessions are named in `pg_stat_activity`.
@@ -58,36 +61,56 @@ async fn work(args: &CleanupArgs, progress: &Progress) -> Result<Exit, CleanupEr
     }
     let sql = open(&parts.postgres.server, APPLICATION).await?;
     let tables = proof::tables(&sql, &parts).await?;
+    let trees = partitions::trees((&sql, &options), &tables).await?;
+    let mut steps = partitions::make((&sql, &options), &trees, args.execute).await?;
     let horizon = proof::horizon(&sql, &parts, args.wait, progress).await?;
     let pass = Pass { sql: &sql, options: &options, horizon };
-    let mut rows = Vec::new();
-    for table in &tables {
-        for leaf in leaves(&sql, table).await? {
-            progress.waiting(&format!("counting {}", leaf.name));
-            let count = pass.count(&leaf).await?;
-            rows.push(Row { leaf, count, deleted: 0, yielded: 0, file: None });
-        }
-    }
-    progress.end();
+    let rows = count(&pass, &tables, progress).await?;
     if !args.json {
         tell(&rows);
     }
     if let Some(doubt) = doubt {
         say(&format!("  {doubt}: --execute needs --also-before-slot"));
     }
-    let sent: i64 = rows.iter().map(|row| row.count.sent).sum();
-    let agreed = args.execute && sent > 0 && agreed(args, &parts).await;
+    let is_whole = |row: &Row| trees.iter().any(|tree| partitions::is_whole(&options, tree, row));
+    let (whole, mut single): (Vec<_>, Vec<_>) = rows.into_iter().partition(is_whole);
+    let sent: i64 = single.iter().map(|row| row.count.sent).sum();
+    let agreed = args.execute && (sent > 0 || !whole.is_empty()) && agreed(args, &parts).await;
     if agreed {
-        delete(&pass, &mut rows, progress).await?;
+        options.limit(&sql).await?;
+        steps.extend(partitions::take(&pass, &trees, &parts).await?);
+        delete(&pass, &mut single, progress).await?;
     } else if !args.execute {
+        steps.extend(partitions::would_take(&options, &trees, &whole));
         say("nothing was deleted: --execute does it");
     }
     if args.json {
-        print(&format!("{}\n", object(&rows, horizon.lsn.to_string(), agreed)));
-    } else if agreed {
-        told(&rows);
+        let rows: Vec<_> = whole.into_iter().chain(single).collect();
+        print(&format!("{}\n", object(&rows, &steps, horizon.lsn.to_string(), agreed)));
+    } else {
+        steps.iter().for_each(|step| say(&step.text()));
+        if agreed {
+            told(&single);
+        }
     }
     Ok(Exit::Ok)
+}
+
+async fn count(
+    pass: &Pass<'_>,
+    tables: &[TableFacts],
+    progress: &Progress,
+) -> Result<Vec<Row>, CleanupError> {
+    let mut rows = Vec::new();
+    for table in tables {
+        for leaf in leaves(pass.sql, table).await? {
+            progress.waiting(&format!("counting {}", leaf.name));
+            let count = pass.count(&leaf).await?;
+            rows.push(Row { leaf, count, deleted: 0, yielded: 0, file: None });
+        }
+    }
+    progress.end();
+    Ok(rows)
 }
 
 /// What was never sent is gone for good, so that is asked. What is proven is not.
@@ -101,7 +124,6 @@ async fn agreed(args: &CleanupArgs, parts: &RelayParts) -> bool {
 
 async fn delete(pass: &Pass<'_>, rows: &mut [Row], progress: &Progress) -> Result<(), CleanupError> {
     let stop = CancellationToken::new();
-    pass.prepare().await?;
     for row in rows.iter_mut().filter(|row| row.count.sent > 0) {
         let failed = |source| CleanupError::Pass { table: row.leaf.name.clone(), source };
         let seconds = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |age| age.as_secs());
@@ -137,7 +159,7 @@ fn told(rows: &[Row]) {
     }
 }
 
-fn object(rows: &[Row], lsn: String, done: bool) -> Value {
+fn object(rows: &[Row], steps: &[Step], lsn: String, done: bool) -> Value {
     let tables: Vec<_> = rows
         .iter()
         .map(|Row { leaf, count, deleted, yielded, file }| {
@@ -147,5 +169,6 @@ fn object(rows: &[Row], lsn: String, done: bool) -> Value {
             })
         })
         .collect();
-    json!({ "proven_to": lsn, "tables": tables, "done": done })
+    let steps: Vec<_> = steps.iter().map(Step::object).collect();
+    json!({ "proven_to": lsn, "tables": tables, "partitions": steps, "done": done })
 }

@@ -1,0 +1,210 @@
+use std::time::Duration;
+
+use postgres_protocol::escape::{escape_identifier, escape_literal};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::tree::{Partition, Tree};
+use crate::cleanup::archive::PartitionArchive;
+use crate::cleanup::options::{ArchiveTo, Partitions};
+use crate::cleanup::pass::{Pass, PassError, YIELDED};
+use crate::postgres::Error;
+
+/// So long the application's inserts wait for us at most, each time that we ask for the whole outbox.
+const WAIT_MAX: Duration = Duration::from_millis(100);
+/// So often we ask, and so long we leave them alone in between.
+const ATTEMPTS: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(200);
+/// Rows that are fetched together for a file.
+const FETCH_ROWS: u32 = 1_000;
+/// SQLSTATEs by which the server refuses for good: somebody else's objects depend on it, or the table has become another.
+const REFUSED: [&str; 4] = ["2BP01", "42P01", "55000", "0A000"];
+
+/// What became of a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It is gone, with so many rows. The file has them, if there is one.
+    Gone { rows: u64, file: Option<String> },
+    /// It stays.
+    Left(Left),
+}
+
+/// Why a partition stays.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Left {
+    #[error("it has rows that are not proven to be sent, or that are to be kept")]
+    Unproven,
+    #[error("somebody has locked it, or the outbox")]
+    Busy,
+    #[error(
+        "detached, it would be captured as a table of its own: name the outbox alone in table.include.list"
+    )]
+    Captured,
+    #[error("it is no partition of the outbox any more")]
+    Changed,
+    #[error("the server refuses: {0}")]
+    Refused(String),
+}
+
+impl Pass<'_> {
+    /// Takes a partition away if each row of it is proven. It is looked at while nobody can write, and goes in the same transaction:
+    /// a crash leaves it as it was.
+    ///
+    /// Whoever has written to it has a lock until the end of the transaction, prepared or not, so that `SHARE` is not granted as long
+    /// as there may be a row that we cannot see. Whoever wants to write later waits.
+    pub(crate) async fn take_partition(
+        &self,
+        tree: &Tree,
+        partition: &Partition,
+        stop: &CancellationToken,
+    ) -> Result<Taken, PassError> {
+        if stop.is_cancelled() || !self.may_go_on(stop).await? {
+            return Ok(Taken::Left(Left::Busy));
+        }
+        // Most that stay are known without a lock.
+        if self.has_unproven(partition).await? {
+            return Ok(Taken::Left(Left::Unproven));
+        }
+        let taken = match self.prove_and_take(tree, partition).await {
+            Ok(taken) => taken,
+            Err(PassError::Postgres(error)) => Taken::Left(left(error)?),
+            Err(error) => return Err(error),
+        };
+        if matches!(taken, Taken::Left(_)) {
+            self.sql.execute("leaving a partition as it is", "rollback").await?;
+        }
+        Ok(taken)
+    }
+
+    async fn prove_and_take(&self, tree: &Tree, partition: &Partition) -> Result<Taken, PassError> {
+        const DOING: &str = "locking a partition against writers";
+        let quoted = partition.quoted();
+        // A snapshot of each statement's own; an error, and not fewer rows, where a policy hides some. A deadlock with somebody who
+        // waits for us ends before the server looks for whom to end.
+        let begin = format!(
+            "begin isolation level read committed read write; set local row_security = off; \
+             select set_config('lock_timeout', greatest(1, least({}, setting::int / 2))::text, true) from pg_settings \
+             where name = 'deadlock_timeout'; lock table only {quoted} in share mode",
+            self.options.lock_timeout.as_millis()
+        );
+        self.sql.execute(DOING, &begin).await?;
+        if !self.is_still(tree, partition).await? {
+            return Ok(Taken::Left(Left::Changed));
+        }
+        if self.has_unproven(partition).await? {
+            return Ok(Taken::Left(Left::Unproven));
+        }
+        let (rows, file) = self.keep_partition(partition).await?;
+        if !self.remove(tree, partition).await? {
+            return Ok(Taken::Left(Left::Busy));
+        }
+        self.sql.execute("taking a partition away", "commit").await?;
+        Ok(Taken::Gone { rows, file })
+    }
+
+    /// Whether the name is still that partition's.
+    async fn is_still(&self, tree: &Tree, partition: &Partition) -> Result<bool, Error> {
+        const DOING: &str = "looking whether it is still a partition";
+        let text = format!(
+            "select from pg_inherits where inhrelid = $1 and inhparent = $2 and not inhdetachpending
+                    and inhrelid = {}::regclass",
+            escape_literal(&partition.quoted())
+        );
+        let rows = self.sql.query(DOING, &text, &[&partition.oid.0, &tree.table.oid.0]).await?;
+        Ok(!rows.is_empty())
+    }
+
+    async fn has_unproven(&self, partition: &Partition) -> Result<bool, Error> {
+        const DOING: &str = "looking for rows that are not sent";
+        let (sent, old) = (self.horizon.condition("o"), self.old());
+        let text =
+            format!("select from only {} as o where not ({sent} and {old}) limit 1", partition.quoted());
+        Ok(!self.sql.query(DOING, &text, &[]).await?.is_empty())
+    }
+
+    /// Puts the rows where they are to be kept; how many, and the file.
+    async fn keep_partition(&self, partition: &Partition) -> Result<(u64, Option<String>), PassError> {
+        const DOING: &str = "archiving a partition";
+        let quoted = partition.quoted();
+        let get = |error| Error::sql(DOING, error);
+        match &self.options.archive {
+            Some(to @ ArchiveTo::Table(_)) if self.options.partitions == Partitions::Drop => {
+                let columns: Vec<_> = self.columns(partition).await?;
+                let (columns, table) = (columns.join(", "), to.table());
+                let text = format!(
+                    "with moved as (insert into {table} ({columns}) select {columns} from only {quoted} returning 1) \
+                     select count(*) from moved"
+                );
+                let rows = self.sql.query(DOING, &text, &[]).await?;
+                let count: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0)).map_err(get)?;
+                Ok((u64::try_from(count).unwrap_or_default(), None))
+            }
+            Some(ArchiveTo::Folder(folder)) if self.options.partitions == Partitions::Drop => {
+                let name = format!("{}-{}", partition.name(), partition.oid);
+                let mut file = PartitionArchive::open(folder, &name).map_err(PassError::Archive)?;
+                let declare = format!(
+                    "declare kept no scroll cursor for select row_to_json(o)::text from only {quoted} as o"
+                );
+                self.sql.execute(DOING, &declare).await?;
+                loop {
+                    let rows = self.sql.query(DOING, &format!("fetch {FETCH_ROWS} from kept"), &[]).await?;
+                    if rows.is_empty() {
+                        break;
+                    }
+                    for row in rows {
+                        file.keep(row.try_get(0).map_err(get)?).map_err(PassError::Archive)?;
+                    }
+                }
+                self.sql.execute(DOING, "close kept").await?;
+                let (rows, path) = file.finish().map_err(PassError::Archive)?;
+                Ok((rows, Some(path.display().to_string())))
+            }
+            _ => {
+                let rows = self.sql.query(DOING, &format!("select count(*) from only {quoted}"), &[]).await?;
+                let count: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0)).map_err(get)?;
+                Ok((u64::try_from(count).unwrap_or_default(), None))
+            }
+        }
+    }
+
+    async fn columns(&self, partition: &Partition) -> Result<Vec<String>, Error> {
+        const DOING: &str = "reading the columns of a partition";
+        let text = "select attname::text from pg_attribute where attrelid = $1 and attnum > 0 and not attisdropped order by attnum";
+        let rows = self.sql.query(DOING, text, &[&partition.oid.0]).await?;
+        let name = |row: &tokio_postgres::Row| row.try_get::<_, &str>(0).map(escape_identifier);
+        rows.iter().map(|row| name(row).map_err(|error| Error::sql(DOING, error))).collect()
+    }
+
+    /// Needs the whole outbox for a moment, for which the application's inserts would wait: so not for long, and again later. False
+    /// when there was no such moment.
+    async fn remove(&self, tree: &Tree, partition: &Partition) -> Result<bool, Error> {
+        const DOING: &str = "taking a partition away";
+        let (quoted, table) = (partition.quoted(), tree.table.quoted());
+        let statement = match self.options.partitions {
+            Partitions::Detach => format!("alter table {table} detach partition {quoted}"),
+            Partitions::Rows | Partitions::Drop => format!("drop table {quoted}"),
+        };
+        let wait = WAIT_MAX.min(self.options.lock_timeout).as_millis();
+        let attempt = format!("savepoint attempt; set local lock_timeout = {wait}; {statement}");
+        for _ in 0..ATTEMPTS {
+            match self.sql.execute(DOING, &attempt).await {
+                Ok(()) => return Ok(true),
+                Err(error) if error.sqlstate().is_some_and(|state| YIELDED.contains(&state)) => {
+                    self.sql.execute(DOING, "rollback to savepoint attempt").await?;
+                    sleep(PAUSE).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// What a refusal means for the partition.
+fn left(error: Error) -> Result<Left, Error> {
+    match error.sqlstate() {
+        Some(state) if YIELDED.contains(&state) => Ok(Left::Busy),
+        Some(state) if REFUSED.contains(&state) => Ok(Left::Refused(crate::error::chain(&error))),
+        _ => Err(error),
+    }
+}

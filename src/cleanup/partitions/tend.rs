@@ -1,0 +1,52 @@
+use tokio_util::sync::CancellationToken;
+
+use super::pattern::Irregular;
+use super::take::{Left, Taken};
+use super::tree::Tree;
+use crate::cleanup::options::Partitions;
+use crate::cleanup::pass::{Pass, PassError};
+
+/// What a pass did with partitions, one at a time.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// It was made.
+    Made(String),
+    /// It could not be made, and so none after it.
+    NotMade(String, String),
+    /// None is made.
+    Irregular(Irregular),
+    /// It is gone, with so many rows, which are in the file if there is one.
+    Gone { name: String, rows: u64, file: Option<String> },
+    /// It stays.
+    Left(String, Left),
+}
+
+impl Pass<'_> {
+    /// Takes partitions away that are over and sent. `is_captured` tells whether a table of
+    /// this schema and name is captured by its own name or columns.
+    pub(crate) async fn take_partitions(
+        &self,
+        tree: &Tree,
+        is_captured: impl Fn(&str, &str) -> bool,
+        stop: &CancellationToken,
+        mut tell: impl FnMut(Event),
+    ) -> Result<(), PassError> {
+        if self.options.partitions == Partitions::Rows {
+            return Ok(());
+        }
+        for partition in tree.over() {
+            let detaches = self.options.partitions == Partitions::Detach;
+            let taken = if detaches && is_captured(&partition.schema, &partition.plain_name) {
+                Taken::Left(Left::Captured)
+            } else {
+                self.take_partition(tree, partition, stop).await?
+            };
+            let name = partition.name();
+            tell(match taken {
+                Taken::Gone { rows, file } => Event::Gone { name, rows, file },
+                Taken::Left(left) => Event::Left(name, left),
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,219 @@
+//! `outboxd.cleanup.*` inside `run`: when rows are looked at, and why they are not.
+
+mod partitions;
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::time;
+use tokio_util::sync::CancellationToken;
+
+use crate::cleanup::{
+    Archive, Horizon, Partitions, Pass, PassError, Tree, captured_archive, doubts, leaves, plain,
+};
+use crate::error::chain;
+use crate::postgres::{Error, Sql, TableFacts, TlsSetup};
+use crate::relay::options::ProcessingFailure;
+use crate::relay::parts::RelayParts;
+use crate::relay::preflight::{Capture, application};
+use crate::telemetry::{Metrics, Status};
+
+pub(crate) use partitions::is_captured;
+
+/// How soon the slot is looked at again.
+const CONFIRMED_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What pgoutput's option `origin` is when it is not given.
+const ANY_ORIGIN: &str = "any";
+
+/// Why rows of this configuration are never taken away.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unsuited {
+    /// Deletes would be events.
+    #[error("rows become change events: a row that is deleted is an event too")]
+    Changes,
+    /// Rows that were passed over are in the table and nowhere else.
+    #[error("rows that cannot be sent are passed over, and would be deleted like those that are sent")]
+    Tolerates,
+    /// Rows that were replicated from elsewhere are not in the stream.
+    #[error(
+        "slot.stream.params leaves rows out of the stream by their origin: they would be deleted like those that are sent"
+    )]
+    LeavesOut,
+    /// Rows that are older than the slot may never have been sent.
+    #[error(
+        "rows may be there that the slot never brought: from before it was made, or skipped with outboxd.position.accept"
+    )]
+    BeforeSlot,
+}
+
+impl Unsuited {
+    /// What to do about it.
+    pub(crate) const fn cure(&self) -> &'static str {
+        match self {
+            Self::Changes => "cleanup is for an outbox",
+            Self::Tolerates => {
+                "set errors.deadletterqueue.topic.name, which keeps them, and event.processing.failure.handling.mode=fail"
+            }
+            Self::LeavesOut => "take origin out of slot.stream.params",
+            Self::BeforeSlot => {
+                "outboxd verify tells whether every row has its record. If so, or if older rows need not be sent: \
+                 outboxd.cleanup.before.slot=delete"
+            }
+        }
+    }
+}
+
+/// Whether rows may be taken away, as far as the configuration says.
+pub(crate) fn suits(parts: &RelayParts) -> Result<(), Unsuited> {
+    if parts.route.outbox().is_none() {
+        return Err(Unsuited::Changes);
+    }
+    let passes_over = parts.relay.tolerate_rows && parts.dead_letters.is_none();
+    if passes_over || parts.relay.unreadable_rows != ProcessingFailure::Fail || parts.relay.skipped.create {
+        return Err(Unsuited::Tolerates);
+    }
+    let leaves_out =
+        |(name, value): &(String, String)| name.eq_ignore_ascii_case("origin") && value != ANY_ORIGIN;
+    if parts.postgres.slot.stream_params.iter().any(leaves_out) {
+        return Err(Unsuited::LeavesOut);
+    }
+    if !parts.relay.cleanup.before_slot {
+        return Err(Unsuited::BeforeSlot);
+    }
+    Ok(())
+}
+
+/// Takes rows away from time to time, on a connection of its own, for as long as a session streams.
+pub(in crate::relay) async fn run(
+    parts: Arc<RelayParts>,
+    tls: TlsSetup,
+    (status, metrics): (Status, Metrics),
+    stop: CancellationToken,
+) {
+    if !parts.relay.cleanup.enabled {
+        return;
+    }
+    let suited = suits(&parts);
+    if let Err(unsuited) = &suited {
+        tracing::warn!(error = %unsuited, cure = unsuited.cure(), "outboxd.cleanup.enable takes nothing away");
+        if parts.relay.cleanup.partitions_ahead == 0 {
+            return;
+        }
+    }
+    let cleaner = Cleaner { parts: &parts, tls: &tls, status: &status, metrics: &metrics, stop: &stop };
+    let mut connection = None;
+    while !stop.is_cancelled() {
+        let done = tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            done = cleaner.once(&mut connection, suited.is_ok()) => done,
+        };
+        if let Err(error) = done {
+            connection = None;
+            tracing::warn!(error = chain(&error), "cleanup failed; it is tried again");
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = time::sleep(parts.relay.cleanup.interval) => {}
+        }
+    }
+}
+
+/// What a pass needs.
+struct Cleaner<'c> {
+    parts: &'c RelayParts,
+    tls: &'c TlsSetup,
+    status: &'c Status,
+    metrics: &'c Metrics,
+    stop: &'c CancellationToken,
+}
+
+impl Cleaner<'_> {
+    /// One pass. Partitions are made whether anything may be taken away or not.
+    async fn once(&self, connection: &mut Option<Sql>, takes: bool) -> Result<(), PassError> {
+        let (parts, options) = (self.parts, &self.parts.relay.cleanup);
+        let sql = match connection.take().filter(|sql| !sql.is_closed()) {
+            Some(sql) => sql,
+            None => Sql::open(&parts.postgres.server, self.tls, &application(&parts.postgres)).await?,
+        };
+        let sql = &*connection.insert(sql);
+        options.limit(sql).await?;
+        let Some(capture) = self.capture(sql).await else { return Ok(()) };
+        partitions::make(sql, options, &capture.tables).await?;
+        if !takes {
+            return Ok(());
+        }
+        let horizon = Horizon::take(sql).await?;
+        self.wait(sql, horizon).await?;
+        let pass = Pass { sql, options, horizon };
+        // What is captured may have changed while we waited.
+        let Some(capture) = self.capture(sql).await else { return Ok(()) };
+        if let Some(doubt) = captured_archive(options.archive.as_ref(), &capture.tables) {
+            tracing::warn!(reason = %doubt, "cleanup does nothing");
+            return Ok(());
+        }
+        for table in &capture.tables {
+            let doubts = doubts(sql, &parts.postgres.publication.name, table).await?;
+            if let Some(doubt) = doubts.first() {
+                let table = format!("{}.{}", table.schema, table.name);
+                tracing::warn!(table, reason = %doubt, "cleanup leaves a table alone");
+                continue;
+            }
+            self.clean(&pass, table).await?;
+        }
+        Ok(())
+    }
+
+    /// What this process has seen acknowledged, and on this server: a slot that somebody moved says less.
+    async fn wait(&self, sql: &Sql, horizon: Horizon) -> Result<(), Error> {
+        loop {
+            let confirmed = sql.moment(&self.parts.postgres.slot.name).await?.confirmed;
+            if horizon.is_sent(confirmed, Some(self.status.snapshot().progress.flushed)) {
+                return Ok(());
+            }
+            time::sleep(CONFIRMED_INTERVAL).await;
+        }
+    }
+
+    async fn capture(&self, sql: &Sql) -> Option<Capture> {
+        match Capture::find(sql, self.parts).await {
+            Ok(capture) => Some(capture),
+            Err(error) => {
+                tracing::warn!(error = chain(&error), "cleanup does not know the tables");
+                None
+            }
+        }
+    }
+
+    /// The partitions of a table, and the rows that are not in those.
+    async fn clean(&self, pass: &Pass<'_>, table: &TableFacts) -> Result<(), PassError> {
+        let tree = match pass.options.partitions {
+            Partitions::Rows => None,
+            Partitions::Drop | Partitions::Detach => Tree::look(pass.sql, table).await?,
+        };
+        if let Some(tree) = &tree {
+            partitions::take(self.parts, pass, tree, self.metrics, self.stop).await?;
+        }
+        for leaf in leaves(pass.sql, table).await? {
+            if tree.as_ref().is_some_and(|tree| tree.has(leaf.oid)) {
+                continue;
+            }
+            let seconds = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |age| age.as_secs());
+            let mut archive = Archive::open(pass.options.archive.as_ref(), &file_name(&leaf.name, seconds))
+                .map_err(PassError::Archive)?;
+            let counted = |rows| self.metrics.cleaned(rows, 0);
+            let deleted = pass.delete(&leaf, &mut archive, self.stop, counted).await?;
+            self.metrics.cleaned(0, deleted.yielded);
+            if deleted.rows > 0 {
+                tracing::info!(table = leaf.name, rows = deleted.rows, lsn = %pass.horizon.lsn, "rows that are sent were taken away");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One file an hour and table.
+pub(crate) fn file_name(table: &str, seconds: u64) -> String {
+    format!("{}-{}.ndjson", plain(table), seconds / 3_600 * 3_600)
+}

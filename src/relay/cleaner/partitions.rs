@@ -1,0 +1,69 @@
+use tokio_util::sync::CancellationToken;
+
+use crate::cleanup::{CleanupOptions, Event, Left, Partitions, Pass, PassError, Tree};
+use crate::postgres::{Error, Sql, TableFacts};
+use crate::relay::parts::RelayParts;
+use crate::telemetry::Metrics;
+
+/// Makes the partitions that these tables will need, unless somebody else does.
+pub(super) async fn make(sql: &Sql, options: &CleanupOptions, tables: &[TableFacts]) -> Result<(), Error> {
+    if options.partitions == Partitions::Rows && options.partitions_ahead == 0 {
+        return Ok(());
+    }
+    for table in tables {
+        let Some(tree) = Tree::look(sql, table).await? else { continue };
+        match tree.manager.reason() {
+            Some(reason) => {
+                tracing::warn!(table = tree.name(), reason, "cleanup leaves the partitions alone");
+            }
+            None => tree.make(sql, options.partitions_ahead, |event| tell_made(&tree.name(), event)).await?,
+        }
+    }
+    Ok(())
+}
+
+/// Takes partitions of a table away, unless somebody else does.
+pub(super) async fn take(
+    parts: &RelayParts,
+    pass: &Pass<'_>,
+    tree: &Tree,
+    metrics: &Metrics,
+    stop: &CancellationToken,
+) -> Result<(), PassError> {
+    if tree.manager.reason().is_some() {
+        return Ok(());
+    }
+    let captured = |schema: &str, name: &str| is_captured(parts, schema, name);
+    pass.take_partitions(tree, captured, stop, |event| tell(metrics, event)).await
+}
+
+/// Whether a table of this name that is no partition would be captured, or may be by its columns.
+pub(crate) fn is_captured(parts: &RelayParts, schema: &str, name: &str) -> bool {
+    parts.tables.left_out_by(schema, name).is_none()
+}
+
+fn tell_made(table: &str, event: Event) {
+    match event {
+        Event::Made(partition) => tracing::info!(table = partition, "a partition was made"),
+        Event::NotMade(partition, reason) => {
+            tracing::warn!(table = partition, reason, "a partition could not be made; it is tried again");
+        }
+        Event::Irregular(reason) => tracing::warn!(table, %reason, "no partitions are made"),
+        Event::Gone { .. } | Event::Left(..) => {}
+    }
+}
+
+fn tell(metrics: &Metrics, event: Event) {
+    match event {
+        Event::Gone { name, rows, file } => {
+            metrics.partition_taken(rows);
+            tracing::info!(table = name, rows, file, "a partition was taken away: all its rows are sent");
+        }
+        // Most often: every pass would say so.
+        Event::Left(partition, reason @ (Left::Unproven | Left::Busy)) => {
+            tracing::debug!(table = partition, %reason, "a partition stays");
+        }
+        Event::Left(partition, reason) => tracing::warn!(table = partition, %reason, "a partition stays"),
+        Event::Made(_) | Event::NotMade(..) | Event::Irregular(_) => {}
+    }
+}
