@@ -37,6 +37,7 @@ mod pgoutput;
 mod replication;
 mod signal;
 mod source_offset;
+mod trace;
 mod transaction;
 mod verification;
 
@@ -52,6 +53,8 @@ mod http;
 mod http_client;
 #[cfg(feature = "io")]
 mod kafka;
+#[cfg(feature = "io")]
+mod otlp;
 #[cfg(feature = "io")]
 mod postgres;
 #[cfg(feature = "io")]

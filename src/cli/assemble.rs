@@ -8,6 +8,7 @@ use crate::connect::transform::chain::Chain;
 use crate::connect::{BeatError, NameAdjustment, OptionError, Refused};
 use crate::error::{Class, Diagnose};
 use crate::kafka::{self, Producer};
+use crate::otlp;
 use crate::outbox::{
     Condition, EventContext, EventRouter, EventRouterOptions, MessageOutbox, MessagePrefixes,
     check_topic_name,
@@ -16,8 +17,10 @@ use crate::postgres::TableFilter;
 use crate::registry::{self, Registries};
 use crate::relay::{DeadLetters, RelayParts, Route};
 use crate::telemetry::ConfigInfo;
+use crate::trace::Tracer;
 
 use super::args::ConfigArgs;
+use super::spans::Tracing;
 
 /// A configuration, understood and made into parts. No server has been asked yet.
 #[derive(Debug)]
@@ -25,6 +28,8 @@ pub(super) struct Assembly {
     pub(super) parts: RelayParts,
     pub(super) notices: Vec<Notice>,
     pub(super) info: ConfigInfo,
+    /// What exports spans, when records have any.
+    pub(super) exporter: Option<otlp::Exporter>,
 }
 
 /// Why a configuration cannot run.
@@ -36,6 +41,8 @@ pub(super) enum AssembleError {
     Kafka(#[from] kafka::Error),
     #[error(transparent)]
     Registry(#[from] registry::Error),
+    #[error(transparent)]
+    Otlp(#[from] otlp::Error),
 }
 
 impl From<ConfigError> for AssembleError {
@@ -54,6 +61,7 @@ impl Diagnose for AssembleError {
             Self::Config(error) => error.cure(),
             Self::Kafka(error) => error.cure(),
             Self::Registry(error) => error.cure(),
+            Self::Otlp(error) => error.cure(),
         }
     }
 }
@@ -81,11 +89,15 @@ pub(super) fn assemble(args: &ConfigArgs) -> Result<Assembly, AssembleError> {
 /// When the configuration cannot work.
 pub(super) fn assemble_sources(sources: &Sources) -> Result<Assembly, AssembleError> {
     let mut draft = Config::draft(sources)?;
-    let made = Made::read(&mut draft);
+    let Tracing { tracer, exporter } = Tracing::read(&draft, sources)?;
+    let made = Made::read(&mut draft, tracer.as_ref());
     let (config, made) = draft.finish(made)?;
     let [key_registry, value_registry] = made.registries;
     let registries = Registries::new(key_registry, value_registry)?;
     let producer = Producer::new(&config.kafka)?;
+    if let Some(exporter) = &exporter {
+        producer.deliveries().end_spans_in(exporter.log());
+    }
     let info = ConfigInfo {
         topic_prefix: config.topic_prefix.clone(),
         database: config.postgres.server.database.clone(),
@@ -107,7 +119,7 @@ pub(super) fn assemble_sources(sources: &Sources) -> Result<Assembly, AssembleEr
         dead_letters: made.dead_letters,
         registries,
     };
-    Ok(Assembly { parts, notices: config.notices, info })
+    Ok(Assembly { parts, notices: config.notices, info, exporter })
 }
 
 /// What the options of other modules come to.
@@ -122,13 +134,13 @@ struct Made {
 
 impl Made {
     /// Reads all of them, and only then gives up: every mistake is told at once.
-    fn read(draft: &mut Draft) -> Result<Self, Refused> {
+    fn read(draft: &mut Draft, tracer: Option<&Tracer>) -> Result<Self, Refused> {
         let sends_changes = draft.config().sends_changes();
         let default = if sends_changes { Converters::of_changes() } else { Converters::default() };
         let converters = draft.section("", |options| Converters::read_or(options, default));
         note_unasked(draft, converters.as_ref().ok());
         let registries = converters.as_ref().map(|converters| registries(draft, converters)).ok();
-        let route = route(draft, converters);
+        let route = route(draft, converters, tracer);
         let router = route.as_ref().ok().and_then(Route::outbox);
         let messages = router.map_or(Ok(None), |router| messages(draft, router));
         let heartbeat = route.as_ref().map_or(Ok(()), |route| check_heartbeat(draft, route));
@@ -147,9 +159,13 @@ impl Made {
     }
 }
 
-fn route(draft: &mut Draft, converters: Result<Converters, Refused>) -> Result<Route, Refused> {
+fn route(
+    draft: &mut Draft,
+    converters: Result<Converters, Refused>,
+    tracer: Option<&Tracer>,
+) -> Result<Route, Refused> {
     if draft.config().sends_changes() {
-        return changes(draft, converters).map(Route::Changes);
+        return changes(draft, converters, tracer).map(Route::Changes);
     }
     let processors = draft.config().option("post.processors").filter(|list| !list.trim().is_empty());
     if let Some(list) = processors {
@@ -157,7 +173,7 @@ fn route(draft: &mut Draft, converters: Result<Converters, Refused>) -> Result<R
         return Err(draft.refuse(OptionError::new("post.processors", list, reason)));
     }
     let prefix = draft.config().transform_prefix();
-    let options = draft.section(&prefix, EventRouterOptions::read);
+    let options = draft.section(&prefix, EventRouterOptions::read).map(|options| traced(options, tracer));
     let context = context(draft, prefix);
     let router = EventRouter::new(options?, converters?, context?);
     draft.keep(router).map(Route::Outbox)
@@ -168,12 +184,23 @@ fn route(draft: &mut Draft, converters: Result<Converters, Refused>) -> Result<R
 const UNUSED: [&str; 4] =
     ["logical.table.cache.size", "logical.destination.cache.size", "type.plugin.version", "language"];
 
-fn changes(draft: &mut Draft, converters: Result<Converters, Refused>) -> Result<ChangeEvents, Refused> {
+fn traced(options: EventRouterOptions, tracer: Option<&Tracer>) -> EventRouterOptions {
+    EventRouterOptions { tracer: tracer.cloned(), ..options }
+}
+
+fn changes(
+    draft: &mut Draft,
+    converters: Result<Converters, Refused>,
+    tracer: Option<&Tracer>,
+) -> Result<ChangeEvents, Refused> {
     let prefix = format!("{}{}", draft.config().topic_prefix, draft.config().topic_delimiter);
     let mut options = draft.section("", |options| ChangeOptions::read(options, &prefix));
-    let chain = draft.section("", Chain::read);
+    let mut chain = draft.section("", Chain::read);
     if let Ok(chain) = &chain {
         chain.owners().for_each(|owner| draft.refuse_unasked(&owner, &UNUSED));
+    }
+    if let (Ok(chain), Some(tracer)) = (&mut chain, tracer) {
+        chain.trace(tracer);
     }
     if let Some(reselect) = options.as_ref().ok().and_then(|options| options.reselect.as_ref()) {
         draft.refuse_unasked(reselect.owner(), &UNUSED);
@@ -185,7 +212,7 @@ fn changes(draft: &mut Draft, converters: Result<Converters, Refused>) -> Result
     }
     let context = context(draft, String::new());
     let router = match (&chain, &converters, &context) {
-        (Ok(chain), Ok(converters), Ok(context)) => router_among(draft, chain, converters, context),
+        (Ok(chain), Ok(converters), Ok(context)) => router_among(draft, chain, converters, context, tracer),
         _ => Ok(None),
     };
     if let Ok(options) = &mut options {
@@ -201,10 +228,11 @@ fn router_among(
     chain: &Chain,
     converters: &Converters,
     context: &EventContext,
+    tracer: Option<&Tracer>,
 ) -> Result<Option<EventRouter>, Refused> {
     let Some(alias) = chain.event_router() else { return Ok(None) };
     let option_prefix = format!("transforms.{alias}.");
-    let options = draft.section(&option_prefix, EventRouterOptions::read)?;
+    let options = draft.section(&option_prefix, EventRouterOptions::read).map(|it| traced(it, tracer))?;
     let context = EventContext { option_prefix, ..context.clone() };
     Ok(Some(EventRouter::among_transforms(options, converters.clone(), context)))
 }

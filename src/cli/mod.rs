@@ -7,6 +7,7 @@ mod assemble;
 mod check;
 mod cleanup;
 mod config;
+mod decoding;
 #[cfg(feature = "demo")]
 mod demo;
 mod dlq;
@@ -20,6 +21,7 @@ mod run;
 mod shell;
 mod signals;
 mod slot;
+mod spans;
 mod sql;
 mod status;
 mod steps;

@@ -1,9 +1,11 @@
+use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::args::RunArgs;
@@ -14,6 +16,11 @@ use crate::error::{Diagnose as _, Exit, causes};
 use crate::http::Server;
 use crate::relay::{Control, Error, Relay, Target};
 use crate::telemetry::{Limits, LogFormat, LogOptions, Logs, Metrics, Status, StatusLine};
+
+/// For how long what has been collected is still told to others after the relay has ended: within
+/// `outboxd.shutdown.timeout.ms`, if that leaves something.
+const LAST_WORDS_MAX: Duration = Duration::from_secs(5);
+const LAST_WORDS_MIN: Duration = Duration::from_millis(500);
 
 /// `outboxd run`.
 pub(super) fn run(args: &RunArgs) -> Exit {
@@ -65,19 +72,33 @@ async fn relay(assembly: Assembly, http: Option<SocketAddr>, log: LogFormat, sta
         Ok(signals) => signals,
         Err(error) => return broken("signals cannot be caught", &error),
     };
+    if let Some(exporter) = assembly.exporter {
+        tasks.spawn(exporter.run(metrics.clone(), all_done.clone()));
+    }
+    let shutdown_timeout = assembly.parts.relay.shutdown_timeout;
+    let asked = Cell::new(None);
     let relay = Relay::new(Arc::new(assembly.parts), status, metrics);
     let exit = tokio::select! {
         outcome = relay.run(&control) => outcome.map_or_else(|error| stopped(&error, log), |()| {
             tracing::info!("stopped");
             Exit::Ok
         }),
-        () = signals.second(|| control.set(Target::Stop)) => {
+        () = signals.second(|| {
+            asked.set(Some(Instant::now()));
+            control.set(Target::Stop);
+        }) => {
             tracing::warn!("aborted by a second signal: what was not confirmed will be sent again");
             Exit::Interrupted
         }
     };
     all_done.cancel();
-    while tasks.join_next().await.is_some() {}
+    let since = asked.get().unwrap_or_else(Instant::now);
+    let left = shutdown_timeout.saturating_sub(since.elapsed()).max(LAST_WORDS_MIN);
+    let patience = if exit == Exit::Interrupted { Duration::ZERO } else { left.min(LAST_WORDS_MAX) };
+    let ended = async { while tasks.join_next().await.is_some() {} };
+    if timeout(patience, ended).await.is_err() {
+        tasks.shutdown().await;
+    }
     exit
 }
 

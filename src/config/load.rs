@@ -31,6 +31,8 @@ pub(crate) struct Config {
     pub message_prefixes: [Vec<String>; 2],
     /// `outboxd.metrics.debezium` (false): whether the metrics have Debezium's names too.
     pub debezium_metrics: bool,
+    /// `outboxd.tracing.enable` (false): whether records have spans.
+    pub tracing: bool,
     /// Which columns are shown, and how.
     pub columns: crate::connect::column::ColumnRules,
     /// What to tell once: assumptions first, then keys that are not used.
@@ -69,6 +71,7 @@ impl Config {
             extended_headers: parts.extended_headers,
             message_prefixes: parts.message_prefixes,
             debezium_metrics: parts.debezium_metrics,
+            tracing: parts.tracing,
             columns: parts.columns,
             notices,
             transforms: parts.transforms,
@@ -88,6 +91,7 @@ struct Parts {
     extended_headers: bool,
     message_prefixes: [Vec<String>; 2],
     debezium_metrics: bool,
+    tracing: bool,
     transforms: Transforms,
     columns: crate::connect::column::ColumnRules,
 }
@@ -102,8 +106,7 @@ impl Parts {
         let (guarantee, transactions) = guarantee::options(reader, &topic_prefix, &topic_delimiter);
         let offsets = offset::options(reader, &connector_name, &topic_prefix);
         let sends_changes = transforms.router.is_none();
-        let exactly_once = guarantee == crate::relay::Guarantee::ExactlyOnce;
-        let signals = signals::options(reader, &topic_prefix, sends_changes, exactly_once);
+        let signals = signals::options(reader, &topic_prefix, sends_changes);
         let cleanup = cleanup::options(reader, sends_changes);
         let notifications = signals::notifications(reader, sends_changes);
         let connect_timeout = reader.millis("outboxd.connect.timeout.ms", 1, Duration::from_secs(5));
@@ -134,6 +137,7 @@ impl Parts {
                 reader.regex_list("message.prefix.exclude.list"),
             ],
             debezium_metrics: reader.boolean("outboxd.metrics.debezium", false),
+            tracing: router::tracing(reader),
             transforms,
             columns: super::columns::rules(reader),
         }

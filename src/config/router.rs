@@ -3,12 +3,16 @@
 use super::error::Problem;
 use super::left_out;
 use super::read::Reader;
+use super::settings::Setting;
 
 /// The transform that we are.
 const EVENT_ROUTER: &str = "io.debezium.transforms.outbox.EventRouter";
 
 /// The transform that makes logical messages an outbox.
 const DECODER: &str = "io.debezium.connector.postgresql.transforms.DecodeLogicalDecodingMessageContent";
+
+/// The transform that makes spans.
+const SPANS: &str = "io.debezium.transforms.tracing.ActivateTracingSpan";
 
 /// The aliases of the transforms that are there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,6 +93,25 @@ pub(super) fn find(reader: &mut Reader<'_>) -> Transforms {
         check_replacement(reader, &format!("transforms.{router}.route.topic.replacement"));
     }
     Transforms { router, decoder }
+}
+
+/// Whether records have spans. Options that ask for them do nothing alone: with spans records have another header.
+pub(super) fn tracing(reader: &mut Reader<'_>) -> bool {
+    const ENABLE: &str = "outboxd.tracing.enable";
+    let enabled = reader.boolean(ENABLE, false);
+    let asks = |(key, setting): (&str, &Setting)| {
+        let option = key.strip_prefix("transforms.").and_then(|rest| rest.split_once('.'))?.1;
+        let is_asked = option.starts_with("tracing.") || option == "type" && setting.value.trim() == SPANS;
+        is_asked.then(|| key.to_owned())
+    };
+    let asking = reader.settings.iter().find_map(asks);
+    if let Some(key) = asking.filter(|_| !enabled) {
+        reader.assume(
+            &key,
+            format!("no spans are made, as in Kafka Connect without OpenTelemetry; {ENABLE}=true makes them"),
+        );
+    }
+    enabled
 }
 
 fn is_event_router(class: &str) -> bool {

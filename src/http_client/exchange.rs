@@ -1,7 +1,7 @@
 use std::io;
 use std::time::Duration;
 
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
@@ -13,14 +13,17 @@ use super::transport::Transport;
 pub(crate) const USER_AGENT: &str = concat!("outboxd/", env!("CARGO_PKG_VERSION"));
 
 /// Asks, and lets `read` take the answer while the connection is open. The answer must begin within `patience`.
-pub(crate) async fn exchange<T, F>(
+pub(crate) async fn exchange<T, F, B>(
     transport: Box<dyn Transport>,
-    request: Request<String>,
+    request: Request<B>,
     patience: Duration,
     read: impl FnOnce(Response<Incoming>) -> F,
 ) -> io::Result<T>
 where
     F: Future<Output = io::Result<T>>,
+    B: Body + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(transport)).await.map_err(io::Error::other)?;

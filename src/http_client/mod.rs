@@ -1,4 +1,4 @@
-//! HTTP/1.1 as a client, for those who ask seldom, the registry, the fetching of PostgreSQL and the probe: one question,
+//! HTTP/1.1 as a client, for those who ask seldom, the registry, the collector of traces, the fetching of PostgreSQL and the probe: one question,
 //! one answer, a connection each.
 //!
 //! ```text

@@ -1,10 +1,11 @@
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::{BorrowedMessage, Message};
+use rdkafka::message::{BorrowedMessage, Headers as _, Message};
 use rdkafka::producer::{DeliveryResult, NoCustomPartitioner, ProducerContext};
 use tokio::sync::Notify;
 
@@ -13,6 +14,7 @@ use super::error::Error;
 use super::log_ends::LogEnds;
 use super::rejection::{RecordName, Rejection, ReportPlace, named};
 use crate::ack::Ticket;
+use crate::trace::{Delivery, SpanLog, TRACEPARENT};
 
 /// How many refused records are told one by one: when a topic is gone, everything on its way there is refused.
 pub(crate) const REFUSED_MAX: usize = 10_000;
@@ -93,6 +95,8 @@ pub struct Deliveries(pub(super) Arc<Shared>);
 pub(super) struct Shared {
     state: Mutex<State>,
     pub(super) arrived: Notify,
+    /// Where spans of records end, if there are any.
+    spans: OnceLock<SpanLog>,
 }
 
 #[derive(Debug, Default)]
@@ -104,6 +108,12 @@ pub(super) struct State {
 }
 
 impl Deliveries {
+    /// Records may have spans from now on, which end when they are acknowledged.
+    pub(crate) fn end_spans_in(&self, log: SpanLog) {
+        // There is one log in a process.
+        drop(self.0.spans.set(log));
+    }
+
     /// Waits until something has come back. Cancel-safe.
     pub async fn arrived(&self) {
         self.0.arrived.notified().await;
@@ -238,6 +248,9 @@ impl ProducerContext<NoCustomPartitioner> for Deliveries {
         match result {
             Ok(message) => {
                 let (topic, partition, offset) = (message.topic(), message.partition(), message.offset());
+                if let Some(spans) = self.0.spans.get() {
+                    end_span(spans, message);
+                }
                 let place = ReportPlace { topic, partition, offset };
                 self.acknowledged(Ticket(ticket), place, weight(message), || named(message));
             }
@@ -246,6 +259,20 @@ impl ProducerContext<NoCustomPartitioner> for Deliveries {
             }
         }
     }
+}
+
+/// Ends the span of an acknowledged record, if it has one.
+fn end_span(spans: &SpanLog, message: &BorrowedMessage<'_>) {
+    let parents = message.headers().into_iter().flat_map(|headers| headers.iter());
+    let Some(parent) =
+        parents.filter(|header| header.key == TRACEPARENT).filter_map(|header| header.value).last()
+    else {
+        return;
+    };
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let at_us = i64::try_from(since.as_micros()).unwrap_or(i64::MAX);
+    let (topic, partition, offset) = (message.topic(), message.partition(), message.offset());
+    spans.finish(parent, Delivery { topic, partition, offset, at_us });
 }
 
 /// The same as [`crate::connect::record::ProducerRecord::weight`] of the record that was sent.

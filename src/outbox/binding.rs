@@ -5,6 +5,7 @@ use super::error::{BindError, BindProblem};
 use super::options::{AdditionalMissing, MappedColumn};
 use super::placement::{AdditionalField, Placement};
 use super::router::{Assumption, Router};
+use super::spans::RowTracing;
 use super::table::{BoundColumn, NamedColumn, OutboxTable};
 use super::timestamp::{EventTimestamp, TimestampKind};
 use super::unmasked::Unmasked;
@@ -12,6 +13,7 @@ use crate::connect::column::{ColumnCodec, ColumnDescription, TypeKind};
 use crate::connect::converter::Converter;
 use crate::connect::{Kind, Schema};
 use crate::pgoutput::Relation;
+use crate::trace::SpanRules;
 
 const PLACEMENT: &str = "table.fields.additional.placement";
 const TIMESTAMP: &str = "table.field.event.timestamp";
@@ -100,6 +102,7 @@ impl Binding {
         let version = options.schema_version.as_deref().and_then(|column| self.named(VERSION, column));
         self.require(version.as_ref(), VERSION, &[Kind::Int16, Kind::Int32]);
         let Placed { headers, envelope, partition } = self.additional();
+        let tracing = self.tracing();
 
         let (Some(id), Some(key), Some(payload), Some(route), true) =
             (id, key, payload, route, self.problems.is_empty())
@@ -123,6 +126,7 @@ impl Binding {
             headers,
             envelope,
             partition,
+            tracing,
             assumptions: self.assumptions,
             unmasked: self.unmasked,
         })
@@ -139,6 +143,18 @@ impl Binding {
             self.accept(router.options.payload.option, &payload.name, value, &envelope);
         }
         Some(payload)
+    }
+
+    /// The column may be missing: then rows have no context.
+    fn tracing(&mut self) -> Option<RowTracing> {
+        let router = Arc::clone(&self.router);
+        let (rules, tracer) = (&router.options.spans, router.options.tracer.as_ref()?);
+        let column = match self.position(&rules.field) {
+            Some(_) => self.named(SpanRules::FIELD, &rules.field),
+            None => None,
+        };
+        self.require(column.as_ref(), SpanRules::FIELD, &[Kind::String]);
+        Some(RowTracing::new(tracer.clone(), rules.clone(), &self.table, column))
     }
 
     fn additional(&mut self) -> Placed {

@@ -25,6 +25,7 @@ mod raw_record;
 mod record;
 mod router;
 mod source;
+mod spans;
 mod table;
 mod timestamp;
 mod topic;

@@ -2,6 +2,7 @@ use super::expand::JsonExpansion;
 use super::placement::{self, AdditionalField, Placement};
 use super::topic::TopicRouting;
 use crate::connect::{OptionError, OptionReader, Refused};
+use crate::trace::{SpanRules, Tracer};
 
 /// The EventRouter's options. The defaults are Debezium's.
 #[derive(Debug, Clone)]
@@ -34,6 +35,10 @@ pub struct EventRouterOptions {
     pub topic: TopicRouting,
     /// `route.tombstone.on.empty.payload` (false): a NULL or blank payload makes a tombstone.
     pub tombstone_on_empty_payload: bool,
+    /// `tracing.*`: which rows have spans.
+    pub(crate) spans: SpanRules,
+    /// What makes them; without one there are none.
+    pub(crate) tracer: Option<Tracer>,
 }
 
 /// `table.op.invalid.behavior`
@@ -104,6 +109,12 @@ impl EventRouterOptions {
             expand_json: JsonExpansion::read(options),
             route_by: mapped(options, "route.by.field", "aggregatetype"),
             tombstone_on_empty_payload: options.boolean("route.tombstone.on.empty.payload", false),
+            spans: SpanRules::new(
+                column(options, SpanRules::FIELD),
+                options.filled(SpanRules::OPERATION),
+                options.boolean(SpanRules::ONLY_WITH_CONTEXT, true),
+            ),
+            tracer: None,
             // Last, because it alone ends the reading.
             topic: TopicRouting::read(options)?,
         })

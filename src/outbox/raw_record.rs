@@ -49,7 +49,7 @@ impl OutboxTable {
         let Encoder { scratch, schemas, .. } = encoder;
         let mut into = Destination { scratch, topic: topic.as_deref().unwrap_or_default(), schemas };
         let key = self.key(row, &mut into).ok();
-        let headers = self.headers(row, &mut into).ok();
+        let headers = self.headers(row, None, &mut into).ok();
         let scratch = &*encoder.scratch;
         let text = |column: &BoundColumn| shown(column, row).and_then(|value| bytes_of(&value));
         RawRecord {

@@ -158,6 +158,11 @@ impl EventRouter {
         format!("{}.message", self.0.context.topic_prefix)
     }
 
+    /// The options.
+    pub(super) fn options(&self) -> &EventRouterOptions {
+        &self.0.options
+    }
+
     /// The converters of key, value and headers.
     #[must_use]
     pub fn converters(&self) -> &Converters {

@@ -13,12 +13,15 @@ use crate::connect::Value;
 use crate::connect::column::ColumnDescription;
 use crate::connect::converter::Converter;
 use crate::connect::source_record::{Datum, DatumHeader, SourceRecord};
+use crate::connect::transform::activate_tracing::ActivateTracingSpan;
 use crate::pgoutput::Relation;
+use crate::trace::is_of_trace;
 
 /// An outbox table whose events are not converted.
 #[derive(Debug)]
 pub(crate) struct OutboxSource {
     table: OutboxTable,
+    tracing: Option<ActivateTracingSpan>,
     structures: Mutex<KnownSchemas>,
 }
 
@@ -32,7 +35,10 @@ impl OutboxSource {
         relation: &Relation,
         columns: &[ColumnDescription],
     ) -> Result<Self, BindError> {
-        Ok(Self { table: router.bind(relation, columns)?, structures: Mutex::default() })
+        let (table, options) = (router.bind(relation, columns)?, router.options());
+        let tracer = options.tracer.clone();
+        let tracing = tracer.map(|tracer| ActivateTracingSpan::new(options.spans.clone(), tracer));
+        Ok(Self { table, tracing, structures: Mutex::default() })
     }
 
     /// What an UPDATE of a row does.
@@ -57,8 +63,16 @@ impl OutboxSource {
             column: table.route.name.clone(),
             source: error.into(),
         })?;
-        let mut headers = record.headers;
+        let (mut headers, is_traced) = match &self.tracing {
+            Some(tracing) => {
+                let headers = tracing.trace(record).headers;
+                let is_traced = headers.iter().any(|header| is_of_trace(&header.name));
+                (headers, is_traced)
+            }
+            None => (record.headers, false),
+        };
         let additional = table.headers.iter().map(|header| (header.name.as_str(), &header.column));
+        let additional = additional.filter(|(name, _)| !is_traced || !is_of_trace(name));
         for (name, column) in std::iter::once(("id", &table.id)).chain(additional) {
             headers.push(DatumHeader { name: Cow::Borrowed(name), datum: self.datum(column, row)? });
         }

@@ -8,12 +8,14 @@ use super::expand::{KnownSchemas, Shaped, Shaping};
 use super::options::InvalidOperation;
 use super::record::{Converted, Headers, RoutedRecord};
 use super::router::{Assumption, Router};
+use super::spans::RowTracing;
 use super::timestamp::EventTimestamp;
 use super::unmasked::Unmasked;
 use crate::connect::column::{ColumnCodec, ColumnError, FailureHandling};
 use crate::connect::converter::{ConvertError, Converter, Destination, Encoded};
 use crate::connect::{Schema, Value};
 use crate::pgoutput::{ColumnValue, Tuple};
+use crate::trace::{Begun, is_of_trace};
 
 /// An outbox table whose columns are found: rows in, events out.
 #[derive(Debug)]
@@ -33,6 +35,8 @@ pub struct OutboxTable {
     pub(super) headers: Vec<NamedColumn>,
     pub(super) envelope: Option<Envelope>,
     pub(super) partition: Option<BoundColumn>,
+    /// When its rows may have spans.
+    pub(super) tracing: Option<RowTracing>,
     pub(super) assumptions: Vec<Assumption>,
     pub(super) unmasked: Vec<Unmasked>,
 }
@@ -102,6 +106,20 @@ impl OutboxTable {
         at: RouteContext,
         encoder: &'a mut Encoder,
     ) -> Result<RoutedRecord<'a>, RouteError> {
+        self.route_traced(tuple, at, None, encoder)
+    }
+
+    /// The same, with the headers of the row's span.
+    ///
+    /// # Errors
+    /// As [`Self::route`].
+    pub(crate) fn route_traced<'a, 'buffer: 'a>(
+        &'a self,
+        tuple: &Tuple<'buffer>,
+        at: RouteContext,
+        begun: Option<&'a Begun>,
+        encoder: &'a mut Encoder,
+    ) -> Result<RoutedRecord<'a>, RouteError> {
         let row: Row<'_, 'a> = tuple.columns();
         encoder.start_row();
         let route = self.route_value(row)?;
@@ -113,12 +131,18 @@ impl OutboxTable {
         })?;
         let Encoder { scratch, topics, schemas, structures } = encoder;
         let mut into = Destination { scratch, topic: topics.name(topic), schemas };
-        let headers = self.headers(row, &mut into)?;
+        let headers = self.headers(row, begun, &mut into)?;
         let key = self.key(row, &mut into)?;
         let value = self.value(row, &route, structures, &mut into)?;
         let partition = self.partition(row)?;
         let timestamp_ms = self.timestamp_ms(row)?.unwrap_or(at.now_ms);
         Ok(Converted { topic, partition, timestamp_ms, key, value, headers }.resolve(encoder))
+    }
+
+    /// What makes the spans of its rows, if anything does.
+    #[must_use]
+    pub(crate) const fn tracing(&self) -> Option<&RowTracing> {
+        self.tracing.as_ref()
     }
 
     /// The columns whose value has no form, where a warning about it was asked for
@@ -148,17 +172,23 @@ impl OutboxTable {
         }
     }
 
-    /// The context, the id, the additional headers.
+    /// The context, the span, the id, the additional headers. Consumers take the last `traceparent`, so that of a column gives
+    /// way to the span's.
     pub(super) fn headers<'a>(
         &'a self,
         row: Row<'_, 'a>,
+        begun: Option<&'a Begun>,
         into: &mut Destination<'_>,
     ) -> Result<Headers<'a>, RouteError> {
         let context = self.router.headers.iter();
         let mut headers: Headers<'a> = context
             .map(|header| (header.name, header.value.as_deref().map_or(Encoded::Null, Encoded::Borrowed)))
             .collect();
+        for (name, text) in begun.into_iter().flat_map(Begun::headers) {
+            headers.push((name, self.span_header(text, into)?));
+        }
         let additional = self.headers.iter().map(|header| (header.name.as_str(), &header.column));
+        let additional = additional.filter(|(name, _)| begun.is_none() || !is_of_trace(name));
         for (name, column) in std::iter::once(("id", &self.id)).chain(additional) {
             let value = self.decode(column, row)?;
             let converted = self.router.converters.header.convert(Some(column.codec.schema()), &value, into);

@@ -12,10 +12,14 @@ use crate::connect::column::{ColumnCodec, ColumnDescription, ColumnOptions, Colu
 use crate::connect::converter::Converters;
 use crate::error::{Diagnose, Exit};
 use crate::pgoutput::{Column, ColumnValue, Relation, ReplicaIdentity, Tuple};
+use crate::trace::{RowMoment, Sampler, Seed, SpanLog, Tracer};
 use crate::wal::Oid;
 
 const CASES: &str = include_str!("../../tests/cases/event_router.json");
+/// Which headers rows have whose spans are asked for.
+const TRACING: &str = include_str!("../../tests/cases/tracing.json");
 const NOW: RouteContext = RouteContext { now_ms: 1_700_000_000_123 };
+const ROW_MOMENT: RowMoment = RowMoment { committed_us: 5, read_us: 7, operation: "c", lsn: 1, xid: None };
 const COLUMNS: [(&str, &str); 5] = [
     ("id", "uuid"),
     ("aggregatetype", "varchar"),
@@ -33,17 +37,23 @@ const ROW: [(&str, &str); 5] = [
 
 #[test]
 fn rows_become_what_debezium_makes_of_them() {
-    let cases: Vec<Map<String, Json>> = serde_json::from_str::<Json>(CASES)
-        .unwrap()
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|case| case.as_object().unwrap().clone())
-        .collect();
-    for case in &cases {
-        let name = case["name"].as_str().unwrap();
-        let outcome = std::panic::catch_unwind(|| check(case));
-        assert!(outcome.is_ok(), "case {name:?} fails, see above");
+    check_all(CASES, None);
+}
+
+#[test]
+fn rows_have_the_headers_of_their_spans() {
+    check_all(TRACING, Some("exports"));
+}
+
+/// `tracer` is what makes the spans of a case that says nothing else.
+fn check_all(cases: &str, tracer: Option<&str>) {
+    let cases: Vec<Map<String, Json>> = serde_json::from_str(cases).unwrap();
+    for mut case in cases {
+        if let Some(tracer) = tracer {
+            case.entry("tracer").or_insert(tracer.into());
+        }
+        let outcome = std::panic::catch_unwind(|| check(&case));
+        assert!(outcome.is_ok(), "case {} fails, see above", case["name"]);
     }
 }
 
@@ -60,7 +70,8 @@ fn check(case: &Map<String, Json>) {
     let row = row(case, &columns);
     let tuple = tuple(&row);
     let mut encoder = Encoder::default();
-    let routed = table.route(&tuple, NOW, &mut encoder);
+    let begun = table.tracing().and_then(|tracing| tracing.begin(tuple.columns(), ROW_MOMENT));
+    let routed = table.route_traced(&tuple, NOW, begun.as_ref(), &mut encoder);
     match case.get("fails") {
         Some(reason) => {
             let error = routed.unwrap_err();
@@ -246,12 +257,14 @@ fn router(case: &Map<String, Json>) -> EventRouter {
         schema_names: NameAdjustment::None,
         field_names: NameAdjustment::None,
     };
-    EventRouter::new(
-        EventRouterOptions::parse(&option).unwrap(),
-        Converters::parse(&option).unwrap(),
-        context,
-    )
-    .unwrap()
+    let tracer = |log| Some(Tracer::new(Sampler::default(), Seed([7; 16]), log));
+    let tracer = match case.get("tracer").and_then(Json::as_str) {
+        Some("exports") => tracer(Some(SpanLog::new(9, 9, || {}))),
+        Some("propagates") => tracer(None),
+        _ => None,
+    };
+    let options = EventRouterOptions { tracer, ..EventRouterOptions::parse(&option).unwrap() };
+    EventRouter::new(options, Converters::parse(&option).unwrap(), context).unwrap()
 }
 
 /// The usual columns with the case's changes: `name: "type(modifier)? default expression"`, or null to drop one.

@@ -23,7 +23,8 @@ pub(crate) use age::Age;
 pub(crate) use history::{History, SAMPLE_INTERVAL, SAMPLES_MAX};
 pub(crate) use logging::{FILTER_VARIABLE, LogFormat, LogOptions, Logs, UnknownLogFormat};
 pub(crate) use metrics::{
-    Change, DeathCause, Peer, RowTally, SlotDanger, SlotReport, TopicTally, TransactionEnd, WalStatus,
+    Change, DeathCause, Peer, RowTally, SlotDanger, SlotReport, SpanLoss, TopicTally, TransactionEnd,
+    WalStatus,
 };
 pub use metrics::{ConfigInfo, Metrics};
 pub(crate) use overview::{

@@ -20,6 +20,7 @@ pub(crate) mod broker_proxy;
 pub(crate) mod browser;
 mod cache;
 pub(crate) mod certificate;
+pub(crate) mod collector;
 pub(crate) mod foreign;
 pub(crate) mod http;
 pub(crate) mod in_process;

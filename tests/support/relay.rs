@@ -215,7 +215,7 @@ fn without_surroundings(program: &Path, arguments: &[&str]) -> Command {
     command.args(arguments).env("NO_COLOR", "1");
     for (name, _) in std::env::vars_os() {
         let foreign = name.to_string_lossy();
-        if ["OUTBOXD_", "DEBEZIUM_", "PG"].iter().any(|prefix| foreign.starts_with(prefix)) {
+        if ["OUTBOXD_", "DEBEZIUM_", "OTEL_", "PG"].iter().any(|prefix| foreign.starts_with(prefix)) {
             command.env_remove(&name);
         }
     }

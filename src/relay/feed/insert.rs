@@ -1,6 +1,6 @@
 use super::outgoing::Unmade;
 use super::{Again, Feed, Outcome, tell_replaced};
-use crate::change::RowChange;
+use crate::change::{RowChange, Snapshot};
 use crate::kafka::Transport;
 use crate::outbox::RouteContext;
 use crate::pgoutput::{Tuple, UnknownRelation};
@@ -9,7 +9,8 @@ use crate::relay::error::Error;
 use crate::relay::route::Bound;
 use crate::relay::table::Table;
 use crate::telemetry::Change;
-use crate::wal::{Lsn, Oid};
+use crate::trace::RowMoment;
+use crate::wal::{Lsn, Oid, Xid};
 
 impl<T: Transport> Feed<'_, T> {
     /// Takes an inserted row.
@@ -52,11 +53,16 @@ impl<T: Transport> Feed<'_, T> {
             return Ok(Outcome::None);
         }
         let context = RouteContext { now_ms: now.unix_ms() };
+        let tracing = table.tracing();
+        let begun = tracing.and_then(|tracing| tracing.begin(row.columns(), self.moment(lsn, now)));
         let unmade = match refused {
             Some(error) => Unmade::Error(error),
-            None => match table.route(row, context, &mut self.encoder) {
+            None => match table.route_traced(row, context, begun.as_ref(), &mut self.encoder) {
                 Ok(routed) => {
                     let records = (self.records_of)(routed.as_record());
+                    if let (Some(tracing), Some(begun)) = (tracing, &begun) {
+                        tracing.open(begun);
+                    }
                     let outcome = self.out.send(&records, position, now)?;
                     for column in table.replaced_columns(row) {
                         tell_replaced(self.out.metrics, table.name(), column, position);
@@ -68,5 +74,16 @@ impl<T: Transport> Feed<'_, T> {
         };
         let remains = || Some(table.raw_record(row, &mut self.encoder));
         self.out.give_up(unmade, remains, position, now)
+    }
+
+    /// What the span of an inserted row says of it.
+    fn moment(&self, lsn: Lsn, now: Now) -> RowMoment {
+        RowMoment {
+            committed_us: self.open.map_or(now.unix_us, |open| open.commit_time.unix_us()),
+            read_us: now.unix_us,
+            operation: if self.snapshot == Snapshot::False { "c" } else { "r" },
+            lsn: lsn.get(),
+            xid: self.open.filter(|open| open.xid != Xid(0)).map(|open| i64::from(open.xid.0)),
+        }
     }
 }

@@ -66,6 +66,34 @@ impl Peer {
     }
 }
 
+/// Why no collector has a span: `reason` of `relay_spans_lost_total`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum SpanLoss {
+    /// `OTEL_BSP_MAX_QUEUE_SIZE` waited already.
+    QueueFull,
+    /// Its record was not acknowledged: it was not sent, or sent again.
+    NotSent,
+    /// The collector did not answer, or with an error.
+    Unreachable,
+    /// The collector took others of the same request.
+    Refused,
+}
+
+impl SpanLoss {
+    /// All of them.
+    pub(super) const ALL: [Self; 4] = [Self::QueueFull, Self::NotSent, Self::Unreachable, Self::Refused];
+
+    /// The value of the label.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::QueueFull => "queue_full",
+            Self::NotSent => "not_sent",
+            Self::Unreachable => "unreachable",
+            Self::Refused => "refused",
+        }
+    }
+}
+
 /// What became of a Kafka transaction: `result` of `relay_kafka_transactions_total`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TransactionEnd {

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 
-pub(crate) use labels::{Change, DeathCause, Peer, SlotDanger, TransactionEnd, WalStatus};
+pub(crate) use labels::{Change, DeathCause, Peer, SlotDanger, SpanLoss, TransactionEnd, WalStatus};
 pub(crate) use not_sent::RowTally;
 pub(crate) use topics::{TopicCount, TopicTally};
 
@@ -142,6 +142,22 @@ impl Metrics {
     pub fn cleaned(&self, rows: u64, yielded: u64) {
         self.series().cleaned_rows.inc_by(rows);
         self.series().cleanup_yielded.inc_by(yielded);
+    }
+
+    /// Counts a partition that was taken away with so many rows.
+    pub fn partition_taken(&self, rows: u64) {
+        self.series().cleaned_rows.inc_by(rows);
+        self.series().cleanup_partitions.inc();
+    }
+
+    /// Counts spans that a collector has taken.
+    pub(crate) fn spans_exported(&self, count: u64) {
+        self.series().spans_exported.inc_by(count);
+    }
+
+    /// Counts spans that no collector has.
+    pub(crate) fn spans_lost(&self, loss: SpanLoss, count: u64) {
+        self.series().spans_lost.get_or_create(&fixed("reason", loss.name())).inc_by(count);
     }
 
     /// Counts a slot that was lost and made anew.

@@ -9,7 +9,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use super::known::Known;
-use super::labels::{Change, DeathCause, Label, Peer, TransactionEnd, WalStatus, fixed};
+use super::labels::{Change, DeathCause, Label, Peer, SpanLoss, TransactionEnd, WalStatus, fixed};
 use super::not_sent::RowsNotSent;
 use super::topics::PublishedByTopic;
 use super::{ConfigInfo, SlotReport};
@@ -44,6 +44,9 @@ pub(super) struct Series {
     pub(super) slot_recoveries: Counter,
     pub(super) cleaned_rows: Counter,
     pub(super) cleanup_yielded: Counter,
+    pub(super) cleanup_partitions: Counter,
+    pub(super) spans_exported: Counter,
+    pub(super) spans_lost: Family<Label, Counter>,
     source_lag: Seconds,
     last_event: Known<f64>,
     lsn: Family<Label, Integer>,
@@ -95,6 +98,9 @@ impl Series {
             slot_recoveries: Counter::default(),
             cleaned_rows: Counter::default(),
             cleanup_yielded: Counter::default(),
+            cleanup_partitions: Counter::default(),
+            spans_exported: Counter::default(),
+            spans_lost: Family::default(),
             source_lag: Seconds::default(),
             last_event: Known::default(),
             lsn: Family::default(),
@@ -123,6 +129,9 @@ impl Series {
         DeathCause::ALL
             .iter()
             .for_each(|cause| drop(series.dead_letters.get_or_create(&fixed("reason", cause.name()))));
+        SpanLoss::ALL
+            .iter()
+            .for_each(|loss| drop(series.spans_lost.get_or_create(&fixed("reason", loss.name()))));
         for kind in EVENT_ERRORS {
             drop(series.event_errors.get_or_create(&fixed("kind", kind)));
         }
@@ -235,10 +244,22 @@ impl Series {
             self.cleaned_rows.clone(),
         );
         registry.register(
+            "cleanup_partitions",
+            "Partitions taken away because every row of them is sent (outboxd.cleanup.partitions)",
+            self.cleanup_partitions.clone(),
+        );
+        registry.register(
             "cleanup_yielded",
             "Batches of cleanup that were left because they would have waited for somebody",
             self.cleanup_yielded.clone(),
         );
+        let exported = self.spans_exported.clone();
+        registry.register(
+            "spans_exported",
+            "Spans that the collector has taken (outboxd.tracing.enable)",
+            exported,
+        );
+        registry.register("spans_lost", "Spans that no collector has, by reason", self.spans_lost.clone());
         registry.register(
             "slot_danger",
             "How near the slot is to being lost: 0 not, 1 watch, 2 alarm, 3 unreserved, 4 lost",

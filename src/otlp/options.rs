@@ -1,0 +1,245 @@
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use percent_encoding::percent_decode_str;
+
+use super::error::Error;
+use crate::http_client::Address;
+use crate::secret::Secret;
+use crate::trace::Sampler;
+
+const PATH: &str = "/v1/traces";
+const LOCAL: &str = "http://localhost:4318";
+/// `service.name` where nobody names the service.
+const SERVICE: &str = "outboxd";
+
+/// Where spans go, and how many: the variables of OpenTelemetry's SDKs, with their defaults.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Options {
+    /// `OTEL_TRACES_EXPORTER` (otlp) and `OTEL_SDK_DISABLED` (false): whether spans are exported at all.
+    pub(crate) exports: bool,
+    /// `OTEL_TRACES_SAMPLER` (parentbased_always_on) with its `_ARG`.
+    pub(crate) sampler: Sampler,
+    /// `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`, or `OTEL_EXPORTER_OTLP_ENDPOINT` (http://localhost:4318) and `/v1/traces`.
+    pub(super) endpoint: Address,
+    /// `OTEL_EXPORTER_OTLP_HEADERS`
+    pub(super) headers: Vec<(String, Secret)>,
+    /// `OTEL_EXPORTER_OTLP_TIMEOUT` (10 s): for one request.
+    pub(super) timeout: Duration,
+    /// `OTEL_EXPORTER_OTLP_CERTIFICATE`: the authorities, instead of the system's.
+    pub(super) authorities: Option<PathBuf>,
+    /// `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME` (outboxd).
+    pub(super) resource: Vec<(String, String)>,
+    /// `OTEL_BSP_MAX_QUEUE_SIZE` (2048): spans that wait.
+    pub(super) queue_max: usize,
+    /// `OTEL_BSP_MAX_EXPORT_BATCH_SIZE` (512): spans in one request.
+    pub(super) batch_max: usize,
+    /// `OTEL_BSP_SCHEDULE_DELAY` (5 s): how long a span waits for others.
+    pub(super) delay: Duration,
+    /// `OTEL_BSP_EXPORT_TIMEOUT` (30 s): for how long a batch is tried again.
+    pub(super) patience: Duration,
+}
+
+impl Options {
+    /// Reads them from the environment.
+    ///
+    /// # Errors
+    /// When a value is not one that outboxd can work with.
+    pub(crate) fn read(environment: &[(String, String)]) -> Result<Self, Error> {
+        let variables = Variables(environment);
+        let millis = |name, default| variables.number(name, default).map(Duration::from_millis);
+        let headers = variables.otlp("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS");
+        let timeout = ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"];
+        let timeout = timeout.into_iter().find(|name| variables.text(name).is_some());
+        let authorities =
+            variables.otlp("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE");
+        check_protocol(&variables)?;
+        Ok(Self {
+            exports: exports(&variables)?,
+            sampler: sampler(&variables)?,
+            endpoint: endpoint(&variables)?,
+            headers: pairs(headers).map(|(name, value)| (name, Secret::new(value))).collect(),
+            timeout: timeout.map_or(Ok(Duration::from_secs(10)), |name| millis(name, 10_000))?,
+            authorities: authorities.map(PathBuf::from),
+            resource: resource(&variables),
+            queue_max: variables.number("OTEL_BSP_MAX_QUEUE_SIZE", 2_048)?,
+            batch_max: variables.number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512)?,
+            delay: millis("OTEL_BSP_SCHEDULE_DELAY", 5_000)?,
+            patience: millis("OTEL_BSP_EXPORT_TIMEOUT", 30_000)?,
+        })
+    }
+}
+
+/// The environment. An empty variable counts as unset, as the specification wants it.
+struct Variables<'e>(&'e [(String, String)]);
+
+impl<'e> Variables<'e> {
+    fn text(&self, name: &str) -> Option<&'e str> {
+        let (_, value) = self.0.iter().find(|(known, _)| known == name)?;
+        Some(value.trim()).filter(|value| !value.is_empty())
+    }
+
+    /// What is said for traces, or for all signals.
+    fn otlp(&self, traces: &str, all: &str) -> Option<&'e str> {
+        self.text(traces).or_else(|| self.text(all))
+    }
+
+    fn number<T: FromStr>(&self, variable: &'static str, default: T) -> Result<T, Error> {
+        let Some(text) = self.text(variable) else { return Ok(default) };
+        let reason = "it must be a number that is not too large";
+        text.parse().map_err(|_| refused(variable, text, reason, "5000"))
+    }
+}
+
+fn refused(variable: &'static str, value: &str, reason: &'static str, instead: &'static str) -> Error {
+    Error::Variable { variable, value: value.to_owned(), reason, instead }
+}
+
+fn exports(variables: &Variables<'_>) -> Result<bool, Error> {
+    if variables.text("OTEL_SDK_DISABLED").is_some_and(|text| text.eq_ignore_ascii_case("true")) {
+        return Ok(false);
+    }
+    const EXPORTER: &str = "OTEL_TRACES_EXPORTER";
+    match variables.text(EXPORTER) {
+        None | Some("otlp") => Ok(true),
+        Some("none") => Ok(false),
+        Some(other) => Err(refused(EXPORTER, other, "outboxd exports by OTLP, or not at all (none)", "otlp")),
+    }
+}
+
+fn check_protocol(variables: &Variables<'_>) -> Result<(), Error> {
+    for variable in ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"] {
+        match variables.text(variable) {
+            None => {}
+            Some("http/protobuf") => return Ok(()),
+            Some(other) => {
+                return Err(refused(
+                    variable,
+                    other,
+                    "outboxd knows protobuf over HTTP only",
+                    "http/protobuf",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn sampler(variables: &Variables<'_>) -> Result<Sampler, Error> {
+    const SAMPLER: &str = "OTEL_TRACES_SAMPLER";
+    let Some(name) = variables.text(SAMPLER) else { return Ok(Sampler::default()) };
+    let reason = "outboxd knows always_on, always_off, traceidratio, and these with parentbased_ before; a ratio in \
+                  OTEL_TRACES_SAMPLER_ARG is a number from 0 to 1";
+    let sampler = Sampler::parse(name, variables.text("OTEL_TRACES_SAMPLER_ARG"));
+    sampler.ok_or_else(|| refused(SAMPLER, name, reason, "parentbased_always_on"))
+}
+
+fn endpoint(variables: &Variables<'_>) -> Result<Address, Error> {
+    const TRACES: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
+    const ALL: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+    let reason = "it must be a URL with http or https";
+    let parse = |variable, text| {
+        let masked = if text == LOCAL { text } else { "…" };
+        Address::parse(text).ok_or_else(|| refused(variable, masked, reason, LOCAL))
+    };
+    if let Some(text) = variables.text(TRACES) {
+        return parse(TRACES, text);
+    }
+    let address = parse(ALL, variables.text(ALL).unwrap_or(LOCAL))?;
+    Ok(Address { path: format!("{}{PATH}", address.path), ..address })
+}
+
+fn resource(variables: &Variables<'_>) -> Vec<(String, String)> {
+    const NAME: &str = "service.name";
+    let mut resource: Vec<_> = pairs(variables.text("OTEL_RESOURCE_ATTRIBUTES")).collect();
+    let named = resource.iter().position(|(name, _)| name == NAME);
+    let named = named.map(|position| resource.remove(position).1);
+    let service = variables.text("OTEL_SERVICE_NAME").map(str::to_owned).or(named);
+    resource.insert(0, (NAME.to_owned(), service.unwrap_or_else(|| SERVICE.to_owned())));
+    resource
+}
+
+/// `name=value,…`, with percent signs as in URLs. What has no name is passed over.
+fn pairs(text: Option<&str>) -> impl Iterator<Item = (String, String)> {
+    let pair = |pair: &str| {
+        let (name, value) = pair.split_once('=')?;
+        let value = percent_decode_str(value.trim()).decode_utf8().ok()?.into_owned();
+        Some((name.trim().to_owned(), value)).filter(|(name, _)| !name.is_empty())
+    };
+    text.unwrap_or_default().split(',').filter_map(pair)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> Result<Options, Error> {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Options::read(&variables.iter().map(owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn nothing_said_means_the_defaults_of_opentelemetry() {
+        let options = read(&[("OTEL_EXPORTER_OTLP_ENDPOINT", " ")]).unwrap();
+        assert_eq!(options.endpoint.to_string(), "http://localhost:4318/v1/traces");
+        assert_eq!(options.resource, [("service.name".to_owned(), "outboxd".to_owned())]);
+        assert!(options.exports && options.headers.is_empty());
+        assert_eq!((options.queue_max, options.batch_max), (2_048, 512));
+        assert_eq!(
+            [options.timeout, options.delay, options.patience].map(|time| time.as_secs()),
+            [10, 5, 30]
+        );
+    }
+
+    #[test]
+    fn what_is_said_for_traces_wins() {
+        let options = read(&[
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://all:4318/base/"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20hunter2, x-tenant = a ,nonsense"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "7"),
+            ("OTEL_RESOURCE_ATTRIBUTES", "service.name=other,deployment.environment.name=t%2C1"),
+            ("OTEL_SERVICE_NAME", "orders-relay"),
+        ])
+        .unwrap();
+        assert_eq!(options.endpoint.to_string(), "http://all:4318/base/v1/traces");
+        let headers: Vec<_> =
+            options.headers.iter().map(|(name, value)| (name.as_str(), value.expose())).collect();
+        assert_eq!(headers, [("authorization", "Bearer hunter2"), ("x-tenant", "a")]);
+        assert_eq!(options.timeout, Duration::from_millis(7));
+        let resource: Vec<_> =
+            options.resource.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(resource, [("service.name", "orders-relay"), ("deployment.environment.name", "t,1")]);
+        assert!(!format!("{options:?}").contains("hunter2"));
+        let traces = read(&[
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://all:4318"),
+            ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://traces/custom"),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+            ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf"),
+        ]);
+        assert_eq!(traces.unwrap().endpoint.to_string(), "https://traces:443/custom");
+    }
+
+    #[test]
+    fn exporting_can_be_switched_off() {
+        for off in [("OTEL_TRACES_EXPORTER", "none"), ("OTEL_SDK_DISABLED", "TRUE")] {
+            assert!(!read(&[off]).unwrap().exports, "{off:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused_with_what_can() {
+        let cases = [
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "http/protobuf"),
+            ("OTEL_TRACES_EXPORTER", "zipkin", "otlp"),
+            ("OTEL_TRACES_SAMPLER", "jaeger_remote", "parentbased_always_on"),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318", "http://localhost:4318"),
+            ("OTEL_BSP_SCHEDULE_DELAY", "soon", "5000"),
+        ];
+        for (variable, value, instead) in cases {
+            let error = read(&[(variable, value)]).unwrap_err();
+            assert!(error.to_string().contains(variable), "{error}");
+            assert_eq!(crate::error::Diagnose::cure(&error), Some(format!("{variable}={instead}")));
+        }
+    }
+}

@@ -1,0 +1,219 @@
+use std::fmt;
+
+/// The length of `traceparent` in version 00.
+const LENGTH: usize = 55;
+/// What the specification lets a `tracestate` be.
+const STATE_LENGTH_MAX: usize = 512;
+const STATE_MEMBERS_MAX: usize = 32;
+/// The bit of the flags that says that the trace is recorded.
+const SAMPLED: u8 = 1;
+
+/// A trace, from its first span to its last. Never all zeros.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TraceId([u8; 16]);
+
+/// One span of it. Never all zeros.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct SpanId([u8; 8]);
+
+/// A span, as another process knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TraceContext {
+    pub(crate) trace: TraceId,
+    pub(crate) span: SpanId,
+    /// Whether the trace is recorded.
+    pub(crate) sampled: bool,
+    /// What vendors say about it.
+    pub(crate) state: Option<String>,
+}
+
+impl TraceId {
+    /// None of all zeros.
+    #[must_use]
+    pub(crate) const fn new(bytes: [u8; 16]) -> Option<Self> {
+        if u128::from_be_bytes(bytes) == 0 { None } else { Some(Self(bytes)) }
+    }
+
+    pub(crate) const fn bytes(self) -> [u8; 16] {
+        self.0
+    }
+}
+
+impl SpanId {
+    /// None of all zeros.
+    #[must_use]
+    pub(crate) const fn new(bytes: [u8; 8]) -> Option<Self> {
+        if u64::from_be_bytes(bytes) == 0 { None } else { Some(Self(bytes)) }
+    }
+
+    pub(crate) const fn bytes(self) -> [u8; 8] {
+        self.0
+    }
+
+    /// Of the `traceparent` that a header has, however its converter has wrapped the text.
+    #[must_use]
+    pub(crate) fn in_header(bytes: &[u8]) -> Option<Self> {
+        bytes
+            .windows(LENGTH)
+            .filter_map(|window| std::str::from_utf8(window).ok())
+            .find_map(|text| TraceContext::parse(text, None))
+            .map(|context| context.span)
+    }
+}
+
+impl TraceContext {
+    /// Reads `traceparent`, and `tracestate` as far as it is right. A version that is not known yet is read as far as version 00
+    /// goes.
+    #[must_use]
+    pub(crate) fn parse(parent: &str, state: Option<&str>) -> Option<Self> {
+        let mut parts = parent.trim().splitn(5, '-');
+        let [version] = hex(parts.next()?)?;
+        let (trace, span) = (hex(parts.next()?)?, hex(parts.next()?)?);
+        let [flags] = hex(parts.next()?)?;
+        if version == 0xff || version == 0 && parts.next().is_some() {
+            return None;
+        }
+        Some(Self {
+            trace: TraceId::new(trace)?,
+            span: SpanId::new(span)?,
+            sampled: flags & SAMPLED != 0,
+            state: state.and_then(state_of),
+        })
+    }
+
+    /// `traceparent`, in version 00.
+    #[must_use]
+    pub(crate) fn parent(&self) -> String {
+        let flags = if self.sampled { SAMPLED } else { 0 };
+        format!("00-{}-{}-{flags:02x}", self.trace, self.span)
+    }
+}
+
+impl fmt::Display for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+impl fmt::Display for SpanId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", u64::from_be_bytes(self.0))
+    }
+}
+
+/// Exactly so many bytes. Capital letters are not allowed.
+fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let mut bytes = [0; N];
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    if pairs.len() != N || !rest.is_empty() {
+        return None;
+    }
+    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+        *byte = digit(*high)? << 4 | digit(*low)?;
+    }
+    Some(bytes)
+}
+
+/// A `tracestate` that is worth passing on: what is not right is left out, as the specification wants it.
+fn state_of(text: &str) -> Option<String> {
+    let text = text.trim();
+    let members = || text.split(',').map(str::trim).filter(|member| !member.is_empty());
+    let is_right = !text.is_empty()
+        && text.len() <= STATE_LENGTH_MAX
+        && text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t'))
+        && members().count() <= STATE_MEMBERS_MAX
+        && members().all(|member| member.split_once('=').is_some_and(|(key, _)| !key.is_empty()));
+    is_right.then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+    const SPAN: &str = "b7ad6b7169203331";
+
+    #[test]
+    fn what_w3c_allows_is_read_and_nothing_else() {
+        let right = [
+            (format!("00-{TRACE}-{SPAN}-01"), true),
+            (format!(" 00-{TRACE}-{SPAN}-00\n"), false),
+            (format!("00-{TRACE}-{SPAN}-03"), true),
+            (format!("cc-{TRACE}-{SPAN}-01"), true),
+            (format!("cc-{TRACE}-{SPAN}-01-what-comes-later"), true),
+        ];
+        for (text, sampled) in right {
+            let context = TraceContext::parse(&text, None).unwrap();
+            assert_eq!((context.trace.to_string(), context.span.to_string()), (TRACE.into(), SPAN.into()));
+            assert_eq!(context.sampled, sampled, "{text}");
+        }
+        let wrong = [
+            String::new(),
+            "traceparent".to_owned(),
+            format!("00-{TRACE}-{SPAN}"),
+            format!("00-{TRACE}-{SPAN}-1"),
+            format!("00-{TRACE}-{SPAN}-01-more"),
+            format!("ff-{TRACE}-{SPAN}-01"),
+            format!("00-{}-{SPAN}-01", TRACE.to_uppercase()),
+            format!("00-{}-{SPAN}-01", "0".repeat(32)),
+            format!("00-{TRACE}-{}-01", "0".repeat(16)),
+            format!("00-{TRACE}0-{SPAN}-01"),
+            format!("00-{TRACE}-{SPAN}é-01"),
+        ];
+        for text in wrong {
+            assert_eq!(TraceContext::parse(&text, None), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_state_is_kept_when_it_is_one() {
+        let parent = format!("00-{TRACE}-{SPAN}-01");
+        let state = |text: &str| TraceContext::parse(&parent, Some(text)).unwrap().state;
+        assert_eq!(state(" congo=t61rcWkgMzE,rojo=1 ").as_deref(), Some("congo=t61rcWkgMzE,rojo=1"));
+        let many: Vec<_> = (0..33).map(|member| format!("k{member}=v")).collect();
+        for wrong in
+            ["", " ", "congo", "=v", "a=b\nc=d", "a=ü", &many.join(","), &format!("a={}", "b".repeat(511))]
+        {
+            assert_eq!(state(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_span_is_found_in_what_a_converter_has_made() {
+        let parent = format!("00-{TRACE}-{SPAN}-01");
+        let json = format!("{{\"schema\":{{\"type\":\"string\"}},\"payload\":\"{parent}\"}}");
+        let avro = [&[0, 0, 0, 0, 7, 110][..], parent.as_bytes()].concat();
+        for bytes in [parent.as_bytes(), format!("\"{parent}\"").as_bytes(), json.as_bytes(), &avro] {
+            assert_eq!(SpanId::in_header(bytes).unwrap().to_string(), SPAN);
+        }
+        assert_eq!(SpanId::in_header(b"null"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_reads_back(trace in 1u128.., span in 1u64.., sampled: bool) {
+            let context = TraceContext {
+                trace: TraceId::new(trace.to_be_bytes()).unwrap(),
+                span: SpanId::new(span.to_be_bytes()).unwrap(),
+                sampled,
+                state: None,
+            };
+            prop_assert_eq!(TraceContext::parse(&context.parent(), None), Some(context.clone()));
+            prop_assert_eq!(SpanId::in_header(context.parent().as_bytes()), Some(context.span));
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(parent: String, state: String) {
+            if let Some(context) = TraceContext::parse(&parent, Some(&state)) {
+                prop_assert_eq!(TraceContext::parse(&context.parent(), context.state.as_deref()), Some(context));
+            }
+        }
+    }
+}
