@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::keys::{self, Status};
 use super::{Config, ConfigError, Sources};
 
 /// With everything in it that makes a documented key matter.
@@ -26,7 +27,7 @@ const CONTEXT: [&str; 14] = [
 ];
 const GUARANTEES: [&str; 3] = ["at_least_once", "tail_dedupe", "exactly_once"];
 /// For each key one of these is allowed and not the default.
-const OTHERS: [&str; 13] = [
+const OTHERS: [&str; 14] = [
     "true",
     "false",
     "7777",
@@ -40,6 +41,22 @@ const OTHERS: [&str; 13] = [
     "other",
     "exactly_once",
     "delete",
+    "drop",
+];
+
+/// Debezium's options with their defaults.
+const DEBEZIUM: &str = include_str!("debezium_options.tsv");
+/// Options with a default that is not Debezium's, or that no value says.
+const OTHERWISE: [&str; 9] = [
+    "exactly.once.support",
+    "key.converter",
+    "plugin.name",
+    "producer.linger.ms",
+    "publication.autocreate.mode",
+    "slot.max.retries",
+    "slot.retry.delay.ms",
+    "value.converter",
+    "transforms.outbox.table.fields.additional.error.on.missing",
 ];
 
 /// A row of a table whose columns are "key" and "default".
@@ -72,6 +89,42 @@ fn documented_defaults_are_those_of_the_program() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_defaults_that_are_shown_are_those_of_the_documentation() {
+    let path = root().join("src/config/defaults.tsv");
+    let generated = shown_defaults();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(&path, generated).unwrap();
+        return;
+    }
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text == generated, "{} is stale: UPDATE_DOCS=1 cargo test --lib documented", path.display());
+}
+
+/// What the page says, and for other options that are used Debezium's own default.
+fn shown_defaults() -> String {
+    let rows = rows();
+    let documented = rows.iter().map(|Row { key, defaults, .. }| {
+        let usual = &defaults["at_least_once"];
+        let others = defaults.iter().filter(|(_, default)| *default != usual);
+        let others = others.map(|(guarantee, default)| format!("\t{guarantee}={default}"));
+        let line = format!("{key}\t{usual}{}", others.collect::<String>());
+        line.replace("-state.srv", "-state.<topic.prefix>")
+    });
+    let debeziums = DEBEZIUM.lines().skip(1).filter_map(|line| {
+        let (key, default) = line.split_once('\t').filter(|(_, default)| !default.is_empty())?;
+        let status = keys::lookup(key)?.status;
+        let is_used = matches!(status, Status::Used | Status::Better) && !key.starts_with("value.converter.");
+        let is_told = OTHERWISE.contains(&key) || rows.iter().any(|row| row.key == key);
+        let key = key.replace("transforms.outbox.", "transforms.<alias>.");
+        (is_used && !is_told).then(|| format!("{key}\t{default}"))
+    });
+    let mut lines: Vec<_> = documented.chain(debeziums).collect();
+    lines.sort();
+    lines.dedup();
+    format!("key\tdefault\n{}\n", lines.join("\n"))
 }
 
 #[test]
@@ -160,7 +213,7 @@ fn effect(guarantee: &str, key: &str, value: Option<&str>) -> Result<String, Con
 }
 
 fn effect_of(config: &Config) -> String {
-    let topics = (&config.topic_delimiter, config.extended_headers, config.debezium_metrics);
+    let topics = (&config.topic_delimiter, config.extended_headers, config.debezium_metrics, config.tracing);
     format!("{:?}", (&config.postgres, &config.kafka, &config.relay, &config.columns, topics))
 }
 

@@ -18,6 +18,7 @@ mod converters;
 mod credentials;
 mod database;
 mod dead_letters;
+mod defaults;
 #[cfg(test)]
 mod documented;
 mod draft;

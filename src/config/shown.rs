@@ -1,5 +1,6 @@
 //! A configuration as it may be shown and written down again: without secrets.
 
+use super::defaults;
 use super::environment::{self, Variable};
 use super::error::{ConfigError, Problem};
 use super::layers::{self, Dialect, Layers, Sources};
@@ -17,6 +18,8 @@ const PROVIDERS: [&str; 3] = ["${env:", "${file:", "${dir:"];
 pub(crate) struct ShownConfig {
     /// In the order of the keys.
     pub(crate) settings: Vec<ShownSetting>,
+    /// Key and value of what nobody says, in the order of the keys.
+    pub(crate) defaults: Vec<(String, String)>,
     /// What could not be read.
     pub(crate) problems: Vec<Problem>,
 }
@@ -55,6 +58,8 @@ impl ShownConfig {
     pub(crate) fn load(sources: &Sources) -> Result<Self, ConfigError> {
         let Layers { mut settings, dialect, problems, said, .. } = layers::collect(sources)?;
         name_as_the_server_does(&mut settings, dialect);
+        let mut defaults = defaults::unsaid(&settings);
+        defaults.sort();
         let settings = settings
             .iter()
             .map(|(key, setting)| {
@@ -69,7 +74,7 @@ impl ShownConfig {
                 ShownSetting { key: shown_key(key), shown, source: setting.origin.to_string(), portable }
             })
             .collect();
-        Ok(Self { settings, problems })
+        Ok(Self { settings, defaults, problems })
     }
 }
 

@@ -23,6 +23,9 @@ pub(super) struct ShowArgs {
     /// Show where each value was said
     #[arg(long)]
     pub(super) sources: bool,
+    /// Show also what is in force because nobody says otherwise, and where each value was said
+    #[arg(long)]
+    pub(super) all: bool,
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,

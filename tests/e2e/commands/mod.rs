@@ -72,7 +72,7 @@ fn the_session_about_the_configuration_is_what_is_seen() {
     // It must not be there: what cannot be resolved is told, and the rest is shown all the same.
     let session = Session::of(PAGE, "The configuration");
     let names = [("outbox.properties", file.display().to_string())];
-    assert_eq!(session.with_variable("HOSTNAME_OF_ORDERS", "db.example").replay(&names), [0, 0, 0]);
+    assert_eq!(session.with_variable("HOSTNAME_OF_ORDERS", "db.example").replay(&names), [0; 4]);
     let (exit, stdout, stderr) = run(&["config", "show", "-c", file.to_str().unwrap()]);
     assert_eq!(exit, 2, "{stdout}");
     assert!(
