@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::commands::session::Session;
 use crate::support::kafka::kafka;
 use crate::support::outbox::Outbox;
-use crate::support::postgres::{postgres15, postgres18};
+use crate::support::postgres::{postgres15, postgres18, start};
 use crate::support::record::Record;
 use crate::support::relay::{Config, Relay};
 use crate::support::wait::{DEADLINE, eventually, let_pass};
@@ -224,7 +224,9 @@ const PAGE: &str = include_str!("../../docs/migrate/from-a-poller.md");
 #[test]
 fn the_sessions_are_what_is_seen() {
     let shape = PROCESSED_AT;
-    let db = Outbox::create_bare(postgres18(), &shape.schema());
+    // Of its own: with transactions of other tests there, the commands say that they wait for them.
+    let server = start(18);
+    let db = Outbox::create_bare(&server, &shape.schema());
     let (config, topic) = shape.config(&db);
     let folder = Watcher::new("outboxd-migrate-");
     let file = folder.folder().join("outbox.json").display().to_string();
