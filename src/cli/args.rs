@@ -19,7 +19,7 @@ use crate::config::Sources;
 use crate::http::{self, InvalidAddress};
 use crate::telemetry::{LogFormat, UnknownLogFormat};
 
-/// Streams a PostgreSQL outbox table to Kafka, byte for byte as Debezium's EventRouter does
+/// A Debezium-compatible PostgreSQL connector for Kafka: an outbox or any table, byte for byte
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true, max_term_width = 110)]
 pub(super) struct Args {
