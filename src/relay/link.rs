@@ -9,7 +9,7 @@ use super::preflight::Capture;
 use super::repeats::{self, RepeatRange};
 use crate::postgres::{self, ReplicationStream, Sql};
 use crate::source_offset::SourceOffset;
-use crate::wal::{Lsn, PgTimestamp};
+use crate::wal::{Lsn, Oid, PgTimestamp};
 
 /// How long the stream may outlive the SQL connection. A fast shutdown ends the SQL connection at once and then waits
 /// for walsenders until all is confirmed, which never happens while Kafka is down: we must let the server stop.
@@ -26,6 +26,10 @@ pub(super) struct Link {
     pub(super) origin: Origin,
     /// The slot was there before this start.
     pub(super) goes_on: bool,
+    /// It stands where outboxd has left it: neither made anew nor accepted elsewhere.
+    pub(super) is_where_left: bool,
+    /// The database whose slot it is.
+    pub(super) database: Oid,
     /// The offset that was stored when this process began.
     pub(super) stored: Option<SourceOffset>,
     /// How far incremental snapshots were, as the position in Kafka says.
@@ -54,10 +58,11 @@ impl Link {
     }
 
     /// A state says how far incremental snapshots are in what is committed: more than the position, unless the stream went on
-    /// without a Kafka transaction since.
+    /// without a Kafka transaction since. Of another database, or where the slot is not as it was left, they do not go on.
     pub(super) fn learn_snapshots(&mut self, state: &State) {
-        let Some(kept) = state.snapshots.clone() else { return };
-        let Source { system_id, timeline, .. } = &state.source;
+        let Source { system_id, timeline, database_oid, .. } = &state.source;
+        let is_other = database_oid.is_some_and(|oid| oid != self.database);
+        let Some(kept) = state.snapshots.clone().filter(|_| self.is_where_left && !is_other) else { return };
         let origin = Origin { system_id: system_id.clone(), timeline: *timeline };
         let told = KeptSnapshots { origin, kept };
         let is_newer = |kept: &KeptSnapshots| kept.is_newer_than(&told);

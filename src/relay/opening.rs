@@ -92,6 +92,8 @@ impl Opening<'_> {
             stored: found.stored,
             snapshots: found.snapshots,
             goes_on: !slot.created,
+            is_where_left: found.is_where_left,
+            database: site.database,
             position: PositionWriter::new(self.positions.cloned(), position, self.captured.clone()),
             capture,
             wal_end: now.wal_end,

@@ -56,6 +56,8 @@ pub(super) struct Found {
     pub(super) reads_later: bool,
     /// How far incremental snapshots were, as the position says.
     pub(super) snapshots: Option<KeptSnapshots>,
+    /// It stands where outboxd has left it, as far as that is known.
+    pub(super) is_where_left: bool,
 }
 
 /// What was found.
@@ -68,7 +70,7 @@ enum Judged {
 impl Found {
     /// Of a slot about which nothing else is known.
     const fn made(slot: Slot) -> Self {
-        Self { slot, stored: None, reads_later: false, snapshots: None }
+        Self { slot, stored: None, reads_later: false, snapshots: None, is_where_left: !slot.created }
     }
 }
 
@@ -154,7 +156,8 @@ impl Opening<'_> {
         let needs_position = self.comparison().needs_position(Some(confirmed), &site.origin);
         if needs_position {
             let (beginning, position) = self.compare(Some(confirmed), found.stored.as_ref(), site).await?;
-            let position = position.filter(|_| beginning == Beginning::GoesOn);
+            found.is_where_left = beginning == Beginning::GoesOn;
+            let position = position.filter(|_| found.is_where_left);
             found.snapshots = position
                 .and_then(|position| self.comparison().snapshots(&position, &site.origin, site.database));
         }

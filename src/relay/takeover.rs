@@ -67,24 +67,25 @@ pub(super) async fn take_over(
         topic.make(MAKE_PATIENCE).await?;
     }
     let source = source(parts, link);
-    let known = match stored {
+    let (known, told) = match stored {
         Stored::Value(bytes) => {
             let state = parse(options, &source.slot, &bytes)?;
             settle(parts, link, &state, &stop).await?;
             link.learn_snapshots(&state);
             // Asked for now: the outboxd that had the slot before may have written the state a moment ago.
             let wal_end = link.sql.moment(&parts.postgres.slot.name).await?.wal_end;
-            known(options, &source, link, (&state, wal_end))?
+            (known(options, &source, link, (&state, wal_end))?, state.snapshots)
         }
         Stored::NoTopic | Stored::Nothing => {
             tracing::info!(
                 topic = options.state_topic, slot = source.slot, slot_at = %link.confirmed,
                 "no Kafka transaction of this slot is known: rows are sent from the slot's position on"
             );
-            Known::nothing(link.clock)
+            (Known::nothing(link.clock), None)
         }
     };
-    Ok(Some(Batch::new(names(&settings, options), known, source, patience(options))))
+    let batch = Batch::new(names(&settings, options), known, source, patience(options));
+    Ok(Some(batch.behind_snapshots(told)))
 }
 
 /// The same for a snapshot, whose slot nobody else can have. `None` without exactly-once.
@@ -211,6 +212,7 @@ fn source(parts: &RelayParts, link: &Link) -> Source {
         system_id: link.origin.system_id.clone(),
         timeline: link.origin.timeline,
         database: postgres.server.database.clone(),
+        database_oid: Some(link.database),
         slot: postgres.slot.name.to_string(),
         stream: command.text(),
     }

@@ -51,7 +51,6 @@ pub(crate) struct Incremental {
     /// The stream has changed a row whose key it does not tell: any of the window's may be old.
     doubtful: bool,
     doubts: u32,
-    stops: Vec<String>,
     notifications: VecDeque<Notification>,
 }
 
@@ -129,7 +128,6 @@ impl Incremental {
             again: false,
             doubtful: false,
             doubts: 0,
-            stops: Vec::new(),
             notifications: VecDeque::new(),
         };
         new.start_chunk();

@@ -89,7 +89,7 @@ impl Ending {
         now: Now,
     ) -> Result<Drain, Error> {
         let obstacle = super::obstacle(&core.feed.out.flight.absorb(now)?);
-        core.tell_snapshots();
+        core.feed.tell_snapshots();
         core.feed.out.flight.step(now, self.urgency)?;
         let keep = core.keep_position(true, now);
         let update = core.feedback.poll(now.instant, now.postgres());

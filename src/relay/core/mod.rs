@@ -178,9 +178,13 @@ impl<'p, T: Transport> Core<'p, T> {
             self.resume(Ok(Answer::Rows), now)?;
         }
         self.pump(now, source)?;
+        if self.held.is_none() {
+            // Before anything else can be held: all records of the row that was read last are handed over.
+            self.feed.end_read_row();
+        }
         self.beat(now)?;
         self.notify(now)?;
-        self.tell_snapshots();
+        self.feed.tell_snapshots();
         self.feed.out.flight.step(now, self.urgency())?;
         let keep = self.keep_position(self.reading == Reading::Off, now);
         let update = self.feedback.poll(now.instant, now.postgres());
@@ -211,14 +215,6 @@ impl<'p, T: Transport> Core<'p, T> {
     /// Whether the next turn tells the status.
     pub(super) fn is_tick_due(&self, now: Now) -> bool {
         self.last_tick + TICK <= now.instant
-    }
-
-    /// Before a Kafka transaction may be ended.
-    fn tell_snapshots(&mut self) {
-        if self.held.is_none() {
-            self.feed.end_read_row();
-        }
-        self.feed.tell_snapshots();
     }
 
     /// When a position is due, or its answer is not waited for any longer.

@@ -158,6 +158,11 @@ impl Batch {
         }
     }
 
+    /// The state that was read says this of incremental snapshots.
+    pub(crate) fn behind_snapshots(self, told: Option<KeptCheckpoint>) -> Self {
+        Self { last_snapshots: told, ..self }
+    }
+
     /// Of a snapshot, whose rows have no place in the stream.
     pub(crate) fn of_snapshot(names: Names, patience: Patience) -> Self {
         let source = Source::default();

@@ -249,6 +249,7 @@ mod tests {
             system_id: SystemId("1".to_owned()),
             timeline: TimelineId(timeline),
             database: "d".to_owned(),
+            database_oid: None,
             slot: "s".to_owned(),
             stream: "o".to_owned(),
         }

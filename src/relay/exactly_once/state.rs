@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::signal::KeptCheckpoint;
 use crate::transaction::EventPosition;
-use crate::wal::{Lsn, PgTimestamp, SystemId, TimelineId, Xid};
+use crate::wal::{Lsn, Oid, PgTimestamp, SystemId, TimelineId, Xid};
 
 /// The version of the form below. One that is not known is refused: what it says must not be guessed.
 const VERSION: u32 = 1;
@@ -38,6 +38,8 @@ pub(crate) struct Source {
     pub(crate) system_id: SystemId,
     pub(crate) timeline: TimelineId,
     pub(crate) database: String,
+    /// States of an earlier outboxd do not say it.
+    pub(crate) database_oid: Option<Oid>,
     pub(crate) slot: String,
     /// What the stream was asked for: with other options the rows of a transaction are numbered otherwise.
     pub(crate) stream: String,
@@ -75,6 +77,8 @@ struct Written {
     system_id: String,
     timeline: u32,
     database: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    database_oid: Option<u32>,
     slot: String,
     stream: String,
     commit_lsn: Lsn,
@@ -129,6 +133,7 @@ impl State {
                 system_id: SystemId(written.system_id),
                 timeline: TimelineId(written.timeline),
                 database: written.database,
+                database_oid: written.database_oid.map(Oid),
                 slot: written.slot,
                 stream: written.stream,
             },
@@ -146,6 +151,7 @@ impl From<&State> for Written {
             system_id: source.system_id.0.clone(),
             timeline: source.timeline.0,
             database: source.database.clone(),
+            database_oid: source.database_oid.map(|oid| oid.0),
             slot: source.slot.clone(),
             stream: source.stream.clone(),
             commit_lsn: place.event.commit_lsn,
@@ -241,12 +247,12 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read_back(
-            names in prop::collection::vec(".{0,12}", 4), timeline: u32, commit: u64, ordinal: u64, part: Option<u32>, end: Option<u64>,
+            names in prop::collection::vec(".{0,12}", 4), timeline: u32, oid: Option<u32>, commit: u64, ordinal: u64, part: Option<u32>, end: Option<u64>,
             topics in prop::collection::vec(".{0,12}", 0..4), seen: Option<(i32, Option<(u32, i32)>)>, heeded: Option<u64>,
         ) {
             let [system_id, database, slot, stream] = names.try_into().unwrap();
             let source = Source {
-                system_id: SystemId(system_id), timeline: TimelineId(timeline), database, slot, stream,
+                system_id: SystemId(system_id), timeline: TimelineId(timeline), database, database_oid: oid.map(Oid), slot, stream,
             };
             let event = EventPosition::new(Lsn::new(commit), ordinal);
             let event = part.map_or(event, |part| EventPosition { part, ..event });

@@ -46,6 +46,9 @@ pub(crate) struct Checkpoint {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) correlation: Option<String>,
     pub(super) paused: bool,
+    /// Tables that are to be left out once the chunk that is being read has ended.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) stops: Vec<String>,
 }
 
 /// A table that is to be read.

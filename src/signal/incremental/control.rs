@@ -12,7 +12,7 @@ impl Incremental {
             return;
         }
         let all = [".*".to_owned()];
-        self.stops.extend_from_slice(if tables.is_empty() { &all } else { tables });
+        self.state.stops.extend_from_slice(if tables.is_empty() { &all } else { tables });
         if self.stage == Stage::Idle {
             self.take_stops();
         }
@@ -38,7 +38,7 @@ impl Incremental {
     }
 
     pub(super) fn take_stops(&mut self) {
-        let stops = std::mem::take(&mut self.stops);
+        let stops = std::mem::take(&mut self.state.stops);
         if stops.is_empty() {
             return;
         }

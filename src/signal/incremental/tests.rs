@@ -368,6 +368,22 @@ proptest! {
     }
 }
 
+/// A chunk is read to its end before a stop counts; a crash may come first.
+#[test]
+fn a_stop_that_waits_is_kept() {
+    let mut world = World::new((1..=3).map(|key| (key, 0)).collect(), KeptCheckpoint::default());
+    world.snapshot.heed(&signal("execute-snapshot", EXECUTE));
+    world.snapshot.commit(Lsn::new(1));
+    world.act();
+    world.snapshot.heed(&signal("stop-snapshot", "{}"));
+    world.snapshot.commit(Lsn::new(5));
+    assert!(world.snapshot.state.is_running());
+    for kept in [world.snapshot.at(Lsn::new(5)), world.snapshot.handed_over(None)] {
+        let kept = serde_json::from_slice(&serde_json::to_vec(&kept).unwrap()).unwrap();
+        assert!(!Incremental::new(3, true, id, kept).state.is_running());
+    }
+}
+
 #[test]
 fn a_snapshot_tells_how_far_it_is() {
     let mut world = World::new((1..=3).map(|key| (key, 0)).collect(), KeptCheckpoint::default());
