@@ -11,6 +11,7 @@ use super::{placeholder, zero};
 use crate::connect::column::{ColumnCodec, ColumnDescription};
 use crate::connect::converter::FieldLabel;
 use crate::connect::{Field, Kind, Schema};
+use crate::outbox::check_topic_name;
 use crate::pgoutput::{Column, Relation, ReplicaIdentity};
 
 /// Finds out what the rows of a table become.
@@ -39,10 +40,12 @@ pub(super) fn bind(
         table: relation.table.clone(),
     };
     let name = format!("{}.{}", relation.schema, relation.table);
-    let is_direct = connector.chain.is_empty()
-        && connector.context_bytes.is_some()
+    let takes_fields = connector.context_bytes.is_some()
         && connector.converters.value.takes_fields(&envelope)
         && key.as_ref().is_none_or(|key| connector.converters.key.takes_fields(&key.schema));
+    let renamed =
+        connector.chain.renamed(&topic).filter(|name| *name == topic || check_topic_name(name).is_ok());
+    let direct_to = renamed.filter(|_| takes_fields);
     let envelope = Arc::new(envelope);
     let routed = Routed::bind(&connector, relation, descriptions);
     let key_columns = key.as_ref().map(|key| key.columns.as_slice());
@@ -56,7 +59,7 @@ pub(super) fn bind(
         envelope,
         source,
         notes,
-        is_direct,
+        direct_to,
         routed,
         selection,
         connector,

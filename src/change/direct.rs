@@ -1,5 +1,5 @@
-//! The short way: from a row straight to bytes, without a tree of values between. It is open when there are no transforms and
-//! both converters take a struct field by field.
+//! The short way: from a row straight to bytes, without a tree of values between. It is open when transforms only
+//! name the topic, and both converters take a struct field by field.
 
 use smallvec::SmallVec;
 
@@ -34,13 +34,14 @@ impl ChangeTable {
     /// Writes an event, and its tombstone if there is one.
     pub(super) fn write<'a>(
         &'a self,
+        topic: &'a str,
         event: &Event<'_, 'a>,
         place: &Value<'_>,
         at: &ChangeContext,
         records: &mut ChangeRecords<'a>,
         into: &mut Destination<'_>,
     ) -> Result<(), RouteError> {
-        let mut into = Destination { scratch: into.scratch, topic: &self.topic, schemas: into.schemas };
+        let mut into = Destination { scratch: into.scratch, topic, schemas: into.schemas };
         let key = self.write_key(event.key, &mut into);
         let key = key.map_err(|failed| self.failed("key.converter", failed))?;
         let value = self.connector.converters.value.convert_fields(&self.envelope, &mut into, |writer| {
@@ -54,9 +55,8 @@ impl ChangeTable {
             headers.push(((*name).into(), bytes.map_err(|error| self.inconvertible(error))?));
         }
         headers.extend(self.connector.converted_headers());
-        let topic = self.topic.as_str().into();
         let timestamp_ms = at.now_us.div_euclid(1_000);
-        let record = Converted { topic, partition: None, timestamp_ms, key, value, headers };
+        let record = Converted { topic: topic.into(), partition: None, timestamp_ms, key, value, headers };
         let tombstone = event.has_tombstone.then(|| record.without_value());
         records.add(record);
         if let Some(tombstone) = tombstone {

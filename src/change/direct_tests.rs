@@ -28,9 +28,10 @@ const COLUMNS: [(&str, &str, Option<&str>, bool); 5] = [
 
 const AVRO: &str = "io.confluent.connect.avro.AvroConverter";
 const STRING: &str = "org.apache.kafka.connect.storage.StringConverter";
+const ROUTER: &str = "org.apache.kafka.connect.transforms.RegexRouter";
 const REGISTRY: &str = "http://127.0.0.1:1";
 pub(super) type Options = &'static [(&'static str, &'static str)];
-const FORMS: [Options; 8] = [
+const FORMS: [Options; 10] = [
     &[],
     &[
         ("key.converter", "JsonConverter"),
@@ -75,6 +76,28 @@ const FORMS: [Options; 8] = [
         ("topic.naming.strategy", "SchemaRegexTopicNamingStrategy"),
         ("topic.regex", ".*"),
         ("topic.replacement", "all"),
+    ],
+    &[
+        ("transforms", "all,not"),
+        ("transforms.all.type", ROUTER),
+        ("transforms.all.regex", "srv[.](.*)"),
+        ("transforms.all.replacement", "all-$1"),
+        ("transforms.not.type", ROUTER),
+        ("transforms.not.regex", ".*"),
+        ("transforms.not.replacement", "other"),
+        ("transforms.not.predicate", "of"),
+        ("transforms.not.negate", "true"),
+        ("predicates", "of"),
+        ("predicates.of.type", "TopicNameMatches"),
+        ("predicates.of.pattern", "all-.*"),
+    ],
+    &[
+        ("value.converter", AVRO),
+        ("value.converter.schema.registry.url", REGISTRY),
+        ("transforms", "all"),
+        ("transforms.all.type", ROUTER),
+        ("transforms.all.regex", ".*"),
+        ("transforms.all.replacement", "all"),
     ],
 ];
 
@@ -199,8 +222,9 @@ proptest! {
         let snapshot = if of_snapshot { Snapshot::First } else { Snapshot::False };
         let [short, long] = [true, false].map(|is_direct| {
             let table = table(FORMS[form]);
-            assert!(table.is_direct);
-            records(&ChangeTable { is_direct, ..table }, change, snapshot)
+            assert!(table.direct_to.is_some());
+            let direct_to = table.direct_to.filter(|_| is_direct);
+            records(&ChangeTable { direct_to, ..table }, change, snapshot)
         });
         match (short, long) {
             (Ok(short), Ok(long)) => prop_assert_eq!(short, long),
@@ -215,8 +239,29 @@ proptest! {
 fn transforms_and_other_converters_take_the_long_way() {
     let unwrap: Options =
         &[("transforms", "t"), ("transforms.t.type", "io.debezium.transforms.ExtractNewRecordState")];
-    let cases = [(&[] as Options, true), (&[("value.converter", STRING)], false), (unwrap, false)];
+    let illegal: Options = &[
+        ("transforms", "t"),
+        ("transforms.t.type", ROUTER),
+        ("transforms.t.regex", ".*"),
+        ("transforms.t.replacement", "a b"),
+    ];
+    let of_tombstones: Options = &[
+        ("transforms", "t"),
+        ("transforms.t.type", ROUTER),
+        ("transforms.t.regex", ".*"),
+        ("transforms.t.replacement", "gone"),
+        ("transforms.t.predicate", "p"),
+        ("predicates", "p"),
+        ("predicates.p.type", "RecordIsTombstone"),
+    ];
+    let cases = [
+        (&[] as Options, true),
+        (&[("value.converter", STRING)], false),
+        (unwrap, false),
+        (illegal, false),
+        (of_tombstones, false),
+    ];
     for (options, is_direct) in cases {
-        assert_eq!(table(options).is_direct, is_direct, "{options:?}");
+        assert_eq!(table(options).direct_to.is_some(), is_direct, "{options:?}");
     }
 }

@@ -36,8 +36,8 @@ pub struct ChangeTable {
     pub(super) envelope: Arc<Schema>,
     pub(super) source: Source,
     pub(super) notes: Vec<String>,
-    /// Whether events are written without a tree of their values: see [`ChangeTable::write`].
-    pub(super) is_direct: bool,
+    /// The topic of events that are written without a tree of their values, see [`ChangeTable::write`]; none when they are not.
+    pub(super) direct_to: Option<String>,
     /// Where an EventRouter stands among the transforms.
     pub(super) routed: Option<Routed>,
     /// What of its rows is read from the table.
@@ -273,8 +273,8 @@ impl ChangeTable {
         });
         records.events = records.events.saturating_add(1);
         records.events_of_table = records.events_of_table.saturating_add(1);
-        if self.is_direct {
-            return self.write(&event, &place, at, records, into);
+        if let Some(topic) = &self.direct_to {
+            return self.write(topic, &event, &place, at, records, into);
         }
         let new = event.after.map(|image| image.row);
         let now_ms = at.now_us.div_euclid(1_000);

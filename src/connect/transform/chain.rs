@@ -106,10 +106,10 @@ impl Chain {
         self.links.iter().map(|link| (link.alias.as_str(), link.class.as_str()))
     }
 
-    /// Whether there are no transforms.
+    /// Where the records of a topic go, when that is all that the transforms change of them. None also when one fails on it.
     #[must_use]
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.links.is_empty()
+    pub(crate) fn renamed(&self, topic: &str) -> Option<String> {
+        self.links.iter().try_fold(topic.to_owned(), |topic, link| link.renamed(topic))
     }
 
     /// The name of the EventRouter, when there is one.
@@ -189,6 +189,20 @@ impl Chain {
 }
 
 impl Link {
+    fn renamed(&self, topic: String) -> Option<String> {
+        let Step::Transform(transform) = &self.step else {
+            return matches!(self.step, Step::Spans(_)).then_some(topic);
+        };
+        let renaming = transform.renaming()?;
+        let is_selected = self.condition.as_ref().map_or(Some(true), |condition| {
+            condition.predicate.holds_for_topic(&topic).map(|holds| holds != condition.negate)
+        })?;
+        if !is_selected {
+            return Some(topic);
+        }
+        Some(renaming.rename(&topic).ok()?.unwrap_or(topic))
+    }
+
     fn selects(&self, record: &SourceRecord<'_>) -> Result<bool, Problem> {
         match &self.condition {
             Some(condition) => Ok(condition.predicate.holds(record)? != condition.negate),

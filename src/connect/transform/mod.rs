@@ -48,6 +48,7 @@ mod value_to_key;
 mod zone;
 
 use error::Problem;
+use expression::Renaming;
 pub(crate) use unwrap::is_change_event;
 
 use super::source_record::{DatumHeader, SourceRecord};
@@ -59,6 +60,11 @@ const UNKNOWN_FORMAT: &str = "it has a letter that java.text.SimpleDateFormat or
 trait Transform: std::fmt::Debug + Send + Sync {
     /// The record that it makes, or none when it drops the record.
     fn apply<'a>(&'a self, record: SourceRecord<'a>) -> Result<Option<SourceRecord<'a>>, Problem>;
+
+    /// What it renames topics by, when that is all that it does.
+    fn renaming(&self) -> Option<&Renaming> {
+        None
+    }
 
     /// Whether the Java class adds headers to the record it was given instead of to a copy. See
     /// [`chain`].

@@ -31,6 +31,14 @@ impl Predicate {
         }
     }
 
+    /// Whether it holds for all records of a topic, when it asks for nothing else.
+    pub(super) fn holds_for_topic(&self, topic: &str) -> Option<bool> {
+        match self {
+            Self::TopicNameMatches(expression) => expression.matches(topic).ok(),
+            Self::HasHeaderKey(_) | Self::RecordIsTombstone => None,
+        }
+    }
+
     pub(super) fn holds(&self, record: &SourceRecord<'_>) -> Result<bool, Problem> {
         Ok(match self {
             Self::TopicNameMatches(expression) => expression.matches(&record.topic)?,

@@ -33,6 +33,10 @@ impl Transform for RegexRouter {
         Ok(Some(record))
     }
 
+    fn renaming(&self) -> Option<&Renaming> {
+        Some(&self.0)
+    }
+
     fn shares_headers(&self, record: &SourceRecord<'_>) -> bool {
         self.0.rename(&record.topic).is_ok_and(|topic| topic.is_none())
     }
