@@ -19,8 +19,10 @@ const GUARANTEES: [(&str, &str); 8] = [
 ];
 
 /// Where librdkafka's defaults do not suit us; the configuration may say otherwise.
-const DEFAULTS: [(&str, &str); 6] = [
+const DEFAULTS: [(&str, &str); 7] = [
     ("client.id", "outboxd"),
+    // Larger ones are sent from where they are, and not copied into the batch. librdkafka's own limit is 64 kB.
+    ("message.copy.max.bytes", "1024"),
     // The broker's limit decides, not the client's.
     ("message.max.bytes", "104857600"),
     // Half of it is also what the second connection of a start waits for.
