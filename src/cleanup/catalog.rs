@@ -26,8 +26,10 @@ pub(crate) enum Doubt {
     /// The publication does not have it.
     #[error("the publication does not publish its inserts")]
     Unpublished,
-    /// The publication does not have a table that holds rows of it: itself, or one of its partitions.
-    #[error("the publication does not publish the rows of {0}")]
+    /// The publication does not have a table that holds rows of it, itself or one of its partitions, or has it under another name.
+    #[error(
+        "the publication does not publish the rows of {0}, or publishes them by the name of the table above"
+    )]
     Missing(String),
     /// Its rows, or those of a partition, are not in the WAL.
     #[error("the rows of {0} are not in the WAL: it is unlogged or a foreign table")]
@@ -63,19 +65,22 @@ select coalesce((select max(pg_wal_lsn_diff(pg_current_wal_lsn(), r.replay_lsn))
                  where a.pid <> pg_backend_pid() and a.backend_type = 'client backend'
                    and (a.backend_xmin is not null or a.backend_xid is not null)), 0)::bigint";
 
-/// The publication has a table that holds rows when it has that, or a table that it is a partition of. Older servers have no filters.
+/// The rows of a table come under the name of the captured one when the publication has that, the table itself, or one between them, and
+/// nothing above the captured one in whose name they would come instead. Older servers have no filters.
 const PUBLISHED: &str = "
 with tree(oid) as (select $2::oid union select relid::oid from pg_partition_tree($2::oid::regclass)),
      published as (select c.oid, to_jsonb(t)->>'rowfilter' as filter
                    from pg_publication_tables t join pg_namespace n on n.nspname = t.schemaname
                         join pg_class c on c.relnamespace = n.oid and c.relname = t.tablename
                    where t.pubname = $1),
+     above(oid) as (select relid::oid from pg_partition_ancestors($2::oid::regclass) where relid::oid <> $2),
      holding as (select c.oid, c.oid::regclass::text as name, c.relkind = 'r' and c.relpersistence = 'p' as logged
                  from tree join pg_class c on c.oid = tree.oid where c.relkind <> 'p')
 select p.pubinsert, obj_description(p.oid, 'pg_publication') like 'outboxd migrate: %',
        (select filter from published join tree using (oid) where filter is not null limit 1),
-       (select min(name) from holding h where not exists(
-            select from published where oid = h.oid or oid in (select relid from pg_partition_ancestors(h.oid::regclass)))),
+       (select min(name) from holding h where p.pubviaroot and exists(select from published join above using (oid)) or not exists(
+            select from published join tree using (oid)
+            where oid = h.oid or oid in (select relid from pg_partition_ancestors(h.oid::regclass)))),
        (select min(name) from holding where not logged)
 from pg_publication p where p.pubname = $1";
 

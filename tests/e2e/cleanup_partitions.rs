@@ -283,6 +283,23 @@ fn rows_that_the_publication_does_not_have_are_left() {
     let (exit, stdout, stderr) = run(&[&execute[..], &without_positions].concat());
     assert!(exit == 3 && stderr.contains("the rows of outbox_4 are not in the WAL"), "{stdout}{stderr}");
     assert_eq!(left(&db).len(), 10);
+
+    // The rows of a captured partition come by the name of the outbox, which is not captured.
+    db.execute("DROP TABLE outbox_4");
+    let one = ["-X", "table.include.list=public.outbox_1"];
+    let by_the_root = ["TABLE outbox", "ALL TABLES", "TABLES IN SCHEMA public", "TABLE outbox, outbox_1"];
+    for (tables, via_root) in
+        by_the_root.map(|tables| (tables, true)).into_iter().chain([("TABLE outbox", false)])
+    {
+        db.execute(&format!(
+            "DROP PUBLICATION {0}; CREATE PUBLICATION {0} FOR {tables}
+             WITH (publish = 'insert', publish_via_partition_root = {via_root})",
+            db.name()
+        ));
+        let (exit, stdout, stderr) = run(&[&execute[..], &without_positions, &one].concat());
+        let refused = exit == 3 && stderr.contains("by the name of the table above");
+        assert_eq!(refused, via_root, "{tables}: {stdout}{stderr}");
+    }
 }
 
 #[test]
