@@ -146,7 +146,7 @@ impl World {
         self.rows.iter().all(|(xid, _)| self.covers(horizon, *xid))
     }
 
-    /// Whether nobody who has written has not ended.
+    /// Whether everybody who has written has ended.
     pub(super) fn is_unwritten(&self) -> bool {
         self.running.iter().all(|transaction| !transaction.wrote)
     }
