@@ -317,3 +317,25 @@ fn the_session_about_partitions_is_what_is_seen() {
     assert_eq!(left(&db).len(), 20);
     assert_eq!(relay.stop(), 0);
 }
+
+/// We wait for the outbox with a lock on the partition, a late writer for the partition with a lock on the outbox.
+#[test]
+fn a_late_writer_is_never_ended_because_a_partition_is_to_go() {
+    let db = by_number(postgres15());
+    let relay = Relay::start(&eager(&db, kafka(), &[]));
+    db.wait_until_streaming();
+    // Somebody reads, so that there is no moment to take the partition away.
+    let reader = Sql::new(db.address().clone());
+    reader.execute("BEGIN; LOCK TABLE ONLY outbox IN ACCESS SHARE MODE");
+    db.execute(&insert(0, 3));
+    db.execute(&insert(100, 1));
+    let proven = "SELECT FROM pg_locks WHERE granted AND mode = 'ShareRowExclusiveLock' AND relation = 'outbox_1'::regclass";
+    for late in 3..11 {
+        eventually(DEADLINE, "the partition is proven", || !db.query(proven, &[]).is_empty());
+        db.execute(&insert(late, 1));
+    }
+    reader.execute("COMMIT");
+    eventually(DEADLINE, "it is gone at last", || !partitions(&db).contains(&"outbox_1".to_owned()));
+    assert_eq!(sent(kafka(), &db).len(), 12);
+    assert_eq!(relay.stop(), 0);
+}

@@ -1,7 +1,8 @@
 //! Partitions of an outbox: those of which every row is proven go as a whole, and those that will be needed are made.
 //!
 //! ```text
-//! over? ─▶ a look without a lock ─▶ SHARE lock: nobody writes ─▶ the same look again ─▶ archive ─▶ DROP or DETACH ─▶ commit
+//! over? ─▶ a look without a lock ─▶ a lock: nobody writes ─▶ the same look again ─▶ archive ─▶ DROP or DETACH ─▶ commit
+//!                                                              └──── somebody waits for it: rollback ────┘
 //! ```
 //!
 //! Whether a partition is over says when it is worth a look, by a clock or by later rows. Whether it goes says the proof alone.
@@ -10,6 +11,7 @@ mod bounds;
 mod make;
 #[cfg(test)]
 mod model;
+mod moment;
 mod partman;
 mod pattern;
 mod take;

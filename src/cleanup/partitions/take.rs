@@ -1,20 +1,13 @@
-use std::time::Duration;
-
 use postgres_protocol::escape::{escape_identifier, escape_literal};
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use super::moment::{DEADLOCK_SHARE, limit};
 use super::tree::{Partition, Tree};
 use crate::cleanup::archive::PartitionArchive;
 use crate::cleanup::options::{ArchiveTo, Partitions};
 use crate::cleanup::pass::{Pass, PassError, YIELDED};
 use crate::postgres::Error;
 
-/// So long the application's inserts wait for us at most, each time that we ask for the whole outbox.
-const WAIT_MAX: Duration = Duration::from_millis(100);
-/// So often we ask, and so long we leave them alone in between.
-const ATTEMPTS: u32 = 10;
-const PAUSE: Duration = Duration::from_millis(200);
 /// Rows that are fetched together for a file.
 const FETCH_ROWS: u32 = 1_000;
 /// SQLSTATEs by which the server refuses for good: somebody else's objects depend on it, or the table has become another.
@@ -50,8 +43,8 @@ impl Pass<'_> {
     /// Takes a partition away if each row of it is proven. It is looked at while nobody can write, and goes in the same transaction:
     /// a crash leaves it as it was.
     ///
-    /// Whoever has written to it has a lock until the end of the transaction, prepared or not, so that `SHARE` is not granted as long
-    /// as there may be a row that we cannot see. Whoever wants to write later waits.
+    /// Whoever has written to it has a lock until the end of the transaction, prepared or not, so that `SHARE ROW EXCLUSIVE` is not
+    /// granted as long as there may be a row that we cannot see, nor to two cleanups. Whoever wants to write later waits.
     pub(crate) async fn take_partition(
         &self,
         tree: &Tree,
@@ -79,13 +72,11 @@ impl Pass<'_> {
     async fn prove_and_take(&self, tree: &Tree, partition: &Partition) -> Result<Taken, PassError> {
         const DOING: &str = "locking a partition against writers";
         let quoted = partition.quoted();
-        // A snapshot of each statement's own; an error, and not fewer rows, where a policy hides some. A deadlock with somebody who
-        // waits for us ends before the server looks for whom to end.
+        // A snapshot of each statement's own; an error, and not fewer rows, where a policy hides some.
         let begin = format!(
-            "begin isolation level read committed read write; set local row_security = off; \
-             select set_config('lock_timeout', greatest(1, least({}, setting::int / 2))::text, true) from pg_settings \
-             where name = 'deadlock_timeout'; lock table only {quoted} in share mode",
-            self.options.lock_timeout.as_millis()
+            "begin isolation level read committed read write; set local row_security = off; {}; \
+             lock table only {quoted} in share row exclusive mode",
+            limit(self.options.lock_timeout, DEADLOCK_SHARE)
         );
         self.sql.execute(DOING, &begin).await?;
         if !self.is_still(tree, partition).await? {
@@ -173,30 +164,6 @@ impl Pass<'_> {
         let rows = self.sql.query(DOING, text, &[&partition.oid.0]).await?;
         let name = |row: &tokio_postgres::Row| row.try_get::<_, &str>(0).map(escape_identifier);
         rows.iter().map(|row| name(row).map_err(|error| Error::sql(DOING, error))).collect()
-    }
-
-    /// Needs the whole outbox for a moment, for which the application's inserts would wait: so not for long, and again later. False
-    /// when there was no such moment.
-    async fn remove(&self, tree: &Tree, partition: &Partition) -> Result<bool, Error> {
-        const DOING: &str = "taking a partition away";
-        let (quoted, table) = (partition.quoted(), tree.table.quoted());
-        let statement = match self.options.partitions {
-            Partitions::Detach => format!("alter table {table} detach partition {quoted}"),
-            Partitions::Rows | Partitions::Drop => format!("drop table {quoted}"),
-        };
-        let wait = WAIT_MAX.min(self.options.lock_timeout).as_millis();
-        let attempt = format!("savepoint attempt; set local lock_timeout = {wait}; {statement}");
-        for _ in 0..ATTEMPTS {
-            match self.sql.execute(DOING, &attempt).await {
-                Ok(()) => return Ok(true),
-                Err(error) if error.sqlstate().is_some_and(|state| YIELDED.contains(&state)) => {
-                    self.sql.execute(DOING, "rollback to savepoint attempt").await?;
-                    sleep(PAUSE).await;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(false)
     }
 }
 

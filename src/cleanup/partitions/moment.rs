@@ -1,0 +1,76 @@
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::tree::{Partition, Tree};
+use crate::cleanup::options::Partitions;
+use crate::cleanup::pass::{Pass, YIELDED};
+use crate::postgres::Error;
+
+/// So long the application's inserts wait for us at most, each time that we ask for the whole outbox.
+const WAIT_MAX: Duration = Duration::from_millis(100);
+/// So often we ask, and so long we leave them alone in between.
+const ATTEMPTS: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(200);
+/// For the lock on a partition, while we hold no other, we wait this part of `deadlock_timeout` at most: the server looks for deadlocks
+/// after that time, and may then end somebody else.
+pub(super) const DEADLOCK_SHARE: u32 = 2;
+/// To take a partition away there are three locks to wait for (the outbox, the partition, the default one) while we hold what somebody
+/// may want, so that all three waits together must be shorter.
+const DEADLOCK_SHARE_EACH: u32 = 4;
+
+/// What limits each wait for a lock in this transaction.
+pub(super) fn limit(wait: Duration, share: u32) -> String {
+    let wait = wait.as_millis();
+    format!(
+        "select set_config('lock_timeout', greatest(1, least({wait}, setting::int / {share}))::text, true) \
+         from pg_settings where name = 'deadlock_timeout'"
+    )
+}
+
+impl Pass<'_> {
+    /// Needs the whole outbox for a moment, for which the application's inserts would wait: so not for long, and again later. False
+    /// when there was no such moment, or somebody waits for what we hold.
+    ///
+    /// Whoever writes late to the partition has the outbox, which we ask for, and waits for the partition, which we have. If he had
+    /// waited as long as `deadlock_timeout` while we wait too, the server would end his transaction. So we do not ask while he waits,
+    /// and ask for less time than that.
+    pub(super) async fn remove(&self, tree: &Tree, partition: &Partition) -> Result<bool, Error> {
+        let (quoted, table) = (partition.quoted(), tree.table.quoted());
+        let statement = match self.options.partitions {
+            Partitions::Detach => format!("alter table {table} detach partition {quoted}"),
+            Partitions::Rows | Partitions::Drop => format!("drop table {quoted}"),
+        };
+        self.attempt(partition, &statement).await
+    }
+
+    /// Runs a statement that needs the whole outbox.
+    async fn attempt(&self, partition: &Partition, statement: &str) -> Result<bool, Error> {
+        const DOING: &str = "taking a partition away";
+        let limit = limit(WAIT_MAX.min(self.options.lock_timeout), DEADLOCK_SHARE_EACH);
+        let attempt = format!("savepoint attempt; {limit}; {statement}");
+        for _ in 0..ATTEMPTS {
+            if self.is_awaited(partition).await? {
+                return Ok(false);
+            }
+            match self.sql.execute(DOING, &attempt).await {
+                Ok(()) => return Ok(true),
+                Err(error) if error.sqlstate().is_some_and(|state| YIELDED.contains(&state)) => {
+                    self.sql.execute(DOING, "rollback to savepoint attempt").await?;
+                    sleep(PAUSE).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether somebody waits for a partition, most often to write to it.
+    pub(super) async fn is_awaited(&self, partition: &Partition) -> Result<bool, Error> {
+        const DOING: &str = "looking who waits for a partition";
+        const WAITING: &str = "
+            select from pg_locks where locktype = 'relation' and not granted and relation = $1
+                   and database = (select oid from pg_database where datname = current_database())";
+        Ok(!self.sql.query(DOING, WAITING, &[&partition.oid.0]).await?.is_empty())
+    }
+}
