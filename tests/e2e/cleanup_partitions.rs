@@ -339,3 +339,35 @@ fn a_late_writer_is_never_ended_because_a_partition_is_to_go() {
     assert_eq!(sent(kafka(), &db).len(), 12);
     assert_eq!(relay.stop(), 0);
 }
+
+/// The column that says how old a row is has a comparison that lasts, or fails, where the row says so.
+#[test]
+fn a_partition_that_cannot_be_looked_at_does_not_keep_the_others() {
+    let db = by_number(postgres18());
+    db.execute(
+        "CREATE TYPE age AS ENUM ('old', 'slow', 'wrong');
+         CREATE FUNCTION is_before(age, timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
+             IF $1 = 'slow' THEN PERFORM pg_sleep(60); END IF;
+             IF $1 = 'wrong' THEN RAISE 'nobody knows'; END IF;
+             RETURN true;
+         END $$;
+         CREATE OPERATOR < (LEFTARG = age, RIGHTARG = timestamptz, FUNCTION = is_before);
+         ALTER TABLE outbox ADD COLUMN age age NOT NULL DEFAULT 'old';
+         CREATE TABLE outbox_4 PARTITION OF outbox FOR VALUES FROM (300) TO (400)",
+    );
+    let more = [
+        ("outboxd.cleanup.time.column", "age"),
+        ("outboxd.cleanup.keep.ms", "1"),
+        ("outboxd.cleanup.statement.timeout.ms", "1500"),
+    ];
+    let relay = Relay::start(&eager(&db, kafka(), &more));
+    db.wait_until_streaming();
+    for (from, age) in [(0, "slow"), (100, "wrong"), (200, "old"), (300, "old")] {
+        db.execute(&format!("ALTER TABLE outbox ALTER COLUMN age SET DEFAULT '{age}'; {}", insert(from, 3)));
+    }
+    eventually_eq(DEADLINE, &["outbox_1", "outbox_2", "outbox_4"].map(str::to_owned).to_vec(), || {
+        partitions(&db)
+    });
+    let told = relay.stop_and_tell();
+    assert!(told.contains("a greater value gives it more time") && told.contains("nobody knows"), "{told}");
+}

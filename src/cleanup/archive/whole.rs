@@ -10,7 +10,6 @@ pub(crate) struct PartitionArchive {
     file: BufWriter<File>,
     unfinished: PathBuf,
     path: PathBuf,
-    rows: u64,
 }
 
 impl PartitionArchive {
@@ -19,22 +18,21 @@ impl PartitionArchive {
         let plain = super::plain(name);
         let unfinished = folder.join(format!(".{plain}.ndjson.part"));
         let file = BufWriter::new(File::create(&unfinished)?);
-        Ok(Self { file, unfinished, path: folder.join(format!("{plain}.ndjson")), rows: 0 })
+        Ok(Self { file, unfinished, path: folder.join(format!("{plain}.ndjson")) })
     }
 
     /// One more row, as a JSON object.
     pub(crate) fn keep(&mut self, row: &str) -> io::Result<()> {
-        self.rows = self.rows.saturating_add(1);
         writeln!(self.file, "{row}")
     }
 
     /// Everything is on the disk then, under the file's name.
-    pub(crate) fn finish(mut self) -> io::Result<(u64, PathBuf)> {
+    pub(crate) fn finish(mut self) -> io::Result<PathBuf> {
         self.file.flush()?;
         self.file.get_ref().sync_all()?;
         fs::rename(&self.unfinished, &self.path)?;
         sync_folder(&self.path)?;
-        Ok((self.rows, self.path))
+        Ok(self.path)
     }
 }
 
@@ -53,7 +51,7 @@ mod tests {
         drop(begun(&["{\"a\":1}", "{\"a\":2}"]));
         let path = folder.path().join("public.o_1-7.ndjson");
         assert!(!path.exists());
-        assert_eq!(begun(&["{\"a\":3}"]).finish().unwrap(), (1, path.clone()));
+        assert_eq!(begun(&["{\"a\":3}"]).finish().unwrap(), path);
         assert_eq!(fs::read_to_string(path).unwrap(), "{\"a\":3}\n");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }

@@ -1,14 +1,11 @@
 use postgres_protocol::escape::escape_identifier;
 
 use super::pattern::Coming;
+use super::take::is_of_the_connection;
 use super::tend::Event;
 use super::tree::Tree;
 use crate::cleanup::pass::YIELDED;
 use crate::postgres::{Error, Sql};
-
-/// `check_violation`: rows of its range are in the default partition. `duplicate_table`, `invalid_object_definition`,
-/// `invalid_table_definition`: it is there.
-const REFUSED: [&str; 4] = ["23514", "42P07", "42P17", "42P16"];
 
 impl Tree {
     /// Makes the partitions that lack until there are `ahead`. Nothing that was sent or not has to do with it, so that they come while
@@ -49,13 +46,11 @@ impl Tree {
         let Err(error) = sql.execute(DOING, &format!("begin; {}; commit", self.making(coming))).await else {
             return Ok(None);
         };
-        let state = error.sqlstate().unwrap_or_default();
-        let reason = if YIELDED.contains(&state) {
-            "somebody has locked the outbox".to_owned()
-        } else if REFUSED.contains(&state) {
-            crate::error::chain(&error)
-        } else {
-            return Err(error);
+        let reason = match error.sqlstate() {
+            Some(state) if YIELDED.contains(&state) => "somebody has locked the outbox".to_owned(),
+            // It is there, rows of its range are in the default partition, the role does not own the outbox.
+            Some(state) if !is_of_the_connection(state) => crate::error::chain(&error),
+            _ => return Err(error),
         };
         sql.execute("leaving a partition unmade", "rollback").await?;
         Ok(Some(reason))

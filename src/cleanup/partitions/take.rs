@@ -10,8 +10,12 @@ use crate::postgres::Error;
 
 /// Rows that are fetched together for a file.
 const FETCH_ROWS: u32 = 1_000;
-/// SQLSTATEs by which the server refuses for good: somebody else's objects depend on it, or the table has become another.
-const REFUSED: [&str; 4] = ["2BP01", "42P01", "55000", "0A000"];
+/// `query_canceled`, by `statement_timeout`.
+pub(super) const SLOW: &str = "57014";
+/// `insufficient_privilege`
+const FORBIDDEN: &str = "42501";
+/// Of the connection and of the server that ends: what fails then fails for everything.
+const CONNECTION: [&str; 2] = ["08", "57P"];
 
 /// What became of a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +39,12 @@ pub(crate) enum Left {
     Captured,
     #[error("it is no partition of the outbox any more")]
     Changed,
+    #[error(
+        "a statement lasted longer than outboxd.cleanup.statement.timeout.ms; a greater value gives it more time"
+    )]
+    Slow,
+    #[error("{0}: only a member of the role that owns the outbox and its partitions may take them away")]
+    Forbidden(String),
     #[error("the server refuses: {0}")]
     Refused(String),
 }
@@ -54,9 +64,11 @@ impl Pass<'_> {
         if stop.is_cancelled() || !self.may_go_on(stop).await? {
             return Ok(Taken::Left(Left::Busy));
         }
-        // Most that stay are known without a lock.
-        if self.has_unproven(partition).await? {
-            return Ok(Taken::Left(Left::Unproven));
+        // Most that stay are known without a lock, and before a transaction that would have to end.
+        match self.has_unproven(partition).await {
+            Ok(false) => {}
+            Ok(true) => return Ok(Taken::Left(Left::Unproven)),
+            Err(error) => return Ok(Taken::Left(left(error)?)),
         }
         let taken = match self.prove_and_take(tree, partition).await {
             Ok(taken) => taken,
@@ -82,10 +94,8 @@ impl Pass<'_> {
         if !self.is_still(tree, partition).await? {
             return Ok(Taken::Left(Left::Changed));
         }
-        if self.has_unproven(partition).await? {
-            return Ok(Taken::Left(Left::Unproven));
-        }
-        let (rows, file) = self.keep_partition(partition).await?;
+        let Some(rows) = self.proven(partition).await? else { return Ok(Taken::Left(Left::Unproven)) };
+        let file = self.keep_partition(partition).await?;
         if !self.remove(tree, partition).await? {
             return Ok(Taken::Left(Left::Busy));
         }
@@ -113,8 +123,23 @@ impl Pass<'_> {
         Ok(!self.sql.query(DOING, &text, &[]).await?.is_empty())
     }
 
-    /// Puts the rows where they are to be kept; how many, and the file.
-    async fn keep_partition(&self, partition: &Partition) -> Result<(u64, Option<String>), PassError> {
+    /// How many rows there are, when each is proven.
+    async fn proven(&self, partition: &Partition) -> Result<Option<u64>, Error> {
+        const DOING: &str = "proving that all rows are sent";
+        let get = |error| Error::sql(DOING, error);
+        let (sent, old) = (self.horizon.condition("o"), self.old());
+        let text = format!(
+            "select count(*), count(*) filter (where not ({sent} and {old})) from only {} as o",
+            partition.quoted()
+        );
+        let rows = self.sql.query(DOING, &text, &[]).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let (all, unproven): (i64, i64) = (row.try_get(0).map_err(get)?, row.try_get(1).map_err(get)?);
+        Ok(u64::try_from(all).ok().filter(|_| unproven == 0))
+    }
+
+    /// Puts the rows where they are to be kept; the file.
+    async fn keep_partition(&self, partition: &Partition) -> Result<Option<String>, PassError> {
         const DOING: &str = "archiving a partition";
         let quoted = partition.quoted();
         let get = |error| Error::sql(DOING, error);
@@ -122,13 +147,9 @@ impl Pass<'_> {
             Some(to @ ArchiveTo::Table(_)) if self.options.partitions == Partitions::Drop => {
                 let columns: Vec<_> = self.columns(partition).await?;
                 let (columns, table) = (columns.join(", "), to.table());
-                let text = format!(
-                    "with moved as (insert into {table} ({columns}) select {columns} from only {quoted} returning 1) \
-                     select count(*) from moved"
-                );
-                let rows = self.sql.query(DOING, &text, &[]).await?;
-                let count: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0)).map_err(get)?;
-                Ok((u64::try_from(count).unwrap_or_default(), None))
+                let text = format!("insert into {table} ({columns}) select {columns} from only {quoted}");
+                self.sql.execute(DOING, &text).await?;
+                Ok(None)
             }
             Some(ArchiveTo::Folder(folder)) if self.options.partitions == Partitions::Drop => {
                 let name = format!("{}-{}", partition.name(), partition.oid);
@@ -147,14 +168,10 @@ impl Pass<'_> {
                     }
                 }
                 self.sql.execute(DOING, "close kept").await?;
-                let (rows, path) = file.finish().map_err(PassError::Archive)?;
-                Ok((rows, Some(path.display().to_string())))
+                let path = file.finish().map_err(PassError::Archive)?;
+                Ok(Some(path.display().to_string()))
             }
-            _ => {
-                let rows = self.sql.query(DOING, &format!("select count(*) from only {quoted}"), &[]).await?;
-                let count: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0)).map_err(get)?;
-                Ok((u64::try_from(count).unwrap_or_default(), None))
-            }
+            _ => Ok(None),
         }
     }
 
@@ -167,11 +184,20 @@ impl Pass<'_> {
     }
 }
 
-/// What a refusal means for the partition.
+/// What a refusal means for the partition; the others are not concerned.
 fn left(error: Error) -> Result<Left, Error> {
+    let text = crate::error::chain(&error);
     match error.sqlstate() {
+        None => Err(error),
+        Some(state) if is_of_the_connection(state) => Err(error),
+        Some(SLOW) => Ok(Left::Slow),
         Some(state) if YIELDED.contains(&state) => Ok(Left::Busy),
-        Some(state) if REFUSED.contains(&state) => Ok(Left::Refused(crate::error::chain(&error))),
-        _ => Err(error),
+        Some(FORBIDDEN) => Ok(Left::Forbidden(text)),
+        Some(_) => Ok(Left::Refused(text)),
     }
+}
+
+/// Whether an error is about more than one statement.
+pub(super) fn is_of_the_connection(state: &str) -> bool {
+    CONNECTION.iter().any(|class| state.starts_with(class))
 }

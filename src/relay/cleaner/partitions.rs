@@ -59,8 +59,16 @@ fn tell(metrics: &Metrics, event: Event) {
             metrics.partition_taken(rows);
             tracing::info!(table = name, rows, file, "a partition was taken away: all its rows are sent");
         }
+        Event::Left(partition, reason @ (Left::Busy | Left::Slow)) => {
+            metrics.cleaned(0, 1);
+            if reason == Left::Slow {
+                tracing::warn!(table = partition, %reason, "a partition stays");
+            } else {
+                tracing::debug!(table = partition, %reason, "a partition stays");
+            }
+        }
         // Most often: every pass would say so.
-        Event::Left(partition, reason @ (Left::Unproven | Left::Busy)) => {
+        Event::Left(partition, reason @ Left::Unproven) => {
             tracing::debug!(table = partition, %reason, "a partition stays");
         }
         Event::Left(partition, reason) => tracing::warn!(table = partition, %reason, "a partition stays"),

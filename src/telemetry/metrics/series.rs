@@ -250,7 +250,7 @@ impl Series {
         );
         registry.register(
             "cleanup_yielded",
-            "Batches of cleanup that were left because they would have waited for somebody",
+            "Batches and partitions that cleanup left because they would have waited for somebody, or took too long",
             self.cleanup_yielded.clone(),
         );
         let exported = self.spans_exported.clone();
