@@ -322,7 +322,9 @@ fn the_session_about_partitions_is_what_is_seen() {
 #[test]
 fn a_late_writer_is_never_ended_because_a_partition_is_to_go() {
     let db = by_number(postgres15());
-    let relay = Relay::start(&eager(&db, kafka(), &[]));
+    let folder = Watcher::new("outboxd-cleanup-");
+    let into = folder.folder().display().to_string();
+    let relay = Relay::start(&eager(&db, kafka(), &[("outboxd.cleanup.archive.folder", &into)]));
     db.wait_until_streaming();
     // Somebody reads, so that there is no moment to take the partition away.
     let reader = Sql::new(db.address().clone());
@@ -334,8 +336,12 @@ fn a_late_writer_is_never_ended_because_a_partition_is_to_go() {
         eventually(DEADLINE, "the partition is proven", || !db.query(proven, &[]).is_empty());
         db.execute(&insert(late, 1));
     }
+    let files = || fs::read_dir(&into).unwrap().map(|file| file.unwrap().path()).collect::<Vec<_>>();
+    assert_eq!(files().len(), 0, "nothing is archived as long as it cannot go");
     reader.execute("COMMIT");
     eventually(DEADLINE, "it is gone at last", || !partitions(&db).contains(&"outbox_1".to_owned()));
+    let kept: Vec<_> = files().iter().map(|file| fs::read_to_string(file).unwrap()).collect();
+    assert_eq!(kept.iter().map(|text| text.lines().count()).collect::<Vec<_>>(), [11]);
     assert_eq!(sent(kafka(), &db).len(), 12);
     assert_eq!(relay.stop(), 0);
 }

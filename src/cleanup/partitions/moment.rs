@@ -44,7 +44,18 @@ impl Pass<'_> {
         self.attempt(partition, &statement).await
     }
 
-    /// Runs a statement that needs the whole outbox.
+    /// Whether there is such a moment. Everything is let go again.
+    pub(super) async fn has_moment(&self, tree: &Tree, partition: &Partition) -> Result<bool, Error> {
+        let (quoted, table) = (partition.quoted(), tree.table.quoted());
+        // As `DROP` does: first the outbox, then the partition.
+        let statement = format!(
+            "lock table only {table} in access exclusive mode; lock table only {quoted} in access exclusive mode; \
+             rollback to savepoint attempt"
+        );
+        self.attempt(partition, &statement).await
+    }
+
+    /// Runs statements that need the whole outbox, after a savepoint.
     async fn attempt(&self, partition: &Partition, statement: &str) -> Result<bool, Error> {
         const DOING: &str = "taking a partition away";
         let limit = limit(WAIT_MAX.min(self.options.lock_timeout), DEADLOCK_SHARE_EACH);

@@ -95,6 +95,11 @@ impl Pass<'_> {
             return Ok(Taken::Left(Left::Changed));
         }
         let Some(rows) = self.proven(partition).await? else { return Ok(Taken::Left(Left::Unproven)) };
+        let archives = self.options.partitions == Partitions::Drop && self.options.archive.is_some();
+        // What is archived and then stays is archived again.
+        if archives && !self.has_moment(tree, partition).await? {
+            return Ok(Taken::Left(Left::Busy));
+        }
         let file = self.keep_partition(partition).await?;
         if !self.remove(tree, partition).await? {
             return Ok(Taken::Left(Left::Busy));
