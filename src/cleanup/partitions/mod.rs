@@ -8,6 +8,7 @@
 //! Whether a partition is over says when it is worth a look, by a clock or by later rows. Whether it goes says the proof alone.
 
 mod bounds;
+mod keep;
 mod make;
 #[cfg(test)]
 mod model;

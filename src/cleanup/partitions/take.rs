@@ -1,15 +1,13 @@
-use postgres_protocol::escape::{escape_identifier, escape_literal};
+use postgres_protocol::escape::escape_literal;
 use tokio_util::sync::CancellationToken;
 
+use super::keep::Kept;
 use super::moment::{DEADLOCK_SHARE, limit};
 use super::tree::{Partition, Tree};
-use crate::cleanup::archive::PartitionArchive;
-use crate::cleanup::options::{ArchiveTo, Partitions};
+use crate::cleanup::options::Partitions;
 use crate::cleanup::pass::{Pass, PassError, YIELDED};
 use crate::postgres::Error;
 
-/// Rows that are fetched together for a file.
-const FETCH_ROWS: u32 = 1_000;
 /// `query_canceled`, by `statement_timeout`.
 pub(super) const SLOW: &str = "57014";
 /// `insufficient_privilege`
@@ -100,7 +98,9 @@ impl Pass<'_> {
         if archives && !self.has_moment(tree, partition).await? {
             return Ok(Taken::Left(Left::Busy));
         }
-        let file = self.keep_partition(partition).await?;
+        let Kept::Whole(file) = self.keep_partition(partition).await? else {
+            return Ok(Taken::Left(Left::Busy));
+        };
         if !self.remove(tree, partition).await? {
             return Ok(Taken::Left(Left::Busy));
         }
@@ -141,51 +141,6 @@ impl Pass<'_> {
         let Some(row) = rows.first() else { return Ok(None) };
         let (all, unproven): (i64, i64) = (row.try_get(0).map_err(get)?, row.try_get(1).map_err(get)?);
         Ok(u64::try_from(all).ok().filter(|_| unproven == 0))
-    }
-
-    /// Puts the rows where they are to be kept; the file.
-    async fn keep_partition(&self, partition: &Partition) -> Result<Option<String>, PassError> {
-        const DOING: &str = "archiving a partition";
-        let quoted = partition.quoted();
-        let get = |error| Error::sql(DOING, error);
-        match &self.options.archive {
-            Some(to @ ArchiveTo::Table(_)) if self.options.partitions == Partitions::Drop => {
-                let columns: Vec<_> = self.columns(partition).await?;
-                let (columns, table) = (columns.join(", "), to.table());
-                let text = format!("insert into {table} ({columns}) select {columns} from only {quoted}");
-                self.sql.execute(DOING, &text).await?;
-                Ok(None)
-            }
-            Some(ArchiveTo::Folder(folder)) if self.options.partitions == Partitions::Drop => {
-                let name = format!("{}-{}", partition.name(), partition.oid);
-                let mut file = PartitionArchive::open(folder, &name).map_err(PassError::Archive)?;
-                let declare = format!(
-                    "declare kept no scroll cursor for select row_to_json(o)::text from only {quoted} as o"
-                );
-                self.sql.execute(DOING, &declare).await?;
-                loop {
-                    let rows = self.sql.query(DOING, &format!("fetch {FETCH_ROWS} from kept"), &[]).await?;
-                    if rows.is_empty() {
-                        break;
-                    }
-                    for row in rows {
-                        file.keep(row.try_get(0).map_err(get)?).map_err(PassError::Archive)?;
-                    }
-                }
-                self.sql.execute(DOING, "close kept").await?;
-                let path = file.finish().map_err(PassError::Archive)?;
-                Ok(Some(path.display().to_string()))
-            }
-            _ => Ok(None),
-        }
-    }
-
-    async fn columns(&self, partition: &Partition) -> Result<Vec<String>, Error> {
-        const DOING: &str = "reading the columns of a partition";
-        let text = "select attname::text from pg_attribute where attrelid = $1 and attnum > 0 and not attisdropped order by attnum";
-        let rows = self.sql.query(DOING, text, &[&partition.oid.0]).await?;
-        let name = |row: &tokio_postgres::Row| row.try_get::<_, &str>(0).map(escape_identifier);
-        rows.iter().map(|row| name(row).map_err(|error| Error::sql(DOING, error))).collect()
     }
 }
 

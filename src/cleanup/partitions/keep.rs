@@ -1,0 +1,144 @@
+use std::io;
+use std::path::Path;
+
+use postgres_protocol::escape::escape_identifier;
+use tokio::task::spawn_blocking;
+
+use super::tree::Partition;
+use crate::cleanup::archive::PartitionArchive;
+use crate::cleanup::options::{ArchiveTo, Partitions};
+use crate::cleanup::pass::{Pass, PassError};
+use crate::postgres::Error;
+
+/// So many bytes of rows are fetched together for a file, unless rows become wider all of a sudden.
+const FETCH_BYTES: usize = 4 << 20;
+
+/// What became of an archive.
+#[derive(Debug)]
+pub(super) enum Kept {
+    /// All rows are in it: in this file, if it is one.
+    Whole(Option<String>),
+    /// Somebody waits for the partition, so it was given up.
+    Awaited,
+}
+
+/// How many rows are fetched next.
+#[derive(Debug, Clone, Copy)]
+struct Portion {
+    rows: u32,
+    rows_max: u32,
+    /// The bytes of a wide row; those that came long ago count less.
+    widest: usize,
+}
+
+impl Portion {
+    /// One row, as nothing is known of them.
+    const fn first(rows_max: u32) -> Self {
+        Self { rows: 1, rows_max, widest: 0 }
+    }
+
+    /// After a portion whose widest row has so many bytes.
+    fn after(self, widest: usize) -> Self {
+        let widest = widest.max(self.widest / 2);
+        let fit = u32::try_from(FETCH_BYTES / widest.max(1)).unwrap_or(u32::MAX);
+        let rows = self.rows.saturating_mul(2).min(fit).min(self.rows_max).max(1);
+        Self { rows, widest, ..self }
+    }
+}
+
+impl Pass<'_> {
+    /// Puts the rows where they are to be kept.
+    pub(super) async fn keep_partition(&self, partition: &Partition) -> Result<Kept, PassError> {
+        match &self.options.archive {
+            Some(to) if self.options.partitions == Partitions::Drop => match to {
+                ArchiveTo::Table(_) => Ok(self.keep_in_table(partition, &to.table()).await?),
+                ArchiveTo::Folder(folder) => self.keep_in_file(partition, folder).await,
+            },
+            _ => Ok(Kept::Whole(None)),
+        }
+    }
+
+    async fn keep_in_table(&self, partition: &Partition, table: &str) -> Result<Kept, Error> {
+        const DOING: &str = "moving a partition into the archive";
+        let columns = self.columns(partition).await?.join(", ");
+        let quoted = partition.quoted();
+        let text = format!("insert into {table} ({columns}) select {columns} from only {quoted}");
+        self.sql.execute(DOING, &text).await?;
+        Ok(Kept::Whole(None))
+    }
+
+    /// A portion at a time: between two of them we see whether somebody waits.
+    async fn keep_in_file(&self, partition: &Partition, folder: &Path) -> Result<Kept, PassError> {
+        const DOING: &str = "archiving a partition";
+        let get = |error| Error::sql(DOING, error);
+        let (folder, name) = (folder.to_owned(), self.file_name(partition).await?);
+        let mut file = aside(move || PartitionArchive::open(&folder, &name)).await?;
+        let quoted = partition.quoted();
+        let declare =
+            format!("declare kept no scroll cursor for select row_to_json(o)::text from only {quoted} as o");
+        self.sql.execute(DOING, &declare).await?;
+        let mut portion = Portion::first(self.options.batch_rows);
+        loop {
+            let rows = self.sql.query(DOING, &format!("fetch {} from kept", portion.rows), &[]).await?;
+            let lines = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<String>, _>>();
+            let lines = lines.map_err(get)?;
+            let Some(widest) = lines.iter().map(String::len).max() else { break };
+            portion = portion.after(widest);
+            file = aside(move || file.keep(&lines)).await?;
+            if self.is_awaited(partition).await? {
+                aside(move || file.give_up()).await?;
+                return Ok(Kept::Awaited);
+            }
+        }
+        self.sql.execute(DOING, "close kept").await?;
+        let path = aside(move || file.finish()).await?;
+        Ok(Kept::Whole(Some(path.display().to_string())))
+    }
+
+    /// No other cluster, database or table has this one.
+    async fn file_name(&self, partition: &Partition) -> Result<String, Error> {
+        const DOING: &str = "reading which server this is";
+        let text = "select s.system_identifier::text, d.oid::text from pg_control_system() s, pg_database d
+                    where d.datname = current_database()";
+        let rows = self.sql.query(DOING, text, &[]).await?;
+        let get = |error| Error::sql(DOING, error);
+        let row = rows.first();
+        let row = row.ok_or(Error::Unexpected { message: "empty answer".to_owned(), doing: DOING })?;
+        let (system, database): (&str, &str) = (row.try_get(0).map_err(get)?, row.try_get(1).map_err(get)?);
+        Ok(format!("{}-{system}-{database}-{}", partition.name(), partition.oid))
+    }
+
+    async fn columns(&self, partition: &Partition) -> Result<Vec<String>, Error> {
+        const DOING: &str = "reading the columns of a partition";
+        let text = "select attname::text from pg_attribute where attrelid = $1 and attnum > 0 and not attisdropped order by attnum";
+        let rows = self.sql.query(DOING, text, &[&partition.oid.0]).await?;
+        let name = |row: &tokio_postgres::Row| row.try_get::<_, &str>(0).map(escape_identifier);
+        rows.iter().map(|row| name(row).map_err(|error| Error::sql(DOING, error))).collect()
+    }
+}
+
+/// Does what waits for a disk on a thread that nobody waits for: the relay has one only.
+async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, PassError> {
+    let done = spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(PassError::Archive)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn portions_have_a_limit_in_rows_and_in_bytes() {
+        let mut portion = Portion::first(1_000);
+        for (widest, rows) in
+            [(100, 2), (100, 4), (FETCH_BYTES / 3, 3), (100, 6), (3 * FETCH_BYTES, 1), (0, 1)]
+        {
+            portion = portion.after(widest);
+            assert_eq!(portion.rows, rows, "after {widest}");
+        }
+        let narrow = (0..40).fold(portion, |portion, _| portion.after(100));
+        assert_eq!(narrow.rows, 1_000);
+    }
+}
