@@ -1,11 +1,16 @@
+use std::time::Duration;
+
 use postgres_protocol::escape::escape_identifier;
 
 use super::pattern::Coming;
-use super::take::is_of_the_connection;
+use super::take::{Left, SLOW, is_of_the_connection};
 use super::tend::Event;
 use super::tree::Tree;
 use crate::cleanup::pass::YIELDED;
 use crate::postgres::{Error, Sql};
+
+/// So long the server may look through the default partition at most.
+const LOOK_MAX: Duration = Duration::from_secs(1);
 
 impl Tree {
     /// Makes the partitions that lack until there are `ahead`. Nothing that was sent or not has to do with it, so that they come while
@@ -42,35 +47,85 @@ impl Tree {
     /// Makes a table beside the outbox and attaches it, which keeps nobody from writing unless there is a default partition.
     /// `CREATE TABLE … PARTITION OF` would wait for everybody who writes, and everybody after that for it. Says why not.
     async fn make_one(&self, sql: &Sql, coming: &Coming) -> Result<Option<String>, Error> {
-        const DOING: &str = "making a partition";
-        let Err(error) = sql.execute(DOING, &format!("begin; {}; commit", self.making(coming))).await else {
-            return Ok(None);
-        };
-        let reason = match error.sqlstate() {
-            Some(state) if YIELDED.contains(&state) => "somebody has locked the outbox".to_owned(),
-            // It is there, rows of its range are in the default partition, the role does not own the outbox.
-            Some(state) if !is_of_the_connection(state) => crate::error::chain(&error),
-            _ => return Err(error),
+        let Err(error) = self.try_to_make(sql, coming).await else { return Ok(None) };
+        let text = crate::error::chain(&error);
+        let Some(reason) = error.sqlstate().and_then(|state| unmade(state, &text, self.default.as_deref()))
+        else {
+            return Err(error);
         };
         sql.execute("leaving a partition unmade", "rollback").await?;
         Ok(Some(reason))
     }
 
+    async fn try_to_make(&self, sql: &Sql, coming: &Coming) -> Result<(), Error> {
+        const DOING: &str = "making a partition";
+        sql.execute(DOING, &format!("begin; {}; commit", self.making(coming))).await
+    }
+
     /// The statements that make a partition.
     fn making(&self, coming: &Coming) -> String {
-        let (schema, quote) = (&self.table.schema, escape_identifier);
-        let (table, partition) = (self.table.quoted(), format!("{}.{}", quote(schema), quote(&coming.name)));
+        let (table, partition) = (self.table.quoted(), self.quoted_name_of(coming));
         let (lower, upper) = (coming.lower.literal(self.key), coming.upper.literal(self.key));
+        // Whoever writes to the default partition waits while the server looks for rows of this range in it.
+        let limit = self.default.as_ref().map_or_else(String::new, |_| {
+            format!(
+                "select set_config('statement_timeout', {0}::text, true) from pg_settings
+                 where name = 'statement_timeout' and setting::int not between 1 and {0}; ",
+                LOOK_MAX.as_millis()
+            )
+        });
         format!(
             "create table {partition} (like {table} including all excluding identity); \
-             alter table {partition} owner to {}; \
+             alter table {partition} owner to {}; {limit}\
              alter table {table} attach partition {partition} for values from ({lower}) to ({upper})",
-            quote(&self.owner)
+            escape_identifier(&self.owner)
         )
+    }
+
+    fn quoted_name_of(&self, coming: &Coming) -> String {
+        format!("{}.{}", escape_identifier(&self.table.schema), escape_identifier(&coming.name))
     }
 
     /// As messages name a partition that is to come.
     pub(crate) fn name_of(&self, coming: &Coming) -> String {
         format!("{}.{}", self.table.schema, coming.name)
+    }
+}
+
+/// Why a partition could not be made, beside this default partition; none when it is for the connection.
+fn unmade(state: &str, text: &str, default: Option<&str>) -> Option<String> {
+    match (state, default) {
+        (state, _) if is_of_the_connection(state) => None,
+        (SLOW, Some(default)) => Some(format!(
+            "looking for its rows in the default partition {default} lasted longer than {} ms, while others wait; a CHECK constraint \
+             on {default} that excludes them spares the look",
+            LOOK_MAX.as_millis()
+        )),
+        (SLOW, None) => Some(Left::Slow.to_string()),
+        (state, _) if YIELDED.contains(&state) => Some("somebody has locked the outbox".to_owned()),
+        // It is there, rows of its range are in the default partition, the role does not own the outbox.
+        _ => Some(text.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn why_a_partition_was_not_made_is_told_unless_the_connection_is_gone() {
+        for (code, default, expected) in [
+            ("57014", Some("outbox_default"), Some("a CHECK constraint on outbox_default")),
+            ("57014", None, Some("outboxd.cleanup.statement.timeout.ms")),
+            ("55P03", Some("outbox_default"), Some("somebody has locked the outbox")),
+            ("23514", None, Some("23514")),
+            ("42501", None, Some("42501")),
+            ("57P01", None, None),
+            ("08006", Some("outbox_default"), None),
+        ] {
+            let told = unmade(code, code, default);
+            assert_eq!(told.is_some(), expected.is_some(), "{code}");
+            assert!(told.unwrap_or_default().contains(expected.unwrap_or_default()), "{code}");
+        }
     }
 }

@@ -17,7 +17,8 @@ const KEY: &str = "
 select p.partstrat = 'r' and p.partnatts = 1, format_type(a.atttypid, null), pg_get_userbyid(c.relowner)::text,
        to_char(now(), 'YYYY-MM-DD HH24:MI:SS'),
        to_char(least(now(), (select min(s.xact_start) from pg_stat_activity s
-               where s.backend_type = 'client backend' and s.pid <> pg_backend_pid())), 'YYYY-MM-DD HH24:MI:SS')
+               where s.backend_type = 'client backend' and s.pid <> pg_backend_pid())), 'YYYY-MM-DD HH24:MI:SS'),
+       nullif(p.partdefid, 0)::regclass::text
 from pg_class c left join pg_partitioned_table p on p.partrelid = c.oid
      left join pg_attribute a on a.attrelid = p.partrelid and a.attnum = p.partattrs[0]
 where c.oid = $1";
@@ -46,6 +47,8 @@ pub(crate) struct Tree {
     /// None when ranges of it cannot be read.
     pub(super) key: Option<KeyType>,
     partitions: Vec<Partition>,
+    /// The default partition, as messages name it.
+    pub(super) default: Option<String>,
     now: DateTime,
     /// No transaction is older.
     oldest: DateTime,
@@ -87,6 +90,7 @@ impl Tree {
             manager: Manager::find(sql, table).await?,
             key,
             partitions: Vec::new(),
+            default: row.try_get(5).map_err(get)?,
             now: time(row.try_get(3).map_err(get)?)?,
             oldest: time(row.try_get(4).map_err(get)?)?,
             current: None,
