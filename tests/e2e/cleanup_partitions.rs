@@ -131,6 +131,17 @@ fn days_go_and_come_beside_a_default_partition() {
             (date_trunc('day', now() AT TIME ZONE 'UTC') - (ago - 1) * interval '1 day') AT TIME ZONE 'UTC');
          END LOOP; END $$",
     );
+    let day = |ahead: u32| {
+        let day = format!(
+            "SELECT to_char(now() AT TIME ZONE 'UTC' + interval '{ahead} days', '\"outbox_\"YYYYMMDD')"
+        );
+        db.query(&day, &[])[0].get::<_, String>(0)
+    };
+    db.execute(&format!(
+        "ALTER TABLE {0} SET (fillfactor = 70, toast.autovacuum_enabled = false); GRANT SELECT, INSERT ON {0} TO pg_monitor;
+         ALTER TABLE {0} REPLICA IDENTITY USING INDEX {0}_pkey",
+        day(7)
+    ));
     let folder = Watcher::new("outboxd-cleanup-");
     let config = with(db.config(kafka()), &[("status.update.interval.ms", "100")]);
     let file = file(folder.folder(), &config);
@@ -151,9 +162,17 @@ fn days_go_and_come_beside_a_default_partition() {
     assert_eq!((exit, actions), (0, vec!["made", "made", "dropped", "dropped"]), "{stdout}{stderr}");
     let rows = db.query("SELECT count(*) FROM outbox", &[]);
     assert_eq!(rows[0].get::<_, i64>(0), 1, "that of today; the one of the default partition went by itself");
-    let day = "SELECT to_char(now() AT TIME ZONE 'UTC' + interval '9 days', '\"outbox_\"YYYYMMDD')";
-    let last: String = db.query(day, &[])[0].get(0);
+    let last = day(9);
     assert!(partitions(&db).contains(&last), "{:?}", partitions(&db));
+    let like = format!(
+        "SELECT concat_ws(' ', c.reloptions, t.reloptions, c.relreplident, x.indexrelid::regclass,
+                          (SELECT string_agg(privilege_type, ',' ORDER BY 1) FROM aclexplode(c.relacl)
+                           WHERE grantee = 'pg_monitor'::regrole))
+         FROM pg_class c JOIN pg_class t ON t.oid = c.reltoastrelid
+              JOIN pg_index x ON x.indrelid = c.oid AND x.indisreplident WHERE c.oid = '{last}'::regclass"
+    );
+    let like: String = db.query(&like, &[])[0].get(0);
+    assert_eq!(like, format!("{{fillfactor=70}} {{autovacuum_enabled=false}} i {last}_pkey INSERT,SELECT"));
     assert_eq!(relay.stop(), 0);
 }
 

@@ -12,6 +12,30 @@ use crate::postgres::{Error, Sql};
 /// So long the server may look through the default partition at most.
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
+/// What `LIKE` and `ATTACH` do not copy, as statements: storage parameters, those of TOAST too, privileges, and the replica identity.
+const AS_THE_NEWEST: &str = "
+with newest as (select * from pg_class where oid = $1),
+     stored as (select '' as prefix, unnest(reloptions) as option from newest
+                union all select 'toast.', unnest(t.reloptions) from pg_class t join newest n on t.oid = n.reltoastrelid),
+     granted as (select a.* from newest, aclexplode(relacl) a where a.grantee <> newest.relowner)
+select format('alter table %s set (%s%s = %L)', $2::text, prefix, split_part(option, '=', 1), substr(option, strpos(option, '=') + 1))
+from stored
+union all
+select format('grant %s on %s to %s%s', privilege_type, $2::text,
+              case grantee when 0 then 'public' else quote_ident(pg_get_userbyid(grantee)) end,
+              case when is_grantable then ' with grant option' else '' end)
+from granted
+union all
+select format('alter table %s replica identity %s', $2::text, case relreplident when 'f' then 'full' else 'nothing' end)
+from newest where relreplident in ('f', 'n')
+union all
+select format('alter table %s replica identity using index %I', $2::text, c.relname)
+from newest join pg_index x on x.indrelid = newest.oid and x.indisreplident
+     join pg_inherits old on old.inhrelid = x.indexrelid join pg_inherits new on new.inhparent = old.inhparent
+     join pg_index y on y.indexrelid = new.inhrelid and y.indrelid = $2::text::regclass
+     join pg_class c on c.oid = y.indexrelid
+where newest.relreplident = 'i'";
+
 impl Tree {
     /// Makes the partitions that lack until there are `ahead`. Nothing that was sent or not has to do with it, so that they come while
     /// Kafka is away too.
@@ -59,7 +83,13 @@ impl Tree {
 
     async fn try_to_make(&self, sql: &Sql, coming: &Coming) -> Result<(), Error> {
         const DOING: &str = "making a partition";
-        sql.execute(DOING, &format!("begin; {}; commit", self.making(coming))).await
+        sql.execute(DOING, &format!("begin; {}", self.making(coming))).await?;
+        let Some(newest) = self.newest() else { return sql.execute(DOING, "commit").await };
+        let rows = sql.query(DOING, AS_THE_NEWEST, &[&newest.0, &self.quoted_name_of(coming)]).await?;
+        let texts = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<String>, _>>();
+        let mut texts = texts.map_err(|error| Error::sql(DOING, error))?;
+        texts.push("commit".to_owned());
+        sql.execute(DOING, &texts.join("; ")).await
     }
 
     /// The statements that make a partition.

@@ -169,6 +169,11 @@ impl Tree {
         ahead.saturating_sub(there.saturating_sub(spare))
     }
 
+    /// The last of those that have a beginning and an end.
+    pub(super) fn newest(&self) -> Option<Oid> {
+        self.partitions.last().map(|partition| partition.oid)
+    }
+
     async fn newest_with_rows(&self, sql: &Sql) -> Result<Option<Oid>, Error> {
         const DOING: &str = "looking for the partition that takes rows";
         if self.key != Some(KeyType::Number) {
