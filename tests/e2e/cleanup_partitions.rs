@@ -396,3 +396,36 @@ fn a_partition_that_cannot_be_looked_at_does_not_keep_the_others() {
     let told = relay.stop_and_tell();
     assert!(told.contains("a greater value gives it more time") && told.contains("nobody knows"), "{told}");
 }
+
+#[test]
+fn partitions_that_show_the_pattern_stay_as_long_as_none_can_be_made() {
+    let db = by_number(postgres15());
+    let folder = Watcher::new("outboxd-cleanup-");
+    let config = with(db.config(kafka()), &[("status.update.interval.ms", "100")]);
+    let file = file(folder.folder(), &config);
+    let relay = Relay::start(&config);
+    db.wait_until_streaming();
+    for from in [0, 100, 200] {
+        db.execute(&insert(from, 5));
+    }
+    let cleanup = |more: &[&str]| {
+        let both = ["cleanup", "-c", &file, "--partitions", "drop", "--partitions-ahead", "1"];
+        let (exit, _, stderr) = run(&[&both[..], more].concat());
+        assert_eq!(exit, 0, "{stderr}");
+        stderr
+    };
+    let execute = ["--execute", "--also-before-slot", "--yes"];
+    // Somebody has a table of the next one's name.
+    db.execute("CREATE TABLE outbox_4 ()");
+    let stderr = cleanup(&execute);
+    assert!(
+        stderr.contains("did not make public.outbox_4") && stderr.contains("dropped public.outbox_1"),
+        "{stderr}"
+    );
+    assert_eq!(partitions(&db), ["outbox_2", "outbox_3"]);
+    db.execute("DROP TABLE outbox_4");
+    assert!(cleanup(&[]).contains("would drop public.outbox_2"));
+    cleanup(&execute);
+    assert_eq!(partitions(&db), ["outbox_3", "outbox_4"]);
+    assert_eq!(relay.stop(), 0);
+}

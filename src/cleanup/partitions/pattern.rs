@@ -20,7 +20,7 @@ const LABELS: [&str; 13] = [
     "%Y",
 ];
 /// Fewer partitions show no pattern.
-const PARTITIONS_MIN: usize = 2;
+pub(super) const PARTITIONS_MIN: usize = 2;
 
 /// Why no partition is made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -23,7 +23,7 @@ pub(crate) enum Event {
 
 impl Pass<'_> {
     /// Takes partitions away that are over and sent. `is_captured` tells whether a table of
-    /// this schema and name is captured by its own name or columns.
+    /// this schema and name is captured by its own name or columns. What was to be made is in the tree already.
     pub(crate) async fn take_partitions(
         &self,
         tree: &Tree,
@@ -34,7 +34,7 @@ impl Pass<'_> {
         if self.options.partitions == Partitions::Rows {
             return Ok(());
         }
-        for partition in tree.over() {
+        for partition in tree.over(self.options.partitions_ahead, 0) {
             let detaches = self.options.partitions == Partitions::Detach;
             let taken = if detaches && is_captured(&partition.schema, &partition.plain_name) {
                 Taken::Left(Left::Captured)

@@ -3,7 +3,7 @@ use postgres_protocol::escape::escape_identifier;
 
 use super::bounds::{Bound, KeyType, Range};
 use super::partman::Manager;
-use super::pattern::{Coming, Irregular, Named, Pattern};
+use super::pattern::{Coming, Irregular, Named, PARTITIONS_MIN, Pattern};
 use crate::postgres::{Error, Sql, TableFacts};
 use crate::wal::Oid;
 
@@ -114,7 +114,20 @@ impl Tree {
 
     /// Partitions into which nobody writes any more unless late: those whose time is over, or, of numbers, that lie in front of the
     /// last one with rows. That nobody does is not known, and seen again while nobody can.
-    pub(crate) fn over(&self) -> Vec<&Partition> {
+    ///
+    /// Where partitions are made (`ahead`), as many stay as show the pattern, less those that are made before (`coming`): after a long
+    /// stop all may be over, and without them none could be made any more.
+    pub(crate) fn over(&self, ahead: usize, coming: usize) -> Vec<&Partition> {
+        let wanted = if ahead == 0 { 0 } else { PARTITIONS_MIN.saturating_sub(coming) };
+        let bounded = |it: &&Partition| it.range.lower.is_some() && it.range.upper.is_some();
+        let shown: Vec<_> = self
+            .partitions
+            .iter()
+            .rev()
+            .filter(bounded)
+            .take(wanted)
+            .map(|partition| partition.oid)
+            .collect();
         let current = self.partitions.iter().position(|partition| Some(partition.oid) == self.current);
         let is_over = |at: usize, partition: &Partition| match (self.key, partition.range.upper) {
             (Some(KeyType::Moment), Some(Bound::Time(upper))) => upper <= self.oldest,
@@ -125,7 +138,8 @@ impl Tree {
             _ => false,
         };
         let all = self.partitions.iter().enumerate();
-        all.filter(|(at, partition)| is_over(*at, partition)).map(|(_, partition)| partition).collect()
+        let over = all.filter(|(at, partition)| is_over(*at, partition) && !shown.contains(&partition.oid));
+        over.map(|(_, partition)| partition).collect()
     }
 
     /// The partitions that lack until there are `ahead` after the one that takes rows now.

@@ -61,8 +61,12 @@ async fn work(args: &CleanupArgs, progress: &Progress) -> Result<Exit, CleanupEr
     }
     let sql = open(&parts.postgres.server, APPLICATION).await?;
     let tables = proof::tables(&sql, &parts).await?;
-    let trees = partitions::trees((&sql, &options), &tables).await?;
+    let mut trees = partitions::trees((&sql, &options), &tables).await?;
     let mut steps = partitions::make((&sql, &options), &trees, args.execute).await?;
+    if args.execute {
+        // With those that were made.
+        trees = partitions::trees((&sql, &options), &tables).await?;
+    }
     let horizon = proof::horizon(&sql, &parts, args.wait, progress).await?;
     let pass = Pass { sql: &sql, options: &options, horizon };
     let rows = count(&pass, &tables, progress).await?;
@@ -81,7 +85,7 @@ async fn work(args: &CleanupArgs, progress: &Progress) -> Result<Exit, CleanupEr
         steps.extend(partitions::take(&pass, &trees, &parts).await?);
         delete(&pass, &mut single, progress).await?;
     } else if !args.execute {
-        steps.extend(partitions::would_take(&options, &trees, &whole));
+        steps.extend(partitions::would_take(&parts, &trees, &whole));
         say("nothing was deleted: --execute does it");
     }
     if args.json {

@@ -99,13 +99,17 @@ pub(super) async fn make(
 }
 
 /// What would be taken away, by what was counted.
-pub(super) fn would_take(options: &CleanupOptions, trees: &[Tree], rows: &[Row]) -> Vec<Step> {
+pub(super) fn would_take(parts: &RelayParts, trees: &[Tree], rows: &[Row]) -> Vec<Step> {
+    let options = &parts.relay.cleanup;
     let action = match options.partitions {
         Partitions::Rows => return Vec::new(),
         Partitions::Drop => "would drop",
         Partitions::Detach => "would detach",
     };
-    let over = trees.iter().flat_map(Tree::over);
+    let over = trees.iter().flat_map(|tree| {
+        let coming = tree.coming(options.partitions_ahead).map_or(0, |coming| coming.len());
+        tree.over(options.partitions_ahead, coming)
+    });
     let counted = over.filter_map(|partition| {
         let Row { count, .. } = rows.iter().find(|row| row.leaf.oid == partition.oid)?;
         let sent = u64::try_from(count.sent).ok();
