@@ -248,8 +248,14 @@ fn the_command_keeps_the_rows_and_leaves_what_it_may_not_touch() {
     assert_eq!(numbers.collect::<Vec<_>>(), Vec::from_iter(100..105));
     assert_eq!(left(&db), (0..5).chain(200..205).collect());
 
-    // What is detached stays as it is.
+    // What is detached would be captured, says the look too.
     db.execute("DROP VIEW mine");
+    let detach = ["--partitions", "detach", "-X", "table.include.list=public.outbox.*"];
+    for (exit, _, stderr) in [cleanup(&detach), execute(&detach)] {
+        assert!(exit == 0 && stderr.contains("left public.outbox_1: detached, it would be"), "{stderr}");
+    }
+
+    // What is detached stays as it is.
     let (exit, stdout, stderr) = execute(&["--partitions", "detach"]);
     assert!(exit == 0 && stderr.contains("detached public.outbox_1 with 5 rows"), "{stdout}{stderr}");
     assert_eq!(db.query("SELECT FROM outbox_1", &[]).len(), 5);

@@ -62,6 +62,15 @@ impl Partition {
         format!("{}.{}", self.schema, self.plain_name)
     }
 
+    pub(crate) fn schema(&self) -> &str {
+        &self.schema
+    }
+
+    /// Its name without the schema.
+    pub(crate) fn table(&self) -> &str {
+        &self.plain_name
+    }
+
     /// As SQL wants it.
     pub(super) fn quoted(&self) -> String {
         format!("{}.{}", escape_identifier(&self.schema), escape_identifier(&self.plain_name))

@@ -39,15 +39,35 @@ struct Row {
     file: Option<String>,
 }
 
+/// What was done, or would be.
+#[derive(Default)]
+struct Done {
+    /// With partitions.
+    steps: Vec<Step>,
+    /// With tables whose rows go one by one.
+    single: Vec<Row>,
+}
+
 /// `outboxd cleanup`.
 pub(super) fn cleanup(args: &CleanupArgs) -> Exit {
     let progress = Progress::new();
-    let done = asynchronously(work(args, &progress));
+    let ended = asynchronously(work_and_tell(args, &progress));
     progress.end();
-    done.unwrap_or_else(|exit| exit)
+    ended.unwrap_or_else(|exit| exit)
 }
 
-async fn work(args: &CleanupArgs, progress: &Progress) -> Result<Exit, CleanupError> {
+/// What was done is done, also when an error ends it.
+async fn work_and_tell(args: &CleanupArgs, progress: &Progress) -> Result<Exit, CleanupError> {
+    let mut done = Done::default();
+    let ended = work(args, progress, &mut done).await;
+    if ended.is_err() {
+        progress.end();
+        done.tell();
+    }
+    ended
+}
+
+async fn work(args: &CleanupArgs, progress: &Progress, done: &mut Done) -> Result<Exit, CleanupError> {
     let mut parts = assemble(&args.config)?.parts;
     let options = args.options(&parts.relay.cleanup);
     parts.relay.cleanup = options.clone();
@@ -62,7 +82,7 @@ async fn work(args: &CleanupArgs, progress: &Progress) -> Result<Exit, CleanupEr
     let sql = open(&parts.postgres.server, APPLICATION).await?;
     let tables = proof::tables(&sql, &parts).await?;
     let mut trees = partitions::trees((&sql, &options), &tables).await?;
-    let mut steps = partitions::make((&sql, &options), &trees, args.execute).await?;
+    partitions::make((&sql, &options), &trees, args.execute, &mut done.steps).await?;
     if args.execute {
         // With those that were made.
         trees = partitions::trees((&sql, &options), &tables).await?;
@@ -77,25 +97,23 @@ async fn work(args: &CleanupArgs, progress: &Progress) -> Result<Exit, CleanupEr
         say(&format!("  {doubt}: --execute needs --also-before-slot"));
     }
     let is_whole = |row: &Row| trees.iter().any(|tree| partitions::is_whole(&options, tree, row));
-    let (whole, mut single): (Vec<_>, Vec<_>) = rows.into_iter().partition(is_whole);
-    let sent: i64 = single.iter().map(|row| row.count.sent).sum();
+    let (whole, single): (Vec<_>, Vec<_>) = rows.into_iter().partition(is_whole);
+    done.single = single;
+    let sent: i64 = done.single.iter().map(|row| row.count.sent).sum();
     let agreed = args.execute && (sent > 0 || !whole.is_empty()) && agreed(args, &parts).await;
     if agreed {
         options.limit(&sql).await?;
-        steps.extend(partitions::take(&pass, &trees, &parts).await?);
-        delete(&pass, &mut single, progress).await?;
+        partitions::take(&pass, &trees, &parts, &mut done.steps).await?;
+        delete(&pass, &mut done.single, progress).await?;
     } else if !args.execute {
-        steps.extend(partitions::would_take(&parts, &trees, &whole));
+        done.steps.extend(partitions::would_take(&parts, &trees, &whole));
         say("nothing was deleted: --execute does it");
     }
     if args.json {
-        let rows: Vec<_> = whole.into_iter().chain(single).collect();
-        print(&format!("{}\n", object(&rows, &steps, horizon.lsn.to_string(), agreed)));
+        let rows: Vec<_> = whole.iter().chain(&done.single).collect();
+        print(&format!("{}\n", object(&rows, &done.steps, horizon.lsn.to_string(), agreed)));
     } else {
-        steps.iter().for_each(|step| say(&step.text()));
-        if agreed {
-            told(&single);
-        }
+        done.tell();
     }
     Ok(Exit::Ok)
 }
@@ -129,16 +147,19 @@ async fn agreed(args: &CleanupArgs, parts: &RelayParts) -> bool {
 async fn delete(pass: &Pass<'_>, rows: &mut [Row], progress: &Progress) -> Result<(), CleanupError> {
     let stop = CancellationToken::new();
     for row in rows.iter_mut().filter(|row| row.count.sent > 0) {
-        let failed = |source| CleanupError::Pass { table: row.leaf.name.clone(), source };
+        let Row { leaf, deleted, yielded, file, count } = row;
+        let failed = |source| CleanupError::Pass { table: leaf.name.clone(), source };
         let seconds = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |age| age.as_secs());
-        let name = file_name(&row.leaf.name, seconds);
+        let name = file_name(&leaf.name, seconds);
         let mut archive = Archive::open(pass.options.archive.as_ref(), &name)
             .map_err(|source| failed(PassError::Archive(source)))?;
-        progress.begin("deleting", u64::try_from(row.count.sent).ok());
-        let deleted = pass.delete(&row.leaf, &mut archive, &stop, |rows| progress.advance(rows)).await;
-        let deleted = deleted.map_err(failed)?;
-        (row.deleted, row.yielded) = (deleted.rows, deleted.yielded);
-        row.file = archive.path().map(|path| path.display().to_string());
+        *file = archive.path().map(|path| path.display().to_string());
+        progress.begin("deleting", u64::try_from(count.sent).ok());
+        let gone = |rows| {
+            *deleted += rows;
+            progress.advance(rows);
+        };
+        *yielded = pass.delete(leaf, &mut archive, &stop, gone).await.map_err(failed)?.yielded;
     }
     progress.end();
     Ok(())
@@ -151,19 +172,25 @@ fn tell(rows: &[Row]) {
     print(&columns(&std::iter::once(HEAD.map(str::to_owned)).chain(cells).collect::<Vec<_>>()));
 }
 
-fn told(rows: &[Row]) {
-    for Row { leaf, deleted, yielded, file, .. } in rows.iter().filter(|row| row.count.sent > 0) {
-        let kept = file.as_ref().map(|file| format!(", kept in {file}")).unwrap_or_default();
-        say(&format!("deleted {deleted} rows of {}{kept}", leaf.name));
-        if *yielded > 0 {
-            say(&format!(
-                "  {yielded} batches were left: somebody had locked the table, or they lasted too long"
-            ));
+impl Done {
+    fn tell(&self) {
+        self.steps.iter().for_each(|step| say(&step.text()));
+        for Row { leaf, deleted, yielded, file, .. } in &self.single {
+            if *deleted > 0 {
+                let kept = file.as_ref().map(|file| format!(", kept in {file}")).unwrap_or_default();
+                say(&format!("deleted {deleted} rows of {}{kept}", leaf.name));
+            }
+            if *yielded > 0 {
+                say(&format!(
+                    "  {yielded} batches of {} were left: somebody had locked the table, or they lasted too long",
+                    leaf.name
+                ));
+            }
         }
     }
 }
 
-fn object(rows: &[Row], steps: &[Step], lsn: String, done: bool) -> Value {
+fn object(rows: &[&Row], steps: &[Step], lsn: String, done: bool) -> Value {
     let tables: Vec<_> = rows
         .iter()
         .map(|Row { leaf, count, deleted, yielded, file }| {

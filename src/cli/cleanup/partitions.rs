@@ -3,7 +3,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Row;
 use super::error::CleanupError;
-use crate::cleanup::{CleanupOptions, Event, Partitions, Pass, Tree};
+use crate::cleanup::{CleanupOptions, Event, Left, Partitions, Pass, Tree};
 use crate::postgres::{Error, Sql, TableFacts};
 use crate::relay::{RelayParts, is_captured};
 
@@ -69,8 +69,8 @@ pub(super) async fn make(
     (sql, options): (&Sql, &CleanupOptions),
     trees: &[Tree],
     execute: bool,
-) -> Result<Vec<Step>, CleanupError> {
-    let mut steps = Vec::new();
+    steps: &mut Vec<Step>,
+) -> Result<(), CleanupError> {
     let makes = execute && !trees.is_empty();
     if makes {
         options.limit(sql).await?;
@@ -95,7 +95,7 @@ pub(super) async fn make(
         // Counting may last.
         sql.execute("taking the limits away", "reset lock_timeout; reset statement_timeout").await?;
     }
-    Ok(steps)
+    Ok(())
 }
 
 /// What would be taken away, by what was counted.
@@ -112,9 +112,15 @@ pub(super) fn would_take(parts: &RelayParts, trees: &[Tree], rows: &[Row]) -> Ve
     });
     let counted = over.filter_map(|partition| {
         let Row { count, .. } = rows.iter().find(|row| row.leaf.oid == partition.oid)?;
+        let name = partition.name();
+        if options.partitions == Partitions::Detach
+            && is_captured(parts, partition.schema(), partition.table())
+        {
+            return Some(left(name, &Left::Captured));
+        }
         let sent = u64::try_from(count.sent).ok();
         let goes = count.young == 0 && count.unproven == 0;
-        goes.then(|| Step { rows: sent, ..Step::new(action, partition.name()) })
+        goes.then(|| Step { rows: sent, ..Step::new(action, name) })
     });
     counted.collect()
 }
@@ -124,16 +130,16 @@ pub(super) async fn take(
     pass: &Pass<'_>,
     trees: &[Tree],
     parts: &RelayParts,
-) -> Result<Vec<Step>, CleanupError> {
+    steps: &mut Vec<Step>,
+) -> Result<(), CleanupError> {
     let stop = CancellationToken::new();
-    let mut steps = Vec::new();
     for tree in trees {
         let captured = |schema: &str, name: &str| is_captured(parts, schema, name);
         let done =
             pass.take_partitions(tree, captured, &stop, |event| steps.push(step(pass.options, tree, event)));
         done.await.map_err(|source| CleanupError::Partitions { table: tree.name(), source })?;
     }
-    Ok(steps)
+    Ok(())
 }
 
 fn step(options: &CleanupOptions, tree: &Tree, event: Event) -> Step {
@@ -145,8 +151,12 @@ fn step(options: &CleanupOptions, tree: &Tree, event: Event) -> Step {
             let action = if options.partitions == Partitions::Detach { "detached" } else { "dropped" };
             Step { rows: Some(rows), file, ..Step::new(action, name) }
         }
-        Event::Left(name, reason) => Step { reason: Some(reason.to_string()), ..Step::new("left", name) },
+        Event::Left(name, reason) => left(name, &reason),
     }
+}
+
+fn left(name: String, reason: &Left) -> Step {
+    Step { reason: Some(reason.to_string()), ..Step::new("left", name) }
 }
 
 fn none_made(table: String, reason: String) -> Step {
