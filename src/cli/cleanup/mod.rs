@@ -135,9 +135,10 @@ async fn count(
     Ok(rows)
 }
 
-/// What was never sent is gone for good, so that is asked. What is proven is not.
+/// What was never sent is gone for good, so that is asked, whoever has said that it may go: the command or the configuration. What is
+/// proven is not.
 async fn agreed(args: &CleanupArgs, parts: &RelayParts) -> bool {
-    if !args.also_before_slot {
+    if !parts.relay.cleanup.before_slot {
         return true;
     }
     say("rows that are older than the slot go too, sent or not");
