@@ -29,6 +29,7 @@ impl Progress {
 
     /// Begins to count, up to `total` when that is known.
     pub(super) fn begin(&self, what: &'static str, total: Option<u64>) {
+        self.appear();
         self.style(if total.is_some() { COUNTED } else { UNCOUNTED });
         self.0.set_length(total.unwrap_or_default());
         self.0.set_position(0);
@@ -45,6 +46,7 @@ impl Progress {
     }
 
     pub(super) fn waiting(&self, what: &str) {
+        self.appear();
         self.style(WAITING);
         self.0.set_message(what.to_owned());
     }
@@ -58,9 +60,85 @@ impl Progress {
         self.0.finish_and_clear();
     }
 
+    /// After an end: a bar that is finished shows nothing, and its clock stands.
+    fn appear(&self) {
+        if self.0.is_finished() {
+            self.0.reset();
+            if !self.0.is_hidden() {
+                self.0.enable_steady_tick(TICK);
+            }
+        }
+    }
+
     fn style(&self, template: &str) {
         if let Ok(style) = ProgressStyle::with_template(template) {
             self.0.set_style(style);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use indicatif::TermLike;
+
+    use super::*;
+
+    /// What a terminal was told.
+    #[derive(Debug, Clone, Default)]
+    struct Told(Arc<Mutex<String>>);
+
+    impl TermLike for Told {
+        fn width(&self) -> u16 {
+            80
+        }
+
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn write_line(&self, text: &str) -> io::Result<()> {
+            self.write_str(text)
+        }
+
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.0.lock().unwrap().push_str(text);
+            Ok(())
+        }
+
+        fn clear_line(&self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_bar_that_was_ended_comes_again() {
+        let told = Told::default();
+        let target = ProgressDrawTarget::term_like(Box::new(told.clone()));
+        let progress = Progress(ProgressBar::with_draw_target(None, target));
+        progress.waiting("counting");
+        progress.end();
+        progress.begin("deleting", Some(3));
+        progress.advance(1);
+        progress.0.force_draw();
+        assert!(told.0.lock().unwrap().contains("1 of 3"), "{told:?}");
+        progress.end();
     }
 }
