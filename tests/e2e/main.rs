@@ -22,6 +22,7 @@ mod changes_router;
 mod changes_snapshots;
 mod check;
 mod cleanup;
+mod cleanup_courtesy;
 mod cleanup_partitions;
 mod commands;
 mod conformance;

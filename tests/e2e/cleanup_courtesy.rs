@@ -1,0 +1,129 @@
+//! Cleanup gives way: to locks, to old transactions, to standbys, and to rows that are to be kept.
+
+use std::fs;
+
+use crate::support::kafka::kafka;
+use crate::support::outbox::{Event, Outbox};
+use crate::support::postgres::postgres15;
+use crate::support::relay::{Config, Relay, with};
+use crate::support::session::{Address, Session as Sql};
+use crate::support::standby::Pair;
+use crate::support::wait::{DEADLINE, eventually, eventually_eq};
+use crate::support::watcher::Watcher;
+
+fn events(count: u32) -> Vec<Event> {
+    (0..count).map(|n| Event::new("order", &n.to_string(), "Made", "{}")).collect()
+}
+
+fn rows(db: &Outbox) -> i64 {
+    db.query("SELECT count(*) FROM outbox", &[])[0].get(0)
+}
+
+fn config(db: &Outbox) -> Config {
+    with(db.config(kafka()), &[("status.update.interval.ms", "100")])
+}
+
+fn eager(db: &Outbox, more: &[(&str, &str)]) -> Config {
+    let settings = [
+        ("outboxd.cleanup.enable", "true"),
+        ("outboxd.cleanup.before.slot", "delete"),
+        ("outboxd.cleanup.interval.ms", "100"),
+    ];
+    with(with(config(db), &settings), more)
+}
+
+#[test]
+fn what_somebody_has_locked_and_what_is_young_stays() {
+    let db = Outbox::create(postgres15());
+    db.execute("ALTER TABLE outbox ADD COLUMN created_at timestamptz NOT NULL DEFAULT now()");
+    let folder = Watcher::new("outboxd-cleanup-");
+    let file = folder.folder().join("outbox.json").display().to_string();
+    fs::write(&file, serde_json::to_vec(&config(&db)).unwrap()).unwrap();
+    let cleanup = |more: &[&str]| {
+        let execute = ["cleanup", "-c", &file, "--execute", "--also-before-slot", "--yes"];
+        let mut process = Relay::command(&[&execute[..], more].concat());
+        assert_eq!(process.wait_for_exit(DEADLINE), 0, "{}", process.stderr());
+        process.stderr()
+    };
+    let relay = Relay::start(&config(&db));
+    db.wait_until_streaming();
+    db.insert(&events(10));
+    db.wait_until_confirmed();
+
+    // A row.
+    let other = Sql::new(db.address().clone());
+    other.execute("BEGIN; SELECT FROM outbox WHERE aggregateid = '3' FOR UPDATE");
+    let stderr = cleanup(&[]);
+    assert!(stderr.contains("deleted 9 rows of public.outbox"), "{stderr}");
+    assert_eq!(db.query("SELECT FROM outbox WHERE aggregateid = '3'", &[]).len(), 1);
+    other.execute("COMMIT");
+
+    // The table: nobody may write.
+    other.execute("BEGIN; LOCK TABLE outbox IN EXCLUSIVE MODE");
+    let stderr = cleanup(&["-X", "outboxd.cleanup.lock.timeout.ms=200"]);
+    assert!(
+        stderr.contains("1 batches of public.outbox were left: somebody had locked the table"),
+        "{stderr}"
+    );
+    assert_eq!(rows(&db), 1);
+    other.execute("COMMIT");
+
+    // Young rows.
+    db.execute(
+        "INSERT INTO outbox (id, aggregatetype, aggregateid, type, created_at)
+         SELECT gen_random_uuid(), 'order', n::text, 'Made', now() - n * interval '1 day' FROM generate_series(2, 4) n",
+    );
+    let stderr = cleanup(&["--older-than", "36h", "--time-column", "created_at"]);
+    assert!(stderr.contains("deleted 3 rows of public.outbox"), "{stderr}");
+    assert_eq!(rows(&db), 1);
+    let stderr = cleanup(&[]);
+    assert!(stderr.contains("deleted 1 rows of public.outbox"), "{stderr}");
+    assert_eq!(relay.stop(), 0);
+}
+
+/// The rows are older than the transaction, and so proven all the same.
+#[test]
+fn while_a_transaction_is_old_nothing_is_taken_away() {
+    let db = Outbox::create(postgres15());
+    let relay = Relay::start(&config(&db));
+    db.wait_until_streaming();
+    db.insert(&events(10));
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    let other = Sql::new(db.address().clone());
+    other.execute("BEGIN");
+    other.query("SELECT pg_current_xact_id()::text", &[]);
+    let old = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND backend_xid IS NOT NULL
+               AND xact_start < now() - interval '1500 milliseconds'";
+    eventually(DEADLINE, "the transaction is old", || !db.query(old, &[]).is_empty());
+    let relay = Relay::start(&eager(&db, &[("outboxd.cleanup.pause.transaction.age.ms", "1000")]));
+    eventually(DEADLINE, "it waits", || relay.stderr().contains("a transaction is old"));
+    assert_eq!(rows(&db), 10);
+    other.execute("COMMIT");
+    eventually_eq(DEADLINE, &0, || rows(&db));
+    assert_eq!(relay.stop(), 0);
+}
+
+#[test]
+fn while_a_standby_is_behind_nothing_is_taken_away() {
+    let pair = Pair::start(18);
+    let db = Outbox::create(&pair.primary);
+    let standby = Sql::new(Address::of(&pair.standby, "postgres"));
+    let replays = "SELECT FROM pg_stat_replication WHERE replay_lsn >= pg_current_wal_lsn()";
+    eventually(DEADLINE, "the standby follows", || !db.query(replays, &[]).is_empty());
+    standby.execute("SELECT pg_wal_replay_pause()");
+    eventually(DEADLINE, "it stands", || {
+        let state = standby.query("SELECT pg_get_wal_replay_pause_state()", &[]);
+        state[0].get::<_, &str>(0) == "paused"
+    });
+    db.execute("SELECT pg_logical_emit_message(false, 'wal', repeat('x', 1000000))");
+    let relay = Relay::start(&eager(&db, &[("outboxd.cleanup.pause.lag.bytes", "500000")]));
+    db.wait_until_streaming();
+    db.insert(&events(10));
+    eventually(DEADLINE, "it waits", || relay.stderr().contains("a standby is behind"));
+    db.wait_until_confirmed();
+    assert_eq!(rows(&db), 10);
+    standby.execute("SELECT pg_wal_replay_resume()");
+    eventually_eq(DEADLINE, &0, || rows(&db));
+    assert_eq!(relay.stop(), 0);
+}
