@@ -101,6 +101,12 @@ impl EventRouter {
         Ok(Self(Arc::new(Router { options, converters, context, headers, is_last: true })))
     }
 
+    /// Whether records tell spans, which are others each time a record is made.
+    #[must_use]
+    pub(crate) fn has_spans(&self) -> bool {
+        self.0.options.tracer.is_some()
+    }
+
     /// One that stands among other transforms: what it makes need not be what the converters take.
     #[must_use]
     pub(crate) fn among_transforms(

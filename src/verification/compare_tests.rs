@@ -11,7 +11,12 @@ pub(in super::super) fn row(number: u16) -> RowName {
 }
 
 fn contents(value: &str) -> Contents {
-    Contents::new(Some(b"k"), Some(value.as_bytes()), std::iter::empty())
+    Contents::new(
+        Some(b"k"),
+        Some(value.as_bytes()),
+        std::iter::empty(),
+        crate::verification::TraceHeaders::Compared,
+    )
 }
 
 pub(in super::super) fn expected(id: u64, topic: u32, value: &str) -> Expected {

@@ -2,6 +2,7 @@ use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 use crate::connect::record::POSITION_HEADER;
+use crate::trace::is_of_trace;
 
 /// This header tells which process sent the record. Its value is another one each time.
 const RUN_ID_HEADER: &str = "__debezium.context.runId";
@@ -21,6 +22,15 @@ pub(crate) struct Contents {
     pub value: u64,
     /// Of the headers, but for those that differ each time the record is sent.
     pub headers: u64,
+}
+
+/// What is done with the headers that tell a span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TraceHeaders {
+    /// They are the event's, as a column says them.
+    Compared,
+    /// Tracing makes them, and others each time.
+    Skipped,
 }
 
 /// A part of a record that is compared.
@@ -85,11 +95,13 @@ impl Contents {
         key: Option<&[u8]>,
         value: Option<&[u8]>,
         headers: impl Iterator<Item = (&'a str, Option<&'a [u8]>)>,
+        traces: TraceHeaders,
     ) -> Self {
         let mut hasher = DefaultHasher::new();
         for (name, value) in headers {
             match name {
                 POSITION_HEADER => {}
+                _ if traces == TraceHeaders::Skipped && is_of_trace(name) => {}
                 RUN_ID_HEADER => name.hash(&mut hasher),
                 _ => (name, value).hash(&mut hasher),
             }
@@ -167,7 +179,20 @@ mod tests {
 
     fn contents(key: &str, value: &str, headers: &[(&'static str, &'static str)]) -> Contents {
         let headers = headers.iter().map(|(name, value)| (*name, Some(value.as_bytes())));
-        Contents::new(Some(key.as_bytes()), Some(value.as_bytes()), headers)
+        Contents::new(Some(key.as_bytes()), Some(value.as_bytes()), headers, TraceHeaders::Compared)
+    }
+
+    #[test]
+    fn what_tracing_has_made_may_differ_and_what_a_column_says_may_not() {
+        let with_span = |traceparent: &'static [u8], traces| {
+            let headers = [("traceparent", traceparent), ("tracestate", b"a=b"), ("id", b"1")];
+            Contents::new(None, None, headers.into_iter().map(|(name, value)| (name, Some(value))), traces)
+        };
+        let id = std::iter::once(("id", Some(&b"1"[..])));
+        let untraced = Contents::new(None, None, id, TraceHeaders::Skipped);
+        assert_eq!(with_span(b"00-1", TraceHeaders::Skipped), untraced);
+        let [one, other] = [&b"00-1"[..], b"00-2"].map(|parent| with_span(parent, TraceHeaders::Compared));
+        assert_eq!(one.difference(other).to_string(), "headers");
     }
 
     #[test]
@@ -196,7 +221,8 @@ mod tests {
 
     #[test]
     fn null_is_not_empty() {
-        let [null, empty] = [None, Some(&b""[..])].map(|v| Contents::new(v, v, std::iter::empty()));
+        let [null, empty] =
+            [None, Some(&b""[..])].map(|v| Contents::new(v, v, std::iter::empty(), TraceHeaders::Compared));
         assert_eq!(null.difference(empty).to_string(), "key, value");
         assert_ne!(Identity::new(None, null), Identity::new(Some(b""), null));
         assert_eq!(Identity::new(Some(b"1"), null), Identity::new(Some(b"1"), empty));

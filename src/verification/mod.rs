@@ -19,7 +19,7 @@ mod retention;
 mod tally;
 
 pub(crate) use compare::Comparison;
-pub(crate) use digest::{Contents, Identity};
+pub(crate) use digest::{Contents, Identity, TraceHeaders};
 pub(crate) use entry::{Entry, Expected, Found, MalformedEntry, OrderEntry, RowName, Spot, TopicNumber};
 #[cfg(test)]
 pub(crate) use finding::Place;

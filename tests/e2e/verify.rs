@@ -63,6 +63,28 @@ fn everything_that_is_sent_is_found_while_the_relay_runs() {
 }
 
 #[test]
+fn spans_are_no_difference_and_a_column_s_traceparent_is() {
+    let parent = |span: &str| format!("00-0af7651916cd43dd8448eb211c80319c-{span}-01");
+    let placement = "tracingspancontext:header:traceparent";
+    let placed = ("transforms.outbox.table.fields.additional.placement", placement);
+    let [traced, untraced] = ["true", "false"].map(|enable| {
+        let db = Outbox::create(postgres18());
+        let text = parent("b7ad6b7169203331");
+        db.execute(&format!("ALTER TABLE outbox ADD tracingspancontext text DEFAULT '{text}'"));
+        let settings = [("outboxd.tracing.enable", enable), placed];
+        let config = with(db.config(kafka()), &settings);
+        let event = event("1", "{}");
+        db.insert(std::slice::from_ref(&event));
+        relay(&db, &config);
+        Answer::of(&config, &[]).assert(YES, &[]);
+        db.execute(&format!("UPDATE outbox SET tracingspancontext = '{}'", parent("00f067aa0ba902b7")));
+        (Answer::of(&config, &[]), event)
+    });
+    traced.0.assert(YES, &[]);
+    untraced.0.assert(NO, &[("changed", &untraced.1)]);
+}
+
+#[test]
 fn a_row_that_was_passed_over_is_named() {
     let db = Outbox::create(postgres18());
     // A relay that keeps its position does not start on a slot that was moved.

@@ -39,7 +39,7 @@ use clock::Order;
 use compare::Entries;
 use error::VerifyError;
 use plan::Plan;
-use records::{RecordReader, RecordsRead, TopicsRead};
+use records::{EventFinder, RecordReader, RecordsRead, TopicsRead};
 use report::{Names, Report, Summary};
 use rows::RowReader;
 use scratch::Scratch;
@@ -150,7 +150,7 @@ impl Verification<'_> {
         plan: &Plan,
         scratch: &Scratch,
         mut topics: rows::TopicList,
-    ) -> Result<RecordsRead<Positions>, VerifyError> {
+    ) -> Result<RecordsRead<EventFinder>, VerifyError> {
         if let Some(topic) = self.dead_letter_topic() {
             topics.number(topic)?;
         }
@@ -160,7 +160,7 @@ impl Verification<'_> {
             since_ms: plan.topics_since_ms,
             share: plan.share,
             records: scratch.spill("records"),
-            finder: Positions::default(),
+            finder: EventFinder { positions: Positions::default(), traces: plan.traces },
             progress: self.progress.clone(),
         };
         reader.read(&self.parts.registries).await
@@ -212,20 +212,25 @@ fn absent_topics(read: &TopicsRead) -> Option<String> {
 /// What the order is known by, and by how much it may go back where rows tell it.
 fn judged_order(
     plan: &Plan,
-    read: &RecordsRead<Positions>,
+    read: &RecordsRead<EventFinder>,
     args: &VerifyArgs,
 ) -> (Result<String, String>, Option<i64>) {
-    let by_position =
-        || format!("the header outboxd.position of {} of {} records", read.finder.seen(), read.topics.count);
+    let by_position = || {
+        format!(
+            "the header outboxd.position of {} of {} records",
+            read.finder.positions.seen(),
+            read.topics.count
+        )
+    };
     let slack = plan.tables.iter().map(|table| table.order.slack()).max().unwrap_or_default();
     if let Some(column) = &args.order_by {
         let mut by = format!("column \"{column}\"");
-        if read.finder.seen() > 0 {
+        if read.finder.positions.seen() > 0 {
             by.push_str(&format!(" and {}", by_position()));
         }
         return (Ok(by), Some(slack));
     }
-    if read.finder.seen() > 0 {
+    if read.finder.positions.seen() > 0 {
         return (Ok(by_position()), None);
     }
     if plan.tables.iter().all(|table| table.order == Order::CommitTime) {
@@ -238,7 +243,7 @@ fn judged_order(
     (Err(reason.to_owned()), None)
 }
 
-async fn names(sql: &Sql, plan: &Plan, read: &RecordsRead<Positions>) -> Result<Names, VerifyError> {
+async fn names(sql: &Sql, plan: &Plan, read: &RecordsRead<EventFinder>) -> Result<Names, VerifyError> {
     let full = |table: &TableFacts| format!("{}.{}", table.schema, table.name);
     let places: HashMap<_, _> = sql.tables().await?.iter().map(|table| (table.oid, full(table))).collect();
     let tables = plan.tables.iter().map(|table| full(&table.facts)).collect();

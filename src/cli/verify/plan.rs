@@ -4,9 +4,10 @@ use super::clock::{Clock, Order, TimeColumn, Window};
 use super::error::VerifyError;
 use crate::cli::args::{Sample, VerifyArgs};
 use crate::connect::column::ColumnDescription;
-use crate::outbox::OutboxTable;
+use crate::outbox::{EventRouter, OutboxTable};
 use crate::postgres::{Sql, TableFacts};
 use crate::relay::{Capture, RelayParts, relation_of};
+use crate::verification::TraceHeaders;
 
 /// A table, and the statements that read it.
 #[derive(Debug)]
@@ -30,6 +31,7 @@ pub(super) struct Plan {
     pub(super) topics_since_ms: Option<i64>,
     /// The share of all identities that is looked at, of 2^32.
     pub(super) share: Option<u64>,
+    pub(super) traces: TraceHeaders,
 }
 
 /// Records are sent after their row was written. The clocks of the machines differ by less than this.
@@ -51,7 +53,9 @@ impl Plan {
         }
         let topics_since_ms = topics_since(window, &tables);
         let share = share_of(sql, args.sample, tables.iter().map(TablePlan::count)).await?;
-        Ok(Self { tables, window, topics_since_ms, share })
+        let has_spans = parts.route.outbox().is_some_and(EventRouter::has_spans);
+        let traces = if has_spans { TraceHeaders::Skipped } else { TraceHeaders::Compared };
+        Ok(Self { tables, window, topics_since_ms, share, traces })
     }
 
     /// Whether every row and every record is looked at.

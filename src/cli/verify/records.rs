@@ -11,7 +11,7 @@ use crate::cli::decoding::{self, RecordDecoder};
 use crate::cli::progress::Progress;
 use crate::kafka::{self, ScannedPartition, ScannedRecord, TopicScan};
 use crate::registry::Registries;
-use crate::verification::{Contents, Entry, Found, Identity, Positions, TopicNumber};
+use crate::verification::{Contents, Entry, Found, Identity, Positions, TopicNumber, TraceHeaders};
 
 /// What is kept of records.
 pub(super) trait Finder: Send + 'static {
@@ -100,7 +100,13 @@ impl<F: Finder> RecordReader<F> {
     }
 }
 
-impl Finder for Positions {
+/// Finds the records of an outbox's rows.
+pub(super) struct EventFinder {
+    pub(super) positions: Positions,
+    pub(super) traces: TraceHeaders,
+}
+
+impl Finder for EventFinder {
     type Found = Found;
 
     fn find(
@@ -110,7 +116,7 @@ impl Finder for Positions {
         _decoder: &mut RecordDecoder,
     ) -> Result<Option<Found>, VerifyError> {
         let headers = record.headers().map(|header| (header.name, header.value));
-        let contents = Contents::new(record.key(), record.value(), headers);
+        let contents = Contents::new(record.key(), record.value(), headers, self.traces);
         let partition = record.partition();
         Ok(Some(Found {
             identity: Identity::new(record.event_id(), contents),
@@ -119,7 +125,7 @@ impl Finder for Positions {
             partition,
             offset: record.offset(),
             timestamp_ms: record.created_ms(),
-            behind: record.position().is_some_and(|text| self.is_behind(topic, partition, text)),
+            behind: record.position().is_some_and(|text| self.positions.is_behind(topic, partition, text)),
         }))
     }
 }

@@ -15,7 +15,7 @@ use crate::outbox::{Encoder, RouteContext, RouteError, RoutedRecord};
 use crate::pgoutput::{ColumnValue, Tuple};
 use crate::postgres::{self, SnapshotReader, SnapshotRow, TlsSetup};
 use crate::relay::RelayParts;
-use crate::verification::{Contents, Expected, Identity, RowName, Spot, TopicNumber};
+use crate::verification::{Contents, Expected, Identity, RowName, Spot, TopicNumber, TraceHeaders};
 use crate::wal::Lsn;
 
 /// Behind a table's own columns: `tableoid`, `ctid`, the order and the time of writing.
@@ -126,7 +126,7 @@ impl<'r> RowReader<'r> {
         let error = match table.bound.route(row, context, &mut self.encoder) {
             Ok(routed) => {
                 let topic = self.topics.number(routed.topic)?;
-                return Ok(Ok(added.expected(number, &routed, topic)));
+                return Ok(Ok(added.expected(number, &routed, topic, self.plan.traces)));
             }
             Err(RouteError::Convert { source: ConvertError::Unregistered(registration), .. }) => {
                 return Ok(Err(registration));
@@ -160,10 +160,16 @@ impl Added {
         }
     }
 
-    fn expected(self, table: u32, routed: &RoutedRecord<'_>, topic: TopicNumber) -> Expected {
+    fn expected(
+        self,
+        table: u32,
+        routed: &RoutedRecord<'_>,
+        topic: TopicNumber,
+        traces: TraceHeaders,
+    ) -> Expected {
         let record = routed.as_record();
         let headers = routed.headers.iter().map(|header| (header.name, header.value));
-        let contents = Contents::new(record.key, record.value, headers);
+        let contents = Contents::new(record.key, record.value, headers, traces);
         let id = record.event_id();
         Expected {
             identity: Identity::new(id, contents),
