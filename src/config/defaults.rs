@@ -1,38 +1,58 @@
 //! What is in force where nobody says anything, for those who are shown a configuration.
 
-use super::settings::Settings;
+use super::guarantee;
+use super::layers::Dialect;
+use super::read::Reader;
+use super::router;
+use super::settings::{MASK, Settings};
 
-/// Key, default, and the defaults of guarantees for which it is another: `exactly_once=10000`.
+/// Key, default, and the defaults of guarantees for which it is another: `exactly_once=10000`. `changes` tells that the option
+/// does something with change events only.
 const DEFAULTS: &str = include_str!("defaults.tsv");
 
 /// Stands for the EventRouter's name in a key.
 const ALIAS: &str = "<alias>";
+/// Tells an option of change events.
+const CHANGES: &str = "changes";
+/// What a default is made of, and what stands for it where nobody says it.
+const PARTS: [(&str, &str); 2] = [("topic.prefix", "<topic.prefix>"), ("topic.delimiter", ".")];
 
 /// The keys that nobody says, each with its default.
-pub(super) fn unsaid(settings: &Settings) -> Vec<(String, String)> {
-    let guarantee =
-        settings.value("outboxd.delivery.guarantee").unwrap_or_default().trim().to_ascii_lowercase();
-    let router = router(settings);
+pub(super) fn unsaid(settings: &Settings, dialect: Dialect) -> Vec<(String, String)> {
+    let guarantee = guarantee::name(settings);
+    let sends_changes = !router::is_outbox(&Reader::new(settings, dialect));
+    let alias = alias(settings);
     let lines = DEFAULTS.lines().skip(1);
     let rows = lines.filter_map(|line| {
         let mut cells = line.split('\t');
         let (key, default) = (cells.next()?, cells.next()?);
-        let own = cells.find_map(|cell| cell.split_once('=').filter(|(name, _)| *name == guarantee));
-        Some((key, own.map_or(default, |(_, own)| own)))
-    });
-    let named = rows.filter_map(|(key, default)| {
+        let further: Vec<_> = cells.collect();
+        if further.contains(&CHANGES) && !sends_changes {
+            return None;
+        }
+        let own = further.iter().find_map(|cell| cell.split_once('=').filter(|(name, _)| *name == guarantee));
+        let default =
+            if key == guarantee::GUARANTEE { &guarantee } else { own.map_or(default, |(_, own)| own) };
         let key = match key.contains(ALIAS) {
-            true => key.replace(ALIAS, router?),
+            true => key.replace(ALIAS, alias?),
             false => key.to_owned(),
         };
-        let prefix = settings.value("topic.prefix").unwrap_or("<topic.prefix>");
-        Some((key, default.replace("<topic.prefix>", prefix)))
+        Some((key, filled(default, settings)))
     });
-    named.filter(|(key, _)| settings.get(key).is_none()).collect()
+    rows.filter(|(key, _)| settings.get(key).is_none()).collect()
+}
+
+/// A default with what it is made of. What must not be shown is not shown here either.
+fn filled(default: &str, settings: &Settings) -> String {
+    PARTS.iter().fold(default.to_owned(), |text, (key, unsaid)| {
+        let said =
+            settings.get(key).map(|setting| if setting.secret { MASK } else { setting.value.as_str() });
+        text.replace(&format!("<{key}>"), said.unwrap_or(unsaid))
+    })
 }
 
 /// The alias of the EventRouter.
-fn router(settings: &Settings) -> Option<&str> {
+fn alias(settings: &Settings) -> Option<&str> {
     let types = settings.iter().filter_map(|(key, setting)| {
         let alias = key.strip_prefix("transforms.")?.strip_suffix(".type")?;
         setting.value.trim().ends_with("EventRouter").then_some(alias)
@@ -42,33 +62,86 @@ fn router(settings: &Settings) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::settings::{Origin, Setting};
+    use super::super::spelling::canonical;
     use super::*;
-    use crate::config::settings::{Origin, Setting};
+
+    fn settings(said: &[(&str, &str)]) -> Settings {
+        let mut settings = Settings::default();
+        for (key, value) in said {
+            let (written, value) = ((*key).to_owned(), (*value).to_owned());
+            let setting = Setting { written, value, origin: Origin::CommandLine, secret: false };
+            settings.insert((*key).to_owned(), setting);
+        }
+        settings
+    }
+
+    /// What is in force for one key that is not said.
+    fn of(settings: &Settings, wanted: &str) -> Option<String> {
+        let unsaid = unsaid(settings, Dialect::Connect);
+        unsaid.into_iter().find(|(key, _)| key == wanted).map(|(_, default)| default)
+    }
+
+    const ROUTER: [(&str, &str); 2] =
+        [("transforms", "mine"), ("transforms.mine.type", "io.debezium.transforms.outbox.EventRouter")];
 
     #[test]
     fn what_is_said_is_no_default_and_others_follow_what_is_said() {
-        let mut settings = Settings::default();
-        let said = [
-            ("outboxd.delivery.guarantee", "exactly_once"),
-            ("slot.name", "orders"),
-            ("topic.prefix", "shop"),
-            ("transforms.mine.type", "io.debezium.transforms.outbox.EventRouter"),
+        let [list, class] = ROUTER;
+        let exactly_once = ("outboxd.delivery.guarantee", "exactly_once");
+        let [required, requested] = ["Required", "requested"].map(|value| ("exactly.once.support", value));
+        let shop = ("topic.prefix", "shop");
+        /// What is said, a key, and what is in force for it.
+        type Case<'c> = (&'c [(&'c str, &'c str)], &'c str, Option<&'c str>);
+        let cases: [Case<'_>; 17] = [
+            (&[("slot.name", "orders")], "slot.name", None),
+            (&[], "publication.name", Some("dbz_publication")),
+            (&[exactly_once], "outboxd.inflight.records.max", Some("10000")),
+            (&[exactly_once], "outboxd.delivery.guarantee", None),
+            (&[required], "outboxd.delivery.guarantee", Some("exactly_once")),
+            (&[required], "outboxd.inflight.records.max", Some("10000")),
+            (&[required], "outboxd.inflight.bytes.max", Some("16777216")),
+            (&[requested], "outboxd.delivery.guarantee", Some("at_least_once")),
+            (&[requested], "outboxd.inflight.records.max", Some("3500")),
+            (&[], "producer.transaction.timeout.ms", Some("60000")),
+            (&[("producer.transaction.timeout.ms", "5000")], "producer.transaction.timeout.ms", None),
+            (&[shop], "outboxd.exactly.once.state.topic", Some("__outboxd-state.shop")),
+            (
+                &[shop, ("topic.delimiter", "_")],
+                "outboxd.exactly.once.state.topic",
+                Some("__outboxd-state_shop"),
+            ),
+            (&[list, class], "transforms.mine.route.by.field", Some("aggregatetype")),
+            (&[list, class], "tombstones.on.delete", None),
+            (&[], "tombstones.on.delete", Some("true")),
+            (
+                &[("transforms", "mine,other"), class, ("transforms.other.type", "Other")],
+                "unavailable.value.placeholder",
+                Some("__debezium_unavailable_value"),
+            ),
         ];
-        for (key, value) in said {
-            let (written, value) = (key.to_owned(), value.to_owned());
-            settings.insert(
-                key.to_owned(),
-                Setting { written, value, origin: Origin::CommandLine, secret: false },
-            );
+        for (said, key, expected) in cases {
+            assert_eq!(of(&settings(said), key).as_deref(), expected, "{said:?} {key}");
         }
-        let unsaid = unsaid(&settings);
-        let of =
-            |wanted: &str| unsaid.iter().find(|(key, _)| key == wanted).map(|(_, default)| default.as_str());
-        assert_eq!(of("slot.name"), None);
-        assert_eq!(of("publication.name"), Some("dbz_publication"));
-        assert_eq!(of("outboxd.inflight.records.max"), Some("10000"));
-        assert_eq!(of("outboxd.exactly.once.state.topic"), Some("__outboxd-state.shop"));
-        assert_eq!(of("transforms.mine.route.by.field"), Some("aggregatetype"));
-        assert!(super::unsaid(&Settings::default()).iter().all(|(key, _)| !key.contains(ALIAS)));
+    }
+
+    #[test]
+    fn no_default_shows_what_came_through_a_placeholder() {
+        let mut settings = settings(&[("topic.delimiter", "_")]);
+        let (written, value) = ("topic.prefix".to_owned(), "hunter2".to_owned());
+        settings.insert(
+            "topic.prefix".to_owned(),
+            Setting { written, value, origin: Origin::CommandLine, secret: true },
+        );
+        assert_eq!(of(&settings, "outboxd.exactly.once.state.topic").unwrap(), "__outboxd-state_********");
+        assert!(!format!("{:?}", unsaid(&settings, Dialect::Connect)).contains("hunter2"));
+    }
+
+    #[test]
+    fn keys_are_those_that_settings_have() {
+        for (key, _) in unsaid(&settings(&ROUTER), Dialect::Connect) {
+            assert_eq!(canonical(&key), std::slice::from_ref(&key));
+        }
+        assert!(unsaid(&Settings::default(), Dialect::Connect).iter().all(|(key, _)| !key.contains(ALIAS)));
     }
 }

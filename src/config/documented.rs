@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::keys::{self, Status};
-use super::{Config, ConfigError, Sources};
+use super::{Config, ConfigError, Sources, spelling};
 
 /// With everything in it that makes a documented key matter.
 const CONTEXT: [&str; 14] = [
@@ -110,21 +110,30 @@ fn shown_defaults() -> String {
         let usual = &defaults["at_least_once"];
         let others = defaults.iter().filter(|(_, default)| *default != usual);
         let others = others.map(|(guarantee, default)| format!("\t{guarantee}={default}"));
-        let line = format!("{key}\t{usual}{}", others.collect::<String>());
-        line.replace("-state.srv", "-state.<topic.prefix>")
+        let line = format!("{}\t{usual}{}", canonical(key), others.collect::<String>());
+        line.replace("-state.srv", "-state<topic.delimiter><topic.prefix>")
     });
     let debeziums = DEBEZIUM.lines().skip(1).filter_map(|line| {
         let (key, default) = line.split_once('\t').filter(|(_, default)| !default.is_empty())?;
         let status = keys::lookup(key)?.status;
-        let is_used = matches!(status, Status::Used | Status::Better) && !key.starts_with("value.converter.");
+        let of_changes = status == Status::Changes;
+        let is_used = of_changes || matches!(status, Status::Used | Status::Better);
+        let is_used = is_used && !key.starts_with("value.converter.");
         let is_told = OTHERWISE.contains(&key) || rows.iter().any(|row| row.key == key);
         let key = key.replace("transforms.outbox.", "transforms.<alias>.");
-        (is_used && !is_told).then(|| format!("{key}\t{default}"))
+        let mark = if of_changes { "\tchanges" } else { "" };
+        (is_used && !is_told).then(|| format!("{}\t{default}{mark}", canonical(&key)))
     });
     let mut lines: Vec<_> = documented.chain(debeziums).collect();
     lines.sort();
     lines.dedup();
     format!("key\tdefault\n{}\n", lines.join("\n"))
+}
+
+/// The key that settings have.
+fn canonical(written: &str) -> String {
+    let [key] = spelling::canonical(written).try_into().unwrap();
+    key
 }
 
 #[test]

@@ -6,8 +6,9 @@ use crate::relay::{Guarantee, TransactionOptions};
 
 use super::error::Problem;
 use super::read::Reader;
+use super::settings::Settings;
 
-const GUARANTEE: &str = "outboxd.delivery.guarantee";
+pub(super) const GUARANTEE: &str = "outboxd.delivery.guarantee";
 /// Connect's, of the connector.
 const SUPPORT: &str = "exactly.once.support";
 /// Connect's, of the worker: `enabled` makes it exactly-once for every connector that can.
@@ -16,6 +17,14 @@ const WORKER: &str = "exactly.once.source.support";
 /// Connect's defaults are 60 s for both.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const INTERVAL: Duration = Duration::from_millis(100);
+
+/// The name of the guarantee that is in force, whether or not it is a right one.
+pub(super) fn name(settings: &Settings) -> String {
+    let said = |key| settings.value(key).map(|value| value.trim().to_ascii_lowercase());
+    let is_required = || said(SUPPORT).is_some_and(|support| support == "required");
+    let unsaid = || if is_required() { "exactly_once" } else { "at_least_once" }.to_owned();
+    said(GUARANTEE).filter(|name| !name.is_empty()).unwrap_or_else(unsaid)
+}
 
 /// The guarantee, and how transactions are made when it needs them.
 pub(super) fn options(
@@ -75,7 +84,7 @@ fn check_client(reader: &mut Reader<'_>, exactly_once: bool) {
 #[cfg(test)]
 mod tests {
     use super::super::layers::Dialect;
-    use super::super::settings::{Origin, Setting, Settings};
+    use super::super::settings::{Origin, Setting};
     use super::*;
 
     fn read(lines: &[&str]) -> Result<(Guarantee, Option<TransactionOptions>), String> {

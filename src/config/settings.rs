@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+/// What stands for a value that must not be shown.
+pub(super) const MASK: &str = "********";
+
 /// Where a value was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
@@ -49,7 +52,7 @@ pub struct Setting {
 
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.secret { "********" } else { &self.value })
+        f.write_str(if self.secret { MASK } else { &self.value })
     }
 }
 

@@ -4,11 +4,8 @@ use super::defaults;
 use super::environment::{self, Variable};
 use super::error::{ConfigError, Problem};
 use super::layers::{self, Dialect, Layers, Sources};
-use super::settings::{Settings, shown_key};
+use super::settings::{MASK, Settings, shown_key};
 use super::spelling;
-
-/// What stands for a value that is a secret.
-const MASK: &str = "********";
 
 /// Connect's config providers, which every form of a configuration can name.
 const PROVIDERS: [&str; 3] = ["${env:", "${file:", "${dir:"];
@@ -58,7 +55,7 @@ impl ShownConfig {
     pub(crate) fn load(sources: &Sources) -> Result<Self, ConfigError> {
         let Layers { mut settings, dialect, problems, said, .. } = layers::collect(sources)?;
         name_as_the_server_does(&mut settings, dialect);
-        let mut defaults = defaults::unsaid(&settings);
+        let mut defaults = defaults::unsaid(&settings, dialect);
         defaults.sort();
         let settings = settings
             .iter()
