@@ -2,6 +2,10 @@ use std::fmt;
 
 /// The length of `traceparent` in version 00.
 const LENGTH: usize = 55;
+/// The longest header that is looked at for a `traceparent`: a schema and quotation marks may stand around it.
+const HEADER_LENGTH_MAX: usize = 512;
+/// How each `traceparent` begins that is made here.
+const BEGINNING: &[u8] = b"00-";
 /// What the specification lets a `tracestate` be.
 const STATE_LENGTH_MAX: usize = 512;
 const STATE_MEMBERS_MAX: usize = 32;
@@ -50,11 +54,16 @@ impl SpanId {
         self.0
     }
 
-    /// Of the `traceparent` that a header has, however its converter has wrapped the text.
+    /// Of the `traceparent` that a header has, as outboxd makes them, however its converter has wrapped the text. A column may have
+    /// said the header, and so anything of any length.
     #[must_use]
     pub(crate) fn in_header(bytes: &[u8]) -> Option<Self> {
+        if bytes.len() > HEADER_LENGTH_MAX {
+            return None;
+        }
         bytes
             .windows(LENGTH)
+            .filter(|window| window.starts_with(BEGINNING))
             .filter_map(|window| std::str::from_utf8(window).ok())
             .find_map(|text| TraceContext::parse(text, None))
             .map(|context| context.span)
@@ -193,7 +202,12 @@ mod tests {
         for bytes in [parent.as_bytes(), format!("\"{parent}\"").as_bytes(), json.as_bytes(), &avro] {
             assert_eq!(SpanId::in_header(bytes).unwrap().to_string(), SPAN);
         }
-        assert_eq!(SpanId::in_header(b"null"), None);
+        let [long, longest] =
+            [HEADER_LENGTH_MAX + 1, HEADER_LENGTH_MAX].map(|length| format!("{parent:>length$}"));
+        assert_eq!(SpanId::in_header(longest.as_bytes()).unwrap().to_string(), SPAN);
+        for none in [&long, "null", &"00-".repeat(100)] {
+            assert_eq!(SpanId::in_header(none.as_bytes()), None, "{none}");
+        }
     }
 
     proptest! {
