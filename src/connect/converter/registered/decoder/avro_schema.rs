@@ -149,7 +149,8 @@ impl Parser {
             let name = field.get("name").and_then(Value::as_str).unwrap_or_default();
             let mut label = Vec::new();
             write_string(&mut label, name, NonBmp::Raw);
-            let node = self.node(field.get("type").unwrap_or(&Value::Null), &namespace, depth)?;
+            let node = self.node(field.get("type").unwrap_or(&Value::Null), &namespace, depth);
+            let node = node.map_err(|error| of_field(name, error))?;
             fields.push(RecordField { label, node });
         }
         if let Some(place) = self.records.get_mut(number) {
@@ -192,6 +193,13 @@ fn namespace_of(object: &Map<String, Value>, enclosing: &str) -> String {
 
 fn full_name(name: &str, namespace: &str) -> String {
     if name.contains('.') || namespace.is_empty() { name.to_owned() } else { format!("{namespace}.{name}") }
+}
+
+fn of_field(name: &str, error: DecodeError) -> DecodeError {
+    match error {
+        DecodeError::Schema(reason) => DecodeError::Schema(format!("field {name}: {reason}")),
+        error => error,
+    }
 }
 
 fn no_type(schema: &Value) -> DecodeError {
