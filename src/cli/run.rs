@@ -17,8 +17,8 @@ use crate::http::Server;
 use crate::relay::{Control, Error, Relay, Target};
 use crate::telemetry::{Limits, LogFormat, LogOptions, Logs, Metrics, Status, StatusLine};
 
-/// For how long what has been collected is still told to others after the relay has ended: within
-/// `outboxd.shutdown.timeout.ms`, if that leaves something.
+/// For how long what has been collected is still told to others after the relay has ended: as long as
+/// `outboxd.shutdown.timeout.ms` leaves, but no longer than the one and no shorter than the other.
 const LAST_WORDS_MAX: Duration = Duration::from_secs(5);
 const LAST_WORDS_MIN: Duration = Duration::from_millis(500);
 

@@ -19,8 +19,8 @@ impl Tracing {
             return Ok(Self::default());
         }
         let options = otlp::Options::read(&sources.environment)?;
-        let (sampler, exports) = (options.sampler, options.exports);
-        let exporter = exports.then(|| otlp::Exporter::new(options)).transpose()?;
+        let sampler = options.as_ref().map(|options| options.sampler).unwrap_or_default();
+        let exporter = options.map(otlp::Exporter::new).transpose()?;
         let seed = Seed(uuid::Uuid::now_v7().into_bytes());
         let tracer = Tracer::new(sampler, seed, exporter.as_ref().map(otlp::Exporter::log));
         Ok(Self { tracer: Some(tracer), exporter })

@@ -1,8 +1,9 @@
 use std::io;
+use std::pin::Pin;
 use std::time::Duration;
 
 use hyper::body::{Body, Incoming};
-use hyper::client::conn::http1;
+use hyper::client::conn::http1::{self, Connection, SendRequest};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::time::timeout;
@@ -11,6 +12,16 @@ use super::transport::Transport;
 
 /// The `User-Agent` of all that we ask.
 pub(crate) const USER_AGENT: &str = concat!("outboxd/", env!("CARGO_PKG_VERSION"));
+
+/// What moves the bytes of a connection.
+type Driver<B> = Pin<Box<Connection<TokioIo<Box<dyn Transport>>, B>>>;
+
+/// A connection that carries one question after the other. Between them nobody looks at it, so a server may have closed it.
+pub(crate) struct Exchange<B: Body + 'static> {
+    sender: SendRequest<B>,
+    /// None once it has ended.
+    connection: Option<Driver<B>>,
+}
 
 /// Asks, and lets `read` take the answer while the connection is open. The answer must begin within `patience`.
 pub(crate) async fn exchange<T, F, B>(
@@ -25,21 +36,53 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let (mut sender, connection) =
-        http1::handshake(TokioIo::new(transport)).await.map_err(io::Error::other)?;
-    let exchange = async {
-        let response = timeout(patience, sender.send_request(request)).await;
-        read(response?.map_err(io::Error::other)?).await
-    };
-    tokio::pin!(exchange);
-    tokio::select! {
-        biased;
-        // The answer, even when the server ends the connection with it.
-        answer = &mut exchange => answer,
-        // The connection does the work of both; its end leaves what is buffered to the exchange.
-        ended = connection => match ended {
+    Exchange::over(transport).await?.ask(request, patience, read).await
+}
+
+impl<B> Exchange<B>
+where
+    B: Body + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    /// Nothing is asked yet.
+    pub(crate) async fn over(transport: Box<dyn Transport>) -> io::Result<Self> {
+        let (sender, connection) =
+            http1::handshake(TokioIo::new(transport)).await.map_err(io::Error::other)?;
+        Ok(Self { sender, connection: Some(Box::pin(connection)) })
+    }
+
+    /// As [`exchange`]. After a failure the connection is of no use.
+    pub(crate) async fn ask<T, F>(
+        &mut self,
+        request: Request<B>,
+        patience: Duration,
+        read: impl FnOnce(Response<Incoming>) -> F,
+    ) -> io::Result<T>
+    where
+        F: Future<Output = io::Result<T>>,
+    {
+        let Some(connection) = &mut self.connection else {
+            return Err(io::ErrorKind::NotConnected.into());
+        };
+        let sender = &mut self.sender;
+        let exchange = async {
+            sender.ready().await.map_err(io::Error::other)?;
+            let response = timeout(patience, sender.send_request(request)).await;
+            read(response?.map_err(io::Error::other)?).await
+        };
+        tokio::pin!(exchange);
+        let ended = tokio::select! {
+            biased;
+            // The answer, even when the server ends the connection with it.
+            answer = &mut exchange => return answer,
+            // The connection does the work of both; its end leaves what is buffered to the exchange.
+            ended = connection => ended,
+        };
+        self.connection = None;
+        match ended {
             Ok(()) => exchange.await,
             Err(error) => Err(io::Error::other(error)),
-        },
+        }
     }
 }

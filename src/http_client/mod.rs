@@ -1,5 +1,5 @@
-//! HTTP/1.1 as a client, for those who ask seldom, the registry, the collector of traces, the fetching of PostgreSQL and the probe: one question,
-//! one answer, a connection each.
+//! HTTP/1.1 as a client, for those who ask seldom, the registry, the fetching of PostgreSQL and the probe: one question, one answer, a
+//! connection each. Who asks the same again and again, as the exporter of spans, keeps an [`Exchange`].
 //!
 //! ```text
 //!   Address ──▶ connect ──▶ (a proxy's tunnel) ──▶ secure ──▶ exchange: Request ──▶ Response
@@ -20,6 +20,6 @@ mod tls;
 mod transport;
 
 pub(crate) use address::{Address, Credentials};
-pub(crate) use exchange::{USER_AGENT, exchange};
+pub(crate) use exchange::{Exchange, USER_AGENT, exchange};
 pub(crate) use tls::connector;
 pub(crate) use transport::{Transport, connect, secure};

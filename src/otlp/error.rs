@@ -2,6 +2,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::error::{Class, Diagnose};
+use crate::telemetry::SpanLoss;
 
 /// Why spans cannot be exported, or were not.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +23,9 @@ pub(crate) enum Error {
         #[source]
         source: io::Error,
     },
+    /// Those of the system, where the variable names none.
+    #[error("the system's certificates cannot be read")]
+    SystemCertificates(#[source] io::Error),
     /// No answer.
     #[error("the collector at {endpoint} cannot be reached")]
     Unreachable {
@@ -34,10 +38,20 @@ pub(crate) enum Error {
     Refused { endpoint: String, status: u16 },
 }
 
+impl Error {
+    /// As what the spans count that were not exported because of it.
+    pub(super) fn loss(&self) -> SpanLoss {
+        match self {
+            Self::Refused { .. } if self.class() != Class::Transient => SpanLoss::Refused,
+            _ => SpanLoss::Unreachable,
+        }
+    }
+}
+
 impl Diagnose for Error {
     fn class(&self) -> Class {
         match self {
-            Self::Variable { .. } | Self::Certificates { .. } => Class::Config,
+            Self::Variable { .. } | Self::Certificates { .. } | Self::SystemCertificates(_) => Class::Config,
             Self::Unreachable { .. } | Self::Refused { status: 429 | 502..=504, .. } => Class::Transient,
             Self::Refused { .. } => Class::Definite,
         }
@@ -46,14 +60,33 @@ impl Diagnose for Error {
     fn cure(&self) -> Option<String> {
         Some(match self {
             Self::Variable { variable, instead, .. } => format!("{variable}={instead}"),
-            Self::Certificates { .. } => "OTEL_EXPORTER_OTLP_CERTIFICATE=/path/to/authorities.pem".to_owned(),
+            Self::Certificates { .. } | Self::SystemCertificates(_) => {
+                "OTEL_EXPORTER_OTLP_CERTIFICATE=/path/to/authorities.pem".to_owned()
+            }
             Self::Unreachable { .. } => "OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318".to_owned(),
             Self::Refused { status: 401 | 403, .. } => {
                 "OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20TOKEN".to_owned()
             }
-            Self::Refused { .. } => {
+            Self::Refused { status: 413, .. } => "OTEL_BSP_MAX_EXPORT_BATCH_SIZE=128".to_owned(),
+            Self::Refused { status: 404 | 405 | 415, .. } => {
                 "OTEL_EXPORTER_OTLP_ENDPOINT must be the port for HTTP, 4318 as a rule".to_owned()
             }
+            Self::Refused { .. } => return None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_is_no_receiver_of_spans_is_said_to_have_another_port() {
+        let is_about_the_port = |status| {
+            let cure = Error::Refused { endpoint: "http://collector".to_owned(), status }.cure();
+            cure.is_some_and(|cure| cure.contains("port"))
+        };
+        assert!([404, 405, 415].into_iter().all(is_about_the_port));
+        assert!(![400, 401, 403, 413, 429, 500, 503].into_iter().any(is_about_the_port));
     }
 }

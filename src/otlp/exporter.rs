@@ -1,12 +1,12 @@
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, iter, mem};
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::client::Client;
+use super::client::{Client, Rejection};
 use super::error::Error;
 use super::message::{SPANS_OF_RECORD, request};
 use super::options::Options;
@@ -31,7 +31,17 @@ pub(crate) struct Exporter {
 #[derive(Default)]
 struct Told {
     failed_at: Option<Instant>,
+    refused_at: Option<Instant>,
     dropped_at: Option<Instant>,
+}
+
+/// What is counted while spans are exported. When the exporter is not given the time to end, what it has left is counted as well.
+struct Course {
+    metrics: Metrics,
+    log: SpanLog,
+    told: Told,
+    /// Spans of the request that is being sent.
+    in_hand: u64,
 }
 
 impl fmt::Debug for Exporter {
@@ -60,8 +70,8 @@ impl Exporter {
     }
 
     /// Exports until `stop`, and then what there still is. What the collector does not take in time is counted as lost.
-    pub(crate) async fn run(self, metrics: Metrics, stop: CancellationToken) {
-        let mut told = Told::default();
+    pub(crate) async fn run(mut self, metrics: Metrics, stop: CancellationToken) {
+        let mut course = Course { metrics, log: self.log(), told: Told::default(), in_hand: 0 };
         while !stop.is_cancelled() {
             tokio::select! {
                 biased;
@@ -69,29 +79,20 @@ impl Exporter {
                 () = self.full.notified() => {}
                 () = sleep(self.options.delay) => {}
             }
-            self.send_all(&metrics, &stop, &mut told).await;
+            self.send_all(&stop, &mut course).await;
         }
     }
 
-    async fn send_all(&self, metrics: &Metrics, stop: &CancellationToken, told: &mut Told) {
+    async fn send_all(&mut self, stop: &CancellationToken, course: &mut Course) {
         loop {
-            self.count_dropped(metrics, told);
+            course.count_dropped();
             let batch = self.log.take();
             if batch.is_empty() {
                 return;
             }
-            let count = spans_of(u64::try_from(batch.len()).unwrap_or(u64::MAX));
-            match self.send(&request(&self.options.resource, &batch), stop).await {
-                Ok(refused) => {
-                    metrics.spans_exported(count.saturating_sub(refused));
-                    metrics.spans_lost(SpanLoss::Refused, refused);
-                    told.works();
-                }
-                Err(error) => {
-                    metrics.spans_lost(SpanLoss::Unreachable, count);
-                    told.failed(&error);
-                }
-            }
+            course.in_hand = spans_in(batch.len());
+            let outcome = self.send(&request(&self.options.resource, &batch), stop).await;
+            course.count(outcome);
             if !self.log.has_batch() && !stop.is_cancelled() {
                 return;
             }
@@ -100,10 +101,10 @@ impl Exporter {
 
     /// Sends a batch, again and again while that can help. After `stop` it is sent once more, and that is all.
     async fn send(
-        &self,
+        &mut self,
         request: &opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest,
         stop: &CancellationToken,
-    ) -> Result<u64, Error> {
+    ) -> Result<Rejection, Error> {
         let (deadline, mut wait) = (Instant::now() + self.options.patience, RETRY_WAIT);
         loop {
             let stopping = stop.is_cancelled();
@@ -119,20 +120,59 @@ impl Exporter {
                     return Err(error);
                 }
                 Err(_) => drop(timeout_at(again, stop.cancelled()).await),
-                Ok(refused) => return Ok(refused),
+                Ok(rejection) => return Ok(rejection),
             }
             wait = wait.saturating_mul(2);
         }
     }
+}
 
-    fn count_dropped(&self, metrics: &Metrics, told: &mut Told) {
-        let dropped = self.log.take_dropped();
-        metrics.spans_lost(SpanLoss::QueueFull, spans_of(dropped.queue));
-        metrics.spans_lost(SpanLoss::NotSent, spans_of(dropped.open));
-        if dropped.queue > 0 {
-            told.dropped(spans_of(dropped.queue));
+impl Course {
+    fn count(&mut self, outcome: Result<Rejection, Error>) {
+        let count = mem::take(&mut self.in_hand);
+        match outcome {
+            Ok(rejection) => {
+                self.metrics.spans_exported(count.saturating_sub(rejection.spans));
+                self.metrics.spans_lost(SpanLoss::Refused, rejection.spans);
+                self.told.works();
+                if rejection.spans > 0 {
+                    self.told.refused(&rejection);
+                }
+            }
+            Err(error) => {
+                self.metrics.spans_lost(error.loss(), count);
+                self.told.failed(&error);
+            }
         }
     }
+
+    fn count_dropped(&mut self) {
+        let dropped = self.log.take_dropped();
+        self.metrics.spans_lost(SpanLoss::QueueFull, spans_of(dropped.queue));
+        self.metrics.spans_lost(SpanLoss::NotSent, spans_of(dropped.open));
+        if dropped.queue > 0 {
+            self.told.dropped(spans_of(dropped.queue));
+        }
+    }
+}
+
+impl Drop for Course {
+    fn drop(&mut self) {
+        self.count_dropped();
+        let batches = iter::repeat_with(|| self.log.take().len()).take_while(|count| *count > 0);
+        let left = batches.map(spans_in).fold(self.in_hand, u64::saturating_add);
+        if left > 0 {
+            self.metrics.spans_lost(SpanLoss::Unreachable, left);
+            tracing::warn!(
+                spans = left,
+                "spans were not exported: the collector has not taken them before the end"
+            );
+        }
+    }
+}
+
+fn spans_in(records: usize) -> u64 {
+    spans_of(u64::try_from(records).unwrap_or(u64::MAX))
 }
 
 fn spans_of(records: u64) -> u64 {
@@ -153,6 +193,12 @@ impl Told {
                 cure = error.cure(),
                 "spans were not exported: events go on"
             );
+        }
+    }
+
+    fn refused(&mut self, Rejection { spans, reason }: &Rejection) {
+        if is_due(&mut self.refused_at) {
+            tracing::warn!(spans, reason, "the collector has refused spans: events go on");
         }
     }
 

@@ -2,11 +2,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use hyper::header::{HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
 
 use super::error::Error;
 use crate::http_client::Address;
-use crate::secret::Secret;
 use crate::trace::Sampler;
 
 const PATH: &str = "/v1/traces";
@@ -17,14 +17,12 @@ const SERVICE: &str = "outboxd";
 /// Where spans go, and how many: the variables of OpenTelemetry's SDKs, with their defaults.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Options {
-    /// `OTEL_TRACES_EXPORTER` (otlp) and `OTEL_SDK_DISABLED` (false): whether spans are exported at all.
-    pub(crate) exports: bool,
     /// `OTEL_TRACES_SAMPLER` (parentbased_always_on) with its `_ARG`.
     pub(crate) sampler: Sampler,
     /// `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`, or `OTEL_EXPORTER_OTLP_ENDPOINT` (http://localhost:4318) and `/v1/traces`.
     pub(super) endpoint: Address,
     /// `OTEL_EXPORTER_OTLP_HEADERS`
-    pub(super) headers: Vec<(String, Secret)>,
+    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
     /// `OTEL_EXPORTER_OTLP_TIMEOUT` (10 s): for one request.
     pub(super) timeout: Duration,
     /// `OTEL_EXPORTER_OTLP_CERTIFICATE`: the authorities, instead of the system's.
@@ -42,32 +40,35 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads them from the environment.
+    /// Reads them from the environment. None when nothing is exported (`OTEL_TRACES_EXPORTER=none`, `OTEL_SDK_DISABLED=true`): what
+    /// other variables say does not matter then.
     ///
     /// # Errors
     /// When a value is not one that outboxd can work with.
-    pub(crate) fn read(environment: &[(String, String)]) -> Result<Self, Error> {
+    pub(crate) fn read(environment: &[(String, String)]) -> Result<Option<Self>, Error> {
         let variables = Variables(environment);
+        if !exports(&variables)? {
+            return Ok(None);
+        }
         let millis = |name, default| variables.number(name, default).map(Duration::from_millis);
-        let headers = variables.otlp("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS");
+        let positive = |name, default| variables.positive(name, default).map(Duration::from_millis);
         let timeout = ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"];
         let timeout = timeout.into_iter().find(|name| variables.text(name).is_some());
-        let authorities =
-            variables.otlp("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE");
+        let authorities = ["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"];
+        let authorities = authorities.into_iter().find_map(|name| variables.text(name));
         check_protocol(&variables)?;
-        Ok(Self {
-            exports: exports(&variables)?,
+        Ok(Some(Self {
             sampler: sampler(&variables)?,
             endpoint: endpoint(&variables)?,
-            headers: pairs(headers).map(|(name, value)| (name, Secret::new(value))).collect(),
-            timeout: timeout.map_or(Ok(Duration::from_secs(10)), |name| millis(name, 10_000))?,
+            headers: headers(&variables)?,
+            timeout: timeout.map_or(Ok(Duration::from_secs(10)), |name| positive(name, 10_000))?,
             authorities: authorities.map(PathBuf::from),
             resource: resource(&variables),
             queue_max: variables.number("OTEL_BSP_MAX_QUEUE_SIZE", 2_048)?,
             batch_max: variables.number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512)?,
-            delay: millis("OTEL_BSP_SCHEDULE_DELAY", 5_000)?,
+            delay: positive("OTEL_BSP_SCHEDULE_DELAY", 5_000)?,
             patience: millis("OTEL_BSP_EXPORT_TIMEOUT", 30_000)?,
-        })
+        }))
     }
 }
 
@@ -80,15 +81,17 @@ impl<'e> Variables<'e> {
         Some(value.trim()).filter(|value| !value.is_empty())
     }
 
-    /// What is said for traces, or for all signals.
-    fn otlp(&self, traces: &str, all: &str) -> Option<&'e str> {
-        self.text(traces).or_else(|| self.text(all))
-    }
-
     fn number<T: FromStr>(&self, variable: &'static str, default: T) -> Result<T, Error> {
         let Some(text) = self.text(variable) else { return Ok(default) };
         let reason = "it must be a number that is not too large";
         text.parse().map_err(|_| refused(variable, text, reason, "5000"))
+    }
+
+    fn positive(&self, variable: &'static str, default: u64) -> Result<u64, Error> {
+        match self.number(variable, default)? {
+            0 => Err(refused(variable, "0", "it must be 1 at least", "5000")),
+            number => Ok(number),
+        }
     }
 }
 
@@ -150,6 +153,29 @@ fn endpoint(variables: &Variables<'_>) -> Result<Address, Error> {
     Ok(Address { path: format!("{}{PATH}", address.path), ..address })
 }
 
+/// Nothing of a value is told: it may be a password.
+fn headers(variables: &Variables<'_>) -> Result<Vec<(HeaderName, HeaderValue)>, Error> {
+    let names = ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"];
+    let said = names.into_iter().find_map(|variable| Some((variable, variables.text(variable)?)));
+    let Some((variable, text)) = said else { return Ok(Vec::new()) };
+    let wrong = |reason| refused(variable, "…", reason, "authorization=Bearer%20TOKEN");
+    let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
+    let header = |pair: &str| {
+        let pair = pair.split_once('=');
+        let (name, value) =
+            pair.ok_or_else(|| wrong("each header is NAME=VALUE, with commas between them"))?;
+        let name = HeaderName::from_bytes(name.trim().as_bytes());
+        let name = name.map_err(|_| wrong("the name of a header has letters, digits and dashes"))?;
+        let value: Vec<u8> = percent_decode_str(value.trim()).collect();
+        let value = HeaderValue::from_bytes(&value);
+        let mut value =
+            value.map_err(|_| wrong("the value of a header has no line ends or control characters"))?;
+        value.set_sensitive(true);
+        Ok((name, value))
+    };
+    pairs.map(header).collect()
+}
+
 fn resource(variables: &Variables<'_>) -> Vec<(String, String)> {
     const NAME: &str = "service.name";
     let mut resource: Vec<_> = pairs(variables.text("OTEL_RESOURCE_ATTRIBUTES")).collect();
@@ -176,7 +202,8 @@ mod tests {
 
     fn read(variables: &[(&str, &str)]) -> Result<Options, Error> {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        Options::read(&variables.iter().map(owned).collect::<Vec<_>>())
+        let options = Options::read(&variables.iter().map(owned).collect::<Vec<_>>());
+        options.map(|options| options.expect("it exports"))
     }
 
     #[test]
@@ -184,7 +211,7 @@ mod tests {
         let options = read(&[("OTEL_EXPORTER_OTLP_ENDPOINT", " ")]).unwrap();
         assert_eq!(options.endpoint.to_string(), "http://localhost:4318/v1/traces");
         assert_eq!(options.resource, [("service.name".to_owned(), "outboxd".to_owned())]);
-        assert!(options.exports && options.headers.is_empty());
+        assert!(options.headers.is_empty());
         assert_eq!((options.queue_max, options.batch_max), (2_048, 512));
         assert_eq!(
             [options.timeout, options.delay, options.patience].map(|time| time.as_secs()),
@@ -196,7 +223,7 @@ mod tests {
     fn what_is_said_for_traces_wins() {
         let options = read(&[
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://all:4318/base/"),
-            ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20hunter2, x-tenant = a ,nonsense"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20hunter2, x-tenant = a ,"),
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "7"),
             ("OTEL_RESOURCE_ATTRIBUTES", "service.name=other,deployment.environment.name=t%2C1"),
             ("OTEL_SERVICE_NAME", "orders-relay"),
@@ -204,7 +231,7 @@ mod tests {
         .unwrap();
         assert_eq!(options.endpoint.to_string(), "http://all:4318/base/v1/traces");
         let headers: Vec<_> =
-            options.headers.iter().map(|(name, value)| (name.as_str(), value.expose())).collect();
+            options.headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
         assert_eq!(headers, [("authorization", "Bearer hunter2"), ("x-tenant", "a")]);
         assert_eq!(options.timeout, Duration::from_millis(7));
         let resource: Vec<_> =
@@ -223,7 +250,10 @@ mod tests {
     #[test]
     fn exporting_can_be_switched_off() {
         for off in [("OTEL_TRACES_EXPORTER", "none"), ("OTEL_SDK_DISABLED", "TRUE")] {
-            assert!(!read(&[off]).unwrap().exports, "{off:?}");
+            // What is meant for other programs stops nothing.
+            let others = [off, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), ("OTEL_BSP_SCHEDULE_DELAY", "soon")];
+            let owned = others.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            assert_eq!(Options::read(&owned).unwrap(), None, "{off:?}");
         }
     }
 
@@ -235,10 +265,18 @@ mod tests {
             ("OTEL_TRACES_SAMPLER", "jaeger_remote", "parentbased_always_on"),
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318", "http://localhost:4318"),
             ("OTEL_BSP_SCHEDULE_DELAY", "soon", "5000"),
+            ("OTEL_BSP_SCHEDULE_DELAY", "0", "5000"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "0", "5000"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "authorization:hunter2", "authorization=Bearer%20TOKEN"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "a=b,x tenant=hunter2", "authorization=Bearer%20TOKEN"),
+            ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "x=hunter2%0A", "authorization=Bearer%20TOKEN"),
         ];
         for (variable, value, instead) in cases {
             let error = read(&[(variable, value)]).unwrap_err();
-            assert!(error.to_string().contains(variable), "{error}");
+            assert!(
+                error.to_string().contains(variable) && !error.to_string().contains("hunter2"),
+                "{error}"
+            );
             assert_eq!(crate::error::Diagnose::cure(&error), Some(format!("{variable}={instead}")));
         }
     }

@@ -63,7 +63,7 @@ impl Share {
         Some(Self::Below((ratio * Self::WHOLE) as u64))
     }
 
-    /// As the SDKs of OpenTelemetry choose, so that all processes choose the same ones.
+    /// By the last eight bytes of the id, as the SDK for Go chooses; others may choose other traces.
     fn has(self, trace: TraceId) -> bool {
         match self {
             Self::All => true,

@@ -9,6 +9,7 @@ use crate::support::kafka::kafka;
 use crate::support::outbox::Outbox;
 use crate::support::postgres::{postgres15, postgres18};
 use crate::support::relay::{Relay, with};
+use crate::support::wait::DEADLINE;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const SPAN: &str = "b7ad6b7169203331";
@@ -147,6 +148,43 @@ fn a_collector_that_hangs_or_is_down_holds_no_event_back() {
         let series = format!("relay_spans_lost_total{{reason=\"{reason}\"}}");
         get_until(port, "/metrics", "counts lost spans", |page| page.sample(&series) > Some(0.0));
         assert_eq!(get_until(port, "/readyz", "is ready", |page| page.code == 200).code, 200);
-        assert_eq!(relay.stop(), 0, "{reason}");
+        let said = relay.stop_and_tell();
+        // Who is not answered has a request in hand when its time is over.
+        assert_eq!(
+            said.contains("the collector has not taken them before the end"),
+            reason == "queue_full",
+            "{said}"
+        );
     }
+}
+
+#[test]
+fn what_a_collector_refuses_is_counted_and_told() {
+    let (db, collector) = (traced_outbox(), Collector::start_refusing("too old"));
+    let (port, endpoint) = (unused_port().unwrap(), collector.endpoint());
+    let environment = [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()), ("OTEL_BSP_SCHEDULE_DELAY", "10")];
+    let config = with(db.config(kafka()), &[ENABLE]);
+    let relay = Relay::start_with(&config, &["--http", &port.to_string()], &environment);
+    db.wait_until_streaming();
+    insert(&db, 1, Some(&context()));
+    let refused = "relay_spans_lost_total{reason=\"refused\"}";
+    get_until(port, "/metrics", "counts the refused span", |page| {
+        page.sample(refused) == Some(1.0) && page.sample("relay_spans_exported_total") == Some(1.0)
+    });
+    let said = relay.stop_and_tell();
+    assert!(said.contains("the collector has refused spans") && said.contains("too old"), "{said}");
+}
+
+#[test]
+fn a_header_that_is_none_stops_the_start_unless_nothing_is_exported() {
+    let db = traced_outbox();
+    let headers = ("OTEL_EXPORTER_OTLP_HEADERS", "authorization:hunter2");
+    let config = with(db.config(kafka()), &[ENABLE]);
+    let mut refused = Relay::start_with(&config, &[], &[headers]);
+    assert_eq!(refused.wait_for_exit(DEADLINE), 2);
+    let said = refused.stderr();
+    assert!(said.contains("OTEL_EXPORTER_OTLP_HEADERS") && !said.contains("hunter2"), "{said}");
+    let relay = Relay::start_with(&config, &[], &[headers, ("OTEL_TRACES_EXPORTER", "none")]);
+    db.wait_until_streaming();
+    assert_eq!(relay.stop(), 0);
 }

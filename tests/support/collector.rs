@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use opentelemetry_proto::tonic::collector::trace::v1::{
-    ExportTraceServiceRequest, ExportTraceServiceResponse,
+    ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
 };
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, Span};
@@ -25,13 +25,23 @@ struct Taken {
 
 impl Collector {
     pub(crate) fn start() -> Self {
-        Self::serve(|mut stream, taken| {
+        Self::answering(ExportTraceServiceResponse::default())
+    }
+
+    /// One that refuses a span of each request, and says so.
+    pub(crate) fn start_refusing(reason: &str) -> Self {
+        let partial = ExportTracePartialSuccess { rejected_spans: 1, error_message: reason.to_owned() };
+        Self::answering(ExportTraceServiceResponse { partial_success: Some(partial) })
+    }
+
+    fn answering(answer: ExportTraceServiceResponse) -> Self {
+        let answer = answer.encode_to_vec();
+        Self::serve(move |mut stream, taken| {
             let (head, body) = request(&stream);
             let request = ExportTraceServiceRequest::decode(body.as_slice()).unwrap();
             let mut taken = taken.lock().unwrap();
             taken.heads.push(head);
             taken.spans.extend(request.resource_spans);
-            let answer = ExportTraceServiceResponse::default().encode_to_vec();
             let head = "HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf";
             write!(stream, "{head}\r\nContent-Length: {}\r\n\r\n", answer.len()).unwrap();
             stream.write_all(&answer).unwrap();

@@ -73,9 +73,9 @@ pub(crate) enum SpanLoss {
     QueueFull,
     /// Its record was not acknowledged: it was not sent, or sent again.
     NotSent,
-    /// The collector did not answer, or with an error.
+    /// The collector did not answer in time, or that it cannot just now.
     Unreachable,
-    /// The collector took others of the same request.
+    /// The collector does not take them.
     Refused,
 }
 
