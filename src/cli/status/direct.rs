@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::error::StatusError;
 use crate::cli::sql::open;
+use crate::error::Diagnose as _;
 use crate::postgres::{Options, SlotFacts, Sql};
 use crate::telemetry::Runway;
 use crate::wal::Lsn;
@@ -34,7 +35,16 @@ pub(in crate::cli) struct Direct {
     /// Known from the second look on.
     pub(in crate::cli) wal_bytes_per_second: Option<u64>,
     pub(in crate::cli) runway: Runway,
+    /// What to do, where something must be done.
+    pub(in crate::cli) cure: Option<String>,
 }
+
+const START: &str = "start outboxd run with this configuration: until somebody reads the slot nothing is sent, and the slot keeps \
+                     all WAL from here on";
+const START_AT_ONCE: &str = "start outboxd run with this configuration at once: the slot may be lost at the next checkpoint, \
+                             and with it every event that is not sent. A larger max_slot_wal_keep_size gives it time";
+const MAKE_ROOM: &str = "set a larger max_slot_wal_keep_size at once: the slot may be lost at the next checkpoint, and with it \
+                         every event that is not sent. The log of the outboxd that reads it says what it waits for";
 
 /// Looks at one slot.
 #[derive(Debug)]
@@ -63,7 +73,11 @@ impl SlotLook {
         self.sql = Some(sql);
         let facts = facts.ok_or_else(|| StatusError::NoSlot(name.to_string()))?;
         let rate = self.rate.take(facts.server_lsn, Instant::now());
-        Ok(Direct::of(name.to_string(), &facts, rate))
+        let mut direct = Direct::of(name.to_string(), &facts, rate);
+        // As the next start would say it.
+        let lost = direct.lost.as_deref().map(|reason| self.options.slot.lost(reason));
+        direct.cure = lost.and_then(|error| error.cure()).or(direct.cure);
+        Ok(direct)
     }
 }
 
@@ -83,7 +97,14 @@ impl Direct {
             let application = facts.application.as_deref().filter(|name| !name.is_empty());
             application.map_or_else(|| format!("pid {pid}"), |name| format!("pid {pid} ({name})"))
         });
-        let is_over = lost.is_some() || facts.wal_status.as_deref() == Some("unreserved");
+        let is_unreserved = facts.wal_status.as_deref() == Some("unreserved");
+        let is_over = lost.is_some() || is_unreserved;
+        let cure = match (is_unreserved, facts.active_pid) {
+            (false, Some(_)) => None,
+            (false, None) => Some(START),
+            (true, None) => Some(START_AT_ONCE),
+            (true, Some(_)) => Some(MAKE_ROOM),
+        };
         Self {
             slot,
             plugin: facts.plugin.clone(),
@@ -99,6 +120,7 @@ impl Direct {
             lost,
             wal_bytes_per_second: rate,
             runway: Runway::of(is_over, facts.safe_wal_bytes, rate),
+            cure: cure.map(str::to_owned),
         }
     }
 }

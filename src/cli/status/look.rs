@@ -18,7 +18,7 @@ pub(in crate::cli) enum Seen {
     /// What a running outboxd said.
     Process(Instance, Box<Overview>),
     /// What PostgreSQL said of the slot.
-    Database(Direct),
+    Database(Box<Direct>),
 }
 
 /// Looks again and again at the same.
@@ -53,16 +53,20 @@ impl Look {
                 (Ok(overview), _) => Ok(Seen::Process(instance.clone(), Box::new(overview))),
                 (Err(error @ AskError::NoAnswer(..)), Some(slot)) => {
                     say(&format!("{}; PostgreSQL says:", chain(&error)));
-                    slot.once().await.map(Seen::Database)
+                    slot.once().await.map(Seen::of_slot)
                 }
                 (Err(error), _) => Err(error.into()),
             },
-            Self::Database(look) => look.once().await.map(Seen::Database),
+            Self::Database(look) => look.once().await.map(Seen::of_slot),
         }
     }
 }
 
 impl Seen {
+    fn of_slot(direct: Direct) -> Self {
+        Self::Database(Box::new(direct))
+    }
+
     /// One JSON object; `from` says who told it.
     pub(super) fn json(&self) -> String {
         let (from, seen) = match self {

@@ -56,12 +56,14 @@ pub(in crate::cli) fn of_process(seen: &Overview) -> Vec<String> {
 
 fn problem(problem: &Problem) -> Vec<String> {
     let what = format!("{} {}", problem.level.sign(), problem.what);
-    let cure = problem.cure.as_deref().unwrap_or_default();
-    let cure = cure.lines().enumerate().map(|(number, line)| match number {
+    std::iter::once(what).chain(cure(problem.cure.as_deref())).collect()
+}
+
+fn cure(cure: Option<&str>) -> impl Iterator<Item = String> {
+    cure.unwrap_or_default().lines().enumerate().map(|(number, line)| match number {
         0 => format!("    to fix: {line}"),
         _ => format!("            {line}"),
-    });
-    std::iter::once(what).chain(cure).collect()
+    })
 }
 
 fn lag(lag: &Lag) -> String {
@@ -103,15 +105,84 @@ fn of_database(seen: &Direct) -> Vec<String> {
     let bytes = seen.lag_bytes.map_or_else(|| "not known".to_owned(), |bytes| HumanBytes(bytes).to_string());
     field("lag", format!("{bytes} of WAL not confirmed: {confirmed} of {}", seen.server));
     let status = seen.wal_status.as_deref().unwrap_or("no WAL");
-    field("slot", format!("keeps {} of WAL ({status})", HumanBytes(seen.retained_bytes)));
-    match seen.safe_wal_bytes.map(u64::try_from) {
-        Some(room) => field("", format!("lost after {} more", HumanBytes(room.unwrap_or_default()))),
-        None => field("", "no limit: max_slot_wal_keep_size is not set, the disk is the limit".to_owned()),
-    }
+    let room = seen
+        .safe_wal_bytes
+        .filter(|_| seen.lost.is_none())
+        .map(|room| u64::try_from(room).unwrap_or_default());
+    let room = room.map(|room| format!(", lost after {} more", HumanBytes(room))).unwrap_or_default();
+    field("slot", format!("keeps {} of WAL ({status}){room}", HumanBytes(seen.retained_bytes)));
+    let (runway, meaning) = seen.runway.words();
+    field("runway", format!("{runway}: {meaning}"));
+    lines.extend(cure(seen.cure.as_deref()));
     lines
 }
 
 /// `12.5 min`; what is no duration is none.
 pub(in crate::cli) fn age(seconds: f64) -> String {
     Age(Duration::try_from_secs_f64(seconds).unwrap_or_default()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::postgres::SlotFacts;
+    use crate::wal::Lsn;
+
+    fn told(facts: SlotFacts, rate: Option<u64>) -> String {
+        of_database(&Direct::of("orders".to_owned(), &facts, rate)).join("\n")
+    }
+
+    #[test]
+    fn who_reads_a_slot_and_how_long_it_lives_is_told_with_what_to_do() {
+        let facts = |active_pid, wal_status: &str, safe_wal_bytes| SlotFacts {
+            active_pid,
+            wal_status: Some(wal_status.to_owned()),
+            safe_wal_bytes,
+            confirmed_flush_lsn: Some(Lsn::new(0x10)),
+            server_lsn: Lsn::new(0x810),
+            plugin: Some("pgoutput".to_owned()),
+            database: Some("orders".to_owned()),
+            application: None,
+            client: None,
+            restart_lsn: None,
+            retained_bytes: 56,
+            invalidation_reason: None,
+            inactive_since: None,
+        };
+        let limit = Some(36_000_000);
+        type Case<'c> = (SlotFacts, Option<u64>, &'c [&'c str], Option<&'c str>);
+        let cases: [Case<'_>; 5] = [
+            (
+                facts(Some(7), "reserved", limit),
+                Some(1000),
+                &["✓ slot orders: read by pid 7", "runway    10.0 h: "],
+                None,
+            ),
+            (
+                facts(None, "reserved", limit),
+                Some(0),
+                &["! slot orders: nobody reads it", ", lost after 34.33 MiB more", "runway    no end: "],
+                Some("start outboxd run"),
+            ),
+            (
+                facts(None, "extended", None),
+                Some(1000),
+                &["runway    unknown: max_slot_wal_keep_size sets no limit"],
+                Some("start outboxd run"),
+            ),
+            (facts(None, "unreserved", Some(-1)), Some(1000), &["runway    over: "], Some("at once")),
+            (
+                facts(Some(7), "unreserved", Some(-1)),
+                Some(1000),
+                &["read by"],
+                Some("max_slot_wal_keep_size"),
+            ),
+        ];
+        for (facts, rate, expected, cure) in cases {
+            let text = told(facts, rate);
+            assert!(expected.iter().all(|part| text.contains(part)), "{text}");
+            assert_eq!(text.contains("to fix: "), cure.is_some(), "{text}");
+            assert!(cure.is_none_or(|cure| text.contains(cure)), "{text}");
+        }
+    }
 }
