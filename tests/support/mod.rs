@@ -40,5 +40,6 @@ pub(crate) mod relay;
 pub(crate) mod secure_kafka;
 pub(crate) mod session;
 pub(crate) mod standby;
+pub(crate) mod terminal;
 pub(crate) mod wait;
 pub(crate) mod watcher;

@@ -12,7 +12,8 @@ use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{postgres15, start};
 use crate::support::relay::Relay;
-use crate::support::wait::DEADLINE;
+use crate::support::terminal::Terminal;
+use crate::support::wait::{DEADLINE, eventually};
 use crate::support::watcher::Watcher;
 use session::Session;
 
@@ -51,7 +52,7 @@ fn the_sessions_about_a_slot_are_what_is_seen() {
         seen["events"]["sent"] == 3 && seen["lag"]["bytes"] == 0 && seen["slot"]["retained_bytes"].is_u64()
     });
     let steps = Session::of(PAGE, "How is it?").replay(&names);
-    assert_eq!(steps, [0, 0, 0, 0]);
+    assert_eq!(steps, [0, 0, 0, 130, 0]);
 
     assert_eq!(relay.stop(), 0);
     db.insert(&[event("order", 4), event("order", 5)]);
@@ -169,6 +170,54 @@ fn who_cannot_be_asked_is_named_with_the_cure() {
         exit == 1 && stdout.contains("nobody reads it") && stderr.contains("no answer from"),
         "{stdout}{stderr}"
     );
+}
+
+#[test]
+fn the_lag_is_watched_while_the_relay_comes_and_goes() {
+    let db = Outbox::create(postgres15());
+    let port = unused_port().unwrap().to_string();
+    let start = || {
+        let relay = Relay::start_with(&db.config(kafka()), &["--http", &port], &[]);
+        db.wait_until_streaming();
+        relay
+    };
+    let relay = start();
+    let mut watch = Relay::command(&["lag", "--watch", "--every", "100ms", "--json", "--http", &port]);
+    let lines = |watch: &Relay| watch.stdout().lines().count();
+    eventually(DEADLINE, "it has looked again", || lines(&watch) > 1);
+    assert_eq!(relay.stop(), 0);
+    watch.wait_for_stderr("no answer from");
+    let before = lines(&watch);
+    let relay = start();
+    eventually(DEADLINE, "it goes on", || lines(&watch) > before + 1);
+    watch.interrupt();
+    assert_eq!(watch.wait_for_exit(DEADLINE), 130);
+    let said = watch.stdout();
+    let each = said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    assert!(each.into_iter().all(|seen| seen["lag"].is_object() && seen["from"].is_string()), "{said}");
+    assert_eq!(relay.stop(), 0);
+}
+
+#[test]
+fn who_is_asked_on_a_terminal_must_type_the_name() {
+    let db = Outbox::create(postgres15());
+    let folder = Watcher::new("outboxd-commands-");
+    let file = folder.folder().join("outbox.json").display().to_string();
+    fs::write(&file, serde_json::to_vec(&db.config(kafka())).unwrap()).unwrap();
+    let relay = Relay::start(&db.config(kafka()));
+    db.wait_until_streaming();
+    assert_eq!(relay.stop(), 0);
+    let slot = db.name();
+    for (typed, exit) in [("y", 1), ("", 1), (slot, 0)] {
+        let mut terminal = Terminal::start(&["slot", "drop", "-c", &file]);
+        terminal.wait_for(&format!("type {slot} if you mean it"));
+        terminal.type_keys(&format!("{typed}\n"));
+        let (code, screen) = terminal.wait_for_exit();
+        assert_eq!(code, Some(exit), "{screen}");
+        assert!(screen.contains(&format!("slot {slot} would never send")), "{screen}");
+        assert_eq!(screen.contains("nothing was done"), exit == 1, "{screen}");
+        assert_eq!(db.slot().is_none(), exit == 0, "{screen}");
+    }
 }
 
 #[test]

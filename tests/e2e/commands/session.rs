@@ -1,10 +1,12 @@
 //! A session of a page, typed again.
 
 use crate::support::relay::Relay;
-use crate::support::wait::DEADLINE;
+use crate::support::wait::{DEADLINE, eventually};
 
 /// A line that stands for others.
 const LEFT_OUT: &str = "…";
+/// A line that ends what would go on.
+const INTERRUPT: &str = "^C";
 
 /// What a page shows under a heading.
 #[derive(Debug)]
@@ -44,12 +46,23 @@ impl<'p> Session<'p> {
         let arguments: Vec<_> = command.split_whitespace().map(here).collect();
         let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
         let mut process = Relay::command_with(&arguments, &self.environment);
+        let ends = !expected.lines().any(|line| line == INTERRUPT);
+        let expected = expected.replace(INTERRUPT, "");
+        let lines = expected.trim().lines().count();
+        if !ends {
+            eventually(DEADLINE, "it has said as much", || process.stdout().lines().count() >= lines);
+            process.interrupt();
+        }
         let exit = process.wait_for_exit(DEADLINE);
         let mut said = process.stdout() + &process.stderr();
         for (page, here) in names {
             said = said.replace(here, page);
         }
-        let (seen, mut shown) = (shapes(&said), shapes(expected));
+        // What went on may have said more.
+        if !ends {
+            said = said.lines().take(lines).collect::<Vec<_>>().join("\n");
+        }
+        let (seen, mut shown) = (shapes(&said), shapes(&expected));
         if !shown.iter().any(|line| line == LEFT_OUT) {
             assert_eq!(seen, shown, "{command}\n{said}");
             return exit;
