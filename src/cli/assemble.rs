@@ -20,6 +20,7 @@ use crate::telemetry::ConfigInfo;
 use crate::trace::Tracer;
 
 use super::args::ConfigArgs;
+use super::registries;
 use super::spans::Tracing;
 
 /// A configuration, understood and made into parts. No server has been asked yet.
@@ -139,7 +140,7 @@ impl Made {
         let default = if sends_changes { Converters::of_changes() } else { Converters::default() };
         let converters = draft.section("", |options| Converters::read_or(options, default));
         note_unasked(draft, converters.as_ref().ok());
-        let registries = converters.as_ref().map(|converters| registries(draft, converters)).ok();
+        let registries = converters.as_ref().map(|converters| registries::of_draft(draft, converters)).ok();
         let route = route(draft, converters, tracer);
         let router = route.as_ref().ok().and_then(Route::outbox);
         let messages = router.map_or(Ok(None), |router| messages(draft, router));
@@ -352,18 +353,6 @@ fn note_unasked(draft: &mut Draft, converters: Option<&Converters>) {
             draft.note_unasked(&format!("{name}.converter"));
         }
     }
-}
-
-fn registries(draft: &mut Draft, converters: &Converters) -> [Option<registry::Options>; 2] {
-    [&converters.key, &converters.value].map(|converter| {
-        let registered = converter.registered()?;
-        let settings = draft.config().settings().clone();
-        for (key, setting) in settings.iter() {
-            let known = registry::Options::check_known(registered, key, &setting.value);
-            let _kept = draft.keep(known);
-        }
-        draft.section("", |options| Ok(registry::Options::read(registered, options))).ok()
-    })
 }
 
 #[cfg(test)]

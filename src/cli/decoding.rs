@@ -1,21 +1,39 @@
 //! Reads records on a thread, and asks the schema registries for what it takes.
 
 use std::borrow::Cow;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, spawn_blocking};
 
 use crate::connect::converter::registered::{SchemaId, Side, WrittenSchema};
-use crate::error::{Class, Diagnose, Exit};
+use crate::error::{Class, Diagnose, Exit, chain};
 use crate::registry::{Error, Registries, Schemas, Written};
 
 /// One thread asks, and waits for the answer.
 const QUESTIONS_MAX: usize = 1;
 
+/// What was not there when it was asked for is asked for again after this time, by those who go on for long.
+const ABSENT_FOR: Duration = Duration::from_secs(5);
+
+/// What becomes of a record when the registry does not say its schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unanswered {
+    /// The work ends: nothing may be passed over.
+    Fails,
+    /// It is not read, nor is any other with this schema.
+    Unread,
+    /// It is not read. Later ones may be.
+    UnreadForNow,
+}
+
 /// What a thread reads keys and values with.
 #[derive(Debug)]
 pub(super) struct RecordDecoder {
     schemas: Schemas,
+    unanswered: Unanswered,
+    /// Since when something is remembered as absent.
+    absent_since: Option<Instant>,
     asking: mpsc::Sender<Question>,
 }
 
@@ -25,7 +43,7 @@ pub(super) enum DecodingError {
     #[error(transparent)]
     Registry(#[from] Error),
     /// Nobody waits for what the thread reads.
-    #[error("the thread that does the work was aborted")]
+    #[error("the thread that does the work was interrupted")]
     Aborted,
 }
 
@@ -62,10 +80,12 @@ struct Question {
 /// Does work that reads records on a thread of its own.
 pub(super) async fn run<T: Send + 'static>(
     registries: &Registries,
+    unanswered: Unanswered,
     work: impl FnOnce(RecordDecoder) -> T + Send + 'static,
 ) -> Result<T, JoinError> {
     let (asking, mut questions) = mpsc::channel::<Question>(QUESTIONS_MAX);
-    let decoder = RecordDecoder { schemas: Schemas::new(registries), asking };
+    let schemas = Schemas::new(registries);
+    let decoder = RecordDecoder { schemas, unanswered, absent_since: None, asking };
     let mut working = spawn_blocking(move || work(decoder));
     loop {
         tokio::select! {
@@ -83,13 +103,30 @@ pub(super) async fn run<T: Send + 'static>(
 impl RecordDecoder {
     /// What a key or a value says.
     pub(super) fn read<'b>(&mut self, side: Side, bytes: &'b [u8]) -> Result<Written<'b>, DecodingError> {
+        if self.unanswered == Unanswered::UnreadForNow
+            && self.absent_since.is_some_and(|since| since.elapsed() >= ABSENT_FOR)
+        {
+            self.schemas.forget_absent();
+            self.absent_since = None;
+        }
         loop {
             let id = match self.schemas.read(side, bytes) {
                 Ok(written) => return Ok(written),
                 Err(id) => id,
             };
-            let schema = self.ask(side, id)?;
-            self.schemas.learn(side, id, schema.as_ref());
+            match self.ask(side, id) {
+                Ok(schema) => {
+                    self.schemas.learn(side, id, schema.as_ref());
+                    if schema.is_some() {
+                        continue;
+                    }
+                }
+                Err(DecodingError::Registry(error)) if self.unanswered != Unanswered::Fails => {
+                    self.schemas.give_up(side, id, in_one_line(&error));
+                }
+                Err(error) => return Err(error),
+            }
+            self.absent_since.get_or_insert_with(Instant::now);
         }
     }
 
@@ -98,10 +135,30 @@ impl RecordDecoder {
         Ok(self.read(side, bytes)?.or(bytes))
     }
 
+    /// The same, and `unread` is told why nobody can tell.
+    pub(super) fn known<'b>(
+        &mut self,
+        side: Side,
+        bytes: &'b [u8],
+        unread: impl FnOnce(String),
+    ) -> Result<Cow<'b, [u8]>, DecodingError> {
+        let written = self.read(side, bytes)?;
+        if let Written::Unreadable(why) = &written {
+            unread(chain(why));
+        }
+        Ok(written.or(bytes))
+    }
+
     fn ask(&self, side: Side, id: SchemaId) -> Result<Option<WrittenSchema>, DecodingError> {
         let (answer, answered) = oneshot::channel();
         let asked = self.asking.blocking_send(Question { side, id, answer });
         asked.map_err(|_| DecodingError::Aborted)?;
         Ok(answered.blocking_recv().map_err(|_| DecodingError::Aborted)??)
     }
+}
+
+/// With the cure, as the command goes on.
+fn in_one_line(error: &Error) -> String {
+    let cure = error.cure().map(|cure| format!(" (to fix: {cure})"));
+    format!("{}{}", chain(error), cure.unwrap_or_default())
 }

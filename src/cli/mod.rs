@@ -16,6 +16,7 @@ mod health;
 mod init;
 mod migrate;
 mod progress;
+mod registries;
 mod relocate;
 mod run;
 mod shell;

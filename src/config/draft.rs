@@ -29,6 +29,12 @@ impl Draft {
         Self { config, dialect, problems, asked: BTreeSet::new() }
     }
 
+    /// The same without the mistakes that were found so far, for who needs another part of it.
+    #[must_use]
+    pub(crate) fn pardoned(self) -> Self {
+        Self { problems: Vec::new(), ..self }
+    }
+
     /// The configuration, as far as it is right.
     #[must_use]
     pub(crate) const fn config(&self) -> &Config {

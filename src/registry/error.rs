@@ -43,8 +43,8 @@ pub enum Error {
         status: u16,
         /// Its own words.
         reason: String,
-        /// The converter's option, under which the credentials are set.
-        converter: String,
+        /// What to set.
+        cure: String,
     },
     /// The schema is not there, and we must not register it.
     #[error("the schema registry has no such schema under subject {subject}: {reason}")]
@@ -120,17 +120,14 @@ impl Diagnose for Error {
 
     fn cure(&self) -> Option<String> {
         Some(match self {
-            Self::Unreachable { .. } => "start it, or correct schema.registry.url".to_owned(),
+            Self::Unreachable { .. } => "start it, or correct its URL".to_owned(),
             Self::Unavailable { .. } => return None,
             Self::Certificates { .. } => {
                 "name a PEM file: schema.registry.ssl.truststore.type=PEM, and its path as \
                  schema.registry.ssl.truststore.location"
                     .to_owned()
             }
-            Self::Denied { converter, .. } => format!(
-                "set {converter}.basic.auth.credentials.source=USER_INFO and {converter}.basic.auth.user.info, and let \
-                 that user read and write subjects"
-            ),
+            Self::Denied { cure, .. } => cure.clone(),
             Self::NotRegistered { cure, .. } => cure.clone(),
             Self::Incompatible { subject, .. } => format!(
                 "make the change of the outbox compatible, or loosen the subject's rule: PUT /config/{subject} with \
@@ -142,9 +139,7 @@ impl Diagnose for Error {
                  use.latest.version"
             ),
             Self::Unexpected { .. } => {
-                "correct schema.registry.url: it may need a path, such as /apis/ccompat/v7 for \
-                                        Apicurio"
-                    .to_owned()
+                "correct its URL: it may need a path, such as /apis/ccompat/v7 for Apicurio".to_owned()
             }
         })
     }

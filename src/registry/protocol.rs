@@ -123,7 +123,7 @@ impl Answer {
     fn general(&self, options: &Options, address: String) -> Error {
         let (status, reason) = (self.status, self.reason());
         match status {
-            401 | 403 => Error::Denied { address, status, reason, converter: options.converter.clone() },
+            401 | 403 => Error::Denied { address, status, reason, cure: options.login() },
             408 | 425 | 429 | 500..=599 => Error::Unavailable { address, status, reason },
             _ => self.unexpected(&address),
         }

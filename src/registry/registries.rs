@@ -3,6 +3,9 @@ use super::{Client, Error, Options};
 use crate::connect::converter::registered::{Registration, SchemaId, Side, WrittenSchema};
 use crate::http_client::Address;
 
+/// The option of commands that are only told where a registry is.
+const COMMAND_LINE: &str = "--schema-registry";
+
 /// The registries of the converters that need one.
 #[derive(Debug, Default)]
 pub struct Registries {
@@ -19,19 +22,12 @@ impl Registries {
         Ok(Self { key: key.map(Client::new).transpose()?, value: value.map(Client::new).transpose()? })
     }
 
-    /// One registry of all records, which is only asked for schemas.
+    /// One registry of all records, which `--schema-registry` names and which is only asked for schemas.
     ///
     /// # Errors
     /// When the system's certificates cannot be read.
-    pub(crate) fn at(option: &str, address: Address) -> Result<Self, Error> {
-        let options = Options {
-            converter: option.to_owned(),
-            credentials: address.user.clone(),
-            addresses: vec![address],
-            lookup: Lookup::Find,
-            normalize: false,
-            tls: TlsOptions::default(),
-        };
+    pub(crate) fn at(address: Address) -> Result<Self, Error> {
+        let options = Options::at(address);
         Self::new(Some(options.clone()), Some(options))
     }
 
@@ -74,5 +70,33 @@ impl Registries {
             address: side.option().to_owned(),
             source: std::io::ErrorKind::AddrNotAvailable.into(),
         })
+    }
+}
+
+impl Options {
+    /// One registry that is only asked for schemas, as the command line names it.
+    fn at(address: Address) -> Self {
+        Self {
+            converter: COMMAND_LINE.to_owned(),
+            credentials: address.user.clone(),
+            addresses: vec![address],
+            lookup: Lookup::Find,
+            normalize: false,
+            tls: TlsOptions::default(),
+        }
+    }
+
+    /// How credentials are told.
+    pub(super) fn login(&self) -> String {
+        let converter = &self.converter;
+        if converter == COMMAND_LINE {
+            return format!(
+                "{COMMAND_LINE} https://USER:PASSWORD@HOST:PORT, as a user who may read subjects"
+            );
+        }
+        format!(
+            "set {converter}.basic.auth.credentials.source=USER_INFO and {converter}.basic.auth.user.info, and let \
+             that user read and write subjects"
+        )
     }
 }

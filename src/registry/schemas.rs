@@ -30,6 +30,9 @@ pub(crate) enum Written<'b> {
 pub(crate) enum Unreadable {
     #[error("the schema registry has no schema {0}")]
     NoSchema(u32),
+    /// The registry could not be asked; what it was that kept it from an answer.
+    #[error("schema {id} is not known: {reason}")]
+    NoAnswer { id: u32, reason: String },
     #[error("schema {id}")]
     Decode {
         id: u32,
@@ -69,13 +72,30 @@ impl Schemas {
 
     /// Remembers what the registry has said.
     pub(crate) fn learn(&mut self, side: Side, id: SchemaId, schema: Option<&WrittenSchema>) {
-        if self.known.len() >= SCHEMAS_MAX {
-            self.known.clear();
-        }
         let decoder = match schema {
             Some(schema) => Decoder::new(schema).map_err(|source| Unreadable::Decode { id: id.0, source }),
             None => Err(Unreadable::NoSchema(id.0)),
         };
+        self.remember(side, id, decoder);
+    }
+
+    /// Remembers that the registry did not say it, and why not.
+    pub(crate) fn give_up(&mut self, side: Side, id: SchemaId, reason: String) {
+        self.remember(side, id, Err(Unreadable::NoAnswer { id: id.0, reason }));
+    }
+
+    /// Forgets for which schemas there was none, or no answer: that may be otherwise now.
+    pub(crate) fn forget_absent(&mut self) {
+        let is_absent = |known: &Result<Decoder, Unreadable>| {
+            matches!(known, Err(Unreadable::NoSchema(_) | Unreadable::NoAnswer { .. }))
+        };
+        self.known.retain(|_, known| !is_absent(known));
+    }
+
+    fn remember(&mut self, side: Side, id: SchemaId, decoder: Result<Decoder, Unreadable>) {
+        if self.known.len() >= SCHEMAS_MAX {
+            self.known.clear();
+        }
         self.known.insert((side, id), decoder);
     }
 }
@@ -125,6 +145,21 @@ mod tests {
             };
             assert_eq!(said, expected);
         }
+    }
+
+    #[test]
+    fn what_was_not_there_may_be_there_later() {
+        let mut schemas = schemas();
+        let schema = WrittenSchema { kind: SchemaType::Avro, text: "\"string\"".to_owned() };
+        let bytes = [1, 2, 3].map(|id| [0, 0, 0, 0, id, 4, b'a', b'b']);
+        schemas.learn(Side::Key, SchemaId(1), Some(&schema));
+        schemas.learn(Side::Key, SchemaId(2), None);
+        schemas.give_up(Side::Key, SchemaId(3), "no answer".to_owned());
+        let Ok(Written::Unreadable(why)) = schemas.read(Side::Key, &bytes[2]) else { panic!("it is known") };
+        assert_eq!(why.to_string(), "schema 3 is not known: no answer");
+        schemas.forget_absent();
+        let asked = bytes.each_ref().map(|bytes| schemas.read(Side::Key, bytes).err());
+        assert_eq!(asked, [None, Some(SchemaId(2)), Some(SchemaId(3))]);
     }
 
     #[test]

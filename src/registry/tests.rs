@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{Address, Client, Credentials, Error, Lookup, Options, TlsOptions};
+use super::{Address, Client, Credentials, Error, Lookup, Options, Registries, TlsOptions};
 use crate::connect::converter::registered::{Registration, SchemaId, SchemaType, Side};
 use crate::error::{Class, Diagnose as _, chain};
 use crate::http_client::test_server::{answer, certificate, serve};
@@ -105,4 +105,22 @@ fn a_truststore_that_cannot_be_read_is_told_at_once() {
     let tls = TlsOptions { truststore: Some("/nowhere/ca.pem".into()), ..TlsOptions::default() };
     let error = Client::new(Options { tls, ..options(&[]) }).unwrap_err();
     assert_eq!(error.class(), Class::Config);
+}
+
+#[test]
+fn how_to_log_in_is_told_where_the_registry_was_named() {
+    let told = |by_option: bool| {
+        let (port, serving) = serve(&answer("401 Unauthorized", ""), None);
+        let url = format!("http://127.0.0.1:{port}");
+        let registries = match by_option {
+            true => Registries::new(None, Some(options(&[url]))),
+            false => Registries::at(Address::parse(&url).unwrap()),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let asked = runtime.block_on(registries.unwrap().schema(Side::Value, SchemaId(1)));
+        serving.join().unwrap();
+        asked.unwrap_err().cure().unwrap()
+    };
+    assert!(told(true).starts_with("set value.converter.basic.auth.credentials.source=USER_INFO and "));
+    assert!(told(false).starts_with("--schema-registry https://USER:PASSWORD@HOST:PORT"));
 }

@@ -13,10 +13,10 @@ use crate::changes;
 use crate::commands::session::Session;
 use crate::support::kafka::{Kafka, kafka};
 use crate::support::outbox::{Event, Outbox};
-use crate::support::postgres::postgres18;
+use crate::support::postgres::{self, postgres18};
 use crate::support::registry::registry;
 use crate::support::relay::{Relay, with};
-use crate::support::wait::DEADLINE;
+use crate::support::wait::{DEADLINE, eventually};
 use crate::support::watcher::Watcher;
 
 const PAGE: &str = include_str!("../../docs/commands.md");
@@ -186,9 +186,6 @@ fn records_in_avro_are_shown_and_found() {
     assert_eq!(value(&tail(&[&named[..], &["--schema-registry", &url]].concat())[1]), created);
     let undecoded = &tail(&named)[1];
     assert!(undecoded["value"]["base64"].is_string(), "{undecoded}");
-    kafka().produce(BaseRecord::to(&topic).key(&b"k"[..]).payload(&b"\0\xFF\xFF\xFF\xFFx"[..]).partition(0));
-    let strange = &tail(&["-c", &file, "-n", "1", "--key", "k"])[0];
-    assert_eq!(strange["value_not_decoded"], "the schema registry has no schema 4294967295");
 
     let lsn = created["__lsn"].as_u64().unwrap();
     let names = [
@@ -198,6 +195,13 @@ fn records_in_avro_are_shown_and_found() {
         ("0/322C130", format!("{:X}/{:X}", lsn >> 32, lsn & 0xFFFF_FFFF)),
     ];
     assert_eq!(Session::of(PAGE, "Records that are not text").replay(&names), [0, 0, 0]);
+    kafka().produce(BaseRecord::to(&topic).key(&b"k"[..]).payload(&b"\0\xFF\xFF\xFF\xFFx"[..]).partition(0));
+    let strange = &tail(&["-c", &file, "-n", "1", "--key", "k"])[0];
+    assert_eq!(strange["value_not_decoded"], "the schema registry has no schema 4294967295");
+    // It may be what is looked for, for all that can be told.
+    let (exit, seen) = explain(&file, "0/1", &[]);
+    assert_eq!((exit, &seen["not_read"]), (1, &1.into()), "{seen}");
+    assert_eq!(seen["not_read_because"], strange["value_not_decoded"]);
 }
 
 #[test]
@@ -215,4 +219,117 @@ fn what_a_key_has_more_than_is_shown_is_told() {
     let mut process = Relay::command(&["explain", "k", "--key", "-c", &file]);
     process.wait_for_exit(DEADLINE);
     assert!(process.stdout().contains("… and 5 more: --json has them all"), "{}", process.stdout());
+}
+
+/// A configuration in a file, with the topic of its events.
+fn written(db: &Outbox, folder: &Watcher, topic: &[(&str, &str)]) -> String {
+    kafka().create_topic(&db.topic("order"), 1, topic);
+    let file = folder.folder().join("outbox.json").display().to_string();
+    let config = with(db.config(kafka()), &[("outboxd.position.topic", "")]);
+    fs::write(&file, serde_json::to_vec(&config).unwrap()).unwrap();
+    file
+}
+
+#[test]
+fn an_event_that_is_not_sent_stands_somewhere() {
+    // Others would write to the WAL.
+    let server = postgres::start(18);
+    let (db, folder) = (Outbox::create(&server), Watcher::new("outboxd-explain-"));
+    let file = written(&db, &folder, &[]);
+    let config = with(db.config(kafka()), &[("outboxd.position.topic", "")]);
+    let standing = |event: &Event| {
+        let (exit, seen) = explain(&file, &event.id.to_string(), &[]);
+        assert_eq!((exit, seen["rows"].as_array().unwrap().len()), (1, 1), "{seen}");
+        seen["standing"].as_str().unwrap().to_owned()
+    };
+    let early = event(1);
+    db.insert(std::slice::from_ref(&early));
+    assert_eq!(standing(&early), "no_slot");
+
+    let mut relay = Relay::start(&with(config.clone(), &[("snapshot.mode", "no_data")]));
+    db.wait_until_streaming();
+    db.wait_until_confirmed();
+    // It holds the slot and does nothing.
+    relay.pause();
+    let waiting = event(2);
+    db.insert(std::slice::from_ref(&waiting));
+    assert_eq!(standing(&waiting), "on_the_way");
+    relay.kill();
+
+    eventually(DEADLINE, "nobody has the slot", || db.slot().is_some_and(|slot| !slot.active));
+    let moved = "SELECT pg_replication_slot_advance($1, pg_current_wal_lsn())";
+    // The server writes of itself at times.
+    let mut said = String::new();
+    eventually(DEADLINE, "the slot is past it", || {
+        db.query(moved, &[&db.name()]);
+        let mut process = Relay::command(&["explain", &waiting.id.to_string(), "-c", &file]);
+        assert_eq!(process.wait_for_exit(DEADLINE), 1);
+        said = process.stdout();
+        said.contains("✗ not in Kafka, and the slot is past it")
+    });
+    assert!(said.contains("no record among 0 of"), "{said}");
+}
+
+#[test]
+fn an_event_behind_a_lost_slot_is_not_sent_and_status_says_what_to_do() {
+    let settings = [("min_wal_size", "32MB"), ("max_wal_size", "32MB"), ("max_slot_wal_keep_size", "16MB")];
+    let server = postgres::start_with(18, &settings);
+    let (db, folder) = (Outbox::create(&server), Watcher::new("outboxd-explain-"));
+    let file = written(&db, &folder, &[]);
+    let relay = Relay::start(&with(db.config(kafka()), &[("outboxd.position.topic", "")]));
+    db.wait_until_streaming();
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    let status = || {
+        let mut process = Relay::command(&["status", "-c", &file]);
+        (process.wait_for_exit(DEADLINE), process.stdout())
+    };
+    let (exit, said) = status();
+    assert!(
+        exit == 1 && said.contains("nobody reads it") && said.contains("to fix: start outboxd run"),
+        "{said}"
+    );
+    assert!(said.contains("of WAL (reserved), lost after ") && said.contains("runway    no end: "), "{said}");
+    let unsent = event(1);
+    db.insert(std::slice::from_ref(&unsent));
+    db.execute("CREATE TABLE other (n int)");
+    eventually(DEADLINE, "the slot is lost", || {
+        db.execute("INSERT INTO other VALUES (1)");
+        db.query("SELECT pg_switch_wal()", &[]);
+        db.execute("CHECKPOINT");
+        db.slot().unwrap().wal_status.as_deref() == Some("lost")
+    });
+    let (exit, seen) = explain(&file, &unsent.id.to_string(), &[]);
+    assert_eq!((exit, &seen["standing"]), (1, &"slot_lost".into()), "{seen}");
+    let (exit, said) = status();
+    assert!(
+        exit == 7 && said.contains("runway    over: ") && said.contains("slot.recovery=snapshot"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_record_without_its_row_has_arrived_and_tells_when_where_the_topic_does() {
+    let (db, folder) = (Outbox::create(postgres18()), Watcher::new("outboxd-explain-"));
+    let file = written(&db, &folder, &[("message.timestamp.type", "LogAppendTime")]);
+    let sent = event(1);
+    let _relay = Relay::start(&with(db.config(kafka()), &[("outboxd.position.topic", "")]));
+    db.wait_until_streaming();
+    db.insert(std::slice::from_ref(&sent));
+    db.wait_until_confirmed();
+    db.execute("DELETE FROM outbox");
+    let id = sent.id.to_string();
+    let (exit, seen) = explain(&file, &id, &[]);
+    let record = &seen["records"][0];
+    assert_eq!(
+        (exit, &seen["standing"], &seen["rows"]),
+        (0, &"arrived".into(), &Value::Array(vec![])),
+        "{seen}"
+    );
+    assert_eq!(record["is_time_of_arrival"], true, "{seen}");
+    let mut process = Relay::command(&["explain", &id, "-c", &file]);
+    assert_eq!(process.wait_for_exit(DEADLINE), 0);
+    let said = process.stdout();
+    assert!(said.contains("in none of the tables: deleted, or never written"), "{said}");
+    assert!(said.contains("[0]@0  acknowledged 2"), "{said}");
 }

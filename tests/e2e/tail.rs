@@ -1,17 +1,18 @@
 //! `outboxd tail` and `top`: records as they arrive, and the screen.
 
 use std::fs;
-use std::io::Write;
-use std::process::{Command, Stdio};
 
 use outboxd::internals::throwaway::unused_port;
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::BaseRecord;
 use serde_json::Value;
 
 use crate::commands::session::Session;
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::postgres18;
-use crate::support::relay::{Captured, Relay, with};
+use crate::support::relay::{Relay, with};
+use crate::support::terminal::Terminal;
 use crate::support::wait::{DEADLINE, eventually};
 use crate::support::watcher::Watcher;
 
@@ -91,41 +92,21 @@ fn topics_that_come_later_are_followed() {
     assert_eq!(topics, expected, "{said}");
 }
 
-/// `outboxd top` of these instances, on a terminal of its own. util-linux' `script` makes one.
-fn on_a_terminal(ports: &[u16]) -> (std::process::Child, std::process::ChildStdin) {
-    let instances = ports.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-    let top = format!("stty rows 40 cols 120; exec {} top --http {instances}", env!("CARGO_BIN_EXE_outboxd"));
-    let mut command = Command::new("script");
-    command.args(["--quiet", "--return", "--flush", "--command", &top, "/dev/null"]);
-    command.env("TERM", "xterm").env_remove("OUTBOXD_HTTP");
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut process = command.spawn().expect("script, of util-linux");
-    let keys = process.stdin.take().unwrap();
-    (process, keys)
-}
-
 #[test]
 fn top_draws_on_a_terminal_until_q_is_typed() {
     let db = Outbox::create(postgres18());
-    let (port, nobody) = (unused_port().unwrap(), unused_port().unwrap());
-    let _relay = Relay::start_with(&db.config(kafka()), &["--http", &port.to_string()], &[]);
+    let [port, nobody] = [unused_port().unwrap(), unused_port().unwrap()].map(|port| port.to_string());
+    let _relay = Relay::start_with(&db.config(kafka()), &["--http", &port], &[]);
     db.wait_until_streaming();
     db.insert(&[Event::new("order", "42", "Made", "{}")]);
     db.wait_until_confirmed();
-    let (mut process, mut keys) = on_a_terminal(&[port, nobody]);
-    let mut watcher = Watcher::new("outboxd-top-");
-    watcher.watch(&process);
-    let screen = Captured::start(process.stdout.take().unwrap());
+    let mut terminal = Terminal::start(&["top", "--http", &port, &nobody]);
     for words in ["streaming", "no answer", "q leaves", &db.topic("order")] {
-        eventually(DEADLINE, &format!("{words} is on the screen: {}", screen.text()), || {
-            screen.text().contains(words)
-        });
+        terminal.wait_for(words);
     }
-    keys.write_all(b"q").unwrap();
-    eventually(DEADLINE, "it has left", || process.try_wait().unwrap().is_some());
-    let status = process.wait().unwrap();
-    watcher.release();
-    assert_eq!(status.code(), Some(0), "{}", screen.text());
+    terminal.type_keys("q");
+    let (exit, screen) = terminal.wait_for_exit();
+    assert_eq!(exit, Some(0), "{screen}");
 }
 
 #[test]
@@ -141,4 +122,55 @@ fn what_cannot_be_followed_is_named_with_the_cure() {
         assert_eq!(process.wait_for_exit(DEADLINE), exit, "{}", process.stderr());
         assert!(process.stderr().contains(told), "{told}: {}", process.stderr());
     }
+}
+
+#[test]
+fn what_cannot_be_decoded_is_shown_as_it_is_and_why() {
+    let (kafka, db) = (kafka(), Outbox::create(postgres18()));
+    let topic = db.topic("order");
+    kafka.create_topic(&topic, 1, &[]);
+    let headers = OwnedHeaders::new().insert(Header { key: "id", value: Some("7") });
+    let record = BaseRecord::to(&topic).key(&b"\0\0\0\0\x01\x02a"[..]).payload(&b"{}"[..]);
+    kafka.produce(record.headers(headers));
+    let folder = Watcher::new("outboxd-tail-");
+    let file = folder.folder().join("outbox.json").display().to_string();
+    let avro = ("key.converter", "io.confluent.connect.avro.AvroConverter");
+    let nobody = format!("http://127.0.0.1:{}", unused_port().unwrap());
+    let url = ("key.converter.schema.registry.url", nobody.as_str());
+    let run = |settings: &[(&str, &str)], arguments: &[&str]| {
+        fs::write(&file, serde_json::to_vec(&with(db.config(kafka), settings)).unwrap()).unwrap();
+        let mut process = Relay::command(&[arguments, &["-c", &file]].concat());
+        (process.wait_for_exit(DEADLINE), process.stdout(), process.stderr())
+    };
+    // The registry is away: the record is shown all the same, and found by what needs no schema.
+    let tail = ["tail", "--since", "1h", "-n", "1", "--topic", &topic];
+    for settings in [&[avro, url][..], &[avro, url, ("slot.name", "Not A Name!")]] {
+        let (exit, stdout, stderr) = run(settings, &tail);
+        assert_eq!(exit, 0, "{stderr}");
+        assert!(
+            stdout.contains("the key is not decoded: schema 1 is not known: ")
+                && stdout.contains("cannot be reached"),
+            "{stdout}"
+        );
+    }
+    let (exit, stdout, _) = run(&[avro, url], &["explain", "7", "--json"]);
+    let seen: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((exit, &seen["standing"], &seen["not_read"]), (0, &"arrived".into(), &0.into()), "{seen}");
+    let (exit, stdout, _) = run(&[avro, url], &["explain", "42"]);
+    assert!(
+        exit == 1 && stdout.contains("not read  1 record could not be read: schema 1 is not known"),
+        "{stdout}"
+    );
+    assert!(
+        stdout.contains("! not found, but it may be among the 1 record")
+            && !stdout.contains("nothing is known"),
+        "{stdout}"
+    );
+    // What the configuration says of registries is wrong.
+    let (exit, stdout, stderr) = run(&[avro], &tail);
+    assert!(exit == 0 && stdout.contains("id 7"), "{stdout}{stderr}");
+    assert!(
+        stderr.contains("is not decoded") && stderr.contains("key.converter.schema.registry.url"),
+        "{stderr}"
+    );
 }

@@ -36,7 +36,7 @@ pub(super) enum DlqError {
     },
     #[error("standard output cannot be written")]
     Stdout(#[source] io::Error),
-    #[error("the thread that does the work was aborted")]
+    #[error("the thread that does the work was interrupted")]
     Aborted,
 }
 

@@ -15,7 +15,7 @@ pub(in crate::cli) enum ExplainError {
     Renamed(String),
     #[error("{found} topics may have the record; more than {max} are not searched")]
     TooManyTopics { found: usize, max: usize },
-    #[error("the thread that does the work was aborted")]
+    #[error("the thread that does the work was interrupted")]
     Aborted,
 }
 

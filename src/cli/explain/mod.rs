@@ -30,6 +30,7 @@ use story::{Passed, Story};
 use wanted::Wanted;
 
 use super::assemble::assemble;
+use super::decoding::Unanswered;
 use super::progress::Progress;
 use super::{asynchronously, decoding, fail, print};
 use crate::error::Exit;
@@ -70,7 +71,7 @@ async fn tell(
     let (options, bar) = (parts.kafka.clone(), progress.clone());
     let (given, guessed) = (args.since, since::guess(&wanted, &database.rows));
     let (searched, sought) = (topics.clone(), wanted.clone());
-    let reading = decoding::run(&parts.registries, move |mut decoder| {
+    let reading = decoding::run(&parts.registries, Unanswered::Unread, move |mut decoder| {
         let place = Place { options: &options, topics: &searched, dead_letters: letters.as_deref() };
         let mut find = |since| Records::find(place, &sought, since, &mut decoder, &bar);
         let late = find(given.or(guessed))?;

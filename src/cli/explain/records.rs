@@ -31,6 +31,10 @@ pub(super) struct Records {
     pub(super) searched: u64,
     /// Whether more were found than are kept.
     pub(super) more: bool,
+    /// How many of the others could not be read: they may be it.
+    pub(super) unread: u64,
+    /// Why the first of them could not.
+    pub(super) unread_because: Option<String>,
 }
 
 /// A record.
@@ -89,17 +93,21 @@ impl Records {
     ) -> Result<(), ExplainError> {
         self.searched = self.searched.saturating_add(1);
         let position = record.position().and_then(Position::parse);
+        let mut unread = None;
+        // What headers say needs no schema.
         let is_found = match wanted.lsn {
             Some(lsn) => {
                 position.as_ref().is_some_and(|position| position.lsn == lsn)
-                    || says_lsn(record, lsn, decoder)?
+                    || says_lsn(record, lsn, decoder, &mut unread)?
             }
             None => {
-                let key = record.key().map(|key| decoder.text(Side::Key, key)).transpose()?;
-                wanted.is_said(record.event_id(), key.as_deref())
+                wanted.is_said_by_id(record.event_id())
+                    || wanted.key && key_says(record, wanted, decoder, &mut unread)?
             }
         };
         if !is_found {
+            self.unread = self.unread.saturating_add(u64::from(unread.is_some()));
+            self.unread_because = self.unread_because.take().or(unread);
             return Ok(());
         }
         let list = if dead_letters == Some(record.topic()) { &mut self.dead_letters } else { &mut self.sent };
@@ -121,10 +129,26 @@ impl Records {
 }
 
 /// Whether the value says that its change stands there: `source.lsn` of a change event, or what a transform made of it.
-fn says_lsn(record: &ScannedRecord<'_>, lsn: Lsn, decoder: &mut RecordDecoder) -> Result<bool, ExplainError> {
+fn says_lsn(
+    record: &ScannedRecord<'_>,
+    lsn: Lsn,
+    decoder: &mut RecordDecoder,
+    unread: &mut Option<String>,
+) -> Result<bool, ExplainError> {
     let Some(value) = record.value() else { return Ok(false) };
-    let value = decoder.text(Side::Value, value)?;
+    let value = decoder.known(Side::Value, value, |why| *unread = Some(why))?;
     Ok(read(&value).and_then(|said| said.lsn) == Some(lsn.get()))
+}
+
+fn key_says(
+    record: &ScannedRecord<'_>,
+    wanted: &Wanted,
+    decoder: &mut RecordDecoder,
+    unread: &mut Option<String>,
+) -> Result<bool, ExplainError> {
+    let Some(key) = record.key() else { return Ok(false) };
+    let key = decoder.known(Side::Key, key, |why| *unread = Some(why))?;
+    Ok(wanted.is_said_by_key(&key))
 }
 
 fn count(partitions: &[ScannedPartition]) -> u64 {

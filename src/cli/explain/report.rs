@@ -29,6 +29,10 @@ pub(super) fn lines(story: &Story) -> String {
         let topics = if story.topics.is_empty() { "no topic".to_owned() } else { story.topics.join(", ") };
         field("sent", format!("no record among {} of {topics}", HumanCount(story.records.searched)));
     }
+    if let Some(why) = &story.records.unread_because {
+        let records = records(story.records.unread);
+        field("not read", format!("{records} could not be read: {why}"));
+    }
     field("slot", slot(story));
     story.groups.iter().take(LINES_MAX).for_each(|passed| field("group", group(passed)));
     lines.push(standing(story));
@@ -117,8 +121,18 @@ fn standing(story: &Story) -> String {
              (rows not sent, on the status page). outboxd verify looks at all rows"
                 .to_owned()
         }
+        Standing::Unread => {
+            format!(
+                "! not found, but it may be among the {} that could not be read. --id looks at ids alone, which need no schema",
+                records(story.records.unread)
+            )
+        }
         Standing::Unknown => "✗ nothing is known of it: no row, no record, no dead letter".to_owned(),
     }
+}
+
+fn records(count: u64) -> String {
+    format!("{} {}", HumanCount(count), if count == 1 { "record" } else { "records" })
 }
 
 #[cfg(test)]

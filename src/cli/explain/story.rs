@@ -49,6 +49,8 @@ pub(super) enum Standing {
     OnTheWay,
     /// The slot is past it, and no record is there.
     Missing,
+    /// No record was found, but some could not be read.
+    Unread,
     /// Neither a row nor a record.
     Unknown,
 }
@@ -70,6 +72,18 @@ impl Story {
     }
 
     pub(super) fn standing(&self) -> Standing {
+        match self.standing_as_read() {
+            Standing::Missing | Standing::Unknown | Standing::NoSlot | Standing::SlotLost
+                if self.records.unread > 0 =>
+            {
+                Standing::Unread
+            }
+            standing => standing,
+        }
+    }
+
+    /// As if what cannot be read were something else.
+    fn standing_as_read(&self) -> Standing {
         if !self.records.sent.is_empty() {
             return Standing::Arrived;
         }
@@ -110,7 +124,8 @@ impl Story {
         let object = json!({
             "wanted": self.wanted.text, "standing": self.standing(), "rows": self.rows, "slot": slot,
             "topics": self.topics, "records": self.records.sent, "dead_letters": self.records.dead_letters,
-            "more": self.records.more, "groups": self.groups, "unread": self.unread,
+            "more": self.records.more, "not_read": self.records.unread, "not_read_because": self.records.unread_because,
+            "groups": self.groups, "unread": self.unread,
         });
         format!("{object}\n")
     }

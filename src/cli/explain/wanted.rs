@@ -17,7 +17,7 @@ pub(super) struct Wanted {
     pub(super) text: String,
     pub(super) id: bool,
     pub(super) key: bool,
-    /// The text is a place in the WAL: the LSN of a commit, as the header `outboxd.position` has it.
+    /// The text is a place in the WAL: the LSN of a commit, as the header `outboxd.position` has it, or of a change, as its event says.
     pub(super) lsn: Option<Lsn>,
     /// Keys have fields, as those of change events: the text is what one of them says.
     pub(super) fields: bool,
@@ -31,12 +31,14 @@ impl Wanted {
         Self { text: text.to_owned(), id, key, lsn, fields: false }
     }
 
-    /// Whether a record's id or key, whatever wrote it, says the text.
-    pub(super) fn is_said(&self, id: Option<&[u8]>, key: Option<&[u8]>) -> bool {
+    /// Whether a record's id, whatever wrote it, says the text.
+    pub(super) fn is_said_by_id(&self, id: Option<&[u8]>) -> bool {
         self.id && id.is_some_and(|id| says(id, &self.text))
-            || self.key
-                && key
-                    .is_some_and(|key| says(key, &self.text) || self.fields && a_field_says(key, &self.text))
+    }
+
+    /// Whether a record's key does.
+    pub(super) fn is_said_by_key(&self, key: &[u8]) -> bool {
+        self.key && (says(key, &self.text) || self.fields && a_field_says(key, &self.text))
     }
 }
 
@@ -76,9 +78,9 @@ mod tests {
         let wanted = |text| Wanted { fields: true, ..Wanted::parse(text, Kind::Any) };
         let keys = [r#"{"id":42,"name":"a"}"#, r#"{"schema":{},"payload":{"id":42,"name":"a"}}"#];
         for key in keys.map(str::as_bytes) {
-            assert!(["42", "a"].iter().all(|text| wanted(text).is_said(None, Some(key))));
-            assert!(["4", "id", "{}"].iter().all(|text| !wanted(text).is_said(None, Some(key))));
-            assert!(!Wanted::parse("42", Kind::Any).is_said(None, Some(key)));
+            assert!(["42", "a"].iter().all(|text| wanted(text).is_said_by_key(key)));
+            assert!(["4", "id", "{}"].iter().all(|text| !wanted(text).is_said_by_key(key)));
+            assert!(!Wanted::parse("42", Kind::Any).is_said_by_key(key));
         }
     }
 
@@ -87,10 +89,10 @@ mod tests {
         let wanted = Wanted::parse("a\"1", Kind::Any);
         let schema = br#"{"schema":{"type":"string"},"payload":"a\"1"}"#;
         for bytes in [&b"a\"1"[..], br#""a\"1""#, schema] {
-            assert!(wanted.is_said(Some(bytes), None) && wanted.is_said(None, Some(bytes)), "{bytes:?}");
+            assert!(wanted.is_said_by_id(Some(bytes)) && wanted.is_said_by_key(bytes), "{bytes:?}");
         }
         for bytes in [&b"a\"12"[..], b"", br#"{"payload":"b"}"#] {
-            assert!(!wanted.is_said(Some(bytes), Some(bytes)), "{bytes:?}");
+            assert!(!wanted.is_said_by_id(Some(bytes)) && !wanted.is_said_by_key(bytes), "{bytes:?}");
         }
     }
 }

@@ -44,7 +44,7 @@ pub(super) enum MoveError {
         #[source]
         source: std::io::Error,
     },
-    #[error("the thread that reads was aborted")]
+    #[error("the thread that reads was interrupted")]
     Aborted,
 }
 

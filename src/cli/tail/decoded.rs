@@ -3,7 +3,6 @@ use std::borrow::Cow;
 use crate::cli::decoding::{DecodingError, RecordDecoder};
 use crate::connect::converter::registered::Side;
 use crate::kafka::ScannedRecord;
-use crate::registry::Written;
 
 /// What the key and the value of a record say; as they are where nobody can tell.
 #[derive(Debug)]
@@ -24,11 +23,7 @@ impl<'r> Decoded<'r> {
         let mut unreadable = Vec::new();
         let mut part = |side, name, bytes: Option<&'r [u8]>| -> Result<_, DecodingError> {
             let Some(bytes) = bytes else { return Ok(None) };
-            let written = decoder.read(side, bytes)?;
-            if let Written::Unreadable(why) = &written {
-                unreadable.push((name, crate::error::chain(why)));
-            }
-            Ok(Some(written.or(bytes)))
+            decoder.known(side, bytes, |why| unreadable.push((name, why))).map(Some)
         };
         let key = part(Side::Key, "key", record.key())?;
         let value = if with_value { Some(part(Side::Value, "value", record.value())?) } else { None };

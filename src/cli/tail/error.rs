@@ -24,7 +24,7 @@ pub(super) enum TailError {
     NoSource,
     #[error("there is no topic among: {0}")]
     NoTopic(String),
-    #[error("the thread that does the work was aborted")]
+    #[error("the thread that does the work was interrupted")]
     Aborted,
     /// No failure: as many records as were wanted.
     #[error("enough")]

@@ -16,10 +16,11 @@ use error::TailError;
 use filter::Filter;
 
 use super::assemble::assemble;
+use super::decoding::Unanswered;
 use super::explain::{may_be_of, topics_of};
-use super::{asynchronously, decoding, print, say};
+use super::{asynchronously, decoding, print, registries, say};
 use crate::config::KafkaConfig;
-use crate::error::Exit;
+use crate::error::{Diagnose as _, Exit, chain};
 use crate::kafka::{self, TopicScan};
 use crate::registry::Registries;
 use crate::relay::RelayParts;
@@ -44,7 +45,7 @@ async fn follow(args: &TailArgs) -> Result<(), TailError> {
     let (mut left, since) = (args.number, args.since);
     let over = Withdrawn(Arc::default());
     let stop = Arc::clone(&over.0);
-    let reading = decoding::run(&registries, move |mut decoder| {
+    let reading = decoding::run(&registries, Unanswered::UnreadForNow, move |mut decoder| {
         let scan = TopicScan::open(&options, &topics, since)?;
         if scan.partitions().is_empty() && router.is_none() {
             return Err(TailError::NoTopic(topics.join(", ")));
@@ -95,10 +96,11 @@ async fn source(args: &TailArgs) -> Result<Source, TailError> {
             .overrides
             .extend(args.bootstrap_servers.iter().map(|servers| format!("bootstrap.servers={servers}")));
         let config = KafkaConfig::load(&sources).map_err(|error| TailError::Config(Box::new(error)))?;
-        // The rest of the configuration may be another program's.
-        let registries = if args.config.is_empty() { None } else { assemble(&args.config).ok() };
-        let registries = registries.map(|assembly| assembly.parts.registries).unwrap_or_default();
-        let registries = named(args)?.unwrap_or(registries);
+        let registries = match named(args)? {
+            Some(registries) => registries,
+            None if args.config.is_empty() => Registries::default(),
+            None => of_configuration(args),
+        };
         return Ok(Source { options: config.options, topics: args.topics.clone(), router: None, registries });
     }
     if args.config.is_empty() {
@@ -110,7 +112,16 @@ async fn source(args: &TailArgs) -> Result<Source, TailError> {
     Ok(Source { options: parts.kafka.clone(), topics, router: Some(Box::new(parts)), registries })
 }
 
+/// The rest of the configuration may be another program's, and so may these.
+fn of_configuration(args: &TailArgs) -> Registries {
+    registries::of_sources(&args.config.sources()).unwrap_or_else(|error| {
+        let cure = error.cure().map(|cure| format!("\n  to fix: {cure}")).unwrap_or_default();
+        say(&format!("what has the id of a schema is not decoded: {}{cure}", chain(&error)));
+        Registries::default()
+    })
+}
+
 fn named(args: &TailArgs) -> Result<Option<Registries>, TailError> {
     let address = args.schema_registry.clone();
-    Ok(address.map(|address| Registries::at("--schema-registry", address)).transpose()?)
+    Ok(address.map(Registries::at).transpose()?)
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::error::VerifyError;
 use super::rows::TopicList;
 use super::scratch::Spill;
-use crate::cli::decoding::{self, RecordDecoder};
+use crate::cli::decoding::{self, RecordDecoder, Unanswered};
 use crate::cli::progress::Progress;
 use crate::kafka::{self, ScannedPartition, ScannedRecord, TopicScan};
 use crate::registry::Registries;
@@ -69,7 +69,8 @@ impl<F: Finder> RecordReader<F> {
         let withdrawn = Arc::new(AtomicBool::new(false));
         let _guard = Withdrawn(Arc::clone(&withdrawn));
         let wanted = move || !withdrawn.load(Ordering::Relaxed);
-        let reading = decoding::run(registries, move |decoder| self.read_all(&wanted, decoder));
+        let reading =
+            decoding::run(registries, Unanswered::Fails, move |decoder| self.read_all(&wanted, decoder));
         reading.await.unwrap_or(Err(VerifyError::Aborted))
     }
 
