@@ -1,12 +1,23 @@
 use std::io::{IsTerminal as _, stderr, stdin};
 
 use super::{say, talk};
+use crate::error::Exit;
 
 /// What came of the question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     Yes,
     No,
+}
+
+impl Answer {
+    /// What was asked for and not done is no success.
+    pub(super) const fn exit(self) -> Exit {
+        match self {
+            Self::Yes => Exit::Ok,
+            Self::No => Exit::Failed,
+        }
+    }
 }
 
 /// Asks on a terminal for a word, the name of what is destroyed: a `y` is typed too easily. Elsewhere nobody is asked, and the

@@ -147,9 +147,9 @@ fn the_command_takes_only_what_is_proven() {
     let (exit, _, stderr) = cleanup(&["--execute"]);
     assert!(exit == 3 && stderr.contains("--also-before-slot"), "{stderr}");
     let (exit, _, stderr) = cleanup(&["--execute", "--also-before-slot"]);
-    assert!(exit == 0 && stderr.contains("--yes deletes them"), "{stderr}");
+    assert!(exit == 1 && stderr.contains("--yes deletes them"), "{stderr}");
     let (exit, _, stderr) = cleanup(&["--execute", "-X", "outboxd.cleanup.before.slot=delete"]);
-    assert!(exit == 0 && stderr.contains("--yes deletes them"), "{stderr}");
+    assert!(exit == 1 && stderr.contains("--yes deletes them"), "{stderr}");
     let (exit, _, stderr) = cleanup(&["--older-than", "1h"]);
     assert!(exit == 2 && stderr.contains("--time-column created_at"), "{stderr}");
     assert_eq!(rows(&db), 30);

@@ -106,7 +106,7 @@ fn an_empty_database_becomes_one_whose_events_are_in_kafka() {
     let (exit, script, stderr) = run(&[&init[..], &["--create-table", "--print-sql"]].concat());
     assert!(exit == 0 && script.contains("-- undo: DROP TABLE public.outbox;"), "{script}{stderr}");
     let (exit, stdout, stderr) = run(&[&init[..], &["--create-table"]].concat());
-    assert!(exit == 0 && stderr.contains("--yes makes it"), "{stdout}{stderr}");
+    assert!(exit == 1 && stderr.contains("--yes makes it"), "{stdout}{stderr}");
     assert!(db.leftovers().is_empty() && !Path::new(&file).exists());
 
     let (exit, stdout, stderr) = run(&[&init[..], &["--create-table", "--yes"]].concat());
@@ -196,7 +196,7 @@ fn what_cannot_be_decided_is_asked() {
     let (exit, _, stderr) = init(&["--preset", "no_such"]);
     assert!(exit == 2 && stderr.contains("there are modulith, "), "{stderr}");
     let (exit, stdout, stderr) = init(&["--table", "public.outbox"]);
-    assert!(exit == 0 && stdout.contains("outbox public.outbox, known as debezium\n"), "{stdout}{stderr}");
+    assert!(exit == 1 && stdout.contains("outbox public.outbox, known as debezium\n"), "{stdout}{stderr}");
     let (exit, _, stderr) = run(&["init", "--into", &file]);
     assert!(exit == 2 && stderr.contains("it is not said where PostgreSQL is"), "{stderr}");
 }

@@ -100,7 +100,8 @@ async fn work(args: &CleanupArgs, progress: &Progress, done: &mut Done) -> Resul
     let (whole, single): (Vec<_>, Vec<_>) = rows.into_iter().partition(is_whole);
     done.single = single;
     let sent: i64 = done.single.iter().map(|row| row.count.sent).sum();
-    let agreed = args.execute && (sent > 0 || !whole.is_empty()) && agreed(args, &parts).await;
+    let asks = args.execute && (sent > 0 || !whole.is_empty());
+    let agreed = asks && agreed(args, &parts).await;
     if agreed {
         options.limit(&sql).await?;
         partitions::take(&pass, &trees, &parts, &mut done.steps).await?;
@@ -115,7 +116,7 @@ async fn work(args: &CleanupArgs, progress: &Progress, done: &mut Done) -> Resul
     } else {
         done.tell();
     }
-    Ok(Exit::Ok)
+    Ok(if asks && !agreed { Answer::No.exit() } else { Exit::Ok })
 }
 
 async fn count(

@@ -53,20 +53,19 @@ async fn work(args: InitArgs) -> Result<Exit, InitError> {
     if !args.json {
         print(&report::lines(&plan, &given, &into));
     }
-    let done = if plan.is_done() {
+    let answer = if plan.is_done() {
         say("nothing to do");
-        false
+        None
     } else {
-        let yes = confirmed(&given.server.database, args.yes, "makes it").await == Answer::Yes;
-        if yes {
-            make(&args, &given, &plan, &sql).await?;
-        }
-        yes
+        Some(confirmed(&given.server.database, args.yes, "makes it").await)
     };
-    if args.json {
-        print(&format!("{}\n", report::object(&plan, done)));
+    if answer == Some(Answer::Yes) {
+        make(&args, &given, &plan, &sql).await?;
     }
-    Ok(Exit::Ok)
+    if args.json {
+        print(&format!("{}\n", report::object(&plan, answer == Some(Answer::Yes))));
+    }
+    Ok(answer.map_or(Exit::Ok, Answer::exit))
 }
 
 /// First what can be refused. The file is last: as long as it is not there, everything is looked at anew.

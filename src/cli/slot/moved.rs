@@ -19,14 +19,15 @@ pub(super) async fn drop_slot(args: &DropArgs) -> Result<Exit, SlotError> {
     let facts = target.unread().await?;
     let loss = Loss::of(&target.sql, &target.name, &facts, &target.options.publication.name, None).await;
     say(&told(&target.name, &loss));
-    let done = confirmed(&target.name, args.yes, "drops it").await == Answer::Yes;
+    let answer = confirmed(&target.name, args.yes, "drops it").await;
+    let done = answer == Answer::Yes;
     if done {
         let drop_it = "select pg_drop_replication_slot($1)";
         target.sql.query("dropping the replication slot", drop_it, &[&target.name]).await?;
     }
     let text = if done { format!("dropped {}\n", target.name) } else { String::new() };
     tell(args.target.json, &target.name, &loss, done, &text);
-    Ok(exit(done))
+    Ok(answer.exit())
 }
 
 /// `outboxd slot advance`.
@@ -42,7 +43,8 @@ pub(super) async fn advance(args: &AdvanceArgs) -> Result<Exit, SlotError> {
     }
     let loss = Loss::of(&target.sql, &slot, &facts, &target.options.publication.name, Some(to)).await;
     say(&told(&slot, &loss));
-    let done = confirmed(&slot, args.yes, "moves it").await == Answer::Yes;
+    let answer = confirmed(&slot, args.yes, "moves it").await;
+    let done = answer == Answer::Yes;
     let mut text = String::new();
     if done {
         let at = move_to(&target, &to.to_string()).await?;
@@ -52,12 +54,7 @@ pub(super) async fn advance(args: &AdvanceArgs) -> Result<Exit, SlotError> {
         ));
     }
     tell(args.target.json, &slot, &loss, done, &text);
-    Ok(exit(done))
-}
-
-/// What was asked for and not done is no success.
-const fn exit(done: bool) -> Exit {
-    if done { Exit::Ok } else { Exit::Failed }
+    Ok(answer.exit())
 }
 
 async fn move_to(target: &Target, to: &str) -> Result<String, Error> {
