@@ -31,6 +31,7 @@ mod text;
 mod time;
 mod top;
 mod verify;
+mod waiting;
 
 use clap::Parser as _;
 

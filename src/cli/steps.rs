@@ -2,14 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::say;
+use super::waiting::telling;
+use super::{say, talk};
 use crate::error::{Class, Diagnose, Exit};
-use crate::postgres::{self, Sql};
+use crate::postgres::{self, ServerOptions, Sql};
 
 /// SQLSTATE `insufficient_privilege`.
 const NO_RIGHT: &str = "42501";
 
-/// One statement.
+/// One statement, or one request to another program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Step {
     /// What it does, as a person says it: `publication "orders"`.
@@ -20,11 +21,23 @@ pub(super) struct Step {
     pub(super) undo: Option<String>,
     /// Whether it is as it should be already.
     pub(super) done: bool,
+    /// Whether it is no SQL but a request over HTTP: `PUT http://…`.
+    pub(super) is_request: bool,
 }
 
 impl Step {
     pub(super) fn new(what: impl Into<String>, sql: impl Into<String>, undo: impl Into<String>) -> Self {
-        Self { what: what.into(), sql: sql.into(), undo: Some(undo.into()), done: false }
+        Self { undo: Some(undo.into()), ..Self::for_good(what, sql) }
+    }
+
+    /// One that nothing takes back.
+    pub(super) fn for_good(what: impl Into<String>, sql: impl Into<String>) -> Self {
+        Self { what: what.into(), sql: sql.into(), undo: None, done: false, is_request: false }
+    }
+
+    /// The same, as a request.
+    pub(super) fn request(self) -> Self {
+        Self { is_request: true, ..self }
     }
 
     /// The same, which is there already if `done`.
@@ -79,14 +92,15 @@ impl Diagnose for StepError {
 /// As a person reads them: what is there already in one line, the others with what takes them back.
 pub(super) fn shown(steps: &[Step]) -> String {
     let mut text = String::new();
-    for Step { what, sql, undo, done } in steps {
+    for Step { what, sql, undo, done, is_request } in steps {
         if *done {
             text.push_str(&format!("  already there: {what}\n"));
             continue;
         }
-        text.push_str(&format!("  {what}\n    {};\n", sql.trim_end().replace('\n', "\n    ")));
+        let end = if *is_request { "" } else { ";" };
+        text.push_str(&format!("  {what}\n    {}{end}\n", sql.trim_end().replace('\n', "\n    ")));
         if let Some(undo) = undo {
-            text.push_str(&format!("    undo: {undo};\n"));
+            text.push_str(&format!("    undo: {undo}{end}\n"));
         }
     }
     text
@@ -95,7 +109,7 @@ pub(super) fn shown(steps: &[Step]) -> String {
 /// As psql runs them.
 pub(super) fn script(steps: &[Step]) -> String {
     let mut text = String::new();
-    for Step { what, sql, undo, done } in steps {
+    for Step { what, sql, undo, done, .. } in steps {
         if *done {
             text.push_str(&format!("-- already there: {what}\n"));
             continue;
@@ -113,32 +127,88 @@ pub(super) fn script(steps: &[Step]) -> String {
 pub(super) fn object(steps: &[Step]) -> Value {
     steps
         .iter()
-        .map(|Step { what, sql, undo, done }| json!({ "what": what, "sql": sql, "undo": undo, "done": done }))
+        .map(|Step { what, sql, undo, done, is_request }| {
+            let kind = if *is_request { "request" } else { "sql" };
+            json!({ "what": what, kind: sql, "undo": undo, "done": done })
+        })
         .collect()
 }
 
-/// Runs what is not done yet, one statement after another, and says each.
+/// Where statements are run.
+#[derive(Clone, Copy)]
+pub(super) struct Database<'s> {
+    pub(super) sql: &'s Sql,
+    pub(super) server: &'s ServerOptions,
+}
+
+/// What a command does, step by step: each is shown before it is done, and kept after that.
+#[derive(Debug, Default)]
+pub(super) struct Doing(Vec<Step>);
+
+impl Doing {
+    /// A statement. What is done already is passed over.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub(super) async fn run(&mut self, database: Database<'_>, step: Step) -> Result<(), StepError> {
+        let statement = step.clone();
+        let work = async {
+            let work = database.sql.execute(&statement.what, &statement.sql);
+            let outcome = telling(database.sql, database.server, &statement.what, work).await;
+            outcome.map_err(|source| failed(database, std::slice::from_ref(&statement), source))
+        };
+        self.carry_out(step, work).await
+    }
+
+    /// A step, by the work that it is.
+    ///
+    /// # Errors
+    /// Those of the work.
+    pub(super) async fn carry_out<T: Default, E>(
+        &mut self,
+        step: Step,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        if step.done {
+            return Ok(T::default());
+        }
+        talk(&shown(std::slice::from_ref(&step)));
+        let outcome = work.await?;
+        self.0.push(step.unless(true));
+        Ok(outcome)
+    }
+
+    pub(super) fn object(&self) -> Value {
+        object(&self.0)
+    }
+}
+
+/// Runs what is not done yet, one statement after another, and says each. They have been shown before.
 ///
 /// # Errors
 /// At the first one that fails. Those before it stay: running the command again goes on from there.
-pub(super) async fn apply(sql: &Sql, role: &str, steps: &[Step]) -> Result<(), StepError> {
-    for (at, step) in steps.iter().enumerate().filter(|(_, step)| !step.done) {
-        match sql.execute(&step.what, &step.sql).await {
-            Ok(()) => say(&format!("made {}", step.what)),
-            Err(source) if source.sqlstate() == Some(NO_RIGHT) => {
-                let remaining = steps.iter().skip(at).filter(|step| !step.done).cloned().collect();
-                return Err(StepError::NoRight {
-                    role: role.to_owned(),
-                    remaining,
-                    source: Box::new(source),
-                });
-            }
-            Err(source) => {
-                return Err(StepError::Failed { what: step.what.clone(), source: Box::new(source) });
-            }
+pub(super) async fn apply(database: Database<'_>, steps: &[Step]) -> Result<(), StepError> {
+    let mut remaining = steps;
+    while let Some((step, others)) = remaining.split_first() {
+        if !step.done {
+            let work = database.sql.execute(&step.what, &step.sql);
+            let outcome = telling(database.sql, database.server, &step.what, work).await;
+            outcome.map_err(|source| failed(database, remaining, source))?;
+            say(&format!("made {}", step.what));
         }
+        remaining = others;
     }
     Ok(())
+}
+
+/// Why the first of these was not run.
+pub(super) fn failed(database: Database<'_>, steps: &[Step], source: postgres::Error) -> StepError {
+    let source = Box::new(source);
+    if source.sqlstate() == Some(NO_RIGHT) {
+        let remaining = steps.iter().filter(|step| !step.done).cloned().collect();
+        return StepError::NoRight { role: database.server.user.clone(), remaining, source };
+    }
+    StepError::Failed { what: steps.first().map(|step| step.what.clone()).unwrap_or_default(), source }
 }
 
 fn statements(steps: &[Step]) -> String {
@@ -158,7 +228,7 @@ mod tests {
         vec![
             Step::new("role a", "CREATE ROLE a", "DROP ROLE a").unless(true),
             Step::new("table t", "CREATE TABLE t (\n  a int\n)\n", "DROP TABLE t"),
-            Step { undo: None, ..Step::new("settings", "SET x = 1", "") },
+            Step::for_good("settings", "SET x = 1"),
         ]
     }
 
@@ -189,6 +259,14 @@ SET x = 1;
     SET x = 1;
 ";
         assert_eq!(shown(&steps()), expected);
+    }
+
+    #[test]
+    fn a_request_is_shown_as_it_is_made() {
+        let step = Step::new("stop it", "PUT http://c/stop", "PUT http://c/resume").request();
+        let expected = "  stop it\n    PUT http://c/stop\n    undo: PUT http://c/resume\n";
+        assert_eq!(shown(std::slice::from_ref(&step)), expected);
+        assert_eq!(object(&[step])[0]["request"], "PUT http://c/stop");
     }
 
     #[test]

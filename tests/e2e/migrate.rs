@@ -60,11 +60,19 @@ impl Town {
         (process.wait_for_exit(DEADLINE), process.stdout(), process.stderr())
     }
 
+    /// Goes a step; whether it is through. Each statement was shown.
     #[track_caller]
-    fn step(&self, name: &str, more: &[&str]) -> String {
-        let (exit, stdout, stderr) = self.migrate(name, more);
+    fn step(&self, name: &str, more: &[&str]) -> bool {
+        let (exit, stdout, stderr) = self.migrate(name, &[&["--json"], more].concat());
         assert_eq!(exit, 0, "migrate {name}: {stdout}{stderr}");
-        stdout
+        let said: Value = serde_json::from_str(&stdout).unwrap();
+        let is = (&said["command"], &said["from"]);
+        assert_eq!(is, (&name.into(), &"poller".into()), "{said}");
+        for step in said["steps"].as_array().unwrap() {
+            let first = step["sql"].as_str().unwrap().lines().next().unwrap();
+            assert!(stderr.contains(first), "{first} was not shown: {stderr}");
+        }
+        said["done"].as_bool().unwrap()
     }
 
     /// Starts the command and kills it, several times, each time a little later.
@@ -109,7 +117,7 @@ fn there_and_back(server: &ThrowawayPostgres, shape: Shape) {
     assert_eq!(town.status()["phase"], "not_begun");
 
     town.kill_often("start", &[]);
-    town.step("start", &[]);
+    assert!(town.step("start", &[]));
     town.sell();
     let relay = Relay::start(&town.config);
     town.db.wait_until_streaming();
@@ -120,11 +128,11 @@ fn there_and_back(server: &ThrowawayPostgres, shape: Shape) {
 
     // The poller has run all the time, and goes on.
     town.kill_often("rollback", &["--hold", "30s"]);
-    town.step("rollback", &["--hold", "30s"]);
+    assert!(!town.step("rollback", &["--hold", "30s"]), "slot and publication are still there");
     town.sell();
     assert_eq!(town.status()["phase"], "returned");
     assert_eq!(relay.stop(), 0);
-    town.step("rollback", &[]);
+    assert!(town.step("rollback", &[]));
     assert_eq!(town.db.leftovers(), Vec::<String>::new());
     town.sell();
     let records = town.close();
@@ -148,6 +156,13 @@ fn there(server: &ThrowawayPostgres, shape: Shape) {
     let (exit, _, stderr) = town.migrate("finish", &["--yes", "--poller-is-stopped"]);
     assert!(exit == 3 && stderr.contains("is read by pid"), "{stderr}");
     assert_eq!(relay.stop(), 0);
+    let (exit, stdout, stderr) = town.migrate("finish", &["--poller-is-stopped", "--json"]);
+    let said: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(
+        (exit, &said["done"], &said["steps"]),
+        (1, &false.into(), &Value::Array(Vec::new())),
+        "{stderr}"
+    );
     town.kill_often("finish", &["--yes", "--poller-is-stopped"]);
     town.step("finish", &["--yes", "--poller-is-stopped"]);
     assert_eq!(town.status()["phase"], "finished");

@@ -27,6 +27,7 @@ use plan::Plan;
 
 use super::ask::{Answer, confirmed};
 use super::sql::open;
+use super::steps::Database;
 use super::{asynchronously, print, say, steps};
 use crate::error::Exit;
 use crate::postgres::Sql;
@@ -70,7 +71,7 @@ async fn work(args: InitArgs) -> Result<Exit, InitError> {
 
 /// First what can be refused. The file is last: as long as it is not there, everything is looked at anew.
 async fn make(args: &InitArgs, given: &Given, plan: &Plan, sql: &Sql) -> Result<(), InitError> {
-    steps::apply(sql, &given.server.user, &plan.steps).await?;
+    steps::apply(Database { sql, server: &given.server }, &plan.steps).await?;
     topics::make(&plan.parts, args, &plan.topics.missing).await?;
     if let Some(settings) = &plan.written {
         file::write(&args.into, settings)?;

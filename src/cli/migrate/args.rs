@@ -25,6 +25,7 @@ pub(super) enum MigrateCommand {
 }
 
 /// What is taken over from.
+#[derive(Debug, Clone, Copy)]
 pub(super) enum From<'a> {
     Poller,
     Slot(&'a str),
@@ -69,8 +70,8 @@ pub(super) struct PlanArgs {
     /// Print one JSON object
     #[arg(long, conflicts_with = "print_sql")]
     pub(super) json: bool,
-    /// Print the statements as a script
-    #[arg(long)]
+    /// Print the statements as a script. There are none when a connector hands over
+    #[arg(long, conflicts_with = "from_connector")]
     pub(super) print_sql: bool,
 }
 
@@ -81,6 +82,9 @@ pub(super) struct StartArgs {
     /// How long no row may wait for the poller before it counts as done
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
     pub(super) settle: Duration,
+    /// Print one JSON object; the steps are told on standard error
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -105,6 +109,9 @@ pub(super) struct FinishArgs {
     /// Do not look whether somebody still polls the table
     #[arg(long)]
     pub(super) poller_is_stopped: bool,
+    /// Print one JSON object; the steps are told on standard error
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -114,4 +121,7 @@ pub(super) struct RollbackArgs {
     /// For how long inserts may wait while outboxd sends its last rows
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
     pub(super) hold: Duration,
+    /// Print one JSON object; the steps are told on standard error
+    #[arg(long)]
+    pub(super) json: bool,
 }

@@ -8,6 +8,7 @@
 mod args;
 mod debezium;
 mod error;
+mod outcome;
 mod poller;
 mod taken;
 
@@ -39,7 +40,7 @@ pub(super) fn migrate(args: &MigrateArgs) -> Exit {
             },
             MigrateCommand::Start(args) => match args.target.from() {
                 From::Slot(from) => taken::start(args, from).await,
-                From::Connector(from) => debezium::start(&args.target, from).await,
+                From::Connector(from) => debezium::start(args, from).await,
                 From::Poller => poller::start(args).await,
             },
             MigrateCommand::Status(args) => match args.target.from() {
@@ -54,7 +55,7 @@ pub(super) fn migrate(args: &MigrateArgs) -> Exit {
             },
             MigrateCommand::Rollback(args) => match args.target.from() {
                 From::Slot(from) => taken::rollback(args, from).await,
-                From::Connector(from) => debezium::rollback(&args.target, from).await,
+                From::Connector(from) => debezium::rollback(args, from).await,
                 From::Poller => poller::rollback(args).await,
             },
         }

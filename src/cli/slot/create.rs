@@ -3,6 +3,7 @@ use serde_json::json;
 use super::Target;
 use super::args::TargetArgs;
 use super::error::SlotError;
+use crate::cli::waiting::telling;
 use crate::cli::{print, say};
 use crate::error::Exit;
 use crate::postgres::Error;
@@ -24,7 +25,7 @@ pub(super) async fn create(args: &TargetArgs) -> Result<Exit, SlotError> {
         return Err(SlotError::NoPublication { publication, database });
     }
     let text = if options.slot.failover { CREATE_FAILOVER } else { CREATE };
-    let rows = sql.query(DOING, text, &[&name]).await?;
+    let rows = telling(&sql, &options.server, DOING, sql.query(DOING, text, &[&name])).await?;
     let row = rows.first().ok_or(Error::Unexpected { message: "empty answer".to_owned(), doing: DOING })?;
     let at: String = row.try_get(0).map_err(|error| Error::sql(DOING, error))?;
     if args.json {

@@ -221,6 +221,22 @@ fn who_is_asked_on_a_terminal_must_type_the_name() {
 }
 
 #[test]
+fn who_is_waited_for_is_named() {
+    let db = Outbox::create(postgres15());
+    let folder = Watcher::new("outboxd-commands-");
+    let file = folder.folder().join("outbox.json").display().to_string();
+    fs::write(&file, serde_json::to_vec(&db.config(kafka())).unwrap()).unwrap();
+    db.execute(&format!("CREATE PUBLICATION {} FOR TABLE outbox", db.name()));
+    let other = crate::support::session::Session::new(db.address().clone());
+    other.execute("BEGIN");
+    let pid: i32 = other.query("SELECT pg_backend_pid(), pg_current_xact_id()::text", &[])[0].get(0);
+    let mut create = Relay::command(&["slot", "create", "-c", &file]);
+    create.wait_for_stderr(&format!("waiting for the transaction of pid {pid}"));
+    other.execute("COMMIT");
+    assert_eq!(create.wait_for_exit(DEADLINE), 0, "{}", create.stderr());
+}
+
+#[test]
 fn a_shell_and_man_are_given_what_they_read() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let (exit, script, _) = run(&["completions", shell]);

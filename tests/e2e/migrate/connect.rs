@@ -7,6 +7,8 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use serde_json::Value;
+
 use crate::commands::session::Session;
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
@@ -110,9 +112,17 @@ fn a_connector_is_stopped_resumed_and_deleted() {
     let mut start =
         Relay::command(&["migrate", "start", "-c", &path("outbox.json"), "--from-connector", &url]);
     assert_eq!(start.wait_for_exit(DEADLINE), 0, "{}", start.stderr());
-    let arguments = ["migrate", "finish", "-c", &path("outbox.json"), "--from-connector", &url, "--yes"];
-    let mut finish = Relay::command(&arguments);
-    assert_eq!(finish.wait_for_exit(DEADLINE), 0, "{}", finish.stderr());
+    let arguments = ["migrate", "finish", "-c", &path("outbox.json"), "--from-connector", &url, "--json"];
+    let finish = |more: &[&str]| {
+        let mut finish = Relay::command(&[&arguments[..], more].concat());
+        let exit = finish.wait_for_exit(DEADLINE);
+        let said: Value = serde_json::from_str(&finish.stdout()).unwrap();
+        (exit, said["done"].as_bool().unwrap(), said["steps"][0]["request"].as_str().map(str::to_owned))
+    };
+    assert_eq!(finish(&[]), (1, false, None));
+    assert_eq!(finish(&["--yes"]), (0, true, Some(format!("DELETE {url}"))));
+    let plan = ["migrate", "plan", "-c", &path("outbox.json"), "--from-connector", &url, "--print-sql"];
+    assert_eq!(Relay::command(&plan).wait_for_exit(DEADLINE), 2, "there is no SQL");
     let orders: Vec<_> = connect
         .lock()
         .unwrap()

@@ -79,6 +79,9 @@ fn another_programs_slot_is_taken_over_and_given_back() {
         db.wait_until_streaming();
         BACKLOG.insert(&db, 800..900, 10);
         let records = kafka().read(&topic, 900);
+        let mut nobody_agrees = Relay::command(&["migrate", "finish", "-c", &file, "--from-slot", &theirs]);
+        assert_eq!(nobody_agrees.wait_for_exit(DEADLINE), 1, "{}", nobody_agrees.stderr());
+        assert!(db.leftovers().contains(&format!("slot {theirs}")));
         assert_eq!(session("For good"), [0]);
         assert!(!db.leftovers().contains(&format!("slot {theirs}")));
         assert_eq!(relay.stop(), 0);

@@ -10,13 +10,16 @@ use tokio::time::{Instant, sleep};
 
 use connector::Connector;
 
-use super::args::{FinishArgs, TargetArgs};
+use super::args::{FinishArgs, From, RollbackArgs, StartArgs, TargetArgs};
 use super::error::MigrateError;
+use super::outcome::Outcome;
 use super::taken::Form;
 use crate::cli::ask::{Answer, confirmed};
 use crate::cli::assemble::assemble;
 use crate::cli::sql::open;
 use crate::cli::status::Direct;
+use crate::cli::steps::{self, Doing, Step};
+use crate::cli::waiting::Waiting;
 use crate::cli::{print, say};
 use crate::error::Exit;
 use crate::postgres::{SlotFacts, SlotName, Sql};
@@ -75,6 +78,25 @@ impl Site {
         slot.active_pid.filter(|_| ours)
     }
 
+    fn stop(&self) -> Step {
+        let (name, url) = (self.connector.name(), &self.connector);
+        let what = format!("connector {name} stops, and lets the slot go");
+        let stops = Step::new(what, format!("PUT {url}/stop"), format!("PUT {url}/resume")).request();
+        stops.unless(self.state.as_deref() == Some(STOPPED))
+    }
+
+    fn resume(&self) -> Step {
+        let (name, url) = (self.connector.name(), &self.connector);
+        let what = format!("connector {name} goes on");
+        Step::new(what, format!("PUT {url}/resume"), format!("PUT {url}/stop")).request()
+    }
+
+    fn delete(&self) -> Step {
+        let (name, url) = (self.connector.name(), &self.connector);
+        let what = format!("connector {name} is deleted, with its configuration");
+        Step::for_good(what, format!("DELETE {url}")).request()
+    }
+
     fn next(&self) -> &'static str {
         match (self.state.as_deref(), self.is_ours()) {
             (None, _) => "nothing is left to do",
@@ -102,79 +124,97 @@ pub(super) async fn look(
     let (state, name) = (site.state.as_deref().unwrap_or("gone"), site.connector.name());
     let direct = site.slot.as_ref().map(|slot| Direct::of(site.name.to_string(), slot, None));
     if form == Form::Json {
-        let object = json!({ "connector": name, "state": site.state, "slot": direct, "next": site.next() });
+        let steps = plans.then(|| steps::object(&[site.stop()]));
+        let object = json!({
+            "connector": name, "state": site.state, "slot": direct, "next": site.next(), "steps": steps,
+        });
         print(&format!("{object}\n"));
         return Ok(Exit::Ok);
     }
     let reader = direct.and_then(|slot| slot.holder).unwrap_or_else(|| "nobody".to_owned());
-    let steps = format!(
-        "  stop the connector, and wait until nobody reads the slot\n    PUT {url}/stop\n    undo: PUT {url}/resume\n",
-        url = site.connector
-    );
+    let steps = if plans { steps::shown(&[site.stop()]) } else { String::new() };
     print(&format!(
         "  connector {name} {state}\n  slot      {}, read by {}\n{}✓ {}\n",
         site.name,
         crate::cli::text::clean(&reader),
-        if plans { steps.as_str() } else { "" },
+        steps,
         site.next()
     ));
     Ok(Exit::Ok)
 }
 
-pub(super) async fn start(args: &TargetArgs, connector: &str) -> Result<Exit, MigrateError> {
-    let site = Site::look(args, connector).await?;
+pub(super) async fn start(args: &StartArgs, connector: &str) -> Result<Exit, MigrateError> {
+    let site = Site::look(&args.target, connector).await?;
     site.check()?;
-    if site.existing()? != STOPPED {
-        site.connector.stop().await?;
-    }
+    site.existing()?;
+    let mut doing = Doing::default();
+    doing.carry_out(site.stop(), site.connector.stop()).await?;
+    stopped(&site).await?;
+    let name = site.connector.name();
+    let outcome = Outcome::new("start", From::Connector(connector), name, doing)
+        .said(format!("connector {name} is stopped, and nobody reads slot {}", site.name))
+        .next("outboxd run -c FILE")
+        .undo(format!("outboxd migrate rollback -c FILE --from-connector {}", site.connector));
+    Ok(outcome.tell(args.json))
+}
+
+async fn stopped(site: &Site) -> Result<(), MigrateError> {
     let deadline = Instant::now() + STOP_TIMEOUT;
+    let mut waiting = Waiting::new();
     loop {
         let state = site.connector.state().await?;
         let reader = site.sql.slot(&site.name).await?.and_then(|slot| slot.active_pid);
-        if state.as_deref() == Some(STOPPED) && reader.is_none() {
-            break;
+        let is_stopped = state.as_deref() == Some(STOPPED);
+        let name = site.connector.name();
+        match reader {
+            None if is_stopped => return Ok(()),
+            Some(pid) if is_stopped => {
+                waiting.goes_on(&format!("pid {pid}, which reads slot {}", site.name), "")
+            }
+            _ => waiting.goes_on(&format!("connector {name} to stop"), ""),
         }
         if Instant::now() >= deadline {
-            let connector = site.connector.name().to_owned();
-            return Err(MigrateError::NotStopped { connector, seconds: STOP_TIMEOUT.as_secs() });
+            return Err(MigrateError::NotStopped {
+                connector: name.to_owned(),
+                seconds: STOP_TIMEOUT.as_secs(),
+            });
         }
         sleep(INTERVAL).await;
     }
-    print(&format!("connector {} is stopped, and nobody reads slot {}\n", site.connector.name(), site.name));
-    say(&format!(
-        "  now: outboxd run -c FILE\n  undo: outboxd migrate rollback -c FILE --from-connector {}",
-        site.connector
-    ));
-    Ok(Exit::Ok)
 }
 
-pub(super) async fn rollback(args: &TargetArgs, connector: &str) -> Result<Exit, MigrateError> {
-    let site = Site::look(args, connector).await?;
+pub(super) async fn rollback(args: &RollbackArgs, connector: &str) -> Result<Exit, MigrateError> {
+    let site = Site::look(&args.target, connector).await?;
     site.existing()?;
     if let Some(pid) = site.is_ours() {
         return Err(MigrateError::Running { slot: site.name.to_string(), pid });
     }
-    site.connector.resume().await?;
-    print(&format!("connector {} goes on\n", site.connector.name()));
+    let mut doing = Doing::default();
+    doing.carry_out(site.resume(), site.connector.resume()).await?;
+    let name = site.connector.name();
     say(
         "  if outboxd has not ended with exit code 0, start and stop it once more: its offset is old otherwise",
     );
-    Ok(Exit::Ok)
+    let outcome = Outcome::new("rollback", From::Connector(connector), name, doing);
+    Ok(outcome.said(format!("connector {name} goes on")).tell(args.json))
 }
 
 pub(super) async fn finish(args: &FinishArgs, connector: &str) -> Result<Exit, MigrateError> {
     let site = Site::look(&args.target, connector).await?;
-    let name = site.connector.name();
+    let (name, mut doing) = (site.connector.name(), Doing::default());
+    let outcome = |doing| Outcome::new("finish", From::Connector(connector), name, doing);
     match site.state.as_deref() {
-        None => print(&format!("connector {name} is gone: nothing is left to do\n")),
-        Some(STOPPED) => {
-            say(&format!("connector {name} will be deleted, with its configuration; slot and offset stay"));
-            if confirmed(name, args.yes, "deletes it").await == Answer::Yes {
-                site.connector.delete().await?;
-                print(&format!("deleted {name}\n"));
-            }
+        None => {
+            let said = format!("connector {name} is gone: nothing is left to do");
+            return Ok(outcome(doing).said(said).tell(args.json));
         }
+        Some(STOPPED) => {}
         Some(_) => return Err(MigrateError::StillRuns(name.to_owned())),
     }
-    Ok(Exit::Ok)
+    say(&format!("connector {name} will be deleted, with its configuration; slot and offset stay"));
+    if confirmed(name, args.yes, "deletes it").await == Answer::No {
+        return Ok(outcome(doing).declined(args.json));
+    }
+    doing.carry_out(site.delete(), site.connector.delete()).await?;
+    Ok(outcome(doing).said(format!("deleted {name}")).tell(args.json))
 }

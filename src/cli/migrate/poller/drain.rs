@@ -5,6 +5,8 @@ use tokio::time::{Instant, sleep};
 use super::site::{APPLICATION, Site, UNSENT_MAX, Unsent};
 use crate::cli::migrate::error::MigrateError;
 use crate::cli::progress::Progress;
+use crate::cli::steps::{Doing, Step, StepError, failed};
+use crate::cli::waiting::{Waiting, oldest};
 use crate::cli::{say, sql};
 use crate::postgres::{Error, Sql};
 
@@ -20,10 +22,16 @@ const NO_LOCK: [&str; 2] = ["55P03", "40P01"];
 /// How long an attempt that got no lock lets the others go first.
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
-/// Runs statements in one transaction, again and again until they get their locks.
-pub(super) async fn with_lock(site: &Site, doing: &str, statements: &str) -> Result<(), Error> {
-    begin_with_lock(site, doing, statements).await?;
-    site.sql.execute(doing, "COMMIT").await
+/// Runs the statements of a step in one transaction, again and again until they get their locks.
+pub(super) async fn with_lock(site: &Site, doing: &mut Doing, step: Step) -> Result<(), StepError> {
+    let Step { what, sql, .. } = step.clone();
+    let work = async {
+        begin_with_lock(site, &what, &sql).await?;
+        site.sql.execute(&what, "COMMIT").await
+    };
+    let steps = [step.clone()];
+    let work = async { work.await.map_err(|source| failed(site.database(), &steps, source)) };
+    doing.carry_out(step, work).await
 }
 
 /// The same, and the transaction stays open.
@@ -83,17 +91,17 @@ pub(super) async fn older_transactions(site: &Site) -> Result<(), MigrateError> 
     let other: Sql = sql::open(&site.options.server, APPLICATION).await?;
     let rows = other.query(DOING, "select pg_current_xact_id()::text", &[]).await?;
     let now: String = rows.first().map(|row| row.try_get(0)).transpose().map_err(get)?.unwrap_or_default();
-    let mut told = false;
+    let mut waiting = Waiting::new();
     loop {
         let ended = "select pg_snapshot_xmin(pg_current_snapshot()) > $1::text::xid8";
         let rows = site.sql.query(DOING, ended, &[&now]).await?;
         if rows.first().map(|row| row.try_get(0)).transpose().map_err(get)? == Some(true) {
             return Ok(());
         }
-        if !told {
-            say("waiting for transactions that run now");
-            told = true;
-        }
+        // Whom it is for cannot always be told: of a prepared transaction there is no session.
+        let oldest =
+            oldest(&other).await?.unwrap_or_else(|| ("transactions that run now".to_owned(), String::new()));
+        waiting.goes_on(&oldest.0, &oldest.1);
         sleep(INTERVAL).await;
     }
 }

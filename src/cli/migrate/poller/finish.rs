@@ -7,12 +7,14 @@ use super::phase::Phase;
 use super::site::Site;
 use super::{drain, steps};
 use crate::cli::ask::{Answer, confirmed};
-use crate::cli::migrate::args::FinishArgs;
+use crate::cli::migrate::args::{FinishArgs, From};
 use crate::cli::migrate::error::MigrateError;
+use crate::cli::migrate::outcome::Outcome;
 use crate::cli::progress::Progress;
-use crate::cli::{print, say};
+use crate::cli::say;
+use crate::cli::steps::Doing;
 use crate::error::Exit;
-use crate::postgres::{Error, HandoverPhase};
+use crate::postgres::Error;
 
 /// Who looked for rows by the mark within the last minute.
 const POLLERS: &str = "
@@ -32,11 +34,11 @@ where relid = $1 or relid in (select relid from pg_partition_tree($1::oid::regcl
 /// `outboxd migrate finish`.
 pub(in crate::cli::migrate) async fn finish(args: &FinishArgs) -> Result<Exit, MigrateError> {
     let site = Site::look(&args.target).await?;
-    let table = site.name();
+    let (table, mut doing) = (site.name(), Doing::default());
+    let outcome = |doing| Outcome::new("finish", From::Poller, site.name(), doing);
     match site.phase() {
         Phase::Finished => {
-            print(&format!("the migration of {table} is finished\n"));
-            return Ok(Exit::Ok);
+            return Ok(outcome(doing).said(format!("the migration of {table} is finished")).tell(args.json));
         }
         Phase::NotBegun | Phase::Foreign => return Err(MigrateError::NotBegun(table)),
         Phase::Returned => return Err(MigrateError::Past { table, why: "its rows are the poller's again" }),
@@ -62,26 +64,17 @@ pub(in crate::cli::migrate) async fn finish(args: &FinishArgs) -> Result<Exit, M
          second time"
     ));
     if confirmed(&table, args.yes, "finishes").await == Answer::No {
-        return Ok(Exit::Ok);
+        return Ok(outcome(doing).declined(args.json));
     }
-    widen(&site).await?;
+    // First this, so that no row that has no mark is left out.
+    drain::with_lock(&site, &mut doing, steps::widen(&site)).await?;
     // Until they end, they may insert rows that the old publication would leave out.
     drain::older_transactions(&site).await?;
-    drain::with_lock(&site, "dropping the trigger", &steps::drop_trigger(&site)).await?;
-    print(&format!("the migration of {table} is finished\n"));
+    drain::with_lock(&site, &mut doing, steps::untrigger(&site)).await?;
+    let said = format!("the migration of {table} is finished");
+    let exit = outcome(doing).said(said).next("start outboxd again").tell(args.json);
     say(&left(&site));
-    Ok(Exit::Ok)
-}
-
-/// All rows are published from here on: first this, so that no row that has no mark is left out.
-async fn widen(site: &Site) -> Result<(), Error> {
-    if site.phase() == Phase::Finishing {
-        return Ok(());
-    }
-    let (name, table) = (escape_identifier(&site.options.publication.name), site.table.quoted());
-    let statements =
-        format!("ALTER PUBLICATION {name} SET TABLE {table}; {}", site.note(HandoverPhase::Finishing));
-    drain::with_lock(site, "publishing all rows", &statements).await
+    Ok(exit)
 }
 
 /// Looks for a poller: in what sessions run, and for as long as `look` whether anybody reads the table.
@@ -125,7 +118,7 @@ async fn scans(site: &Site) -> Result<i64, Error> {
 fn left(site: &Site) -> String {
     let (table, column) = (site.table.quoted(), escape_identifier(site.mark.column()));
     format!(
-        "  now: start outboxd again\n  later, when the application does not name the column any more: ALTER TABLE {table} DROP COLUMN \
+        "  later, when the application does not name the column any more: ALTER TABLE {table} DROP COLUMN \
          {column};\n  until then the poller's index grows with each row: DROP INDEX CONCURRENTLY …"
     )
 }

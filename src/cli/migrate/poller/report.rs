@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 
 use super::phase::{self, Phase};
 use super::site::Site;
+use super::steps::drained;
 use crate::cli::status::Direct;
 use crate::cli::steps::{self, Step};
 
@@ -10,6 +11,7 @@ pub(super) fn plan(site: &Site, steps: &[Step]) -> String {
     let mut text = about(site);
     text.push_str(&steps::shown(steps));
     text.push_str("  wait until the poller has sent its own rows\n");
+    text.push_str(&steps::shown(&[drained(site)]));
     text.push_str(&format!("✓ {}\n", next(site)));
     text
 }

@@ -1,17 +1,18 @@
 use std::time::Duration;
 
-use postgres_protocol::escape::{escape_identifier, escape_literal};
 use tokio::time::{Instant, sleep};
 
 use super::phase::Phase;
-use super::site::{APPLICATION, Site, TRIGGER};
+use super::site::{APPLICATION, Site};
 use super::{drain, steps};
-use crate::cli::migrate::args::RollbackArgs;
+use crate::cli::migrate::args::{From, RollbackArgs};
 use crate::cli::migrate::error::MigrateError;
+use crate::cli::migrate::outcome::Outcome;
 use crate::cli::sql::open;
-use crate::cli::{print, say};
+use crate::cli::steps::Doing;
+use crate::cli::waiting::Waiting;
 use crate::error::Exit;
-use crate::postgres::{Error, HandoverPhase, Sql};
+use crate::postgres::{Error, Sql};
 use crate::wal::Lsn;
 
 /// How often the slot is looked at.
@@ -23,11 +24,12 @@ const NEAR_BYTES: u64 = 1 << 20;
 /// `outboxd migrate rollback`.
 pub(in crate::cli::migrate) async fn rollback(args: &RollbackArgs) -> Result<Exit, MigrateError> {
     let site = Site::look(&args.target).await?;
-    let table = site.name();
+    let (table, mut doing) = (site.name(), Doing::default());
+    let outcome = |doing| Outcome::new("rollback", From::Poller, site.name(), doing);
     match site.phase() {
         Phase::NotBegun => {
-            print(&format!("no migration of {table} has begun: nothing to take back\n"));
-            return Ok(Exit::Ok);
+            let said = format!("no migration of {table} has begun: nothing to take back");
+            return Ok(outcome(doing).said(said).tell(args.json));
         }
         Phase::Foreign => return Err(MigrateError::NotBegun(table)),
         Phase::Finishing | Phase::Finished => {
@@ -41,56 +43,56 @@ pub(in crate::cli::migrate) async fn rollback(args: &RollbackArgs) -> Result<Exi
                 why: "the poller still has rows of its own to send, and outboxd has new ones",
             });
         }
-        Phase::Drained => hand_back(&site, args.hold).await?,
+        Phase::Drained => hand_back(&site, &mut doing, args.hold).await?,
     }
     if site.slot.as_ref().is_some_and(|slot| slot.active_pid.is_some()) {
-        print(&format!("{table} is the poller's again: outboxd has sent its last row\n"));
-        say("  now: stop outboxd, then run this again: it drops the slot and the publication");
-        return Ok(Exit::Ok);
+        let outcome = outcome(doing)
+            .not_done()
+            .said(format!("{table} is the poller's again: outboxd has sent its last row"))
+            .next("stop outboxd, then run this again: it drops the slot and the publication");
+        return Ok(outcome.tell(args.json));
     }
-    take_away(&site).await?;
-    print(&format!("{table} is the poller's: slot and publication are gone\n"));
-    Ok(Exit::Ok)
+    drain::with_lock(&site, &mut doing, steps::untrigger(&site)).await?;
+    doing.run(site.database(), steps::drop_slot(&site)).await?;
+    doing.run(site.database(), steps::drop_publication(&site)).await?;
+    let said = format!("{table} is the poller's: slot and publication are gone");
+    Ok(outcome(doing).said(said).tell(args.json))
 }
 
 /// New rows are the poller's when outboxd has sent the last of its own, and inserts wait in between: neither the poller nor outboxd
 /// needs to be stopped, and none overtakes the other.
-async fn hand_back(site: &Site, hold: Duration) -> Result<(), MigrateError> {
+async fn hand_back(site: &Site, doing: &mut Doing, hold: Duration) -> Result<(), MigrateError> {
     if site.check_slot()?.active_pid.is_none() {
         return Err(MigrateError::NotRunning(site.slot_name().to_owned()));
     }
     let watch = open(&site.options.server, APPLICATION).await?;
-    let deadline = Instant::now() + hold;
+    let (deadline, mut waiting) = (Instant::now() + hold, Waiting::new());
     while lag(site, &watch).await? > NEAR_BYTES {
+        waiting.goes_on("outboxd, which is behind", "");
         if Instant::now() >= deadline {
             return Err(MigrateError::Hold { seconds: hold.as_secs() });
         }
         sleep(INTERVAL).await;
     }
-    let last = lock(site, &watch).await?;
+    drop(waiting);
+    let last = lock(site, &watch, doing).await?;
     let caught_up = reach(site, &watch, last, hold).await;
     if !matches!(caught_up, Ok(true)) {
         site.sql.execute("letting inserts go on", "ROLLBACK").await?;
         caught_up?;
         return Err(MigrateError::Hold { seconds: hold.as_secs() });
     }
-    let off = match site.trigger {
-        Some(_) => format!("ALTER TABLE {} DISABLE TRIGGER {TRIGGER}; ", site.table.quoted()),
-        None => String::new(),
-    };
-    let returned = format!("{off}{}; COMMIT", site.note(HandoverPhase::Returned));
-    site.sql.execute("handing new rows to the poller", &returned).await?;
-    Ok(())
+    Ok(doing.run(site.database(), steps::hand_back(site)).await?)
 }
 
 /// Begins a transaction that lets nobody write to the table; a place in the WAL behind all that was written to it. What follows that
 /// place is flushed, so that the slot can pass it.
-async fn lock(site: &Site, watch: &Sql) -> Result<Lsn, MigrateError> {
+async fn lock(site: &Site, watch: &Sql, doing: &mut Doing) -> Result<Lsn, MigrateError> {
     const DOING: &str = "holding inserts";
-    let hold = format!("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE", site.table.quoted());
-    drain::begin_with_lock(site, DOING, &hold).await?;
-    let emit = "select pg_logical_emit_message(true, 'outboxd', 'migrate')::text";
-    let rows = watch.query(DOING, emit, &[]).await?;
+    let (hold, place) = (steps::hold(site), steps::place(site));
+    // Nobody waits while it is told.
+    doing.carry_out(hold.clone(), drain::begin_with_lock(site, DOING, &hold.sql)).await?;
+    let rows = doing.carry_out(place.clone(), watch.query(DOING, &place.sql, &[])).await?;
     let text = rows.first().and_then(|row| row.try_get::<_, String>(0).ok());
     let end = text.and_then(|text| text.parse().ok());
     Ok(end.ok_or(Error::Unexpected { message: "empty answer".to_owned(), doing: DOING })?)
@@ -116,16 +118,4 @@ async fn lag(site: &Site, watch: &Sql) -> Result<u64, MigrateError> {
     let gone = || MigrateError::SlotLost { slot: site.slot_name().to_owned(), because: None };
     let slot = slot.ok_or_else(gone)?;
     Ok(slot.confirmed_flush_lsn.map_or(0, |confirmed| slot.server_lsn.bytes_since(confirmed)))
-}
-
-/// Everything that the migration has made.
-async fn take_away(site: &Site) -> Result<(), MigrateError> {
-    drain::with_lock(site, "dropping the trigger", &steps::drop_trigger(site)).await?;
-    if site.slot.is_some() {
-        let drop_it = format!("SELECT pg_drop_replication_slot({})", escape_literal(site.slot_name()));
-        site.sql.execute("dropping the replication slot", &drop_it).await?;
-    }
-    let drop_it = format!("DROP PUBLICATION {}", escape_identifier(&site.options.publication.name));
-    site.sql.execute("dropping the publication", &drop_it).await?;
-    Ok(())
 }

@@ -7,6 +7,7 @@ use crate::cli::check::tables;
 use crate::cli::migrate::args::TargetArgs;
 use crate::cli::migrate::error::MigrateError;
 use crate::cli::sql::open;
+use crate::cli::steps::Database;
 use crate::postgres::{
     Error, HandoverPhase, Options, PublicationFacts, ServerFacts, SlotFacts, Sql, TableFacts,
 };
@@ -84,6 +85,10 @@ impl Site {
             trigger,
             unsent,
         })
+    }
+
+    pub(super) const fn database(&self) -> Database<'_> {
+        Database { sql: &self.sql, server: &self.options.server }
     }
 
     /// The table, as messages name it.

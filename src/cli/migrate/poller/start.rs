@@ -5,13 +5,13 @@ use tokio::time::sleep;
 use super::phase::Phase;
 use super::site::Site;
 use super::{drain, steps};
-use crate::cli::migrate::args::StartArgs;
+use crate::cli::migrate::args::{From, StartArgs};
 use crate::cli::migrate::error::MigrateError;
 use crate::cli::migrate::first_run;
-use crate::cli::steps::{StepError, apply};
-use crate::cli::{print, say};
+use crate::cli::migrate::outcome::Outcome;
+use crate::cli::steps::Doing;
+use crate::cli::waiting::{Waiting, holder};
 use crate::error::Exit;
-use crate::postgres::HandoverPhase;
 
 /// How often a slot that is being made is looked at.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -26,44 +26,43 @@ pub(in crate::cli::migrate) async fn start(args: &StartArgs) -> Result<Exit, Mig
         Phase::Finishing | Phase::Finished => return Err(past("it is finished")),
         Phase::Returned => return Err(past("its rows are the poller's again")),
         Phase::Drained => {
-            print(&format!("{} is outboxd's already\n", site.name()));
-            return Ok(Exit::Ok);
+            let said = format!("{} is outboxd's already", site.name());
+            let outcome = Outcome::new("start", From::Poller, site.name(), Doing::default()).said(said);
+            return Ok(outcome.tell(args.json));
         }
         _ => {}
     }
-    let role = site.options.server.user.clone();
-    apply(&site.sql, &role, &[steps::publication(&site)]).await?;
-    if site.slot.is_none() {
-        apply(&site.sql, &role, &[steps::slot(&site)]).await?;
-    }
-    // An earlier command may have been killed while the server was making it.
-    while site
-        .slot
-        .as_ref()
-        .is_none_or(|slot| slot.confirmed_flush_lsn.is_none() && slot.invalidation().is_none())
-    {
+    let mut doing = Doing::default();
+    doing.run(site.database(), steps::publication(&site)).await?;
+    doing.run(site.database(), steps::slot(&site)).await?;
+    wait_for_slot(&mut site).await?;
+    drain::with_lock(&site, &mut doing, steps::flip(&site)).await?;
+    drain::wait(&site, args.settle).await?;
+    doing.run(site.database(), steps::drained(&site)).await?;
+    let outcome = Outcome::new("start", From::Poller, site.name(), doing)
+        .said(format!("{} is outboxd's: the poller has sent its last row", site.name()))
+        .next(first_run(&site.parts, &site.sql).await?)
+        .undo("outboxd migrate rollback -c FILE");
+    Ok(outcome.tell(args.json))
+}
+
+/// An earlier command may have been killed while the server was making it: it goes on without that command.
+async fn wait_for_slot(site: &mut Site) -> Result<(), MigrateError> {
+    let mut waiting = Waiting::new();
+    loop {
         site.slot = site.sql.slot(&site.options.slot.name).await?;
+        let facts = site.slot.as_ref();
+        if facts.is_some_and(|slot| slot.confirmed_flush_lsn.is_some() || slot.invalidation().is_some()) {
+            site.check_slot()?;
+            return Ok(());
+        }
+        let maker = facts.and_then(|slot| slot.active_pid);
+        let holder = match maker {
+            Some(maker) => holder(&site.sql, maker).await?,
+            None => None,
+        };
+        let (who, open_for) = holder.unwrap_or_else(|| ("the server".to_owned(), String::new()));
+        waiting.goes_on(&who, &open_for);
         sleep(INTERVAL).await;
     }
-    site.check_slot()?;
-    let flip = steps::flip(&site);
-    if !flip.done {
-        match drain::with_lock(&site, &flip.what, &flip.sql).await {
-            Err(source) if source.sqlstate() == Some("42501") => {
-                return Err(
-                    StepError::NoRight { role, remaining: vec![flip], source: Box::new(source) }.into()
-                );
-            }
-            outcome => outcome?,
-        }
-        say(&format!("made {}", flip.what));
-    }
-    drain::wait(&site, args.settle).await?;
-    site.sql.execute("keeping how far it is", &site.note(HandoverPhase::Drained)).await?;
-    print(&format!("{} is outboxd's: the poller has sent its last row\n", site.name()));
-    say(&format!(
-        "  now: {}\n  undo: outboxd migrate rollback -c FILE",
-        first_run(&site.parts, &site.sql).await?
-    ));
-    Ok(Exit::Ok)
 }

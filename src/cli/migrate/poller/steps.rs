@@ -56,8 +56,76 @@ pub(super) fn flip(site: &Site) -> Step {
     .unless(site.trigger.is_some() || matches!(site.phase(), Phase::Finished | Phase::Returned))
 }
 
+/// What `start` writes down when the poller has none left.
+pub(super) fn drained(site: &Site) -> Step {
+    let (note, undo) = (site.note(HandoverPhase::Drained), site.note(HandoverPhase::Draining));
+    Step::new("note on the publication that the poller has sent its own rows", note, undo)
+}
+
+/// All rows are published from here on. As long as the trigger is there, its rows have the mark, and it can be taken back.
+pub(super) fn widen(site: &Site) -> Step {
+    let name = &site.options.publication.name;
+    let table = format!("ALTER PUBLICATION {} SET TABLE {}", escape_identifier(name), site.table.quoted());
+    Step::new(
+        format!("publication {name:?} of all rows"),
+        format!("{table};\n{}", site.note(HandoverPhase::Finishing)),
+        format!("{table} WHERE ({}); {}", site.mark.is_sent(), site.note(HandoverPhase::Drained)),
+    )
+    .unless(site.phase() == Phase::Finishing)
+}
+
+/// New rows have no mark from here on.
+pub(super) fn untrigger(site: &Site) -> Step {
+    Step::for_good(
+        format!("no trigger gives new rows of {} the mark any more", site.name()),
+        drop_trigger(site),
+    )
+}
+
+/// Inserts wait, and so outboxd comes to an end.
+pub(super) fn hold(site: &Site) -> Step {
+    Step::new(
+        format!("inserts into {} wait until outboxd has sent its last row", site.name()),
+        format!("BEGIN;\nLOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE", site.table.quoted()),
+        "ROLLBACK",
+    )
+}
+
+/// What follows that place is flushed, so that the slot can pass it.
+pub(super) fn place(site: &Site) -> Step {
+    Step::for_good(
+        format!("in another session: a place in the WAL that slot {:?} is to reach", site.slot_name()),
+        "SELECT pg_logical_emit_message(true, 'outboxd', 'migrate')::text",
+    )
+}
+
+/// New rows are the poller's from here on, and inserts go on.
+pub(super) fn hand_back(site: &Site) -> Step {
+    let trigger = |does: &str| match site.trigger {
+        Some(_) => format!("ALTER TABLE {} {does} TRIGGER {TRIGGER};\n", site.table.quoted()),
+        None => String::new(),
+    };
+    Step::new(
+        format!("new rows of {} are the poller's", site.name()),
+        format!("{}{};\nCOMMIT", trigger("DISABLE"), site.note(HandoverPhase::Returned)),
+        format!("{}{}", trigger("ENABLE").replace('\n', " "), site.note(HandoverPhase::Drained)),
+    )
+}
+
+pub(super) fn drop_slot(site: &Site) -> Step {
+    let name = site.slot_name();
+    let text = format!("SELECT pg_drop_replication_slot({})", escape_literal(name).trim_start());
+    Step::for_good(format!("replication slot {name:?} is dropped"), text).unless(site.slot.is_none())
+}
+
+pub(super) fn drop_publication(site: &Site) -> Step {
+    let name = &site.options.publication.name;
+    let text = format!("DROP PUBLICATION {}", escape_identifier(name));
+    Step::for_good(format!("publication {name:?} is dropped"), text)
+}
+
 /// What takes the trigger away.
-pub(super) fn drop_trigger(site: &Site) -> String {
+fn drop_trigger(site: &Site) -> String {
     format!(
         "DROP TRIGGER IF EXISTS {TRIGGER} ON {}; DROP FUNCTION IF EXISTS {}()",
         site.table.quoted(),

@@ -1,17 +1,21 @@
 use super::site::{Phase, Site};
 use crate::cli::ask::{Answer, confirmed};
-use crate::cli::migrate::args::FinishArgs;
+use crate::cli::migrate::args::{FinishArgs, From};
 use crate::cli::migrate::error::MigrateError;
-use crate::cli::{print, say};
+use crate::cli::migrate::outcome::Outcome;
+use crate::cli::say;
+use crate::cli::steps::Doing;
 use crate::error::Exit;
 
 pub(in crate::cli::migrate) async fn finish(args: &FinishArgs, from: &str) -> Result<Exit, MigrateError> {
     let site = Site::look(&args.target, from).await?;
+    let mut doing = Doing::default();
+    let outcome = |doing| Outcome::new("finish", From::Slot(from), from, doing);
     match site.phase() {
         Phase::NotBegun => return Err(MigrateError::NotCopied(site.name().to_owned())),
         Phase::Finished => {
-            print(&format!("slot {from} is gone: nothing is left to do\n"));
-            return Ok(Exit::Ok);
+            let said = format!("slot {from} is gone: nothing is left to do");
+            return Ok(outcome(doing).said(said).tell(args.json));
         }
         Phase::Copied => {}
     }
@@ -22,9 +26,8 @@ pub(in crate::cli::migrate) async fn finish(args: &FinishArgs, from: &str) -> Re
         "slot {from} will be dropped: the program that has read it cannot go on from where it was any more"
     ));
     if confirmed(from, args.yes, "drops it").await == Answer::No {
-        return Ok(Exit::Ok);
+        return Ok(outcome(doing).declined(args.json));
     }
-    site.sql.query("dropping the other slot", "select pg_drop_replication_slot($1)", &[&site.from]).await?;
-    print(&format!("dropped {from}\n"));
-    Ok(Exit::Ok)
+    doing.run(site.database(), Site::drop_slot(from)).await?;
+    Ok(outcome(doing).said(format!("dropped {from}")).tell(args.json))
 }

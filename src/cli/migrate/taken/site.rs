@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use postgres_protocol::escape::escape_literal;
 use serde::Serialize;
 
 use crate::cli::assemble::assemble;
@@ -7,6 +8,7 @@ use crate::cli::check::tables;
 use crate::cli::migrate::args::TargetArgs;
 use crate::cli::migrate::error::MigrateError;
 use crate::cli::sql::open;
+use crate::cli::steps::{Database, Step};
 use crate::postgres::{Options, PublicationFacts, SlotFacts, Sql, TableFacts};
 use crate::relay::{Capture, RelayParts};
 
@@ -60,6 +62,16 @@ impl Site {
             (Some(_), Some(_)) => Phase::Copied,
             (None, Some(_)) => Phase::Finished,
         }
+    }
+
+    pub(super) const fn database(&self) -> Database<'_> {
+        Database { sql: &self.sql, server: &self.options.server }
+    }
+
+    /// The statement that drops one of the two slots.
+    pub(super) fn drop_slot(slot: &str) -> Step {
+        let text = format!("SELECT pg_drop_replication_slot({})", escape_literal(slot));
+        Step::for_good(format!("replication slot {slot:?} is dropped"), text)
     }
 
     pub(super) fn name(&self) -> &str {

@@ -1,11 +1,11 @@
 use postgres_protocol::escape::escape_literal;
 
 use super::site::{Phase, Site};
-use crate::cli::migrate::args::StartArgs;
+use crate::cli::migrate::args::{From, StartArgs};
 use crate::cli::migrate::error::MigrateError;
 use crate::cli::migrate::first_run;
-use crate::cli::steps::{Step, apply};
-use crate::cli::{print, say};
+use crate::cli::migrate::outcome::Outcome;
+use crate::cli::steps::{Doing, Step};
 use crate::error::Exit;
 use crate::postgres::SlotFacts;
 
@@ -24,11 +24,12 @@ pub(in crate::cli::migrate) async fn start(args: &StartArgs, from: &str) -> Resu
     let site = Site::look(&args.target, from).await?;
     site.check_beginning()?;
     site.check_publication().await?;
+    let mut doing = Doing::default();
     if site.phase() == Phase::NotBegun {
         if let Some(pid) = site.theirs.as_ref().and_then(|slot| slot.active_pid) {
             return Err(MigrateError::ReadByOther { slot: site.from, pid });
         }
-        apply(&site.sql, &site.options.server.user, &[copy(&site)]).await?;
+        doing.run(site.database(), copy(&site)).await?;
     } else {
         // A slot of this name that was made for something else would leave out what lies between the two.
         let at = |slot: &Option<SlotFacts>| slot.as_ref().and_then(|slot| slot.confirmed_flush_lsn);
@@ -36,8 +37,9 @@ pub(in crate::cli::migrate) async fn start(args: &StartArgs, from: &str) -> Resu
             return Err(MigrateError::Elsewhere { slot: site.name().to_owned(), from: site.from });
         }
     }
-    print(&format!("{} goes on where {} stood\n", site.name(), site.from));
-    let run = first_run(&site.parts, &site.sql).await?;
-    say(&format!("  now: {run}\n  undo: outboxd migrate rollback -c FILE --from-slot {}", site.from));
-    Ok(Exit::Ok)
+    let outcome = Outcome::new("start", From::Slot(from), from, doing)
+        .said(format!("{} goes on where {from} stood", site.name()))
+        .next(first_run(&site.parts, &site.sql).await?)
+        .undo(format!("outboxd migrate rollback -c FILE --from-slot {from}"));
+    Ok(outcome.tell(args.json))
 }
