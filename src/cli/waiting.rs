@@ -43,6 +43,11 @@ impl Waiting {
         Self { since: Instant::now(), progress: None, told: None }
     }
 
+    /// The same on a bar that is there already.
+    pub(super) fn on(progress: &Progress) -> Self {
+        Self { since: Instant::now(), progress: Some(progress.clone()), told: None }
+    }
+
     /// It still lasts. What is said once must not change all the time: that belongs into `now`.
     pub(super) fn goes_on(&mut self, for_what: &str, now: &str) {
         if self.since.elapsed() < PATIENCE {

@@ -50,7 +50,8 @@ impl Desk {
     /// What the first start after the cut-over is given.
     fn told(&self, config: &Config) -> Config {
         let text = fs::read_to_string(self.path("move.properties")).unwrap();
-        let settings: Vec<_> = text.lines().map(|line| line.split_once('=').unwrap()).collect();
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let settings: Vec<_> = lines.map(|line| line.split_once('=').unwrap()).collect();
         with(config.clone(), &settings)
     }
 }
@@ -118,6 +119,10 @@ fn a_slot_that_was_lost_costs_no_event_and_repeats_none() {
     let (exit, said) = desk.outboxd("verify", &["--wait", "0"]);
     assert!(exit == 1 && said["unsent"].as_u64().unwrap() >= 100 && said["twice"] == 0, "{said}");
     let path = |name: &str| desk.path(name).display().to_string();
+    fs::write(desk.path("move.properties"), "a=b\n").unwrap();
+    let (exit, said) = desk.outboxd("cut-over", &[]);
+    assert!(exit == 3 && said.as_str().unwrap().contains("has not written it"), "{exit} {said}");
+    fs::remove_file(desk.path("move.properties")).unwrap();
     let names = [
         ("outbox.json", path("outbox.json")),
         ("move.properties", path("move.properties")),

@@ -1,3 +1,4 @@
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use super::compare::Comparison;
 use super::error::MoveError;
 use super::report;
 use super::site::Site;
+use crate::cli::progress::Progress;
 use crate::cli::{print, say};
 use crate::error::Exit;
 use crate::postgres::Error;
@@ -15,6 +17,9 @@ use crate::relay::{self, kept_position};
 
 /// The table of the ids that are in Kafka, beside the outbox.
 const TABLE: &str = "outboxd_moved";
+
+/// The first line of a file that we have written.
+const MADE: &str = "# written by outboxd move cut-over, for one start";
 
 /// So many ids are written at once.
 const BATCH: usize = 10_000;
@@ -24,7 +29,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// `outboxd move cut-over`.
 pub(super) async fn cut_over(args: &CutOverArgs) -> Result<Exit, MoveError> {
-    let site = Site::look(&args.target).await?;
+    check_file(&args.into)?;
+    let progress = Progress::new();
+    let site = Site::look(&args.target, &progress).await?;
     if let Some(slot) = &site.slot {
         let slot_name = site.slot_name().to_owned();
         return Err(match slot.active_pid {
@@ -32,11 +39,13 @@ pub(super) async fn cut_over(args: &CutOverArgs) -> Result<Exit, MoveError> {
             None => MoveError::SlotThere(slot_name),
         });
     }
-    let found = super::compare(&site, &args.target).await?;
+    let found = super::compare(&site, &args.target, &progress).await?;
     site.check_arrived(&args.target, &found).await?;
-    keep(&site, &found.sent).await?;
+    keep(&site, &found.sent, &progress).await?;
+    progress.end();
     let told = told(&site, args).await?;
     write(&args.into, &told)?;
+    say(&format!("wrote table {} and {}", table(&site), args.into.display()));
     if args.target.json {
         print(&report::object(&site, &found));
     } else {
@@ -51,7 +60,7 @@ pub(super) async fn cut_over(args: &CutOverArgs) -> Result<Exit, MoveError> {
 }
 
 /// Those that an earlier run has written may have been right then.
-async fn keep(site: &Site, sent: &[String]) -> Result<(), Error> {
+async fn keep(site: &Site, sent: &[String], progress: &Progress) -> Result<(), Error> {
     const DOING: &str = "keeping the ids of what was sent";
     let table = table(site);
     site.sql
@@ -63,8 +72,10 @@ async fn keep(site: &Site, sent: &[String]) -> Result<(), Error> {
     let insert = format!(
         "INSERT INTO {table} SELECT DISTINCT id FROM unnest($1::text[]) AS id ON CONFLICT DO NOTHING"
     );
+    progress.begin("writing ids", u64::try_from(sent.len()).ok());
     for batch in sent.chunks(BATCH) {
         site.sql.query(DOING, &insert, &[&batch]).await?;
+        progress.advance(u64::try_from(batch.len()).unwrap_or_default());
     }
     site.sql.execute(DOING, "COMMIT").await
 }
@@ -99,8 +110,22 @@ async fn told(site: &Site, args: &CutOverArgs) -> Result<String, MoveError> {
     if let Some(kept) = kept.filter(|kept| kept.phase == relay::Phase::Streaming) {
         settings.push(("outboxd.position.accept".to_owned(), kept.lsn.to_string()));
     }
-    let lines = settings.iter().map(|(key, value)| format!("{key}={}\n", value.replace('\\', "\\\\")));
-    Ok(lines.collect())
+    let settings = settings.iter().map(|(key, value)| format!("{key}={}\n", value.replace('\\', "\\\\")));
+    Ok(format!("{MADE}\n{}", settings.collect::<String>()))
+}
+
+/// What an earlier run has written is written anew; what somebody else has, stays.
+fn check_file(path: &Path) -> Result<(), MoveError> {
+    match std::fs::read_to_string(path) {
+        Ok(text) if text.starts_with(MADE) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        // Also what is no text.
+        Ok(_) => Err(MoveError::FileThere(path.display().to_string())),
+        Err(error) if error.kind() == ErrorKind::InvalidData => {
+            Err(MoveError::FileThere(path.display().to_string()))
+        }
+        Err(source) => Err(MoveError::File { path: path.display().to_string(), source }),
+    }
 }
 
 fn write(path: &Path, text: &str) -> Result<(), MoveError> {

@@ -38,7 +38,9 @@ pub(super) enum MoveError {
     SlotThere(String),
     #[error("{rows} rows of table {table} of the server that is left are neither here nor in Kafka")]
     NotArrived { table: String, rows: usize },
-    #[error("{path} cannot be written")]
+    #[error("{0} is there already, and outboxd move has not written it")]
+    FileThere(String),
+    #[error("{path} cannot be read or written")]
     File {
         path: String,
         #[source]
@@ -89,7 +91,11 @@ impl Diagnose for MoveError {
             (Some(error), _) => error.exit(),
             (
                 None,
-                Self::StillRead { .. } | Self::SlotThere(_) | Self::NotArrived { .. } | Self::Forgotten(_),
+                Self::StillRead { .. }
+                | Self::SlotThere(_)
+                | Self::NotArrived { .. }
+                | Self::Forgotten(_)
+                | Self::FileThere(_),
             ) => Exit::Precondition,
             (None, error) if error.class() == Class::Config => Exit::Usage,
             _ => Exit::Failed,
@@ -109,6 +115,7 @@ impl Diagnose for MoveError {
             Self::SlotThere(_) => {
                 "if it is lost, or nobody needs it: outboxd slot drop -c FILE says what that means; or give slot.name another name"
             }
+            Self::FileThere(_) => "take another name: --into FILE",
             Self::NotArrived { .. } => {
                 "wait until all rows are here: nobody may write to the old server any more"
             }

@@ -27,6 +27,7 @@ use error::MoveError;
 use site::Site;
 
 use super::progress::Progress;
+use super::waiting::Waiting;
 use super::{asynchronously, print};
 use crate::error::Exit;
 
@@ -46,31 +47,38 @@ pub(super) fn relocate(args: &MoveArgs) -> Exit {
 }
 
 async fn plan(args: &PlanArgs) -> Result<Exit, MoveError> {
-    let site = Site::look(&args.target).await?;
-    let found = compare(&site, &args.target).await?;
+    let progress = Progress::new();
+    let site = Site::look(&args.target, &progress).await?;
+    let found = compare(&site, &args.target, &progress).await?;
     site.check_arrived(&args.target, &found).await?;
+    progress.end();
     print(&if args.target.json { report::object(&site, &found) } else { report::plan(&site, &found) });
     Ok(Exit::Ok)
 }
 
 async fn verify(args: &VerifyArgs) -> Result<Exit, MoveError> {
     let (deadline, target) = (Instant::now() + Duration::from_secs(args.wait), &args.target);
-    let site = Site::look(target).await?;
-    let mut found = compare(&site, target).await?;
+    let progress = Progress::new();
+    let site = Site::look(target, &progress).await?;
+    let mut found = compare(&site, target, &progress).await?;
+    let mut waiting = Waiting::on(&progress);
     while !found.unsent.is_empty() && Instant::now() < deadline {
+        let now = format!(", {} left", found.unsent.len());
+        waiting.goes_on("outboxd to send what is there", &now);
         tokio::time::sleep(INTERVAL).await;
-        found = compare(&site, target).await?;
+        found = compare(&site, target, &progress).await?;
     }
+    drop(waiting);
     site.check_arrived(target, &found).await?;
     print(&if target.json { report::object(&site, &found) } else { report::verified(&site, &found) });
     Ok(if found.is_whole() { Exit::Ok } else { Exit::Failed })
 }
 
 /// First the rows, then the records: a row that is sent meanwhile does not look as if it were not.
-async fn compare(site: &Site, args: &TargetArgs) -> Result<Comparison, MoveError> {
-    let progress = Progress::new();
+async fn compare(site: &Site, args: &TargetArgs, progress: &Progress) -> Result<Comparison, MoveError> {
+    progress.waiting("reading the ids of the rows");
     let ids = site.ids(args.sent.as_deref()).await?;
-    let sent = records::read(site, args.since, &progress).await;
+    let sent = records::read(site, args.since, progress).await;
     progress.end();
     let sent = sent?;
     if sent.is_cut && args.sent.is_none() && args.since.is_none() {

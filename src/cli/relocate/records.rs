@@ -26,6 +26,7 @@ pub(super) struct Sent {
 /// Reads the topics to their present ends. A dead letter counts: its row was dealt with.
 pub(super) async fn read(site: &Site, since_ms: Option<i64>, progress: &Progress) -> Result<Sent, MoveError> {
     let (parts, topics, bar) = (Arc::clone(&site.parts), site.topics.clone(), progress.clone());
+    bar.waiting("asking where the topics end");
     let reading = spawn_blocking(move || {
         let scan = TopicScan::open(&parts.kafka, &topics, since_ms)?;
         let each = scan.partitions().iter().map(|partition| partition.end.saturating_sub(partition.from));

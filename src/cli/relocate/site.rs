@@ -8,6 +8,7 @@ use super::error::MoveError;
 use crate::cli::assemble::{assemble, assemble_sources};
 use crate::cli::check::tables::{self, Outbox};
 use crate::cli::explain::topics_of;
+use crate::cli::progress::Progress;
 use crate::cli::sql::open;
 use crate::config::Sources;
 use crate::postgres::{Error, SlotFacts, Sql};
@@ -29,7 +30,8 @@ pub(super) struct Site {
 }
 
 impl Site {
-    pub(super) async fn look(args: &TargetArgs) -> Result<Self, MoveError> {
+    pub(super) async fn look(args: &TargetArgs, progress: &Progress) -> Result<Self, MoveError> {
+        progress.waiting("asking for table and topics");
         let parts = Arc::new(assemble(&args.config)?.parts);
         let mut topics = if args.topics.is_empty() { topics_of(&parts).await? } else { args.topics.clone() };
         let letters = parts.dead_letters.as_ref().map(|letters| letters.topic().to_owned());
