@@ -202,6 +202,60 @@ fn what_cannot_be_decided_is_asked() {
 }
 
 #[test]
+fn what_init_makes_its_undo_statements_take_back() {
+    for server in [postgres15(), postgres18()] {
+        let db = Outbox::create_bare(server, "SELECT 1");
+        let (folder, role) = (Watcher::new("outboxd-init-"), format!("{}_run", db.name()));
+        let file = folder.folder().join("outbox.json").display().to_string();
+        let url = url(db.address());
+        let arguments = ["init", "--postgres", &url, "--into", &file, "--role", &role, "--create-table"];
+        let (exit, stdout, stderr) = run(&[&arguments[..], &["--create-slot", "--yes", "--json"]].concat());
+        assert_eq!(exit, 0, "{stderr}");
+        let said: Value = serde_json::from_str(&stdout).unwrap();
+        let steps: Vec<_> = said["steps"].as_array().unwrap().iter().collect();
+        assert!(
+            steps.iter().any(|step| step["sql"].as_str().unwrap().contains("pg_create_logical")),
+            "{stdout}"
+        );
+        let made = || {
+            let sql = "SELECT count(*) FROM (SELECT FROM pg_roles WHERE rolname = $1 UNION ALL SELECT FROM pg_tables WHERE tablename = 'outbox')";
+            db.query(&format!("{sql} AS made"), &[&role])[0].get::<_, i64>(0)
+        };
+        assert_eq!((made(), db.leftovers().len()), (2, 2));
+
+        // The role has what a relay needs.
+        db.execute(&format!("ALTER ROLE \"{role}\" PASSWORD 'pw'"));
+        let brokers = format!("bootstrap.servers={}", kafka().bootstrap());
+        let check = ["check", "-c", &file, "-X", &brokers];
+        let mut check = Relay::command_with(&check, &[("OUTBOXD_DATABASE_PASSWORD", "pw")]);
+        assert!(check.wait_for_exit(DEADLINE) < 2, "{}{}", check.stdout(), check.stderr());
+
+        for step in steps.iter().rev().filter(|step| step["done"] == false) {
+            db.execute(step["undo"].as_str().unwrap());
+        }
+        assert_eq!((made(), db.leftovers()), (0, Vec::new()));
+    }
+}
+
+#[test]
+fn a_mark_that_nobody_polls_by_means_nothing() {
+    let columns =
+        "id uuid, aggregatetype text, aggregateid text, type text, payload jsonb, processed_at timestamptz";
+    let db = Outbox::create_bare(postgres15(), &format!("CREATE TABLE outbox ({columns})"));
+    let folder = Watcher::new("outboxd-init-");
+    let file = folder.folder().join("outbox.json").display().to_string();
+    let url = url(db.address());
+    let arguments = ["init", "--postgres", &url, "--into", &file, "--no-poller", "--yes", "--json"];
+    let (exit, stdout, stderr) = run(&arguments);
+    let said: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((exit, &said["poller"], db.leftovers().len()), (0, &Value::Null, 1), "{stdout}{stderr}");
+    assert_eq!(
+        said["configuration"]["snapshot.mode"], "no_data",
+        "the poller has sent what is there: {stdout}"
+    );
+}
+
+#[test]
 fn the_session_of_a_new_user_is_what_is_seen() {
     let db = Outbox::create_bare(postgres18(), "SELECT 1");
     let folder = Watcher::new("outboxd-init-");
@@ -216,4 +270,22 @@ fn the_session_of_a_new_user_is_what_is_seen() {
         ("orders", db.name().to_owned()),
     ];
     assert_eq!(Session::of(PAGE, "From nothing").replay(&names), [0, 0]);
+}
+
+#[test]
+fn the_session_about_a_role_is_what_is_seen() {
+    let columns = "id uuid, aggregatetype text, aggregateid text, type text, payload jsonb";
+    let db = Outbox::create_bare(postgres18(), &format!("CREATE TABLE outbox ({columns})"));
+    let folder = Watcher::new("outboxd-init-");
+    let file = folder.folder().join("outbox.json").display().to_string();
+    let address = Address { password: None, ..db.address().clone() };
+    let role = format!("{}_relay", db.name());
+    let names = [
+        ("outbox.json", file),
+        ("postgresql://postgres@localhost/orders", url(&address)),
+        ("shop_relay", role.clone()),
+        ("orders", db.name().to_owned()),
+    ];
+    assert_eq!(Session::of(PAGE, "A role of its own").replay(&names), [0]);
+    db.execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
 }
