@@ -109,18 +109,16 @@ fn a_connector_is_stopped_resumed_and_deleted() {
     assert_eq!(relay.stop(), 0);
     assert_eq!(session("Back by commands"), [0]);
     refused("finish", "outbox.json", "is not stopped");
-    let mut start =
-        Relay::command(&["migrate", "start", "-c", &path("outbox.json"), "--from-connector", &url]);
-    assert_eq!(start.wait_for_exit(DEADLINE), 0, "{}", start.stderr());
-    let arguments = ["migrate", "finish", "-c", &path("outbox.json"), "--from-connector", &url, "--json"];
-    let finish = |more: &[&str]| {
-        let mut finish = Relay::command(&[&arguments[..], more].concat());
-        let exit = finish.wait_for_exit(DEADLINE);
-        let said: Value = serde_json::from_str(&finish.stdout()).unwrap();
+    let step = |command: &str| {
+        let arguments = ["migrate", command, "-c", &path("outbox.json"), "--from-connector", &url, "--json"];
+        let mut process = Relay::command(&arguments);
+        let exit = process.wait_for_exit(DEADLINE);
+        let said: Value = serde_json::from_str(&process.stdout()).unwrap();
         (exit, said["done"].as_bool().unwrap(), said["steps"][0]["request"].as_str().map(str::to_owned))
     };
-    assert_eq!(finish(&[]), (1, false, None));
-    assert_eq!(finish(&["--yes"]), (0, true, Some(format!("DELETE {url}"))));
+    assert_eq!(step("start"), (0, true, Some(format!("PUT {url}/stop"))));
+    assert_eq!(step("finish"), (1, false, None), "nobody agreed");
+    assert_eq!(session("For good by commands"), [0]);
     let plan = ["migrate", "plan", "-c", &path("outbox.json"), "--from-connector", &url, "--print-sql"];
     assert_eq!(Relay::command(&plan).wait_for_exit(DEADLINE), 2, "there is no SQL");
     let orders: Vec<_> = connect

@@ -60,6 +60,7 @@ fn another_programs_slot_is_taken_over_and_given_back() {
         db.wait_until_streaming();
         BACKLOG.insert(&db, 600..700, 10);
         kafka().read(&topic, 700);
+        assert_eq!(session("How far is it?"), [0]);
         refused("rollback", "is read by pid");
         assert_eq!(relay.stop(), 0);
         refused("start", "is past that");
