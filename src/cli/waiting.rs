@@ -14,28 +14,33 @@ use crate::postgres::{Error, ServerOptions, Sql};
 /// So long nobody wonders.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// Who is waited for may change all the time; that is said so often.
+const AGAIN: Duration = Duration::from_secs(10);
+
 /// How our sessions are named in `pg_stat_activity`.
 const APPLICATION: &str = "outboxd waiting";
 
 /// Whose transactions a session waits for, the oldest first. Of a prepared one the server tells no process.
 const HOLDERS: &str = "
-select b.pid, coalesce(a.application_name, ''), coalesce(extract(epoch from now() - a.xact_start), 0)::bigint
+select b.pid, coalesce(a.application_name, ''), extract(epoch from now() - a.xact_start)::bigint
 from unnest(pg_blocking_pids($1)) as b(pid) left join pg_stat_activity a on a.pid = b.pid
 order by a.xact_start limit 1";
 
-/// Who holds the oldest transaction that others must wait for.
+/// Who holds the oldest transaction, of whatever database: every snapshot waits for it.
 const OLDEST: &str = "
-select pid, application_name, coalesce(extract(epoch from now() - xact_start), 0)::bigint
-from pg_stat_activity
-where pid <> pg_backend_pid() and datname = current_database() and backend_xid is not null
-order by xact_start limit 1";
+select pid, name, since from (
+  select pid, coalesce(application_name, '') as name, extract(epoch from now() - xact_start)::bigint as since, age(backend_xid) as age
+  from pg_stat_activity where pid <> pg_backend_pid() and backend_xid is not null
+  union all
+  select 0, '', extract(epoch from now() - prepared)::bigint, age(transaction) from pg_prepared_xacts) as running
+order by age desc limit 1";
 
 /// Something that may last. After a second it says for what: once in a log, all the time at the foot of a terminal.
 pub(super) struct Waiting {
     since: Instant,
     /// From the first word on.
     progress: Option<Progress>,
-    told: Option<String>,
+    told: Option<(String, Instant)>,
 }
 
 impl Waiting {
@@ -54,9 +59,10 @@ impl Waiting {
             return;
         }
         let progress = self.progress.get_or_insert_with(Progress::new);
-        if self.told.as_deref() != Some(for_what) {
+        let is_new = |(told, at): &(String, Instant)| told != for_what && at.elapsed() >= AGAIN;
+        if self.told.as_ref().is_none_or(is_new) {
             progress.above(|| say(&format!("waiting for {for_what}")));
-            self.told = Some(for_what.to_owned());
+            self.told = Some((for_what.to_owned(), Instant::now()));
         }
         progress.waiting(&format!("waiting for {for_what}{now}, {} s", self.since.elapsed().as_secs()));
     }
@@ -113,7 +119,7 @@ pub(super) async fn holder(sql: &Sql, waits: i32) -> Result<Option<(String, Stri
     rows.first().map(|row| named(row).map_err(|error| Error::sql(DOING, error))).transpose()
 }
 
-/// The oldest transaction of this database that has written something.
+/// The oldest transaction that has written something.
 pub(super) async fn oldest(sql: &Sql) -> Result<Option<(String, String)>, Error> {
     const DOING: &str = "looking for the oldest transaction";
     let rows = sql.query(DOING, OLDEST, &[]).await?;
@@ -122,11 +128,13 @@ pub(super) async fn oldest(sql: &Sql) -> Result<Option<(String, String)>, Error>
 
 fn named(row: &Row) -> Result<(String, String), tokio_postgres::Error> {
     let (pid, application, open_for) =
-        (row.try_get::<_, i32>(0)?, row.try_get::<_, String>(1)?, row.try_get::<_, i64>(2)?);
+        (row.try_get::<_, i32>(0)?, row.try_get::<_, String>(1)?, row.try_get::<_, Option<i64>>(2)?);
     if pid == 0 {
         return Ok(("a prepared transaction (pg_prepared_xacts)".to_owned(), String::new()));
     }
     let application =
         if application.is_empty() { String::new() } else { format!(" ({})", clean(&application)) };
-    Ok((format!("the transaction of pid {pid}{application}"), format!(", open for {open_for} s")))
+    // Since when, the server tells only to who may know it.
+    let open_for = open_for.map(|seconds| format!(", open for {seconds} s")).unwrap_or_default();
+    Ok((format!("the transaction of pid {pid}{application}"), open_for))
 }
