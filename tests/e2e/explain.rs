@@ -75,13 +75,16 @@ fn the_way_of_an_event_is_told_to_its_end() {
     db.wait_until_streaming();
     db.insert(&events);
     db.wait_until_confirmed();
+    let dead = event(44).id.to_string();
+    produce(kafka, &letters, &dead);
     let names = [
+        ("9b6a1f60-0d0c-4c5e-9a43-6f6d1d3ad0b1", dead.clone()),
         ("outbox.json", file.clone()),
         ("3dd3e317-ff96-4b63-a58c-2d06bc6f07dc", id.clone()),
         ("orders", db.name().to_owned()),
     ];
     let steps = Session::of(PAGE, "Where is this event?").replay(&names);
-    assert_eq!(steps, [0]);
+    assert_eq!(steps, [0, 1]);
 
     let (_, seen) = explain(&file, &id, &[]);
     let record = &seen["records"][0];
@@ -101,8 +104,6 @@ fn the_way_of_an_event_is_told_to_its_end() {
     produce(kafka, &db.topic("order"), &id);
     let (exit, repeated) = explain(&file, &id, &[]);
     assert_eq!((exit, repeated["records"].as_array().unwrap().len()), (0, 2));
-    let dead = event(44).id.to_string();
-    produce(kafka, &letters, &dead);
     let (exit, letter) = explain(&file, &dead, &[]);
     assert_eq!((exit, &letter["standing"]), (1, &"dead_letter".into()), "{letter}");
     assert_eq!(letter["dead_letters"][0]["topic"], letters);
