@@ -169,7 +169,7 @@ async fn stopped(site: &Site) -> Result<(), MigrateError> {
         match reader {
             None if is_stopped => return Ok(()),
             Some(pid) if is_stopped => {
-                waiting.goes_on(&format!("pid {pid}, which reads slot {}", site.name), "")
+                waiting.goes_on(&format!("pid {pid}, which reads slot {}", site.name), "");
             }
             _ => waiting.goes_on(&format!("connector {name} to stop"), ""),
         }
