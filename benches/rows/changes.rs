@@ -91,6 +91,7 @@ fn convert(table: &ChangeTable, change: RowChange<'_, '_>, encoder: &mut Encoder
         lsn: Lsn::new(0x0100_0000),
         last_commit: Some(Lsn::new(0x00FF_0000)),
         before: None,
+        origin: None,
         snapshot: Snapshot::False,
         skipped: SkippedHalves::default(),
         tolerates: false,

@@ -1,8 +1,10 @@
+use std::sync::Arc;
+
 use super::transaction::Before;
 use crate::wal::{Lsn, PgTimestamp, Xid};
 
 /// What a row does not say itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangeContext {
     /// The time, in microseconds since the Unix epoch.
     pub now_us: i64,
@@ -16,12 +18,23 @@ pub struct ChangeContext {
     pub last_commit: Option<Lsn>,
     /// How many events of its transaction came before, when events tell their place in it.
     pub before: Option<Before>,
+    /// Where the row's transaction was written first, when it was replicated into this database.
+    pub origin: Option<Arc<ReplicationOrigin>>,
     /// Whether the row is one of a snapshot.
     pub snapshot: Snapshot,
     /// What makes no event of a changed key.
     pub skipped: SkippedHalves,
     /// Whether a record that cannot be made is left out, and the others of the change are sent (`errors.tolerance=all`).
     pub tolerates: bool,
+}
+
+/// The replication origin of a transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplicationOrigin {
+    /// `pg_replication_origin.roname`
+    pub name: String,
+    /// Where the transaction's commit stands in the WAL of the origin, or what else was said to be its place.
+    pub lsn: Lsn,
 }
 
 /// A changed key is a delete and a create, and `skipped.operations` is about each of them.

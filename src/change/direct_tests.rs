@@ -1,8 +1,10 @@
 //! Both ways to bytes are the same: straight, and by a tree of values.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
-use super::context::{ChangeContext, SkippedHalves, Snapshot};
+use super::context::{ChangeContext, ReplicationOrigin, SkippedHalves, Snapshot};
 use super::events::ChangeEvents;
 use super::record::ChangeRecords;
 use super::row_change::RowChange;
@@ -153,6 +155,7 @@ pub(super) fn at(table: &ChangeTable, snapshot: Snapshot) -> ChangeContext {
         lsn: Lsn::new(u64::MAX),
         last_commit: (snapshot == Snapshot::False).then_some(Lsn::new(3)),
         before: table.connector.transactions.as_ref().map(|_| Tally::default().before("t")),
+        origin: None,
         snapshot,
         skipped: SkippedHalves::default(),
         tolerates: false,
@@ -163,14 +166,13 @@ pub(super) fn at(table: &ChangeTable, snapshot: Snapshot) -> ChangeContext {
 fn records(
     table: &ChangeTable,
     change: RowChange<'_, '_>,
-    snapshot: Snapshot,
+    at: &ChangeContext,
 ) -> Result<Vec<OwnedRecord>, RouteError> {
-    let at = at(table, snapshot);
     let mut encoder = Encoder::default();
     loop {
         let (scratch, schemas) = encoder.parts();
         let mut records = ChangeRecords::default();
-        match table.add(change, &at, &mut records, &mut Destination { scratch, topic: "", schemas }) {
+        match table.add(change, at, &mut records, &mut Destination { scratch, topic: "", schemas }) {
             Ok(()) => {
                 return Ok(records
                     .lend(encoder.scratch(), |records| records.iter().map(OwnedRecord::from).collect()));
@@ -209,6 +211,7 @@ proptest! {
         kind in 0..6,
         whole: bool,
         of_snapshot: bool,
+        origin in proptest::option::of(("[a-z\"é]{0,5}", any::<u64>())),
     ) {
         let old_tuple = if whole { OldTuple::Full(old.clone()) } else { OldTuple::Key(old.clone()) };
         let change = match kind {
@@ -220,11 +223,13 @@ proptest! {
             _ => RowChange::Truncate,
         };
         let snapshot = if of_snapshot { Snapshot::First } else { Snapshot::False };
+        let origin = origin.map(|(name, lsn)| Arc::new(ReplicationOrigin { name, lsn: Lsn::new(lsn) }));
         let [short, long] = [true, false].map(|is_direct| {
             let table = table(FORMS[form]);
+            let at = ChangeContext { origin: origin.clone(), ..at(&table, snapshot) };
             assert!(table.direct_to.is_some());
             let direct_to = table.direct_to.filter(|_| is_direct);
-            records(&ChangeTable { direct_to, ..table }, change, snapshot)
+            records(&ChangeTable { direct_to, ..table }, change, &at)
         });
         match (short, long) {
             (Ok(short), Ok(long)) => prop_assert_eq!(short, long),

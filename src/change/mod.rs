@@ -36,6 +36,7 @@ mod values;
 mod zero;
 
 pub(crate) use context::Edge;
+pub(crate) use context::ReplicationOrigin;
 pub use context::{ChangeContext, SkippedHalves, Snapshot};
 pub(crate) use digest::ChangeDigest;
 pub use events::ChangeEvents;

@@ -31,8 +31,9 @@ impl Source {
     }
 
     /// The block's values, with what [`Sequence`] says.
-    pub(super) fn values<'a>(&'a self, at: &ChangeContext, sequence: &'a str) -> [Value<'a>; FIELDS] {
+    pub(super) fn values<'a>(&'a self, at: &'a ChangeContext, sequence: &'a str) -> [Value<'a>; FIELDS] {
         let committed_us = at.commit_time.unix_us();
+        let origin = at.origin.as_deref();
         let lsn = |lsn: Lsn| i64::try_from(lsn.get()).map_or(Value::Null, Value::Int64);
         [
             Value::str(&self.version),
@@ -49,8 +50,9 @@ impl Source {
             at.xid.map_or(Value::Null, |xid| Value::Int64(i64::from(xid.0))),
             if at.snapshot == Snapshot::Incremental { Value::Null } else { lsn(at.lsn) },
             Value::Null,
-            Value::Null,
-            Value::Null,
+            origin.map_or(Value::Null, |origin| Value::str(&origin.name)),
+            // Anybody may say any of them, and Java has no numbers without a sign.
+            origin.map_or(Value::Null, |origin| Value::Int64(origin.lsn.get().cast_signed())),
         ]
     }
 }

@@ -137,6 +137,7 @@ impl<T: Transport> Feed<'_, T> {
             xid: self.open.map(|open| open.xid).filter(|xid| *xid != Xid(0)),
             lsn,
             last_commit: self.last_commit,
+            origin: self.origin.clone(),
             snapshot: self.snapshot,
             skipped: self.skipped_halves(),
             // A dead letter is a whole row.
@@ -223,7 +224,7 @@ fn records<'a>(
 ) -> Result<(ChangeRecords<'a>, Counts<'a>), RouteError> {
     let (mut records, mut counts) = (ChangeRecords::default(), Counts::new());
     for (_, table) in tables {
-        let at = ChangeContext { before: at.before.map(|_| tally.before(table.name())), ..*at };
+        let at = ChangeContext { before: at.before.map(|_| tally.before(table.name())), ..at.clone() };
         table.add(change, &at, &mut records, into)?;
         counts.push((table.name(), records.events_of_table()));
     }

@@ -57,6 +57,7 @@ impl<T: Transport> Feed<'_, T> {
             xid: open.map(|open| open.xid),
             lsn,
             last_commit: if message.transactional { self.last_commit } else { Some(lsn) },
+            origin: self.origin.clone(),
             snapshot: Snapshot::False,
             skipped: SkippedHalves::default(),
             tolerates: false,

@@ -14,6 +14,7 @@ mod signal;
 mod transaction;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use labels::AskedLabels;
@@ -34,7 +35,7 @@ use super::parts::RelayParts;
 use super::signals::Signals;
 use super::table::Table;
 use super::tolerance::Tolerance;
-use crate::change::{ChangeEvents, End, Reselected, RowChange, Snapshot, Tally};
+use crate::change::{ChangeEvents, End, ReplicationOrigin, Reselected, RowChange, Snapshot, Tally};
 use crate::connect::converter::registered::SchemaIds;
 use crate::connect::record::ProducerRecord;
 use crate::kafka::{Inlet, Transport};
@@ -70,6 +71,8 @@ pub(super) struct Feed<'p, T = Inlet> {
     sent_before: Option<SentBefore>,
     /// The open transaction.
     open: Option<Begin>,
+    /// Where the last transaction that began was written first. A message outside transactions has it too, as in Debezium.
+    origin: Option<Arc<ReplicationOrigin>>,
     /// Where the last commit ended.
     pub(super) last_commit: Option<Lsn>,
     /// What the table has of the row that is taken again.
@@ -182,6 +185,7 @@ impl<'p, T: Transport> Feed<'p, T> {
             sent_before: stored.as_ref().and_then(SentBefore::new),
             stored,
             open: None,
+            origin: None,
             last_commit: None,
             reselected: None,
             labels: AskedLabels::default(),
@@ -227,6 +231,7 @@ impl<'p, T: Transport> Feed<'p, T> {
                 return self.tell(End::Begin, &begin, lsn, now);
             }
             Message::Begin(begin) => {
+                self.origin = None;
                 self.begin(begin)?;
                 return self.tell_begin(&begin, lsn, now);
             }
@@ -252,8 +257,11 @@ impl<'p, T: Transport> Feed<'p, T> {
             Message::Delete { relation, .. } => self.pass(relation, Change::Delete, "delete")?,
             Message::Truncate { relations, .. } => return self.truncate(lsn, &relations, now),
             Message::LogicalMessage(message) => return self.logical_message(lsn, &message, now),
-            // They describe: no row is in them.
-            Message::Origin { .. } | Message::Type { .. } => {}
+            Message::Origin { lsn, name } => {
+                self.origin = Some(Arc::new(ReplicationOrigin { name: name.to_owned(), lsn }));
+            }
+            // It describes: no row is in it.
+            Message::Type { .. } => {}
         }
         Ok(Outcome::None)
     }

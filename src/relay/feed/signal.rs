@@ -93,6 +93,7 @@ impl<T: Transport> Feed<'_, T> {
         let standing = self.assembler.beside()?;
         let context = ChangeContext {
             before: None,
+            origin: None,
             now_us: now.unix_us,
             commit_time: now.postgres(),
             xid: *xid,

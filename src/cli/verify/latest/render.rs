@@ -49,6 +49,7 @@ pub(super) fn context(number: u32, snapshot: Snapshot) -> ChangeContext {
         lsn: Lsn::new(u64::from(number)),
         last_commit: Some(Lsn::new(u64::from(number))),
         before: None,
+        origin: None,
         snapshot,
         skipped: SkippedHalves::default(),
         tolerates: false,
