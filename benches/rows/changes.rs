@@ -92,6 +92,7 @@ fn convert(table: &ChangeTable, change: RowChange<'_, '_>, encoder: &mut Encoder
         last_commit: Some(Lsn::new(0x00FF_0000)),
         before: None,
         origin: None,
+        xmin: None,
         snapshot: Snapshot::False,
         skipped: SkippedHalves::default(),
         tolerates: false,

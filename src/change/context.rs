@@ -20,6 +20,8 @@ pub struct ChangeContext {
     pub before: Option<Before>,
     /// Where the row's transaction was written first, when it was replicated into this database.
     pub origin: Option<Arc<ReplicationOrigin>>,
+    /// The slot's `catalog_xmin`, when it is asked for and the row comes from the stream.
+    pub xmin: Option<Xid>,
     /// Whether the row is one of a snapshot.
     pub snapshot: Snapshot,
     /// What makes no event of a changed key.

@@ -156,6 +156,7 @@ pub(super) fn at(table: &ChangeTable, snapshot: Snapshot) -> ChangeContext {
         last_commit: (snapshot == Snapshot::False).then_some(Lsn::new(3)),
         before: table.connector.transactions.as_ref().map(|_| Tally::default().before("t")),
         origin: None,
+        xmin: None,
         snapshot,
         skipped: SkippedHalves::default(),
         tolerates: false,
@@ -211,6 +212,7 @@ proptest! {
         kind in 0..6,
         whole: bool,
         of_snapshot: bool,
+        xmin: Option<u32>,
         origin in proptest::option::of(("[a-z\"é]{0,5}", any::<u64>())),
     ) {
         let old_tuple = if whole { OldTuple::Full(old.clone()) } else { OldTuple::Key(old.clone()) };
@@ -226,7 +228,7 @@ proptest! {
         let origin = origin.map(|(name, lsn)| Arc::new(ReplicationOrigin { name, lsn: Lsn::new(lsn) }));
         let [short, long] = [true, false].map(|is_direct| {
             let table = table(FORMS[form]);
-            let at = ChangeContext { origin: origin.clone(), ..at(&table, snapshot) };
+            let at = ChangeContext { origin: origin.clone(), xmin: xmin.map(Xid), ..at(&table, snapshot) };
             assert!(table.direct_to.is_some());
             let direct_to = table.direct_to.filter(|_| is_direct);
             records(&ChangeTable { direct_to, ..table }, change, &at)

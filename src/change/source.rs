@@ -49,7 +49,7 @@ impl Source {
             Value::str(&self.table),
             at.xid.map_or(Value::Null, |xid| Value::Int64(i64::from(xid.0))),
             if at.snapshot == Snapshot::Incremental { Value::Null } else { lsn(at.lsn) },
-            Value::Null,
+            at.xmin.map_or(Value::Null, |xmin| Value::Int64(i64::from(xmin.0))),
             origin.map_or(Value::Null, |origin| Value::str(&origin.name)),
             // Anybody may say any of them, and Java has no numbers without a sign.
             origin.map_or(Value::Null, |origin| Value::Int64(origin.lsn.get().cast_signed())),

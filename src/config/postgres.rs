@@ -73,7 +73,17 @@ fn slot(reader: &mut Reader<'_>) -> SlotOptions {
     let recovery = reader.choice("slot.recovery", &recoveries, SlotRecovery::default());
     let retry = slot_retry(reader);
     let stream_params = stream_params(reader);
-    SlotOptions { name: slot_name(reader), drop_on_stop, failover, recovery, retry, stream_params }
+    let xmin_interval = reader.millis("xmin.fetch.interval.ms", 0, Duration::ZERO);
+    let xmin_interval = Some(xmin_interval).filter(|interval| !interval.is_zero());
+    SlotOptions {
+        name: slot_name(reader),
+        drop_on_stop,
+        failover,
+        recovery,
+        retry,
+        stream_params,
+        xmin_interval,
+    }
 }
 
 fn slot_name(reader: &mut Reader<'_>) -> SlotName {

@@ -4,7 +4,7 @@ use tokio_postgres::types::ToSql;
 
 use super::sql::Sql;
 use super::{Error, Handover, SlotName};
-use crate::wal::{Lsn, Oid, PgTimestamp};
+use crate::wal::{Lsn, Oid, PgTimestamp, Xid};
 
 /// What matters of the server.
 #[derive(Debug, Clone)]
@@ -171,6 +171,8 @@ from pg_replication_slots s
      left join pg_stat_activity a on a.pid = s.active_pid
 where s.slot_name = $1";
 
+const SLOT_XMIN: &str = "select catalog_xmin::text from pg_replication_slots where slot_name = $1";
+
 const SNAPSHOT_TAKER: &str = "
 select s.active_pid from pg_replication_slots s join pg_stat_activity a on a.pid = s.active_pid
 where s.temporary and s.database = current_database() and a.application_name = $1";
@@ -307,6 +309,18 @@ impl Sql {
             invalidation_reason: row.try_get(11).map_err(get)?,
             inactive_since: row.try_get(12).map_err(get)?,
         }))
+    }
+
+    /// The slot's `catalog_xmin`.
+    ///
+    /// # Errors
+    /// When the query fails.
+    pub async fn slot_xmin(&self, name: &SlotName) -> Result<Option<Xid>, Error> {
+        const DOING: &str = "reading the replication slot's xmin";
+        let rows = self.query(DOING, SLOT_XMIN, &[&name.as_str()]).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let text: Option<&str> = row.try_get(0).map_err(|error| Error::sql(DOING, error))?;
+        Ok(text.and_then(|text| text.parse().ok()).map(Xid))
     }
 
     /// Where the slot and the server are now.

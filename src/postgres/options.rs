@@ -147,6 +147,8 @@ pub struct SlotOptions {
     pub retry: Option<SlotRetry>,
     /// `slot.stream.params`: more options for pgoutput.
     pub stream_params: Vec<(String, String)>,
+    /// `xmin.fetch.interval.ms` (0, never): how often `source.xmin` is asked for.
+    pub xmin_interval: Option<Duration>,
 }
 
 /// `slot.recovery`

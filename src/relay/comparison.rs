@@ -275,6 +275,7 @@ mod tests {
             recovery: SlotRecovery::Fail,
             retry: None,
             stream_params: Vec::new(),
+            xmin_interval: None,
         };
         let comparison = Comparison {
             slot: &options,

@@ -52,6 +52,7 @@ mod signals;
 mod simulation;
 mod slot_guard;
 mod slot_start;
+mod slot_xmin;
 mod snapshot;
 mod snapshot_start;
 mod supervisor;

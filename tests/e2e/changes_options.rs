@@ -8,7 +8,7 @@ use crate::support::outbox::Outbox;
 use crate::support::postgres::postgres18;
 use crate::support::record::Record;
 use crate::support::relay::Relay;
-use crate::support::wait::DEADLINE;
+use crate::support::wait::{DEADLINE, eventually};
 
 const TWO: &str =
     "create table a (id int primary key, v text); create table b (id int primary key, v text not null);
@@ -203,4 +203,33 @@ fn a_topic_that_kafka_does_not_allow_is_the_fault_of_its_row() {
     let mut relay = Relay::start(&config(&db, settings.get(..3).unwrap()));
     assert_eq!(relay.wait_for_exit(DEADLINE), 6);
     relay.wait_for_stderr("a topic that Kafka does not allow");
+}
+
+#[test]
+fn the_slots_xmin_is_told_and_asked_for_again() {
+    let db = Outbox::create_bare(postgres18(), TWO);
+    kafka().create_topic(&topic(&db, "a"), 1, &[]);
+    let relay = streaming(&db, &[("xmin.fetch.interval.ms", "50")]);
+    let slots = "select catalog_xmin::text::bigint from pg_replication_slots where slot_name = $1";
+    let of_slot = || -> i64 { db.query(slots, &[&db.name()])[0].get(0) };
+    let told = || -> Vec<i64> {
+        let records = kafka().records(&topic(&db, "a"));
+        let source =
+            |record: &Record| serde_json::from_str::<Value>(record.value()).unwrap()["source"].clone();
+        records.iter().map(|record| source(record)["xmin"].as_i64().unwrap()).collect()
+    };
+    let before = of_slot();
+    db.execute("insert into a values (1, 'x')");
+    db.wait_until_confirmed();
+    assert!((before..=of_slot()).contains(&told()[0]), "{:?} from {before}", told());
+    // What no running transaction needs any more the slot lets go, once the stream is past the server's word on them.
+    let mut id = 1;
+    eventually(DEADLINE, "another xmin", || {
+        id += 1;
+        db.execute(&format!("insert into a values ({id}, 'x')"));
+        db.execute("select pg_log_standby_snapshot()");
+        db.wait_until_confirmed();
+        told().last() > told().first()
+    });
+    assert_eq!(relay.stop(), 0);
 }

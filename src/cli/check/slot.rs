@@ -120,7 +120,16 @@ pub(super) mod tests {
     pub(in super::super) fn options(failover: bool) -> SlotOptions {
         let name = SlotName::new("outbox").unwrap();
         let recovery = SlotRecovery::default();
-        SlotOptions { name, drop_on_stop: false, failover, recovery, retry: None, stream_params: Vec::new() }
+        let stream_params = Vec::new();
+        SlotOptions {
+            name,
+            drop_on_stop: false,
+            failover,
+            recovery,
+            retry: None,
+            stream_params,
+            xmin_interval: None,
+        }
     }
 
     pub(in super::super) fn facts() -> SlotFacts {

@@ -16,6 +16,7 @@ use crate::relay::clock::Now;
 use crate::relay::error::Error;
 use crate::relay::needs::Need;
 use crate::relay::route::Bound;
+use crate::relay::slot_xmin::SlotXmin;
 use crate::relay::table::Table;
 use crate::telemetry::Change;
 use crate::transaction::EventPosition;
@@ -138,6 +139,7 @@ impl<T: Transport> Feed<'_, T> {
             lsn,
             last_commit: self.last_commit,
             origin: self.origin.clone(),
+            xmin: self.xmin.as_ref().filter(|_| self.snapshot == Snapshot::False).and_then(SlotXmin::get),
             snapshot: self.snapshot,
             skipped: self.skipped_halves(),
             // A dead letter is a whole row.

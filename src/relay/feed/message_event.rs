@@ -8,6 +8,7 @@ use crate::kafka::Transport;
 use crate::pgoutput::LogicalMessage;
 use crate::relay::clock::Now;
 use crate::relay::error::Error;
+use crate::relay::slot_xmin::SlotXmin;
 use crate::wal::{Lsn, Xid};
 
 impl<T: Transport> Feed<'_, T> {
@@ -58,6 +59,7 @@ impl<T: Transport> Feed<'_, T> {
             lsn,
             last_commit: if message.transactional { self.last_commit } else { Some(lsn) },
             origin: self.origin.clone(),
+            xmin: self.xmin.as_ref().and_then(SlotXmin::get),
             snapshot: Snapshot::False,
             skipped: SkippedHalves::default(),
             tolerates: false,

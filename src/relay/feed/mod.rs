@@ -33,6 +33,7 @@ use super::notifier::Notifier;
 use super::options::{Guarantee, Options, SkippedOperations};
 use super::parts::RelayParts;
 use super::signals::Signals;
+use super::slot_xmin::SlotXmin;
 use super::table::Table;
 use super::tolerance::Tolerance;
 use crate::change::{ChangeEvents, End, ReplicationOrigin, Reselected, RowChange, Snapshot, Tally};
@@ -75,6 +76,8 @@ pub(super) struct Feed<'p, T = Inlet> {
     origin: Option<Arc<ReplicationOrigin>>,
     /// Where the last commit ended.
     pub(super) last_commit: Option<Lsn>,
+    /// The slot's xmin, when events tell it.
+    pub(super) xmin: Option<SlotXmin>,
     /// What the table has of the row that is taken again.
     reselected: Option<Reselected>,
     /// The values of enums that the catalog was asked for.
@@ -186,6 +189,7 @@ impl<'p, T: Transport> Feed<'p, T> {
             stored,
             open: None,
             origin: None,
+            xmin: None,
             last_commit: None,
             reselected: None,
             labels: AskedLabels::default(),

@@ -94,6 +94,7 @@ impl<T: Transport> Feed<'_, T> {
         let context = ChangeContext {
             before: None,
             origin: None,
+            xmin: None,
             now_us: now.unix_us,
             commit_time: now.postgres(),
             xid: *xid,

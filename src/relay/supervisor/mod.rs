@@ -31,6 +31,7 @@ use super::retry::{self, STANDBY_INTERVAL, Situation};
 use super::session::{self, Session};
 use super::signal_channels;
 use super::signals::Signals;
+use super::slot_xmin::SlotXmin;
 use super::takeover;
 use super::watcher::{ServerLsn, SlotWarnings, SlotWatch, watch_kafka};
 use crate::error::{Class, Diagnose};
@@ -186,6 +187,7 @@ impl Relay {
         memory: &mut Memory,
         target: &TargetReceiver,
     ) -> Result<(), Error> {
+        let xmin = SlotXmin::first(&self.parts, &link.sql).await?;
         let batch = match self.take_over(&mut link, target).await {
             Err(_) if target.get() != Target::Run => return Ok(()),
             batch => batch?,
@@ -198,6 +200,7 @@ impl Relay {
         let last_commit = link.last_commit(stored.as_ref());
         let mut feed = Feed::new(&self.parts, &self.metrics, confirmed, acknowledged, stored);
         feed.last_commit = last_commit;
+        feed.xmin.clone_from(&xmin);
         feed.out.flight.in_transactions(batch);
         feed.out.dispatch.repeats = Repeats::new(&self.parts.relay, repeat_range);
         feed.start();
@@ -208,6 +211,9 @@ impl Relay {
         feed.signals = Signals::new(&self.parts.relay, link.capture.names(), snapshots);
         let (server, ended, mut watchers) = (ServerLsn::default(), CancellationToken::new(), JoinSet::new());
         let (mut slot_watcher, lost) = self.watch_slot(&link, server.clone());
+        if let Some(xmin) = xmin {
+            watchers.spawn(xmin.watch(Arc::clone(&self.parts), Arc::clone(&link.sql)));
+        }
         watchers.spawn(watch_kafka(Arc::clone(&self.parts), ended.clone()));
         watchers.spawn(heartbeat_query::run(Arc::clone(&self.parts), tls.clone(), ended.clone()));
         let (parts, stop) = (&self.parts, &ended);

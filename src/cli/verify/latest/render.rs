@@ -50,6 +50,7 @@ pub(super) fn context(number: u32, snapshot: Snapshot) -> ChangeContext {
         last_commit: Some(Lsn::new(u64::from(number))),
         before: None,
         origin: None,
+        xmin: None,
         snapshot,
         skipped: SkippedHalves::default(),
         tolerates: false,
