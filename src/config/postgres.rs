@@ -22,6 +22,7 @@ pub(super) fn options(reader: &mut Reader<'_>, alias: Option<&str>, connect_time
         table_include: reader.regex_list("table.include.list"),
         table_exclude: reader.regex_list("table.exclude.list"),
         signals: None,
+        includes_builtin: !reader.boolean("table.ignore.builtin", true),
         identities: if alias.is_none() { identities(reader) } else { ReplicaIdentities::default() },
     };
     let status_interval = reader.millis("status.update.interval.ms", 1, Duration::from_secs(10));

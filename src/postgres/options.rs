@@ -267,6 +267,8 @@ pub struct TableOptions {
     pub table_exclude: Vec<String>,
     /// `signal.data.collection`: captured whatever the lists say.
     pub signals: Option<String>,
+    /// `table.ignore.builtin=false`: `spatial_ref_sys`, which PostGIS makes, is a table like others.
+    pub includes_builtin: bool,
     /// `replica.identity.autoset.values`: for change events.
     pub identities: ReplicaIdentities,
 }

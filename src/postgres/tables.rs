@@ -9,11 +9,16 @@ pub struct TableFilter {
     schema_exclude: NamePatterns,
     table_include: NamePatterns,
     table_exclude: NamePatterns,
+    /// `table.ignore.builtin=false`
+    includes_builtin: bool,
     /// The signalling table.
     signals: Option<String>,
     /// `snapshot.include.collection.list`
     in_snapshot: NamePatterns,
 }
+
+/// The one table in users' schemas that Debezium takes for the server's own.
+const OF_POSTGIS: &str = "spatial_ref_sys";
 
 impl TableFilter {
     /// Compiles the lists. Entries match the whole of `schema.table` (or of the schema) and ignore case, as Debezium's.
@@ -31,6 +36,7 @@ impl TableFilter {
             schema_exclude: NamePatterns::read(options, "schema.exclude.list", &tables.schema_exclude),
             table_include: NamePatterns::read(options, "table.include.list", &tables.table_include),
             table_exclude: NamePatterns::read(options, "table.exclude.list", &tables.table_exclude),
+            includes_builtin: tables.includes_builtin,
             signals: tables.signals.clone(),
             in_snapshot: NamePatterns::default(),
         }
@@ -55,7 +61,7 @@ impl TableFilter {
         self.left_out_by(schema, table).is_none()
     }
 
-    /// The list that keeps a table of this name from being captured.
+    /// The option that keeps a table of this name from being captured.
     #[must_use]
     pub fn left_out_by(&self, schema: &str, table: &str) -> Option<&'static str> {
         let full = format!("{schema}.{table}");
@@ -63,6 +69,7 @@ impl TableFilter {
             return None;
         }
         let rules = [
+            ("table.ignore.builtin", !self.includes_builtin && table.eq_ignore_ascii_case(OF_POSTGIS)),
             ("schema.exclude.list", self.schema_exclude.matches(schema)),
             ("table.exclude.list", self.table_exclude.matches(&full)),
             ("schema.include.list", !self.schema_include.is_empty() && !self.schema_include.matches(schema)),
@@ -164,6 +171,20 @@ mod tests {
         let options = TableOptions { table_include, signals, ..TableOptions::default() };
         let filter = TableFilter::new(&options).unwrap();
         assert!(filter.matches("public", "signals") && !filter.matches("public", "b"));
+    }
+
+    #[test]
+    fn the_table_of_postgis_is_captured_only_when_that_is_asked_for() {
+        let table_include = vec!["gis.*".to_owned()];
+        for includes_builtin in [false, true] {
+            let table_include = table_include.clone();
+            let options = TableOptions { table_include, includes_builtin, ..TableOptions::default() };
+            let filter = TableFilter::new(&options).unwrap();
+            assert_eq!(filter.matches("gis", "Spatial_ref_sys"), includes_builtin);
+            assert!(
+                filter.matches("gis", "spatial_ref_sys_2") && !filter.matches("public", "spatial_ref_sys")
+            );
+        }
     }
 
     #[test]
