@@ -12,6 +12,20 @@ use crate::pgoutput::ColumnValue;
 const OPTION: &str = "unavailable.value.placeholder";
 const DEFAULT: &str = "__debezium_unavailable_value";
 
+/// The arrays that Debezium has a placeholder for, whatever it is there.
+const ARRAYS: [&str; 10] = [
+    "text[]",
+    "varchar[]",
+    "bpchar[]",
+    "json[]",
+    "jsonb[]",
+    "bytea[]",
+    "int4[]",
+    "date[]",
+    "int8[]",
+    "uuid[]",
+];
+
 /// `unavailable.value.placeholder`: a text, or bytes as `hex:` and their digits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Placeholder {
@@ -47,13 +61,16 @@ fn hex_bytes(digits: &str) -> Option<Vec<u8>> {
     rest.is_empty().then(|| pairs.iter().map(|[high, low]| high << 4 | low).collect())
 }
 
-/// The placeholder in the form of a column. In base64 Debezium has none, and sends null; where that cannot be it stops,
-/// and the text is sent here.
+/// The placeholder in the form of a column. Debezium has none in base64 and for most lists, and sends null. Where that cannot be
+/// it stops; here the text is sent, or an empty list.
 pub(super) fn of(codec: &ColumnCodec, binary: BinaryHandling, placeholder: &Placeholder) -> Value<'static> {
     let base64 = matches!(binary, BinaryHandling::Base64 | BinaryHandling::Base64UrlSafe);
     match codec.type_name() {
         "bytea" if base64 && codec.schema().optional => Value::Null,
         "hstore" => decoded(codec, &format!("{0}=>{0}", quoted(&placeholder.text))),
+        name if matches!(codec.schema().kind, Kind::Array(_)) && !ARRAYS.contains(&name) => {
+            super::zero::of_schema(codec.schema())
+        }
         _ => codec.mapped(of_schema(codec.schema(), placeholder)),
     }
 }
@@ -67,17 +84,19 @@ fn decoded(codec: &ColumnCodec, text: &str) -> Value<'static> {
 fn of_schema(schema: &Schema, placeholder: &Placeholder) -> Value<'static> {
     match &schema.kind {
         Kind::String => Value::Str(Cow::Owned(placeholder.text.clone())),
-        Kind::Bytes => Value::Bytes(Cow::Owned(placeholder.bytes.clone())),
-        Kind::Array(element) => Value::Array(elements(element, placeholder)),
+        // Bits and decimals have a name.
+        Kind::Bytes if schema.name.is_none() => Value::Bytes(Cow::Owned(placeholder.bytes.clone())),
+        Kind::Array(element) => {
+            elements(element, placeholder).map_or_else(|| super::zero::of_schema(schema), Value::Array)
+        }
         _ => super::zero::of_schema(schema),
     }
 }
 
 /// Debezium puts the placeholder's bytes into arrays of numbers, and a hash of it into those of UUIDs.
-fn elements(element: &Schema, Placeholder { bytes, text }: &Placeholder) -> Vec<Value<'static>> {
+fn elements(element: &Schema, Placeholder { bytes, text }: &Placeholder) -> Option<Vec<Value<'static>>> {
     let signed = bytes.iter().map(|byte| byte.cast_signed());
-    match (&element.kind, element.name()) {
-        (Kind::Int16, None) => signed.map(|byte| Value::Int16(i16::from(byte))).collect(),
+    Some(match (&element.kind, element.name()) {
         (Kind::Int32, None | Some("io.debezium.time.Date")) => {
             signed.map(|byte| Value::Int32(i32::from(byte))).collect()
         }
@@ -85,8 +104,8 @@ fn elements(element: &Schema, Placeholder { bytes, text }: &Placeholder) -> Vec<
         (Kind::String, Some("io.debezium.data.Uuid")) => vec![Value::Str(Cow::Owned(name_uuid(bytes)))],
         (Kind::Bytes, None) => vec![Value::Bytes(Cow::Owned(bytes.clone()))],
         (Kind::String, _) => vec![Value::Str(Cow::Owned(text.clone()))],
-        _ => Vec::new(),
-    }
+        _ => return None,
+    })
 }
 
 /// Java's `UUID.nameUUIDFromBytes`.
@@ -128,7 +147,7 @@ mod tests {
     fn numbers_are_bytes_with_a_sign() {
         let element = Schema::new(Kind::Int32);
         let placeholder = Placeholder::parse("é").unwrap();
-        assert_eq!(elements(&element, &placeholder), [Value::Int32(-61), Value::Int32(-87)]);
+        assert_eq!(elements(&element, &placeholder), Some(vec![Value::Int32(-61), Value::Int32(-87)]));
     }
 
     #[test]
