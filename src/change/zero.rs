@@ -64,7 +64,10 @@ fn geometry(codec: &ColumnCodec, text: &str) -> Value<'static> {
     value
 }
 
-/// What stands for nothing in the geometric types that are shown since 3.7.
+/// `GEOMETRYCOLLECTION EMPTY`
+const EMPTY_COLLECTION: &str = "010700000000000000";
+
+/// What stands for nothing in the geometric types that are shown since 3.7, and in those of PostGIS.
 fn geometric(type_name: &str) -> Option<&'static str> {
     Some(match type_name {
         "line" => "{0,1,0}",
@@ -72,6 +75,7 @@ fn geometric(type_name: &str) -> Option<&'static str> {
         "box" => "(0,0),(1,1)",
         "lseg" | "path" => "[(0,0),(1,0)]",
         "polygon" => "((0,0),(1,0),(0,1))",
+        "geometry" | "geography" => EMPTY_COLLECTION,
         _ => return None,
     })
 }
@@ -176,7 +180,14 @@ mod tests {
             ("bytea", -1, default, Value::Bytes(Cow::Borrowed(&[]))),
         ];
         let line = [0.0, 1.0, 0.0].map(Value::Float64).into();
-        let cases = cases.into_iter().chain([("line", -1, default, Value::Struct(line))]);
+        let empty = || Value::Bytes(Cow::Borrowed(&[1, 7, 0, 0, 0, 0, 0, 0, 0]));
+        let cases = cases.into_iter().chain([
+            ("line", -1, default, Value::Struct(line)),
+            ("geometry", -1, default, Value::Struct(vec![empty(), Value::Null, Value::Null])),
+            ("geography", -1, default, Value::Struct(vec![empty(), Value::Null])),
+            ("vector", 3, default, Value::Array(Vec::new())),
+            ("halfvec", -1, default, Value::Array(Vec::new())),
+        ]);
         for (name, type_modifier, options, zero) in cases {
             let column = ColumnDescription {
                 name: "c".to_owned(),

@@ -1,5 +1,11 @@
 //! The order in which `java.util.HashMap` gives its entries: by buckets of the keys' hashes.
 
+/// A bucket with so many entries gets no further one: the buckets double, or it becomes a tree.
+const FULL_BUCKET: usize = 8;
+
+/// So many buckets do not double for that.
+const TREES_FROM: usize = 64;
+
 /// How a map was made, which decides how many buckets it begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Made {
@@ -16,6 +22,26 @@ pub(crate) fn in_order<T>(mut entries: Vec<T>, made: Made, key: impl Fn(&T) -> &
     let mask = u32::try_from(buckets(entries.len(), made).saturating_sub(1)).unwrap_or(u32::MAX);
     // It is stable: keys of one bucket stay in the order in which they came.
     entries.sort_by_key(|entry| spread_hash(key(entry)) & mask);
+    entries
+}
+
+/// The same of a map that was made with the number of its entries, and whose keys are numbers of 16 bits. Nine of them in one
+/// bucket of 64 or more would be a tree, which gives them otherwise; that is not done here.
+pub(crate) fn in_order_of_numbers<T>(mut entries: Vec<T>, key: impl Fn(&T) -> u16) -> Vec<T> {
+    let mut buckets = entries.len().max(1).next_power_of_two();
+    let bucket = |entry: &T, buckets: usize| usize::from(key(entry)) & buckets.saturating_sub(1);
+    for (count, entry) in entries.iter().enumerate() {
+        if buckets < TREES_FROM {
+            let same = |other: &&T| bucket(other, buckets) == bucket(entry, buckets);
+            if entries.iter().take(count).filter(same).count() >= FULL_BUCKET {
+                buckets = buckets.saturating_mul(2);
+            }
+        }
+        if count.saturating_add(1) > buckets.saturating_mul(3) / 4 {
+            buckets = buckets.saturating_mul(2);
+        }
+    }
+    entries.sort_by_key(|entry| bucket(entry, buckets));
     entries
 }
 

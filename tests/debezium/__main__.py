@@ -24,6 +24,7 @@ def main():
     recording.add_argument("case", nargs="*", help="file names without .yaml; all when none is given")
     measuring = commands.add_parser("columns", help="measure tests/cases/columns.tsv anew")
     measuring.add_argument("--check", action="store_true", help="write nothing, tell the differences")
+    measuring.add_argument("--extensions", action="store_true", help="extension-columns.tsv, with a server that has them")
     fuzzing = commands.add_parser("fuzz", help="random cases through Debezium and outboxd, side by side")
     fuzzing.add_argument("--seeds", default="1-20", help="FIRST-LAST, default 1-20")
     fuzzing.add_argument("--known", metavar="FILE", help="more entries like those of deliberate.yaml: differences already found")
@@ -46,7 +47,7 @@ def main():
             differing = record(Trials(addresses), arguments.case, arguments.check)
             sys.exit(1 if arguments.check and differing else 0)
         elif arguments.command == "columns":
-            differing = columns(Trials(addresses), arguments.check)
+            differing = columns(Trials(addresses), arguments.check, arguments.extensions)
             sys.exit(1 if arguments.check and differing else 0)
         elif arguments.command == "fuzz":
             options = (arguments.known, arguments.verbose, arguments.minimise)

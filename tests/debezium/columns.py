@@ -1,4 +1,4 @@
-"""What Debezium makes of a column, type by type and option by option: tests/cases/columns.tsv."""
+"""What Debezium makes of a column, type by type and option by option: tests/cases/columns.tsv, extension-columns.tsv."""
 
 import json
 import pathlib
@@ -11,13 +11,15 @@ from database import Database
 from systems import Debezium
 from trial import Side, config
 
-PATH = pathlib.Path(__file__).parent.parent / "cases" / "columns.tsv"
+CASES = pathlib.Path(__file__).parent.parent / "cases"
 ARRIVAL_SECONDS = 60
 OWN_TYPES = """
 CREATE EXTENSION citext; CREATE EXTENSION hstore; CREATE EXTENSION ltree;
 CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy'); CREATE TYPE comp AS (a int, b text);
 CREATE DOMAIN posint AS int CHECK (VALUE > 0); CREATE DOMAIN shorttext AS varchar(10); CREATE DOMAIN vecdom AS comp;
 """
+EXTENSIONS = "CREATE EXTENSION vector; CREATE EXTENSION postgis;"
+"""Of these only some servers have the files."""
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 CONFIG = {"transforms": None, "table.include.list": "public.t", "key.converter": JSON, "value.converter": JSON,
           "key.converter.schemas.enable": "true", "value.converter.schemas.enable": "true"}
@@ -45,6 +47,7 @@ class Group:
     """A case as the rest of the recorder knows it: only the configuration."""
 
     config: dict
+    base: str = "outbox"
 
 
 class Number(float):
@@ -56,16 +59,18 @@ class Number(float):
         return number
 
 
-def columns(trials, check_only):
+def columns(trials, check_only, extensions):
     """Measures every line anew, or with `check_only` tells what would change; how many lines differ."""
-    head, *lines = PATH.read_text().removesuffix("\n").split("\n")
+    path = CASES / ("extension-columns.tsv" if extensions else "columns.tsv")
+    types = EXTENSIONS if extensions else OWN_TYPES
+    head, *lines = path.read_text().removesuffix("\n").split("\n")
     lines = [Line.read(line) for line in lines]
     groups = defaultdict(list)
     for line in lines:
         groups[line.options].append(line)
     differing = 0
     for options, group in groups.items():
-        measured = measure(trials, options, group)
+        measured = measure(trials, types, options, group)
         for line, (schema, value) in zip(group, measured):
             if (line.schema, line.value) == (schema, value):
                 continue
@@ -76,12 +81,12 @@ def columns(trials, check_only):
     if not check_only:
         versions = trials.versions().removeprefix("recorded from ")
         head = f"{head.partition('(')[0]}(measured: {versions})"
-        PATH.write_text("\n".join([head, *(line.written() for line in lines)]) + "\n")
+        path.write_text("\n".join([head, *(line.written() for line in lines)]) + "\n")
     print(f"{differing} of {len(lines)} lines differ")
     return differing
 
 
-def measure(trials, options, lines):
+def measure(trials, own_types, options, lines):
     """(schema, value) of each line: a column for each type, a row for each line."""
     trials.kafka.delete()
     name = f"columns_{uuid.uuid4().hex[:8]}"
@@ -89,7 +94,7 @@ def measure(trials, options, lines):
     database.create()
     side = Side(Debezium(trials.addresses.connect, name), trials.kafka, name)
     try:
-        database.execute(OWN_TYPES)
+        database.execute(own_types)
         types = list(dict.fromkeys((line.type, line.modifier) for line in lines))
         shown = ", ".join(f"c{number} {sql_type(database, *type)}" for number, type in enumerate(types))
         database.execute(f"CREATE TABLE t (id int PRIMARY KEY, {shown})")

@@ -66,7 +66,8 @@ pub(super) fn decode_bits(text: &str) -> Option<Value<'static>> {
     Some(Value::Bytes(Cow::Owned(bytes)))
 }
 
-fn decode_hex(hex: &[u8]) -> Option<Vec<u8>> {
+/// Reads digits, two for each byte.
+pub(super) fn decode_hex(hex: &[u8]) -> Option<Vec<u8>> {
     let (pairs, []) = hex.as_chunks::<2>() else { return None };
     pairs.iter().map(|[high, low]| Some(nibble(*high)? << 4 | nibble(*low)?)).collect()
 }

@@ -1,9 +1,11 @@
 use super::geometry::Geometry;
 use super::interval::IntervalFormat;
 use super::options::{ColumnOptions, HstoreHandling};
+use super::postgis::Postgis;
 use super::temporal::{
     TemporalFormat, date_format, time_format, timestamp_format, timestamptz_format, timetz_format,
 };
+use super::vector::Vector;
 use super::{TypeKind, array, bytes, hstore, interval, numeric, point, unknown};
 use crate::connect::{Field, Kind, Schema, Value};
 
@@ -31,9 +33,11 @@ pub(super) enum Format {
     /// A type that is shown with `include.unknown.datatypes` only.
     Unknown(super::BinaryHandling),
     Geometric(Geometry),
+    Postgis(Postgis),
+    Vector(Vector),
     /// Debezium announces the column and has null for each of its values.
     Lost,
-    /// An element of an array of a geometric type. Debezium announces such arrays, and fails at every element.
+    /// An element of an array of a geometric type or of `sparsevec`. Debezium announces such arrays, and fails at every element.
     WithoutForm,
     Array {
         element: Box<Self>,
@@ -63,6 +67,7 @@ impl Format {
         match self {
             Self::Numeric(_) | Self::Money(_) | Self::Temporal(_) | Self::Interval(_) => true,
             Self::Hstore(_) | Self::Point | Self::Geometric(_) => true,
+            Self::Postgis(_) | Self::Vector(_) => true,
             Self::WithoutForm | Self::Array { .. } => true,
             Self::Bool | Self::Int16 | Self::Int32 | Self::Int64 | Self::Float32 | Self::Float64 => false,
             Self::Text | Self::Bytea(_) | Self::Bit | Self::Bits | Self::Unknown(_) | Self::Lost => false,
@@ -90,6 +95,8 @@ impl Format {
             Self::Point => return point::decode(text),
             Self::Unknown(handling) => unknown::decode(text, *handling),
             Self::Geometric(geometry) => return geometry.decode(text),
+            Self::Postgis(postgis) => return postgis.decode(text),
+            Self::Vector(vector) => return vector.decode(text),
             Self::Lost => Value::Null,
             Self::WithoutForm => return None,
             Self::Array { element, nullable, delimiter } => {
@@ -136,11 +143,18 @@ fn base(name: &str, modifier: i32, options: &ColumnOptions) -> Option<(Format, S
         | "macaddr8" | "int4range" | "int8range" | "numrange" | "tsrange" | "tstzrange" | "daterange" => {
             text(Schema::new(Kind::String))
         }
-        _ => match Geometry::named(name) {
-            Some(geometry) => Some((Format::Geometric(geometry), geometry.schema())),
-            None => unknown::column(options),
-        },
+        _ => of_extension(name)
+            .or_else(|| Geometry::named(name).map(|known| (Format::Geometric(known), known.schema())))
+            .or_else(|| unknown::column(options)),
     }
+}
+
+/// The types of PostGIS and pgvector, in whichever schema they are.
+fn of_extension(name: &str) -> Option<(Format, Schema)> {
+    if let Some(known) = Postgis::named(name) {
+        return Some((Format::Postgis(known), known.schema()));
+    }
+    Vector::named(name).map(|known| (Format::Vector(known), known.schema()))
 }
 
 fn temporal((format, schema): (TemporalFormat, Schema)) -> (Format, Schema) {
@@ -162,7 +176,7 @@ fn array_of(element: &TypeKind, modifier: i32, options: &ColumnOptions) -> Optio
     };
     let format = match format {
         Format::Temporal(format) => Format::Temporal(format.of_array_elements()),
-        Format::Geometric(_) => Format::WithoutForm,
+        Format::Geometric(_) | Format::Vector(Vector::Sparse) => Format::WithoutForm,
         other => other,
     };
     let nullable = !has_required_elements(element) && !matches!(format, Format::Unknown(_));
@@ -175,16 +189,22 @@ fn is_left_out(element: &str) -> bool {
     ["money", "name", "interval", "varbit", "xml", "point", "refcursor"].contains(&element)
 }
 
-/// Of the server's own types one alone is not delimited by commas.
+/// Only of few types it is not a comma.
 fn delimiter(element: &TypeKind) -> char {
-    if *element == TypeKind::base("box") { ';' } else { ',' }
+    match element {
+        TypeKind::Base { name } if name == "box" => ';',
+        TypeKind::Base { name } if Postgis::named(name).is_some() => ':',
+        _ => ',',
+    }
 }
 
 /// Debezium forgets to make the elements of some arrays optional.
 fn has_required_elements(element: &TypeKind) -> bool {
     match element {
         TypeKind::Enum { .. } => true,
-        TypeKind::Base { name } => ["tsvector", "isbn"].contains(&name.as_str()),
+        TypeKind::Base { name } => {
+            ["tsvector", "isbn"].contains(&name.as_str()) || Vector::named(name).is_some()
+        }
         TypeKind::Domain { .. } | TypeKind::Array { .. } | TypeKind::Other { .. } => false,
     }
 }

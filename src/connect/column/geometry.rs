@@ -52,15 +52,7 @@ impl Geometry {
                 let fields = vec![center, required("radius", Kind::Float64)];
                 documented("io.debezium.data.geometry.Circle", 1, "Geometry (CIRCLE)", fields)
             }
-            Self::Segment | Self::Box | Self::Path | Self::Polygon => {
-                let text = || Schema::new(Kind::String).into();
-                let fields = vec![
-                    required("wkb", Kind::Bytes),
-                    nullable("srid", Kind::Int32),
-                    nullable("extensions", Kind::Map(text(), text())),
-                ];
-                documented("io.debezium.data.geometry.Geometry", 2, "Geometry", fields)
-            }
+            Self::Segment | Self::Box | Self::Path | Self::Polygon => well_known_schema(),
         }
     }
 
@@ -103,6 +95,17 @@ impl Geometry {
             }
         }
     }
+}
+
+/// The schema of a geometry as well-known binary.
+pub(super) fn well_known_schema() -> Schema {
+    let text = || Schema::new(Kind::String).into();
+    let fields = vec![
+        required("wkb", Kind::Bytes),
+        nullable("srid", Kind::Int32),
+        nullable("extensions", Kind::Map(text(), text())),
+    ];
+    documented("io.debezium.data.geometry.Geometry", 2, "Geometry", fields)
 }
 
 fn documented(name: &'static str, version: i32, doc: &'static str, fields: Vec<Field>) -> Schema {

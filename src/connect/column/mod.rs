@@ -20,12 +20,14 @@ mod mask_hash;
 mod numeric;
 mod options;
 mod point;
+mod postgis;
 mod rules;
 mod structured;
 mod temporal;
 #[cfg(test)]
 mod tests;
 mod unknown;
+mod vector;
 
 pub(crate) use bytes::{encode as binary, schema as binary_schema};
 pub(crate) use calendar::{Moment, civil_date, civil_days, parse_timestamp, parse_timestamptz};

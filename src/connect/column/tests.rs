@@ -1,4 +1,5 @@
-//! Every type against what Debezium was seen to make of it: `tests/cases/columns.tsv`.
+//! Every type against what Debezium was seen to make of it: `tests/cases/columns.tsv`, and `extension-columns.tsv` for the types of
+//! PostGIS and pgvector.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -12,7 +13,10 @@ use crate::connect::converter::{Converter, Destination, JsonConverter};
 use crate::pgoutput::ColumnValue;
 use crate::wal::Oid;
 
-const CASES: &str = include_str!("../../../tests/cases/columns.tsv");
+const CASES: &str = concat!(
+    include_str!("../../../tests/cases/columns.tsv"),
+    include_str!("../../../tests/cases/extension-columns.tsv")
+);
 
 #[test]
 fn columns_become_what_debezium_makes_of_them() {

@@ -140,7 +140,7 @@ impl JsonConverter {
         Ok(())
     }
 
-    /// A map of string keys is an object.
+    /// A map of string keys is an object, another one a list of pairs.
     fn write_map(
         &self,
         out: &mut Vec<u8>,
@@ -151,14 +151,22 @@ impl JsonConverter {
             Some(Kind::Map(keys, values)) => (Some(&**keys), Some(&**values)),
             _ => (None, None),
         };
-        out.push(b'{');
+        let is_object = match keys {
+            Some(keys) => keys.kind == Kind::String,
+            None => entries.iter().all(|(key, _)| matches!(key, Value::Str(_))),
+        };
+        let ([begin, end], [open, between, close]): (_, [&[u8]; 3]) =
+            if is_object { (*b"{}", [b"", b":", b""]) } else { (*b"[]", [b"[", b",", b"]"]) };
+        out.push(begin);
         for (index, (key, value)) in entries.iter().enumerate() {
             comma(out, index);
+            out.extend(open);
             self.write(out, keys, key)?;
-            out.push(b':');
+            out.extend(between);
             self.write(out, values, value)?;
+            out.extend(close);
         }
-        out.push(b'}');
+        out.push(end);
         Ok(())
     }
 

@@ -93,6 +93,7 @@ impl<'s> Writer<'s> {
                 self.out.extend(b"{\"type\":\"array\",\"items\":");
                 self.schema(element, enclosing)?;
             }
+            Kind::Map(keys, _) if keys.kind != Kind::String => return Err(SchemaError::MapKeys("Avro")),
             Kind::Map(_, values) => {
                 self.out.extend(b"{\"type\":\"map\",\"values\":");
                 self.schema(values, enclosing)?;

@@ -70,6 +70,8 @@ fn what_avro_cannot_have_is_refused() {
     let scrubbed = text_of(Some(&hyphen), TextOptions { metadata: false, scrub: true, lone_records: false });
     let expected = r#"{"type":"record","name":"Value_1","namespace":"srv.Order_Item","fields":[]}"#;
     assert_eq!(scrubbed.as_deref(), Ok(expected));
+    let numbers = Kind::Map(Schema::new(Kind::Int16).into(), Schema::new(Kind::Float64).into());
+    assert_eq!(text_of(Some(&Schema::new(numbers)), METADATA), Err(SchemaError::MapKeys("Avro")));
 }
 
 #[test]

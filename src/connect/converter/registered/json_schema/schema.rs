@@ -5,7 +5,7 @@
 use std::io::Write as _;
 
 use super::default;
-use super::{JsonSchemaOptions, SchemaText};
+use super::{JsonSchemaOptions, SchemaError, SchemaText};
 use crate::connect::converter::json_text::{NonBmp, write_string};
 use crate::connect::converter::{ConvertError, DecimalFormat};
 use crate::connect::java_hash_map::{Made, in_order};
@@ -99,6 +99,9 @@ impl Writer {
             Kind::Array(element) => {
                 self.key("items");
                 self.schema(element, None)
+            }
+            Kind::Map(keys, _) if keys.kind != Kind::String => {
+                Err(SchemaError::MapKeys("JsonSchemaConverter").into())
             }
             Kind::Map(_, values) => {
                 self.key("additionalProperties");
