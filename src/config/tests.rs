@@ -201,6 +201,16 @@ fn what_must_not_be_ignored_is_refused() {
 }
 
 #[test]
+fn what_is_not_acted_upon_is_told_with_its_reason() {
+    for line in include_str!("cases/told.tsv").lines().skip(1) {
+        let (setting, expected) = line.split_once('\t').unwrap_or((line, ""));
+        let told = notices(&complete_and(&[setting]).unwrap()).concat();
+        assert_eq!(told.is_empty(), expected.is_empty(), "{setting}: {told}");
+        assert!(told.contains(expected), "{setting}: {told}");
+    }
+}
+
+#[test]
 fn producer_keys_become_librdkafkas() {
     for line in include_str!("cases/producer.tsv").lines().skip(1) {
         let (setting, expected) = line.split_once('\t').unwrap_or((line, ""));
