@@ -108,6 +108,7 @@ pub(super) fn assemble_sources(sources: &Sources) -> Result<Assembly, AssembleEr
         inflight_events_max: config.relay.inflight_records_max,
         inflight_bytes_max: config.relay.inflight_bytes_max,
         debezium_names: config.debezium_metrics,
+        metric_tags: config.metric_tags,
     };
     let parts = RelayParts {
         postgres: config.postgres,

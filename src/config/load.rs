@@ -10,7 +10,9 @@ use super::notice::{Notice, NoticeKind};
 use super::read::Reader;
 use super::router::Transforms;
 use super::settings::Settings;
-use super::{cleanup, dead_letters, guarantee, offset, position, postgres, producer, router, signals};
+use super::{
+    cleanup, dead_letters, guarantee, metric_tags, offset, position, postgres, producer, router, signals,
+};
 
 /// A configuration that can work, as far as it can be told without a server.
 #[derive(Debug, Clone)]
@@ -31,6 +33,8 @@ pub(crate) struct Config {
     pub message_prefixes: [Vec<String>; 2],
     /// `outboxd.metrics.debezium` (false): whether the metrics have Debezium's names too.
     pub debezium_metrics: bool,
+    /// `custom.metric.tags`: labels of those.
+    pub metric_tags: Vec<(String, String)>,
     /// `outboxd.tracing.enable` (false): whether records have spans.
     pub tracing: bool,
     /// Which columns are shown, and how.
@@ -71,6 +75,7 @@ impl Config {
             extended_headers: parts.extended_headers,
             message_prefixes: parts.message_prefixes,
             debezium_metrics: parts.debezium_metrics,
+            metric_tags: parts.metric_tags,
             tracing: parts.tracing,
             columns: parts.columns,
             notices,
@@ -91,6 +96,7 @@ struct Parts {
     extended_headers: bool,
     message_prefixes: [Vec<String>; 2],
     debezium_metrics: bool,
+    metric_tags: Vec<(String, String)>,
     tracing: bool,
     transforms: Transforms,
     columns: crate::connect::column::ColumnRules,
@@ -137,6 +143,7 @@ impl Parts {
                 reader.regex_list("message.prefix.exclude.list"),
             ],
             debezium_metrics: reader.boolean("outboxd.metrics.debezium", false),
+            metric_tags: metric_tags::options(reader),
             tracing: router::tracing(reader),
             transforms,
             columns: super::columns::rules(reader),

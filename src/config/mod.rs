@@ -34,6 +34,7 @@ mod layers;
 mod left_out;
 mod load;
 mod lookup;
+mod metric_tags;
 mod notice;
 mod offset;
 mod placeholder;

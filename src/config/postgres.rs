@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::postgres::{
-    Autocreate, Options, PublicationOptions, PublishedOperations, ReplicaIdentities, ServerOptions, SlotName,
-    SlotOptions, SlotRecovery, SlotRetry, SslMode, TableOptions, TlsOptions,
+    Autocreate, Guardrail, Options, PublicationOptions, PublishedOperations, ReplicaIdentities,
+    ServerOptions, SlotName, SlotOptions, SlotRecovery, SlotRetry, SslMode, TableOptions, TlsOptions,
 };
 
 use super::read::Reader;
@@ -24,6 +24,7 @@ pub(super) fn options(reader: &mut Reader<'_>, alias: Option<&str>, connect_time
         signals: None,
         includes_builtin: !reader.boolean("table.ignore.builtin", true),
         identities: if alias.is_none() { identities(reader) } else { ReplicaIdentities::default() },
+        guardrail: guardrail(reader),
     };
     let status_interval = reader.millis("status.update.interval.ms", 1, Duration::from_secs(10));
     let message_bytes_max = reader.integer("outboxd.message.max.bytes", 1024..=i64::from(i32::MAX), 1 << 30);
@@ -167,6 +168,13 @@ fn published(reader: &Reader<'_>) -> PublishedOperations {
         3 => PublishedOperations::All,
         _ => PublishedOperations::Listed(format!("insert, {}", kept.join(", "))),
     }
+}
+
+fn guardrail(reader: &mut Reader<'_>) -> Option<Guardrail> {
+    let actions = [("warn", false), ("fail", true)];
+    let fails = reader.choice("guardrail.collections.limit.action", &actions, false);
+    let tables_max = reader.integer("guardrail.collections.max", 0..=i64::from(i32::MAX), 0);
+    (tables_max > 0).then_some(Guardrail { tables_max, fails })
 }
 
 fn identities(reader: &mut Reader<'_>) -> ReplicaIdentities {

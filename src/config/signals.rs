@@ -3,11 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::check;
 use super::read::Reader;
 use crate::signal::{NotificationOptions, SignalOptions, Watermarks};
 
 const TABLE: &str = "signal.data.collection";
 const CHANNELS: &str = "signal.enabled.channels";
+const CONSUMER: &str = "signal.consumer.";
+/// The first that is said counts, as in Debezium.
+const SERVERS: [&str; 2] = ["signal.consumer.bootstrap.servers", "signal.kafka.bootstrap.servers"];
 const NOTIFICATION_CHANNELS: &str = "notification.enabled.channels";
 const NOTIFICATION_TOPIC: &str = "notification.sink.topic.name";
 
@@ -19,10 +23,15 @@ pub(super) fn options(reader: &mut Reader<'_>, topic_prefix: &str, sends_changes
         reader.filled("signal.kafka.topic").map_or_else(|| format!("{topic_prefix}-signal"), str::to_owned);
     let channels = channels(reader);
     let watermarks = watermarks(reader);
+    let hears_topic = channels.contains(&"kafka");
+    if hears_topic {
+        check_consumer(reader);
+    }
     let mut options = SignalOptions {
         from_table: channels.contains(&"source"),
         file: channels.contains(&"file").then(|| PathBuf::from(file)),
-        topic: channels.contains(&"kafka").then_some(topic),
+        topic: hears_topic.then_some(topic),
+        servers: SERVERS.into_iter().find_map(|key| reader.filled(key)).map(str::to_owned),
         group: reader.filled("signal.kafka.groupId").unwrap_or("kafka-signal").to_owned(),
         key: topic_prefix.to_owned(),
         poll_interval: reader.millis("signal.poll.interval.ms", 1, Duration::from_secs(5)),
@@ -59,7 +68,11 @@ pub(super) fn notifications(reader: &mut Reader<'_>, sends_changes: bool) -> Not
                 &[(NOTIFICATION_TOPIC, "outboxd-notifications")],
             ),
             "jmx" => reader.assume(NOTIFICATION_CHANNELS, "jmx is left out: there is no Java here"),
-            _ => reader.invalid(setting, "it takes sink and log"),
+            "http" => reader.invalid(
+                setting,
+                "outboxd sends no notifications by HTTP: take sink, which sends them to a topic, or log",
+            ),
+            _ => reader.invalid(setting, "it takes sink and log; other channels are Java classes"),
         }
     }
     options
@@ -76,10 +89,31 @@ fn channels(reader: &mut Reader<'_>) -> Vec<&'static str> {
             "jmx" | "in-process" => {
                 reader.assume(CHANNELS, format!("{channel} is left out: there is no Java here"));
             }
-            _ => reader.invalid(setting, "it takes source, kafka and file"),
+            _ => reader.invalid(setting, "it takes source, kafka and file; other channels are Java classes"),
         }
     }
     channels
+}
+
+/// Signals are read with the settings of the producer, wherever they are. So what says how to log in must be the same.
+fn check_consumer(reader: &mut Reader<'_>) {
+    let settings = reader.settings;
+    for (key, setting) in settings.iter() {
+        let Some(client) = key.strip_prefix(CONSUMER).filter(|_| !SERVERS.contains(&key)) else { continue };
+        if !["security.", "sasl.", "ssl."].iter().any(|prefix| client.starts_with(prefix)) {
+            let reason = "signals are read one after the other, with the settings of the producer";
+            check::ignore(&mut reader.notices, reason, setting);
+            continue;
+        }
+        let producer = format!("producer.{client}");
+        let unsaid = if client == "security.protocol" { "PLAINTEXT" } else { "" };
+        if reader.text(&producer).unwrap_or(unsaid) != setting.value {
+            let reason = format!(
+                "signals are read with the settings of the producer: say the same as {producer}, or remove it"
+            );
+            reader.invalid(setting, reason);
+        }
+    }
 }
 
 fn watermarks(reader: &mut Reader<'_>) -> Watermarks {

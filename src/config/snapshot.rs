@@ -1,6 +1,8 @@
 //! Which rows that are there already are sent.
 
-use crate::postgres::{SnapshotMode, SnapshotOptions};
+use std::time::Duration;
+
+use crate::postgres::{SnapshotMode, SnapshotOptions, TableOrder};
 
 use super::read::Reader;
 
@@ -17,6 +19,12 @@ const MODES: [(&str, SnapshotMode); 6] = [
     ("when_needed", SnapshotMode::WhenNeeded),
 ];
 
+const ORDERS: [(&str, TableOrder); 3] = [
+    ("disabled", TableOrder::Names),
+    ("ascending", TableOrder::FewestRowsFirst),
+    ("descending", TableOrder::MostRowsFirst),
+];
+
 /// Fills the options.
 pub(super) fn options(reader: &mut Reader<'_>) -> SnapshotOptions {
     SnapshotOptions {
@@ -24,6 +32,9 @@ pub(super) fn options(reader: &mut Reader<'_>) -> SnapshotOptions {
         include: reader.regex_list("snapshot.include.collection.list"),
         overrides: overrides(reader),
         connections: reader.integer("snapshot.max.threads", 1..=100, 1),
+        order: reader.choice("snapshot.tables.order.by.row.count", &ORDERS, TableOrder::default()),
+        delay: reader.millis("snapshot.delay.ms", 0, Duration::ZERO),
+        streaming_delay: reader.millis("streaming.delay.ms", 0, Duration::ZERO),
     }
 }
 

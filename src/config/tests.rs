@@ -211,6 +211,66 @@ fn what_is_not_acted_upon_is_told_with_its_reason() {
 }
 
 #[test]
+fn delays_orders_and_limits_of_tables_are_read() {
+    use crate::postgres::{Guardrail, TableOrder};
+    let of = |settings: &[&str]| complete_and(settings).unwrap().postgres;
+    let plain = of(&["guardrail.collections.limit.action=fail", "guardrail.collections.max=0"]);
+    assert_eq!(plain.tables.guardrail, None);
+    assert_eq!((plain.snapshot.order, plain.snapshot.delay.as_millis()), (TableOrder::Names, 0));
+    let said = of(&[
+        "guardrail.collections.max=7",
+        "snapshot.delay.ms=100",
+        "streaming.delay.ms=200",
+        "snapshot.tables.order.by.row.count=descending",
+    ]);
+    assert_eq!(said.tables.guardrail, Some(Guardrail { tables_max: 7, fails: false }));
+    assert_eq!(
+        [said.snapshot.delay, said.snapshot.streaming_delay].map(|delay| delay.as_millis()),
+        [100, 200]
+    );
+    assert_eq!(said.snapshot.order, TableOrder::MostRowsFirst);
+    let fails = of(&["guardrail.collections.max=7", "guardrail.collections.limit.action=FAIL"]);
+    assert_eq!(fails.tables.guardrail, Some(Guardrail { tables_max: 7, fails: true }));
+}
+
+/// Of tables whose changes are events: the EventRouter's settings are left out.
+fn of_tables(lines: &[&str]) -> Result<Config, ConfigError> {
+    let plain = COMPLETE.iter().filter(|line| !line.starts_with("transforms"));
+    let overrides = plain.chain(lines).map(|line| (*line).to_owned()).collect();
+    Config::load(&Sources { overrides, ..Sources::default() })
+}
+
+#[test]
+fn the_topic_of_signals_may_be_in_another_kafka_that_is_reached_alike() {
+    let heard = ["signal.enabled.channels=kafka", "producer.security.protocol=SSL"];
+    let of = |more: &[&str]| of_tables(&[&heard, more].concat());
+    assert_eq!(of(&[]).unwrap().relay.signals.servers, None);
+    let other = of(&["signal.kafka.bootstrap.servers=other:9092"]).unwrap();
+    assert_eq!(other.relay.signals.servers.as_deref(), Some("other:9092"));
+    assert!(!notices(&other).concat().contains("signal"), "{:?}", notices(&other));
+    assert!(of(&["signal.consumer.security.protocol=SSL"]).is_ok());
+    let told = notices(&of(&["signal.consumer.fetch.min.bytes=7"]).unwrap()).concat();
+    assert!(told.contains("signals are read one after the other"), "{told}");
+    for refused in ["signal.consumer.security.protocol=PLAINTEXT", "signal.consumer.sasl.mechanism=PLAIN"] {
+        let error = of(&[refused]).map(|_| ()).expect_err(refused).to_string();
+        assert!(error.contains("with the settings of the producer"), "{error}");
+    }
+    let unheard = of_tables(&["signal.consumer.sasl.mechanism=PLAIN"]);
+    assert!(unheard.is_ok(), "no channel needs it");
+}
+
+#[test]
+fn an_unknown_channel_of_notifications_is_refused() {
+    for (channel, expected) in
+        [("http", "no notifications by HTTP"), ("org.example.Mine", "are Java classes")]
+    {
+        let setting = format!("notification.enabled.channels=log,{channel}");
+        let error = of_tables(&[&setting]).map(|_| ()).expect_err(channel).to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
 fn producer_keys_become_librdkafkas() {
     for line in include_str!("cases/producer.tsv").lines().skip(1) {
         let (setting, expected) = line.split_once('\t').unwrap_or((line, ""));

@@ -271,6 +271,17 @@ pub struct TableOptions {
     pub includes_builtin: bool,
     /// `replica.identity.autoset.values`: for change events.
     pub identities: ReplicaIdentities,
+    /// `guardrail.collections.max`, unless it is 0.
+    pub guardrail: Option<Guardrail>,
+}
+
+/// How many tables may be captured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Guardrail {
+    /// `guardrail.collections.max`, from 1.
+    pub tables_max: usize,
+    /// `guardrail.collections.limit.action=fail`: with more the relay does not start. Otherwise that is a warning.
+    pub fails: bool,
 }
 
 /// Whether rows that are already in the table are sent, and which.
@@ -284,6 +295,24 @@ pub struct SnapshotOptions {
     pub overrides: Vec<(String, String)>,
     /// `snapshot.max.threads` (1): connections that read at once. The rows of an outbox are read by one.
     pub connections: u32,
+    /// `snapshot.tables.order.by.row.count` (disabled): which tables are begun first. Those of an outbox keep the order of names.
+    pub order: TableOrder,
+    /// `snapshot.delay.ms` (0): how long a snapshot waits before it reads.
+    pub delay: Duration,
+    /// `streaming.delay.ms` (0): how long the stream waits after a snapshot.
+    pub streaming_delay: Duration,
+}
+
+/// `snapshot.tables.order.by.row.count`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TableOrder {
+    /// `disabled`
+    #[default]
+    Names,
+    /// `ascending`, by what the catalog estimates.
+    FewestRowsFirst,
+    /// `descending`
+    MostRowsFirst,
 }
 
 /// `snapshot.mode`

@@ -90,7 +90,25 @@ select (pg_relation_size(c.oid) / current_setting('block_size')::bigint)::bigint
 from unnest($1::oid[]) with ordinality t(oid, place) left join pg_class c on c.oid = t.oid
 order by t.place";
 
+/// A partitioned table has what its partitions have.
+const ROWS: &str = "
+select coalesce((select sum(greatest(l.reltuples, 0)) from pg_partition_tree(t.oid) p join pg_class l on l.oid = p.relid where p.isleaf),
+                greatest(c.reltuples, 0), 0)::bigint
+from unnest($1::oid[]) with ordinality t(oid, place) left join pg_class c on c.oid = t.oid
+order by t.place";
+
 impl Sql {
+    /// How many rows each of the tables has, as the catalog estimates it; one that was never analyzed has none.
+    ///
+    /// # Errors
+    /// When the query fails.
+    pub(crate) async fn estimates(&self, tables: &[&TableFacts]) -> Result<Vec<i64>, Error> {
+        const DOING: &str = "asking how many rows the tables have";
+        let oids: Vec<u32> = tables.iter().map(|TableFacts { oid: Oid(oid), .. }| *oid).collect();
+        let rows = self.query(DOING, ROWS, &[&oids]).await?;
+        rows.iter().map(|row| row.try_get(0).map_err(|error| Error::sql(DOING, error))).collect()
+    }
+
     /// How large each of the tables is now; one that is gone has no pages.
     ///
     /// # Errors

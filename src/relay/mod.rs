@@ -18,6 +18,7 @@ mod comparison;
 mod control;
 mod core;
 mod dead_letters;
+mod delay;
 mod dispatch;
 mod error;
 mod exactly_once;

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
+use super::delay;
 use super::error::Error;
 use super::link::Link;
 use super::parts::RelayParts;
@@ -127,6 +128,7 @@ impl Opening<'_> {
         slot: Option<&SnapshotSlot>,
         keeper: Option<&mut Keeper<'_>>,
     ) -> Result<(), Error> {
+        delay::wait(self.parts.postgres.snapshot.delay, "snapshot.delay.ms", self.status).await;
         let application = application(&self.parts.postgres);
         let at = slot.map_or(Lsn::ZERO, |slot| slot.consistent_point);
         let exported = slot.and_then(|slot| slot.snapshot.as_deref());

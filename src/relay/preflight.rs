@@ -9,7 +9,7 @@ use super::origin::Origin;
 use super::parts::RelayParts;
 use super::resolution::relation_of;
 use crate::postgres::{
-    self, Connection, Options, ServerFacts, Sql, Storage, TableFacts, TableFilter, TlsSetup,
+    self, Connection, Guardrail, Options, ServerFacts, Sql, Storage, TableFacts, TableFilter, TlsSetup,
 };
 use crate::wal::{Lsn, Oid, SystemId, TimelineId};
 
@@ -117,7 +117,8 @@ impl Preflight {
     /// # Errors
     /// As [`Capture::find`], and when a table or a partition never reaches the WAL.
     pub(super) async fn capture(&self, parts: &RelayParts, known: &CapturedTables) -> Result<Capture, Error> {
-        let capture = Capture::find_with(&self.sql, parts, known, self.server.version_num).await?;
+        let mut capture = Capture::find_with(&self.sql, parts, known, self.server.version_num).await?;
+        capture.assumptions.extend(guard(parts.postgres.tables.guardrail, capture.tables.len())?);
         let oids: Vec<Oid> = capture.tables.iter().map(|table| table.oid).collect();
         let versions = self.sql.table_versions(&oids).await?;
         if let Some(table) = versions.iter().find(|table| table.storage != Storage::Logged) {
@@ -174,6 +175,20 @@ impl Capture {
         let tables = captured.into_iter().cloned().collect();
         Ok(Self { tables, in_snapshot, assumptions, version_num, known: known.clone() })
     }
+}
+
+/// What `guardrail.collections.max` says about so many captured tables.
+fn guard(guardrail: Option<Guardrail>, tables: usize) -> Result<Option<String>, postgres::Error> {
+    let Some(Guardrail { tables_max, fails }) = guardrail.filter(|limit| tables > limit.tables_max) else {
+        return Ok(None);
+    };
+    let problem = format!("{tables} tables are captured, and guardrail.collections.max={tables_max}");
+    if !fails {
+        return Ok(Some(problem));
+    }
+    let cure = "name fewer tables in table.include.list, raise guardrail.collections.max, or set \
+                guardrail.collections.limit.action=warn";
+    Err(postgres::Error::Precondition { problem, cure: cure.to_owned() })
 }
 
 fn in_snapshot(parts: &RelayParts, captured: &[&TableFacts], all: &[TableFacts]) -> Vec<TableFacts> {

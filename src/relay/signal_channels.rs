@@ -118,7 +118,10 @@ fn read(path: &Path) -> io::Result<String> {
 }
 
 async fn take_topic(parts: &RelayParts, topic: &str, scribe: &mut Scribe<'_>) -> Result<(), ChannelError> {
-    let (options, name) = (parts.kafka.clone(), topic.to_owned());
+    let (mut options, name) = (parts.kafka.clone(), topic.to_owned());
+    if let Some(servers) = &parts.relay.signals.servers {
+        options.bootstrap_servers.clone_from(servers);
+    }
     let group = parts.relay.signals.group.clone();
     let opening = tokio::task::spawn_blocking(move || SignalTopic::open(&options, &name, &group));
     let mut reader = opening.await.map_err(|_| ChannelError::Aborted)??;

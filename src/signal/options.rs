@@ -12,6 +12,8 @@ pub(crate) struct SignalOptions {
     pub(crate) file: Option<PathBuf>,
     /// `signal.kafka.topic` (`<topic.prefix>-signal`), when `signal.enabled.channels` has `kafka`.
     pub(crate) topic: Option<String>,
+    /// `signal.kafka.bootstrap.servers`: where that topic is; the Kafka that records go to when it is not said.
+    pub(crate) servers: Option<String>,
     /// `signal.kafka.groupId` (kafka-signal)
     pub(crate) group: String,
     /// `topic.prefix`: the key of the signals in the topic that are for this connector.
@@ -43,6 +45,7 @@ impl SignalOptions {
             from_table: false,
             file: None,
             topic: None,
+            servers: None,
             group: String::new(),
             key: String::new(),
             poll_interval: Duration::from_secs(5),

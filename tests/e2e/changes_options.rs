@@ -66,6 +66,24 @@ fn a_role_that_may_not_set_an_identity_is_told_what_to_type() {
 }
 
 #[test]
+fn more_tables_than_a_limit_are_told_or_refused() {
+    let db = Outbox::create_bare(
+        postgres18(),
+        "create table a (id int primary key); create table b (id int primary key)",
+    );
+    let relay = streaming(&db, &[("guardrail.collections.max", "1")]);
+    relay.wait_for_stderr("2 tables are captured, and guardrail.collections.max=1");
+    assert_eq!(relay.stop(), 0);
+    let fails = [("guardrail.collections.max", "1"), ("guardrail.collections.limit.action", "fail")];
+    let mut relay = Relay::start(&config(&db, &fails));
+    assert_eq!(relay.wait_for_exit(DEADLINE), 3, "{}", relay.stderr());
+    assert!(relay.stderr().contains("name fewer tables in table.include.list"), "{}", relay.stderr());
+    let relay =
+        streaming(&db, &[("guardrail.collections.max", "2"), ("guardrail.collections.limit.action", "fail")]);
+    assert_eq!(relay.stop(), 0);
+}
+
+#[test]
 fn tables_share_a_topic_and_a_snapshot_leaves_tables_out() {
     let db = Outbox::create_bare(postgres18(), TWO);
     db.execute("insert into a values (1, 'x'); insert into b values (1, 'y')");

@@ -81,6 +81,36 @@ fn several_connections_read_tables_and_ranges_of_one_table() {
     }
 }
 
+/// What is written while the snapshot waits is no part of it, and comes behind it; the stream waits too, and a stop does not.
+#[test]
+fn a_snapshot_and_the_stream_wait_and_large_tables_come_first() {
+    let db = Outbox::create_bare(postgres18(), TABLES);
+    db.execute("insert into a select g, '' from generate_series(1, 3) g; insert into c select g from generate_series(1, 10) g");
+    db.execute("analyze a; analyze b; analyze c");
+    ["a", "b", "c"].iter().for_each(|table| kafka().create_topic(&topic(&db, table), 1, &[]));
+    let settings = [
+        ("snapshot.mode", "initial"),
+        ("snapshot.tables.order.by.row.count", "descending"),
+        ("snapshot.delay.ms", "1500"),
+        ("streaming.delay.ms", "3600000"),
+    ];
+    let relay = Relay::start(&config(&db, &settings));
+    relay.wait_for_stderr("waiting, as snapshot.delay.ms says");
+    db.execute("insert into a values (4, '')");
+    relay.wait_for_stderr("waiting, as streaming.delay.ms says");
+    assert_eq!(marks(&sent(&db, "c")), ["first", "last_in_data_collection"]);
+    assert_eq!(marks(&sent(&db, "a")), ["first_in_data_collection", "last"]);
+    assert_eq!(ids(&sent(&db, "a")), [1, 2, 3]);
+    assert_eq!(relay.stop(), 0);
+
+    let relay = Relay::start(&config(&db, &[("snapshot.mode", "initial")]));
+    db.wait_until_streaming();
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    assert_eq!(ids(&sent(&db, "a")), [1, 2, 3, 4], "the snapshot is not sent again");
+    assert_eq!(marks(&sent(&db, "a")), ["first_in_data_collection", "last", "false"]);
+}
+
 /// What is kept of the snapshot with the position.
 fn kept(db: &Outbox) -> Value {
     let positions = kafka().records("__outboxd-positions");

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use outboxd::internals::throwaway::unused_port;
 use rdkafka::producer::BaseRecord;
 use serde_json::Value;
 
@@ -349,6 +350,23 @@ fn signals_come_from_a_topic_and_from_a_file() {
     .unwrap();
     relay.wait_for_stderr("hello there");
     eventually(LONG, "an empty file", || fs::read_to_string(&file).unwrap().is_empty());
+    assert_eq!(relay.stop(), 0);
+}
+
+#[test]
+fn signals_are_read_from_the_kafka_that_they_are_said_to_be_in() {
+    let db = Outbox::create_bare(postgres18(), TABLES);
+    kafka().create_topic(&format!("{}-signal", db.name()), 1, &[]);
+    let nobody = format!("localhost:{}", unused_port().unwrap());
+    let relay = start(
+        &db,
+        &[
+            ("signal.enabled.channels", "kafka"),
+            ("signal.kafka.bootstrap.servers", &nobody),
+            ("read.only", "true"),
+        ],
+    );
+    relay.wait_for_stderr("signals are not heard now");
     assert_eq!(relay.stop(), 0);
 }
 

@@ -142,7 +142,8 @@ impl<'s> Snapshot<'s> {
         site: &Site<'_>,
         keeper: Option<&mut Keeper<'_>>,
     ) -> Result<(), Error> {
-        let tables: Vec<_> = tables.iter().filter(|table| self.parts.tables.is_in_snapshot(table)).collect();
+        let mut tables: Vec<_> =
+            tables.iter().filter(|table| self.parts.tables.is_in_snapshot(table)).collect();
         let commit_time = Now::read().postgres();
         let begin = |xid| Message::Begin(Begin { final_lsn: self.at, commit_time, xid });
         if self.parts.route.outbox().is_some() {
@@ -152,6 +153,7 @@ impl<'s> Snapshot<'s> {
             self.take(begin(Xid(0)))?;
             self.send_outbox(&tables, reader).await?;
         } else {
+            self.arrange(&mut tables).await?;
             let (readers, xid) = self.open_readers(site).await?;
             self.take(begin(xid))?;
             let names = tables.iter().map(|table| full_name(table)).collect::<Vec<_>>().join(",");

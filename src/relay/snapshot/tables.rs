@@ -1,5 +1,7 @@
 //! The snapshot of tables whose changes are sent: by several connections at once.
 
+use std::cmp::Reverse;
+
 use tokio::time::sleep_until;
 
 use super::keeper::Keeper;
@@ -7,7 +9,7 @@ use super::plan::{Ended, Piece, Pieces, Plan};
 use super::reading::{Readers, Report, Said};
 use super::{LOOK_INTERVAL, NextRow, Site, Snapshot, full_name};
 use crate::connect::column::ColumnDescription;
-use crate::postgres::{self, PageRange, RowBatch, SnapshotReader, TableFacts};
+use crate::postgres::{self, PageRange, RowBatch, SnapshotReader, TableFacts, TableOrder};
 use crate::relay::asking::{answered, ask};
 use crate::relay::clock::Now;
 use crate::relay::core::{Event, Then, Wanted};
@@ -47,6 +49,23 @@ impl Snapshot<'_> {
             readers.push(SnapshotReader::open(options, site.tls, site.application, Some(&seen)).await?);
         }
         Ok((readers, xid))
+    }
+
+    /// Puts the tables in the order of `snapshot.tables.order.by.row.count`. Those with the same estimate stay in the order of
+    /// their names.
+    pub(super) async fn arrange(&self, tables: &mut Vec<&TableFacts>) -> Result<(), Error> {
+        let order = self.parts.postgres.snapshot.order;
+        if order == TableOrder::Names {
+            return Ok(());
+        }
+        let estimates = self.resolver.sql.estimates(tables).await?;
+        let mut counted: Vec<_> = estimates.into_iter().zip(tables.drain(..)).collect();
+        match order {
+            TableOrder::MostRowsFirst => counted.sort_by_key(|(rows, _)| Reverse(*rows)),
+            TableOrder::FewestRowsFirst | TableOrder::Names => counted.sort_by_key(|(rows, _)| *rows),
+        }
+        tables.extend(counted.into_iter().map(|(_, table)| table));
+        Ok(())
     }
 
     /// Reads all tables, and sends their rows.

@@ -187,6 +187,7 @@ impl Relay {
         memory: &mut Memory,
         target: &TargetReceiver,
     ) -> Result<(), Error> {
+        self.delay_stream(&mut link, target).await?;
         let xmin = SlotXmin::first(&self.parts, &link.sql).await?;
         let batch = match self.take_over(&mut link, target).await {
             Err(_) if target.get() != Target::Run => return Ok(()),

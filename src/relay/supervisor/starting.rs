@@ -1,3 +1,4 @@
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,12 +8,14 @@ use super::{Places, Relay};
 use crate::kafka;
 use crate::postgres::{self, SlotHolder, TlsSetup};
 use crate::relay::control::{Target, TargetReceiver};
+use crate::relay::delay;
 use crate::relay::error::Error;
 use crate::relay::link::Link;
 use crate::relay::memory::Memory;
 use crate::relay::opening::{Opened, is_our_own};
 use crate::relay::retry::{self, HeldSlot, Next, Situation};
 use crate::relay::slot_start::Opening;
+use crate::relay::takeover;
 use crate::telemetry::{Component, Holder, Phase};
 
 /// How long one question to the brokers may take while the first of them is awaited.
@@ -130,6 +133,21 @@ impl Relay {
                 () = target.ends_session() => return Ok(Attempt::TargetChanged),
                 () = time::sleep(pause) => {}
             }
+        }
+    }
+
+    /// `streaming.delay.ms` lies between a snapshot and the stream. The server hears from us meanwhile, and keeps the connection.
+    pub(super) async fn delay_stream(&self, link: &mut Link, target: &TargetReceiver) -> Result<(), Error> {
+        if !link.sent_snapshot {
+            return Ok(());
+        }
+        let length = self.parts.postgres.snapshot.streaming_delay;
+        let waiting = pin!(delay::wait(length, "streaming.delay.ms", &self.status));
+        tokio::select! {
+            biased;
+            // A stop does not wait for it: the session that begins now ends at once.
+            () = target.ends_session() => Ok(()),
+            waited = takeover::keeping_alive(&self.parts, link, waiting) => Ok(waited?),
         }
     }
 

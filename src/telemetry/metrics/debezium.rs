@@ -169,7 +169,10 @@ pub(super) struct DebeziumNames {
 
 impl DebeziumNames {
     pub(super) fn register(info: &ConfigInfo, registry: &mut Registry) -> Self {
-        let registry = registry.sub_registry_with_prefix("debezium_metrics");
+        let tags = info.metric_tags.iter().cloned();
+        let registry = registry
+            .sub_registry_with_labels(tags.map(|(name, value)| (Cow::Owned(name), Cow::Owned(value))))
+            .sub_registry_with_prefix("debezium_metrics");
         let gauges = ATTRIBUTES.iter().map(|attribute| {
             let gauge = Family::default();
             registry.register(attribute.name, attribute.help, Family::clone(&gauge));
@@ -288,6 +291,15 @@ mod tests {
         let expected = streaming.iter().chain(&both).map(|one| line(one, "streaming"));
         let expected = expected.chain(snapshot.iter().chain(&both).map(|one| line(one, "snapshot")));
         assert_eq!(shown(&info()), expected.collect());
+    }
+
+    #[test]
+    fn tags_are_labels_of_each() {
+        let metric_tags =
+            vec![("team".to_owned(), "shop".to_owned()), ("stage".to_owned(), "a\"b".to_owned())];
+        let lines = shown(&ConfigInfo { metric_tags, ..info() });
+        let tagged = r#"{team="shop",stage="a\"b",plugin="postgres",name="shop","#;
+        assert!(!lines.is_empty() && lines.iter().all(|line| line.contains(tagged)), "{lines:?}");
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub struct ConfigInfo {
     pub inflight_bytes_max: usize,
     /// `outboxd.metrics.debezium`: whether there are series under Debezium's names too.
     pub debezium_names: bool,
+    /// `custom.metric.tags`: further labels of these.
+    pub metric_tags: Vec<(String, String)>,
 }
 
 /// What `pg_replication_slots` says about our slot.
