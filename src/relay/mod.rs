@@ -56,6 +56,7 @@ mod slot_start;
 mod slot_xmin;
 mod snapshot;
 mod snapshot_start;
+mod snapshots_left;
 mod supervisor;
 mod table;
 mod takeover;

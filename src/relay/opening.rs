@@ -84,6 +84,7 @@ impl Opening<'_> {
         if !slot.created && now.confirmed > slot.confirmed_flush_lsn {
             self.check_place(&mut found, now.confirmed, &site).await?;
         }
+        let snapshots = self.snapshots_left(&mut found, &site.origin);
         let mut link = Link {
             stream,
             sql: preflight.sql,
@@ -91,7 +92,7 @@ impl Opening<'_> {
             sent_snapshot: made.snapshot,
             origin: site.origin,
             stored: found.stored,
-            snapshots: found.snapshots,
+            snapshots,
             goes_on: !slot.created,
             is_where_left: found.is_where_left,
             database: site.database,

@@ -8,11 +8,13 @@
 //! The bytes of both are the same in Connect's offset topic and in the file of Debezium Server, which is a Java `HashMap`
 //! ([`OffsetMap`]).
 
+mod incremental;
 mod key;
 mod map;
 mod sent;
 mod value;
 
+pub(crate) use incremental::UnreadTable;
 pub use key::OffsetKey;
 pub use map::OffsetMap;
 pub use sent::SentBefore;

@@ -2,6 +2,7 @@ use std::fmt::{self, Display};
 
 use serde_json::{Map, Value};
 
+use super::incremental::{self, UnreadTable};
 use crate::wal::{Lsn, PgTimestamp};
 
 /// How far a connector had sent its source: the offset of the last record that the brokers acknowledged.
@@ -23,6 +24,8 @@ pub struct SourceOffset {
     pub rows_at_lsn: Option<u64>,
     /// `snapshot`, `snapshot_completed`, `last_snapshot_record`.
     pub snapshot: SnapshotProgress,
+    /// `incremental_snapshot_collections`: what an incremental snapshot had not read. Never in what we store.
+    pub(crate) unread: Vec<UnreadTable>,
 }
 
 /// What of an initial snapshot was sent.
@@ -85,6 +88,7 @@ impl SourceOffset {
             committed_at: Some(committed_at),
             rows_at_lsn: None,
             snapshot: SnapshotProgress::Over,
+            unread: Vec::new(),
         }
     }
 
@@ -104,6 +108,7 @@ impl SourceOffset {
             committed_at: microseconds(&members, "ts_usec")?.map(PgTimestamp::from_unix_us),
             rows_at_lsn: number(&members, "lsn_events_processed")?,
             snapshot: snapshot(&members)?,
+            unread: incremental::unread(&members)?,
         })
     }
 
@@ -270,6 +275,7 @@ mod tests {
                     committed_at,
                     rows_at_lsn,
                     snapshot,
+                    unread: Vec::new(),
                 }
             },
         )

@@ -80,6 +80,7 @@ mod topics;
 mod topology;
 mod tracing;
 mod transactions;
+mod unended_snapshots;
 mod unseen_rows;
 mod unusual_rows;
 mod unwritten;

@@ -21,7 +21,7 @@ const RECORDED: &str = r#"{"lsn_proc":26935352,"messageType":"INSERT","lsn_commi
 
 /// Where one row stands in the stream, as Debezium sees it.
 #[derive(Debug, Clone)]
-struct Place {
+pub(crate) struct Place {
     n: u32,
     lsn: u64,
     commit_end: u64,
@@ -32,7 +32,7 @@ struct Place {
 
 impl Place {
     /// What Debezium stores when this row was the last that it sent: the recorded value with this row's positions.
-    fn offset(&self) -> String {
+    pub(crate) fn offset(&self) -> String {
         let mut offset = SourceOffset::parse(RECORDED.as_bytes()).unwrap();
         (offset.lsn, offset.lsn_proc) = (Some(Lsn::new(self.lsn)), Some(Lsn::new(self.lsn)));
         (offset.lsn_commit, offset.tx_id) = (self.previous_end.map(Lsn::new), Some(self.xid));
@@ -61,7 +61,7 @@ fn places(db: &Outbox) -> Vec<Place> {
 }
 
 /// Every change of a row.
-fn changes(db: &Outbox) -> Vec<Place> {
+pub(crate) fn changes(db: &Outbox) -> Vec<Place> {
     changes_of(db, b"IUD", |_| 0)
 }
 
@@ -98,13 +98,13 @@ fn key(db: &Outbox) -> OffsetKey {
     OffsetKey::new(db.name(), db.config(kafka())["topic.prefix"].as_str().unwrap())
 }
 
-fn offset_topic(db: &Outbox) -> String {
+pub(crate) fn offset_topic(db: &Outbox) -> String {
     let topic = format!("{}-connect-offsets", db.name());
     kafka().create_topic(&topic, 25, &[("cleanup.policy", "compact")]);
     topic
 }
 
-fn store(db: &Outbox, topic: &str, value: Option<&str>) {
+pub(crate) fn store(db: &Outbox, topic: &str, value: Option<&str>) {
     let key = key(db);
     // Another connector's lies beside it.
     let other = OffsetKey::new("another", "server");
@@ -116,7 +116,7 @@ fn store(db: &Outbox, topic: &str, value: Option<&str>) {
     });
 }
 
-fn config(db: &Outbox, more: &[(&str, &str)]) -> Config {
+pub(crate) fn config(db: &Outbox, more: &[(&str, &str)]) -> Config {
     let config = with(db.config(kafka()), &[("name", db.name()), ("snapshot.mode", "initial")]);
     with(config, more)
 }
@@ -421,7 +421,7 @@ fn change_events_that_debezium_has_sent_are_not_sent_again() {
 }
 
 /// Operation (`-` for a tombstone) and key of each record of the table.
-fn told(db: &Outbox) -> Vec<String> {
+pub(crate) fn told(db: &Outbox) -> Vec<String> {
     let records = kafka().records(&format!("{}.public.stock", db.name()));
     let operation = |record: &Record| {
         let Some(value) = &record.value else { return "-".to_owned() };

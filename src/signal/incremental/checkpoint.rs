@@ -54,17 +54,24 @@ pub(crate) struct Checkpoint {
 /// A table that is to be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Collection {
-    pub(super) table: String,
+    pub(crate) table: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) filter: Option<String>,
+    pub(crate) filter: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) surrogate_key: Option<String>,
+    pub(crate) surrogate_key: Option<String>,
     /// The signal that asked for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) correlation: Option<String>,
+    pub(crate) correlation: Option<String>,
 }
 
 impl Checkpoint {
+    /// These tables are read, each from its beginning.
+    pub(crate) fn of(tables: impl IntoIterator<Item = Collection>) -> Self {
+        let queue: VecDeque<_> = tables.into_iter().collect();
+        let correlation = queue.back().and_then(|last| last.correlation.clone());
+        Self { queue, correlation, ..Self::default() }
+    }
+
     /// Whether a snapshot is under way, or paused.
     pub(crate) fn is_running(&self) -> bool {
         !self.queue.is_empty()
