@@ -122,10 +122,12 @@ impl Identity {
         let title = format!("events of table {} have no key", self.shown());
         let detail = "it has no primary key and no unique index: its events are spread over the topic's partitions, in no \
                       order, and a compacted topic refuses them";
-        let table = fancy_regex::escape(&format!("{}.{}", self.root.0, self.root.1)).into_owned();
-        Check::warning(codes::NO_KEY, title)
-            .detail(detail)
-            .cure(format!("message.key.columns={table}:column,column"))
+        let (schema, name) = (&self.root.0, &self.root.1);
+        let table = format!("{}.{}", escape_identifier(schema), escape_identifier(name));
+        let pattern = fancy_regex::escape(&format!("{schema}.{name}")).into_owned();
+        Check::warning(codes::NO_KEY, title).detail(detail).cure(format!(
+            "ALTER TABLE {table} ADD PRIMARY KEY (…); or set message.key.columns={pattern}:column,column"
+        ))
     }
 
     fn placeholders(&self) -> Option<Check> {
