@@ -4,9 +4,10 @@
 use outboxd::internals::kafka::partition_of;
 use outboxd::internals::throwaway::unused_port;
 use rdkafka::ClientConfig;
-use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions};
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, ResourceSpecifier};
 use rdkafka::client::DefaultClientContext;
 
+use crate::changes;
 use crate::support::backlog::Backlog;
 use crate::support::http::get_until;
 use crate::support::kafka::{Kafka, kafka};
@@ -123,6 +124,55 @@ fn a_row_that_names_a_partition_which_is_gone_is_refused_with_its_cure() {
     assert_eq!(relay.wait_for_exit(DEADLINE), 6, "{}", relay.stderr());
     let (said, cure) = (relay.stderr(), format!("names a partition that topic {topic} does not have"));
     assert!(said.contains(&cure), "{said}");
+}
+
+/// One group, and what is in none.
+const CREATION: [(&str, &str); 6] = [
+    ("topic.creation.default.partitions", "2"),
+    ("topic.creation.default.replication.factor", "1"),
+    ("topic.creation.groups", "wide"),
+    ("topic.creation.wide.include", r".*\.wide.*"),
+    ("topic.creation.wide.partitions", "3"),
+    ("topic.creation.wide.cleanup.policy", "compact"),
+];
+
+/// How many replicas each of its partitions has, and its `cleanup.policy`.
+fn made(topic: &str) -> (Vec<usize>, String) {
+    let admin = admin();
+    let facts = admin.inner().fetch_metadata(Some(topic), DEADLINE).unwrap();
+    let replicas =
+        facts.topics()[0].partitions().iter().map(|partition| partition.replicas().len()).collect();
+    let (topics, options) = ([ResourceSpecifier::Topic(topic)], AdminOptions::new());
+    let settings = ask(admin.describe_configs(&topics, &options)).unwrap().remove(0).unwrap();
+    (replicas, settings.get("cleanup.policy").unwrap().value.clone().unwrap())
+}
+
+fn as_their_groups_say(narrow: &str, wide: &str) {
+    assert_eq!(made(narrow), (vec![1; 2], "delete".to_owned()));
+    assert_eq!(made(wide), (vec![1; 3], "compact".to_owned()));
+}
+
+#[test]
+fn topics_of_events_are_made_as_their_groups_say() {
+    let db = Outbox::create(postgres18());
+    let relay = Relay::start(&with(no_snapshot(&db), &CREATION));
+    db.wait_until_streaming();
+    db.insert(&["narrow", "wide"].map(|kind| Event::new(kind, "1", "Created", "{}")));
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    as_their_groups_say(&db.topic("narrow"), &db.topic("wide"));
+}
+
+#[test]
+fn topics_of_tables_are_made_as_their_groups_say() {
+    let tables = "create table narrow (id int primary key); create table wide (id int primary key)";
+    let db = Outbox::create_bare(postgres18(), tables);
+    let relay = Relay::start(&changes::config(&db, &CREATION));
+    db.wait_until_streaming();
+    db.execute("insert into narrow values (1); insert into wide values (1)");
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    as_their_groups_say(&changes::topic(&db, "narrow"), &changes::topic(&db, "wide"));
 }
 
 fn make_anew(topic: &str, partitions: i32) {
