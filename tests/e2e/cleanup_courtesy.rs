@@ -1,10 +1,11 @@
-//! Cleanup gives way: to locks, to old transactions, to standbys, and to rows that are to be kept.
+//! Cleanup gives way: to locks, to old transactions, to standbys, and to rows that are to be kept. Each test has a server of its own:
+//! a transaction that is open anywhere on a server holds cleanup back.
 
 use std::fs;
 
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
-use crate::support::postgres::postgres15;
+use crate::support::postgres::start;
 use crate::support::relay::{Config, Relay, with};
 use crate::support::session::{Address, Session as Sql};
 use crate::support::standby::Pair;
@@ -34,7 +35,8 @@ fn eager(db: &Outbox, more: &[(&str, &str)]) -> Config {
 
 #[test]
 fn what_somebody_has_locked_and_what_is_young_stays() {
-    let db = Outbox::create(postgres15());
+    let server = start(15);
+    let db = Outbox::create(&server);
     db.execute("ALTER TABLE outbox ADD COLUMN created_at timestamptz NOT NULL DEFAULT now()");
     let folder = Watcher::new("outboxd-cleanup-");
     let file = folder.folder().join("outbox.json").display().to_string();
@@ -73,6 +75,7 @@ fn what_somebody_has_locked_and_what_is_young_stays() {
         "INSERT INTO outbox (id, aggregatetype, aggregateid, type, created_at)
          SELECT gen_random_uuid(), 'order', n::text, 'Made', now() - n * interval '1 day' FROM generate_series(2, 4) n",
     );
+    db.wait_until_confirmed();
     let stderr = cleanup(&["--older-than", "36h", "--time-column", "created_at"]);
     assert!(stderr.contains("deleted 3 rows of public.outbox"), "{stderr}");
     assert_eq!(rows(&db), 1);
@@ -84,7 +87,8 @@ fn what_somebody_has_locked_and_what_is_young_stays() {
 /// The rows are older than the transaction, and so proven all the same.
 #[test]
 fn while_a_transaction_is_old_nothing_is_taken_away() {
-    let db = Outbox::create(postgres15());
+    let server = start(15);
+    let db = Outbox::create(&server);
     let relay = Relay::start(&config(&db));
     db.wait_until_streaming();
     db.insert(&events(10));

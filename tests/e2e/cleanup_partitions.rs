@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::commands::session::Session;
 use crate::support::kafka::{Kafka, kafka};
 use crate::support::outbox::Outbox;
-use crate::support::postgres::{postgres15, postgres18};
+use crate::support::postgres::{postgres15, postgres18, start};
 use crate::support::relay::{Config, Relay, with};
 use crate::support::session::Session as Sql;
 use crate::support::wait::{DEADLINE, eventually, eventually_eq};
@@ -405,7 +405,9 @@ fn a_partition_that_cannot_be_looked_at_does_not_keep_the_others() {
 
 #[test]
 fn partitions_that_show_the_pattern_stay_as_long_as_none_can_be_made() {
-    let db = by_number(postgres15());
+    // Of its own: an open transaction of another test there would keep rows from being proven.
+    let server = start(15);
+    let db = by_number(&server);
     let folder = Watcher::new("outboxd-cleanup-");
     let config = with(db.config(kafka()), &[("status.update.interval.ms", "100")]);
     let file = file(folder.folder(), &config);
