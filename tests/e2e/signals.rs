@@ -20,7 +20,7 @@ use crate::support::wait::eventually;
 
 const JSON: &str = "org.apache.kafka.connect.json.JsonConverter";
 /// Of thousands of rows in chunks of a few, on a machine that has other tests to run.
-const LONG: Duration = Duration::from_secs(300);
+const LONG: Duration = Duration::from_secs(600);
 
 const TABLES: &str = "create table signals (id varchar(64) primary key, type varchar(32) not null, data varchar(2048)); \
                       create table a (id int primary key, rank int, v int not null)";
