@@ -16,9 +16,11 @@ use crate::support::postgres::postgres18;
 use crate::support::record::Record;
 use crate::support::relay::{Config, Relay, with};
 use crate::support::session::Session;
-use crate::support::wait::eventually;
+use crate::support::wait::{eventually, let_pass};
 
 const JSON: &str = "org.apache.kafka.connect.json.JsonConverter";
+/// Between two statements of a writer: three that never rest leave a busy machine no time for the snapshot.
+const WRITER_REST: Duration = Duration::from_millis(2);
 /// Of thousands of rows in chunks of a few, on a machine that has other tests to run.
 const LONG: Duration = Duration::from_secs(600);
 
@@ -137,6 +139,7 @@ fn write_meanwhile(db: &Outbox, seed: u64, stop: &AtomicBool) {
         };
         // Deadlocks and keys that are taken.
         drop(session.try_execute(&statement));
+        let_pass(WRITER_REST);
     }
 }
 
