@@ -22,7 +22,7 @@ const JSON: &str = "org.apache.kafka.connect.json.JsonConverter";
 /// Between two statements of a writer: three that never rest leave a busy machine no time for the snapshot.
 const WRITER_REST: Duration = Duration::from_millis(2);
 /// Of thousands of rows in chunks of a few, on a machine that has other tests to run.
-const LONG: Duration = Duration::from_secs(600);
+const LONG: Duration = Duration::from_secs(300);
 
 const TABLES: &str = "create table signals (id varchar(64) primary key, type varchar(32) not null, data varchar(2048)); \
                       create table a (id int primary key, rank int, v int not null)";
