@@ -221,6 +221,35 @@ fn outboxd_does_not_overtake_a_poller() {
     assert!(back.wait_for_exit(DEADLINE) == 3 && back.stderr().contains("nobody reads"), "{}", back.stderr());
 }
 
+/// The rows that the slot would have had are outboxd's: the poller passes over them, and another slot does not have them.
+#[test]
+fn a_start_does_not_go_on_with_another_slot() {
+    let shape = STATUS;
+    let db = Outbox::create_bare(postgres15(), &shape.schema());
+    let (config, _) = shape.config(&db);
+    let folder = Watcher::new("outboxd-migrate-");
+    let file = folder.folder().join("outbox.json").display().to_string();
+    fs::write(&file, serde_json::to_vec(&config).unwrap()).unwrap();
+    let insert = || {
+        let id = uuid::Uuid::now_v7().to_string();
+        db.query(&shape.insert(), &[&id, &"42", &"{}"]);
+    };
+    let migrate = |name| Relay::command(&[&["migrate", name, "-c", &file], shape.arguments].concat());
+    insert();
+    let mut first = migrate("start");
+    first.wait_for_stderr("1 row of its own to send");
+    first.kill();
+    insert();
+    db.query("SELECT pg_drop_replication_slot($1)", &[&db.name()]);
+    db.execute(&format!("UPDATE outbox SET {} WHERE {}", shape.set, shape.unsent));
+    for name in ["plan", "start"] {
+        let mut again = migrate(name);
+        assert_eq!(again.wait_for_exit(DEADLINE), 7, "{name}: {}{}", again.stdout(), again.stderr());
+        assert!(again.stderr().contains("is gone or lost"), "{name}: {}", again.stderr());
+    }
+    assert!(db.slot().is_none());
+}
+
 #[test]
 #[ignore = "the other shapes and servers: some minutes"]
 fn every_poller_on_every_server() {

@@ -114,14 +114,21 @@ impl Site {
         Ok(())
     }
 
-    /// Whether a migration can begin, or has begun.
+    /// Whether a migration can begin, or go on.
     pub(super) fn check_beginning(&self) -> Result<(), MigrateError> {
         match self.phase() {
             Phase::Foreign => Err(MigrateError::ForeignPublication(self.options.publication.name.clone())),
             Phase::NotBegun if self.slot.is_some() => {
                 Err(MigrateError::OlderSlot(self.slot_name().to_owned()))
             }
-            _ => Ok(()),
+            // New rows are outboxd's already: another slot would not have those that were written so far.
+            Phase::Draining | Phase::Drained => self.check_slot().map(drop),
+            Phase::NotBegun
+            | Phase::Published
+            | Phase::Slotted
+            | Phase::Finishing
+            | Phase::Finished
+            | Phase::Returned => Ok(()),
         }
     }
 

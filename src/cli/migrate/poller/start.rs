@@ -30,7 +30,7 @@ pub(in crate::cli::migrate) async fn start(args: &StartArgs) -> Result<Exit, Mig
             let outcome = Outcome::new("start", From::Poller, site.name(), Doing::default()).said(said);
             return Ok(outcome.tell(args.json));
         }
-        _ => {}
+        Phase::NotBegun | Phase::Foreign | Phase::Published | Phase::Slotted | Phase::Draining => {}
     }
     let mut doing = Doing::default();
     doing.run(site.database(), steps::publication(&site)).await?;
