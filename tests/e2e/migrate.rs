@@ -251,6 +251,32 @@ fn a_start_does_not_go_on_with_another_slot() {
 }
 
 #[test]
+fn a_slot_that_somebody_has_given_up_to_make_is_made() {
+    let shape = STATUS;
+    // Of its own: no other transaction is waited for.
+    let server = start(15);
+    let db = Outbox::create_bare(&server, &shape.schema());
+    let (config, _) = shape.config(&db);
+    let folder = Watcher::new("outboxd-migrate-");
+    let file = folder.folder().join("outbox.json").display().to_string();
+    fs::write(&file, serde_json::to_vec(&config).unwrap()).unwrap();
+    let start = || Relay::command(&[&["migrate", "start", "-c", &file], shape.arguments].concat());
+    let other = crate::support::session::Session::new(db.address().clone());
+    other.execute("BEGIN");
+    let pid: i32 = other.query("SELECT pg_backend_pid(), pg_current_xact_id()::text", &[])[0].get(0);
+    let waiting = format!("waiting for the transaction of pid {pid}");
+    let mut first = start();
+    first.wait_for_stderr(&waiting);
+    first.kill();
+    let mut second = start();
+    second.wait_for_stderr(&waiting);
+    db.execute("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots");
+    second.wait_for_stderr("SELECT pg_create_logical_replication_slot");
+    other.execute("COMMIT");
+    assert_eq!(second.wait_for_exit(DEADLINE), 0, "{}", second.stderr());
+}
+
+#[test]
 #[ignore = "the other shapes and servers: some minutes"]
 fn every_poller_on_every_server() {
     for server in [postgres15(), postgres18()] {

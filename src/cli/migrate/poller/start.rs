@@ -34,8 +34,7 @@ pub(in crate::cli::migrate) async fn start(args: &StartArgs) -> Result<Exit, Mig
     }
     let mut doing = Doing::default();
     doing.run(site.database(), steps::publication(&site)).await?;
-    doing.run(site.database(), steps::slot(&site)).await?;
-    wait_for_slot(&mut site).await?;
+    make_slot(&mut site, &mut doing).await?;
     drain::with_lock(&site, &mut doing, steps::flip(&site)).await?;
     drain::wait(&site, args.settle).await?;
     doing.run(site.database(), steps::drained(&site)).await?;
@@ -46,18 +45,21 @@ pub(in crate::cli::migrate) async fn start(args: &StartArgs) -> Result<Exit, Mig
     Ok(outcome.tell(args.json))
 }
 
-/// An earlier command may have been killed while the server was making it: it goes on without that command.
-async fn wait_for_slot(site: &mut Site) -> Result<(), MigrateError> {
+/// An earlier command may have been killed while the server was making it: the server goes on without that command. If it gives up, as
+/// when somebody ends its process, there is no slot any more.
+async fn make_slot(site: &mut Site, doing: &mut Doing) -> Result<(), MigrateError> {
     let mut waiting = Waiting::new();
     loop {
         site.slot = site.sql.slot(&site.options.slot.name).await?;
-        let facts = site.slot.as_ref();
-        if facts.is_some_and(|slot| slot.confirmed_flush_lsn.is_some() || slot.invalidation().is_some()) {
-            site.check_slot()?;
+        if site.slot.is_none() {
+            doing.run(site.database(), steps::slot(site)).await?;
+            continue;
+        }
+        let slot = site.check_slot()?;
+        if slot.confirmed_flush_lsn.is_some() {
             return Ok(());
         }
-        let maker = facts.and_then(|slot| slot.active_pid);
-        let holder = match maker {
+        let holder = match slot.active_pid {
             Some(maker) => holder(&site.sql, maker).await?,
             None => None,
         };
