@@ -26,9 +26,12 @@ pub(super) fn unread(members: &Map<String, Value>) -> Result<Vec<UnreadTable>, O
         Some(Value::String(text)) => text,
         Some(_) => return Err(OffsetError::Member(COLLECTIONS)),
     };
-    let Ok(tables) = serde_json::from_str::<Vec<Map<String, Value>>>(text) else {
+    // What looks like JSON and is not of this form must not be taken for names: the tables would be left out.
+    if !text.trim_start().starts_with(['[', '{', '"']) {
         return Ok(names(text));
-    };
+    }
+    let tables: Vec<Map<String, Value>> =
+        serde_json::from_str(text).map_err(|_| OffsetError::Member(COLLECTIONS))?;
     let last = members.get("incremental_snapshot_correlation_id").and_then(Value::as_str);
     tables.iter().map(|table| described(table, last).ok_or(OffsetError::Member(COLLECTIONS))).collect()
 }
@@ -90,5 +93,9 @@ mod tests {
         assert_eq!(read(r#","incremental_snapshot_collections":"[]""#).unwrap(), []);
         assert!(read(r#","incremental_snapshot_collections":7"#).is_err());
         assert!(read(r#","incremental_snapshot_collections":"[{}]""#).is_err());
+        for unknown in [r#"[\"public.a\"]"#, r#"{\"public.a\":{}}"#, " [{"] {
+            let members = format!(r#","incremental_snapshot_collections":"{unknown}""#);
+            assert!(read(&members).is_err(), "{unknown}");
+        }
     }
 }
