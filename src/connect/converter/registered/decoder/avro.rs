@@ -52,10 +52,11 @@ impl<'s, 'b> Reader<'s, 'b> {
         let depth = depth.saturating_add(1);
         match node {
             Node::Null => self.scalar(&Value::Null),
-            Node::Boolean => {
-                let flag = self.take(1)?;
-                self.scalar(&Value::Bool(flag == [1]))
-            }
+            Node::Boolean => match self.take(1)? {
+                [0] => self.scalar(&Value::Bool(false)),
+                [1] => self.scalar(&Value::Bool(true)),
+                _ => Err(Malformed),
+            },
             Node::Integer => {
                 let number = self.long()?;
                 self.scalar(&Value::Int64(number))

@@ -112,8 +112,10 @@ impl Parser {
             Some("map") => Ok(Node::Map(Box::new(self.node(inner("values"), namespace, depth)?))),
             Some("record" | "error") => self.record(object, namespace, depth),
             Some("enum") => {
-                let symbols = inner("symbols").as_array().into_iter().flatten();
-                let symbols = symbols.filter_map(Value::as_str).map(str::to_owned).collect();
+                let symbols =
+                    list(object, "symbols")?.iter().map(|symbol| symbol.as_str().map(str::to_owned));
+                let symbols = symbols.collect::<Option<_>>();
+                let symbols = symbols.ok_or_else(|| DecodeError::Schema("a symbol is no text".into()))?;
                 self.define(object, namespace, Node::Enum(symbols))
             }
             Some("fixed") => {
@@ -145,8 +147,9 @@ impl Parser {
         let node = self.define(object, namespace, Node::Record(number))?;
         let namespace = namespace_of(object, namespace);
         let mut fields = Vec::new();
-        for field in object.get("fields").and_then(Value::as_array).into_iter().flatten() {
-            let name = field.get("name").and_then(Value::as_str).unwrap_or_default();
+        for field in list(object, "fields")? {
+            let name = field.get("name").and_then(Value::as_str);
+            let name = name.ok_or_else(|| DecodeError::Schema("a field has no name".into()))?;
             let mut label = Vec::new();
             write_string(&mut label, name, NonBmp::Raw);
             let node = self.node(field.get("type").unwrap_or(&Value::Null), &namespace, depth);
@@ -179,6 +182,12 @@ fn scale(object: &Map<String, Value>) -> Option<i32> {
         return None;
     }
     object.get("scale").map_or(Some(0), Value::as_i64).and_then(|scale| i32::try_from(scale).ok())
+}
+
+/// What a list has. An item that is passed over would give those behind it another place.
+fn list<'o>(object: &'o Map<String, Value>, key: &str) -> Result<&'o [Value], DecodeError> {
+    let items = object.get(key).and_then(Value::as_array);
+    items.map(Vec::as_slice).ok_or_else(|| DecodeError::Schema(format!("a type has no {key}")))
 }
 
 /// In which the names of a record's fields are looked up.

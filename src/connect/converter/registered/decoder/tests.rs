@@ -174,8 +174,9 @@ fn names_that_only_java_takes_are_read() {
 fn what_is_of_another_schema_is_refused() {
     let nothing = r#"{"type":"array","items":"null"}"#;
     let itself = r#"{"type":"record","name":"R","fields":[{"name":"r","type":"R"}]}"#;
-    let cases: [(&str, &[u8]); 9] = [
+    let cases: [(&str, &[u8]); 10] = [
         ("\"int\"", &[]),
+        ("\"boolean\"", &[2]),
         ("\"int\"", &[2, 2]),
         ("\"int\"", &[0xFF; 11]),
         ("\"string\"", &[4, b'a']),
@@ -196,9 +197,19 @@ fn what_is_of_another_schema_is_refused() {
 #[test]
 fn a_schema_that_is_none_is_refused() {
     let deep = format!("{}\"int\"{}", "[".repeat(200), "]".repeat(200));
-    for text in
-        ["", "7", "null", "\"nothing\"", r#"{"type":"record"}"#, r#"{"type":"fixed","name":"f"}"#, &deep]
-    {
+    for text in [
+        "",
+        "7",
+        "null",
+        "\"nothing\"",
+        r#"{"type":"record"}"#,
+        r#"{"type":"record","name":"r"}"#,
+        r#"{"type":"record","name":"r","fields":[{"type":"int"}]}"#,
+        r#"{"type":"enum","name":"e"}"#,
+        r#"{"type":"enum","name":"e","symbols":[1,"a"]}"#,
+        r#"{"type":"fixed","name":"f"}"#,
+        &deep,
+    ] {
         let schema = WrittenSchema { kind: SchemaType::Avro, text: text.to_owned() };
         assert!(matches!(Decoder::new(&schema), Err(DecodeError::Schema(_))), "{text}");
     }
