@@ -15,7 +15,7 @@ use crate::support::kafka::{Kafka, kafka};
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{self, postgres18};
 use crate::support::registry::registry;
-use crate::support::relay::{Relay, with};
+use crate::support::relay::{Config, Relay, with};
 use crate::support::wait::{DEADLINE, eventually};
 use crate::support::watcher::Watcher;
 
@@ -119,17 +119,23 @@ fn the_way_of_an_event_is_told_to_its_end() {
     assert_eq!(ahead["standing"], "nobody_reads", "{ahead}");
 }
 
+/// Two customers, one of whom is renamed, are in Kafka. The relay, and the file of its configuration in its folder.
+fn with_customers(db: &Outbox, config: &Config) -> (Relay, Watcher, String) {
+    let folder = Watcher::new("outboxd-explain-");
+    let file = folder.folder().join("changes.json").display().to_string();
+    fs::write(&file, serde_json::to_vec(config).unwrap()).unwrap();
+    let relay = Relay::start(config);
+    db.wait_until_streaming();
+    db.execute("INSERT INTO customers VALUES (41, 'Ann'), (42, 'Bob'); UPDATE customers SET name = 'Bea' WHERE id = 42");
+    db.wait_until_confirmed();
+    (relay, folder, file)
+}
+
 #[test]
 fn a_row_of_a_table_is_found_by_its_key() {
     let db = Outbox::create_bare(postgres18(), "CREATE TABLE customers (id int PRIMARY KEY, name text)");
     let config = changes::config(&db, &[]);
-    let folder = Watcher::new("outboxd-explain-");
-    let file = folder.folder().join("changes.json").display().to_string();
-    fs::write(&file, serde_json::to_vec(&config).unwrap()).unwrap();
-    let _relay = Relay::start(&config);
-    db.wait_until_streaming();
-    db.execute("INSERT INTO customers VALUES (41, 'Ann'), (42, 'Bob'); UPDATE customers SET name = 'Bea' WHERE id = 42");
-    db.wait_until_confirmed();
+    let (_relay, _folder, file) = with_customers(&db, &config);
     let (exit, seen) = explain(&file, "42", &[]);
     assert_eq!((exit, seen["records"].as_array().unwrap().len()), (0, 2), "{seen}");
     assert_eq!(seen["records"][0]["topic"], changes::topic(&db, "customers"), "{seen}");
@@ -157,13 +163,7 @@ fn records_in_avro_are_shown_and_found() {
             ("transforms.unwrap.add.fields", "op,lsn"),
         ],
     );
-    let folder = Watcher::new("outboxd-explain-");
-    let file = folder.folder().join("changes.json").display().to_string();
-    fs::write(&file, serde_json::to_vec(&config).unwrap()).unwrap();
-    let _relay = Relay::start(&config);
-    db.wait_until_streaming();
-    db.execute("INSERT INTO customers VALUES (41, 'Ann'), (42, 'Bob'); UPDATE customers SET name = 'Bea' WHERE id = 42");
-    db.wait_until_confirmed();
+    let (_relay, _folder, file) = with_customers(&db, &config);
 
     let tail = |arguments: &[&str]| {
         let mut process =

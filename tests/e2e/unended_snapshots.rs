@@ -1,6 +1,6 @@
 //! Incremental snapshots that Debezium had not ended when outboxd took its slot over.
 
-use crate::offsets::{changes, config, offset_topic, store, told};
+use crate::offsets::{changes, of_changes, offset_topic, store, told};
 use crate::support::kafka::kafka;
 use crate::support::outbox::Outbox;
 use crate::support::postgres::postgres18;
@@ -24,17 +24,8 @@ fn an_incremental_snapshot_that_debezium_has_not_ended_goes_on() {
     let (topic, sent) = (offset_topic(&db), changes(&db)[0].offset());
     let left = r#""incremental_snapshot_maximum_key":"aced00057572","incremental_snapshot_collections":"[{\"incremental_snapshot_collections_id\":\"public.stock\",\"incremental_snapshot_collections_additional_condition\":\"id > 2\",\"incremental_snapshot_collections_surrogate_key\":null,\"incremental_snapshot_collections_correlation_id\":\"backfill\"}]","incremental_snapshot_primary_key":"aced00057572","incremental_snapshot_correlation_id":"backfill""#;
     store(&db, &topic, Some(&format!("{},{left}}}", sent.trim_end_matches('}'))));
-    let mut config =
-        config(&db, &[("offset.storage.topic", &topic), ("offset.flush.interval.ms", "3600000")]);
-    config.retain(|key, _| !key.starts_with("transforms") && key != "table.include.list");
-    let json = "org.apache.kafka.connect.json.JsonConverter";
-    let plain = [
-        ("key.converter", json),
-        ("key.converter.schemas.enable", "false"),
-        ("value.converter", json),
-        ("value.converter.schemas.enable", "false"),
-    ];
-    let config = with(config, &plain);
+    let config =
+        of_changes(&db, &[("offset.storage.topic", &topic), ("offset.flush.interval.ms", "3600000")]);
 
     let signals = [("signal.data.collection", "public.signals"), ("incremental.snapshot.chunk.size", "4")];
     let relay = Relay::start(&with(config.clone(), &signals));
