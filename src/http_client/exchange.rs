@@ -13,6 +13,17 @@ use super::transport::Transport;
 /// The `User-Agent` of all that we ask.
 pub(crate) const USER_AGENT: &str = concat!("outboxd/", env!("CARGO_PKG_VERSION"));
 
+/// The body of a question.
+pub(crate) trait Question:
+    Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + 'static
+{
+}
+
+impl<B> Question for B where
+    B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + 'static
+{
+}
+
 /// What moves the bytes of a connection.
 type Driver<B> = Pin<Box<Connection<TokioIo<Box<dyn Transport>>, B>>>;
 
@@ -32,19 +43,12 @@ pub(crate) async fn exchange<T, F, B>(
 ) -> io::Result<T>
 where
     F: Future<Output = io::Result<T>>,
-    B: Body + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    B: Question,
 {
     Exchange::over(transport).await?.ask(request, patience, read).await
 }
 
-impl<B> Exchange<B>
-where
-    B: Body + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+impl<B: Question> Exchange<B> {
     /// Nothing is asked yet.
     pub(crate) async fn over(transport: Box<dyn Transport>) -> io::Result<Self> {
         let (sender, connection) =
