@@ -27,15 +27,17 @@ pub(super) const PARTITIONS_MIN: usize = 2;
 pub(crate) enum Irregular {
     #[error("it is not partitioned by the range of one column of a type for times or whole numbers")]
     Key,
-    #[error("it has fewer than two partitions with a beginning and an end, which show no pattern")]
+    #[error("it has fewer than two partitions with a beginning and an end: too few to show how they go on")]
     Few,
-    #[error("{0} goes on without an end")]
+    #[error("{0} ends at MAXVALUE: there is no room for a partition behind it")]
     Endless(String),
     #[error("between {0} and {1} is a gap")]
     Gap(String, String),
-    #[error("{0} is as long as no other, in hours, days or months of UTC")]
+    #[error("{0} is not as long as the others, in hours, days or months of UTC")]
     Length(String),
-    #[error("the names of the partitions do not say by one rule where they begin, such as outbox_20260131")]
+    #[error(
+        "the names of the partitions do not follow one rule that says where each begins, as outbox_20260131 does"
+    )]
     Names,
 }
 

@@ -28,7 +28,7 @@ pub(in crate::cli) struct CleanupArgs {
     /// What becomes of partitions that are over and sent (outboxd.cleanup.partitions)
     #[arg(long, value_name = "HOW")]
     partitions: Option<How>,
-    /// Make partitions until there are so many that are not needed yet (outboxd.cleanup.partitions.ahead)
+    /// How many partitions to make before they are needed (outboxd.cleanup.partitions.ahead)
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(0..=366))]
     partitions_ahead: Option<u16>,
     /// Also rows that the slot never brought: from before it was made, or skipped with outboxd.position.accept

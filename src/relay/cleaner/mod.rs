@@ -180,7 +180,10 @@ impl Cleaner<'_> {
         match Capture::find(sql, self.parts).await {
             Ok(capture) => Some(capture),
             Err(error) => {
-                tracing::warn!(error = chain(&error), "cleanup does not know the tables");
+                tracing::warn!(
+                    error = chain(&error),
+                    "cleanup cannot find out which tables are captured; it is tried again"
+                );
                 None
             }
         }
