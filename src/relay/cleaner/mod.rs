@@ -3,7 +3,7 @@
 mod partitions;
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use tokio::time;
 use tokio_util::sync::CancellationToken;
@@ -166,11 +166,20 @@ impl Cleaner<'_> {
     }
 
     /// What this process has seen acknowledged, and on this server: a slot that somebody moved says less.
+    /// While Kafka is away that may last, and partitions are needed all the same.
     async fn wait(&self, sql: &Sql, horizon: Horizon) -> Result<(), Error> {
+        let options = &self.parts.relay.cleanup;
+        let mut looked = Instant::now();
         loop {
             let confirmed = sql.moment(&self.parts.postgres.slot.name).await?.confirmed;
             if horizon.is_sent(confirmed, Some(self.status.snapshot().progress.flushed)) {
                 return Ok(());
+            }
+            if looked.elapsed() >= options.interval
+                && let Some(capture) = self.capture(sql).await
+            {
+                partitions::make(sql, options, &capture.tables).await?;
+                looked = Instant::now();
             }
             time::sleep(CONFIRMED_INTERVAL).await;
         }
