@@ -111,12 +111,6 @@ impl ChangeEvents {
         self.0.options.router.as_ref()
     }
 
-    /// Whether an EventRouter stands among them.
-    #[must_use]
-    pub(crate) fn has_event_router(&self) -> bool {
-        self.0.chain.event_router().is_some()
-    }
-
     /// Whether `message.key.columns` names the key of a table.
     #[must_use]
     pub(crate) fn chooses_key(&self, schema: &str, table: &str) -> bool {

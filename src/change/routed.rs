@@ -1,5 +1,6 @@
 //! An EventRouter among other transforms: the rows of an outbox are routed, those of other tables are change events.
 
+use super::context::ChangeContext;
 use super::events::Connector;
 use super::row_change::Row;
 use super::table::ChangeTable;
@@ -117,6 +118,22 @@ impl ChangeTable {
             }
             _ => Ok(None),
         }
+    }
+
+    /// Whether the record of an inserted row comes to the EventRouter.
+    ///
+    /// # Errors
+    /// When a transform before it cannot work on the row.
+    pub(crate) fn routes<'a>(&'a self, row: Row<'_, 'a>, at: &ChangeContext) -> Result<bool, RouteError> {
+        let mut comes = false;
+        if self.routed.is_some() {
+            let outcome = self.connector.chain.apply_with(self.inserted(row, at)?, &mut |_| {
+                comes = true;
+                Ok::<_, TransformError>(None)
+            });
+            outcome.map_err(|source| RouteError::Transform { table: self.name.clone(), source })?;
+        }
+        Ok(comes)
     }
 
     /// A record as it comes to the transforms, as far as predicates look at it.

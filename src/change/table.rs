@@ -280,6 +280,19 @@ impl ChangeTable {
         let now_ms = at.now_us.div_euclid(1_000);
         let origin = Origin { op: event.op, new, now_ms, tolerates: at.tolerates };
         let key = event.key.map_or(Ok(Value::Null), |image| self.key_of(image))?;
+        let value = self.envelope_of(&event, place, at)?;
+        let tombstone =
+            event.has_tombstone.then(|| self.source_record(key.clone(), Datum::NULL, event.header.clone()));
+        self.convert_or_refuse(self.source_record(key, value, event.header), origin, records, into)?;
+        tombstone.map_or(Ok(()), |record| self.convert_or_refuse(record, origin, records, into))
+    }
+
+    fn envelope_of<'a>(
+        &'a self,
+        event: &Event<'_, 'a>,
+        place: Value<'a>,
+        at: &ChangeContext,
+    ) -> Result<Datum<'a>, RouteError> {
         let [before, after] = [event.before, event.after]
             .map(|image| image.map_or(Ok(Value::Null), |image| self.row_of(image)));
         let value = Value::Struct(vec![
@@ -292,11 +305,20 @@ impl ChangeTable {
             Value::Int64(at.now_us),
             Value::Int64(at.now_us.saturating_mul(1_000)),
         ]);
-        let tombstone =
-            event.has_tombstone.then(|| self.source_record(key.clone(), Datum::NULL, event.header.clone()));
-        let value = Datum::new(Arc::clone(&self.envelope), value);
-        self.convert_or_refuse(self.source_record(key, value, event.header), origin, records, into)?;
-        tombstone.map_or(Ok(()), |record| self.convert_or_refuse(record, origin, records, into))
+        Ok(Datum::new(Arc::clone(&self.envelope), value))
+    }
+
+    /// The record of an inserted row, before the transforms.
+    pub(super) fn inserted<'a>(
+        &'a self,
+        row: Row<'_, 'a>,
+        at: &ChangeContext,
+    ) -> Result<SourceRecord<'a>, RouteError> {
+        let image = Some(Image::from(row));
+        let event =
+            Event { op: "c", key: image, before: None, after: image, header: None, has_tombstone: false };
+        let value = self.envelope_of(&event, Value::Null, at)?;
+        Ok(self.source_record(self.key_of(row.into())?, value, None))
     }
 
     /// Each record passes the transforms and converters for itself, and so does each fail.

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
-use crate::connect::record::POSITION_HEADER;
+use crate::connect::record::{DIGEST_HEADER, POSITION_HEADER};
 use crate::trace::is_of_trace;
 
 /// This header tells which process sent the record. Its value is another one each time.
@@ -20,7 +20,7 @@ pub(crate) struct Contents {
     pub key: u64,
     /// Of the value.
     pub value: u64,
-    /// Of the headers, but for those that differ each time the record is sent.
+    /// Of the headers, but for those that differ each time the record is sent, and those of outboxd's own.
     pub headers: u64,
 }
 
@@ -100,7 +100,7 @@ impl Contents {
         let mut hasher = DefaultHasher::new();
         for (name, value) in headers {
             match name {
-                POSITION_HEADER => {}
+                POSITION_HEADER | DIGEST_HEADER => {}
                 _ if traces == TraceHeaders::Skipped && is_of_trace(name) => {}
                 RUN_ID_HEADER => name.hash(&mut hasher),
                 _ => (name, value).hash(&mut hasher),

@@ -39,6 +39,8 @@ pub(crate) struct Tally {
     pub unavailable: u64,
     /// Rows that were changed while they were looked at.
     pub moved_on: u64,
+    /// Rows with other values than their record, where updates are not sent.
+    pub not_compared: u64,
     /// Records without a row: of rows that were deleted, or not of these tables.
     pub without_row: u64,
 }

@@ -29,11 +29,9 @@ pub(super) enum VerifyError {
     )]
     MessagesOnly,
     #[error(
-        "an EventRouter stands among other transforms: verify compares either an outbox or tables, not both at once"
+        "topic {topic} has events of an outbox and changes of a table: verify cannot tell which record is of which"
     )]
-    RouterAmongTransforms,
-    #[error("skipped.operations=u: the last record of a key need not be as its row")]
-    UpdatesAreSkipped,
+    SharedTopic { topic: String },
     #[error(
         "verify cannot compare table {table}: its converters and transforms {problem}{}",
         Told(transforms)
@@ -88,8 +86,7 @@ impl Diagnose for VerifyError {
             Self::Usage { .. }
             | Self::MessagesOnly
             | Self::NothingIsSent
-            | Self::RouterAmongTransforms
-            | Self::UpdatesAreSkipped
+            | Self::SharedTopic { .. }
             | Self::Reshaped { .. }
             | Self::NoRecord { .. } => Class::Config,
             Self::Scratch { .. }
@@ -110,8 +107,7 @@ impl Diagnose for VerifyError {
             Self::Usage { .. }
             | Self::MessagesOnly
             | Self::NothingIsSent
-            | Self::RouterAmongTransforms
-            | Self::UpdatesAreSkipped
+            | Self::SharedTopic { .. }
             | Self::Reshaped { .. }
             | Self::NoRecord { .. } => Exit::Usage,
             // 1 says that rows are missing. Here nothing is known of them.
@@ -135,10 +131,8 @@ impl Diagnose for VerifyError {
             Self::TooMuch { .. } | Self::TooManyTopics { .. } => {
                 Some("look at fewer rows at a time: --since, --until, --sample".to_owned())
             }
-            Self::RouterAmongTransforms => Some(
-                "make a configuration for verify with the EventRouter alone and table.include.list for the \
-                 outbox, and one without it for the other tables"
-                    .to_owned(),
+            Self::SharedTopic { .. } => Some(
+                "look at one of the tables at a time: -X table.include.list=…".to_owned(),
             ),
             Self::Reshaped { .. } => Some(
                 "verify reads values of JsonConverter, or of a converter with a schema registry, whose fields are those of the \
@@ -147,7 +141,6 @@ impl Diagnose for VerifyError {
             ),
             Self::MessagesOnly
             | Self::NothingIsSent
-            | Self::UpdatesAreSkipped
             | Self::NoRecord { .. }
             | Self::Malformed { .. }
             | Self::Aborted => None,

@@ -69,15 +69,15 @@ pub(super) fn verify(args: &VerifyArgs) -> Exit {
     progress.end();
     runtime.shutdown_timeout(FAREWELL);
     match outcome {
-        Some(Ok(tally)) if tally.is_clean() => Exit::Ok,
-        Some(Ok(_)) => Exit::Failed,
+        Some(Ok(true)) => Exit::Ok,
+        Some(Ok(false)) => Exit::Failed,
         Some(Err(error)) => fail(&error),
         None => Exit::Interrupted,
     }
 }
 
 /// Temporary files are removed also when it is interrupted.
-async fn interruptible(verification: Verification<'_>) -> Option<Result<Tally, VerifyError>> {
+async fn interruptible(verification: Verification<'_>) -> Option<Result<bool, VerifyError>> {
     let Ok(mut signals) = Signals::install() else { return Some(verification.run().await) };
     tokio::select! {
         biased;
@@ -95,7 +95,8 @@ struct Verification<'a> {
 }
 
 impl Verification<'_> {
-    async fn run(self) -> Result<Tally, VerifyError> {
+    /// Returns whether nothing is wrong.
+    async fn run(self) -> Result<bool, VerifyError> {
         let (parts, args) = (&self.parts, self.args);
         if parts.relay.skipped.create {
             return Err(VerifyError::NothingIsSent);
@@ -134,15 +135,11 @@ impl Verification<'_> {
         let mut report = Report::begin(names, args.json, self.progress.clone());
         let entries = Entries { rows, records: read.records, orders: scratch.spill("order") };
         let tally = compare::compare(comparison, entries, slack, &mut report, &self.progress).await?;
-        report.end(&Summary {
-            tally: tally.clone(),
-            latest: false,
-            order,
-            slot,
-            whole: plan.is_whole(),
-            notes,
-        });
-        Ok(tally)
+        let summary =
+            Summary { tally, latest: false, order, slot, whole: plan.is_whole(), notes, outbox: None };
+        let is_clean = summary.is_clean();
+        report.end(&summary);
+        Ok(is_clean)
     }
 
     async fn read_records(

@@ -47,6 +47,8 @@ pub(super) struct Summary {
     pub(super) whole: bool,
     /// What else should be known.
     pub(super) notes: Vec<String>,
+    /// The same of an outbox among the tables.
+    pub(super) outbox: Option<Box<Self>>,
 }
 
 impl Report {
@@ -68,6 +70,11 @@ impl Report {
         } else if self.told <= LISTED_MAX {
             self.print(&format!("{}\n", self.names.line(finding)));
         }
+    }
+
+    /// What stands in the place of numbers from now on.
+    pub(super) fn name_by(&mut self, names: Names) {
+        self.names = names;
     }
 
     pub(super) fn end(self, summary: &Summary) {
@@ -97,6 +104,12 @@ impl Report {
 }
 
 impl Names {
+    /// Of nothing.
+    pub(super) fn none() -> Self {
+        let (tables, topics) = (Vec::new(), Vec::new());
+        Self { tables, places: HashMap::new(), topics, fields: HashMap::new() }
+    }
+
     fn line(&self, finding: &Finding) -> String {
         let Finding { problem, row, .. } = finding;
         let places: Vec<_> = finding
@@ -204,6 +217,11 @@ fn detail(problem: &Problem) -> Option<String> {
 }
 
 impl Summary {
+    /// Whether each row's record is there as it should be.
+    pub(super) fn is_clean(&self) -> bool {
+        self.tally.is_clean() && self.outbox.as_ref().is_none_or(|outbox| outbox.is_clean())
+    }
+
     fn object(&self) -> Value {
         let slot = match self.slot {
             SlotPosition::Passed => json!({"passed": true}),
@@ -212,21 +230,52 @@ impl Summary {
             }
             SlotPosition::Absent => json!({"passed": false, "confirmed": null}),
         };
-        let counts: serde_json::Map<_, _> = self
-            .counts()
-            .into_iter()
-            .map(|(key, _, count)| (key.to_owned(), count.map_or(Value::Null, Value::from)))
-            .collect();
-        json!({
-            "answer": if self.tally.is_clean() { "yes" } else { "no" },
-            "counts": counts,
-            "order": {"checked": self.order.is_ok(), "by": self.order.as_ref().ok(), "reason": self.order.as_ref().err()},
+        let mut object = json!({
+            "answer": if self.is_clean() { "yes" } else { "no" },
+            "counts": self.counts_object(),
+            "order": self.order_object(),
             "slot": slot,
-            "notes": self.notes,
-        })
+            "notes": self.all_notes().collect::<Vec<_>>(),
+        });
+        if let (Some(outbox), Some(object)) = (&self.outbox, object.as_object_mut()) {
+            let of_outbox = json!({"counts": outbox.counts_object(), "order": outbox.order_object()});
+            object.insert("outbox".to_owned(), of_outbox);
+        }
+        object
+    }
+
+    fn counts_object(&self) -> Value {
+        let counts = self.counts().into_iter();
+        counts.map(|(key, _, count)| (key.to_owned(), count.map_or(Value::Null, Value::from))).collect()
+    }
+
+    fn order_object(&self) -> Value {
+        let (by, reason) = (self.order.as_ref().ok(), self.order.as_ref().err());
+        json!({"checked": self.order.is_ok(), "by": by, "reason": reason})
+    }
+
+    fn all_notes(&self) -> impl Iterator<Item = &String> {
+        self.notes.iter().chain(self.outbox.iter().flat_map(|outbox| &outbox.notes))
     }
 
     fn lines(&self) -> String {
+        let mut text = self.count_lines();
+        if let Some(outbox) = &self.outbox {
+            text.push_str(&format!("outbox (rows that the EventRouter takes):\n{}", outbox.count_lines()));
+        }
+        text.push_str(&self.slot_line());
+        for note in self.all_notes() {
+            text.push_str(&format!("note: {note}\n"));
+        }
+        text.push_str(if self.is_clean() {
+            "yes: the record of each of these rows is there as it should be\n"
+        } else {
+            "no: not every record is there as it should be\n"
+        });
+        text
+    }
+
+    fn count_lines(&self) -> String {
         let mut text = String::new();
         for (_, label, count) in self.counts() {
             match count {
@@ -238,15 +287,6 @@ impl Summary {
             Ok(by) => text.push_str(&format!("order: checked by {by}\n")),
             Err(reason) => text.push_str(&format!("order: not checked: {reason}\n")),
         }
-        text.push_str(&self.slot_line());
-        for note in &self.notes {
-            text.push_str(&format!("note: {note}\n"));
-        }
-        text.push_str(if self.tally.is_clean() {
-            "yes: the record of each of these rows is there as it should be\n"
-        } else {
-            "no: not every record is there as it should be\n"
-        });
         text
     }
 
@@ -266,7 +306,16 @@ impl Summary {
     /// As [`Self::counts`], of last records.
     fn latest_counts(&self) -> Vec<(&'static str, &'static str, Option<u64>)> {
         let Tally { rows, records, sent, missing, unsent, changed, gone, not_deleted, .. } = self.tally;
-        let Tally { repeated, out_of_order, cannot_be_sent, altered, unavailable, moved_on, .. } = self.tally;
+        let Tally {
+            repeated,
+            out_of_order,
+            cannot_be_sent,
+            altered,
+            unavailable,
+            moved_on,
+            not_compared,
+            ..
+        } = self.tally;
         vec![
             ("rows", "rows", Some(rows)),
             ("records", "records", Some(records)),
@@ -289,6 +338,11 @@ impl Summary {
             ("cannot_be_sent", "rows that make no record", Some(cannot_be_sent)),
             ("altered", "rows whose record is older than their table's columns", Some(altered)),
             ("unavailable", "rows with values that no record could have (TOAST)", Some(unavailable)),
+            (
+                "not_compared",
+                "rows with other values than their record, as updates are not sent",
+                Some(not_compared),
+            ),
             ("moved_on", "rows that were changed while they were looked at", Some(moved_on)),
         ]
     }
@@ -371,6 +425,7 @@ mod tests {
             latest: false,
             whole: false,
             notes: vec!["something".to_owned()],
+            outbox: None,
         };
         let lines = summary.lines();
         for expected in [

@@ -49,6 +49,7 @@ fn latest() -> Latest {
         topics: Topics::new(vec![TopicState { partitions: 2, ..TopicState::default() }]),
         slot_has_passed: true,
         tells_deletes: true,
+        tells_updates: true,
         truncated: Truncated::new(),
         placeholders: vec![fields("b=toast")],
         tally: Tally::default(),
@@ -142,6 +143,29 @@ fn what_a_record_could_not_have_is_counted() {
         let (found, tally) = judged(vec![row(1, of_row)], vec![change(1, 1, of_record)]);
         assert_eq!((found.as_str(), tally.altered, tally.unavailable), (expected, altered, unavailable));
     }
+}
+
+#[test]
+fn where_updates_are_not_sent_values_are_not_compared_and_the_rest_is() {
+    let judge = |rows, changes| {
+        let (found, tally) = judged_by(Latest { tells_updates: false, ..latest() }, rows, changes);
+        (found, tally.sent, tally.not_compared)
+    };
+    let of_key = |changes| judge(vec![row(1, "a=1")], changes);
+    let told = |found: &str, sent, not_compared| (found.to_owned(), sent, not_compared);
+    assert_eq!(of_key(vec![change(1, 1, "a=1")]), told("", 1, 0));
+    assert_eq!(of_key(vec![change(1, 1, "a=2")]), told("", 1, 1));
+    assert_eq!(of_key(vec![]), told("missing []", 0, 0));
+    assert_eq!(of_key(vec![change(1, 1, "a=1"), change(1, 2, "-")]), told("deleted_in_topic [1]", 0, 0));
+    assert_eq!(of_key(vec![change(1, 1, "?")]), told("changed [0]", 0, 0));
+    assert_eq!(judge(vec![], vec![change(1, 1, "a=1")]), told("not_deleted [0]", 0, 0));
+    let without_key = || Row { keyed: false, ..row(1, "a=1") };
+    assert_eq!(judge(vec![without_key()], vec![]), told("", 1, 1));
+    let refused = Row { refusal: Some("no".to_owned()), ..without_key() };
+    assert_eq!(judge(vec![refused], vec![]), told("cannot_be_sent []", 0, 0));
+    let two = || vec![row(1, "a=1"), row(1, "a=2")];
+    assert_eq!(judge(two(), vec![change(1, 1, "a=2")]), told("", 2, 1));
+    assert_eq!(judge(two(), vec![]), told("missing [], missing []", 0, 0));
 }
 
 #[test]

@@ -31,6 +31,32 @@ pub(super) struct Table {
     select: String,
 }
 
+/// A captured table as it is in the catalog.
+pub(super) struct Captured {
+    pub(super) facts: TableFacts,
+    pub(super) columns: Vec<ColumnDescription>,
+    pub(super) bound: ChangeTable,
+}
+
+impl Captured {
+    pub(super) async fn describe(
+        changes: &ChangeEvents,
+        sql: &Sql,
+        facts: TableFacts,
+    ) -> Result<Self, VerifyError> {
+        let columns = sql.describe(facts.oid).await?;
+        let bound = changes.bind(&relation_of(&facts, &columns), &columns);
+        Ok(Self { bound: bound.fit().map_err(crate::relay::Error::from)?, facts, columns })
+    }
+
+    /// Whether its rows come to an EventRouter: as far as a row of nulls tells.
+    pub(super) fn is_outbox(&self) -> bool {
+        let nulls = vec![ColumnValue::Null; self.columns.len()];
+        // What a transform cannot work on is told when the table is probed.
+        self.bound.routes(&nulls, &context(1, Snapshot::False)).unwrap_or_default()
+    }
+}
+
 /// The columns of a table that may be stored outside of it: what an update leaves alone of them is not sent.
 const TOASTED: &str = "select attname::text from pg_attribute where attrelid = $1 and attnum > 0 \
                        and not attisdropped and attstorage <> 'p'";
@@ -40,12 +66,10 @@ impl Table {
     pub(super) async fn probe(
         changes: &ChangeEvents,
         sql: &Sql,
-        facts: TableFacts,
+        Captured { facts, columns, bound }: Captured,
         renderer: &mut Renderer<'_>,
     ) -> Result<Self, VerifyError> {
-        let columns = sql.describe(facts.oid).await?;
         let toasted = toasted(sql, facts.oid, &columns).await?;
-        let bound = changes.bind(&relation_of(&facts, &columns), &columns);
         let nulls = vec![ColumnValue::Null; columns.len()];
         let old = OldTuple::Full(nulls.iter().copied().collect());
         let unsent: Vec<_> = toasted
@@ -87,11 +111,6 @@ impl Table {
     /// The statement that reads its rows.
     pub(super) fn select(&self) -> &str {
         &self.select
-    }
-
-    /// The one that counts them.
-    pub(super) fn count(&self) -> String {
-        format!("SELECT count(*) FROM {}", self.facts.quoted())
     }
 }
 
@@ -161,7 +180,8 @@ fn tells_delete(records: &[Rendered]) -> bool {
     })
 }
 
-fn select(facts: &TableFacts, columns: &[ColumnDescription]) -> String {
+/// Reads its rows; behind a table's own columns are `tableoid` and `ctid`.
+pub(super) fn select(facts: &TableFacts, columns: &[ColumnDescription]) -> String {
     let quote = postgres_protocol::escape::escape_identifier;
     let own = columns.iter().map(|column| quote(&column.name));
     let all: Vec<_> = own.chain(["tableoid::oid::text", "ctid::text"].map(str::to_owned)).collect();

@@ -22,12 +22,14 @@ pub(super) struct Renderer<'r> {
 pub(super) struct Rendered {
     pub(super) topic: String,
     pub(super) partition: Option<i32>,
+    pub(super) timestamp_ms: i64,
     /// Its bytes: they decide the partition.
-    key: Option<Vec<u8>>,
+    pub(super) key: Option<Vec<u8>>,
     /// What the key says.
     pub(super) key_text: Option<Vec<u8>>,
-    /// What the value says.
+    /// What the value says, or its bytes.
     pub(super) value: Option<Vec<u8>>,
+    pub(super) headers: Vec<(String, Option<Vec<u8>>)>,
 }
 
 impl Rendered {
@@ -62,8 +64,21 @@ impl<'r> Renderer<'r> {
         Self { registries, schemas: Schemas::new(registries), encoder: Encoder::default() }
     }
 
-    /// The records of a change; or why there are none.
+    /// The records of a change, and what their keys and values say; or why there are none.
     pub(super) async fn render(
+        &mut self,
+        table: &ChangeTable,
+        change: RowChange<'_, '_>,
+        at: &ChangeContext,
+    ) -> Result<Result<Vec<Rendered>, RouteError>, VerifyError> {
+        match self.render_bytes(table, change, at).await? {
+            Ok(records) => Ok(Ok(self.read(records).await?)),
+            refused => Ok(refused),
+        }
+    }
+
+    /// The same, as bytes.
+    pub(super) async fn render_bytes(
         &mut self,
         table: &ChangeTable,
         change: RowChange<'_, '_>,
@@ -74,8 +89,7 @@ impl<'r> Renderer<'r> {
                 Err(RouteError::Convert { source: ConvertError::Unregistered(registration), .. }) => {
                     self.register(*registration).await?;
                 }
-                Ok(records) => return Ok(Ok(self.read(records).await?)),
-                Err(error) => return Ok(Err(error)),
+                made => return Ok(made),
             }
         }
     }
@@ -121,9 +135,15 @@ impl<'r> Renderer<'r> {
             let owned = records.iter().map(|record| Rendered {
                 topic: record.topic.to_owned(),
                 partition: record.partition,
+                timestamp_ms: record.timestamp_ms,
                 key: record.key.map(<[u8]>::to_vec),
                 key_text: None,
                 value: record.value.map(<[u8]>::to_vec),
+                headers: record
+                    .headers
+                    .iter()
+                    .map(|header| (header.name.to_owned(), header.value.map(<[u8]>::to_vec)))
+                    .collect(),
             });
             owned.collect()
         }))

@@ -1,5 +1,6 @@
 //! Reads the rows of tables, and makes of each what the last record of its key should say.
 
+use super::outbox::OutboxRows;
 use super::probe::{Table, reshaped};
 use super::render::{Rendered, Renderer, context};
 use crate::change::{ChangeEvents, RowChange, Snapshot};
@@ -10,7 +11,7 @@ use crate::cli::verify::rows::{ASKING_WAL_END, TopicList, WAL_END, number, place
 use crate::cli::verify::scratch::Spill;
 use crate::error::chain;
 use crate::pgoutput::Tuple;
-use crate::postgres::{SnapshotReader, SnapshotRow, Sql, TlsSetup};
+use crate::postgres::{SnapshotReader, SnapshotRow, Sql, TableFacts, TlsSetup};
 use crate::relay::RelayParts;
 use crate::verification::{
     Fields, Identity, ReadSnapshot, Row, RowName, Spot, TopicNumber, key_payload, read,
@@ -34,6 +35,8 @@ pub(super) struct TableReader<'r> {
     pub(super) tables: Vec<Table>,
     pub(super) topics: TopicList,
     pub(super) rows: Spill<Row>,
+    /// Tables whose rows come to an EventRouter.
+    pub(super) outbox: OutboxRows,
     pub(super) share: Option<u64>,
     /// Rows that the transforms leave out.
     pub(super) dropped: u64,
@@ -44,10 +47,17 @@ impl<'r> TableReader<'r> {
         (parts, changes): (&'r RelayParts, &'r ChangeEvents),
         progress: &'r Progress,
         rows: Spill<Row>,
+        outbox: OutboxRows,
     ) -> Self {
         let renderer = Renderer::new(&parts.registries);
-        let topics = TopicList::default();
-        Self { parts, changes, progress, renderer, tables: Vec::new(), topics, rows, share: None, dropped: 0 }
+        let (tables, topics) = (Vec::new(), TopicList::default());
+        Self { parts, changes, progress, renderer, tables, topics, rows, outbox, share: None, dropped: 0 }
+    }
+
+    /// All tables, also the outboxes.
+    pub(super) fn facts(&self) -> impl Iterator<Item = &TableFacts> {
+        let tables = self.tables.iter().map(|table| &table.facts);
+        tables.chain(self.outbox.tables.iter().map(|table| &table.facts))
     }
 
     /// One more table, and its topic: also one without rows has records.
@@ -75,14 +85,35 @@ impl<'r> TableReader<'r> {
             }
         }
         self.tables = tables;
+        self.read_outbox(&mut reader).await?;
         Ok(ReadSnapshot { after, ..snapshot })
+    }
+
+    async fn read_outbox(&mut self, reader: &mut SnapshotReader) -> Result<(), VerifyError> {
+        let tables = std::mem::take(&mut self.outbox.tables);
+        for (number, table) in (0..).zip(&tables) {
+            reader.select(&table.select).await?;
+            loop {
+                match reader.next().await? {
+                    SnapshotRow::Columns(_) => {}
+                    SnapshotRow::Row(row) => {
+                        self.progress.step();
+                        let taken = self.outbox.take((number, table), &row, &mut self.renderer, self.changes);
+                        taken.await?;
+                    }
+                    SnapshotRow::End => break,
+                }
+            }
+        }
+        self.outbox.tables = tables;
+        Ok(())
     }
 
     async fn take(&mut self, number: u32, table: &Table, row: &Tuple<'_>) -> Result<(), VerifyError> {
         self.progress.step();
         let change = RowChange::Insert(row.columns());
         let made = self.renderer.render(&table.bound, change, &context(1, Snapshot::False)).await?;
-        let name = name(number, table, row);
+        let name = row_name(number, table.columns, row);
         let row = match made {
             Ok(records) => match records.last() {
                 Some(record) => self.row(table, record, name)?,
@@ -135,8 +166,8 @@ fn refused(row: RowName, reason: String) -> Row {
 }
 
 /// Behind a table's own columns are `tableoid` and `ctid`.
-fn name(table: u32, Table { columns, .. }: &Table, row: &Tuple<'_>) -> RowName {
-    let mut added = row.columns().iter().skip(*columns).map(text);
+pub(super) fn row_name(table: u32, columns: usize, row: &Tuple<'_>) -> RowName {
+    let mut added = row.columns().iter().skip(columns).map(text);
     let mut next = || added.next().flatten();
     let lies_in = number(next()).unwrap_or_default();
     RowName { table, lies_in, place: next().and_then(place).unwrap_or_default(), id: None }
