@@ -62,11 +62,11 @@ pub enum Snapshot {
     False,
     /// Neither the first nor the last row of its table.
     True,
-    /// The first row of the snapshot.
+    /// The first row of the first table; there is none when that table is empty.
     First,
     /// The first row of a further table.
     FirstInDataCollection,
-    /// The last row of a table that is not the last.
+    /// The last row of a table behind which others have rows.
     LastInDataCollection,
     /// The last row of the snapshot.
     Last,
@@ -75,14 +75,14 @@ pub enum Snapshot {
 }
 
 impl Snapshot {
-    /// Of a row of a snapshot: whether it is the first or the last of its table, and whether the table is the first or the last
-    /// that has rows.
+    /// Of a row of a snapshot: whether it is the first or the last of its table, and whether the table is the first one, with or
+    /// without rows, or the last that has rows.
     #[must_use]
     pub const fn of(row: Edge, table: Edge) -> Self {
         match (row.last, table.last, row.first, table.first) {
             (true, true, ..) => Self::Last,
+            (_, _, true, true) => Self::First,
             (true, false, ..) => Self::LastInDataCollection,
-            (false, _, true, true) => Self::First,
             (false, _, true, false) => Self::FirstInDataCollection,
             (false, _, false, _) => Self::True,
         }

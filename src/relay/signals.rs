@@ -30,6 +30,8 @@ pub(super) struct Signals {
     relation: Option<Oid>,
     /// How the rows of the last chunk are sent.
     table: Option<ReadTable>,
+    /// The table of the last row that a blocking snapshot has read.
+    scanned: Option<ReadTable>,
     outgoing: Option<Outgoing>,
     /// A task is on its way.
     is_at_it: bool,
@@ -61,7 +63,6 @@ pub(super) enum Done {
 /// Rows that were read and are to be sent.
 #[derive(Debug)]
 pub(super) struct Outgoing {
-    table: ReadTable,
     /// Where the stream was when they became free.
     lsn: Lsn,
     /// The transaction that they are told as a part of.
@@ -71,6 +72,7 @@ pub(super) struct Outgoing {
 
 #[derive(Debug)]
 struct NextRow {
+    table: ReadTable,
     values: Values,
     snapshot: Snapshot,
     /// Where it is in its chunk, when that is wanted.
@@ -131,6 +133,7 @@ impl Signals {
             waits_at: (Lsn::ZERO, None),
             relation: None,
             table: None,
+            scanned: None,
             outgoing: None,
             is_at_it: false,
             recent: Recent::default(),
@@ -241,11 +244,15 @@ impl Signals {
                 self.incremental.answer(answer, &self.recent);
             }
             Done::Scan { scanned, table } => {
+                let before = self.scanned.clone();
+                if scanned.has_rows(&self.recent) && table.is_some() {
+                    self.scanned = table;
+                }
                 let rows = self.blocking.answer(scanned, &self.recent);
                 let (lsn, xid) = self.waits_at;
-                let rows: VecDeque<_> = rows.into_iter().map(marked).collect();
-                let table = table.filter(|_| !rows.is_empty());
-                self.outgoing = table.map(|table| Outgoing { table, lsn, xid, rows });
+                let tables = [before, self.scanned.clone()];
+                let rows: VecDeque<_> = rows.into_iter().filter_map(|row| marked(row, &tables)).collect();
+                self.outgoing = (!rows.is_empty()).then_some(Outgoing { lsn, xid, rows });
             }
         }
     }
@@ -254,9 +261,9 @@ impl Signals {
     pub(super) fn next_row(&mut self) -> Option<OutgoingRow> {
         let outgoing = self.outgoing.as_mut()?;
         match outgoing.rows.pop_front() {
-            Some(NextRow { values, snapshot, place }) => {
+            Some(NextRow { table, values, snapshot, place }) => {
                 self.incremental.begin_row(place);
-                let (table, lsn, xid) = (outgoing.table.clone(), outgoing.lsn, outgoing.xid);
+                let (lsn, xid) = (outgoing.lsn, outgoing.xid);
                 Some(OutgoingRow { table, lsn, xid, values, snapshot })
             }
             None => {
@@ -269,9 +276,9 @@ impl Signals {
     /// The row is not sent yet.
     pub(super) fn put_back(&mut self, row: OutgoingRow) {
         if let Some(outgoing) = &mut self.outgoing {
-            let OutgoingRow { values, snapshot, .. } = row;
+            let OutgoingRow { table, values, snapshot, .. } = row;
             let place = self.incremental.take_row_back();
-            outgoing.rows.push_front(NextRow { values, snapshot, place });
+            outgoing.rows.push_front(NextRow { table, values, snapshot, place });
         }
     }
 
@@ -289,19 +296,22 @@ impl Signals {
     fn close(&mut self, watermark: &str, lsn: Lsn) {
         let Some(sendable) = self.incremental.close(watermark) else { return };
         let table = self.table.clone().filter(|table| table.oid == sendable.table);
-        let rows = sendable.rows.into_iter().map(incremental).collect();
-        self.outgoing = table.map(|table| Outgoing { table, lsn, xid: None, rows });
+        let rows = |table: ReadTable| sendable.rows.into_iter().map(|row| incremental(row, &table)).collect();
+        self.outgoing = table.map(|table| Outgoing { lsn, xid: None, rows: rows(table) });
     }
 }
 
-fn incremental(row: ReadRow) -> NextRow {
-    NextRow { values: row.values, snapshot: Snapshot::Incremental, place: row.place }
+fn incremental(row: ReadRow, table: &ReadTable) -> NextRow {
+    NextRow { table: table.clone(), values: row.values, snapshot: Snapshot::Incremental, place: row.place }
 }
 
-fn marked(row: ScannedRow) -> NextRow {
-    let (of_table, table) =
-        (Edge { first: row.first, last: row.last }, Edge { first: row.first_table, last: row.last_table });
-    NextRow { values: row.values, snapshot: Snapshot::of(of_table, table), place: None }
+/// Of a row that is one of the table before, or of the one that is read.
+fn marked(row: ScannedRow, [before, current]: &[Option<ReadTable>; 2]) -> Option<NextRow> {
+    let table = if row.is_of_table_before { before } else { current };
+    let of_row = Edge { first: row.first, last: row.last };
+    let of_table = Edge { first: row.first_table, last: row.last_table };
+    let snapshot = Snapshot::of(of_row, of_table);
+    Some(NextRow { table: table.clone()?, values: row.values, snapshot, place: None })
 }
 
 /// Tells of a signal. What its data holds is not told: a filter may hold values.

@@ -43,6 +43,21 @@ pub(crate) enum Scanned {
     Lost,
 }
 
+impl Scanned {
+    /// Whether rows of the table were read, which may be sent.
+    pub(crate) fn has_rows(&self, sent: &Recent) -> bool {
+        matches!(self, Self::Rows { rows, .. } if !rows.is_empty()) && self.is_seen(sent)
+    }
+
+    /// Whether those who read have seen what the stream has sent.
+    fn is_seen(&self, sent: &Recent) -> bool {
+        match self {
+            Self::Rows { visible: Some(visible), .. } => sent.are_seen_by(visible),
+            _ => true,
+        }
+    }
+}
+
 /// The values of a row.
 pub(crate) type Values = Vec<Option<Vec<u8>>>;
 
@@ -52,9 +67,11 @@ pub(crate) struct ScannedRow {
     pub(crate) values: Values,
     pub(crate) first: bool,
     pub(crate) last: bool,
-    /// Its table is the first one that has rows, or the last one.
+    /// Its table is the first one, with or without rows, or the last one that has rows.
     pub(crate) first_table: bool,
     pub(crate) last_table: bool,
+    /// It is the last row of the table that was read before the one that is read.
+    pub(crate) is_of_table_before: bool,
 }
 
 #[derive(Debug)]
@@ -62,12 +79,14 @@ struct Scan {
     tables: VecDeque<ScanTable>,
     /// All of them, as notifications tell them.
     names: String,
-    /// Rows of the tables that are done with.
-    sent: u64,
-    /// Of the current one.
+    /// Whether no table is done with.
+    is_first_table: bool,
+    /// Rows of the current one.
     rows: u64,
     /// A row waits until it is known whether it is the last one.
     held: Option<Values>,
+    /// The last row of a table that is done with waits until it is known whether another one comes.
+    last: Option<ScannedRow>,
     next: Option<ScanAsk>,
 }
 
@@ -98,7 +117,8 @@ impl Blocking {
             let names = tables.iter().map(|table| table.table.as_str()).collect::<Vec<_>>().join(",");
             self.tell(SnapshotStatus::Started, Vec::new());
             self.tell(SnapshotStatus::CollectionsResolved, vec![(TABLES, names.clone())]);
-            let scan = Scan { tables, names, sent: 0, rows: 0, held: None, next: None };
+            let scan =
+                Scan { tables, names, is_first_table: true, rows: 0, held: None, last: None, next: None };
             let next = self.begin_table(&scan);
             self.current = Some(Scan { next: Some(next), ..scan });
         }
@@ -110,14 +130,14 @@ impl Blocking {
         let Some(mut scan) = self.current.take() else { return Vec::new() };
         let rows = match scanned {
             // What the stream has sent before is not seen yet by those who read.
-            Scanned::Rows { visible: Some(visible), .. } if !sent.are_seen_by(&visible) => {
+            Scanned::Rows { .. } if !scanned.is_seen(sent) => {
                 scan.next = scan.tables.front().cloned().map(ScanAsk::Begin);
                 Vec::new()
             }
             Scanned::Rows { rows, more, .. } => self.take(&mut scan, rows, more),
             Scanned::Failed => {
                 self.end_table(&mut scan, "SQL_EXCEPTION");
-                Vec::new()
+                very_last(&mut scan).into_iter().collect()
             }
             // It begins with its first table again, unless it was at its end: rows may come twice.
             Scanned::Lost => {
@@ -143,16 +163,13 @@ impl Blocking {
             // The end was asked for.
             return Vec::new();
         }
-        let is_last_table = scan.tables.len() == 1;
-        let mut ready = Vec::with_capacity(rows.len());
-        let mut release = |scan: &mut Scan, values: Values, last: bool| {
-            let (first, first_table) = (scan.rows == 0, scan.sent == 0);
-            scan.rows = scan.rows.saturating_add(1);
-            ready.push(ScannedRow { values, first, last, first_table, last_table: is_last_table });
-        };
+        let mut ready = Vec::with_capacity(rows.len().saturating_add(1));
+        if !rows.is_empty() {
+            ready.extend(scan.last.take());
+        }
         for values in rows {
             if let Some(before) = scan.held.replace(values) {
-                release(scan, before, false);
+                ready.push(scan.count(before));
             }
         }
         if more {
@@ -160,9 +177,14 @@ impl Blocking {
             return ready;
         }
         if let Some(last) = scan.held.take() {
-            release(scan, last, true);
+            let row = scan.count(last);
+            scan.last = Some(ScannedRow { last: true, ..row });
         }
         self.end_table(scan, "SUCCEEDED");
+        ready.extend(very_last(scan));
+        if let Some(last) = &mut scan.last {
+            last.is_of_table_before = true;
+        }
         ready
     }
 
@@ -178,7 +200,7 @@ impl Blocking {
             ("total_rows_scanned", scan.rows.to_string()),
         ];
         self.tell(SnapshotStatus::TableScanCompleted, data);
-        scan.sent = scan.sent.saturating_add(scan.rows);
+        scan.is_first_table = false;
         (scan.rows, scan.held) = (0, None);
         scan.next = Some(self.begin_table(scan));
     }
@@ -194,6 +216,21 @@ impl Blocking {
     fn tell(&mut self, status: SnapshotStatus, data: Vec<(&'static str, String)>) {
         self.notifications.push_back(Notification::initial(status, data));
     }
+}
+
+impl Scan {
+    /// One more row of the current table.
+    fn count(&mut self, values: Values) -> ScannedRow {
+        let (first, first_table) = (self.rows == 0, self.is_first_table);
+        self.rows = self.rows.saturating_add(1);
+        ScannedRow { values, first, last: false, first_table, last_table: false, is_of_table_before: false }
+    }
+}
+
+/// The last row of all, once all tables are read.
+fn very_last(scan: &mut Scan) -> Option<ScannedRow> {
+    let last = if scan.tables.is_empty() { scan.last.take() } else { None };
+    last.map(|row| ScannedRow { last_table: true, ..row })
 }
 
 const TABLES: &str = "data_collections";
@@ -228,13 +265,38 @@ mod tests {
         };
         assert_eq!(marks(blocking.answer(rows(2, true), &sent)), [[true, false, true, false]]);
         assert_eq!(blocking.next_ask(), Some(ScanAsk::More));
-        assert_eq!(marks(blocking.answer(rows(0, false), &sent)), [[false, true, true, false]]);
+        assert!(blocking.answer(rows(0, false), &sent).is_empty(), "its last row waits");
         let statement = Some("select 1".to_owned());
         assert_eq!(blocking.next_ask(), Some(ScanAsk::Begin(ScanTable { table: "b".to_owned(), statement })));
-        assert_eq!(marks(blocking.answer(rows(1, false), &sent)), [[true, true, false, true]]);
+        let both = [[false, true, true, false], [true, true, false, true]];
+        assert_eq!(marks(blocking.answer(rows(1, false), &sent)), both);
         assert_eq!(blocking.next_ask(), Some(ScanAsk::End));
         assert!(blocking.answer(rows(0, false), &sent).is_empty());
         assert!(!blocking.is_running());
+    }
+
+    #[test]
+    fn the_last_row_of_all_is_told_as_such_when_the_last_tables_have_none() {
+        let request = |tables: [&str; 4]| SnapshotRequest {
+            kind: crate::signal::SnapshotKind::Blocking,
+            collections: tables.map(str::to_owned).to_vec(),
+            conditions: Vec::new(),
+            surrogate_key: None,
+        };
+        for end in [rows(0, false), Scanned::Failed] {
+            let mut blocking = Blocking::default();
+            blocking.execute(&request(["a", "b", "c", "d"]), &[]);
+            let mut told = Vec::new();
+            for answer in [rows(0, false), rows(2, false), rows(0, false), end] {
+                assert!(blocking.next_ask().is_some());
+                let rows = blocking.answer(answer, &Recent::default());
+                told.extend(rows.iter().map(|row| {
+                    [row.first, row.last, row.first_table, row.last_table, row.is_of_table_before]
+                }));
+            }
+            assert_eq!(told, [[true, false, false, false, false], [false, true, false, true, true]]);
+            assert_eq!(blocking.next_ask(), Some(ScanAsk::End));
+        }
     }
 
     #[test]

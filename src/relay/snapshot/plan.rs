@@ -12,8 +12,8 @@ pub(super) struct Plan {
     tables: Vec<Planned>,
     waiting: VecDeque<Piece>,
     tables_left: usize,
-    /// Those of them that may have rows.
-    filled_left: usize,
+    /// A table that is read: its last row waits until it is known whether another row comes behind it.
+    read: Option<usize>,
     rows: u64,
     pages: u64,
     pages_read: u64,
@@ -34,8 +34,6 @@ pub(super) struct Piece {
 pub(super) struct Pieces {
     /// How many pages it has.
     pub(super) pages: u32,
-    /// Whether it surely has no rows.
-    pub(super) is_empty: bool,
     pub(super) ranges: Vec<(PageRange, Option<u32>)>,
     /// What was sent of it before.
     pub(super) sent: Vec<PageRange>,
@@ -44,10 +42,9 @@ pub(super) struct Pieces {
 #[derive(Debug)]
 struct Planned {
     pages: u32,
-    is_empty: bool,
     pieces_left: usize,
     rows: u64,
-    /// Its last row waits until it is known whether it is the last one. It is of this piece.
+    /// Its last row waits until it is known whether it is the last one, of the table and of the snapshot. It is of this piece.
     held: Option<(RowBatch, Piece)>,
     /// Ranges of which all rows were handed over, but perhaps the one that waits.
     sent: Vec<PageRange>,
@@ -58,22 +55,37 @@ struct Planned {
 pub(super) enum Ended {
     /// Other pieces of it are still to be read.
     Piece,
-    /// It is read, and so many rows of it were; this one is its last.
-    Table { last: Option<(RowBatch, Marker)>, rows: u64 },
+    /// It is read, and so many rows of it were.
+    Table { rows: u64 },
+}
+
+/// The last row of a table, which may be sent now.
+#[derive(Debug)]
+pub(super) struct LastRow {
+    pub(super) table: usize,
+    pub(super) row: RowBatch,
+    pub(super) marker: Marker,
+}
+
+/// Of what a row is the last one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Last {
+    Neither,
+    OfTable,
+    OfAll,
 }
 
 impl Plan {
     /// Of tables in these pieces, at least one each.
     pub(super) fn new(tables: impl IntoIterator<Item = Pieces>) -> Self {
         let (mut planned, mut waiting) = (Vec::new(), VecDeque::new());
-        for (table, Pieces { pages, is_empty, ranges, sent }) in tables.into_iter().enumerate() {
-            planned.push(Planned { pages, is_empty, pieces_left: ranges.len(), rows: 0, held: None, sent });
+        for (table, Pieces { pages, ranges, sent }) in tables.into_iter().enumerate() {
+            planned.push(Planned { pages, pieces_left: ranges.len(), rows: 0, held: None, sent });
             waiting.extend(ranges.into_iter().map(|(range, since)| Piece { table, range, since }));
         }
         let pages = planned.iter().map(|table| u64::from(table.pages)).sum();
-        let left = || planned.iter().filter(|table| table.pieces_left > 0);
-        let (tables_left, filled_left) = (left().count(), left().filter(|table| !table.is_empty).count());
-        Self { tables: planned, waiting, tables_left, filled_left, rows: 0, pages, pages_read: 0 }
+        let tables_left = planned.iter().filter(|table| table.pieces_left > 0).count();
+        Self { tables: planned, waiting, tables_left, read: None, rows: 0, pages, pages_read: 0 }
     }
 
     /// The next piece, for a connection that has nothing to do.
@@ -97,10 +109,30 @@ impl Plan {
 
     /// Where the next row stands that is sent of a table, and which is not its last.
     pub(super) fn mark(&mut self, table: usize) -> Marker {
-        self.count(table, false)
+        self.count(table, Last::Neither)
     }
 
-    /// A piece is read.
+    /// The last row of a table that is read. It is for now not the last of the snapshot, as another row is to be sent.
+    pub(super) fn take_last(&mut self) -> Option<LastRow> {
+        self.take_last_as(Last::OfTable)
+    }
+
+    /// The same, when all tables are read: it is the last of the snapshot, also if empty tables stand behind its table.
+    pub(super) fn take_very_last(&mut self) -> Option<LastRow> {
+        if self.is_running() {
+            return None;
+        }
+        self.take_last_as(Last::OfAll)
+    }
+
+    fn take_last_as(&mut self, last: Last) -> Option<LastRow> {
+        let table = self.read.take()?;
+        let (row, _) = self.tables.get_mut(table)?.held.take()?;
+        Some(LastRow { table, row, marker: self.count(table, last) })
+    }
+
+    /// A piece is read. The last row of another table that is read must have been taken before, if this one has rows:
+    /// [`Self::has_rows`].
     pub(super) fn end(&mut self, piece: Piece) -> Ended {
         let Some(planned) = self.tables.get_mut(piece.table) else { return Ended::Piece };
         self.pages_read = self.pages_read.saturating_add(u64::from(piece.range.pages(planned.pages)));
@@ -111,11 +143,17 @@ impl Plan {
         if planned.pieces_left > 0 {
             return Ended::Piece;
         }
-        let (held, is_empty) = (planned.held.take(), planned.is_empty);
-        let last = held.map(|(row, _)| (row, self.count(piece.table, true)));
+        let (waits, rows) = (planned.held.is_some(), planned.rows);
+        if waits {
+            self.read = Some(piece.table);
+        }
         self.tables_left = self.tables_left.saturating_sub(1);
-        self.filled_left = self.filled_left.saturating_sub(usize::from(!is_empty));
-        Ended::Table { last, rows: self.tables.get(piece.table).map_or(0, |planned| planned.rows) }
+        Ended::Table { rows: rows.saturating_add(u64::from(waits)) }
+    }
+
+    /// Whether a row of a table waits.
+    pub(super) fn has_rows(&self, table: usize) -> bool {
+        self.tables.get(table).is_some_and(|planned| planned.held.is_some())
     }
 
     /// The ranges of a table of which all rows were handed over; `None` when it is read to its end.
@@ -123,7 +161,8 @@ impl Plan {
         let planned = self.tables.get(table)?;
         let waits = planned.held.as_ref().map(|(_, piece)| piece.range);
         let is_sent = |range: &&PageRange| waits != Some(**range);
-        (planned.pieces_left > 0).then(|| planned.sent.iter().filter(is_sent).copied().collect())
+        let is_whole = planned.pieces_left == 0 && waits.is_none();
+        (!is_whole).then(|| planned.sent.iter().filter(is_sent).copied().collect())
     }
 
     /// How far it is.
@@ -138,10 +177,10 @@ impl Plan {
         }
     }
 
-    fn count(&mut self, table: usize, last: bool) -> Marker {
+    fn count(&mut self, table: usize, last: Last) -> Marker {
         let Some(planned) = self.tables.get_mut(table) else { return Marker::True };
-        let of_row = Edge { first: planned.rows == 0, last };
-        let of_table = Edge { first: self.rows == 0, last: self.filled_left == 1 };
+        let of_row = Edge { first: planned.rows == 0, last: last != Last::Neither };
+        let of_table = Edge { first: table == 0, last: last == Last::OfAll };
         planned.rows = planned.rows.saturating_add(1);
         self.rows = self.rows.saturating_add(1);
         Marker::of(of_row, of_table)
@@ -160,33 +199,35 @@ mod tests {
         batch
     }
 
-    /// What is sent when these rows come of these tables, and when their pieces end.
+    /// What is sent when these rows come of tables in so many pieces, and when the pieces end.
     fn sent(tables: &[usize], events: &[(usize, Option<usize>)]) -> Vec<(usize, Marker)> {
         let ranges = |count: &usize| Pieces {
             pages: 0,
-            is_empty: *count == 0,
-            ranges: vec![(PageRange::ALL, None); (*count).max(1)],
+            ranges: vec![(PageRange::ALL, None); *count],
             sent: Vec::new(),
         };
         let mut plan = Plan::new(tables.iter().map(ranges));
         let mut sent = Vec::new();
+        let take = |last: Option<LastRow>| last.map(|last| (last.table, last.marker));
         for (table, rows) in events {
+            let piece = Piece { table: *table, range: PageRange::ALL, since: None };
             match rows {
                 Some(rows) => {
-                    let piece = Piece { table: *table, range: PageRange::ALL, since: None };
+                    sent.extend(take(plan.take_last()));
                     let before = plan.keep_back(piece, &batch(*rows)).into_iter();
                     let now = before.map(|_| ()).chain((1..*rows).map(|_| ()));
                     now.for_each(|()| sent.push((*table, plan.mark(*table))));
                 }
                 None => {
-                    let ended = plan.end(Piece { table: *table, range: PageRange::ALL, since: None });
-                    if let Ended::Table { last: Some((_, marker)), .. } = ended {
-                        sent.push((*table, marker));
+                    if plan.has_rows(*table) {
+                        sent.extend(take(plan.take_last()));
                     }
+                    let _ended = plan.end(piece);
                 }
             }
         }
         assert!(!plan.is_running());
+        sent.extend(take(plan.take_very_last()));
         sent
     }
 
@@ -198,17 +239,33 @@ mod tests {
             (
                 vec![1, 1],
                 vec![(0, Some(1)), (0, None), (1, Some(2)), (1, None)],
-                vec![(0, LastInDataCollection), (1, FirstInDataCollection), (1, Last)],
+                vec![(0, First), (1, FirstInDataCollection), (1, Last)],
+            ),
+            (
+                vec![1, 1],
+                vec![(0, Some(2)), (0, None), (1, Some(1)), (1, None)],
+                vec![(0, First), (0, LastInDataCollection), (1, Last)],
             ),
             // Two pieces of the first table, and the second ends before it.
             (
                 vec![2, 1],
                 vec![(0, Some(1)), (1, Some(2)), (0, Some(1)), (0, None), (1, None), (0, Some(1)), (0, None)],
-                vec![(1, First), (0, FirstInDataCollection), (1, LastInDataCollection), (0, True), (0, Last)],
+                vec![(1, FirstInDataCollection), (0, First), (1, LastInDataCollection), (0, True), (0, Last)],
+            ),
+            // The first ends while a row of the second waits, and nothing comes behind that.
+            (
+                vec![1, 1],
+                vec![(1, Some(1)), (0, Some(2)), (0, None), (1, None)],
+                vec![(0, First), (0, LastInDataCollection), (1, Last)],
             ),
             (vec![1, 2], vec![(0, None), (1, None), (1, None)], vec![]),
-            // The second table is empty.
-            (vec![1, 0], vec![(0, Some(2)), (0, None), (1, None)], vec![(0, First), (0, Last)]),
+            // The last table is empty, or the first.
+            (vec![1, 1], vec![(0, Some(2)), (0, None), (1, None)], vec![(0, First), (0, Last)]),
+            (
+                vec![1, 1],
+                vec![(0, None), (1, Some(2)), (1, None)],
+                vec![(1, FirstInDataCollection), (1, Last)],
+            ),
         ];
         for (tables, events, expected) in cases {
             assert_eq!(sent(&tables, &events), expected, "{tables:?} {events:?}");
@@ -220,22 +277,21 @@ mod tests {
         let range = |from| PageRange { from, to: Some(from + 10) };
         let ranges = [range(0), range(10), range(20)].map(|range| (range, None)).to_vec();
         let recheck = (range(50), Some(7));
-        let pieces = Pieces {
-            pages: 60,
-            is_empty: false,
-            ranges: [vec![recheck], ranges].concat(),
-            sent: vec![range(50)],
-        };
+        let pieces = Pieces { pages: 60, ranges: [vec![recheck], ranges].concat(), sent: vec![range(50)] };
         let mut plan = Plan::new([pieces]);
         let pieces: Vec<Piece> = std::iter::from_fn(|| plan.next()).collect();
         assert_eq!(plan.sent(0), Some(vec![range(50)]));
-        drop(plan.end(pieces[0]));
+        assert!(matches!(plan.end(pieces[0]), Ended::Piece));
         assert!(plan.keep_back(pieces[1], &batch(2)).is_none());
-        drop(plan.end(pieces[1]));
+        assert!(matches!(plan.end(pieces[1]), Ended::Piece));
         assert_eq!(plan.sent(0), Some(vec![range(50)]), "its row waits");
         assert!(plan.keep_back(pieces[2], &batch(1)).is_some());
         assert_eq!(plan.sent(0), Some(vec![range(50), range(0)]));
-        drop((plan.end(pieces[2]), plan.end(pieces[3])));
+        assert!(matches!(plan.end(pieces[2]), Ended::Piece));
+        assert!(matches!(plan.end(pieces[3]), Ended::Table { rows: 1 }));
+        let all_but_one = Some(vec![range(50), range(0), range(20)]);
+        assert_eq!(plan.sent(0), all_but_one, "its last row waits");
+        assert!(plan.take_very_last().is_some());
         assert_eq!(plan.sent(0), None, "all of it");
     }
 }

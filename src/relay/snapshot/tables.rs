@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use tokio::time::sleep_until;
 
 use super::keeper::Keeper;
-use super::plan::{Ended, Piece, Pieces, Plan};
+use super::plan::{Ended, LastRow, Piece, Pieces, Plan};
 use super::reading::{Readers, Report, Said};
 use super::{LOOK_INTERVAL, NextRow, Site, Snapshot, full_name};
 use crate::connect::column::ColumnDescription;
@@ -125,8 +125,7 @@ impl Snapshot<'_> {
             let is_own = self.parts.postgres.snapshot.own_statement(facts).is_some();
             let file = size.file.filter(|_| !is_own);
             let part = sent_of(facts).and_then(SentTable::as_part).filter(|part| Some(part.file) == file);
-            let is_empty = file.is_some() && size.pages == 0;
-            pieces.push(Pieces { is_empty, ..self.pieces(size.pages, is_own, part) });
+            pieces.push(self.pieces(size.pages, is_own, part));
             let xmin = part.map(|part| part.xmin).or(xmin);
             described.push(Described { file, xmin, ..Described::new(facts) });
         }
@@ -151,7 +150,7 @@ impl Snapshot<'_> {
             false => range.divide(pages, connections),
         });
         let ranges = divided.map(|range| (range, None)).chain(again).collect();
-        Pieces { pages, is_empty: false, ranges, sent }
+        Pieces { pages, ranges, sent }
     }
 
     /// Waits until Kafka has all that was handed over.
@@ -229,6 +228,10 @@ impl Snapshot<'_> {
 
     async fn send_batch(&mut self, work: &mut Work<'_>, piece: Piece, batch: &RowBatch) -> Result<(), Error> {
         let Some(oid) = work.tables.get(piece.table).map(|table| table.facts.oid) else { return Ok(()) };
+        if batch.len() > 0 {
+            let last = work.plan.take_last();
+            self.send_last(work, last).await?;
+        }
         if let Some(before) = work.plan.keep_back(piece, batch) {
             self.core.feed.snapshot = work.plan.mark(piece.table);
             self.send_first_of(&before, oid).await?;
@@ -247,13 +250,23 @@ impl Snapshot<'_> {
         }
     }
 
+    /// Sends the last row of a table, if there is one.
+    async fn send_last(&mut self, work: &Work<'_>, last: Option<LastRow>) -> Result<(), Error> {
+        let Some(LastRow { table, row, marker }) = last else { return Ok(()) };
+        let Some(table) = work.tables.get(table) else { return Ok(()) };
+        self.core.feed.snapshot = marker;
+        self.send_first_of(&row, table.facts.oid).await
+    }
+
     async fn end_piece(&mut self, work: &mut Work<'_>, piece: Piece) -> Result<(), Error> {
-        let Ended::Table { last, rows } = work.plan.end(piece) else { return Ok(()) };
-        let Some(table) = work.tables.get(piece.table) else { return Ok(()) };
-        if let Some((row, marker)) = last {
-            self.core.feed.snapshot = marker;
-            self.send_first_of(&row, table.facts.oid).await?;
+        if work.plan.has_rows(piece.table) {
+            let last = work.plan.take_last();
+            self.send_last(work, last).await?;
         }
+        let Ended::Table { rows } = work.plan.end(piece) else { return Ok(()) };
+        let last = work.plan.take_very_last();
+        self.send_last(work, last).await?;
+        let Some(table) = work.tables.get(piece.table) else { return Ok(()) };
         let mut data =
             vec![("data_collections", work.names.clone()), ("scanned_collection", table.name.clone())];
         data.extend([("status", "SUCCEEDED".to_owned()), ("total_rows_scanned", rows.to_string())]);
