@@ -12,6 +12,7 @@
 
 mod alerts;
 mod avro;
+mod blocking_snapshots;
 mod broker_errors;
 mod broker_faults;
 mod changes;

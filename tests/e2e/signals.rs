@@ -24,7 +24,7 @@ const WRITER_REST: Duration = Duration::from_millis(2);
 /// Of thousands of rows in chunks of a few, on a machine that has other tests to run.
 const LONG: Duration = Duration::from_secs(300);
 
-const TABLES: &str = "create table signals (id varchar(64) primary key, type varchar(32) not null, data varchar(2048)); \
+pub(crate) const TABLES: &str = "create table signals (id varchar(64) primary key, type varchar(32) not null, data varchar(2048)); \
                       create table a (id int primary key, rank int, v int not null)";
 
 fn config(db: &Outbox, settings: &[(&str, &str)]) -> Config {
@@ -45,7 +45,7 @@ fn config(db: &Outbox, settings: &[(&str, &str)]) -> Config {
     with(with(config, &common), settings)
 }
 
-fn start(db: &Outbox, settings: &[(&str, &str)]) -> Relay {
+pub(crate) fn start(db: &Outbox, settings: &[(&str, &str)]) -> Relay {
     kafka().create_topic(&topic(db), 1, &[]);
     kafka().create_topic(&notes(db), 1, &[]);
     let relay = Relay::start(&config(db, settings));
@@ -61,7 +61,7 @@ fn topic(db: &Outbox) -> String {
     format!("{}.public.a", db.name())
 }
 
-fn signal(db: &Outbox, id: &str, kind: &str, data: &str) {
+pub(crate) fn signal(db: &Outbox, id: &str, kind: &str, data: &str) {
     db.query("insert into signals values ($1, $2, $3)", &[&id, &kind, &data]);
 }
 
@@ -77,7 +77,7 @@ fn wait_until_told(db: &Outbox, what: &str) {
 }
 
 /// The last state of each key that the records tell.
-fn last_states(db: &Outbox) -> BTreeMap<i64, (Option<i64>, i64)> {
+pub(crate) fn last_states(db: &Outbox) -> BTreeMap<i64, (Option<i64>, i64)> {
     let mut states = BTreeMap::new();
     for record in kafka().records(&topic(db)) {
         let key: Value = serde_json::from_str(record.key()).unwrap();
@@ -93,12 +93,12 @@ fn last_states(db: &Outbox) -> BTreeMap<i64, (Option<i64>, i64)> {
     states
 }
 
-fn rows(db: &Outbox) -> BTreeMap<i64, (Option<i64>, i64)> {
+pub(crate) fn rows(db: &Outbox) -> BTreeMap<i64, (Option<i64>, i64)> {
     let rows = db.query("select id::bigint, rank::bigint, v::bigint from a", &[]);
     rows.iter().map(|row| (row.get(0), (row.get(1), row.get(2)))).collect()
 }
 
-fn count_of(db: &Outbox, word: &str) -> usize {
+pub(crate) fn count_of(db: &Outbox, word: &str) -> usize {
     let is_of = |record: &&Record| {
         record.value.is_some() && record.value().contains(&format!("\"snapshot\":\"{word}\""))
     };
@@ -371,21 +371,6 @@ fn signals_are_read_from_the_kafka_that_they_are_said_to_be_in() {
     );
     relay.wait_for_stderr("signals are not heard now");
     assert_eq!(relay.stop(), 0);
-}
-
-#[test]
-fn the_stream_waits_for_a_blocking_snapshot() {
-    let db = Outbox::create_bare(postgres18(), TABLES);
-    db.execute("insert into a select g, g, g from generate_series(1, 3000) g");
-    let relay = start(&db, &[]);
-    db.execute(
-        "insert into signals values ('b-1', 'execute-snapshot', '{\"data-collections\": [\"public.a\"], \"type\": \"blocking\"}'); \
-         update a set v = 0 where id = 3000",
-    );
-    db.wait_until_confirmed();
-    assert_eq!(relay.stop(), 0);
-    assert_eq!((count_of(&db, "first"), count_of(&db, "true"), count_of(&db, "last")), (1, 2_998, 1));
-    assert_eq!(last_states(&db), rows(&db));
 }
 
 #[test]

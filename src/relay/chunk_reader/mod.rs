@@ -36,6 +36,8 @@ pub(super) struct ChunkReader<'s> {
     connection: Option<ChunkConnection>,
     /// The blocking snapshot that is being read.
     scanner: Option<Scanner>,
+    /// It has waited as `snapshot.delay.ms` says.
+    has_waited: bool,
     /// What the open watermark said.
     opened: Vec<(&'static str, String)>,
     backoff: Backoff,
@@ -60,7 +62,16 @@ struct Found {
 impl<'s> ChunkReader<'s> {
     pub(super) fn new(parts: &'s RelayParts, tls: &'s TlsSetup, sql: &Arc<Sql>) -> Self {
         let (sql, backoff) = (Arc::clone(sql), Backoff::default());
-        Self { parts, tls, sql, connection: None, scanner: None, opened: Vec::new(), backoff }
+        Self {
+            parts,
+            tls,
+            sql,
+            connection: None,
+            scanner: None,
+            has_waited: false,
+            opened: Vec::new(),
+            backoff,
+        }
     }
 
     /// Does what is asked.

@@ -25,10 +25,13 @@ pub(super) struct Scanner {
 impl ChunkReader<'_> {
     pub(super) async fn scan(&mut self, ask: ScanAsk) -> Result<Done, postgres::Error> {
         let read = match ask {
-            ScanAsk::Begin(table) => self.begin_table(&table).await,
+            ScanAsk::Begin(table) => {
+                self.wait().await;
+                self.begin_table(&table).await
+            }
             ScanAsk::More => self.more().await,
             ScanAsk::End => {
-                self.scanner = None;
+                (self.scanner, self.has_waited) = (None, false);
                 let scanned = Scanned::Rows { rows: Vec::new(), more: false, visible: None };
                 return Ok(Done::Scan { scanned, table: None });
             }
@@ -42,6 +45,17 @@ impl ChunkReader<'_> {
             }
             read => read,
         }
+    }
+
+    /// Before the first table of a snapshot, as before one at a start. The stream and Kafka are heard meanwhile.
+    async fn wait(&mut self) {
+        let delay = self.parts.postgres.snapshot.delay;
+        if self.has_waited || delay.is_zero() {
+            return;
+        }
+        self.has_waited = true;
+        tracing::info!(seconds = delay.as_secs_f64(), "waiting, as snapshot.delay.ms says");
+        tokio::time::sleep(delay).await;
     }
 
     async fn begin_table(&mut self, table: &ScanTable) -> Result<Done, postgres::Error> {
