@@ -51,11 +51,10 @@ impl Opening<'_> {
         Ok(kept)
     }
 
-    /// Of change events only: the rows of an outbox are known again by their places in one snapshot. And not with exactly once,
-    /// where nothing is in Kafka that is not committed, nor where no slot may stay.
+    /// Of change events only: the rows of an outbox are known again by their places in one snapshot. And not where no slot may
+    /// stay.
     fn goes_on(self) -> bool {
-        let (parts, slot) = (self.parts, &self.parts.postgres.slot);
-        parts.route.outbox().is_none() && parts.relay.transactions.is_none() && !slot.drop_on_stop
+        self.parts.route.outbox().is_none() && !self.parts.postgres.slot.drop_on_stop
     }
 
     /// What can be gone on from: its slot stands where it stood, and has its WAL.

@@ -124,6 +124,11 @@ fn is_begun(kept: &Value) -> bool {
     kept.as_array().is_some_and(|tables| !tables.is_empty())
 }
 
+/// Whether a part of a table need not.
+fn has_ranges(kept: &Value) -> bool {
+    kept.as_array().is_some_and(|tables| tables.iter().any(|table| !table["part"].is_null()))
+}
+
 /// The last value of each key, and how often each was read.
 fn states(db: &Outbox, table: &str) -> (BTreeMap<i64, i64>, BTreeMap<i64, usize>) {
     let (mut last, mut reads) = (BTreeMap::new(), BTreeMap::new());
@@ -209,20 +214,42 @@ fn a_snapshot_that_was_killed_goes_on_where_it_was() {
 
 #[test]
 fn a_snapshot_that_was_killed_twice_goes_on_where_it_was_each_time() {
-    let tables = "create table a (id int primary key, v int not null, filler text not null)";
+    kill_twice(&[]);
+}
+
+#[test]
+fn a_snapshot_that_was_killed_goes_on_with_exactly_once_too() {
+    kill_twice(&[("exactly.once.support", "required")]);
+}
+
+/// A table with a statement of its own is read as one piece, and not again once it is sent.
+fn kill_twice(guarantee: &[(&str, &str)]) {
+    let tables = "create table a (id int primary key, v int not null, filler text not null);
+                  create table _own (id int primary key, v int not null)";
+    let own = [
+        ("snapshot.select.statement.overrides", "public._own"),
+        (
+            "snapshot.select.statement.overrides.public._own",
+            "select * from public._own where v > 0 order by id desc",
+        ),
+    ];
+    let common = [&own[..], guarantee].concat();
     // An old transaction of another test would make rows count as written since.
     let server = start(18);
     let db = Outbox::create_bare(&server, tables);
     let rows = 60_000;
-    db.execute(&format!("insert into a select g, 0, repeat('x', 100) from generate_series(1, {rows}) g"));
-    kafka().create_topic(&topic(&db, "a"), 1, &[]);
+    db.execute(&format!(
+        "insert into a select g, 0, repeat('x', 100) from generate_series(1, {rows}) g;
+         insert into _own select g, g % 2 from generate_series(1, 100) g"
+    ));
+    ["a", "_own"].iter().for_each(|table| kafka().create_topic(&topic(&db, table), 1, &[]));
     let mut before = Value::Null;
     let mut sent = Vec::new();
     for time in 1..=2 {
-        let mut relay = Relay::start(&config(&db, &SLOW));
+        let mut relay = Relay::start(&config(&db, &[&SLOW[..], &common].concat()));
         eventually(Duration::from_secs(120), "a further range that is remembered", || {
             let now = kept(&db);
-            is_begun(&now) && now != before
+            has_ranges(&now) && now != before
         });
         relay.kill();
         assert!(db.slot().is_none(), "the slot exists only once the snapshot is sent");
@@ -236,7 +263,7 @@ fn a_snapshot_that_was_killed_twice_goes_on_where_it_was_each_time() {
     assert!(sent[0] < sent[1] && sent[1] < rows, "{sent:?}");
 
     let settings = [("snapshot.mode", "initial"), ("snapshot.max.threads", "2")];
-    let last = Relay::start(&config(&db, &settings));
+    let last = Relay::start(&config(&db, &[&settings[..], &common].concat()));
     db.wait_until_streaming();
     db.wait_until_confirmed();
     assert!(last.stop_and_tell().contains("the snapshot goes on where it was interrupted"));
@@ -249,4 +276,10 @@ fn a_snapshot_that_was_killed_twice_goes_on_where_it_was_each_time() {
     assert!(last == expected, "the last values are those of the table");
     // A row of the first range that nobody changed.
     assert_eq!(reads[&600], 1, "what was sent is not sent again");
+    let (_, reads) = states(&db, "_own");
+    assert_eq!(
+        (reads.len(), reads.values().max()),
+        (50, Some(&1)),
+        "the rows that its statement selects, once"
+    );
 }

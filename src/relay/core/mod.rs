@@ -73,6 +73,8 @@ pub(super) struct Core<'p, T = Inlet> {
     /// Until when the socket is left alone.
     rests_until: Option<Instant>,
     last_tick: Instant,
+    /// Somebody waits until what was handed over is in Kafka, also for those who read what is committed.
+    pub(super) is_awaited: bool,
 }
 
 /// What waits, and for what.
@@ -152,6 +154,7 @@ impl<'p, T: Transport> Core<'p, T> {
             need: None,
             rests_until: None,
             last_tick: now.instant,
+            is_awaited: false,
         }
     }
 
@@ -386,6 +389,7 @@ impl<'p, T: Transport> Core<'p, T> {
     const fn urgency(&self) -> Urgency {
         match self.reading {
             Reading::Off => Urgency::Now,
+            _ if self.is_awaited => Urgency::Now,
             _ if self.feed.behind || self.held.is_some() => Urgency::More,
             Reading::On | Reading::ToCommit => Urgency::Idle,
         }

@@ -153,8 +153,15 @@ impl Snapshot<'_> {
         Pieces { pages, ranges, sent }
     }
 
-    /// Waits until Kafka has all that was handed over.
+    /// Waits until Kafka has all that was handed over; with exactly once, until it is committed.
     async fn drain(&mut self) -> Result<(), Error> {
+        self.core.is_awaited = true;
+        let drained = self.drained().await;
+        self.core.is_awaited = false;
+        drained
+    }
+
+    async fn drained(&mut self) -> Result<(), Error> {
         let mut event = Event::None;
         loop {
             let then = self.turn_aside(std::mem::take(&mut event))?;
