@@ -18,6 +18,7 @@ use crate::sabotage::Sabotage;
 use crate::samples::{Sampler, Usage};
 use crate::seen;
 use crate::shape::Shape;
+use crate::snapshots;
 use crate::support::wait::let_pass;
 use crate::truth::Truth;
 use crate::world::{Site, World};
@@ -78,6 +79,9 @@ impl Plan {
                 writers.push(scope.spawn(move || writer.write()));
             }
             writers.push(scope.spawn(|| keep_house(&address, self.shape, &over)));
+            if self.shape == Shape::Signals {
+                writers.push(scope.spawn(|| snapshots::ask(&address, self.seed, &over)));
+            }
             run.faults(&self, window, &mut rng);
             over.store(true, Ordering::Relaxed);
             writers.into_iter().for_each(|writer| writer.join().unwrap());
@@ -88,7 +92,13 @@ impl Plan {
         });
         let Run { phases, log, faults, times, forgotten, mut complaints, .. } = run;
         complaints.extend(usage_complaint(usage));
-        let seen = seen::read(&world.kafka, &format!("{}.", site.db.name()), self.shape);
+        let mut seen = seen::read(&world.kafka, &format!("{}.", site.db.name()), self.shape);
+        if self.shape == Shape::Signals {
+            let reads = seen.iter().filter(|seen| snapshots::is_read(seen)).count();
+            println!("{reads} rows were read for signals");
+            complaints.extend(snapshots::judge(&truth, &seen, &snapshots::rows(&site.db, self.shape)));
+            seen.retain(|seen| !snapshots::is_read(seen));
+        }
         let evidence = Evidence { truth: &truth, seen: &seen, samples: &samples, phases: &phases };
         let mut verdict = evidence.judge();
         verdict.violations.append(&mut complaints);

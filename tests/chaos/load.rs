@@ -69,7 +69,7 @@ impl Writer<'_> {
                 let lost = self.shape.happen(rng.u64(1..=10), &keys);
                 format!("{emit} SAVEPOINT s; {lost} ROLLBACK TO s; {emit}")
             }
-            _ if self.shape == Shape::Tables => emit,
+            _ if self.shape.is_of_tables() => emit,
             10..20 => format!("{emit} DELETE FROM outbox WHERE xmin = pg_current_xact_id()::xid;"),
             20..30 => {
                 let file = self.folder.join(format!("chaos-{}.copy", self.number));

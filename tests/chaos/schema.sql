@@ -14,6 +14,7 @@ CREATE TABLE refund (LIKE "order" INCLUDING ALL);
 ALTER TABLE "order" REPLICA IDENTITY FULL;
 ALTER TABLE payment REPLICA IDENTITY FULL;
 ALTER TABLE refund REPLICA IDENTITY FULL;
+CREATE TABLE signals (id varchar(64) PRIMARY KEY, type varchar(32) NOT NULL, data varchar(2048));
 CREATE TABLE truth (
     id text NOT NULL,
     kind text NOT NULL,

@@ -28,9 +28,10 @@ pub(crate) struct Seen {
 pub(crate) fn read(kafka: &Kafka, prefix: &str, shape: Shape) -> Vec<Seen> {
     let seen = match shape {
         Shape::Outbox => seen,
-        Shape::Tables => change,
+        Shape::Tables | Shape::Signals => change,
     };
-    kafka.records_of_prefix(prefix).iter().map(seen).collect()
+    let records = kafka.records_of_prefix(prefix);
+    records.iter().filter(|record| !Shape::is_of_signals(&record.topic)).map(seen).collect()
 }
 
 fn seen(record: &Record) -> Seen {

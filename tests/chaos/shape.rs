@@ -15,19 +15,40 @@ pub(crate) enum Shape {
     Outbox,
     /// Rows of three tables are inserted, updated and deleted, and their keys change; each change is an event.
     Tables,
+    /// The same, and signals ask for incremental snapshots of them meanwhile.
+    Signals,
 }
 
 /// All, by their names.
-pub(crate) const SHAPES: [(&str, Shape); 2] = [("outbox", Shape::Outbox), ("tables", Shape::Tables)];
+pub(crate) const SHAPES: [(&str, Shape); 3] =
+    [("outbox", Shape::Outbox), ("tables", Shape::Tables), ("signals", Shape::Signals)];
+/// Where signals are written to.
+const SIGNALS: &str = "public.signals";
 
 impl Shape {
     /// The topics that events go to.
     pub(crate) fn topics(self, db: &Outbox) -> Vec<String> {
         let topic = |kind: &&str| match self {
             Self::Outbox => db.topic(kind),
-            Self::Tables => db.topic(&format!("public.{kind}")),
+            Self::Tables | Self::Signals => db.topic(&format!("public.{kind}")),
         };
-        KINDS.iter().map(topic).collect()
+        let signals = (self == Self::Signals).then(|| db.topic(SIGNALS));
+        KINDS.iter().map(topic).chain(signals).collect()
+    }
+
+    /// The tables whose changes are events, with their topics.
+    pub(crate) fn tables(self, db: &Outbox) -> impl Iterator<Item = (&'static str, String)> {
+        KINDS.into_iter().zip(self.topics(db))
+    }
+
+    /// Whether a topic has signals, and not what is judged.
+    pub(crate) fn is_of_signals(topic: &str) -> bool {
+        topic.ends_with(SIGNALS)
+    }
+
+    /// Whether changes of tables are events.
+    pub(crate) fn is_of_tables(self) -> bool {
+        self != Self::Outbox
     }
 
     /// The configuration of an outbox, made that of tables.
@@ -50,14 +71,19 @@ impl Shape {
             // It has no value that would tell which event it belongs to.
             ("tombstones.on.delete", "false"),
         ];
-        with(config, &settings)
+        config = with(config, &settings);
+        if self == Self::Signals {
+            let signals = [("signal.data.collection", SIGNALS), ("incremental.snapshot.chunk.size", "300")];
+            config = with(config, &signals);
+        }
+        config
     }
 
     /// A statement that makes `count` things happen to these keys.
     pub(crate) fn happen(self, count: u64, keys: &str) -> String {
         match self {
             Self::Outbox => format!("SELECT emit({count}, ARRAY{keys});"),
-            Self::Tables => format!("SELECT change({count}, ARRAY{keys});"),
+            Self::Tables | Self::Signals => format!("SELECT change({count}, ARRAY{keys});"),
         }
     }
 
@@ -65,7 +91,7 @@ impl Shape {
     pub(crate) fn altered(self, rng: &mut Rng) -> &'static str {
         match self {
             Self::Outbox => "outbox",
-            Self::Tables => KINDS[rng.usize(0..KINDS.len())],
+            Self::Tables | Self::Signals => KINDS[rng.usize(0..KINDS.len())],
         }
     }
 }
