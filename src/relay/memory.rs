@@ -22,6 +22,8 @@ pub(super) struct Memory {
     pub(super) offset: Option<SourceOffset>,
     /// Whether it is ours: what Debezium has stored is left as it is.
     pub(super) offset_is_ours: bool,
+    /// Whether the last session ended with everything acknowledged: nothing is in Kafka behind the offset.
+    pub(super) drained_whole: bool,
     /// How far incremental snapshots are.
     pub(super) snapshots: KeptCheckpoint,
     /// Every table that was captured.

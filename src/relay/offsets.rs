@@ -91,16 +91,22 @@ impl Offsets {
         }
     }
 
-    /// Stores an offset. It is only for the way back to Debezium, so a failure is told and no more.
-    pub(super) async fn write(&self, offset: Option<SourceOffset>) {
-        let Some(offset) = offset else { return };
+    /// Stores an offset, and tells whether it is stored. It is only for the way back to Debezium, so a failure is told and no more.
+    pub(super) async fn write(&self, offset: Option<SourceOffset>) -> bool {
+        let Some(offset) = offset else { return false };
         match self.try_write(&offset).await {
-            Ok(()) => tracing::debug!(store = self.0.store.name(), %offset, "offset stored"),
-            Err(error) => tracing::warn!(
-                error = chain(&error),
-                "the offset for Debezium cannot be stored: if you switch back to Debezium now, it repeats \
-                 more events"
-            ),
+            Ok(()) => {
+                tracing::debug!(store = self.0.store.name(), %offset, "offset stored");
+                true
+            }
+            Err(error) => {
+                tracing::warn!(
+                    error = chain(&error),
+                    "the offset for Debezium cannot be stored: if you switch back to Debezium now, it repeats \
+                     more events"
+                );
+                false
+            }
         }
     }
 

@@ -167,6 +167,7 @@ mod tests {
     #[test]
     fn a_slot_that_was_moved_or_dropped_is_told_before_the_start() {
         let kept = |phase| KeptPosition {
+            ended: false,
             phase,
             lsn: Lsn::new(100),
             accepted: vec![Lsn::new(300)],

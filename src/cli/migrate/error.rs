@@ -92,6 +92,8 @@ pub(super) enum MigrateError {
         "the configuration does not say where Debezium's stored offset is: what it has sent since it moved the slot would come again"
     )]
     NoOffsets,
+    #[error("outboxd has not ended cleanly: Debezium would send again what outboxd sent last")]
+    NotEnded(String),
     #[error("outboxd did not catch up within {seconds} s: inserts went on, nothing was changed")]
     Hold { seconds: u64 },
 }
@@ -196,6 +198,12 @@ impl Diagnose for MigrateError {
             Self::NoOffsets => {
                 "-X offset.storage.topic=connect-offsets, or whatever offset.storage.topic is in the Connect worker's configuration; \
                  `name` must be the connector's"
+            }
+            Self::NotEnded(connector) => {
+                return Some(format!(
+                    "start outboxd once more and stop it with SIGTERM, so that it stores where it is; then run this again. \
+                     If events may come twice: curl -X PUT {connector}/resume"
+                ));
             }
             Self::SameSlot(_) => "give slot.name a name of its own",
             Self::ReadByOther { .. } => "stop the program that reads it, then run this again",

@@ -44,6 +44,9 @@ pub(in crate::relay) struct Position {
     /// What was sent of the snapshot that comes before the slot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unfinished: Option<Unfinished>,
+    /// Whoever wrote it has ended, with everything acknowledged and its source offset stored: nothing was sent behind that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(in crate::relay) ended: bool,
 }
 
 /// What the relay was doing.
@@ -93,12 +96,18 @@ impl Position {
             tables: Vec::new(),
             snapshots: None,
             unfinished: None,
+            ended: false,
         }
     }
 
     /// It was given up: a slot is to be made that is not compared with it. It says nothing of where the old one stood.
     pub(in crate::relay) fn given_up(self) -> Self {
-        Self { phase: Phase::Dropped, lsn: Lsn::ZERO, ..self }
+        Self { phase: Phase::Dropped, lsn: Lsn::ZERO, ended: false, ..self }
+    }
+
+    /// The same of a process that has ended, or that begins.
+    pub(in crate::relay) fn with_end(self, ended: bool) -> Self {
+        Self { ended, ..self }
     }
 
     /// Whether a slot was to be made because the user had accepted that there is none.
@@ -252,6 +261,21 @@ mod tests {
             let newest = Position::newest(&values).unwrap();
             assert_eq!(newest.map(|position| (position.epoch, position.lsn.get())), expected);
         }
+    }
+
+    #[test]
+    fn an_end_counts_until_somebody_begins() {
+        let with = |epoch, ended| Position { epoch, ended, ..Position::parse(WRITTEN.as_bytes()).unwrap() };
+        let ended = with(7, true).to_json().unwrap();
+        assert!(String::from_utf8_lossy(&ended).ends_with(r#","ended":true}"#));
+        assert!(Position::parse(&ended).unwrap().ended);
+        let ends = |positions: &[Position]| {
+            let values: Vec<_> = positions.iter().map(|position| position.to_json().ok()).collect();
+            Position::newest(&values).unwrap().unwrap().ended
+        };
+        assert!(ends(&[with(7, false), with(7, true)]));
+        assert!(!ends(&[with(7, true), with(7, false)]) && !ends(&[with(7, true), with(8, false)]));
+        assert!(!ends(&[with(8, false), with(7, true)]), "that of an earlier session came late");
     }
 
     #[test]

@@ -27,6 +27,9 @@ const READ_PATIENCE: Duration = Duration::from_secs(10);
 const MAKE_PATIENCE: Duration = Duration::from_secs(10);
 const WRITE_PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long the end of a process waits until Kafka knows of it.
+const END_PATIENCE: Duration = Duration::from_secs(3);
+
 /// How many values of `outboxd.position.accept` are remembered. A value counts while the position stands where it says.
 const ACCEPTED_MAX: usize = 8;
 
@@ -77,6 +80,8 @@ struct Inner<L> {
     is_compared: AtomicBool,
     /// The brokers do not let us: the relay goes on without.
     off: AtomicBool,
+    /// The last one that this process wrote and Kafka has.
+    own: Mutex<Option<Position>>,
 }
 
 impl<L> Clone for Positions<L> {
@@ -106,7 +111,11 @@ impl Positions {
             }
             Err(error) => return self.go_without(error.into()).map(|()| None),
         };
-        self.learn(&values)
+        let position = self.learn(&values)?;
+        Ok(match position {
+            Some(position) if position.ended => Some(self.take_end_away(position).await),
+            position => position,
+        })
     }
 
     /// Writes a position, and waits until Kafka has it; or goes on without.
@@ -114,12 +123,37 @@ impl Positions {
         if !self.is_on() {
             return Ok(());
         }
-        let value = position.to_json().map_err(|source| self.unreadable(source))?;
-        let written = self.0.topic.write(self.0.key.as_bytes(), &value, WRITE_PATIENCE).await;
-        match written {
-            Ok(()) => self.has_written(position),
-            Err(error) => self.go_without(error.into())?,
+        self.try_write(position, WRITE_PATIENCE).await.or_else(|error| self.go_without(error))
+    }
+
+    /// This process has ended, with everything acknowledged and its source offset stored. Whoever goes on from that offset can know.
+    pub(super) async fn end(&self) {
+        let own = self.own().take().filter(|own| own.phase == Phase::Streaming && self.is_on());
+        let Some(own) = own else { return };
+        if let Err(error) = self.try_write(&own.with_end(true), END_PATIENCE).await {
+            tracing::warn!(
+                error = chain(&error),
+                "that this run has ended cleanly is not in Kafka: outboxd migrate rollback will ask for another start and stop"
+            );
         }
+    }
+
+    /// Before anything is sent: a process that is killed at once must not look like one that has ended.
+    async fn take_end_away(&self, position: Position) -> Position {
+        let begun = position.with_end(false);
+        if let Err(error) = self.try_write(&begun, WRITE_PATIENCE).await {
+            tracing::warn!(
+                error = chain(&error),
+                "that the last run has ended cleanly still stands in Kafka: do not rely on outboxd migrate rollback until this one has"
+            );
+        }
+        begun
+    }
+
+    async fn try_write(&self, position: &Position, patience: Duration) -> Result<(), Error> {
+        let value = position.to_json().map_err(|source| self.unreadable(source))?;
+        self.0.topic.write(self.0.key.as_bytes(), &value, patience).await?;
+        self.has_written(position);
         Ok(())
     }
 
@@ -142,7 +176,8 @@ impl<L: PositionLog> Positions<L> {
     pub(super) fn in_log(topic: L, key: &str) -> Self {
         let (key, epoch, accepted) = (key.to_owned(), AtomicU64::new(0), Mutex::default());
         let (is_compared, off) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self(Arc::new(Inner { topic, key, epoch, accepted, is_compared, off }))
+        let own = Mutex::default();
+        Self(Arc::new(Inner { topic, key, epoch, accepted, is_compared, off, own }))
     }
 
     /// Of the key's values, oldest first: the position that counts.
@@ -153,7 +188,7 @@ impl<L: PositionLog> Positions<L> {
         accepted.for_each(|accepted| self.use_up(*accepted));
         match &position {
             Some(position) => {
-                self.has_written(position);
+                self.has(position);
                 tracing::info!(topic = self.0.topic.name(), lsn = %position.lsn, phase = ?position.phase, "the position is known");
             }
             None => self.0.is_compared.store(false, Ordering::Relaxed),
@@ -189,8 +224,18 @@ impl<L: PositionLog> Positions<L> {
         self.0.epoch.load(Ordering::Relaxed).saturating_add(1)
     }
 
-    /// Kafka has this position.
+    /// Kafka has this position of ours.
     fn has_written(&self, position: &Position) {
+        self.has(position);
+        *self.own() = Some(position.clone());
+    }
+
+    fn own(&self) -> MutexGuard<'_, Option<Position>> {
+        self.0.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Kafka has this position.
+    fn has(&self, position: &Position) {
         self.0.epoch.fetch_max(position.epoch, Ordering::Relaxed);
         self.0.is_compared.store(position.phase == Phase::Streaming, Ordering::Relaxed);
     }

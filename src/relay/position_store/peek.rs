@@ -18,6 +18,8 @@ pub(crate) struct KeptPosition {
     pub(crate) accepted: Vec<Lsn>,
     /// Of the database that it is of. Positions of an earlier outboxd do not say it.
     pub(crate) database: Option<Oid>,
+    /// Whether outboxd has ended there with everything acknowledged and its source offset stored.
+    pub(crate) ended: bool,
 }
 
 impl KeptPosition {
@@ -50,6 +52,7 @@ pub(crate) async fn kept_position(
         phase: position.phase,
         lsn: position.lsn,
         database: position.database_oid(),
+        ended: position.ended,
         accepted: position.accepted,
     }))
 }

@@ -93,9 +93,14 @@ impl Relay {
         let places = Places { offsets: offsets.as_ref(), positions: Positions::new(&self.parts)? };
         let outcome = self.run_until_stopped(&tls, &places, &mut memory, &mut target).await;
         let drained = !matches!(outcome, Err(Error::Undrained { .. }));
-        let lasts = memory.offset_is_ours && !self.parts.postgres.slot.drop_on_stop;
-        if let Some(offsets) = offsets.filter(|_| drained && lasts) {
-            offsets.write(memory.offset).await;
+        let lasts = !self.parts.postgres.slot.drop_on_stop;
+        let positions = places.positions;
+        let Some(offsets) = offsets.filter(|_| drained && lasts) else { return outcome };
+        // What is not ours is as far, when everything is acknowledged.
+        let is_stored = !memory.offset_is_ours || offsets.write(memory.offset).await;
+        let has_ended = is_stored && memory.drained_whole && outcome.is_ok();
+        if let Some(positions) = positions.filter(|_| has_ended) {
+            positions.end().await;
         }
         outcome
     }
@@ -255,6 +260,7 @@ impl Relay {
         if outcome.is_err() && target.get() == Target::Run {
             self.status.enter(Phase::Connecting);
         }
+        memory.drained_whole = matches!(outcome, Ok(Drained::Whole));
         // The next session must not start while records of this one are on their way: they would overtake each other. After a
         // definite error there is none, and the wait for Kafka was that of `after_failure`, which has a limit.
         let broken = match &outcome {

@@ -2,13 +2,16 @@
 //! last event that its stored offset knows; so no slot is made or moved here.
 
 mod connector;
+mod last_run;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use connector::Connector;
+use last_run::LastRun;
 
 use super::args::{FinishArgs, From, RollbackArgs, StartArgs, TargetArgs};
 use super::error::MigrateError;
@@ -23,6 +26,7 @@ use crate::cli::waiting::Waiting;
 use crate::cli::{print, say};
 use crate::error::Exit;
 use crate::postgres::{SlotFacts, SlotName, Sql};
+use crate::relay::RelayParts;
 
 /// How our sessions are named in `pg_stat_activity`.
 const APPLICATION: &str = "outboxd migrate";
@@ -41,18 +45,17 @@ struct Site {
     sql: Sql,
     name: SlotName,
     slot: Option<SlotFacts>,
-    keeps_offset: bool,
+    parts: Arc<RelayParts>,
 }
 
 impl Site {
     async fn look(args: &TargetArgs, connector: &str) -> Result<Self, MigrateError> {
         let connector = Connector::parse(connector)?;
-        let parts = assemble(&args.config)?.parts;
+        let parts = Arc::new(assemble(&args.config)?.parts);
         let sql = open(&parts.postgres.server, APPLICATION).await?;
         let name = parts.postgres.slot.name.clone();
         let (slot, state) = (sql.slot(&name).await?, connector.state().await?);
-        let keeps_offset = parts.relay.offsets.is_some();
-        Ok(Self { connector, state, sql, name, slot, keeps_offset })
+        Ok(Self { connector, state, sql, name, slot, parts })
     }
 
     /// Whether outboxd can go on from where Debezium stops.
@@ -64,7 +67,7 @@ impl Site {
         if let Some(because) = slot.invalidation() {
             return Err(MigrateError::SlotLost { slot: self.name.to_string(), because: Some(because) });
         }
-        if self.keeps_offset { Ok(()) } else { Err(MigrateError::NoOffsets) }
+        if self.parts.relay.offsets.is_some() { Ok(()) } else { Err(MigrateError::NoOffsets) }
     }
 
     fn existing(&self) -> Result<&str, MigrateError> {
@@ -189,12 +192,23 @@ pub(super) async fn rollback(args: &RollbackArgs, connector: &str) -> Result<Exi
     if let Some(pid) = site.is_ours() {
         return Err(MigrateError::Running { slot: site.name.to_string(), pid });
     }
+    let confirmed = site.slot.as_ref().and_then(|slot| slot.confirmed_flush_lsn);
+    let last_run = match site.state.as_deref() {
+        Some(STOPPED) => LastRun::ask(&site.parts, confirmed).await?,
+        // It sends already: nothing can be held back any more.
+        _ => LastRun::Ended,
+    };
+    if last_run == LastRun::Broken {
+        return Err(MigrateError::NotEnded(site.connector.to_string()));
+    }
     let mut doing = Doing::default();
     doing.carry_out(site.resume(), site.connector.resume()).await?;
     let name = site.connector.name();
-    say(
-        "  if outboxd has not ended with exit code 0, start and stop it once more: its offset is old otherwise",
-    );
+    if last_run == LastRun::Unknown {
+        say(
+            "  if outboxd has not ended with exit code 0, start and stop it once more: its offset is old otherwise",
+        );
+    }
     let outcome = Outcome::new("rollback", From::Connector(connector), name, doing);
     Ok(outcome.said(format!("connector {name} goes on")).tell(args.json))
 }
