@@ -333,4 +333,12 @@ fn a_record_without_its_row_has_arrived_and_tells_when_where_the_topic_does() {
     let said = process.stdout();
     assert!(said.contains("in none of the tables: deleted, or never written"), "{said}");
     assert!(said.contains("[0]@0  acknowledged 2"), "{said}");
+    let commit = "not told  the commit's place in the WAL: set outboxd.identity.headers=true";
+    assert!(said.contains(commit) && !said.contains("LogAppendTime"), "{said}");
+    let not_told = seen["not_told"].as_array().unwrap();
+    assert_eq!(
+        (not_told.len(), &not_told[0]["needs"]),
+        (1, &"outboxd.identity.headers=true".into()),
+        "{seen}"
+    );
 }

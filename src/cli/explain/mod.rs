@@ -6,6 +6,7 @@
 
 mod args;
 mod error;
+mod not_told;
 mod position;
 mod records;
 mod report;

@@ -1,5 +1,6 @@
 use indicatif::{HumanBytes, HumanCount};
 
+use super::not_told::{NotTold, not_told};
 use super::records::{FoundRecord, RECORDS_MAX, Records};
 use super::rows::FoundRow;
 use super::story::{Passed, Standing, Story};
@@ -35,6 +36,7 @@ pub(super) fn lines(story: &Story) -> String {
     }
     field("slot", slot(story));
     story.groups.iter().take(LINES_MAX).for_each(|passed| field("group", group(passed)));
+    not_told(story).iter().for_each(|missing| field("not told", self::missing(missing)));
     lines.push(standing(story));
     lines.into_iter().map(|line| clean(&line) + "\n").collect()
 }
@@ -91,6 +93,10 @@ fn group(passed: &Passed) -> String {
         (false, Some(at)) => format!("{group} has not come to {place}: it is at {at}"),
         (false, None) => format!("{group} has not come to {place}: it has committed nothing there"),
     }
+}
+
+fn missing(NotTold { what, needs, of }: &NotTold) -> String {
+    format!("{what}: set {needs} {of}")
 }
 
 fn standing(story: &Story) -> String {

@@ -36,6 +36,9 @@ pub(super) struct FoundRow {
     pub(super) transaction: String,
     /// When that committed; only with `track_commit_timestamp=on`.
     pub(super) committed: Option<String>,
+    /// Whether the server keeps commit times.
+    #[serde(skip)]
+    pub(super) keeps_commit_times: bool,
     /// What decides its topic.
     #[serde(skip)]
     pub(super) route: Option<String>,
@@ -95,6 +98,7 @@ fn read(row: &Row, table: &str) -> Result<FoundRow, tokio_postgres::Error> {
         route: row.try_get(2)?,
         transaction: row.try_get(3)?,
         committed: row.try_get(4)?,
+        keeps_commit_times: row.try_get(5)?,
     })
 }
 
@@ -125,7 +129,8 @@ fn by_key(table: &TableFacts, column: &str) -> String {
 fn select([id, key, route]: [String; 3], table: &TableFacts, condition: &str) -> String {
     format!(
         "select {id}, {key}, {route}, xmin::text, case when current_setting('track_commit_timestamp') = 'on' then \
-         to_char(pg_xact_commit_timestamp(xmin) at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"') end \
+         to_char(pg_xact_commit_timestamp(xmin) at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"') end, \
+         current_setting('track_commit_timestamp') = 'on' \
          from {} where {condition} limit $2",
         table.quoted()
     )

@@ -46,6 +46,7 @@ mod tests {
             key: Some("42".to_owned()),
             transaction: "730".to_owned(),
             committed: committed.map(str::to_owned),
+            keeps_commit_times: committed.is_some(),
             route: None,
         }
     }

@@ -1,6 +1,7 @@
 use serde::Serialize;
 use serde_json::json;
 
+use super::not_told::not_told;
 use super::records::{FoundRecord, Records};
 use super::rows::{Database, FoundRow};
 use super::wanted::Wanted;
@@ -125,7 +126,7 @@ impl Story {
             "wanted": self.wanted.text, "standing": self.standing(), "rows": self.rows, "slot": slot,
             "topics": self.topics, "records": self.records.sent, "dead_letters": self.records.dead_letters,
             "more": self.records.more, "not_read": self.records.unread, "not_read_because": self.records.unread_because,
-            "groups": self.groups, "unread": self.unread,
+            "groups": self.groups, "unread": self.unread, "not_told": not_told(self),
         });
         format!("{object}\n")
     }
