@@ -50,6 +50,7 @@ mod migrate;
 mod mistakes;
 mod moves;
 mod offsets;
+mod partman;
 mod payloads;
 mod positions;
 mod postgres_19;

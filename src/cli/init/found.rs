@@ -21,8 +21,12 @@ pub(super) async fn find(
         return Err(InitError::NoPreset(preset.to_owned()));
     }
     let all = sql.tables().await?;
-    // A partition goes with its root. An archive has the columns of its outbox.
-    let whole = all.into_iter().filter(|table| table.root.is_none());
+    let partman: Vec<_> =
+        all.iter().filter(|table| is_partman(table)).map(|table| table.schema.clone()).collect();
+    // A partition goes with its root. An archive, and a template of pg_partman, have the columns of their outbox.
+    let is_template =
+        |table: &TableFacts| partman.contains(&table.schema) && table.name.starts_with("template_");
+    let whole = all.into_iter().filter(|table| table.root.is_none() && !is_template(table));
     let mut candidates: Vec<_> = whole
         .filter(|table| match wanted {
             Some(wanted) => wanted == table.name || wanted == name(table),
@@ -47,6 +51,12 @@ pub(super) async fn find(
 /// The table, as messages name it.
 pub(super) fn name(table: &TableFacts) -> String {
     format!("{}.{}", table.schema, table.name)
+}
+
+/// Whether the schema is that of `pg_partman`, which is known by its table of settings.
+fn is_partman(table: &TableFacts) -> bool {
+    let has = |name: &str| table.columns.iter().any(|column| column == name);
+    table.name == "part_config" && has("parent_table") && has("control")
 }
 
 fn looks_like_one(table: &TableFacts, preset: Option<&str>) -> bool {
