@@ -104,11 +104,15 @@ mod tests {
     use crate::telemetry::{ConfigInfo, History, Limits, Metrics, Phase, Status};
 
     fn streaming(slot: &str) -> Box<Overview> {
+        overview(slot, |metrics| metrics.topic_tally().add("orders", 7))
+    }
+
+    fn overview(slot: &str, counted: impl FnOnce(&Metrics)) -> Box<Overview> {
         let info = ConfigInfo { slot: slot.to_owned(), ..ConfigInfo::default() };
         let (metrics, now) = (Metrics::new(&info), Instant::now());
         let status = Status::new(Limits::default(), now);
         status.enter(Phase::Streaming);
-        metrics.topic_tally().add("orders", 7);
+        counted(&metrics);
         let (state, clock) = (status.snapshot(), SystemTime::now());
         let mut history = History::default();
         history.take(&state, metrics.topics(), now);
@@ -144,6 +148,12 @@ mod tests {
         }
         assert!(first.contains("slot first") && !second.contains("slot first"));
         assert!(second.contains("no answer: re\\u{1b}fused"), "{second}");
+    }
+
+    #[test]
+    fn who_has_sent_nothing_has_no_sign_before_the_zero() {
+        let [.., rate] = cells("8080", &overview("first", |_| ()));
+        assert_eq!(rate, "0.0/s");
     }
 
     #[test]

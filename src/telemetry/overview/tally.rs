@@ -56,9 +56,11 @@ impl Events {
     pub(super) fn new(state: &Snapshot, metrics: &Metrics, history: &History, clock: SystemTime) -> Self {
         let ago = state.progress.last_event.and_then(|at| clock.duration_since(at).ok());
         let counts = metrics.topics();
+        let rates = counts.iter().map(|count| history.topic(&count.topic).per_second);
         Self {
             sent: counts.iter().map(|count| count.events).sum(),
-            per_second: tenths(counts.iter().map(|count| history.topic(&count.topic).per_second).sum()),
+            // Not `sum`: of no topic at all that is -0.0.
+            per_second: tenths(rates.fold(0.0, |all, rate| all + rate)),
             last_seconds_ago: ago.map(|ago| tenths(ago.as_secs_f64())),
         }
     }
