@@ -1,11 +1,15 @@
 //! The session in docs/dead-letters.md, typed into the real command.
 
+use std::fs;
+
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::BaseRecord;
+use serde_json::Value;
 
 use crate::support::kafka::{Kafka, kafka};
 use crate::support::relay::Relay;
 use crate::support::wait::DEADLINE;
+use crate::support::watcher::Watcher;
 
 const PAGE: &str = include_str!("../../../docs/dead-letters.md");
 const LETTERS: &str = "payments.dlq";
@@ -19,24 +23,32 @@ fn the_session_of_the_docs_is_what_is_seen() {
     kafka.create_topic(LETTERS, 1, &[("retention.ms", "-1")]);
     kafka.create_topic(ORIGIN, 3, &[("retention.ms", "-1")]);
     (0..41).for_each(|offset| give_up(kafka, offset));
+    let folder = Watcher::new("outboxd-dlq-");
+    let file = folder.folder().join("letters.ndjson").display().to_string();
+    let names = [("localhost:9092", kafka.bootstrap()), ("letters.ndjson", file.clone())];
     let session = PAGE.split("```console\n").nth(1).unwrap().split("```").next().unwrap();
     for step in session.split("$ outboxd ").skip(1) {
         let (command, expected) = step.split_once('\n').unwrap();
-        assert_eq!(run(kafka, command).trim(), expected.trim(), "{command}");
+        assert_eq!(run(&names, command).trim(), expected.trim(), "{command}");
     }
     assert_eq!(kafka.records(ORIGIN).len(), 38);
+    let exported = fs::read_to_string(&file).unwrap();
+    let exported: Vec<Value> = exported.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let shown = PAGE.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
+    let mut shown: Value = serde_json::from_str(shown).unwrap();
+    // The page does not show all of it.
+    assert_eq!((exported.len(), &shown["value"]), (1, &"…".into()));
+    shown["value"] = exported[0]["value"].clone();
+    assert_eq!(exported[0], shown);
 }
 
-/// The page cannot know where the test's Kafka is.
-fn run(kafka: &Kafka, command: &str) -> String {
-    let servers = kafka.bootstrap();
-    let arguments: Vec<&str> = command
-        .split_whitespace()
-        .map(|argument| if argument == "localhost:9092" { servers.as_str() } else { argument })
-        .collect();
+/// The page cannot know where the test's Kafka is, nor its files.
+fn run(names: &[(&str, String)], command: &str) -> String {
+    let here = |word| names.iter().find(|(page, _)| *page == word).map_or(word, |(_, here)| here.as_str());
+    let arguments: Vec<&str> = command.split_whitespace().map(here).collect();
     let mut process = Relay::command(&arguments);
     assert_eq!(process.wait_for_exit(DEADLINE), 0, "{}", process.stderr());
-    process.stdout()
+    names.iter().fold(process.stdout(), |said, (page, here)| said.replace(here, page))
 }
 
 /// A letter as Spring for Apache Kafka writes it: three lack something, the others met an outage.
