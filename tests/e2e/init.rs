@@ -273,6 +273,28 @@ fn the_session_of_a_new_user_is_what_is_seen() {
 }
 
 #[test]
+fn the_session_about_a_poller_is_what_is_seen() {
+    let columns = "id uuid PRIMARY KEY, aggregate_id text NOT NULL, event_type text NOT NULL, payload jsonb NOT NULL, \
+                   processed_at timestamptz";
+    let db = Outbox::create_bare(postgres18(), &format!("CREATE TABLE outbox ({columns})"));
+    db.execute(
+        "INSERT INTO outbox SELECT gen_random_uuid(), '42', 'OrderPaid', '{}' FROM generate_series(1, 214)",
+    );
+    let folder = Watcher::new("outboxd-init-");
+    let file = folder.folder().join("outbox.json").display().to_string();
+    let address = Address { password: None, ..db.address().clone() };
+    let names = [
+        ("outbox.json", file),
+        ("postgresql://postgres@localhost/orders", url(&address)),
+        ("localhost:9092", kafka().bootstrap()),
+        ("localhost", address.host.clone()),
+        ("orders", db.name().to_owned()),
+    ];
+    assert_eq!(Session::of(PAGE, "A table that is polled").replay(&names), [0]);
+    assert_eq!(db.leftovers(), Vec::<String>::new());
+}
+
+#[test]
 fn the_session_about_a_role_is_what_is_seen() {
     let columns = "id uuid, aggregatetype text, aggregateid text, type text, payload jsonb";
     let db = Outbox::create_bare(postgres18(), &format!("CREATE TABLE outbox ({columns})"));

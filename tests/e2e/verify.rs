@@ -2,6 +2,7 @@
 
 mod answer;
 mod latest;
+mod session;
 mod ways;
 
 use std::fs;

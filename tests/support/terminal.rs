@@ -1,9 +1,14 @@
 use std::io::Write as _;
+use std::num::NonZeroU16;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use super::relay::Captured;
 use super::wait::{DEADLINE, eventually};
 use super::watcher::Watcher;
+
+const ROWS: NonZeroU16 = NonZeroU16::new(40).unwrap();
+/// As many as no line is cut by.
+const COLUMNS: NonZeroU16 = NonZeroU16::new(300).unwrap();
 
 /// outboxd on a terminal of its own, which util-linux' `script` makes.
 #[derive(Debug)]
@@ -18,7 +23,7 @@ impl Terminal {
     /// Runs `outboxd` with these arguments. None of them has blanks or anything that a shell knows.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         let program = env!("CARGO_BIN_EXE_outboxd");
-        let typed = format!("stty rows 40 cols 120; exec {program} {}", arguments.join(" "));
+        let typed = format!("stty rows {ROWS} cols {COLUMNS}; exec {program} {}", arguments.join(" "));
         let mut command = Command::new("script");
         command.args(["--quiet", "--return", "--flush", "--command", &typed, "/dev/null"]);
         command.env("TERM", "xterm").env_remove("OUTBOXD_HTTP");
@@ -37,6 +42,13 @@ impl Terminal {
         eventually(DEADLINE, &format!("{words} is on the screen: {}", self.screen.text()), || {
             self.screen.text().contains(words)
         });
+    }
+
+    /// What is on the screen now.
+    pub(crate) fn screen(&self) -> String {
+        let mut parser = vt100::Parser::new(ROWS, COLUMNS, 0);
+        parser.process(self.screen.text().as_bytes());
+        parser.screen().contents()
     }
 
     pub(crate) fn type_keys(&mut self, keys: &str) {

@@ -1,6 +1,7 @@
 //! The sessions of docs/commands.md, typed into the real command; and what the page does not show.
 
 pub(crate) mod session;
+mod sessions;
 
 use std::fs;
 

@@ -1,12 +1,15 @@
 //! A session of a page, typed again.
 
 use crate::support::relay::Relay;
-use crate::support::wait::{DEADLINE, eventually};
+use crate::support::terminal::Terminal;
+use crate::support::wait::{DEADLINE, eventually, eventually_eq};
 
 /// A line that stands for others.
 const LEFT_OUT: &str = "…";
-/// A line that ends what would go on.
+/// A line that ends what would go on. What stands behind it is said then.
 const INTERRUPT: &str = "^C";
+/// An empty line between the borders of a screen.
+const EMPTY: &str = "│ │";
 
 /// What a page shows under a heading.
 #[derive(Debug)]
@@ -36,41 +39,83 @@ impl<'p> Session<'p> {
         steps.map(|step| self.step(step, names)).collect()
     }
 
+    /// Runs the one command, which draws on a screen until `q` is typed; the exit code. How wide and how high the screen is makes no
+    /// difference, nor do the bars of a chart.
+    #[track_caller]
+    pub(crate) fn replay_on_screen(&self, names: &[(&str, String)]) -> Option<i32> {
+        let (_, step) = self.text.split_once("$ outboxd ").unwrap();
+        let (command, expected) = step.split_once('\n').unwrap();
+        let mut terminal = Terminal::start(&words(&arguments(command, names)));
+        let screen = |terminal: &Terminal| by_the_page(terminal.screen(), names);
+        eventually_eq(DEADLINE, &drawn(expected), || drawn(&screen(&terminal)));
+        terminal.type_keys("q");
+        terminal.wait_for_exit().0
+    }
+
     #[track_caller]
     fn step(&self, step: &str, names: &[(&str, String)]) -> i32 {
         let (command, expected) = step.split_once('\n').unwrap();
-        let here = |word: &str| {
-            let name = names.iter().find(|(page, _)| *page == word);
-            name.map_or_else(|| word.to_owned(), |(_, here)| here.clone())
-        };
-        let arguments: Vec<_> = command.split_whitespace().map(here).collect();
-        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-        let mut process = Relay::command_with(&arguments, &self.environment);
-        let ends = !expected.lines().any(|line| line == INTERRUPT);
-        let expected = expected.replace(INTERRUPT, "");
-        let lines = expected.trim().lines().count();
-        if !ends {
-            eventually(DEADLINE, "it has said as much", || process.stdout().lines().count() >= lines);
+        let mut process = Relay::command_with(&words(&arguments(command, names)), &self.environment);
+        let said = |process: &Relay| by_the_page(process.stdout() + &process.stderr(), names);
+        let (before, after) = expected.split_once(INTERRUPT).unwrap_or((expected, ""));
+        let is_interrupted = expected.contains(INTERRUPT);
+        let lines = before.trim().lines().count();
+        if is_interrupted {
+            eventually(DEADLINE, "it has said as much", || {
+                let said = said(&process);
+                said.lines().count() >= lines && lacks(&said, before).is_empty()
+            });
             process.interrupt();
         }
         let exit = process.wait_for_exit(DEADLINE);
-        let mut said = process.stdout() + &process.stderr();
-        for (page, here) in names {
-            said = said.replace(here, page);
-        }
+        let mut said = said(&process);
         // What went on may have said more.
-        if !ends {
+        if is_interrupted && after.trim().is_empty() {
             said = said.lines().take(lines).collect::<Vec<_>>().join("\n");
         }
-        let (seen, mut shown) = (shapes(&said), shapes(&expected));
+        let expected = expected.replace(INTERRUPT, "");
+        let (seen, shown) = (shapes(&said), shapes(&expected));
         if !shown.iter().any(|line| line == LEFT_OUT) {
             assert_eq!(seen, shown, "{command}\n{said}");
             return exit;
         }
-        shown.retain(|line| line != LEFT_OUT && !seen.contains(line));
-        assert!(shown.is_empty(), "{command}: {shown:?} is not in\n{said}");
+        let lacking = lacks(&said, &expected);
+        assert!(lacking.is_empty(), "{command}: {lacking:?} is not in\n{said}");
         exit
     }
+}
+
+/// What is typed after the program's name, with what is called otherwise here.
+fn arguments(command: &str, names: &[(&str, String)]) -> Vec<String> {
+    let here = |word: &str| {
+        let name = names.iter().find(|(page, _)| *page == word);
+        name.map_or_else(|| word.to_owned(), |(_, here)| here.clone())
+    };
+    command.split_whitespace().map(here).collect()
+}
+
+fn words(arguments: &[String]) -> Vec<&str> {
+    arguments.iter().map(String::as_str).collect()
+}
+
+fn by_the_page(said: String, names: &[(&str, String)]) -> String {
+    names.iter().fold(said, |said, (page, here)| said.replace(here, page))
+}
+
+/// The lines of a page that were not said, as shapes.
+fn lacks(said: &str, page: &str) -> Vec<String> {
+    let (seen, mut shown) = (shapes(said), shapes(page));
+    shown.retain(|line| line != LEFT_OUT && !seen.contains(line));
+    shown
+}
+
+/// The shapes of what is on a screen.
+fn drawn(screen: &str) -> Vec<String> {
+    let bars = |c: char| ('▁'..='█').contains(&c);
+    let borders = fancy_regex::Regex::new("─+").unwrap();
+    let mut lines = shapes(&borders.replace_all(&screen.replace(bars, " "), "─"));
+    lines.retain(|line| line != EMPTY);
+    lines
 }
 
 /// The lines without their numbers, in any order: two streams have none.
