@@ -12,6 +12,7 @@ use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{postgres15, postgres18};
 use crate::support::relay::{Config, Relay, with};
 use crate::support::session::Session as Sql;
+use crate::support::terminal::Terminal;
 use crate::support::wait::{DEADLINE, eventually, eventually_eq};
 use crate::support::watcher::Watcher;
 
@@ -191,6 +192,34 @@ fn the_command_takes_only_what_is_proven() {
     db.execute(&format!("ALTER PUBLICATION {} SET TABLE outbox WHERE (type = 'Other')", db.name()));
     let (exit, _, stderr) = cleanup(&execute);
     assert!(exit == 3 && stderr.contains("the publication has a filter"), "{stderr}");
+}
+
+#[test]
+fn on_a_terminal_a_bar_says_how_many_are_deleted() {
+    let db = Outbox::create(postgres18());
+    let folder = Watcher::new("outboxd-cleanup-");
+    let file = folder.folder().join("outbox.json").display().to_string();
+    let settings = [
+        ("status.update.interval.ms", "100"),
+        // So that it lasts.
+        ("outboxd.cleanup.batch.rows", "1"),
+        ("outboxd.cleanup.batch.pause.ms", "100"),
+    ];
+    let config = with(db.config(kafka()), &settings);
+    fs::write(&file, serde_json::to_vec(&config).unwrap()).unwrap();
+    let _relay = Relay::start(&config);
+    db.wait_until_streaming();
+    db.insert(&events(0, 20));
+    db.wait_until_confirmed();
+    let mut terminal = Terminal::start(&["cleanup", "-c", &file, "--execute", "--also-before-slot"]);
+    terminal.wait_for(&format!("type {} if you mean it", db.name()));
+    assert_eq!(rows(&db), 20);
+    terminal.type_keys(&format!("{}\n", db.name()));
+    let (exit, screen) = terminal.wait_for_exit();
+    assert_eq!((exit, rows(&db)), (Some(0), 0), "{screen}");
+    let is_drawn = |count: u32| screen.contains(&format!(" {count} of 20, "));
+    assert!(screen.contains("deleting ") && (1..20).any(is_drawn), "{screen}");
+    assert!(screen.contains("deleted 20 rows of public.outbox"), "{screen}");
 }
 
 #[test]
