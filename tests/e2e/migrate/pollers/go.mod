@@ -1,11 +1,11 @@
 module pollers
 
-go 1.23
+go 1.19
 
 require (
-	github.com/jmoiron/sqlx v1.4.0
-	github.com/lib/pq v1.12.3
-	github.com/segmentio/kafka-go v0.4.51
+	github.com/jmoiron/sqlx v1.3.5
+	github.com/lib/pq v1.10.9
+	github.com/segmentio/kafka-go v0.4.47
 )
 
 require (
