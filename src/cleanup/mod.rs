@@ -18,7 +18,7 @@ mod pace;
 mod partitions;
 mod pass;
 
-pub(crate) use archive::{Archive, plain};
+pub(crate) use archive::Archive;
 pub(crate) use catalog::{Doubt, Leaf, captured_archive, doubts, leaves};
 pub(crate) use horizon::Horizon;
 pub(crate) use options::{ArchiveTo, CleanupOptions, Partitions};

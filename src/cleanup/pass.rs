@@ -161,16 +161,16 @@ impl Pass<'_> {
             leaf.oid
         );
         let text = archive.statement(&delete, leaf);
-        if archive.path().is_none() {
+        if !archive.is_files() {
             return Ok(self.sql.query(DOING, &text, &[]).await?.len() as u64);
         }
         self.sql.execute(DOING, "begin").await?;
         let gone = self.sql.query(DOING, &text, &[]).await?;
         let lines: Result<Vec<String>, _> = gone.iter().map(|row| row.try_get(0)).collect();
-        let kept = archive.keep(&lines.map_err(|error| Error::sql(DOING, error))?);
+        let kept = archive.keep(lines.map_err(|error| Error::sql(DOING, error))?).await;
         let end = if kept.is_ok() { "commit" } else { "rollback" };
         self.sql.execute(DOING, end).await?;
-        kept.map_err(PassError::Archive)?;
+        kept?;
         Ok(gone.len() as u64)
     }
 

@@ -2,7 +2,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::sync_folder;
+use super::lines::{one_line, sync_folder};
 
 /// So many files of one name there may be.
 const NAMESAKES_MAX: u32 = 1_000;
@@ -28,7 +28,7 @@ impl PartitionArchive {
     /// More rows, each as a JSON object.
     pub(crate) fn keep(mut self, rows: &[String]) -> io::Result<Self> {
         for row in rows {
-            writeln!(self.file, "{row}")?;
+            writeln!(self.file, "{}", one_line(row))?;
         }
         Ok(self)
     }

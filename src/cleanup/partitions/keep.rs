@@ -2,10 +2,9 @@ use std::io;
 use std::path::Path;
 
 use postgres_protocol::escape::escape_identifier;
-use tokio::task::spawn_blocking;
 
 use super::tree::Partition;
-use crate::cleanup::archive::PartitionArchive;
+use crate::cleanup::archive::{self, PartitionArchive};
 use crate::cleanup::options::{ArchiveTo, Partitions};
 use crate::cleanup::pass::{Pass, PassError};
 use crate::postgres::Error;
@@ -117,12 +116,10 @@ impl Pass<'_> {
     }
 }
 
-/// Does what waits for a disk on a thread that nobody waits for: the relay has one only.
 async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, PassError> {
-    let done = spawn_blocking(work).await;
-    done.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(PassError::Archive)
+    archive::aside(work).await.map_err(PassError::Archive)
 }
 
 #[cfg(test)]

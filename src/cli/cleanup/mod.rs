@@ -6,7 +6,6 @@ mod partitions;
 mod proof;
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -21,10 +20,10 @@ use super::progress::Progress;
 use super::sql::open;
 use super::text::columns;
 use super::{asynchronously, print, say};
-use crate::cleanup::{Archive, Count, Leaf, Pass, PassError, leaves};
+use crate::cleanup::{Archive, Count, Leaf, Pass, leaves};
 use crate::error::Exit;
 use crate::postgres::TableFacts;
-use crate::relay::{RelayParts, Unsuited, file_name, suits};
+use crate::relay::{RelayParts, Unsuited, suits};
 
 /// How our sessions are named in `pg_stat_activity`.
 const APPLICATION: &str = "outboxd cleanup";
@@ -151,11 +150,8 @@ async fn delete(pass: &Pass<'_>, rows: &mut [Row], progress: &Progress) -> Resul
     for row in rows.iter_mut().filter(|row| row.count.sent > 0) {
         let Row { leaf, deleted, yielded, file, count } = row;
         let failed = |source| CleanupError::Pass { table: leaf.name.clone(), source };
-        let seconds = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |age| age.as_secs());
-        let name = file_name(&leaf.name, seconds);
-        let mut archive = Archive::open(pass.options.archive.as_ref(), &name)
-            .map_err(|source| failed(PassError::Archive(source)))?;
-        *file = archive.path().map(|path| path.display().to_string());
+        let mut archive = Archive::open(pass.options, leaf).await.map_err(failed)?;
+        *file = archive.files().first().map(|path| path.display().to_string());
         progress.begin("deleting", u64::try_from(count.sent).ok());
         let gone = |rows| {
             *deleted += rows;

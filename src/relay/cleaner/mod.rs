@@ -3,14 +3,12 @@
 mod partitions;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use tokio::time;
 use tokio_util::sync::CancellationToken;
 
-use crate::cleanup::{
-    Archive, Horizon, Partitions, Pass, PassError, Tree, captured_archive, doubts, leaves, plain,
-};
+use crate::cleanup::{Archive, Horizon, Partitions, Pass, PassError, Tree, captured_archive, doubts, leaves};
 use crate::error::chain;
 use crate::postgres::{Error, Sql, TableFacts, TlsSetup};
 use crate::relay::options::ProcessingFailure;
@@ -211,9 +209,7 @@ impl Cleaner<'_> {
             if tree.as_ref().is_some_and(|tree| tree.has(leaf.oid)) {
                 continue;
             }
-            let seconds = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |age| age.as_secs());
-            let mut archive = Archive::open(pass.options.archive.as_ref(), &file_name(&leaf.name, seconds))
-                .map_err(PassError::Archive)?;
+            let mut archive = Archive::open(pass.options, &leaf).await?;
             let counted = |rows| self.metrics.cleaned(rows, 0);
             let deleted = pass.delete(&leaf, &mut archive, self.stop, counted).await?;
             self.metrics.cleaned(0, deleted.yielded);
@@ -223,9 +219,4 @@ impl Cleaner<'_> {
         }
         Ok(())
     }
-}
-
-/// One file an hour and table.
-pub(crate) fn file_name(table: &str, seconds: u64) -> String {
-    format!("{}-{}.ndjson", plain(table), seconds / 3_600 * 3_600)
 }
