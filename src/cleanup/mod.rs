@@ -18,9 +18,9 @@ mod pace;
 mod partitions;
 mod pass;
 
-pub(crate) use archive::Archive;
+pub(crate) use archive::{Archive, ConvertError, Converted};
 pub(crate) use catalog::{Doubt, Leaf, captured_archive, doubts, leaves};
 pub(crate) use horizon::Horizon;
-pub(crate) use options::{ArchiveTo, CleanupOptions, Partitions};
+pub(crate) use options::{ArchiveFormat, ArchiveTo, CleanupOptions, Partitions};
 pub(crate) use partitions::{Event, Left, Manager, Partman, Tree};
 pub(crate) use pass::{Count, Pass, PassError};

@@ -16,6 +16,8 @@ pub(crate) struct CleanupOptions {
     pub time_column: Option<String>,
     /// Where rows go first.
     pub archive: Option<ArchiveTo>,
+    /// `outboxd.cleanup.archive.format` (ndjson): of the files in a folder.
+    pub archive_format: ArchiveFormat,
     /// `outboxd.cleanup.partitions` (rows): what becomes of partitions that are over.
     pub partitions: Partitions,
     /// `outboxd.cleanup.partitions.ahead` (0): so many partitions are there before they are needed; 0 makes none.
@@ -51,8 +53,17 @@ pub(crate) enum Partitions {
 pub(crate) enum ArchiveTo {
     /// `outboxd.cleanup.archive.table`: a table with the columns of the outbox.
     Table(String),
-    /// `outboxd.cleanup.archive.folder`: files with a JSON object in each line.
+    /// `outboxd.cleanup.archive.folder`: files.
     Folder(PathBuf),
+}
+
+/// What the files are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ArchiveFormat {
+    /// A JSON object in each line.
+    Ndjson,
+    /// Parquet files, made of such lines once nothing is added to them any more.
+    Parquet,
 }
 
 impl ArchiveTo {
@@ -72,6 +83,7 @@ impl Default for CleanupOptions {
             keep: Duration::ZERO,
             time_column: None,
             archive: None,
+            archive_format: ArchiveFormat::Ndjson,
             partitions: Partitions::Rows,
             partitions_ahead: 0,
             batch_rows: 1_000,

@@ -1,11 +1,12 @@
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use postgres_protocol::escape::escape_identifier;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::archive::Archive;
+use super::archive::{Archive, ConvertError};
 use super::catalog::{Leaf, pressure};
 use super::horizon::Horizon;
 use super::options::CleanupOptions;
@@ -55,6 +56,12 @@ pub(crate) enum PassError {
     /// The archive.
     #[error("the archive cannot be written")]
     Archive(#[source] io::Error),
+    /// Its rows are in the segment.
+    #[error("no Parquet file can be made of {}, which has the rows", .0.display())]
+    Parquet(PathBuf, #[source] ConvertError),
+    /// The next pass knows the new ones.
+    #[error("the columns of the table have changed meanwhile")]
+    Changed,
 }
 
 impl CleanupOptions {
@@ -101,6 +108,7 @@ impl Pass<'_> {
                 Ok(rows) => {
                     deleted.rows += rows;
                     batch(rows);
+                    archive.rotate(stop).await?;
                     if rows < u64::from(self.options.batch_rows) {
                         page += PAGES;
                     }
@@ -167,7 +175,11 @@ impl Pass<'_> {
         self.sql.execute(DOING, "begin").await?;
         let gone = self.sql.query(DOING, &text, &[]).await?;
         let lines: Result<Vec<String>, _> = gone.iter().map(|row| row.try_get(0)).collect();
-        let kept = archive.keep(lines.map_err(|error| Error::sql(DOING, error))?).await;
+        let lines = lines.map_err(|error| Error::sql(DOING, error))?;
+        let kept = match archive.admit(self.sql).await {
+            Ok(()) => archive.keep(lines).await,
+            refused => refused,
+        };
         let end = if kept.is_ok() { "commit" } else { "rollback" };
         self.sql.execute(DOING, end).await?;
         kept?;

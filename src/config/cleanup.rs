@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::error::Problem;
 use super::read::Reader;
-use crate::cleanup::{ArchiveTo, CleanupOptions, Partitions};
+use crate::cleanup::{ArchiveFormat, ArchiveTo, CleanupOptions, Partitions};
 
 const ENABLE: &str = "outboxd.cleanup.enable";
 const KEEP: &str = "outboxd.cleanup.keep.ms";
@@ -20,6 +20,7 @@ pub(super) fn options(reader: &mut Reader<'_>, sends_changes: bool) -> CleanupOp
         reader.problems.push(Problem::refused(setting, reason, format!("remove {ENABLE}")));
     }
     let partitions = [("rows", Partitions::Rows), ("drop", Partitions::Drop), ("detach", Partitions::Detach)];
+    let formats = [("ndjson", ArchiveFormat::Ndjson), ("parquet", ArchiveFormat::Parquet)];
     let before = [("keep", false), ("delete", true)];
     let options = CleanupOptions {
         enabled,
@@ -28,6 +29,7 @@ pub(super) fn options(reader: &mut Reader<'_>, sends_changes: bool) -> CleanupOp
         keep: reader.millis(KEEP, 0, Duration::ZERO),
         time_column: reader.filled(COLUMN).map(str::to_owned),
         archive: archive(reader),
+        archive_format: reader.choice("outboxd.cleanup.archive.format", &formats, ArchiveFormat::Ndjson),
         partitions: reader.choice("outboxd.cleanup.partitions", &partitions, Partitions::Rows),
         partitions_ahead: reader.integer("outboxd.cleanup.partitions.ahead", 0..=366, 0),
         batch_rows: reader.integer("outboxd.cleanup.batch.rows", 1..=100_000, 1_000),

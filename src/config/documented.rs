@@ -27,7 +27,7 @@ const CONTEXT: [&str; 14] = [
 ];
 const GUARANTEES: [&str; 3] = ["at_least_once", "tail_dedupe", "exactly_once"];
 /// For each key one of these is allowed and not the default.
-const OTHERS: [&str; 14] = [
+const OTHERS: [&str; 15] = [
     "true",
     "false",
     "7777",
@@ -42,6 +42,7 @@ const OTHERS: [&str; 14] = [
     "exactly_once",
     "delete",
     "drop",
+    "parquet",
 ];
 
 /// Debezium's options with their defaults.

@@ -1,13 +1,18 @@
 //! Where rows are kept that are taken away.
 //!
 //! ```text
-//! batch ─▶ file of lines, on the disk ─▶ DELETE commits
+//! batch ─▶ file of lines, on the disk ─▶ DELETE commits ─▶ … ─▶ nothing is added any more ─▶ Parquet file, on the disk ─▶ lines are removed
 //! ```
 //!
 //! Disks are waited for on threads of their own: see [`aside`].
 
 mod aside;
+mod column;
+mod convert;
 mod lines;
+mod parquet;
+mod segment;
+mod segments;
 mod whole;
 
 use std::path::PathBuf;
@@ -15,13 +20,17 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use postgres_protocol::escape::escape_identifier;
+use tokio_util::sync::CancellationToken;
 
 use super::catalog::Leaf;
-use super::options::{ArchiveTo, CleanupOptions};
+use super::options::{ArchiveFormat, ArchiveTo, CleanupOptions};
 use super::pass::PassError;
+use crate::postgres::Sql;
 pub(super) use aside::aside;
+pub(crate) use convert::{ConvertError, Converted, Which, convert_all};
 use lines::Lines;
-pub(crate) use whole::PartitionArchive;
+use segments::Segments;
+pub(crate) use whole::{PartitionArchive, WholeForm, settle};
 
 /// Where rows go before they are gone.
 #[derive(Debug)]
@@ -32,16 +41,24 @@ pub(crate) enum Archive {
     Table(String),
     /// Into a file that is on the disk before that transaction commits. After a crash in between they are in two files.
     Lines(Arc<Lines>),
+    /// The same, and of that file a Parquet file is made later.
+    Segments(Segments),
 }
 
 impl Archive {
     /// Opens what the options say, for the rows of a table.
-    pub(crate) async fn open(options: &CleanupOptions, leaf: &Leaf) -> Result<Self, PassError> {
-        let folder = match &options.archive {
+    pub(crate) async fn open(
+        (sql, options): (&Sql, &CleanupOptions),
+        leaf: &Leaf,
+    ) -> Result<Self, PassError> {
+        let (folder, format) = match &options.archive {
             None => return Ok(Self::None),
             Some(to @ ArchiveTo::Table(_)) => return Ok(Self::Table(to.table())),
-            Some(ArchiveTo::Folder(folder)) => folder.clone(),
+            Some(ArchiveTo::Folder(folder)) => (folder.clone(), options.archive_format),
         };
+        if format == ArchiveFormat::Parquet {
+            return Ok(Self::Segments(Segments::of(sql, folder, leaf).await?));
+        }
         let path = folder.join(file_name(&leaf.name, unix_seconds()));
         let lines = aside(move || Lines::open(&path)).await.map_err(PassError::Archive)?;
         Ok(Self::Lines(Arc::new(lines)))
@@ -52,12 +69,13 @@ impl Archive {
         match self {
             Self::None | Self::Table(_) => Vec::new(),
             Self::Lines(lines) => vec![lines.path().to_owned()],
+            Self::Segments(segments) => segments.files(),
         }
     }
 
     /// Whether the rows of a batch must be kept before it may commit.
     pub(super) const fn is_files(&self) -> bool {
-        matches!(self, Self::Lines(_))
+        matches!(self, Self::Lines(_) | Self::Segments(_))
     }
 
     /// The statement that takes rows of `leaf` away, where `delete` deletes them as `gone`. It returns a row for each, with a text
@@ -66,6 +84,7 @@ impl Archive {
         match self {
             Self::None => format!("{delete} returning null::text"),
             Self::Lines(_) => format!("{delete} returning row_to_json(gone)::text"),
+            Self::Segments(segments) => format!("{delete} returning {}", segments.expression("gone")),
             Self::Table(table) => {
                 let columns: Vec<_> = leaf.columns.iter().map(|column| escape_identifier(column)).collect();
                 let columns = columns.join(", ");
@@ -77,6 +96,14 @@ impl Archive {
         }
     }
 
+    /// Refuses rows that were deleted in a transaction that is open, when their table has other columns than what they are kept in.
+    pub(super) async fn admit(&self, sql: &Sql) -> Result<(), PassError> {
+        match self {
+            Self::None | Self::Table(_) | Self::Lines(_) => Ok(()),
+            Self::Segments(segments) => segments.admit(sql).await,
+        }
+    }
+
     /// Keeps the rows of a batch; they are on the disk then. If they cannot be, none of them is kept.
     pub(super) async fn keep(&mut self, rows: Vec<String>) -> Result<(), PassError> {
         match self {
@@ -85,6 +112,23 @@ impl Archive {
                 let lines = Arc::clone(lines);
                 aside(move || lines.append(&rows)).await.map_err(PassError::Archive)
             }
+            Self::Segments(segments) => segments.keep(rows).await,
+        }
+    }
+
+    /// Makes a Parquet file of what nothing is to be added to any more.
+    pub(super) async fn rotate(&mut self, stop: &CancellationToken) -> Result<(), PassError> {
+        match self {
+            Self::None | Self::Table(_) | Self::Lines(_) => Ok(()),
+            Self::Segments(segments) => segments.rotate(stop).await,
+        }
+    }
+
+    /// Nothing is added any more.
+    pub(crate) async fn close(&mut self, stop: &CancellationToken) -> Result<(), PassError> {
+        match self {
+            Self::None | Self::Table(_) | Self::Lines(_) => Ok(()),
+            Self::Segments(segments) => segments.close(stop).await,
         }
     }
 }
@@ -97,6 +141,20 @@ impl ArchiveTo {
             Some((schema, name)) => format!("{}.{}", escape_identifier(schema), escape_identifier(name)),
             None => escape_identifier(table),
         }
+    }
+}
+
+impl CleanupOptions {
+    /// Makes Parquet files of segments that are in the folder of the archive, if there is one.
+    pub(crate) async fn convert(
+        &self,
+        all: bool,
+        stop: &CancellationToken,
+    ) -> Result<Vec<Converted>, PassError> {
+        let Some(ArchiveTo::Folder(folder)) = &self.archive else { return Ok(Vec::new()) };
+        let (folder, stop) = (folder.clone(), stop.clone());
+        let which = if all { Which::All } else { Which::Due(unix_seconds()) };
+        aside(move || convert_all(&folder, which, &stop)).await.map_err(PassError::Archive)
     }
 }
 

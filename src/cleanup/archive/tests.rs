@@ -3,6 +3,8 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
+use super::column::{Column, Kind};
+use super::segment::SUFFIX;
 use super::*;
 
 /// So long the relay may wait before the test says that it did.
@@ -34,4 +36,30 @@ fn a_slow_disk_does_not_hold_the_relay_up() {
     let mut archive = Archive::Lines(Arc::new(Lines::open(&path).unwrap()));
     assert!(others_go_on(&mut archive, &path));
     assert_eq!(fs::read_to_string(path).unwrap(), "{}\n");
+}
+
+#[test]
+fn segments_are_begun_with_the_first_row_and_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let columns = vec![Column { name: "a".to_owned(), kind: Kind::Int4, nullable: false }];
+    let mut segments = Segments::without_server(folder.path().to_owned(), "public.o/1", columns);
+    let stop = CancellationToken::new();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        segments.close(&stop).await.unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        segments.keep(vec!["{\"a\":\"1\"}".to_owned()]).await.unwrap();
+        segments.rotate(&stop).await.unwrap();
+        let open = segments.files();
+        assert!(open[0].display().to_string().ends_with(SUFFIX), "{open:?}");
+        segments.close(&stop).await.unwrap();
+        segments.keep(vec!["{\"a\":\"2\"}".to_owned()]).await.unwrap();
+        segments.close(&stop).await.unwrap();
+    });
+    let files = segments.files();
+    assert_eq!(files.len(), 2);
+    assert!(
+        files.iter().all(|file| file.extension().is_some_and(|ending| ending == "parquet") && file.exists())
+    );
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
 }

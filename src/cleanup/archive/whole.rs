@@ -2,10 +2,24 @@ use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::lines::{one_line, sync_folder};
+use tokio_util::sync::CancellationToken;
 
-/// So many files of one name there may be.
-const NAMESAKES_MAX: u32 = 1_000;
+use super::column::{columns, expression};
+use super::convert::{ConvertError, convert_closed};
+use super::lines::{one_line, sync_folder};
+use super::segment::{Header, NAMESAKES_MAX, SUFFIX};
+use crate::cleanup::options::ArchiveFormat;
+use crate::postgres::{Error, Sql};
+use crate::wal::Oid;
+
+/// How the rows of a partition are to be written.
+#[derive(Debug, Clone)]
+pub(crate) enum WholeForm {
+    /// As they stay.
+    Ndjson,
+    /// As a segment, of which a Parquet file is made when the partition is gone.
+    Parquet(Header),
+}
 
 /// A file that has all rows of a partition, or is not there: it gets its name when everything is on the disk.
 #[derive(Debug)]
@@ -14,15 +28,46 @@ pub(crate) struct PartitionArchive {
     unfinished: PathBuf,
     folder: PathBuf,
     name: String,
+    suffix: &'static str,
+}
+
+impl WholeForm {
+    /// By the columns that the partition has while nobody can change them.
+    pub(crate) async fn of(
+        sql: &Sql,
+        format: ArchiveFormat,
+        (oid, name): (Oid, String),
+    ) -> Result<Self, Error> {
+        match format {
+            ArchiveFormat::Ndjson => Ok(Self::Ndjson),
+            ArchiveFormat::Parquet => {
+                let columns = columns(sql, oid).await?;
+                Ok(Self::Parquet(Header { table: name, columns, since: None }))
+            }
+        }
+    }
+
+    /// A row of `alias` as a line.
+    pub(crate) fn expression(&self, alias: &str) -> String {
+        match self {
+            Self::Ndjson => format!("row_to_json({alias})::text"),
+            Self::Parquet(header) => expression(&header.columns, alias),
+        }
+    }
 }
 
 impl PartitionArchive {
     /// Begins a file, or begins it again after a crash.
-    pub(crate) fn open(folder: &Path, name: &str) -> io::Result<Self> {
+    pub(crate) fn open(folder: &Path, name: &str, form: &WholeForm) -> io::Result<Self> {
+        let (suffix, first) = match form {
+            WholeForm::Ndjson => (".ndjson", String::new()),
+            WholeForm::Parquet(header) => (SUFFIX, header.line()?),
+        };
         let name = super::plain(name);
-        let unfinished = folder.join(format!(".{name}.ndjson.part"));
-        let file = BufWriter::new(File::create(&unfinished)?);
-        Ok(Self { file, unfinished, folder: folder.to_owned(), name })
+        let unfinished = folder.join(format!(".{name}{suffix}.part"));
+        let mut file = BufWriter::new(File::create(&unfinished)?);
+        file.write_all(first.as_bytes())?;
+        Ok(Self { file, unfinished, folder: folder.to_owned(), name, suffix })
     }
 
     /// More rows, each as a JSON object.
@@ -52,13 +97,21 @@ impl PartitionArchive {
     fn path(&self) -> io::Result<PathBuf> {
         for number in 1..=NAMESAKES_MAX {
             let again = if number == 1 { String::new() } else { format!("-{number}") };
-            let path = self.folder.join(format!("{}{again}.ndjson", self.name));
+            let path = self.folder.join(format!("{}{again}{}", self.name, self.suffix));
             if !path.try_exists()? || is_same(&path, &self.unfinished)? {
                 return Ok(path);
             }
         }
         Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("too many files begin with {}", self.name)))
     }
+}
+
+/// Makes a Parquet file of a partition that is gone, if that is how it is kept. Where its rows are then.
+pub(crate) fn settle(file: PathBuf, stop: &CancellationToken) -> Result<PathBuf, ConvertError> {
+    if !file.to_string_lossy().ends_with(SUFFIX) {
+        return Ok(file);
+    }
+    Ok(convert_closed(&file, stop)?.unwrap_or(file))
 }
 
 fn is_same(one: &Path, other: &Path) -> io::Result<bool> {
@@ -80,13 +133,17 @@ fn is_same(one: &Path, other: &Path) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cleanup::archive::column::{Column, Kind};
 
     #[test]
     fn a_file_is_whole_or_not_there() {
         let folder = tempfile::tempdir().unwrap();
         let begun = |rows: &[&str]| {
             let rows: Vec<_> = rows.iter().map(|row| (*row).to_owned()).collect();
-            PartitionArchive::open(folder.path(), "public.o/1-7").unwrap().keep(&rows).unwrap()
+            PartitionArchive::open(folder.path(), "public.o/1-7", &WholeForm::Ndjson)
+                .unwrap()
+                .keep(&rows)
+                .unwrap()
         };
         drop(begun(&["{\"a\":1}", "{\"a\":2}"]));
         let path = folder.path().join("public.o_1-7.ndjson");
@@ -103,5 +160,26 @@ mod tests {
             assert_eq!(begun(&[row]).finish().unwrap(), *expected);
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_partition_that_did_not_go_is_in_one_parquet_file_all_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let columns = vec![Column { name: "a".to_owned(), kind: Kind::Int4, nullable: false }];
+        let form = WholeForm::Parquet(Header { table: "public.o_1".to_owned(), columns, since: None });
+        let stop = CancellationToken::new();
+        let kept = |row: &str| {
+            let archive = PartitionArchive::open(folder.path(), "public.o_1-7", &form).unwrap();
+            archive.keep(&[format!("{{\"a\":\"{row}\"}}")]).unwrap().finish().unwrap()
+        };
+        let path = folder.path().join("public.o_1-7.parquet");
+        for _ in 0..2 {
+            assert_eq!(settle(kept("1"), &stop).unwrap(), path);
+        }
+        // A crash came before it was known whether the partition is gone.
+        kept("1");
+        assert_eq!(settle(kept("1"), &stop).unwrap(), path);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert_eq!(settle(kept("2"), &stop).unwrap(), folder.path().join("public.o_1-7.2.parquet"));
     }
 }

@@ -1,12 +1,14 @@
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use postgres_protocol::escape::escape_identifier;
+use tokio_util::sync::CancellationToken;
 
 use super::tree::Partition;
-use crate::cleanup::archive::{self, PartitionArchive};
+use crate::cleanup::archive::{self, PartitionArchive, WholeForm, settle};
 use crate::cleanup::options::{ArchiveTo, Partitions};
 use crate::cleanup::pass::{Pass, PassError};
+use crate::error::chain;
 use crate::postgres::Error;
 
 /// So many bytes of rows are fetched together for a file, unless rows become wider all of a sudden.
@@ -16,7 +18,7 @@ const FETCH_BYTES: usize = 4 << 20;
 #[derive(Debug)]
 pub(super) enum Kept {
     /// All rows are in it: in this file, if it is one.
-    Whole(Option<String>),
+    Whole(Option<PathBuf>),
     /// Somebody waits for the partition, so it was given up.
     Awaited,
 }
@@ -71,10 +73,11 @@ impl Pass<'_> {
         const DOING: &str = "archiving a partition";
         let get = |error| Error::sql(DOING, error);
         let (folder, name) = (folder.to_owned(), self.file_name(partition).await?);
-        let mut file = aside(move || PartitionArchive::open(&folder, &name)).await?;
-        let quoted = partition.quoted();
-        let declare =
-            format!("declare kept no scroll cursor for select row_to_json(o)::text from only {quoted} as o");
+        let of = (partition.oid, partition.name());
+        let form = WholeForm::of(self.sql, self.options.archive_format, of).await?;
+        let (row, quoted) = (form.expression("o"), partition.quoted());
+        let mut file = aside(move || PartitionArchive::open(&folder, &name, &form)).await?;
+        let declare = format!("declare kept no scroll cursor for select {row} from only {quoted} as o");
         self.sql.execute(DOING, &declare).await?;
         let mut portion = Portion::first(self.options.batch_rows);
         loop {
@@ -90,8 +93,20 @@ impl Pass<'_> {
             }
         }
         self.sql.execute(DOING, "close kept").await?;
-        let path = aside(move || file.finish()).await?;
-        Ok(Kept::Whole(Some(path.display().to_string())))
+        Ok(Kept::Whole(Some(aside(move || file.finish()).await?)))
+    }
+
+    /// The partition is gone: where its rows are. If no Parquet file can be made now, it is tried again in the next pass.
+    pub(super) async fn settle(&self, file: PathBuf, stop: &CancellationToken) -> PathBuf {
+        let (segment, stop) = (file.clone(), stop.clone());
+        match archive::aside(move || settle(segment, &stop)).await {
+            Ok(path) => path,
+            Err(error) => {
+                let error = chain(&error);
+                tracing::warn!(file = %file.display(), error, "no Parquet file is made of an archive; its rows are safe");
+                file
+            }
+        }
     }
 
     /// No other cluster, database or table has this one.

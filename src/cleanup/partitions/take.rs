@@ -68,7 +68,7 @@ impl Pass<'_> {
             Ok(true) => return Ok(Taken::Left(Left::Unproven)),
             Err(error) => return Ok(Taken::Left(left(error)?)),
         }
-        let taken = match self.prove_and_take(tree, partition).await {
+        let taken = match self.prove_and_take(tree, partition, stop).await {
             Ok(taken) => taken,
             Err(PassError::Postgres(error)) => Taken::Left(left(error)?),
             Err(error) => return Err(error),
@@ -79,7 +79,12 @@ impl Pass<'_> {
         Ok(taken)
     }
 
-    async fn prove_and_take(&self, tree: &Tree, partition: &Partition) -> Result<Taken, PassError> {
+    async fn prove_and_take(
+        &self,
+        tree: &Tree,
+        partition: &Partition,
+        stop: &CancellationToken,
+    ) -> Result<Taken, PassError> {
         const DOING: &str = "locking a partition against writers";
         let quoted = partition.quoted();
         // A snapshot of each statement's own; an error, and not fewer rows, where a policy hides some.
@@ -105,6 +110,10 @@ impl Pass<'_> {
             return Ok(Taken::Left(Left::Busy));
         }
         self.sql.execute("taking a partition away", "commit").await?;
+        let file = match file {
+            Some(file) => Some(self.settle(file, stop).await.display().to_string()),
+            None => None,
+        };
         Ok(Taken::Gone { rows, file })
     }
 

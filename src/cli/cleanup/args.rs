@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use crate::cleanup::{ArchiveTo, CleanupOptions, Partitions};
+use crate::cleanup::{ArchiveFormat, ArchiveTo, CleanupOptions, Partitions};
 use crate::cli::args::ConfigArgs;
 
 #[derive(Debug, Args)]
@@ -22,9 +22,12 @@ pub(in crate::cli) struct CleanupArgs {
     /// Move the rows into this table, which has the columns of the outbox (outboxd.cleanup.archive.table)
     #[arg(long, value_name = "TABLE")]
     pub(super) archive_table: Option<String>,
-    /// Write the rows into files in this folder first, a JSON object in each line (outboxd.cleanup.archive.folder)
+    /// Write the rows into files in this folder first (outboxd.cleanup.archive.folder)
     #[arg(long, value_name = "DIR", conflicts_with = "archive_table")]
     pub(super) archive_folder: Option<PathBuf>,
+    /// What the files in the folder are (outboxd.cleanup.archive.format)
+    #[arg(long, value_name = "FORMAT", conflicts_with = "archive_table")]
+    pub(super) archive_format: Option<Format>,
     /// What becomes of partitions that are over and sent (outboxd.cleanup.partitions)
     #[arg(long, value_name = "HOW")]
     partitions: Option<How>,
@@ -56,6 +59,15 @@ enum How {
     Detach,
 }
 
+/// What the files of an archive are.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum Format {
+    /// A JSON object in each line
+    Ndjson,
+    /// Parquet, with the types of the columns
+    Parquet,
+}
+
 impl CleanupArgs {
     /// The options of the configuration, with what the command line says instead.
     pub(super) fn options(&self, configured: &CleanupOptions) -> CleanupOptions {
@@ -65,6 +77,10 @@ impl CleanupArgs {
             keep: self.older_than.unwrap_or(configured.keep),
             time_column: self.time_column.clone().or_else(|| configured.time_column.clone()),
             archive: table.or(folder).or_else(|| configured.archive.clone()),
+            archive_format: self.archive_format.map_or(configured.archive_format, |format| match format {
+                Format::Ndjson => ArchiveFormat::Ndjson,
+                Format::Parquet => ArchiveFormat::Parquet,
+            }),
             partitions: self.partitions.map_or(configured.partitions, |how| match how {
                 How::Rows => Partitions::Rows,
                 How::Drop => Partitions::Drop,

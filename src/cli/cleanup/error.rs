@@ -1,4 +1,6 @@
-use crate::cleanup::{Doubt, PassError};
+use std::path::PathBuf;
+
+use crate::cleanup::{ConvertError, Doubt, PassError};
 use crate::cli::assemble::AssembleError;
 use crate::error::{Class, Diagnose, Exit};
 use crate::relay::Unsuited;
@@ -32,6 +34,12 @@ pub(super) enum CleanupError {
     NoPosition { topic: String },
     #[error("rows are to be kept for a time, and no column says how old a row is")]
     NoTimeColumn,
+    #[error("--archive-format is about files, and rows are to be kept in none")]
+    NoFolder,
+    #[error("no Parquet file can be made of {}, which has the rows", .0.display())]
+    Parquet(PathBuf, #[source] ConvertError),
+    #[error("the folder of the archive cannot be looked through")]
+    Folder(#[source] PassError),
     #[error("the partitions of table {table} are left alone: {reason}")]
     Managed { table: String, reason: String },
     #[error("partitions of table {table} cannot be made or taken away")]
@@ -46,7 +54,7 @@ impl Diagnose for CleanupError {
             Self::Assemble(error) => error.class(),
             Self::Postgres(error) => error.class(),
             Self::Relay(error) => error.class(),
-            Self::NoTimeColumn => Class::Config,
+            Self::NoTimeColumn | Self::NoFolder => Class::Config,
             _ => Class::Definite,
         }
     }
@@ -56,10 +64,10 @@ impl Diagnose for CleanupError {
             Self::Assemble(error) => error.exit(),
             Self::Postgres(error) => error.exit(),
             Self::Relay(error) => error.exit(),
-            Self::NoTimeColumn => Exit::Usage,
+            Self::NoTimeColumn | Self::NoFolder => Exit::Usage,
             Self::Pass { source: PassError::Postgres(error), .. }
             | Self::Partitions { source: PassError::Postgres(error), .. } => error.exit(),
-            Self::Pass { .. } | Self::Partitions { .. } => Exit::Failed,
+            Self::Pass { .. } | Self::Partitions { .. } | Self::Parquet(..) | Self::Folder(_) => Exit::Failed,
             _ => Exit::Precondition,
         }
     }
@@ -90,6 +98,9 @@ impl Diagnose for CleanupError {
             Self::Moved { .. } => Some("outboxd verify -c FILE tells which rows have no record".to_owned()),
             Self::NoPosition { .. } => Some("start outboxd run once, then run this again".to_owned()),
             Self::NoTimeColumn => Some("--time-column created_at".to_owned()),
+            Self::NoFolder => Some("--archive-folder DIR".to_owned()),
+            Self::Pass { source: PassError::Changed, .. } => Some("run this again".to_owned()),
+            Self::Pass { source: PassError::Parquet(_, source), .. } | Self::Parquet(_, source) => Some(parquet_cure(source)),
             Self::Pass { source: PassError::Postgres(error), .. } if error.sqlstate() == Some("42501") => Some(
                 "as the owner of the table: GRANT SELECT, UPDATE, DELETE ON the table and its partitions to the role; UPDATE is what \
                  a row's lock needs"
@@ -101,7 +112,19 @@ impl Diagnose for CleanupError {
             ),
             Self::Pass { source: PassError::Postgres(error), .. }
             | Self::Partitions { source: PassError::Postgres(error), .. } => error.cure(),
-            Self::Pass { .. } | Self::Partitions { .. } => Some("give the folder room, and outboxd the right to write there".to_owned()),
+            Self::Pass { .. } | Self::Partitions { .. } | Self::Folder(_) => Some("give the folder room, and outboxd the right to write there".to_owned()),
         }
     }
+}
+
+fn parquet_cure(error: &ConvertError) -> String {
+    let cure = match error {
+        ConvertError::Line(_) | ConvertError::Header => {
+            "somebody has changed that file: it is read again by every cleanup, until it is moved elsewhere"
+        }
+        ConvertError::Io(_) | ConvertError::Parquet(_) | ConvertError::Stopped => {
+            "give the folder room, and run this again: the rows are in that file, and become a Parquet file then"
+        }
+    };
+    cure.to_owned()
 }

@@ -20,7 +20,7 @@ use super::progress::Progress;
 use super::sql::open;
 use super::text::columns;
 use super::{asynchronously, print, say};
-use crate::cleanup::{Archive, Count, Leaf, Pass, leaves};
+use crate::cleanup::{Archive, ArchiveTo, CleanupOptions, Converted, Count, Leaf, Pass, leaves};
 use crate::error::Exit;
 use crate::postgres::TableFacts;
 use crate::relay::{RelayParts, Unsuited, suits};
@@ -35,7 +35,8 @@ struct Row {
     count: Count,
     deleted: u64,
     yielded: u64,
-    file: Option<String>,
+    /// Those that have the rows.
+    files: Vec<String>,
 }
 
 /// What was done, or would be.
@@ -78,6 +79,9 @@ async fn work(args: &CleanupArgs, progress: &Progress, done: &mut Done) -> Resul
     if !options.keep.is_zero() && options.time_column.is_none() {
         return Err(CleanupError::NoTimeColumn);
     }
+    if args.archive_format.is_some() && !matches!(options.archive, Some(ArchiveTo::Folder(_))) {
+        return Err(CleanupError::NoFolder);
+    }
     let sql = open(&parts.postgres.server, APPLICATION).await?;
     let tables = proof::tables(&sql, &parts).await?;
     let mut trees = partitions::trees((&sql, &options), &tables).await?;
@@ -109,6 +113,9 @@ async fn work(args: &CleanupArgs, progress: &Progress, done: &mut Done) -> Resul
         done.steps.extend(partitions::would_take(&parts, &trees, &whole));
         say("nothing was deleted: --execute does it");
     }
+    if args.execute && agreed == asks {
+        convert(&options).await?;
+    }
     if args.json {
         let rows: Vec<_> = whole.iter().chain(&done.single).collect();
         print(&format!("{}\n", object(&rows, &done.steps, horizon.lsn.to_string(), agreed)));
@@ -128,7 +135,7 @@ async fn count(
         for leaf in leaves(pass.sql, table).await? {
             progress.waiting(&format!("counting {}", leaf.name));
             let count = pass.count(&leaf).await?;
-            rows.push(Row { leaf, count, deleted: 0, yielded: 0, file: None });
+            rows.push(Row { leaf, count, deleted: 0, yielded: 0, files: Vec::new() });
         }
     }
     progress.end();
@@ -148,18 +155,34 @@ async fn agreed(args: &CleanupArgs, parts: &RelayParts) -> bool {
 async fn delete(pass: &Pass<'_>, rows: &mut [Row], progress: &Progress) -> Result<(), CleanupError> {
     let stop = CancellationToken::new();
     for row in rows.iter_mut().filter(|row| row.count.sent > 0) {
-        let Row { leaf, deleted, yielded, file, count } = row;
+        let Row { leaf, deleted, yielded, files, count } = row;
         let failed = |source| CleanupError::Pass { table: leaf.name.clone(), source };
-        let mut archive = Archive::open(pass.options, leaf).await.map_err(failed)?;
-        *file = archive.files().first().map(|path| path.display().to_string());
+        let mut archive = Archive::open((pass.sql, pass.options), leaf).await.map_err(failed)?;
         progress.begin("deleting", u64::try_from(count.sent).ok());
         let gone = |rows| {
             *deleted += rows;
             progress.advance(rows);
         };
-        *yielded = pass.delete(leaf, &mut archive, &stop, gone).await.map_err(failed)?.yielded;
+        let ended = pass.delete(leaf, &mut archive, &stop, gone).await;
+        *files = names(&archive);
+        *yielded = ended.map_err(failed)?.yielded;
+        archive.close(&stop).await.map_err(failed)?;
+        *files = names(&archive);
     }
     progress.end();
+    Ok(())
+}
+
+fn names(archive: &Archive) -> Vec<String> {
+    archive.files().iter().map(|file| file.display().to_string()).collect()
+}
+
+/// Makes Parquet files of what processes that have ended have left, too.
+async fn convert(options: &CleanupOptions) -> Result<(), CleanupError> {
+    let converted = options.convert(true, &CancellationToken::new()).await.map_err(CleanupError::Folder)?;
+    for Converted { segment, file } in converted {
+        file.map_err(|source| CleanupError::Parquet(segment, source))?;
+    }
     Ok(())
 }
 
@@ -173,9 +196,10 @@ fn tell(rows: &[Row]) {
 impl Done {
     fn tell(&self) {
         self.steps.iter().for_each(|step| say(&step.text()));
-        for Row { leaf, deleted, yielded, file, .. } in &self.single {
+        for Row { leaf, deleted, yielded, files, .. } in &self.single {
             if *deleted > 0 {
-                let kept = file.as_ref().map(|file| format!(", kept in {file}")).unwrap_or_default();
+                let kept =
+                    if files.is_empty() { String::new() } else { format!(", kept in {}", files.join(", ")) };
                 say(&format!("deleted {deleted} rows of {}{kept}", leaf.name));
             }
             if *yielded > 0 {
@@ -191,10 +215,10 @@ impl Done {
 fn object(rows: &[&Row], steps: &[Step], lsn: String, done: bool) -> Value {
     let tables: Vec<_> = rows
         .iter()
-        .map(|Row { leaf, count, deleted, yielded, file }| {
+        .map(|Row { leaf, count, deleted, yielded, files }| {
             json!({
                 "table": leaf.name, "sent": count.sent, "kept": count.young, "unproven": count.unproven,
-                "deleted": deleted, "yielded": yielded, "file": file,
+                "deleted": deleted, "yielded": yielded, "file": files.last(), "files": files,
             })
         })
         .collect();

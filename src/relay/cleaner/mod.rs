@@ -8,7 +8,10 @@ use std::time::{Duration, Instant};
 use tokio::time;
 use tokio_util::sync::CancellationToken;
 
-use crate::cleanup::{Archive, Horizon, Partitions, Pass, PassError, Tree, captured_archive, doubts, leaves};
+use crate::cleanup::{
+    Archive, ConvertError, Converted, Horizon, Partitions, Pass, PassError, Tree, captured_archive, doubts,
+    leaves,
+};
 use crate::error::chain;
 use crate::postgres::{Error, Sql, TableFacts, TlsSetup};
 use crate::relay::options::ProcessingFailure;
@@ -142,6 +145,7 @@ impl Cleaner<'_> {
         if !takes {
             return Ok(());
         }
+        self.convert().await?;
         let horizon = Horizon::take(sql).await?;
         self.wait(sql, horizon).await?;
         let pass = Pass { sql, options, horizon };
@@ -159,6 +163,22 @@ impl Cleaner<'_> {
                 continue;
             }
             self.clean(&pass, table).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes Parquet files of what earlier passes, and processes that have ended, have left.
+    async fn convert(&self) -> Result<(), PassError> {
+        for Converted { segment, file } in self.parts.relay.cleanup.convert(false, self.stop).await? {
+            let segment = segment.display();
+            match file {
+                Ok(None) | Err(ConvertError::Stopped) => {}
+                Ok(Some(file)) => tracing::info!(file = %file.display(), "an archive became a Parquet file"),
+                Err(error) => {
+                    let error = chain(&error);
+                    tracing::warn!(file = %segment, error, "no Parquet file is made of an archive; its rows are safe");
+                }
+            }
         }
         Ok(())
     }
@@ -209,7 +229,7 @@ impl Cleaner<'_> {
             if tree.as_ref().is_some_and(|tree| tree.has(leaf.oid)) {
                 continue;
             }
-            let mut archive = Archive::open(pass.options, &leaf).await?;
+            let mut archive = Archive::open((pass.sql, pass.options), &leaf).await?;
             let counted = |rows| self.metrics.cleaned(rows, 0);
             let deleted = pass.delete(&leaf, &mut archive, self.stop, counted).await?;
             self.metrics.cleaned(0, deleted.yielded);

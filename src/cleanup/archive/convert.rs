@@ -1,0 +1,188 @@
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use parquet::errors::ParquetError;
+use tokio_util::sync::CancellationToken;
+
+use super::lines::sync_folder;
+use super::parquet::{digest, survey, write};
+use super::segment::{Found, NAMESAKES_MAX, Segment, list};
+
+/// What is done one after the other to make a Parquet file of a segment. A crash may come after each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// A row was read, or written.
+    Row,
+    /// There is a file that begins with a point.
+    Begun,
+    /// Everything is in it.
+    Written,
+    /// And on the disk.
+    Synced,
+    /// It has its name.
+    Named,
+    /// The segment is gone.
+    Removed,
+}
+
+/// Why there is no Parquet file. The rows are in the segment.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConvertError {
+    /// The disk.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// What is written, or its library.
+    #[error(transparent)]
+    Parquet(#[from] ParquetError),
+    /// Somebody has changed the segment.
+    #[error("line {0} is no row with the columns that the first line names")]
+    Line(u64),
+    /// Somebody has changed the segment.
+    #[error("its first line does not say which columns it has")]
+    Header,
+    /// It goes on after the next start.
+    #[error("outboxd is told to stop")]
+    Stopped,
+}
+
+/// Which segments become Parquet files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// Those that nothing is added to any more at this time, in seconds of Unix.
+    Due(u64),
+    All,
+}
+
+/// What became of a segment.
+#[derive(Debug)]
+pub(crate) struct Converted {
+    pub(crate) segment: PathBuf,
+    /// The Parquet file, if it had rows.
+    pub(crate) file: Result<Option<PathBuf>, ConvertError>,
+}
+
+/// Makes Parquet files of the segments in a folder, and takes away what crashes have left. Those that somebody else has are left.
+pub(crate) fn convert_all(
+    folder: &Path,
+    which: Which,
+    stop: &CancellationToken,
+) -> io::Result<Vec<Converted>> {
+    let mut all = Vec::new();
+    for segment in list(folder)? {
+        let file = convert_one(&segment, which, stop).transpose();
+        all.extend(file.map(|file| Converted { segment, file }));
+    }
+    remove_orphans(folder)?;
+    Ok(all)
+}
+
+/// Makes a Parquet file of a segment that nothing is added to, unless somebody else does.
+pub(super) fn convert_closed(path: &Path, stop: &CancellationToken) -> Result<Option<PathBuf>, ConvertError> {
+    Ok(convert_one(path, Which::All, stop)?.flatten())
+}
+
+/// Nothing when it is left.
+fn convert_one(
+    path: &Path,
+    which: Which,
+    stop: &CancellationToken,
+) -> Result<Option<Option<PathBuf>>, ConvertError> {
+    let segment = match Segment::claim(path)? {
+        Found::Taken => return Ok(None),
+        Found::Empty(path) => {
+            fs::remove_file(path)?;
+            return Ok(None);
+        }
+        Found::Segment(segment) => segment,
+    };
+    if let Which::Due(now) = which
+        && !segment.is_due(now)?
+    {
+        remove(&unfinished(&segment))?;
+        return Ok(None);
+    }
+    finish(&segment, stop).map(Some)
+}
+
+/// Makes a Parquet file of a segment, and takes the segment away.
+pub(super) fn finish(segment: &Segment, stop: &CancellationToken) -> Result<Option<PathBuf>, ConvertError> {
+    convert(segment, &mut |_| if stop.is_cancelled() { Err(ConvertError::Stopped) } else { Ok(()) })
+}
+
+/// At each moment the rows are in the segment, or in a file that is whole. `on` hears of each step, and may end it.
+fn convert(
+    segment: &Segment,
+    on: &mut dyn FnMut(Step) -> Result<(), ConvertError>,
+) -> Result<Option<PathBuf>, ConvertError> {
+    let survey = survey(segment, on)?;
+    if survey.rows == 0 {
+        fs::remove_file(segment.path())?;
+        return Ok(None);
+    }
+    let (path, is_there) = place(segment, &survey.digest)?;
+    let unfinished = unfinished(segment);
+    if !is_there {
+        let file = File::create(&unfinished)?;
+        on(Step::Begun)?;
+        write(segment, &survey, &file, on)?;
+        on(Step::Written)?;
+        file.sync_all()?;
+        on(Step::Synced)?;
+        fs::rename(&unfinished, &path)?;
+    }
+    // Also when it was there: the crash may have come before its folder was on the disk.
+    sync_folder(&path)?;
+    on(Step::Named)?;
+    remove(&unfinished)?;
+    fs::remove_file(segment.path())?;
+    on(Step::Removed)?;
+    Ok(Some(path))
+}
+
+/// Where the file is to be, and whether it is there: a file of that name may have other rows. No segment has a name with such a number.
+fn place(segment: &Segment, made_of: &str) -> io::Result<(PathBuf, bool)> {
+    let name = segment.name();
+    for number in 1..=NAMESAKES_MAX {
+        let again = if number == 1 { String::new() } else { format!(".{number}") };
+        let path = segment.path().with_file_name(format!("{name}{again}.parquet"));
+        if !path.try_exists()? {
+            return Ok((path, false));
+        }
+        if digest(&path).is_some_and(|digest| digest == made_of) {
+            return Ok((path, true));
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("too many files begin with {name}")))
+}
+
+fn unfinished(segment: &Segment) -> PathBuf {
+    segment.path().with_file_name(format!(".{}{UNFINISHED}", segment.name()))
+}
+
+/// How the name of a file ends that is not whole.
+const UNFINISHED: &str = ".parquet.part";
+
+/// What a crash has left of a file whose segment is gone: somebody took that away.
+fn remove_orphans(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let Some(of) = name.strip_prefix('.').and_then(|name| name.strip_suffix(UNFINISHED)) else {
+            continue;
+        };
+        if !folder.join(format!("{of}{}", super::segment::SUFFIX)).try_exists()? {
+            remove(&folder.join(&name))?;
+        }
+    }
+    Ok(())
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+#[cfg(test)]
+mod tests;
