@@ -18,12 +18,52 @@ pub(crate) enum Moment {
 
 /// Reads a `timestamp`.
 pub(crate) fn parse_timestamp(text: &str) -> Option<Moment> {
+    match usual_timestamp(text) {
+        Some((micros, [])) => Some(Moment::At(micros)),
+        _ => parse_any_timestamp(text),
+    }
+}
+
+fn parse_any_timestamp(text: &str) -> Option<Moment> {
     parse_moment(text, |clock| Some((micros_of_clock(clock)?, 0)))
 }
 
 /// Reads a `timestamptz`, whatever the session's time zone.
 pub(crate) fn parse_timestamptz(text: &str) -> Option<Moment> {
+    match usual_timestamp(text) {
+        Some((micros, b"+00")) => Some(Moment::At(micros)),
+        _ => parse_any_timestamptz(text),
+    }
+}
+
+fn parse_any_timestamptz(text: &str) -> Option<Moment> {
     parse_moment(text, clock_and_offset)
+}
+
+/// The short way for what nearly all are: four digits of a year and two of everything else. The microseconds since the epoch, and
+/// what stands behind the fraction. `None` says only that the long way must read it.
+fn usual_timestamp(text: &str) -> Option<(i64, &[u8])> {
+    let [y1, y2, y3, y4, b'-', o1, o2, b'-', d1, d2, b' ', h1, h2, b':', m1, m2, b':', s1, s2, rest @ ..] =
+        text.as_bytes()
+    else {
+        return None;
+    };
+    let year = digits(&[*y1, *y2, *y3, *y4])?;
+    let month = digits(&[*o1, *o2]).filter(|month| (1..=12).contains(month))?;
+    let day = digits(&[*d1, *d2]).filter(|day| (1..=31).contains(day))?;
+    let hours = digits(&[*h1, *h2])?;
+    let minutes = digits(&[*m1, *m2]).filter(|minutes| *minutes <= 59)?;
+    let seconds = digits(&[*s1, *s2]).filter(|seconds| *seconds <= 60)?;
+    let (micros, rest) = match rest {
+        [b'.', rest @ ..] => {
+            let (fraction, rest) =
+                rest.split_at(rest.iter().take_while(|byte| byte.is_ascii_digit()).count());
+            (micros_of_fraction(str::from_utf8(fraction).ok().filter(|digits| !digits.is_empty())?)?, rest)
+        }
+        rest => (0, rest),
+    };
+    let seconds = civil_days(year, month, day) * 86_400 + hours * 3600 + minutes * 60 + seconds;
+    Some((seconds * MICROS_PER_SECOND + micros, rest))
 }
 
 fn parse_moment(text: &str, clock: impl Fn(&str) -> Option<(i64, i64)>) -> Option<Moment> {
@@ -111,11 +151,16 @@ pub(super) fn digit(number: i64) -> char {
 
 /// A fraction of a second with as few digits as it takes, none when it is zero.
 pub(super) fn write_micros(out: &mut String, micros: impl Into<u64>) {
-    let digits = format!("{:06}", micros.into());
-    let digits = digits.trim_end_matches('0');
-    if !digits.is_empty() {
-        out.push('.');
-        out.push_str(digits);
+    let mut rest = micros.into();
+    if rest == 0 {
+        return;
+    }
+    out.push('.');
+    let mut unit = MICROS_PER_SECOND.unsigned_abs() / 10;
+    while rest > 0 && unit > 0 {
+        out.extend(char::from_digit(u32::try_from(rest / unit % 10).unwrap_or_default(), 10));
+        rest %= unit;
+        unit /= 10;
     }
 }
 
@@ -147,9 +192,16 @@ fn clock_and_offset(text: &str) -> Option<(i64, i64)> {
 }
 
 /// A short number without a sign.
-fn number(digits: &str) -> Option<i64> {
-    let plain = (1..=9).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
-    plain.then(|| digits.parse().ok()).flatten()
+fn number(text: &str) -> Option<i64> {
+    (1..=9).contains(&text.len()).then(|| digits(text.as_bytes())).flatten()
+}
+
+/// A number of so few digits that it fits.
+fn digits(text: &[u8]) -> Option<i64> {
+    text.iter().try_fold(0, |number, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        (digit <= 9).then_some(number * 10 + i64::from(digit))
+    })
 }
 
 fn micros_of_fraction(digits: &str) -> Option<i64> {
@@ -221,6 +273,22 @@ mod tests {
                 format!("{year}-{rest}")
             };
             prop_assert_eq!(parse_date(&postgres), Some(days));
+        }
+
+        #[test]
+        fn the_short_way_reads_what_the_long_way_reads(
+            text in r"[0-9]{4}-[01][0-9]-[0-3][0-9] [0-9]{2}:[0-6][0-9]:[0-6][0-9](\.[0-9]{0,7})?([+-][0-9]{2}(:[0-9]{2})?)?( BC)?",
+        ) {
+            prop_assert_eq!(parse_timestamp(&text), parse_any_timestamp(&text));
+            prop_assert_eq!(parse_timestamptz(&text), parse_any_timestamptz(&text));
+        }
+
+        #[test]
+        fn fractions_have_as_few_digits_as_it_takes(micros in 0u64..1_000_000) {
+            let mut text = String::new();
+            write_micros(&mut text, micros);
+            let expected = format!(".{micros:06}");
+            prop_assert_eq!(text.as_str(), if micros == 0 { "" } else { expected.trim_end_matches('0') });
         }
 
         #[test]
