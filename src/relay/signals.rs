@@ -307,11 +307,14 @@ fn incremental(row: ReadRow, table: &ReadTable) -> NextRow {
 
 /// Of a row that is one of the table before, or of the one that is read.
 fn marked(row: ScannedRow, [before, current]: &[Option<ReadTable>; 2]) -> Option<NextRow> {
-    let table = if row.is_of_table_before { before } else { current };
+    let Some(table) = if row.is_of_table_before { before } else { current }.clone() else {
+        tracing::error!("a row of a blocking snapshot is not sent: it is not known of which table it is");
+        return None;
+    };
     let of_row = Edge { first: row.first, last: row.last };
     let of_table = Edge { first: row.first_table, last: row.last_table };
     let snapshot = Snapshot::of(of_row, of_table);
-    Some(NextRow { table: table.clone()?, values: row.values, snapshot, place: None })
+    Some(NextRow { table, values: row.values, snapshot, place: None })
 }
 
 /// Tells of a signal. What its data holds is not told: a filter may hold values.
