@@ -4,7 +4,7 @@
 //! batch ─▶ file of lines, on the disk ─▶ DELETE commits ─▶ … ─▶ nothing is added any more ─▶ Parquet file, on the disk ─▶ lines are removed
 //! ```
 //!
-//! Disks are waited for on threads of their own: see [`aside`].
+//! Disks are waited for on threads of their own: see [`aside()`].
 
 mod aside;
 mod column;
