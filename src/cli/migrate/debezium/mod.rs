@@ -36,6 +36,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(120);
 const INTERVAL: Duration = Duration::from_millis(200);
 
 const STOPPED: &str = "STOPPED";
+const RUNNING: &str = "RUNNING";
 
 /// The connector, and the slot that it reads.
 struct Site {
@@ -194,9 +195,10 @@ pub(super) async fn rollback(args: &RollbackArgs, connector: &str) -> Result<Exi
     }
     let confirmed = site.slot.as_ref().and_then(|slot| slot.confirmed_flush_lsn);
     let last_run = match site.state.as_deref() {
-        Some(STOPPED) => LastRun::ask(&site.parts, confirmed).await?,
         // It sends already: nothing can be held back any more.
-        _ => LastRun::Ended,
+        Some(RUNNING) => LastRun::Ended,
+        // Also a paused one, which goes on from its stored offset when it is resumed.
+        _ => LastRun::ask(&site.parts, confirmed).await?,
     };
     if last_run == LastRun::Broken {
         return Err(MigrateError::NotEnded(site.connector.to_string()));
