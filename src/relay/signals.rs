@@ -296,6 +296,12 @@ impl Signals {
     fn close(&mut self, watermark: &str, lsn: Lsn) {
         let Some(sendable) = self.incremental.close(watermark) else { return };
         let table = self.table.clone().filter(|table| table.oid == sendable.table);
+        if table.is_none() && !sendable.rows.is_empty() {
+            tracing::error!(
+                rows = sendable.rows.len(),
+                "rows of an incremental snapshot are not sent: their table is not known"
+            );
+        }
         let rows = |table: ReadTable| sendable.rows.into_iter().map(|row| incremental(row, &table)).collect();
         self.outgoing = table.map(|table| Outgoing { lsn, xid: None, rows: rows(table) });
     }
