@@ -20,6 +20,7 @@ mod report;
 mod rows;
 mod scratch;
 mod slot;
+mod summary;
 mod topics;
 
 use std::collections::HashMap;
@@ -40,10 +41,11 @@ use compare::Entries;
 use error::VerifyError;
 use plan::Plan;
 use records::{EventFinder, RecordReader, RecordsRead, TopicsRead};
-use report::{Names, Report, Summary};
+use report::{Names, Report};
 use rows::RowReader;
 use scratch::Scratch;
 use slot::SlotPosition;
+use summary::Summary;
 
 /// How our sessions are named in `pg_stat_activity`.
 const APPLICATION: &str = "outboxd verify";
