@@ -16,6 +16,7 @@ mod blocking_snapshots;
 mod broker_errors;
 mod broker_faults;
 mod changes;
+mod changes_avro;
 mod changes_dead_letters;
 mod changes_messages;
 mod changes_options;

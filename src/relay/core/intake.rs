@@ -79,7 +79,9 @@ fn take_data<T: Transport>(
     }
     match feed.take(data.wal_start, message, now)? {
         Outcome::TakeAgain(need) => {
-            Ok(Taken::Held { lsn, need, waiting: Waiting::Message { data: data.data.to_vec(), lsn } })
+            // Its own place: what was received before may stand behind it.
+            let waiting = Waiting::Message { data: data.data.to_vec(), lsn: data.wal_start };
+            Ok(Taken::Held { lsn, need, waiting })
         }
         outcome => Ok(Taken::Message { lsn, outcome: heard(feedback, outcome) }),
     }

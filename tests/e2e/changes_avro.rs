@@ -1,0 +1,64 @@
+//! Change events in Avro: what was seen of Debezium 3.7.0.Final with Apicurio's converter.
+
+use apache_avro::types::Value as Avro;
+
+use crate::changes::{config, topic};
+use crate::support::kafka::kafka;
+use crate::support::outbox::Outbox;
+use crate::support::postgres::postgres18;
+use crate::support::registry::registry;
+use crate::support::relay::{Config, Relay};
+use crate::support::session::Session;
+
+const CONFLUENT: &str = "io.confluent.connect.avro.AvroConverter";
+
+fn avro_values(db: &Outbox) -> Config {
+    let settings =
+        [("value.converter", CONFLUENT), ("value.converter.schema.registry.url", &registry().url())];
+    let mut config = config(db, &settings);
+    config.remove("value.converter.schemas.enable");
+    config
+}
+
+/// The value of the first record of this table.
+fn first(db: &Outbox, table: &str) -> Avro {
+    let records = kafka().read(&topic(db, table), 1);
+    registry().read(records[0].value.as_deref().unwrap()).1
+}
+
+/// A field of a record, which may be optional.
+fn field(record: &Avro, name: &str) -> Avro {
+    let record = match record {
+        Avro::Union(_, inner) => inner,
+        record => record,
+    };
+    let Avro::Record(fields) = record else { panic!("{record:?} is no record") };
+    let found = fields.iter().find(|(field, _)| field == name);
+    found.unwrap_or_else(|| panic!("{record:?} has no field {name}")).1.clone()
+}
+
+fn lsn(value: &Avro) -> i64 {
+    let Avro::Union(_, lsn) = field(&field(value, "source"), "lsn") else { panic!("lsn is optional") };
+    let Avro::Long(lsn) = *lsn else { panic!("{lsn:?} is no number") };
+    lsn
+}
+
+#[test]
+fn a_row_that_waits_for_its_schema_keeps_its_place() {
+    let db = Outbox::create_bare(
+        postgres18(),
+        "create table early (id int primary key); create table late (id int primary key)",
+    );
+    let relay = Relay::start(&avro_values(&db));
+    db.wait_until_streaming();
+    // Its row comes with its commit, behind all of the other transaction.
+    let open = Session::new(db.address().clone());
+    open.execute("begin");
+    open.execute("insert into early values (1)");
+    db.execute("insert into late values (1)");
+    open.execute("commit");
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    let [early, late] = ["early", "late"].map(|table| lsn(&first(&db, table)));
+    assert!(early < late, "{early} {late}");
+}
