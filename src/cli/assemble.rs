@@ -176,7 +176,7 @@ fn route(
     }
     let prefix = draft.config().transform_prefix();
     let options = draft.section(&prefix, EventRouterOptions::read).map(|options| traced(options, tracer));
-    let context = context(draft, prefix);
+    let context = context(draft, prefix, converters.as_ref().ok());
     let router = EventRouter::new(options?, converters?, context?);
     draft.keep(router).map(Route::Outbox)
 }
@@ -212,7 +212,7 @@ fn changes(
     if let Ok(options) = &mut options {
         options.messages = messages.unwrap_or_default();
     }
-    let context = context(draft, String::new());
+    let context = context(draft, String::new(), converters.as_ref().ok());
     let router = match (&chain, &converters, &context) {
         (Ok(chain), Ok(converters), Ok(context)) => router_among(draft, chain, converters, context, tracer),
         _ => Ok(None),
@@ -239,11 +239,19 @@ fn router_among(
     Ok(Some(EventRouter::among_transforms(options, converters.clone(), context)))
 }
 
-fn context(draft: &mut Draft, prefix: String) -> Result<EventContext, Refused> {
+fn context(
+    draft: &mut Draft,
+    prefix: String,
+    converters: Option<&Converters>,
+) -> Result<EventContext, Refused> {
     let columns = draft.section("", |options| Ok(ColumnOptions::read(options)));
     let condition = draft.section("", |options| Condition::read(options, &prefix));
     let schema_names = names(draft, "schema.name.adjustment.mode");
-    let field_names = names(draft, "field.name.adjustment.mode");
+    let field_names = names(draft, "field.name.adjustment.mode").map(|names| match names {
+        // As Debezium, which changes the names of fields for Avro unasked.
+        NameAdjustment::None if converters.is_some_and(Converters::writes_avro) => NameAdjustment::Avro,
+        names => names,
+    });
     let naming = draft.section("", TopicNaming::read);
     let config = draft.config();
     let run_id = config.extended_headers.then(|| uuid::Uuid::now_v7().to_string());

@@ -62,3 +62,19 @@ fn a_row_that_waits_for_its_schema_keeps_its_place() {
     let [early, late] = ["early", "late"].map(|table| lsn(&first(&db, table)));
     assert!(early < late, "{early} {late}");
 }
+
+#[test]
+fn names_of_fields_become_avros_unasked() {
+    let db = Outbox::create_bare(
+        postgres18(),
+        r#"create table t (id int primary key, "unit-price" int, "1st" int)"#,
+    );
+    let relay = Relay::start(&avro_values(&db));
+    db.wait_until_streaming();
+    db.execute("insert into t values (1, 2, 3)");
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    let after = field(&first(&db, "t"), "after");
+    assert_eq!(field(&after, "unit_price"), Avro::Union(1, Box::new(Avro::Int(2))));
+    assert_eq!(field(&after, "_1st"), Avro::Union(1, Box::new(Avro::Int(3))));
+}

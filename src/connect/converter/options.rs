@@ -30,6 +30,13 @@ impl Converters {
         Self { key: json(), value: json(), header: Converter::SimpleHeader }
     }
 
+    /// Whether keys or values are Avro.
+    pub(crate) fn writes_avro(&self) -> bool {
+        let is_avro =
+            |converter: &Converter| matches!(converter, Converter::Registered(it) if it.writes_avro());
+        is_avro(&self.key) || is_avro(&self.value)
+    }
+
     /// Reads the converters and their options; `lookup` gives the text for a key such as `value.converter` or
     /// `value.converter.schemas.enable`.
     ///

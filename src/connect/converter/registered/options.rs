@@ -183,6 +183,12 @@ impl RegisteredConverter {
         own
     }
 
+    /// Whether it is an `AvroConverter`.
+    #[must_use]
+    pub const fn writes_avro(&self) -> bool {
+        matches!(self.form, Form::Avro(..))
+    }
+
     /// The converter's class, without its package.
     #[must_use]
     pub const fn name(&self) -> &'static str {
