@@ -43,7 +43,7 @@ pub struct Field {
 }
 
 /// A Connect schema (`org.apache.kafka.connect.data.ConnectSchema`).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Schema {
     /// What values are made of.
     pub kind: Kind,
@@ -59,6 +59,25 @@ pub struct Schema {
     pub parameters: Vec<(&'static str, String)>,
     /// What stands for null.
     pub default: Option<Value<'static>>,
+}
+
+/// As Java's: a schema with the default NaN equals itself.
+impl PartialEq for Schema {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { kind, optional, name, version, doc, parameters, default } = self;
+        let same_default = match (default, &other.default) {
+            (Some(default), Some(other)) => default.equals(other),
+            (None, None) => true,
+            _ => false,
+        };
+        same_default
+            && *optional == other.optional
+            && *name == other.name
+            && *version == other.version
+            && *doc == other.doc
+            && *parameters == other.parameters
+            && *kind == other.kind
+    }
 }
 
 impl Schema {

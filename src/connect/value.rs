@@ -66,6 +66,12 @@ impl<'a> Value<'a> {
             (Self::Array(ones), Self::Array(others)) | (Self::Struct(ones), Self::Struct(others)) => {
                 ones.len() == others.len() && ones.iter().zip(others).all(|(one, other)| one.equals(other))
             }
+            (Self::Map(ones), Self::Map(others)) => {
+                let same = |((key, value), (other_key, other_value)): (&(Self, Self), &(Self, Self))| {
+                    key.equals(other_key) && value.equals(other_value)
+                };
+                ones.len() == others.len() && ones.iter().zip(others).all(same)
+            }
             _ => self == other,
         }
     }

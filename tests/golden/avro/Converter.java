@@ -67,6 +67,8 @@ public class Converter {
     p("array default", SchemaBuilder.array(OS).optional().defaultValue(Arrays.asList("a", null)).build(), List.of());
     Map<String,String> m = new LinkedHashMap<>(); m.put("b","1"); m.put("a",null);
     p("map", SchemaBuilder.map(Schema.STRING_SCHEMA, OS).optional().build(), m);
+    Map<String,String> path = new LinkedHashMap<>(); path.put("type","path"); path.put("closed","true");
+    p("map of a path", SchemaBuilder.map(Schema.STRING_SCHEMA, Schema.STRING_SCHEMA).build(), path);
     p("map default", SchemaBuilder.map(Schema.STRING_SCHEMA, OS).optional().defaultValue(m).build(), m);
     Schema vsd = SchemaBuilder.struct().name("io.debezium.data.VariableScaleDecimal").version(1).doc("Variable scaled decimal").field("scale", Schema.INT32_SCHEMA).field("value", Schema.BYTES_SCHEMA).build();
     Schema ovsd = SchemaBuilder.struct().optional().name("io.debezium.data.VariableScaleDecimal").version(1).doc("Variable scaled decimal").field("scale", Schema.INT32_SCHEMA).field("value", Schema.BYTES_SCHEMA).build();
@@ -99,6 +101,8 @@ public class Converter {
     Schema empty = SchemaBuilder.struct().name("payload").optional().build();
     p("empty struct", empty, new Struct(empty));
     p("no schema", null, "[]");
+    Map<String,Object> mixed = new LinkedHashMap<>(); mixed.put("b", Arrays.asList(true, (byte)1, (short)-2, 3, 4L, 0.5f, -0.5, "x", null)); mixed.put("a", Map.of()); mixed.put("c", List.of());
+    p("map without schema", null, mixed);
     Schema pt = SchemaBuilder.struct().name("io.debezium.data.geometry.Point").version(1).doc("Geometry (POINT)").optional().field("x", Schema.FLOAT64_SCHEMA).field("y", Schema.FLOAT64_SCHEMA).field("wkb", Schema.OPTIONAL_BYTES_SCHEMA).field("srid", Schema.OPTIONAL_INT32_SCHEMA).build();
     p("point", pt, new Struct(pt).put("x",1.0).put("y",2.0));
     Schema nulls = SchemaBuilder.struct().name("a.b.C").field("plain", SchemaBuilder.struct().name("NoSpace").field("q", Schema.INT32_SCHEMA).build()).field("again", SchemaBuilder.struct().name("NoSpace").optional().field("q", Schema.INT32_SCHEMA).build()).build();

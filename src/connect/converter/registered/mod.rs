@@ -116,7 +116,7 @@ impl RegisteredConverter {
             return Ok(id);
         }
         let text = self.form.text(schema)?;
-        // A schema that equals no schema, such as one with the default NaN, is found by its text.
+        // Schemas that differ may have one text.
         if let Some(id) = into.schemas.find_text(self.side, into.topic, &text.text) {
             return Ok(id);
         }

@@ -2,11 +2,8 @@
 
 use super::{ConvertError, UnsupportedSchema};
 use crate::connect::converter::json::counted;
+use crate::connect::java_hash_map::{Made, in_order};
 use crate::connect::{Kind, Schema, Value};
-
-/// The fields of `Anything` before and behind the one for text, each of them null.
-const ANYTHING_BEFORE_TEXT: [u8; 6] = [0; 6];
-const ANYTHING_AFTER_TEXT: [u8; 2] = [0; 2];
 
 /// Appends a value of this schema.
 pub(super) fn write(out: &mut Vec<u8>, schema: &Schema, value: &Value<'_>) -> Result<(), ConvertError> {
@@ -44,11 +41,18 @@ pub(super) fn write_branch(
         (Kind::Array(element), Value::Array(items)) => {
             write_block(out, items, |out, item| write(out, element, item))?;
         }
-        (Kind::Map(_, values), Value::Map(entries)) => write_block(out, entries, |out, (key, value)| {
-            let Value::Str(key) = key else { return Err(unsupported(&schema.kind)) };
-            write_bytes(out, key.as_bytes());
-            write(out, values, value)
-        })?,
+        (Kind::Map(_, values), Value::Map(entries)) => {
+            let mut texts = Vec::with_capacity(entries.len());
+            for (key, value) in entries {
+                let Value::Str(key) = key else { return Err(unsupported(&schema.kind)) };
+                texts.push((key.as_ref(), value));
+            }
+            // The converter copies it into a `HashMap` of its own.
+            write_block(out, &in_order(texts, Made::Empty, |(key, _)| key), |out, (key, value)| {
+                write_bytes(out, key.as_bytes());
+                write(out, values, value)
+            })?;
+        }
         (Kind::Struct(fields), Value::Struct(values)) if fields.len() == values.len() => {
             for (field, value) in fields.iter().zip(values) {
                 write_field(out, &field.schema, value)?;
@@ -86,23 +90,13 @@ pub(super) fn write_bare(out: &mut Vec<u8>, value: &Value<'_>) -> Result<(), Con
     Ok(())
 }
 
-/// Appends text that has no schema, as a record of `Anything`.
-pub(super) fn write_without_schema(out: &mut Vec<u8>, value: &Value<'_>) -> Result<(), ConvertError> {
-    let Value::Str(text) = value else { return Err(unsupported(&Kind::String)) };
-    out.extend(ANYTHING_BEFORE_TEXT);
-    write_long(out, 1);
-    write_bytes(out, text.as_bytes());
-    out.extend(ANYTHING_AFTER_TEXT);
-    Ok(())
-}
-
 /// The union of an optional schema begins with the type of the default, if there is one; a struct's begins with null.
 pub(super) const fn null_is_first(schema: &Schema) -> bool {
     schema.default.is_none() || matches!(schema.kind, Kind::Struct(_))
 }
 
 /// One block with everything, then the empty one that ends it.
-fn write_block<T>(
+pub(super) fn write_block<T>(
     out: &mut Vec<u8>,
     items: &[T],
     write_item: impl Fn(&mut Vec<u8>, &T) -> Result<(), ConvertError>,
@@ -115,7 +109,7 @@ fn write_block<T>(
     Ok(())
 }
 
-fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(super) fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     write_length(out, bytes.len());
     out.extend_from_slice(bytes);
 }
@@ -125,7 +119,7 @@ fn write_length(out: &mut Vec<u8>, length: usize) {
 }
 
 /// Zigzag, then seven bits a byte, the lowest first.
-fn write_long(out: &mut Vec<u8>, number: i64) {
+pub(super) fn write_long(out: &mut Vec<u8>, number: i64) {
     let mut rest = ((number << 1) ^ (number >> 63)).cast_unsigned();
     while rest > 0x7F {
         out.push(u8::try_from(rest & 0x7F).unwrap_or_default() | 0x80);

@@ -1,5 +1,6 @@
 //! `AvroConverter`: Avro's binary encoding, and Avro's schemas.
 
+mod anything;
 mod binary;
 mod name;
 mod properties;
@@ -16,7 +17,7 @@ pub(super) use tests::any_case;
 use super::{ConvertError, Flavor, SchemaError, SchemaText, UnsupportedSchema};
 use crate::connect::{Kind, Schema, Value};
 
-/// Appends a value; without a schema it is text.
+/// Appends a value.
 pub(super) fn write(
     flavor: Flavor,
     text: TextOptions,
@@ -25,7 +26,7 @@ pub(super) fn write(
     out: &mut Vec<u8>,
 ) -> Result<(), ConvertError> {
     match schema {
-        None => binary::write_without_schema(out, value),
+        None => anything::write(out, value),
         Some(schema) if is_bare(flavor, schema) => binary::write_bare(out, value),
         Some(schema) if text.is_lone_record(schema) => binary::write_branch(out, schema, value),
         Some(schema) => binary::write(out, schema, value),
