@@ -34,6 +34,7 @@ def main():
     changing.add_argument("--seeds", default="1-20", help="FIRST-LAST, default 1-20")
     changing.add_argument("--tables", type=int, default=20, help="tables of a seed, all under its configuration, default 20")
     changing.add_argument("--known", metavar="FILE", help="more entries like those of deliberate_changes.yaml: differences already found")
+    changing.add_argument("--avro", action="store_true", help="keys and values in Avro, with a registry for each of the two")
     collecting = commands.add_parser("corpus", help="write tests/cases/generated anew")
     collecting.add_argument("--seeds", default="1000-1099", help="FIRST-LAST, default 1000-1099")
     collecting.add_argument("--rows", type=int, default=600, help="how many records are enough, default 600")
@@ -53,7 +54,7 @@ def main():
             options = (arguments.known, arguments.verbose, arguments.minimise)
             sys.exit(1 if fuzz(Trials(addresses), seeds(arguments.seeds), *options) else 0)
         elif arguments.command == "fuzz-tables":
-            found = fuzz_tables(Trials(addresses), seeds(arguments.seeds), arguments.tables, arguments.known)
+            found = fuzz_tables(Trials(addresses), seeds(arguments.seeds), arguments.tables, arguments.known, arguments.avro)
             sys.exit(1 if found else 0)
         elif arguments.command == "corpus":
             sys.exit(0 if corpus(Trials(addresses), seeds(arguments.seeds), arguments.rows) >= arguments.rows else 1)

@@ -5,6 +5,7 @@ which an event was made, and in a snapshot the position of each one's slot.
 """
 
 import difflib
+import itertools
 import re
 import struct
 import time
@@ -19,6 +20,7 @@ MOMENTS = {13: 1, 16: 10**3, 19: 10**6}
 """Digits of a number of this century, and how many of its units are a millisecond."""
 POSITION = re.compile(r"(lsn|txId|sequence)\W*(schema\W+type\W+\w+\W+optional\W+\w+\W+payload\W+)?(\[(null|\W*\d*\W*),\W*)?$", re.I)
 SNAPSHOT = re.compile(r"snapshot\W{1,3}(true|first|last|incremental)|(\b|_)op\W{1,3}r\b", re.M)
+TOPIC_SUBJECT = re.compile(r"[A-Za-z0-9._-]+-(key|value)")
 AROUND = 160
 
 
@@ -37,7 +39,20 @@ class ChangeJudge:
         theirs, ours = by_partition(debezium.records), by_partition(outboxd.records)
         for place in sorted({*theirs, *ours}):
             self._partition(result, place, theirs[place], ours[place])
+        everywhere = {text for texts in debezium.subjects.values() for text in texts}
+        for subject in sorted({*debezium.subjects, *outboxd.subjects}):
+            theirs, ours = (run.subjects.get(subject, []) for run in (debezium, outboxd))
+            # Apicurio's client registers a text once, under the subject that has it first.
+            self._subject(result, subject, theirs, [text for text in ours if text in theirs or text not in everywhere])
         return result
+
+    def _subject(self, result, subject, theirs, ours):
+        """The same schemas, in the same order. Debezium registers also those of a topic that Kafka then refuses."""
+        if not TOPIC_SUBJECT.fullmatch(subject):
+            return
+        for old, new in itertools.zip_longest(theirs, ours, fillvalue=""):
+            if old != new:
+                result.differences.append((subject, f"schema of {subject}\n{apart(old, new, old, new)}"))
 
     def _partition(self, result, place, theirs, ours):
         theirs, ours = ([text_of(record) for record in records] for records in (theirs, ours))

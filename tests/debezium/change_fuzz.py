@@ -28,13 +28,13 @@ class Attempt:
     notes: str = ""
 
 
-def fuzz_tables(trials, seeds, count, known):
+def fuzz_tables(trials, seeds, count, known, avro):
     """Prints what differs; how many batches do."""
     entries = [entry for path in (DELIBERATE, known) if path for entry in yaml.safe_load(pathlib.Path(path).read_text()) or []]
     totals, differing = Counter(), 0
 
     def attempt(seed):
-        batch = generated(seed, count)
+        batch = generated(seed, count, avro)
         started_ms = int(time.time() * 1000)
         try:
             debezium, outboxd = trials.compare(batch.case, tag_of(seed))

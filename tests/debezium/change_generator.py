@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 
 from case_file import Case
-from change_options import random_change_config
+from change_options import in_avro, random_change_config
 from change_tables import random_change_table, setup
 from change_workload import Alterations, Changes, transactions
 
@@ -25,11 +25,13 @@ def tag_of(seed):
     return f"c{seed:05}"
 
 
-def generated(seed, count):
-    """A batch of so many tables."""
+def generated(seed, count, avro=False):
+    """A batch of so many tables, with `avro` in Avro."""
     rng = random.Random(f"changes {seed}")
     tables = [random_change_table(rng, number) for number in range(1, count + 1)]
     config = random_change_config(rng, tables, tag_of(seed))
+    if avro:
+        config = in_avro(random.Random(f"avro {seed}"), config)
     changes = [Changes(rng, table) for table in tables]
     before = "\n".join(table.insert(BEFORE) for table in changes)
     schema = [setup(tables), *(table.definition() for table in tables)]

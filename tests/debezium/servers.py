@@ -17,6 +17,8 @@ import urllib.request
 from dataclasses import dataclass
 
 HERE = pathlib.Path(__file__).parent
+POMS = {"pom.xml": HERE / "pom.xml", "avro.xml": HERE.parent / "golden/avro/pom.xml"}
+"""What is fetched: the servers, and Apicurio's converter, whose Avro is Confluent's."""
 CLUSTER_ID = "b3V0Ym94ZC1yZWNvcmRlcg"
 START_SECONDS = 90
 
@@ -64,18 +66,22 @@ def running():
 
 
 def fetched():
-    """The folder with `libs`, `plugins` and `postgresql`, filled once for each state of pom.xml."""
+    """The folder with `libs`, `plugins` and `postgresql`, filled once for each state of the POMs."""
     root = pathlib.Path("/var/cache") if os.geteuid() == 0 else pathlib.Path.home() / ".cache"
-    pom = (HERE / "pom.xml").read_bytes()
+    poms = {name: path.read_bytes() for name, path in POMS.items()}
     home = root / "outboxd" / "debezium-recorder"
-    if home.exists() and (home / "pom.xml").read_bytes() == pom:
+    if all((home / name).exists() and (home / name).read_bytes() == pom for name, pom in poms.items()):
         return home
     partial = home.with_suffix(".partial")
     for stale in (partial, home):
         shutil.rmtree(stale, ignore_errors=True)
     partial.mkdir(parents=True)
-    (partial / "pom.xml").write_bytes(pom)
-    subprocess.run(["mvn", "-q", "-B", "-Dstyle.color=never", "package"], cwd=partial, check=True)
+    for name, pom in poms.items():
+        (partial / name).write_bytes(pom)
+    maven = ["mvn", "-q", "-B", "-Dstyle.color=never"]
+    subprocess.run([*maven, "package"], cwd=partial, check=True)
+    avro = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial / 'plugins/avro'}"]
+    subprocess.run([*maven, "-f", "avro.xml", *avro], cwd=partial, check=True)
     archive = next((partial / "postgresql").glob("*.txz"))
     subprocess.run(["tar", "xJf", archive.name], cwd=archive.parent, check=True)
     archive.unlink()
@@ -140,7 +146,7 @@ value.converter=org.apache.kafka.connect.json.JsonConverter
 offset.storage.file.filename={folder / "offsets"}
 offset.flush.interval.ms=1000
 plugin.path={home / "plugins"}
-plugin.discovery=service_load
+plugin.discovery=hybrid_warn
 listeners={address}
 """)
     command = java(home, folder, "org.apache.kafka.connect.cli.ConnectStandalone", "worker.properties")

@@ -4,14 +4,16 @@ import concurrent.futures
 import contextlib
 import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import psycopg2
 
+import avro_text
 import case_file
 import volatile
 from broker import Broker
 from database import Database
+from registry import ADDRESS, Registry
 from systems import Debezium, Outboxd
 
 START_SECONDS = 120
@@ -47,6 +49,8 @@ class Run:
     """outboxd's, when it ended by itself."""
     errors: str = ""
     """What outboxd has warned of."""
+    subjects: dict = field(default_factory=dict)
+    """The schemas that were registered: the texts of each subject, in order."""
 
 
 class Trials:
@@ -80,7 +84,10 @@ class Trials:
         if outboxd:
             sides.append(Side(Outboxd(self.addresses.relay_kafka), self.relay_kafka, f"{name}_o"))
         try:
-            return self._run_with(case, tag, database, sides)
+            with contextlib.ExitStack() as stack:
+                for side in sides:
+                    side.address = stack.enter_context(side.registry.serving())
+                return self._run_with(case, tag, database, sides)
         finally:
             for side in sides:
                 side.system.stop()
@@ -93,7 +100,7 @@ class Trials:
         started_ms = int(time.time() * 1000)
         for side in sides:
             side.broker.create(case.topics, case.partitions)
-            side.system.start(config(case, database, side.slot))
+            side.system.start(config(case, database, side.slot, side.address))
         for side in sides:
             side.wait_until_streaming(database)
         for number, sql in enumerate(case.tx):
@@ -118,6 +125,7 @@ class Side:
 
     def __init__(self, system, broker, slot):
         self.system, self.broker, self.slot = system, broker, slot
+        self.registry, self.address = Registry(), ""
 
     def wait_until_streaming(self, database):
         deadline = time.monotonic() + START_SECONDS
@@ -146,20 +154,26 @@ class Side:
 
     def outcome(self, tag, started_ms, tables):
         failure = self.system.failure()
-        records = [case_file.as_expected(record, started_ms) for record in self.broker.read(tag)]
+        records = [case_file.as_expected(self.readable(record), started_ms) for record in self.broker.read(tag)]
         if tables:
             records = volatile.masked(records, started_ms)
         if isinstance(self.system, Debezium):
-            return Run(records, failure)
-        return Run(records, failure, self.system.exit_code(), self.system.errors())
+            return Run(records, failure, subjects=self.registry.subjects)
+        return Run(records, failure, self.system.exit_code(), self.system.errors(), self.registry.subjects)
+
+    def readable(self, record):
+        """With the registry's schemas."""
+        key, value = (avro_text.shown(data, self.registry.texts) for data in (record.key, record.value))
+        return replace(record, key=key, value=value)
 
 
-def config(case, database, slot):
+def config(case, database, slot, registry=""):
     """The connector's configuration: what every case shares, and the case's own."""
     base = TABLES if case.base == "tables" else BASE
     merged = {**base, **database.address(), "slot.name": slot, "publication.name": slot}
     merged |= case.config
-    return {key: value for key, value in merged.items() if value is not None}
+    merged = {key: value for key, value in merged.items() if value is not None}
+    return {key: value.replace(ADDRESS, registry) if isinstance(value, str) else value for key, value in merged.items()}
 
 
 def side_by_side(work, items, workers):
