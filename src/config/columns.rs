@@ -3,10 +3,8 @@
 use crate::connect::column::{
     ColumnFilter, ColumnRule, ColumnRules, HashForm, Mapper, MaskHash, RuleSubject,
 };
-use crate::connect::{NamePatterns, OptionError};
 
 use super::read::Reader;
-use super::settings::Setting;
 
 /// Reads which columns are shown, and how.
 pub(super) fn rules(reader: &mut Reader<'_>) -> ColumnRules {
@@ -15,7 +13,7 @@ pub(super) fn rules(reader: &mut Reader<'_>) -> ColumnRules {
         match parse(key) {
             Ok(None) => {}
             Ok(Some((rank, subject, mapper))) => {
-                if let Some(patterns) = patterns(reader, key, setting) {
+                if let Some(patterns) = reader.patterns(key) {
                     mapped.push((rank, ColumnRule { subject, patterns, mapper }));
                 }
             }
@@ -71,24 +69,9 @@ fn filter(reader: &mut Reader<'_>) -> ColumnFilter {
             reader.invalid(setting, "column.include.list is set too, and only one of the two may be");
             ColumnFilter::All
         }
-        (Some(setting), None) => {
-            patterns(reader, INCLUDE, setting).map(ColumnFilter::Include).unwrap_or_default()
-        }
-        (None, Some(setting)) => {
-            patterns(reader, EXCLUDE, setting).map(ColumnFilter::Exclude).unwrap_or_default()
-        }
+        (Some(_), None) => reader.patterns(INCLUDE).map(ColumnFilter::Include).unwrap_or_default(),
+        (None, Some(_)) => reader.patterns(EXCLUDE).map(ColumnFilter::Exclude).unwrap_or_default(),
         (None, None) => ColumnFilter::All,
-    }
-}
-
-fn patterns(reader: &mut Reader<'_>, key: &str, setting: &Setting) -> Option<NamePatterns> {
-    let list = reader.regex_list(key);
-    match NamePatterns::new(key, &list) {
-        Ok(patterns) => Some(patterns),
-        Err(OptionError { reason, .. }) => {
-            reader.invalid(setting, reason);
-            None
-        }
     }
 }
 

@@ -66,6 +66,10 @@ mod tests {
                 [&LOGIN[..], &["database.password=${env:NOT_SET_ON_THIS_MACHINE}"]].concat(),
                 "NOT_SET_ON_THIS_MACHINE",
             ),
+            (
+                [&LOGIN[..], &["database.include.list=d", "database.exclude.list=e"]].concat(),
+                "database.include.list is set too",
+            ),
         ] {
             let error = load(&settings).unwrap_err();
             let problems: Vec<_> = error.problems().map(|problem| crate::error::chain(problem)).collect();

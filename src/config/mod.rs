@@ -17,6 +17,7 @@ mod compatibility;
 mod converters;
 mod credentials;
 mod database;
+mod databases;
 mod dead_letters;
 mod defaults;
 #[cfg(test)]

@@ -8,12 +8,13 @@ use crate::postgres::{
 };
 
 use super::read::Reader;
-use super::snapshot;
+use super::{databases, snapshot};
 
 /// Fills the options. `alias` is the EventRouter's; without one all changes are wanted.
 pub(super) fn options(reader: &mut Reader<'_>, alias: Option<&str>, connect_timeout: Duration) -> Options {
     check_plugin(reader);
     let server = server(reader, connect_timeout);
+    databases::check(reader, &server.database);
     let mut slot = slot(reader);
     let publication = publication(reader, alias);
     let tables = TableOptions {

@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::connect::{NamePatterns, OptionError};
 use crate::secret::Secret;
 
 use super::error::Problem;
@@ -117,6 +118,19 @@ impl<'a> Reader<'a> {
             self.invalid(setting, "it must not end in a lone backslash");
             Vec::new()
         })
+    }
+
+    /// Regular expressions for names. None when the key is not given, or has a mistake.
+    pub(super) fn patterns(&mut self, key: &str) -> Option<NamePatterns> {
+        let list = self.regex_list(key);
+        let setting = self.settings.get(key)?;
+        match NamePatterns::new(key, &list) {
+            Ok(patterns) => Some(patterns),
+            Err(OptionError { reason, .. }) => {
+                self.invalid(setting, reason);
+                None
+            }
+        }
     }
 
     pub(super) fn invalid(&mut self, setting: &Setting, allowed: impl Into<String>) {
