@@ -128,6 +128,7 @@ pub(super) mod tests {
             recovery,
             retry: None,
             stream_params,
+            is_manual: false,
             xmin_interval: None,
         }
     }
