@@ -22,8 +22,10 @@ pub(super) struct Memory {
     pub(super) offset: Option<SourceOffset>,
     /// Whether it is ours: what Debezium has stored is left as it is.
     pub(super) offset_is_ours: bool,
-    /// Whether the last session ended with everything acknowledged: nothing is in Kafka behind the offset.
+    /// Whether the last session ended with everything acknowledged, and what was sent before it too: nothing is in Kafka behind the offset.
     pub(super) drained_whole: bool,
+    /// What outboxd may have sent before and not confirmed lies in front of this.
+    sent_before: Lsn,
     /// How far incremental snapshots are.
     pub(super) snapshots: KeptCheckpoint,
     /// Every table that was captured.
@@ -106,6 +108,18 @@ impl Memory {
         times > FENCED_MAX
     }
 
+    /// A session begins. Unless the one before it ended with everything acknowledged, in this process or in that of `follows_end`, up to where
+    /// the WAL ends now anything may have been sent.
+    pub(super) fn begin(&mut self, follows_end: bool, wal_end: Lsn) {
+        let is_settled = follows_end || (self.drained_whole && !self.let_go);
+        self.sent_before = if is_settled { Lsn::ZERO } else { wal_end };
+    }
+
+    /// A session has drained, or has not. One that was stopped before it came to what was sent before it proves nothing.
+    pub(super) fn drained(&mut self, is_whole: bool, frontier: Lsn) {
+        self.drained_whole = is_whole && frontier >= self.sent_before;
+    }
+
     /// A session has ended, because it failed or because it was to end.
     pub(super) fn remember(
         &mut self,
@@ -150,5 +164,28 @@ impl Memory {
         self.let_go = true;
         // It was there when we had it.
         self.saw_slot |= self.acknowledged.is_some();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_is_clean_when_it_has_come_to_what_a_crash_may_have_sent() {
+        let (begun, end) = (Lsn::new(10), Lsn::new(20));
+        let drained = |memory: &mut Memory, follows_end, frontier| {
+            memory.begin(follows_end, end);
+            memory.drained(true, frontier);
+            memory.drained_whole
+        };
+        assert!(drained(&mut Memory::default(), true, begun));
+        let mut memory = Memory::default();
+        assert!(!drained(&mut memory, false, begun));
+        assert!(!drained(&mut memory, false, begun), "nor does the next session in this process know");
+        assert!(drained(&mut memory, false, end));
+        assert!(drained(&mut memory, false, begun), "the one before has come to it");
+        memory.let_go();
+        assert!(!drained(&mut memory, false, begun), "another outboxd may have sent since");
     }
 }

@@ -1,12 +1,13 @@
 //! `outboxd migrate`: off a poller and back, while the application writes and the poller runs.
 
 mod connect;
+mod ground;
 mod poller;
 mod shape;
 mod shop;
 mod taken;
 
-use std::fs;
+use std::ops::Deref;
 use std::time::Duration;
 
 use outboxd::internals::throwaway::ThrowawayPostgres;
@@ -14,12 +15,11 @@ use serde_json::Value;
 
 use crate::commands::session::Session;
 use crate::support::kafka::kafka;
-use crate::support::outbox::Outbox;
 use crate::support::postgres::{postgres15, postgres18, start};
 use crate::support::record::Record;
-use crate::support::relay::{Config, Relay};
+use crate::support::relay::Relay;
 use crate::support::wait::{DEADLINE, eventually, let_pass};
-use crate::support::watcher::Watcher;
+use ground::Ground;
 use poller::Poller;
 use shape::{PROCESSED_AT, PUBLISHED_AT, SENT, STATUS, Shape};
 use shop::Shop;
@@ -27,31 +27,25 @@ use shop::Shop;
 /// Events that are committed between two steps.
 const SOME: usize = 100;
 
-/// A database with a shop, a poller, and a configuration for outboxd.
+/// A ground with a shop, whose events a poller sends until outboxd does.
 struct Town {
-    db: Outbox,
-    shape: Shape,
-    topic: String,
-    config: Config,
-    folder: Watcher,
+    ground: Ground,
     shop: Shop,
+}
+
+impl Deref for Town {
+    type Target = Ground;
+
+    fn deref(&self) -> &Ground {
+        &self.ground
+    }
 }
 
 impl Town {
     fn build(server: &ThrowawayPostgres, shape: Shape) -> Self {
-        let db = Outbox::create_bare(server, &shape.schema());
-        let (config, topic) = shape.config(&db);
-        let folder = Watcher::new("outboxd-migrate-");
-        fs::write(folder.folder().join("outbox.json"), serde_json::to_vec(&config).unwrap()).unwrap();
-        let shop = Shop::open(&db, shape, writers());
-        Self { db, shape, topic, config, folder, shop }
-    }
-
-    fn command(&self, name: &str, more: &[&str]) -> Relay {
-        let file = self.folder.folder().join("outbox.json");
-        let arguments =
-            [&["migrate", name, "-c", file.to_str().unwrap()], self.shape.arguments, more].concat();
-        Relay::command(&arguments)
+        let ground = Ground::build(server, shape);
+        let shop = Shop::open(&ground.db, shape, writers());
+        Self { ground, shop }
     }
 
     /// Exit code, standard output and standard error.
@@ -188,62 +182,40 @@ fn a_poller_of_sent_hands_over_for_good() {
 /// A row that nobody marks: the poller is slow. What the application writes after the change waits for it.
 #[test]
 fn outboxd_does_not_overtake_a_poller() {
-    let shape = STATUS;
-    let db = Outbox::create_bare(postgres15(), &shape.schema());
-    let (config, topic) = shape.config(&db);
-    let folder = Watcher::new("outboxd-migrate-");
-    let file = folder.folder().join("outbox.json").display().to_string();
-    fs::write(&file, serde_json::to_vec(&config).unwrap()).unwrap();
-    let insert = || {
-        let id = uuid::Uuid::now_v7().to_string();
-        db.query(&shape.insert(), &[&id, &"42", &"{}"]);
-    };
-    let migrate = |name: &str| {
-        let arguments = [&["migrate", name, "-c", &file], shape.arguments].concat();
-        Relay::command(&arguments)
-    };
-    insert();
-    let mut start = migrate("start");
+    let ground = Ground::build(postgres15(), STATUS);
+    ground.insert("42");
+    let mut start = ground.command("start", &[]);
     start.wait_for_stderr("1 row of its own to send");
-    insert();
-    let mut early = Relay::start(&config);
+    ground.insert("42");
+    let mut early = Relay::start(&ground.config);
     assert_eq!(early.wait_for_exit(DEADLINE), 3, "{}", early.stderr());
     assert!(early.stderr().contains("the poller still has rows to send"), "{}", early.stderr());
-    let mut back = migrate("rollback");
+    let mut back = ground.command("rollback", &[]);
     assert_eq!(back.wait_for_exit(DEADLINE), 3, "{}", back.stderr());
 
-    db.execute(&format!("UPDATE outbox SET {} WHERE {}", shape.set, shape.unsent));
+    ground.mark();
     assert_eq!(start.wait_for_exit(DEADLINE), 0, "{}", start.stderr());
-    let relay = Relay::start(&config);
-    assert_eq!(kafka().read(&topic, 1).len(), 1, "the row of the poller is not outboxd's");
+    let relay = Relay::start(&ground.config);
+    assert_eq!(kafka().read(&ground.topic, 1).len(), 1, "the row of the poller is not outboxd's");
     assert_eq!(relay.stop(), 0);
-    let mut back = migrate("rollback");
+    let mut back = ground.command("rollback", &[]);
     assert!(back.wait_for_exit(DEADLINE) == 3 && back.stderr().contains("nobody reads"), "{}", back.stderr());
 }
 
 /// The rows that the slot would have had are outboxd's: the poller passes over them, and another slot does not have them.
 #[test]
 fn a_start_does_not_go_on_with_another_slot() {
-    let shape = STATUS;
-    let db = Outbox::create_bare(postgres15(), &shape.schema());
-    let (config, _) = shape.config(&db);
-    let folder = Watcher::new("outboxd-migrate-");
-    let file = folder.folder().join("outbox.json").display().to_string();
-    fs::write(&file, serde_json::to_vec(&config).unwrap()).unwrap();
-    let insert = || {
-        let id = uuid::Uuid::now_v7().to_string();
-        db.query(&shape.insert(), &[&id, &"42", &"{}"]);
-    };
-    let migrate = |name| Relay::command(&[&["migrate", name, "-c", &file], shape.arguments].concat());
-    insert();
-    let mut first = migrate("start");
+    let ground = Ground::build(postgres15(), STATUS);
+    let db = &ground.db;
+    ground.insert("42");
+    let mut first = ground.command("start", &[]);
     first.wait_for_stderr("1 row of its own to send");
     first.kill();
-    insert();
+    ground.insert("42");
     db.query("SELECT pg_drop_replication_slot($1)", &[&db.name()]);
-    db.execute(&format!("UPDATE outbox SET {} WHERE {}", shape.set, shape.unsent));
+    ground.mark();
     for name in ["plan", "start"] {
-        let mut again = migrate(name);
+        let mut again = ground.command(name, &[]);
         assert_eq!(again.wait_for_exit(DEADLINE), 7, "{name}: {}{}", again.stdout(), again.stderr());
         assert!(again.stderr().contains("is gone or lost"), "{name}: {}", again.stderr());
     }
@@ -252,16 +224,11 @@ fn a_start_does_not_go_on_with_another_slot() {
 
 #[test]
 fn a_slot_that_somebody_has_given_up_to_make_is_made() {
-    let shape = STATUS;
     // Of its own: no other transaction is waited for.
     let server = start(15);
-    let db = Outbox::create_bare(&server, &shape.schema());
-    let (config, _) = shape.config(&db);
-    let folder = Watcher::new("outboxd-migrate-");
-    let file = folder.folder().join("outbox.json").display().to_string();
-    fs::write(&file, serde_json::to_vec(&config).unwrap()).unwrap();
-    let start = || Relay::command(&[&["migrate", "start", "-c", &file], shape.arguments].concat());
-    let other = crate::support::session::Session::new(db.address().clone());
+    let ground = Ground::build(&server, STATUS);
+    let start = || ground.command("start", &[]);
+    let other = crate::support::session::Session::new(ground.db.address().clone());
     other.execute("BEGIN");
     let pid: i32 = other.query("SELECT pg_backend_pid(), pg_current_xact_id()::text", &[])[0].get(0);
     let waiting = format!("waiting for the transaction of pid {pid}");
@@ -270,7 +237,7 @@ fn a_slot_that_somebody_has_given_up_to_make_is_made() {
     first.kill();
     let mut second = start();
     second.wait_for_stderr(&waiting);
-    db.execute("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots");
+    ground.db.execute("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots");
     second.wait_for_stderr("SELECT pg_create_logical_replication_slot");
     other.execute("COMMIT");
     assert_eq!(second.wait_for_exit(DEADLINE), 0, "{}", second.stderr());
@@ -293,26 +260,18 @@ const PAGE: &str = include_str!("../../docs/migrate/from-a-poller.md");
 
 #[test]
 fn the_sessions_are_what_is_seen() {
-    let shape = PROCESSED_AT;
     // Of its own: with transactions of other tests there, the commands say that they wait for them.
     let server = start(18);
-    let db = Outbox::create_bare(&server, &shape.schema());
-    let (config, topic) = shape.config(&db);
-    let folder = Watcher::new("outboxd-migrate-");
-    let file = folder.folder().join("outbox.json").display().to_string();
-    fs::write(&file, serde_json::to_vec(&config).unwrap()).unwrap();
-    let names = [("outbox.json", file.clone()), ("orders", db.name().to_owned())];
-    let insert = |key: &str| {
-        let id = uuid::Uuid::now_v7().to_string();
-        db.query(&shape.insert(), &[&id, &key, &"{}"]);
-    };
+    let ground = Ground::build(&server, PROCESSED_AT);
+    let Ground { db, topic, config, .. } = &ground;
+    let names = [("outbox.json", ground.file()), ("orders", db.name().to_owned())];
     let session = |heading: &str| Session::of(PAGE, heading).replay(&names);
 
     assert_eq!(session("There"), [0, 0]);
-    insert("42");
-    let relay = Relay::start(&config);
+    ground.insert("42");
+    let relay = Relay::start(config);
     db.wait_until_streaming();
-    kafka().read(&topic, 1);
+    kafka().read(topic, 1);
     db.wait_until_confirmed();
     assert_eq!(session("How far is it?"), [0]);
     assert_eq!(session("Back"), [0]);
@@ -320,19 +279,19 @@ fn the_sessions_are_what_is_seen() {
     assert_eq!(session("After going back"), [0]);
 
     // There was a slot of this name: the command says what the start must be told.
-    let mut start = Relay::command(&["migrate", "start", "-c", &file]);
+    let mut start = ground.command("start", &[]);
     assert_eq!(start.wait_for_exit(DEADLINE), 0, "{}", start.stderr());
     let said = start.stderr();
     let accept = said.split_whitespace().find(|word| word.starts_with("outboxd.position.accept=")).unwrap();
-    insert("43");
-    let relay = Relay::start_with(&config, &["-X", accept], &[]);
-    kafka().read(&topic, 2);
+    ground.insert("43");
+    let relay = Relay::start_with(config, &["-X", accept], &[]);
+    kafka().read(topic, 2);
     assert_eq!(relay.stop(), 0);
     // No query of ours may be taken for a poller's.
     db.disconnect();
     assert_eq!(session("For good"), [0]);
-    insert("44");
-    let relay = Relay::start(&config);
-    kafka().read(&topic, 3);
+    ground.insert("44");
+    let relay = Relay::start(config);
+    kafka().read(topic, 3);
     assert_eq!(relay.stop(), 0);
 }

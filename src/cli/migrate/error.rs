@@ -92,8 +92,12 @@ pub(super) enum MigrateError {
         "the configuration does not say where Debezium's stored offset is: what it has sent since it moved the slot would come again"
     )]
     NoOffsets,
-    #[error("outboxd has not ended cleanly: Debezium would send again what outboxd sent last")]
-    NotEnded(String),
+    #[error("outboxd has not ended cleanly: {other} would send again what outboxd sent last")]
+    NotEnded {
+        other: &'static str,
+        /// What is typed by whom that does not matter.
+        anyway: String,
+    },
     #[error("outboxd did not catch up within {seconds} s: inserts went on, nothing was changed")]
     Hold { seconds: u64 },
 }
@@ -199,10 +203,10 @@ impl Diagnose for MigrateError {
                 "-X offset.storage.topic=connect-offsets, or whatever offset.storage.topic is in the Connect worker's configuration; \
                  `name` must be the connector's"
             }
-            Self::NotEnded(connector) => {
+            Self::NotEnded { anyway, .. } => {
                 return Some(format!(
-                    "start outboxd once more and stop it with SIGTERM, so that it stores where it is; then run this again. \
-                     If events may come twice: curl -X PUT {connector}/resume"
+                    "start outboxd once more, wait until it has caught up (outboxd lag -c FILE), and stop it with SIGTERM; then run this \
+                     again. If events may come twice: {anyway}"
                 ));
             }
             Self::SameSlot(_) => "give slot.name a name of its own",

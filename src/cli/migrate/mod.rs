@@ -8,6 +8,7 @@
 mod args;
 mod debezium;
 mod error;
+mod last_run;
 mod outcome;
 mod poller;
 mod taken;

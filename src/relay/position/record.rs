@@ -44,7 +44,8 @@ pub(in crate::relay) struct Position {
     /// What was sent of the snapshot that comes before the slot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unfinished: Option<Unfinished>,
-    /// Whoever wrote it has ended, with everything acknowledged and its source offset stored: nothing was sent behind that.
+    /// Whoever wrote it has ended, with everything acknowledged that was ever sent, and its source offset stored if it stores one: nothing was
+    /// sent behind that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(in crate::relay) ended: bool,
 }

@@ -78,6 +78,8 @@ struct Inner<L> {
     accepted: Mutex<Vec<Lsn>>,
     /// Kafka has a position that the next start compares with the slot.
     is_compared: AtomicBool,
+    /// The position that was read last was of a process that had ended cleanly.
+    follows_end: AtomicBool,
     /// The brokers do not let us: the relay goes on without.
     off: AtomicBool,
     /// The last one that this process wrote and Kafka has.
@@ -101,6 +103,7 @@ impl Positions {
     /// The position that Kafka has. Read once the slot is free: until then its owner may write a newer one. The topic is
     /// made when there is none.
     pub(super) async fn read(&self) -> Result<Option<Position>, Error> {
+        self.0.follows_end.store(false, Ordering::Relaxed);
         let values = match self.values().await {
             Ok(Read::Values(values)) => values,
             Ok(Read::NoTopic) => {
@@ -113,7 +116,10 @@ impl Positions {
         };
         let position = self.learn(&values)?;
         Ok(match position {
-            Some(position) if position.ended => Some(self.take_end_away(position).await),
+            Some(position) if position.ended => {
+                self.0.follows_end.store(true, Ordering::Relaxed);
+                Some(self.take_end_away(position).await)
+            }
             position => position,
         })
     }
@@ -126,7 +132,7 @@ impl Positions {
         self.try_write(position, WRITE_PATIENCE).await.or_else(|error| self.go_without(error))
     }
 
-    /// This process has ended, with everything acknowledged and its source offset stored. Whoever goes on from that offset can know.
+    /// This process has ended, with everything acknowledged and its source offset stored, if it stores one. Whoever goes on from there can know.
     pub(super) async fn end(&self) {
         let own = self.own().take().filter(|own| own.phase == Phase::Streaming && self.is_on());
         let Some(own) = own else { return };
@@ -136,6 +142,11 @@ impl Positions {
                 "that this run has ended cleanly is not in Kafka: outboxd migrate rollback will ask for another start and stop"
             );
         }
+    }
+
+    /// Whether the process before this one had ended cleanly, as far as it was looked at for this session.
+    pub(super) fn follows_end(&self) -> bool {
+        self.0.follows_end.load(Ordering::Relaxed)
     }
 
     /// Before anything is sent: a process that is killed at once must not look like one that has ended.
@@ -175,9 +186,9 @@ impl<L: PositionLog> Positions<L> {
     /// Of the relay with this key.
     pub(super) fn in_log(topic: L, key: &str) -> Self {
         let (key, epoch, accepted) = (key.to_owned(), AtomicU64::new(0), Mutex::default());
-        let (is_compared, off) = (AtomicBool::new(false), AtomicBool::new(false));
+        let [is_compared, follows_end, off] = [(); 3].map(|()| AtomicBool::new(false));
         let own = Mutex::default();
-        Self(Arc::new(Inner { topic, key, epoch, accepted, is_compared, off, own }))
+        Self(Arc::new(Inner { topic, key, epoch, accepted, is_compared, follows_end, off, own }))
     }
 
     /// Of the key's values, oldest first: the position that counts.

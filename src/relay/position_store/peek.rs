@@ -18,7 +18,7 @@ pub(crate) struct KeptPosition {
     pub(crate) accepted: Vec<Lsn>,
     /// Of the database that it is of. Positions of an earlier outboxd do not say it.
     pub(crate) database: Option<Oid>,
-    /// Whether outboxd has ended there with everything acknowledged and its source offset stored.
+    /// Whether outboxd has ended there with everything acknowledged and its source offset stored, if it stores one.
     pub(crate) ended: bool,
 }
 

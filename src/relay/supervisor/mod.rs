@@ -95,9 +95,14 @@ impl Relay {
         let drained = !matches!(outcome, Err(Error::Undrained { .. }));
         let lasts = !self.parts.postgres.slot.drop_on_stop;
         let positions = places.positions;
-        let Some(offsets) = offsets.filter(|_| drained && lasts) else { return outcome };
-        // What is not ours is as far, when everything is acknowledged.
-        let is_stored = !memory.offset_is_ours || offsets.write(memory.offset).await;
+        if !drained || !lasts {
+            return outcome;
+        }
+        let is_stored = match offsets {
+            // What is not ours is as far, when everything is acknowledged.
+            Some(offsets) if memory.offset_is_ours => offsets.write(memory.offset).await,
+            _ => true,
+        };
         let has_ended = is_stored && memory.drained_whole && outcome.is_ok();
         if let Some(positions) = positions.filter(|_| has_ended) {
             positions.end().await;
@@ -131,7 +136,7 @@ impl Relay {
                 }
                 Attempt::TargetChanged => continue,
             };
-            let outcome = self.run_session(*link, tls, places.offsets, memory, target).await;
+            let outcome = self.run_session(*link, tls, places, memory, target).await;
             let Err(error) = outcome else { continue };
             let situation = Situation {
                 fenced_again: memory.is_fenced_again(&error, Instant::now()),
@@ -188,7 +193,7 @@ impl Relay {
         &self,
         mut link: Link,
         tls: &TlsSetup,
-        offsets: Option<&Offsets>,
+        places: &Places<'_>,
         memory: &mut Memory,
         target: &TargetReceiver,
     ) -> Result<(), Error> {
@@ -198,6 +203,7 @@ impl Relay {
             Err(_) if target.get() != Target::Run => return Ok(()),
             batch => batch?,
         };
+        memory.begin(places.positions.as_ref().is_some_and(Positions::follows_end), link.wal_end);
         let start = (link.confirmed, link.clock);
         let follows = memory.follows_another(link.confirmed);
         let (mut acknowledged, stored) = memory.of(&link.origin, link.stored.as_ref(), start);
@@ -242,7 +248,7 @@ impl Relay {
         core.positions = link.position.begin(self.parts.relay.shutdown_timeout);
         let mut session =
             Session::new(&self.parts, link, &mut core, &self.status, &self.metrics, server, tls);
-        if let Some(offsets) = offsets {
+        if let Some(offsets) = places.offsets {
             watchers.spawn(offsets.clone().keep(session.offset.subscribe(), ended.clone()));
         }
         let outcome = self.stream_and_drain(&mut session, &ended, target).await;
@@ -263,7 +269,7 @@ impl Relay {
         if outcome.is_err() && target.get() == Target::Run {
             self.status.enter(Phase::Connecting);
         }
-        memory.drained_whole = matches!(outcome, Ok(Drained::Whole));
+        memory.drained(matches!(outcome, Ok(Drained::Whole)), core.feed.out.flight.frontier());
         // The next session must not start while records of this one are on their way: they would overtake each other. After a
         // definite error there is none, and the wait for Kafka was that of `after_failure`, which has a limit.
         let broken = match &outcome {

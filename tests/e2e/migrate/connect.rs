@@ -112,19 +112,22 @@ fn a_connector_is_stopped_resumed_and_deleted() {
     let run = || {
         let relay = Relay::start(&config);
         db.wait_until_streaming();
+        db.wait_until_confirmed();
         relay
     };
+    let is = |state| connect.lock().unwrap().state = Some(state);
     let killed = |mut relay: Relay| {
         relay.kill();
         eventually(DEADLINE, "nobody has the slot", || db.slot().is_some_and(|slot| !slot.active));
-        refused("rollback", "outbox.json", "has not ended cleanly");
+        // A paused one goes on from its stored offset too.
+        for state in ["PAUSED", "STOPPED"] {
+            is(state);
+            refused("rollback", "outbox.json", "has not ended cleanly");
+        }
     };
     killed(relay);
     assert_eq!(run().stop(), 0);
     killed(run());
-    assert_eq!(run().stop(), 0);
-    assert_eq!(session("Back by commands"), [0]);
-    refused("finish", "outbox.json", "is not stopped");
     let step = |command: &str| {
         let arguments = ["migrate", command, "-c", &path("outbox.json"), "--from-connector", &url, "--json"];
         let mut process = Relay::command(&arguments);
@@ -132,6 +135,16 @@ fn a_connector_is_stopped_resumed_and_deleted() {
         let said: Value = serde_json::from_str(&process.stdout()).unwrap();
         (exit, said["done"].as_bool().unwrap(), said["steps"][0]["request"].as_str().map(str::to_owned))
     };
+    let resumed = (0, true, Some(format!("PUT {url}/resume")));
+    // It sends already: nothing can be held back any more.
+    is("RUNNING");
+    assert_eq!(step("rollback"), resumed);
+    assert_eq!(run().stop(), 0);
+    is("PAUSED");
+    assert_eq!(step("rollback"), resumed);
+    is("STOPPED");
+    assert_eq!(session("Back by commands"), [0]);
+    refused("finish", "outbox.json", "is not stopped");
     assert_eq!(step("start"), (0, true, Some(format!("PUT {url}/stop"))));
     assert_eq!(step("finish"), (1, false, None), "nobody agreed");
     assert_eq!(session("For good by commands"), [0]);
@@ -144,5 +157,6 @@ fn a_connector_is_stopped_resumed_and_deleted() {
         .iter()
         .map(|order| order.replace("/connectors/orders-outbox", ""))
         .collect();
-    assert_eq!(orders, ["PUT /stop", "PUT /resume", "PUT /stop", "DELETE "]);
+    let back = ["PUT /resume"; 3];
+    assert_eq!(orders, [&["PUT /stop"], &back[..], &["PUT /stop", "DELETE "]].concat());
 }

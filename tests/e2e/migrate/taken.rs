@@ -2,12 +2,14 @@
 
 use std::fs;
 
+use outboxd::internals::throwaway::ThrowawayPostgres;
+
 use crate::commands::session::Session;
 use crate::support::backlog::Backlog;
 use crate::support::kafka::kafka;
 use crate::support::outbox::Outbox;
-use crate::support::postgres::{postgres15, postgres18};
-use crate::support::relay::{Relay, with};
+use crate::support::postgres::{postgres15, postgres18, start};
+use crate::support::relay::{Config, Relay, with};
 use crate::support::wait::{DEADLINE, eventually};
 use crate::support::watcher::Watcher;
 
@@ -15,9 +17,19 @@ const PAGE: &str = include_str!("../../../docs/migrate/from-another-slot.md");
 
 const BACKLOG: Backlog = Backlog { key_count: 20 };
 
-#[test]
-fn another_programs_slot_is_taken_over_and_given_back() {
-    for server in [postgres15(), postgres18()] {
+/// An outbox that another program reads, and a configuration for outboxd.
+struct Shared {
+    db: Outbox,
+    topic: String,
+    /// The other program's slot, and its configuration.
+    theirs: String,
+    other: Config,
+    config: Config,
+    folder: Watcher,
+}
+
+impl Shared {
+    fn build(server: &ThrowawayPostgres) -> Self {
         let db = Outbox::create(server);
         let topic = db.topic(Backlog::TYPE);
         let theirs = format!("{}_sequin", db.name());
@@ -27,65 +39,168 @@ fn another_programs_slot_is_taken_over_and_given_back() {
         );
         let config = with(db.config(kafka()), &[("publication.name", "sequin_pub")]);
         let folder = Watcher::new("outboxd-migrate-");
-        let file = folder.folder().join("outbox.json").display().to_string();
-        fs::write(&file, serde_json::to_vec(&config).unwrap()).unwrap();
+        let shared = Self { db, topic, theirs, other, config, folder };
+        fs::write(shared.file(), serde_json::to_vec(&shared.config).unwrap()).unwrap();
+        shared
+    }
+
+    fn file(&self) -> String {
+        self.folder.folder().join("outbox.json").display().to_string()
+    }
+
+    fn migrate(&self, command: &str) -> Relay {
+        Relay::command(&["migrate", command, "-c", &self.file(), "--from-slot", &self.theirs])
+    }
+
+    /// What it says when it refuses.
+    #[track_caller]
+    fn refused(&self, command: &str, why: &str) -> String {
+        let mut process = self.migrate(command);
+        let exit = process.wait_for_exit(DEADLINE);
+        let stderr = process.stderr();
+        assert!(exit == 3 && stderr.contains(why), "{command}: {stderr}");
+        stderr
+    }
+
+    /// What it says when it is done.
+    #[track_caller]
+    fn done(&self, command: &str) -> String {
+        let mut process = self.migrate(command);
+        assert_eq!(process.wait_for_exit(DEADLINE), 0, "{command}: {}", process.stderr());
+        process.stderr()
+    }
+
+    fn session(&self, heading: &str) -> Vec<i32> {
         let names = [
-            ("outbox.json", file.clone()),
-            ("sequin_slot", theirs.clone()),
-            ("orders", db.name().to_owned()),
+            ("outbox.json", self.file()),
+            ("sequin_slot", self.theirs.clone()),
+            ("orders", self.db.name().to_owned()),
         ];
-        let session = |heading: &str| Session::of(PAGE, heading).replay(&names);
-        let refused = |command: &str, why: &str| {
-            let arguments = ["migrate", command, "-c", &file, "--from-slot", &theirs];
-            let mut process = Relay::command(&arguments);
-            let exit = process.wait_for_exit(DEADLINE);
-            assert!(exit == 3 && process.stderr().contains(why), "{command}: {}", process.stderr());
-        };
-        let is_read = |slot: &str| {
-            let sql = "SELECT FROM pg_replication_slots WHERE slot_name = $1 AND active";
-            !db.query(sql, &[&slot]).is_empty()
-        };
+        Session::of(PAGE, heading).replay(&names)
+    }
 
-        refused("start", "there is no replication slot");
-        let relay = Relay::start(&other);
-        eventually(DEADLINE, "the other program reads", || is_read(&theirs));
-        BACKLOG.insert(&db, 0..500, 10);
-        kafka().read(&topic, 500);
-        refused("start", "is read by pid");
+    /// Starts the other program.
+    fn start_other(&self) -> Relay {
+        let relay = Relay::start(&self.other);
+        let sql = "SELECT FROM pg_replication_slots WHERE slot_name = $1 AND active";
+        eventually(DEADLINE, "the other program reads", || !self.db.query(sql, &[&self.theirs]).is_empty());
+        relay
+    }
+
+    fn start(&self) -> Relay {
+        let relay = Relay::start(&self.config);
+        self.db.wait_until_streaming();
+        relay
+    }
+
+    fn kill(&self, mut relay: Relay) {
+        relay.kill();
+        eventually(DEADLINE, "nobody has the slot", || self.db.slot().is_some_and(|slot| !slot.active));
+    }
+}
+
+#[test]
+fn another_programs_slot_is_taken_over_and_given_back() {
+    for server in [postgres15(), postgres18()] {
+        let shared = Shared::build(server);
+        let Shared { db, topic, theirs, config, .. } = &shared;
+        shared.refused("start", "there is no replication slot");
+        let relay = shared.start_other();
+        BACKLOG.insert(db, 0..500, 10);
+        kafka().read(topic, 500);
+        shared.refused("start", "is read by pid");
         assert_eq!(relay.stop(), 0);
-        BACKLOG.insert(&db, 500..600, 10);
+        BACKLOG.insert(db, 500..600, 10);
 
-        assert_eq!(session("There"), [0, 0]);
-        let relay = Relay::start(&config);
-        db.wait_until_streaming();
-        BACKLOG.insert(&db, 600..700, 10);
-        kafka().read(&topic, 700);
-        assert_eq!(session("How far is it?"), [0]);
-        refused("rollback", "is read by pid");
+        assert_eq!(shared.session("There"), [0, 0]);
+        let relay = shared.start();
+        BACKLOG.insert(db, 600..700, 10);
+        kafka().read(topic, 700);
+        assert_eq!(shared.session("How far is it?"), [0]);
+        shared.refused("rollback", "is read by pid");
         assert_eq!(relay.stop(), 0);
-        refused("start", "is past that");
+        shared.refused("start", "is past that");
 
-        assert_eq!(session("Back"), [0]);
-        let relay = Relay::start(&other);
-        BACKLOG.insert(&db, 700..800, 10);
-        kafka().read(&topic, 800);
+        assert_eq!(shared.session("Back"), [0]);
+        let relay = shared.start_other();
+        BACKLOG.insert(db, 700..800, 10);
+        kafka().read(topic, 800);
         assert_eq!(relay.stop(), 0);
 
         // And for good. There was a slot of this name: the command says what the start must be told.
-        let mut start = Relay::command(&["migrate", "start", "-c", &file, "--from-slot", &theirs]);
-        assert_eq!(start.wait_for_exit(DEADLINE), 0, "{}", start.stderr());
-        let said = start.stderr();
+        let said = shared.done("start");
         let accept = said.split_whitespace().find(|word| word.starts_with("outboxd.position.accept="));
-        let relay = Relay::start_with(&config, &["-X", accept.unwrap()], &[]);
+        let relay = Relay::start_with(config, &["-X", accept.unwrap()], &[]);
         db.wait_until_streaming();
-        BACKLOG.insert(&db, 800..900, 10);
-        let records = kafka().read(&topic, 900);
-        let mut nobody_agrees = Relay::command(&["migrate", "finish", "-c", &file, "--from-slot", &theirs]);
+        BACKLOG.insert(db, 800..900, 10);
+        let records = kafka().read(topic, 900);
+        let mut nobody_agrees = shared.migrate("finish");
         assert_eq!(nobody_agrees.wait_for_exit(DEADLINE), 1, "{}", nobody_agrees.stderr());
         assert!(db.leftovers().contains(&format!("slot {theirs}")));
-        assert_eq!(session("For good"), [0]);
+        assert_eq!(shared.session("For good"), [0]);
         assert!(!db.leftovers().contains(&format!("slot {theirs}")));
         assert_eq!(relay.stop(), 0);
         assert_eq!(BACKLOG.check(&records, 0..900), 0, "repeats");
     }
+}
+
+#[test]
+fn a_slot_is_not_given_back_behind_a_crash() {
+    // Nobody else writes to its WAL: a run may find nothing to do.
+    let server = start(18);
+    let shared = Shared::build(&server);
+    let Shared { db, topic, theirs, .. } = &shared;
+    let other = shared.start_other();
+    BACKLOG.insert(db, 0..100, 10);
+    kafka().read(topic, 100);
+    assert_eq!(other.stop(), 0);
+    shared.done("start");
+    let relay = shared.start();
+    BACKLOG.insert(db, 100..150, 10);
+    db.wait_until_confirmed();
+    BACKLOG.insert(db, 150..200, 10);
+    kafka().read(topic, 200);
+    shared.kill(relay);
+    let said = shared.refused("rollback", "outboxd has not ended cleanly");
+    // What is typed by whom repeats do not matter to.
+    for statement in ["SELECT pg_replication_slot_advance('", "SELECT pg_drop_replication_slot('"] {
+        assert!(said.contains(statement), "{said}");
+    }
+    assert!(db.slot().is_some() && db.leftovers().contains(&format!("slot {theirs}")));
+
+    // As it says. It may repeat what it had sent; the other program may not.
+    let caught_up = || {
+        let relay = shared.start();
+        db.wait_until_confirmed();
+        relay
+    };
+    assert_eq!(caught_up().stop(), 0);
+    shared.kill(caught_up());
+    shared.refused("rollback", "outboxd has not ended cleanly");
+    assert_eq!(caught_up().stop(), 0);
+    let count = || kafka().records_of_prefix(topic).len();
+    let before = count();
+    let said = shared.done("rollback");
+    assert!(!said.contains("is not known"), "{said}");
+    let other = shared.start_other();
+    BACKLOG.insert(db, 200..300, 10);
+    kafka().read(topic, before + 100);
+    assert_eq!(other.stop(), 0);
+    let records = kafka().records_of_prefix(topic);
+    assert_eq!(records.len(), before + 100, "the other program has sent what outboxd had");
+    BACKLOG.check(&records, 0..300);
+}
+
+#[test]
+fn whoever_keeps_no_position_is_told_before_a_slot_is_given_back() {
+    let server = start(18);
+    let mut shared = Shared::build(&server);
+    shared.config = with(shared.config, &[("outboxd.position.topic", "")]);
+    fs::write(shared.file(), serde_json::to_vec(&shared.config).unwrap()).unwrap();
+    assert_eq!(shared.start_other().stop(), 0);
+    shared.done("start");
+    assert_eq!(shared.start().stop(), 0);
+    let said = shared.done("rollback");
+    let (told, done) = (said.find("how outboxd has ended is not known"), said.find("is dropped"));
+    assert!(told.is_some() && told < done, "{said}");
 }

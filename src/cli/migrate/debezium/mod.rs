@@ -2,7 +2,6 @@
 //! last event that its stored offset knows; so no slot is made or moved here.
 
 mod connector;
-mod last_run;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +10,10 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use connector::Connector;
-use last_run::LastRun;
 
 use super::args::{FinishArgs, From, RollbackArgs, StartArgs, TargetArgs};
 use super::error::MigrateError;
+use super::last_run::LastRun;
 use super::outcome::Outcome;
 use super::taken::Form;
 use crate::cli::ask::{Answer, confirmed};
@@ -201,7 +200,8 @@ pub(super) async fn rollback(args: &RollbackArgs, connector: &str) -> Result<Exi
         _ => LastRun::ask(&site.parts, confirmed).await?,
     };
     if last_run == LastRun::Broken {
-        return Err(MigrateError::NotEnded(site.connector.to_string()));
+        let anyway = format!("curl -X PUT {}/resume", site.connector);
+        return Err(MigrateError::NotEnded { other: "Debezium", anyway });
     }
     let mut doing = Doing::default();
     doing.carry_out(site.resume(), site.connector.resume()).await?;

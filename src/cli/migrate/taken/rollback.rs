@@ -3,7 +3,9 @@ use postgres_protocol::escape::escape_literal;
 use super::site::{Phase, Site};
 use crate::cli::migrate::args::{From, RollbackArgs};
 use crate::cli::migrate::error::MigrateError;
+use crate::cli::migrate::last_run::LastRun;
 use crate::cli::migrate::outcome::Outcome;
+use crate::cli::say;
 use crate::cli::steps::{Doing, Step};
 use crate::error::Exit;
 use crate::postgres::SlotFacts;
@@ -26,10 +28,22 @@ pub(in crate::cli::migrate) async fn rollback(args: &RollbackArgs, from: &str) -
     if let Some(pid) = site.theirs.as_ref().and_then(|slot| slot.active_pid) {
         return Err(MigrateError::ReadByOther { slot: site.from, pid });
     }
-    if let Some(step) = advance(&site) {
+    let steps: Vec<Step> = advance(&site).into_iter().chain([Site::drop_slot(site.name())]).collect();
+    // Behind a crash the slot stands in front of what was sent last, and the next start of outboxd would know that.
+    match LastRun::ask(&site.parts, site.ours.as_ref().and_then(|slot| slot.confirmed_flush_lsn)).await? {
+        LastRun::Ended => {}
+        LastRun::Broken | LastRun::Forgotten => {
+            let anyway: Vec<_> = steps.iter().map(|step| format!("{};", step.sql)).collect();
+            let anyway = anyway.join(" ");
+            return Err(MigrateError::NotEnded { other: "the other program", anyway });
+        }
+        LastRun::Unknown => say(
+            "  how outboxd has ended is not known: if not with exit code 0, the other program sends again what outboxd sent last",
+        ),
+    }
+    for step in steps {
         doing.run(site.database(), step).await?;
     }
-    doing.run(site.database(), Site::drop_slot(site.name())).await?;
     let said = format!("slot {from} stands where outboxd was, and {} is gone", site.name());
     Ok(outcome(doing).said(said).next("start the other program again").tell(args.json))
 }
