@@ -58,6 +58,16 @@ from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where c.relkind = 'r' and (c.oid = $1 or c.oid in (select relid from pg_partition_tree($1::oid::regclass) where isleaf))
 order by 2, 3";
 
+const COLUMN_NAMES: &str = "
+select attname::text from pg_attribute where attrelid = $1 and attnum > 0 and not attisdropped order by attnum";
+
+const LACKING: &str = "
+select string_agg(format('ADD COLUMN %I %s', c.attname, format_type(c.atttypid, c.atttypmod)), ', ' order by c.attnum)
+from pg_attribute c
+where c.attrelid = $1 and c.attnum > 0 and not c.attisdropped
+      and not exists(select from pg_attribute a where a.attrelid = to_regclass($2) and a.attname = c.attname
+                     and a.attnum > 0 and not a.attisdropped)";
+
 const PRESSURE: &str = "
 select coalesce((select max(pg_wal_lsn_diff(pg_current_wal_lsn(), r.replay_lsn)) from pg_stat_replication r
                  join pg_replication_slots s on s.active_pid = r.pid and s.slot_type = 'physical'), 0)::bigint,
@@ -117,6 +127,23 @@ pub(crate) async fn leaves(sql: &Sql, table: &TableFacts) -> Result<Vec<Leaf>, E
             })
         })
         .collect()
+}
+
+/// The columns of a table, in their order.
+pub(super) async fn column_names(sql: &Sql, table: Oid) -> Result<Vec<String>, Error> {
+    const DOING: &str = "reading the columns of a table";
+    let rows = sql.query(DOING, COLUMN_NAMES, &[&table.0]).await?;
+    let name = |row: &tokio_postgres::Row| row.try_get(0).map_err(|error| Error::sql(DOING, error));
+    rows.iter().map(name).collect()
+}
+
+/// The statement that gives the archive, named as SQL wants it, the columns that it lacks.
+pub(super) async fn lacking(sql: &Sql, leaf: &Leaf, archive: &str) -> Result<Option<String>, Error> {
+    const DOING: &str = "comparing the columns of the archive";
+    let rows = sql.query(DOING, LACKING, &[&leaf.oid.0, &archive]).await?;
+    let additions = rows.first().map(|row| row.try_get(0)).transpose();
+    let additions: Option<String> = additions.map_err(|error| Error::sql(DOING, error))?.flatten();
+    Ok(additions.map(|additions| format!("ALTER TABLE {archive} {additions};")))
 }
 
 /// Whether the archive is one of the captured tables.

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::archive::{Archive, ConvertError};
-use super::catalog::{Leaf, pressure};
+use super::catalog::{Leaf, lacking, pressure};
 use super::horizon::Horizon;
 use super::options::CleanupOptions;
 use super::pace::Busy;
@@ -19,6 +19,9 @@ const PAGES: i64 = 128;
 const BUSY_INTERVAL: Duration = Duration::from_secs(1);
 /// `lock_not_available`, `query_canceled` by `statement_timeout`, `deadlock_detected`.
 pub(super) const YIELDED: [&str; 3] = ["55P03", "57014", "40P01"];
+
+/// `undefined_column`
+const NO_COLUMN: &str = "42703";
 
 /// One look at tables and what can go from them.
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +65,19 @@ pub(crate) enum PassError {
     /// The next pass knows the new ones.
     #[error("the columns of the table have changed meanwhile")]
     Changed,
+    /// Values would be lost. `alter` makes the columns.
+    #[error("table {archive}, where rows are to be kept, has not all columns that they have")]
+    Lacking { archive: String, alter: String },
+}
+
+impl PassError {
+    /// What to do, where that is about columns.
+    pub(crate) fn cure(&self) -> Option<&str> {
+        match self {
+            Self::Lacking { alter, .. } => Some(alter),
+            Self::Postgres(_) | Self::Archive(_) | Self::Parquet(..) | Self::Changed => None,
+        }
+    }
 }
 
 impl CleanupOptions {
@@ -169,21 +185,41 @@ impl Pass<'_> {
             leaf.oid
         );
         let text = archive.statement(&delete, leaf);
-        if !archive.is_files() {
+        if matches!(archive, Archive::None) {
             return Ok(self.sql.query(DOING, &text, &[]).await?.len() as u64);
         }
         self.sql.execute(DOING, "begin").await?;
-        let gone = self.sql.query(DOING, &text, &[]).await?;
-        let lines: Result<Vec<String>, _> = gone.iter().map(|row| row.try_get(0)).collect();
-        let lines = lines.map_err(|error| Error::sql(DOING, error))?;
-        let kept = match archive.admit(self.sql).await {
-            Ok(()) => archive.keep(lines).await,
-            refused => refused,
+        let gone = match self.sql.query(DOING, &text, &[]).await {
+            Err(error) if error.sqlstate() == Some(NO_COLUMN) => {
+                return Err(self.missing_column(leaf, archive, error).await);
+            }
+            gone => gone?,
+        };
+        let kept = match archive.admit(self.sql, leaf).await {
+            Ok(()) if archive.is_files() => {
+                let lines: Result<Vec<String>, _> = gone.iter().map(|row| row.try_get(0)).collect();
+                archive.keep(lines.map_err(|error| Error::sql(DOING, error))?).await
+            }
+            admitted => admitted,
         };
         let end = if kept.is_ok() { "commit" } else { "rollback" };
         self.sql.execute(DOING, end).await?;
         kept?;
         Ok(gone.len() as u64)
+    }
+
+    /// Why a column is not there: one was dropped meanwhile, or the archive never had it.
+    async fn missing_column(&self, leaf: &Leaf, archive: &Archive, error: Error) -> PassError {
+        let look = async {
+            self.sql.execute("giving a batch up", "rollback").await?;
+            archive.admit(self.sql, leaf).await?;
+            let Archive::Table(table) = archive else { return Ok(()) };
+            match lacking(self.sql, leaf, table).await? {
+                Some(alter) => Err(PassError::Lacking { archive: table.clone(), alter }),
+                None => Ok(()),
+            }
+        };
+        look.await.err().unwrap_or(PassError::Postgres(error))
     }
 
     /// Which rows are old enough.

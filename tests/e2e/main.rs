@@ -24,6 +24,7 @@ mod changes_router;
 mod changes_snapshots;
 mod check;
 mod cleanup;
+mod cleanup_columns;
 mod cleanup_courtesy;
 mod cleanup_parquet;
 mod cleanup_partitions;

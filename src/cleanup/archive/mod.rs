@@ -22,7 +22,7 @@ use std::time::SystemTime;
 use postgres_protocol::escape::escape_identifier;
 use tokio_util::sync::CancellationToken;
 
-use super::catalog::Leaf;
+use super::catalog::{Leaf, column_names};
 use super::options::{ArchiveFormat, ArchiveTo, CleanupOptions};
 use super::pass::PassError;
 use crate::postgres::Sql;
@@ -96,12 +96,15 @@ impl Archive {
         }
     }
 
-    /// Refuses rows that were deleted in a transaction that is open, when their table has other columns than what they are kept in.
-    pub(super) async fn admit(&self, sql: &Sql) -> Result<(), PassError> {
-        match self {
-            Self::None | Self::Table(_) | Self::Lines(_) => Ok(()),
-            Self::Segments(segments) => segments.admit(sql).await,
-        }
+    /// Refuses rows that were deleted in a transaction that is open, when their table has other columns by now than those that are kept.
+    /// Nobody can change them before that transaction ends. A line names its columns itself.
+    pub(super) async fn admit(&self, sql: &Sql, leaf: &Leaf) -> Result<(), PassError> {
+        let same = match self {
+            Self::None | Self::Lines(_) => true,
+            Self::Table(_) => column_names(sql, leaf.oid).await? == leaf.columns,
+            Self::Segments(segments) => segments.has_columns(sql).await?,
+        };
+        if same { Ok(()) } else { Err(PassError::Changed) }
     }
 
     /// Keeps the rows of a batch; they are on the disk then. If they cannot be, none of them is kept.

@@ -41,10 +41,9 @@ impl Segments {
         self.done.iter().cloned().chain(open).collect()
     }
 
-    /// Nobody can change the columns before the transaction ends that has deleted rows.
-    pub(super) async fn admit(&self, sql: &Sql) -> Result<(), PassError> {
-        let same = columns(sql, self.oid).await? == self.columns;
-        if same { Ok(()) } else { Err(PassError::Changed) }
+    /// Whether the table still has the columns that rows are kept with.
+    pub(super) async fn has_columns(&self, sql: &Sql) -> Result<bool, Error> {
+        Ok(columns(sql, self.oid).await? == self.columns)
     }
 
     pub(super) async fn keep(&mut self, rows: Vec<String>) -> Result<(), PassError> {

@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::tree::Partition;
 use crate::cleanup::archive::{self, PartitionArchive, WholeForm, settle};
+use crate::cleanup::catalog::column_names;
 use crate::cleanup::options::{ArchiveTo, Partitions};
 use crate::cleanup::pass::{Pass, PassError};
 use crate::error::chain;
@@ -61,7 +62,9 @@ impl Pass<'_> {
 
     async fn keep_in_table(&self, partition: &Partition, table: &str) -> Result<Kept, Error> {
         const DOING: &str = "moving a partition into the archive";
-        let columns = self.columns(partition).await?.join(", ");
+        let columns: Vec<_> =
+            column_names(self.sql, partition.oid).await?.iter().map(|name| escape_identifier(name)).collect();
+        let columns = columns.join(", ");
         let quoted = partition.quoted();
         let text = format!("insert into {table} ({columns}) select {columns} from only {quoted}");
         self.sql.execute(DOING, &text).await?;
@@ -120,14 +123,6 @@ impl Pass<'_> {
         let row = row.ok_or(Error::Unexpected { message: "empty answer".to_owned(), doing: DOING })?;
         let (system, database): (&str, &str) = (row.try_get(0).map_err(get)?, row.try_get(1).map_err(get)?);
         Ok(format!("{}-{system}-{database}-{}", partition.name(), partition.oid))
-    }
-
-    async fn columns(&self, partition: &Partition) -> Result<Vec<String>, Error> {
-        const DOING: &str = "reading the columns of a partition";
-        let text = "select attname::text from pg_attribute where attrelid = $1 and attnum > 0 and not attisdropped order by attnum";
-        let rows = self.sql.query(DOING, text, &[&partition.oid.0]).await?;
-        let name = |row: &tokio_postgres::Row| row.try_get::<_, &str>(0).map(escape_identifier);
-        rows.iter().map(|row| name(row).map_err(|error| Error::sql(DOING, error))).collect()
     }
 }
 

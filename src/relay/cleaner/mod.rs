@@ -112,7 +112,7 @@ pub(in crate::relay) async fn run(
         };
         if let Err(error) = done {
             connection = None;
-            tracing::warn!(error = chain(&error), "cleanup failed; it is tried again");
+            tracing::warn!(error = chain(&error), cure = error.cure(), "cleanup failed; it is tried again");
         }
         tokio::select! {
             () = stop.cancelled() => return,
