@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use outboxd::internals::throwaway::ThrowawayPostgres;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -39,6 +40,43 @@ fn url(address: &Address) -> String {
     format!("postgresql://{user}{password}@{host}:{port}/{database}?sslmode=disable")
 }
 
+/// A database, and where its configuration is to be written.
+struct Place {
+    db: Outbox,
+    url: String,
+    file: String,
+    _folder: Watcher,
+}
+
+impl Place {
+    fn build(server: &ThrowawayPostgres, ddl: &str) -> Self {
+        let db = Outbox::create_bare(server, ddl);
+        let folder = Watcher::new("outboxd-init-");
+        let file = folder.folder().join("outbox.json").display().to_string();
+        let url = url(db.address());
+        Self { db, url, file, _folder: folder }
+    }
+
+    fn init(&self, more: &[&str]) -> (i32, String, String) {
+        run(&[&["init", "--postgres", &self.url, "--into", &self.file], more].concat())
+    }
+
+    /// What is called otherwise in a session of the page. `more` comes before the names that others contain.
+    fn names(&self, more: &[(&'static str, String)]) -> Vec<(&'static str, String)> {
+        let address = Address { password: None, ..self.db.address().clone() };
+        let first =
+            [("outbox.json", self.file.clone()), ("postgresql://postgres@localhost/orders", url(&address))];
+        [&first, more, &[("orders", self.db.name().to_owned())]].concat()
+    }
+
+    /// The same, of a session in which there is Kafka too.
+    fn names_with_kafka(&self, more: &[(&'static str, String)]) -> Vec<(&'static str, String)> {
+        let brokers = ("localhost:9092", kafka().bootstrap());
+        let host = ("localhost", self.db.address().host.clone());
+        self.names(&[&[brokers], more, &[host]].concat())
+    }
+}
+
 fn cases() -> Vec<(String, Case)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/init");
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -54,18 +92,16 @@ fn cases() -> Vec<(String, Case)> {
 #[test]
 fn each_known_outbox_is_found_and_its_configuration_can_run() {
     for (at, (name, case)) in cases().into_iter().enumerate() {
-        let db = Outbox::create_bare(if at % 2 == 0 { postgres15() } else { postgres18() }, &case.ddl);
-        let folder = Watcher::new("outboxd-init-");
-        let file = folder.folder().join("outbox.json").display().to_string();
-        let (url, brokers) = (url(db.address()), kafka().bootstrap());
-        let arguments = ["init", "--postgres", &url, "--kafka", &brokers, "--into", &file];
-        let (exit, stdout, stderr) = run(&[&arguments[..], &["--json", "--yes"]].concat());
+        let place = Place::build(if at % 2 == 0 { postgres15() } else { postgres18() }, &case.ddl);
+        let Place { db, file, .. } = &place;
+        let brokers = kafka().bootstrap();
+        let (exit, stdout, stderr) = place.init(&["--kafka", &brokers, "--json", "--yes"]);
         assert_eq!(exit, 0, "{name}: {stdout}{stderr}");
         let said: Value = serde_json::from_str(&stdout).unwrap();
         assert_eq!(said["preset"], case.preset.as_str(), "{name}");
         assert_eq!(said["poller"]["told"], json!(case.unmarked), "{name}");
 
-        let written: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+        let written: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
         let config = written["config"].as_object().unwrap();
         let router: BTreeMap<_, _> = config
             .iter()
@@ -80,42 +116,39 @@ fn each_known_outbox_is_found_and_its_configuration_can_run() {
         assert_eq!(config.contains_key("snapshot.mode"), case.unmarked.is_some(), "{name}");
         assert_eq!(db.leftovers().is_empty(), case.unmarked.is_some(), "{name}");
 
-        let (exit, checks, stderr) = run(&["check", "-c", &file, "--json"]);
+        let (exit, checks, stderr) = run(&["check", "-c", file, "--json"]);
         assert!(exit < 2, "{name}: {checks}{stderr}");
-        let before = fs::read_to_string(&file).unwrap();
-        let (exit, stdout, stderr) = run(&[&arguments[..], &["--yes"]].concat());
+        let before = fs::read_to_string(file).unwrap();
+        let (exit, stdout, stderr) = place.init(&["--kafka", &brokers, "--yes"]);
         assert!(exit == 0 && stderr.contains("nothing to do"), "{name}: {stdout}{stderr}");
         assert!(stdout.contains("already there: "), "{name}: {stdout}");
-        assert_eq!(fs::read_to_string(&file).unwrap(), before);
+        assert_eq!(fs::read_to_string(file).unwrap(), before);
     }
 }
 
 #[test]
 fn an_empty_database_becomes_one_whose_events_are_in_kafka() {
-    let db = Outbox::create_bare(postgres18(), "SELECT 1");
-    let folder = Watcher::new("outboxd-init-");
-    let file = folder.folder().join("outbox.json").display().to_string();
-    let url = url(db.address());
+    let place = Place::build(postgres18(), "SELECT 1");
+    let Place { db, file, .. } = &place;
     let topic = format!("{}.events", db.name());
     let brokers = kafka().bootstrap();
-    let (postgres, kafka_at) = (["--postgres", &url], ["--kafka", &brokers]);
-    let init = [&["init"], &postgres[..], &kafka_at, &["--into", &file, "--topic", &topic]].concat();
+    let init = |more: &[&str]| place.init(&[&["--kafka", &brokers, "--topic", &topic], more].concat());
 
-    let (exit, _, stderr) = run(&init);
+    let (exit, _, stderr) = init(&[]);
     assert!(exit == 3 && stderr.contains("--create-table"), "{stderr}");
-    let (exit, script, stderr) = run(&[&init[..], &["--create-table", "--print-sql"]].concat());
+    let (exit, script, stderr) = init(&["--create-table", "--print-sql"]);
     assert!(exit == 0 && script.contains("-- undo: DROP TABLE public.outbox;"), "{script}{stderr}");
-    let (exit, stdout, stderr) = run(&[&init[..], &["--create-table"]].concat());
+    let (exit, stdout, stderr) = init(&["--create-table"]);
     assert!(exit == 1 && stderr.contains("--yes makes it"), "{stdout}{stderr}");
-    assert!(db.leftovers().is_empty() && !Path::new(&file).exists());
+    assert!(db.leftovers().is_empty() && !Path::new(file).exists());
 
-    let (exit, stdout, stderr) = run(&[&init[..], &["--create-table", "--yes"]].concat());
+    let (exit, stdout, stderr) = init(&["--create-table", "--yes"]);
     assert_eq!(exit, 0, "{stdout}{stderr}");
     assert!(stderr.contains(&format!("made topic {topic}\n")), "{stderr}");
-    let (exit, stdout, stderr) = run(&[&init[..], &["--create-table", "--yes"]].concat());
+    let (exit, stdout, stderr) = init(&["--create-table", "--yes"]);
     assert!(exit == 0 && stderr.contains("nothing to do"), "{stdout}{stderr}");
 
-    let text = fs::read_to_string(&file).unwrap();
+    let text = fs::read_to_string(file).unwrap();
     let config: Value = serde_json::from_str(&text).unwrap();
     let password = db.address().password.clone().unwrap_or_default();
     assert!(password.is_empty() || !text.contains(&password), "{text}");
@@ -176,14 +209,9 @@ fn what_cannot_be_decided_is_asked() {
             "CREATE TABLE {name} (id uuid, aggregatetype text, aggregateid text, type text, payload jsonb);"
         )
     };
-    let db = Outbox::create_bare(
-        postgres15(),
-        &(table("outbox") + &table("outbox_old") + "CREATE TABLE orders (id int)"),
-    );
-    let folder = Watcher::new("outboxd-init-");
-    let file = folder.folder().join("outbox.json").display().to_string();
-    let url = url(db.address());
-    let init = |more: &[&str]| run(&[&["init", "--postgres", &url, "--into", &file], more].concat());
+    let ddl = table("outbox") + &table("outbox_old") + "CREATE TABLE orders (id int)";
+    let place = Place::build(postgres15(), &ddl);
+    let init = |more: &[&str]| place.init(more);
     let (exit, _, stderr) = init(&[]);
     assert!(
         exit == 2 && stderr.contains("2 tables look like an outbox: public.outbox, public.outbox_old"),
@@ -197,19 +225,18 @@ fn what_cannot_be_decided_is_asked() {
     assert!(exit == 2 && stderr.contains("there are modulith, "), "{stderr}");
     let (exit, stdout, stderr) = init(&["--table", "public.outbox"]);
     assert!(exit == 1 && stdout.contains("outbox public.outbox, known as debezium\n"), "{stdout}{stderr}");
-    let (exit, _, stderr) = run(&["init", "--into", &file]);
+    let (exit, _, stderr) = run(&["init", "--into", &place.file]);
     assert!(exit == 2 && stderr.contains("it is not said where PostgreSQL is"), "{stderr}");
 }
 
 #[test]
 fn what_init_makes_its_undo_statements_take_back() {
     for server in [postgres15(), postgres18()] {
-        let db = Outbox::create_bare(server, "SELECT 1");
-        let (folder, role) = (Watcher::new("outboxd-init-"), format!("{}_run", db.name()));
-        let file = folder.folder().join("outbox.json").display().to_string();
-        let url = url(db.address());
-        let arguments = ["init", "--postgres", &url, "--into", &file, "--role", &role, "--create-table"];
-        let (exit, stdout, stderr) = run(&[&arguments[..], &["--create-slot", "--yes", "--json"]].concat());
+        let place = Place::build(server, "SELECT 1");
+        let Place { db, file, .. } = &place;
+        let role = format!("{}_run", db.name());
+        let (exit, stdout, stderr) =
+            place.init(&["--role", &role, "--create-table", "--create-slot", "--yes", "--json"]);
         assert_eq!(exit, 0, "{stderr}");
         let said: Value = serde_json::from_str(&stdout).unwrap();
         let steps: Vec<_> = said["steps"].as_array().unwrap().iter().collect();
@@ -226,7 +253,7 @@ fn what_init_makes_its_undo_statements_take_back() {
         // The role has what a relay needs.
         db.execute(&format!("ALTER ROLE \"{role}\" PASSWORD 'pw'"));
         let brokers = format!("bootstrap.servers={}", kafka().bootstrap());
-        let check = ["check", "-c", &file, "-X", &brokers];
+        let check = ["check", "-c", file, "-X", &brokers];
         let mut check = Relay::command_with(&check, &[("OUTBOXD_DATABASE_PASSWORD", "pw")]);
         assert!(check.wait_for_exit(DEADLINE) < 2, "{}{}", check.stdout(), check.stderr());
 
@@ -241,14 +268,10 @@ fn what_init_makes_its_undo_statements_take_back() {
 fn a_mark_that_nobody_polls_by_means_nothing() {
     let columns =
         "id uuid, aggregatetype text, aggregateid text, type text, payload jsonb, processed_at timestamptz";
-    let db = Outbox::create_bare(postgres15(), &format!("CREATE TABLE outbox ({columns})"));
-    let folder = Watcher::new("outboxd-init-");
-    let file = folder.folder().join("outbox.json").display().to_string();
-    let url = url(db.address());
-    let arguments = ["init", "--postgres", &url, "--into", &file, "--no-poller", "--yes", "--json"];
-    let (exit, stdout, stderr) = run(&arguments);
+    let place = Place::build(postgres15(), &format!("CREATE TABLE outbox ({columns})"));
+    let (exit, stdout, stderr) = place.init(&["--no-poller", "--yes", "--json"]);
     let said: Value = serde_json::from_str(&stdout).unwrap();
-    assert_eq!((exit, &said["poller"], db.leftovers().len()), (0, &Value::Null, 1), "{stdout}{stderr}");
+    assert_eq!((exit, &said["poller"], place.db.leftovers().len()), (0, &Value::Null, 1), "{stdout}{stderr}");
     assert_eq!(
         said["configuration"]["snapshot.mode"], "no_data",
         "the poller has sent what is there: {stdout}"
@@ -257,18 +280,8 @@ fn a_mark_that_nobody_polls_by_means_nothing() {
 
 #[test]
 fn the_session_of_a_new_user_is_what_is_seen() {
-    let db = Outbox::create_bare(postgres18(), "SELECT 1");
-    let folder = Watcher::new("outboxd-init-");
-    let file = folder.folder().join("outbox.json").display().to_string();
-    let address = Address { password: None, ..db.address().clone() };
-    let names = [
-        ("outbox.json", file),
-        ("postgresql://postgres@localhost/orders", url(&address)),
-        ("localhost:9092", kafka().bootstrap()),
-        ("orders.events", format!("{}.events", db.name())),
-        ("localhost", address.host.clone()),
-        ("orders", db.name().to_owned()),
-    ];
+    let place = Place::build(postgres18(), "SELECT 1");
+    let names = place.names_with_kafka(&[("orders.events", format!("{}.events", place.db.name()))]);
     assert_eq!(Session::of(PAGE, "From nothing").replay(&names), [0, 0]);
 }
 
@@ -276,38 +289,21 @@ fn the_session_of_a_new_user_is_what_is_seen() {
 fn the_session_about_a_poller_is_what_is_seen() {
     let columns = "id uuid PRIMARY KEY, aggregate_id text NOT NULL, event_type text NOT NULL, payload jsonb NOT NULL, \
                    processed_at timestamptz";
-    let db = Outbox::create_bare(postgres18(), &format!("CREATE TABLE outbox ({columns})"));
-    db.execute(
+    let place = Place::build(postgres18(), &format!("CREATE TABLE outbox ({columns})"));
+    place.db.execute(
         "INSERT INTO outbox SELECT gen_random_uuid(), '42', 'OrderPaid', '{}' FROM generate_series(1, 214)",
     );
-    let folder = Watcher::new("outboxd-init-");
-    let file = folder.folder().join("outbox.json").display().to_string();
-    let address = Address { password: None, ..db.address().clone() };
-    let names = [
-        ("outbox.json", file),
-        ("postgresql://postgres@localhost/orders", url(&address)),
-        ("localhost:9092", kafka().bootstrap()),
-        ("localhost", address.host.clone()),
-        ("orders", db.name().to_owned()),
-    ];
+    let names = place.names_with_kafka(&[]);
     assert_eq!(Session::of(PAGE, "A table that is polled").replay(&names), [0]);
-    assert_eq!(db.leftovers(), Vec::<String>::new());
+    assert_eq!(place.db.leftovers(), Vec::<String>::new());
 }
 
 #[test]
 fn the_session_about_a_role_is_what_is_seen() {
     let columns = "id uuid, aggregatetype text, aggregateid text, type text, payload jsonb";
-    let db = Outbox::create_bare(postgres18(), &format!("CREATE TABLE outbox ({columns})"));
-    let folder = Watcher::new("outboxd-init-");
-    let file = folder.folder().join("outbox.json").display().to_string();
-    let address = Address { password: None, ..db.address().clone() };
-    let role = format!("{}_relay", db.name());
-    let names = [
-        ("outbox.json", file),
-        ("postgresql://postgres@localhost/orders", url(&address)),
-        ("shop_relay", role.clone()),
-        ("orders", db.name().to_owned()),
-    ];
+    let place = Place::build(postgres18(), &format!("CREATE TABLE outbox ({columns})"));
+    let role = format!("{}_relay", place.db.name());
+    let names = place.names(&[("shop_relay", role.clone())]);
     assert_eq!(Session::of(PAGE, "A role of its own").replay(&names), [0]);
-    db.execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
+    place.db.execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
 }
