@@ -39,7 +39,9 @@ impl Identities {
     pub(super) fn altered(&mut self, catalog: &Catalog, by: CapturedBy) {
         for table in &catalog.tables {
             let root = table.root.and_then(|root| catalog.get(root));
-            if table.is_captured(by) || root.is_some_and(|root| root.is_captured(by)) {
+            // A table that was captured is so by any name, and with it what is attached to it then.
+            let was_captured = table.root.is_some_and(|root| self.ever.contains(&root));
+            if table.is_captured(by) || was_captured || root.is_some_and(|root| root.is_captured(by)) {
                 self.ever.insert(table.oid);
             }
             if !table.columns.is_outbox() {
