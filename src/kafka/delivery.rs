@@ -34,11 +34,24 @@ pub struct Delivered {
     pub bytes: usize,
 }
 
+/// Acknowledged records of one partition, that came one behind the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Landed {
+    /// The topic.
+    pub topic: String,
+    /// The partition.
+    pub partition: i32,
+    /// How many.
+    pub records: usize,
+}
+
 /// What has come back since it was last looked at.
 #[derive(Debug, Default)]
 pub struct Reports {
     /// Acknowledged records.
     pub delivered: Vec<Delivered>,
+    /// The same, by partitions.
+    pub landed: Vec<Landed>,
     /// How many records failed; each is one that will not be acknowledged.
     pub failed_records: usize,
     /// Their weight in the window.
@@ -68,8 +81,14 @@ impl Reports {
 
     /// Counts an acknowledged record. True when it is the first since the last look: who was told once takes all
     /// that is there.
-    fn deliver(&mut self, ticket: Ticket, bytes: usize) -> bool {
+    fn deliver(&mut self, ticket: Ticket, (topic, partition): (&str, i32), bytes: usize) -> bool {
         self.trouble = None;
+        match self.landed.last_mut() {
+            Some(last) if last.partition == partition && last.topic == topic => {
+                last.records = last.records.saturating_add(1);
+            }
+            _ => self.landed.push(Landed { topic: topic.to_owned(), partition, records: 1 }),
+        }
         match self.delivered.last_mut() {
             Some(last) if last.ticket == ticket => {
                 last.records = last.records.saturating_add(1);
@@ -125,6 +144,7 @@ impl Deliveries {
         let reports = &mut self.lock().reports;
         Reports {
             delivered: mem::replace(&mut reports.delivered, spare),
+            landed: mem::take(&mut reports.landed),
             failed_records: mem::take(&mut reports.failed_records),
             failed_bytes: mem::take(&mut reports.failed_bytes),
             rejection: reports.rejection.take(),
@@ -175,7 +195,7 @@ impl Deliveries {
             self.rejected(Rejection::doubted(ticket, place, name(), doubt), bytes);
             return;
         }
-        let is_news = state.reports.deliver(ticket, bytes);
+        let is_news = state.reports.deliver(ticket, (place.topic, place.partition), bytes);
         drop(state);
         if is_news {
             self.0.arrived.notify_one();

@@ -1,6 +1,7 @@
 //! Kafka: the producer, its delivery reports and its transactions; the topics of Connect's source offsets, of
 //! exactly-once's state, of the relays' positions and of what became of dead letters.
 
+mod accumulator;
 mod admin;
 mod admission;
 mod client_config;
@@ -21,6 +22,7 @@ mod pace;
 mod partitioner;
 mod position_topic;
 mod producer;
+mod producer_batch;
 mod reader;
 mod record_reader;
 mod rejection;

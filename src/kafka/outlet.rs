@@ -1,5 +1,6 @@
 use std::time::Instant;
 
+use super::accumulator::{Abandoned, Accumulator};
 use super::admission::{Admission, Topics};
 use super::delivery::{Delivered, Reports};
 use super::pace::Pace;
@@ -19,12 +20,21 @@ pub(crate) struct Outlet<T = Inlet> {
     transport: T,
     topics: Topics,
     pace: Pace,
+    accumulator: Accumulator,
+    /// What will not be handed over any more, until [`Self::take`] has told it.
+    abandoned: Abandoned,
 }
 
 impl<T: Transport> Outlet<T> {
     /// No topic is known yet.
     pub(crate) fn new(transport: T) -> Self {
-        Self { transport, topics: Topics::default(), pace: Pace::default() }
+        Self {
+            transport,
+            topics: Topics::default(),
+            pace: Pace::default(),
+            accumulator: Accumulator::default(),
+            abandoned: Abandoned::default(),
+        }
     }
 
     /// Chooses the way of sending, with so many records in flight, when the source has (`behind`) or has not much more to give.
@@ -54,8 +64,9 @@ impl<T: Transport> Outlet<T> {
     }
 
     /// Everything in flight has come back.
-    pub(crate) const fn queue_is_empty(&mut self) {
+    pub(crate) fn queue_is_empty(&mut self) {
         self.topics.queue_is_empty();
+        self.accumulator.is_empty_again();
     }
 
     /// Forgets what is known of topics when it is too old.
@@ -63,17 +74,54 @@ impl<T: Transport> Outlet<T> {
         self.topics.forget_old(now);
     }
 
-    /// Hands a record over that was admitted. It never blocks.
+    /// Takes a record that was admitted. It never blocks. In bulk the record waits for [`Self::release`].
     ///
     /// # Errors
     /// When the record can never be sent.
-    pub(crate) fn send(&self, record: &ProducerRecord<'_>, ticket: Ticket) -> Result<(), Rejection> {
-        self.transport.send(record, ticket, self.pace)
+    pub(crate) fn send(&mut self, record: &ProducerRecord<'_>, ticket: Ticket) -> Result<(), Rejection> {
+        if let (Pace::Bulk, Some(partition)) = (self.pace, record.partition) {
+            self.accumulator.push(record, partition, ticket);
+            return Ok(());
+        }
+        self.transport.send(record, ticket, self.pace).inspect_err(|_| self.abandon())
+    }
+
+    /// Hands over what was taken in bulk, except for what has to wait until others of its partition have come back.
+    ///
+    /// # Errors
+    /// When a record can never be sent.
+    pub(crate) fn release(&mut self) -> Result<(), Rejection> {
+        let Self { transport, accumulator, pace, .. } = self;
+        let released = accumulator.release(|record, ticket| transport.send(record, ticket, *pace));
+        released.map_err(|(rejection, rest)| {
+            self.abandoned = self.abandoned.and(rest);
+            self.abandon();
+            rejection
+        })
     }
 
     /// Takes what has come back. `spare` is kept for the next batch, so that steady state allocates nothing.
-    pub(crate) fn take(&self, spare: Vec<Delivered>) -> Reports {
-        self.transport.take(spare)
+    pub(crate) fn take(&mut self, spare: Vec<Delivered>) -> Reports {
+        let mut reports = self.transport.take(spare);
+        if reports.rejection.is_some() || reports.fatal.is_some() {
+            // Nothing is written behind a record that is not.
+            self.abandon();
+        }
+        self.accumulator.landed(&reports.landed);
+        let Abandoned { records, bytes } = std::mem::take(&mut self.abandoned);
+        reports.failed_records = reports.failed_records.saturating_add(records);
+        reports.failed_bytes = reports.failed_bytes.saturating_add(bytes);
+        reports
+    }
+
+    /// Whether records wait until others have come back.
+    pub(crate) const fn gathers(&self) -> bool {
+        self.accumulator.gathers()
+    }
+
+    /// What waits is not handed over any more: it comes back as failed.
+    pub(crate) fn abandon(&mut self) {
+        self.abandoned = self.abandoned.and(self.accumulator.abandon());
     }
 
     /// Begins to commit the open Kafka transaction, see [`Transport::commit`].

@@ -94,7 +94,11 @@ impl Ending {
         let keep = core.keep_position(true, now);
         let update = core.feedback.poll(now.instant, now.postgres());
         let settled = core.feed.out.flight.is_settled() && core.is_kept(now);
-        Ok(Drain { update, keep, obstacle, then: self.next(settled, now) })
+        let then = self.next(settled, now);
+        if then == Draining::Purge {
+            core.feed.out.flight.abandon();
+        }
+        Ok(Drain { update, keep, obstacle, then })
     }
 
     /// What was behind the failure, as well as that is known now.

@@ -277,12 +277,26 @@ impl<'p, T: Transport> Flight<'p, T> {
         Ok(())
     }
 
-    /// Commits or aborts what is due.
+    /// Hands over what was gathered; commits or aborts what is due.
     pub(super) fn step(&mut self, now: Now, urgency: Urgency) -> Result<(), Error> {
+        if let Err(rejection) = self.outlet.release() {
+            // The next look at what has come back tells it: what is on its way is waited for as after any other failure.
+            self.refusals.of_producer(rejection, &self.ledger);
+        }
         let waits = self.awaits_empty_queue || self.alone;
         let urgency = if waits && urgency != Urgency::Over { Urgency::Now } else { urgency };
         let in_transaction = self.ledger.in_transaction();
         self.transactions.step(now, urgency, in_transaction, &self.window, &mut self.outlet)
+    }
+
+    /// Whether records wait for others of their partition to come back.
+    pub(super) fn gathers(&self) -> bool {
+        self.outlet.gathers()
+    }
+
+    /// Gives up what the producer has not been handed yet.
+    pub(super) fn abandon(&mut self) {
+        self.outlet.abandon();
     }
 
     /// Whether a transaction may end that says how far incremental snapshots are.

@@ -133,7 +133,12 @@ impl<'p> Transactions<'p> {
     }
 }
 
-fn send_state(outlet: &Outlet<impl Transport>, topic: String, state: &State, now: Now) -> Result<(), Error> {
+fn send_state(
+    outlet: &mut Outlet<impl Transport>,
+    topic: String,
+    state: &State,
+    now: Now,
+) -> Result<(), Error> {
     let slot = &state.source.slot;
     let value = state.to_json().map_err(|source| Error::NoState {
         topic: topic.clone(),
