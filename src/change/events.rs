@@ -100,6 +100,11 @@ impl ChangeEvents {
         self.0.chain.transforms()
     }
 
+    /// The connector's logical name (`topic.prefix`).
+    pub(crate) fn connector_name(&self) -> &str {
+        &self.0.context.topic_prefix
+    }
+
     /// What the topics of tables begin with, unless a transform renames them.
     pub(crate) fn topic_prefix(&self) -> String {
         let context = &self.0.context;

@@ -33,10 +33,10 @@ impl Connector {
         now_ms: i64,
         into: &mut Destination<'_>,
     ) -> Result<Option<ChangeRecords<'a>>, RouteError> {
-        let mut data = vec![("connector_name", self.context.topic_prefix.as_str())];
-        data.extend(notification.data.iter().map(|(name, text)| (*name, text.as_str())));
-        data.sort_unstable();
-        let data = data.into_iter().map(|(name, text)| (Value::str(name), Value::str(text)));
+        let data = notification
+            .additional_data(&self.context.topic_prefix)
+            .into_iter()
+            .map(|(name, text)| (Value::str(name), Value::str(text)));
         let value = vec![
             Value::str(id),
             Value::str(notification.status.name()),

@@ -15,7 +15,7 @@ use crate::outbox::{
 };
 use crate::postgres::TableFilter;
 use crate::registry::{self, Registries};
-use crate::relay::{DeadLetters, RelayParts, Route};
+use crate::relay::{DeadLetters, NotificationPosts, RelayParts, Route};
 use crate::telemetry::ConfigInfo;
 use crate::trace::Tracer;
 
@@ -110,7 +110,9 @@ pub(super) fn assemble_sources(sources: &Sources) -> Result<Assembly, AssembleEr
         debezium_names: config.debezium_metrics,
         metric_tags: config.metric_tags,
     };
+    let notification_posts = config.notification_posts.map(NotificationPosts::new);
     let parts = RelayParts {
+        notification_posts,
         postgres: config.postgres,
         kafka: config.kafka,
         relay: config.relay,

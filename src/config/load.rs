@@ -27,6 +27,8 @@ pub(crate) struct Config {
     pub topic_prefix: String,
     /// `topic.delimiter` (`.`): stands between the parts of the connector's own topics.
     pub topic_delimiter: String,
+    /// Where notifications are posted to (`notification.enabled.channels=http`).
+    pub(crate) notification_posts: Option<crate::relay::PostOptions>,
     /// `extended.headers.enabled` (true): whether records carry `__debezium.context.*` headers.
     pub extended_headers: bool,
     /// `message.prefix.include.list` and `message.prefix.exclude.list`: regular expressions.
@@ -72,6 +74,7 @@ impl Config {
             relay: parts.relay,
             topic_prefix: parts.topic_prefix,
             topic_delimiter: parts.topic_delimiter,
+            notification_posts: parts.notification_posts,
             extended_headers: parts.extended_headers,
             message_prefixes: parts.message_prefixes,
             debezium_metrics: parts.debezium_metrics,
@@ -93,6 +96,7 @@ struct Parts {
     relay: crate::relay::Options,
     topic_prefix: String,
     topic_delimiter: String,
+    notification_posts: Option<crate::relay::PostOptions>,
     extended_headers: bool,
     message_prefixes: [Vec<String>; 2],
     debezium_metrics: bool,
@@ -115,6 +119,7 @@ impl Parts {
         let signals = signals::options(reader, &topic_prefix, sends_changes);
         let cleanup = cleanup::options(reader, sends_changes);
         let notifications = signals::notifications(reader, sends_changes);
+        let notification_posts = signals::notification_posts(reader, &notifications);
         let connect_timeout = reader.millis("outboxd.connect.timeout.ms", 1, Duration::from_secs(5));
         let mut postgres = postgres::options(reader, transforms.router.as_deref(), connect_timeout);
         postgres.tables.signals.clone_from(&signals.table);
@@ -137,6 +142,7 @@ impl Parts {
             },
             topic_prefix,
             topic_delimiter,
+            notification_posts,
             extended_headers: reader.boolean("extended.headers.enabled", true),
             message_prefixes: [
                 reader.regex_list("message.prefix.include.list"),

@@ -135,7 +135,17 @@ pub(super) fn shown_key(key: &str) -> String {
 /// Whether values of this key are secrets.
 pub(super) fn holds_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
-    let ends = ["password", "secret", "token", "keystore.key", "key.pem", "user.info", "credentials.json"];
+    // Whoever knows the URL of a web hook may post to it.
+    let ends = [
+        "password",
+        "secret",
+        "token",
+        "keystore.key",
+        "key.pem",
+        "user.info",
+        "credentials.json",
+        "notification.http.url",
+    ];
     ends.iter().any(|end| key.ends_with(end))
         || ["jaas.config", "secret", "salt"].iter().any(|part| key.contains(part))
 }
@@ -167,6 +177,7 @@ mod tests {
             "producer.sasl.jaas.config",
             "producer.ssl.key.password",
             "producer.ssl.keystore.key",
+            "notification.http.url",
             "rdkafka.ssl.key.pem",
             "rdkafka.sasl.oauthbearer.client.secret",
         ];

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::check;
 use super::read::Reader;
+use crate::relay::PostOptions;
 use crate::signal::{NotificationOptions, SignalOptions, Watermarks};
 
 const TABLE: &str = "signal.data.collection";
@@ -13,6 +14,7 @@ const CONSUMER: &str = "signal.consumer.";
 /// The first that is said counts, as in Debezium.
 const SERVERS: [&str; 2] = ["signal.consumer.bootstrap.servers", "signal.kafka.bootstrap.servers"];
 const NOTIFICATION_CHANNELS: &str = "notification.enabled.channels";
+const NOTIFICATION_URL: &str = "notification.http.url";
 const NOTIFICATION_TOPIC: &str = "notification.sink.topic.name";
 
 /// Which signals are heard. `sends_changes` tells that rows become change events: without, nothing is heard.
@@ -68,14 +70,34 @@ pub(super) fn notifications(reader: &mut Reader<'_>, sends_changes: bool) -> Not
                 &[(NOTIFICATION_TOPIC, "outboxd-notifications")],
             ),
             "jmx" => reader.assume(NOTIFICATION_CHANNELS, "jmx is left out: there is no Java here"),
-            "http" => reader.invalid(
-                setting,
-                "outboxd sends no notifications by HTTP: take sink, which sends them to a topic, or log",
-            ),
-            _ => reader.invalid(setting, "it takes sink and log; other channels are Java classes"),
+            "http" => options.http = true,
+            _ => reader.invalid(setting, "it takes sink, log and http; other channels are Java classes"),
         }
     }
     options
+}
+
+/// Where they are posted to, when they are.
+pub(super) fn notification_posts(reader: &mut Reader<'_>, told: &NotificationOptions) -> Option<PostOptions> {
+    let timeout = reader.millis("notification.http.timeout.ms", 1, Duration::from_secs(5));
+    let retries = reader.integer("notification.http.retries", 0..=1_000, 2);
+    if !told.http {
+        return None;
+    }
+    let Some(setting) = reader.settings.get(NOTIFICATION_URL).filter(|url| !url.value.trim().is_empty())
+    else {
+        reader.missing(
+            NOTIFICATION_URL,
+            "notification.enabled.channels has http: where notifications are posted to",
+            &[(NOTIFICATION_URL, "http://hooks:8080/snapshots")],
+        );
+        return None;
+    };
+    let posts = PostOptions::new(&setting.value, timeout, retries);
+    if posts.is_none() {
+        reader.invalid(setting, "it must be http://host:port/path or https://host:port/path");
+    }
+    posts
 }
 
 fn channels(reader: &mut Reader<'_>) -> Vec<&'static str> {

@@ -261,13 +261,24 @@ fn the_topic_of_signals_may_be_in_another_kafka_that_is_reached_alike() {
 
 #[test]
 fn an_unknown_channel_of_notifications_is_refused() {
-    for (channel, expected) in
-        [("http", "no notifications by HTTP"), ("org.example.Mine", "are Java classes")]
+    let setting = "notification.enabled.channels=log,org.example.Mine";
+    let error = of_tables(&[setting]).map(|_| ()).expect_err(setting).to_string();
+    assert!(error.contains("are Java classes"), "{error}");
+}
+
+#[test]
+fn notifications_by_http_need_a_url() {
+    let channels = "notification.enabled.channels=http";
+    let setting = |url: &str| format!("notification.http.url={url}");
+    for (url, expected) in [("", "notification.http.url is missing"), ("hooks:80", "it must be http://host")]
     {
-        let setting = format!("notification.enabled.channels=log,{channel}");
-        let error = of_tables(&[&setting]).map(|_| ()).expect_err(channel).to_string();
+        let error = of_tables(&[channels, &setting(url)]).map(|_| ()).expect_err(url).to_string();
         assert!(error.contains(expected), "{error}");
     }
+    let config = of_tables(&[channels, &setting("https://hooks/a?b=c")]).unwrap();
+    assert!(config.notification_posts.is_some() && config.relay.notifications.is_on());
+    let unused = of_tables(&[&setting("hooks:80")]).unwrap();
+    assert!(unused.notification_posts.is_none());
 }
 
 #[test]

@@ -15,6 +15,8 @@ pub(crate) enum Made {
     Sized,
     /// `new HashMap<>(map)`
     Copied,
+    /// `new HashMap<>(map)` of a map with so many entries; the others were put into it then.
+    CopiedThen(usize),
 }
 
 /// The entries as a map gives them that they were put into in this order. Keys must differ.
@@ -50,12 +52,17 @@ fn buckets(entry_count: usize, made: Made) -> usize {
     let mut buckets = match made {
         Made::Empty => 16,
         Made::Sized => entry_count.max(1).next_power_of_two(),
-        Made::Copied => entry_count.saturating_mul(4).div_euclid(3).saturating_add(1).next_power_of_two(),
+        Made::Copied => copied(entry_count),
+        Made::CopiedThen(first) => copied(first),
     };
     while entry_count > buckets.saturating_mul(3) / 4 {
         buckets = buckets.saturating_mul(2);
     }
     buckets
+}
+
+fn copied(entry_count: usize) -> usize {
+    entry_count.saturating_mul(4).div_euclid(3).saturating_add(1).next_power_of_two()
 }
 
 /// `String.hashCode`, spread as `HashMap` does.

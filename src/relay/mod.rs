@@ -28,8 +28,10 @@ mod heartbeat;
 mod heartbeat_query;
 mod last_state;
 mod link;
+mod mailbox;
 mod memory;
 mod needs;
+mod notification_posts;
 mod notifier;
 mod offset_file;
 mod offsets;
@@ -69,6 +71,7 @@ pub(crate) use comparison::first_start;
 pub use control::{Control, Target};
 pub(crate) use dead_letters::DeadLetters;
 pub use error::Error;
+pub(crate) use notification_posts::{NotificationPosts, PostOptions};
 pub(crate) use opening::is_our_own;
 pub(crate) use options::{
     DeadLetterOptions, Guarantee, GuardOptions, HeartbeatOptions, OffsetOptions, OffsetStore, Options,

@@ -1,8 +1,9 @@
-//! Tells of snapshots: in the log, and in a topic.
+//! Tells of snapshots: in the log, in a topic, and to an HTTP server.
 
 use std::collections::VecDeque;
 
 use super::clock::Now;
+use super::mailbox::{Mailbox, Posting};
 use super::options::Options;
 use super::route::Route;
 use crate::change::ChangeEvents;
@@ -17,6 +18,7 @@ pub(super) struct Notifier<'p> {
     pub(super) changes: &'p ChangeEvents,
     pub(super) topic: Option<&'p str>,
     log: bool,
+    posts: Option<&'p Mailbox>,
     waiting: VecDeque<Notice>,
 }
 
@@ -30,10 +32,11 @@ pub(super) struct Notice {
 
 impl<'p> Notifier<'p> {
     /// `None` when nobody is told.
-    pub(super) fn new(options: &'p Options, route: &'p Route) -> Option<Self> {
+    pub(super) fn new(options: &'p Options, route: &'p Route, posts: Option<&'p Mailbox>) -> Option<Self> {
         let Route::Changes(changes) = route else { return None };
         let told = &options.notifications;
-        let new = Self { changes, topic: told.topic.as_deref(), log: told.log, waiting: VecDeque::new() };
+        let new =
+            Self { changes, topic: told.topic.as_deref(), log: told.log, posts, waiting: VecDeque::new() };
         told.is_on().then_some(new)
     }
 
@@ -50,6 +53,11 @@ impl<'p> Notifier<'p> {
                 "notification: {}",
                 notification.status.name()
             );
+        }
+        if let Some(posts) = self.posts {
+            let body = notification.json(&id, self.changes.connector_name(), now.unix_ms());
+            let (kind, is_last) = (notification.status.name(), notification.status.is_last());
+            posts.put(Posting { body, kind, is_last });
         }
         if self.topic.is_some() && self.waiting.len() < WAITING_MAX {
             self.waiting.push_back(Notice { id, at_ms: now.unix_ms(), notification });

@@ -1,4 +1,5 @@
 use super::dead_letters::DeadLetters;
+use super::notification_posts::NotificationPosts;
 use super::options::Options;
 use super::route::Route;
 use crate::kafka::{self, Producer};
@@ -25,6 +26,8 @@ pub struct RelayParts {
     pub producer: Producer,
     /// Where events go that cannot be sent.
     pub dead_letters: Option<DeadLetters>,
+    /// Where notifications are posted to.
+    pub(crate) notification_posts: Option<NotificationPosts>,
     /// The schema registries of the converters that need one.
     pub registries: Registries,
 }

@@ -73,11 +73,13 @@ pub(crate) struct NotificationOptions {
     pub(crate) topic: Option<String>,
     /// `notification.enabled.channels` has `log`.
     pub(crate) log: bool,
+    /// `notification.enabled.channels` has `http`.
+    pub(crate) http: bool,
 }
 
 impl NotificationOptions {
     /// Whether anything is told.
     pub(crate) const fn is_on(&self) -> bool {
-        self.topic.is_some() || self.log
+        self.topic.is_some() || self.log || self.http
     }
 }

@@ -53,6 +53,7 @@ mod messages;
 mod migrate;
 mod mistakes;
 mod moves;
+mod notifications;
 mod offsets;
 mod partman;
 mod payloads;

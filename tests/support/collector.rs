@@ -117,7 +117,7 @@ fn shown(value: Option<&Value>) -> String {
     }
 }
 
-fn request(stream: &TcpStream) -> (String, Vec<u8>) {
+pub(super) fn request(stream: &TcpStream) -> (String, Vec<u8>) {
     let mut reader = BufReader::new(stream);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {

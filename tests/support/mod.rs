@@ -22,6 +22,7 @@ mod cache;
 pub(crate) mod certificate;
 pub(crate) mod collector;
 pub(crate) mod foreign;
+pub(crate) mod hooks;
 pub(crate) mod http;
 pub(crate) mod in_process;
 pub(crate) mod kafka;

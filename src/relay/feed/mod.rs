@@ -29,6 +29,7 @@ use super::dispatch::Dispatch;
 use super::error::Error;
 use super::flight::Flight;
 use super::needs::{Answer, Need};
+use super::notification_posts::NotificationPosts;
 use super::notifier::Notifier;
 use super::options::{Guarantee, Options, SkippedOperations};
 use super::parts::RelayParts;
@@ -148,7 +149,11 @@ impl<'p> Feed<'p> {
         let flight = Flight::new(inlet, parts.relay.window(), dead_letters.is_some(), metrics, confirmed);
         let feed =
             Self::with_flight(flight, metrics, messages, dead_letters, &parts.relay, acknowledged, stored);
-        let notifier = Notifier::new(&parts.relay, &parts.route);
+        let notifier = Notifier::new(
+            &parts.relay,
+            &parts.route,
+            parts.notification_posts.as_ref().map(NotificationPosts::mailbox),
+        );
         let (changes, transactions) = (parts.route.changes(), parts.route.tells_transactions());
         Self { changes, transactions, notifier, ..feed }
     }

@@ -142,8 +142,11 @@ impl<'s> Snapshot<'s> {
         site: &Site<'_>,
         keeper: Option<&mut Keeper<'_>>,
     ) -> Result<(), Error> {
-        let mut tables: Vec<_> =
-            tables.iter().filter(|table| self.parts.tables.is_in_snapshot(table)).collect();
+        let filter = &self.parts.tables;
+        // Debezium counts the signalling table among them, and does not read it.
+        let captured = tables.iter().filter(|table| filter.is_in_snapshot(table) || filter.is_signals(table));
+        let captured = captured.map(full_name).collect::<Vec<_>>().join(",");
+        let mut tables: Vec<_> = tables.iter().filter(|table| filter.is_in_snapshot(table)).collect();
         let commit_time = Now::read().postgres();
         let begin = |xid| Message::Begin(Begin { final_lsn: self.at, commit_time, xid });
         if self.parts.route.outbox().is_some() {
@@ -156,10 +159,9 @@ impl<'s> Snapshot<'s> {
             self.arrange(&mut tables).await?;
             let (readers, xid) = self.open_readers(site).await?;
             self.take(begin(xid))?;
-            let names = tables.iter().map(|table| full_name(table)).collect::<Vec<_>>().join(",");
             self.notify(SnapshotStatus::Started, Vec::new());
-            self.notify(SnapshotStatus::CollectionsResolved, vec![("data_collections", names)]);
-            self.send_tables(&tables, readers, keeper).await?;
+            self.notify(SnapshotStatus::CollectionsResolved, vec![("data_collections", captured.clone())]);
+            self.send_tables(&tables, captured, readers, keeper).await?;
             self.notify(SnapshotStatus::Completed, Vec::new());
             self.send_notifications().await?;
         }

@@ -68,10 +68,11 @@ impl Snapshot<'_> {
         Ok(())
     }
 
-    /// Reads all tables, and sends their rows.
+    /// Reads all tables, and sends their rows. `captured` is told of them.
     pub(super) async fn send_tables(
         &mut self,
         tables: &[&TableFacts],
+        captured: String,
         readers: Vec<SnapshotReader>,
         mut keeper: Option<&mut Keeper<'_>>,
     ) -> Result<(), Error> {
@@ -86,7 +87,7 @@ impl Snapshot<'_> {
                 Said::Columns(names) => self.bind_once(&mut work, piece, &names)?,
                 Said::Rows(batch) => self.send_batch(&mut work, piece, &batch).await?,
                 Said::End => {
-                    self.end_piece(&mut work, piece).await?;
+                    self.end_piece(&mut work, piece, &captured).await?;
                     self.order(&mut work, reader).await?;
                     if let Some(keeper) = keeper.as_mut().filter(|keeper| keeper.is_due()) {
                         self.drain().await?;
@@ -265,7 +266,7 @@ impl Snapshot<'_> {
         self.send_first_of(&row, table.facts.oid).await
     }
 
-    async fn end_piece(&mut self, work: &mut Work<'_>, piece: Piece) -> Result<(), Error> {
+    async fn end_piece(&mut self, work: &mut Work<'_>, piece: Piece, captured: &str) -> Result<(), Error> {
         if work.plan.has_rows(piece.table) {
             let last = work.plan.take_last();
             self.send_last(work, last).await?;
@@ -275,7 +276,7 @@ impl Snapshot<'_> {
         self.send_last(work, last).await?;
         let Some(table) = work.tables.get(piece.table) else { return Ok(()) };
         let mut data =
-            vec![("data_collections", work.names.clone()), ("scanned_collection", table.name.clone())];
+            vec![("data_collections", captured.to_owned()), ("scanned_collection", table.name.clone())];
         data.extend([("status", "SUCCEEDED".to_owned()), ("total_rows_scanned", rows.to_string())]);
         self.notify(SnapshotStatus::TableScanCompleted, data);
         Ok(())

@@ -79,7 +79,11 @@ impl Relay {
     /// # Errors
     /// When something fails that a retry cannot mend, or retries are used up, or the drain takes too long.
     pub async fn run(&self, control: &Control) -> Result<(), Error> {
+        let poster = self.parts.notification_posts.as_ref().map(|posts| posts.start(self.metrics.clone()));
         let outcome = self.run_sessions(control.receiver()).await;
+        if let Some(poster) = poster {
+            poster.end().await;
+        }
         self.status.enter(Phase::Stopped);
         outcome
     }

@@ -152,6 +152,11 @@ impl Metrics {
         self.series().cleanup_partitions.inc();
     }
 
+    /// Counts notifications that the HTTP server has not taken.
+    pub(crate) fn notifications_lost(&self, count: u64) {
+        self.series().notifications_lost.inc_by(count);
+    }
+
     /// Counts spans that a collector has taken.
     pub(crate) fn spans_exported(&self, count: u64) {
         self.series().spans_exported.inc_by(count);

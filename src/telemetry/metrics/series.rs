@@ -45,6 +45,7 @@ pub(super) struct Series {
     pub(super) cleaned_rows: Counter,
     pub(super) cleanup_yielded: Counter,
     pub(super) cleanup_partitions: Counter,
+    pub(super) notifications_lost: Counter,
     pub(super) spans_exported: Counter,
     pub(super) spans_lost: Family<Label, Counter>,
     source_lag: Seconds,
@@ -99,6 +100,7 @@ impl Series {
             cleaned_rows: Counter::default(),
             cleanup_yielded: Counter::default(),
             cleanup_partitions: Counter::default(),
+            notifications_lost: Counter::default(),
             spans_exported: Counter::default(),
             spans_lost: Family::default(),
             source_lag: Seconds::default(),
@@ -252,6 +254,11 @@ impl Series {
             "cleanup_yielded",
             "Batches and partitions that cleanup left because they would have waited for somebody, or took too long",
             self.cleanup_yielded.clone(),
+        );
+        registry.register(
+            "notifications_lost",
+            "Notifications that the HTTP server has not taken (notification.enabled.channels=http)",
+            self.notifications_lost.clone(),
         );
         let exported = self.spans_exported.clone();
         registry.register(
