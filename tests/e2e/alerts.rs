@@ -9,7 +9,7 @@ use outboxd::internals::throwaway::{StopMode, unused_port};
 use serde_json::Value;
 
 use crate::dead_letters;
-use crate::support::http::{get_until, try_get_as};
+use crate::support::http::try_get_as;
 use crate::support::kafka::{Kafka, kafka};
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{self, postgres18};
@@ -175,7 +175,8 @@ fn servers_that_fail_make_their_alerts_fire() {
     kafka.resume();
     // It was stopped for longer than its own session may last.
     kafka.wait_until_ready();
-    get_until(port, "/readyz", "is ready", |page| page.code == 200);
+    // By now outboxd may wait for half a minute before it tries again, and may be late then.
+    prometheus.wait_for("relay_ready == 1");
     server.stop(StopMode::Immediate, DEADLINE).unwrap();
     prometheus.wait_for_alert("OutboxdNotStreaming", port);
 }
