@@ -43,7 +43,7 @@ impl Relay {
         finished?;
         match self.parts.postgres.slot.is_manual {
             true => {
-                tracing::info!(lsn = %frontier, "drained: everything sent is acknowledged. The slot stays where it stood")
+                tracing::info!(lsn = %frontier, "drained: everything sent is acknowledged. The slot stays where it stood");
             }
             false => tracing::info!("drained: everything sent is acknowledged and confirmed"),
         }
