@@ -283,6 +283,12 @@ fn skipped_operations(reader: &mut Reader<'_>) -> crate::relay::SkippedOperation
 }
 
 fn note_converters(reader: &mut Reader<'_>, sends_changes: bool) {
+    let class = reader.filled("value.converter").and_then(|class| class.rsplit('.').next());
+    if class == Some("CloudEventsConverter") && router::is_there(reader) {
+        let text = "CloudEventsConverter makes events of change events only: what the EventRouter has made is sent \
+                    without its value, as Debezium sends it";
+        reader.assume("value.converter", text);
+    }
     if sends_changes {
         for key in ["key.converter", "value.converter"] {
             if reader.filled(key).is_none() {

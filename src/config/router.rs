@@ -42,6 +42,13 @@ pub(super) fn is_foreign_transform(reader: &Reader<'_>, key: &str) -> bool {
     class.is_some_and(|class| !is_event_router(class) && !is_decoder(class))
 }
 
+/// Whether one of the transforms is an EventRouter, for all records or for some.
+pub(super) fn is_there(reader: &Reader<'_>) -> bool {
+    let classes = aliases(reader);
+    let mut classes = classes.iter().filter_map(|alias| reader.text(&format!("transforms.{alias}.type")));
+    classes.any(is_event_router)
+}
+
 /// Whether rows are events of an outbox and nothing else: there is an EventRouter, or what decodes messages for one, no other
 /// transform, and no table that is left out of it.
 pub(super) fn is_outbox(reader: &Reader<'_>) -> bool {

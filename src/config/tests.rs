@@ -88,6 +88,24 @@ fn the_article_runs_with_each_assumption_told() {
 }
 
 #[test]
+fn an_event_router_before_cloud_events_is_told_to_lose_its_values() {
+    let converter = "value.converter=io.debezium.converters.CloudEventsConverter";
+    let told = "value.converter: CloudEventsConverter makes events of change events only: what the EventRouter has \
+                made is sent without its value, as Debezium sends it";
+    assert_eq!(notices(&complete_and(&[converter]).unwrap()), [told]);
+    let beside = [
+        "transforms=outbox,other",
+        "transforms.other.type=org.apache.kafka.connect.transforms.InsertField$Value",
+    ];
+    let mixed = [&[converter][..], &beside].concat();
+    assert!(notices(&complete_and(&mixed).unwrap()).contains(&told.to_owned()));
+    let without = COMPLETE.iter().filter(|line| !line.starts_with("transforms")).chain([&converter]);
+    let overrides = without.map(|line| (*line).to_owned()).collect();
+    let config = Config::load(&Sources { overrides, ..Sources::default() }).unwrap();
+    assert!(!notices(&config).contains(&told.to_owned()));
+}
+
+#[test]
 fn debezium_server_brings_its_own_converters() {
     let config =
         Config::load(&Sources { files: vec![case("server-defaults.properties")], ..Sources::default() })

@@ -4,16 +4,19 @@ Positions and transactions become their place among those of the case, times of 
 are equal, and in which order they are.
 """
 
+import datetime
 import re
 import time
 
 TOLERANCE_MS = 60_000
-MEMBER = r'"(?:__)?(?:source_)?'
-POSITION = re.compile(MEMBER + r'lsn":(\d+)')
-SEQUENCE = re.compile(MEMBER + r'sequence":"(\[[^\]]*\])"')
-XID = re.compile(MEMBER + r'txId":(\d+)')
-TRANSACTION = re.compile(r'"id":"(\d+):(\d+)"')
-TIME = re.compile(r'"(?:[a-z_]*_)?ts_(ms|us|ns)":(\d+)')
+# Behind a semicolon it is a part of a CloudEvent's id, where nothing is quoted.
+MEMBER = r'(?:"(?:__)?(?:source_)?|"iodebezium|;)'
+POSITION = re.compile(MEMBER + r'lsn"?:"?(\d+)')
+SEQUENCE = re.compile(MEMBER + r'sequence"?:"?(\[[^\]]*\])"')
+XID = re.compile(MEMBER + r'txId"?:"?(\d+)')
+TRANSACTION = re.compile(r'"(id|iodebeziumtxid)":"(\d+):(\d+)"')
+TIME = re.compile(r'"(?:(?:[a-z_]*_)?ts_|iodebeziumts)(ms|us|ns)":"?(\d+)')
+EVENT_TIME = re.compile(r'("specversion":"1.0","type":"[^"]*","time":")([^"]*)')
 UNITS = {"ms": 1, "us": 10**3, "ns": 10**6}
 DATABASE = re.compile(MEMBER + r'db":"([^"]*)"')
 QUOTE = r'\"'
@@ -28,7 +31,7 @@ def masked(records, started_ms):
     for text in texts:
         positions.update(int(found[1]) for found in POSITION.finditer(text))
         xids.update(int(found[1]) for found in XID.finditer(text))
-        xids.update(int(found[1]) for found in TRANSACTION.finditer(text))
+        xids.update(int(found[2]) for found in TRANSACTION.finditer(text))
     lsn, tx = ranks(positions, "LSN"), ranks(xids, "TX")
     earliest = started_ms - TOLERANCE_MS
     latest = int(time.time() * 1000) + TOLERANCE_MS
@@ -43,11 +46,16 @@ def masked(records, started_ms):
         text = inside(POSITION, text, 1, lsn)
         text = inside(SEQUENCE, text, 1, lambda numbers: sequence(numbers, lsn))
         text = inside(XID, text, 1, tx)
-        text = TRANSACTION.sub(lambda found: f'"id":"{tx(found[1])}:LSN"', text)
+        text = TRANSACTION.sub(lambda found: f'"{found[1]}":"{tx(found[2])}:LSN"', text)
         text = inside(DATABASE, text, 1, lambda _: "DB")
+        text = EVENT_TIME.sub(event_time, text)
         for name, unit in UNITS.items():
             text = inside(re.compile(TIME.pattern.replace("(ms|us|ns)", name)), text, 1, moment)
         return text
+
+    def event_time(found):
+        ms = datetime.datetime.fromisoformat(found[2]).timestamp() * 1000
+        return found[1] + ("NOW" if earliest <= ms <= latest else found[2])
 
     unit = 1
     return [{**record, "key": mask(record["key"]), "value": mask(record["value"])} for record in records]

@@ -1,6 +1,7 @@
 //! Kafka's converters: Connect values into bytes, as the class of that name writes them.
 
 mod binary;
+mod cloud_events;
 mod header;
 mod json;
 mod json_schema;
@@ -16,6 +17,7 @@ mod tests;
 use std::ops::Range;
 use std::sync::Arc;
 
+use cloud_events::CloudEvents;
 pub(crate) use json::DecimalFormat;
 pub use json::JsonConverter;
 pub use options::Converters;
@@ -42,6 +44,8 @@ pub enum Converter {
     Registered(RegisteredConverter),
     /// `io.debezium.converters.BinaryDataConverter`, with the converter for what is not binary.
     BinaryData(Option<Box<Self>>),
+    /// `io.debezium.converters.CloudEventsConverter`
+    CloudEvents(CloudEvents),
 }
 
 /// Where a converted value lies.
@@ -85,6 +89,11 @@ pub enum ConvertError {
     /// Null where the schema requires a value.
     #[error("a required value is null and has no default")]
     RequiredNull,
+    /// An envelope that lacks something a CloudEvent needs, or has something else in its place.
+    #[error(
+        "CloudEventsConverter cannot use the field {0:?} of the envelope: it is missing or of another type"
+    )]
+    NoCloudEvent(String),
     /// The registry's form of schemas cannot have the value's.
     #[error(transparent)]
     Schema(#[from] SchemaError),
@@ -100,7 +109,9 @@ impl Converter {
     /// When they cannot, whatever the value.
     pub fn accepts(&self, schema: &Schema) -> Result<(), UnsupportedSchema> {
         match self {
-            Self::PayloadBytes | Self::String | Self::SimpleHeader | Self::Json(_) => Ok(()),
+            Self::PayloadBytes | Self::String | Self::SimpleHeader | Self::Json(_) | Self::CloudEvents(_) => {
+                Ok(())
+            }
             Self::ByteArray | Self::BinaryData(None) if schema.kind != Kind::Bytes => {
                 Err(UnsupportedSchema { converter: self.name(), schema: schema.kind.to_string() })
             }
@@ -127,6 +138,7 @@ impl Converter {
             Self::SimpleHeader => Ok(header::convert(schema, value, into.scratch)),
             Self::Json(converter) => converter.convert(schema, value, into.scratch),
             Self::Registered(converter) => converter.convert(schema, value, into),
+            Self::CloudEvents(events) => events.convert(schema, value, into.scratch),
             Self::ByteArray => Ok(binary::bytes(self.name(), schema, value, into.scratch)?),
             Self::BinaryData(Some(delegate)) if !is_binary(schema, value) => {
                 delegate.convert(schema, value, into)
@@ -192,6 +204,7 @@ impl Converter {
     pub fn writes_schemas(&self) -> bool {
         match self {
             Self::Json(converter) => converter.schemas,
+            Self::CloudEvents(events) => events.json.schemas,
             Self::Registered(_) => true,
             Self::BinaryData(Some(delegate)) => delegate.writes_schemas(),
             _ => false,
@@ -219,6 +232,7 @@ impl Converter {
             Self::Registered(converter) => converter.name(),
             Self::ByteArray => "ByteArrayConverter",
             Self::BinaryData(_) => "BinaryDataConverter",
+            Self::CloudEvents(_) => "CloudEventsConverter",
         }
     }
 }

@@ -1,6 +1,6 @@
-use super::Converter;
 use super::json::{DecimalFormat, JsonConverter};
 use super::registered::RegisteredConverter;
+use super::{Converter, cloud_events};
 use crate::connect::{OptionError, OptionReader, Refused};
 
 const ENCODING: &str = "converter.encoding";
@@ -76,11 +76,12 @@ fn converter(options: &mut OptionReader<'_>, key: &str) -> Result<Option<Convert
     Ok(Some(match class_name {
         "StringConverter" => string(options, key),
         "SimpleHeaderConverter" => Converter::SimpleHeader,
-        "JsonConverter" => Converter::Json(json(options, key)),
+        "JsonConverter" => Converter::Json(JsonConverter::read(options, key)),
         "AvroConverter" | "JsonSchemaConverter" | "ProtobufConverter" => {
             Converter::Registered(RegisteredConverter::read(options, key, &class)?)
         }
         "ByteArrayConverter" => Converter::ByteArray,
+        "CloudEventsConverter" => Converter::CloudEvents(cloud_events::read(options, key, &class)?),
         "BinaryDataConverter" | "ByteBufferConverter" => {
             Converter::BinaryData(converter(options, &format!("{key}.{BINARY_DELEGATE}"))?.map(Box::new))
         }
@@ -89,7 +90,8 @@ fn converter(options: &mut OptionReader<'_>, key: &str) -> Result<Option<Convert
 }
 
 const UNKNOWN_CLASS: &str = "no such converter here; there are StringConverter, JsonConverter, AvroConverter, \
-                             JsonSchemaConverter, ProtobufConverter, ByteArrayConverter, BinaryDataConverter and SimpleHeaderConverter";
+                             JsonSchemaConverter, ProtobufConverter, CloudEventsConverter, ByteArrayConverter, BinaryDataConverter and \
+                             SimpleHeaderConverter";
 
 fn string(options: &mut OptionReader<'_>, key: &str) -> Converter {
     let key = format!("{key}.{ENCODING}");
@@ -101,14 +103,21 @@ fn string(options: &mut OptionReader<'_>, key: &str) -> Converter {
     Converter::String
 }
 
-fn json(options: &mut OptionReader<'_>, key: &str) -> JsonConverter {
-    let default = JsonConverter::default();
-    let formats = [("BASE64", DecimalFormat::Base64), ("NUMERIC", DecimalFormat::Numeric)];
-    let replace_null = format!("{key}.replace.null.with.default");
-    JsonConverter {
-        schemas: options.boolean(&format!("{key}.schemas.enable"), default.schemas),
-        decimal_format: options.one_of(&format!("{key}.decimal.format"), &formats, default.decimal_format),
-        replace_null_with_default: options.boolean(&replace_null, default.replace_null_with_default),
+impl JsonConverter {
+    /// Reads the options of JsonConverter below `key`.
+    pub(super) fn read(options: &mut OptionReader<'_>, key: &str) -> Self {
+        let default = Self::default();
+        let formats = [("BASE64", DecimalFormat::Base64), ("NUMERIC", DecimalFormat::Numeric)];
+        let replace_null = format!("{key}.replace.null.with.default");
+        Self {
+            schemas: options.boolean(&format!("{key}.schemas.enable"), default.schemas),
+            decimal_format: options.one_of(
+                &format!("{key}.decimal.format"),
+                &formats,
+                default.decimal_format,
+            ),
+            replace_null_with_default: options.boolean(&replace_null, default.replace_null_with_default),
+        }
     }
 }
 

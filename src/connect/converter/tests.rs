@@ -115,3 +115,34 @@ fn a_default_in_a_schema_is_a_number_where_decimals_are() {
     let value = Value::Decimal(Decimal::parse("2.00").unwrap());
     assert_eq!(written(&json(true, DecimalFormat::Numeric), &schema, &value), Ok(Some(expected.to_owned())));
 }
+
+#[test]
+fn cloud_events_are_refused_where_they_would_not_be_those_of_debezium() {
+    let class = "io.debezium.converters.CloudEventsConverter";
+    let parsed = |role: &str, option: &str| {
+        let (name, said) = option.split_once('=').unwrap();
+        Converters::parse(&|key| {
+            let is_option = key.strip_prefix(role).is_some_and(|rest| rest == format!(".{name}"));
+            if key == role { Some(class.to_owned()) } else { is_option.then(|| said.to_owned()) }
+        })
+    };
+    for (option, reason) in [
+        ("serializer.type=avro", "JSON only"),
+        ("data.serializer.type=avro", "JSON only"),
+        ("metadata.source=header", "metadata are taken from the value"),
+        ("metadata.source=value,id:header,type:generate", "metadata are taken from the value"),
+        ("opentelemetry.tracing.attributes.enable=true", "headers are not read"),
+        ("schema.data.name.source.header.enable=true", "headers are not read"),
+    ] {
+        let error = parsed("value.converter", option).expect_err(option);
+        assert!(error.to_string().contains(reason), "{option}: {error}");
+    }
+    for option in ["serializer.type=JSON", "metadata.source=value,id:generate,type:generate"] {
+        let made = parsed("value.converter", option).unwrap().value;
+        assert_eq!(made.name(), "CloudEventsConverter", "{option}");
+    }
+    for role in ["key.converter", "header.converter"] {
+        let error = parsed(role, "serializer.type=json").expect_err(role);
+        assert!(error.to_string().contains("of values only"), "{role}: {error}");
+    }
+}

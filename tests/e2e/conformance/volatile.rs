@@ -32,25 +32,30 @@ struct Patterns {
     transaction: Regex,
     database: Regex,
     time: Regex,
+    event_time: Regex,
 }
 
 impl Patterns {
     fn new() -> Self {
         let compile = |pattern: &str| Regex::new(pattern).unwrap();
+        // Behind a semicolon it is a part of a CloudEvent's id, where nothing is quoted.
         Self {
-            position: compile(r#"("(?:__)?(?:source_)?lsn":)(\d+)"#),
-            sequence: compile(r#"("(?:__)?(?:source_)?sequence":"\[)(null|\\"\d+\\")(,\\")(\d+)(\\"\])"#),
-            xid: compile(r#"("(?:__)?(?:source_)?txId":)(\d+)"#),
-            transaction: compile(r#""id":"(\d+):(\d+)""#),
-            database: compile(r#"("(?:__)?(?:source_)?db":")([^"]*)"#),
-            time: compile(r#"("(?:[a-z_]*_)?ts_(ms|us|ns)":)(\d+)"#),
+            event_time: compile(r#"("specversion":"1.0","type":"[^"]*","time":")([^"]*)"#),
+            position: compile(r#"((?:"(?:__)?(?:source_)?|"iodebezium|;)lsn"?:"?)(\d+)"#),
+            sequence: compile(
+                r#"((?:"(?:__)?(?:source_)?|"iodebezium|;)sequence"?:"?\[)(null|\\"\d+\\")(,\\")(\d+)(\\"\])"#,
+            ),
+            xid: compile(r#"((?:"(?:__)?(?:source_)?|"iodebezium|;)txId"?:"?)(\d+)"#),
+            transaction: compile(r#""(id|iodebeziumtxid)":"(\d+):(\d+)""#),
+            database: compile(r#"((?:"(?:__)?(?:source_)?|"iodebezium|;)db":")([^"]*)"#),
+            time: compile(r#"("(?:(?:[a-z_]*_)?ts_|iodebeziumts)(ms|us|ns)":"?)(\d+)"#),
         }
     }
 
     fn collect(&self, text: &str, positions: &mut BTreeSet<u64>, xids: &mut BTreeSet<u64>) {
         positions.extend(self.position.captures_iter(text).map(|found| number(&found.unwrap(), 2)));
         xids.extend(self.xid.captures_iter(text).map(|found| number(&found.unwrap(), 2)));
-        xids.extend(self.transaction.captures_iter(text).map(|found| number(&found.unwrap(), 1)));
+        xids.extend(self.transaction.captures_iter(text).map(|found| number(&found.unwrap(), 2)));
     }
 
     fn masked(&self, text: &str, positions: &Ranks, xids: &Ranks, run_ms: &RangeInclusive<i64>) -> String {
@@ -76,10 +81,16 @@ impl Patterns {
         let text = self
             .xid
             .replace_all(&text, |found: &Captures<'_>| format!("{}{}", &found[1], rank(xids, found, 2)));
-        let text = self
-            .transaction
-            .replace_all(&text, |found: &Captures<'_>| format!(r#""id":"{}:LSN""#, rank(xids, found, 1)));
+        let text = self.transaction.replace_all(&text, |found: &Captures<'_>| {
+            format!(r#""{}":"{}:LSN""#, &found[1], rank(xids, found, 2))
+        });
         let text = self.database.replace_all(&text, "${1}DB");
+        let event_time = |found: &Captures<'_>| {
+            let of_run =
+                found[2].parse::<jiff::Timestamp>().is_ok_and(|time| run_ms.contains(&time.as_millisecond()));
+            format!("{}{}", &found[1], if of_run { "NOW" } else { &found[2] })
+        };
+        let text = self.event_time.replace_all(&text, event_time);
         self.time.replace_all(&text, time).into_owned()
     }
 }
