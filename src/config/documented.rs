@@ -27,7 +27,7 @@ const CONTEXT: [&str; 14] = [
 ];
 const GUARANTEES: [&str; 3] = ["at_least_once", "tail_dedupe", "exactly_once"];
 /// For each key one of these is allowed and not the default.
-const OTHERS: [&str; 16] = [
+const OTHERS: [&str; 15] = [
     "true",
     "false",
     "7777",
@@ -43,7 +43,6 @@ const OTHERS: [&str; 16] = [
     "delete",
     "drop",
     "parquet",
-    "manual",
 ];
 
 /// Debezium's options with their defaults.

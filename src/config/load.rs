@@ -186,8 +186,7 @@ fn position(
     postgres: &crate::postgres::Options,
 ) -> crate::relay::PositionOptions {
     let (database, slot) = (postgres.server.database.as_str(), postgres.slot.name.as_str());
-    let names = position::Names { connector, topic_prefix, database, slot };
-    position::options(reader, names, postgres.slot.is_manual)
+    position::options(reader, position::Names { connector, topic_prefix, database, slot })
 }
 
 /// `topic_suffix` is what follows the prefix in the names of the connector's own topics.

@@ -19,17 +19,12 @@ pub(super) struct Names<'n> {
     pub(super) slot: &'n str,
 }
 
-/// Fills the options. `is_manual` tells that the slot is never confirmed.
-pub(super) fn options(reader: &mut Reader<'_>, names: Names<'_>, is_manual: bool) -> PositionOptions {
+/// Fills the options.
+pub(super) fn options(reader: &mut Reader<'_>, names: Names<'_>) -> PositionOptions {
     let Names { connector, topic_prefix, database, slot } = names;
     let key = serde_json::json!([connector, { "server": topic_prefix, "database": database, "slot": slot }]);
     let topic = reader.text(TOPIC).unwrap_or(DEFAULT_TOPIC).trim();
     let topic = (!topic.is_empty()).then(|| topic.to_owned());
-    if let (None, true, Some(setting)) = (&topic, is_manual, reader.settings.get(TOPIC)) {
-        let reason = "with lsn.flush.mode=manual the slot does not tell what was sent: without the topic each start would send \
-                      everything behind the slot again";
-        reader.invalid(setting, reason);
-    }
     let said = reader.settings.get(ACCEPT).filter(|setting| !setting.value.trim().is_empty());
     let accept = said.and_then(|setting| setting.value.trim().parse().ok());
     if let Some(setting) = said.filter(|_| accept.is_none()) {
@@ -45,10 +40,6 @@ mod tests {
     use super::*;
 
     fn read(lines: &[&str]) -> Result<PositionOptions, String> {
-        read_with(lines, false)
-    }
-
-    fn read_with(lines: &[&str], is_manual: bool) -> Result<PositionOptions, String> {
         let mut settings = Settings::default();
         for line in lines {
             let (key, value) = line.split_once('=').unwrap();
@@ -57,7 +48,7 @@ mod tests {
         }
         let mut reader = Reader::new(&settings, Dialect::Connect);
         let names = Names { connector: "c", topic_prefix: "p", database: "d", slot: "s" };
-        let options = options(&mut reader, names, is_manual);
+        let options = options(&mut reader, names);
         reader.problems.first().map_or(Ok(options), |problem| Err(problem.to_string()))
     }
 
@@ -76,13 +67,6 @@ mod tests {
             let accepted = options.accept.map(|lsn| lsn.to_string());
             assert_eq!((options.key.as_str(), accepted.as_deref()), (key, accept), "{lines:?}");
         }
-    }
-
-    #[test]
-    fn a_slot_that_is_never_confirmed_needs_a_position() {
-        assert!(read_with(&[], true).is_ok());
-        let refused = read_with(&["outboxd.position.topic="], true).unwrap_err();
-        assert!(refused.contains("each start would send everything"), "{refused}");
     }
 
     #[test]

@@ -10,11 +10,6 @@ use crate::postgres::{
 use super::read::Reader;
 use super::{databases, snapshot};
 
-const FLUSH_MODE: &str = "lsn.flush.mode";
-
-const MANUAL: &str = "the slot is never confirmed. The server keeps all WAL from there on until the slot is moved, which is \
-                      possible only while outboxd is stopped";
-
 /// Fills the options. `alias` is the EventRouter's; without one all changes are wanted.
 pub(super) fn options(reader: &mut Reader<'_>, alias: Option<&str>, connect_timeout: Duration) -> Options {
     check_plugin(reader);
@@ -80,7 +75,6 @@ fn slot(reader: &mut Reader<'_>) -> SlotOptions {
     let recoveries = [("fail", SlotRecovery::Fail), ("snapshot", SlotRecovery::Snapshot)];
     let recovery = reader.choice("slot.recovery", &recoveries, SlotRecovery::default());
     let retry = slot_retry(reader);
-    let is_manual = is_manual(reader);
     let stream_params = stream_params(reader);
     let xmin_interval = reader.millis("xmin.fetch.interval.ms", 0, Duration::ZERO);
     let xmin_interval = Some(xmin_interval).filter(|interval| !interval.is_zero());
@@ -91,21 +85,8 @@ fn slot(reader: &mut Reader<'_>) -> SlotOptions {
         recovery,
         retry,
         stream_params,
-        is_manual,
         xmin_interval,
     }
-}
-
-/// Whether the slot is never confirmed: as `lsn.flush.mode` says, or else its predecessor.
-fn is_manual(reader: &mut Reader<'_>) -> bool {
-    let before = !reader.boolean("flush.lsn.source", true);
-    let modes = [("connector", false), ("connector_and_driver", false), ("manual", true)];
-    let key = if reader.filled(FLUSH_MODE).is_some() { FLUSH_MODE } else { "flush.lsn.source" };
-    let is_manual = reader.choice(FLUSH_MODE, &modes, before);
-    if is_manual {
-        reader.assume(key, MANUAL);
-    }
-    is_manual
 }
 
 fn slot_name(reader: &mut Reader<'_>) -> SlotName {

@@ -147,8 +147,6 @@ pub struct SlotOptions {
     pub retry: Option<SlotRetry>,
     /// `slot.stream.params`: more options for pgoutput.
     pub stream_params: Vec<(String, String)>,
-    /// `lsn.flush.mode=manual`, or `flush.lsn.source=false`: the slot is never confirmed, something else moves it.
-    pub is_manual: bool,
     /// `xmin.fetch.interval.ms` (0, never): how often `source.xmin` is asked for.
     pub xmin_interval: Option<Duration>,
 }

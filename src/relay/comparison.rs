@@ -1,7 +1,6 @@
 //! What a start concludes when it has found a slot, or none: from what an earlier session of this process knows, and from
 //! the position that is in Kafka. There is no I/O here: whoever asks has the answers.
 
-use super::acknowledged::SentUpTo;
 use super::capture::CapturedTables;
 use super::clock::Now;
 use super::error::Error;
@@ -201,15 +200,6 @@ impl Comparison<'_> {
         Some(KeptSnapshots { origin: position.origin(), kept: kept.clone() })
     }
 
-    /// What the relay that kept this position had sent beyond a slot that is never confirmed. Places of another timeline mean
-    /// nothing: what was there may be lost with it.
-    pub(super) fn sent(&self, position: &Position, origin: &Origin, database: Oid) -> Option<SentUpTo> {
-        let is_of = self.is_of(position, origin, database) && position.origin() == *origin;
-        let is_told = self.slot.is_manual && is_of && position.phase == Phase::Streaming;
-        let committed = position.committed_at().filter(|_| is_told)?;
-        Some(SentUpTo { lsn: position.lsn, committed })
-    }
-
     /// What the relay that kept this position had sent of a snapshot that it did not end.
     pub(super) fn unfinished(
         &self,
@@ -285,7 +275,6 @@ mod tests {
             recovery: SlotRecovery::Fail,
             retry: None,
             stream_params: Vec::new(),
-            is_manual: false,
             xmin_interval: None,
         };
         let comparison = Comparison {

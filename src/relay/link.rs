@@ -1,7 +1,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::acknowledged::SentUpTo;
 use super::comparison::KeptSnapshots;
 use super::exactly_once::{Source, State, Timelines};
 use super::origin::Origin;
@@ -29,8 +28,6 @@ pub(super) struct Link {
     pub(super) goes_on: bool,
     /// It stands where outboxd has left it: neither made anew nor accepted elsewhere.
     pub(super) is_where_left: bool,
-    /// What was sent beyond it, as the position in Kafka says, when the slot is never confirmed.
-    pub(super) sent: Option<SentUpTo>,
     /// The database whose slot it is.
     pub(super) database: Oid,
     /// The offset that was stored when this process began.

@@ -75,7 +75,7 @@ impl Opening<'_> {
         let mut found = self.ensure_slot(&mut preflight, &capture, made).await?;
         let slot = found.slot;
         tell(options, publication, slot);
-        let mut position = self.position(&preflight, slot.confirmed_flush_lsn);
+        let position = self.position(&preflight, slot.confirmed_flush_lsn);
         let site = preflight.site();
         let timelines = takeover::history(self.parts, &mut preflight).await?;
         let stream = start(options, reads_messages(self.parts), preflight.connection, &preflight.sql).await?;
@@ -85,7 +85,6 @@ impl Opening<'_> {
             self.check_place(&mut found, now.confirmed, &site).await?;
         }
         let snapshots = self.snapshots_left(&mut found, &site.origin);
-        position.committed(found.sent.map(|sent| sent.committed));
         let mut link = Link {
             stream,
             sql: preflight.sql,
@@ -96,7 +95,6 @@ impl Opening<'_> {
             snapshots,
             goes_on: !slot.created,
             is_where_left: found.is_where_left,
-            sent: found.sent,
             database: site.database,
             position: PositionWriter::new(self.positions.cloned(), position, self.captured.clone()),
             capture,

@@ -208,7 +208,6 @@ impl<'s, 'p> Session<'s, 'p> {
             kept: self.core.positions.kept(),
             position_waits: self.core.positions.waits_since(),
             confirmed: feedback.confirmed(),
-            withheld: feedback.withholds(),
             server: self.server.get().max(received),
             oldest_commit: feed.out.flight.oldest_commit().and_then(system_time),
             oldest_unacknowledged: feed.out.flight.activity.oldest_unacknowledged,
@@ -233,8 +232,7 @@ impl<'s, 'p> Session<'s, 'p> {
 pub(super) fn feedback(parts: &RelayParts, link: &Link, now: Now) -> Feedback {
     let interval = status_interval(parts.postgres.status_interval, link.wal_sender_timeout_ms);
     let server_timeout = Duration::from_millis(u64::try_from(link.wal_sender_timeout_ms).unwrap_or_default());
-    let feedback = Feedback::new(interval, link.confirmed, now.instant).with_patience(server_timeout);
-    if parts.postgres.slot.is_manual { feedback.withholding() } else { feedback }
+    Feedback::new(interval, link.confirmed, now.instant).with_patience(server_timeout)
 }
 
 /// The server gives up on a client that is silent for `wal_sender_timeout`; a third of it leaves room for delays.

@@ -87,7 +87,7 @@ impl SlotGuard {
 }
 
 /// What to do about it, by where the WAL is held back.
-pub(super) fn cure(facts: &SlotFacts, oldest_unacknowledged: Option<Duration>, is_manual: bool) -> String {
+pub(super) fn cure(facts: &SlotFacts, oldest_unacknowledged: Option<Duration>) -> String {
     let limit = match facts.safe_wal_bytes {
         Some(_) => "; to gain time: ALTER SYSTEM SET max_slot_wal_keep_size = '…'; SELECT pg_reload_conf();",
         None => "; nothing limits it: the server stops when its disk is full",
@@ -97,12 +97,6 @@ pub(super) fn cure(facts: &SlotFacts, oldest_unacknowledged: Option<Duration>, i
             "Kafka is slow or away: the oldest event has waited {} s for its acknowledgement. See that the brokers take \
              records{limit}",
             age.as_secs()
-        );
-    }
-    if is_manual {
-        return format!(
-            "lsn.flush.mode=manual: outboxd never confirms the slot. Stop outboxd, move the slot as far as what is kept elsewhere \
-             allows (outboxd slot advance, pg_replication_slot_advance), and start outboxd again{limit}"
         );
     }
     if unconfirmed_bytes(facts) < facts.retained_bytes / 2 {
@@ -218,11 +212,10 @@ mod tests {
     #[test]
     fn the_cure_is_that_of_the_cause() {
         let behind = facts("extended", 100, Some(1));
-        assert!(cure(&behind, Some(Duration::from_secs(7)), false).starts_with("Kafka is slow or away"));
-        assert!(cure(&behind, None, false).contains("max_slot_wal_keep_size"));
-        assert!(cure(&behind, None, true).contains("outboxd slot advance"));
+        assert!(cure(&behind, Some(Duration::from_secs(7))).starts_with("Kafka is slow or away"));
+        assert!(cure(&behind, None).contains("max_slot_wal_keep_size"));
         let old = facts("extended", 300, None);
-        assert!(cure(&old, None, false).contains("pg_stat_activity"));
-        assert!(cure(&old, None, false).contains("disk is full"));
+        assert!(cure(&old, None).contains("pg_stat_activity"));
+        assert!(cure(&old, None).contains("disk is full"));
     }
 }

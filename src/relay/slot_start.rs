@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::acknowledged::SentUpTo;
 use super::capture::CapturedTables;
 use super::clock::Now;
 use super::comparison::{Beginning, Comparison, FoundSlot, KeptSnapshots, Known};
@@ -59,8 +58,6 @@ pub(super) struct Found {
     pub(super) snapshots: Option<KeptSnapshots>,
     /// It stands where outboxd has left it, as far as that is known.
     pub(super) is_where_left: bool,
-    /// What was sent beyond it, as the position says, when it is never confirmed.
-    pub(super) sent: Option<SentUpTo>,
 }
 
 /// What was found.
@@ -73,14 +70,7 @@ enum Judged {
 impl Found {
     /// Of a slot about which nothing else is known.
     const fn made(slot: Slot) -> Self {
-        Self {
-            slot,
-            stored: None,
-            reads_later: false,
-            snapshots: None,
-            is_where_left: !slot.created,
-            sent: None,
-        }
+        Self { slot, stored: None, reads_later: false, snapshots: None, is_where_left: !slot.created }
     }
 }
 
@@ -168,10 +158,8 @@ impl Opening<'_> {
             let (beginning, position) = self.compare(Some(confirmed), found.stored.as_ref(), site).await?;
             found.is_where_left = beginning == Beginning::GoesOn;
             let position = position.filter(|_| found.is_where_left);
-            let (comparison, position) = (self.comparison(), position.as_ref());
-            let at = (&site.origin, site.database);
-            found.snapshots = position.and_then(|position| comparison.snapshots(position, at.0, at.1));
-            found.sent = position.and_then(|position| comparison.sent(position, at.0, at.1));
+            found.snapshots = position
+                .and_then(|position| self.comparison().snapshots(&position, &site.origin, site.database));
         }
         found.reads_later = !needs_position;
         Ok(())

@@ -84,7 +84,7 @@ impl SlotWatch {
         let (report, change) = self.warnings.lock().0.look(facts);
         self.metrics.slot(report);
         let in_danger = report.danger > SlotDanger::None;
-        self.status.slot(report, in_danger.then(|| self.cure(facts)));
+        self.status.slot(report, in_danger.then(|| cure(facts, self.oldest_unacknowledged())));
         match change {
             Some(Change::Worse) => self.warn(facts, report),
             Some(Change::Better) => {
@@ -107,7 +107,8 @@ impl SlotWatch {
     }
 
     fn warn(&self, facts: &SlotFacts, report: SlotReport) {
-        let (slot, danger, cure) = (&self.options().name, report.danger.name(), self.cure(facts));
+        let (slot, danger, cure) =
+            (&self.options().name, report.danger.name(), cure(facts, self.oldest_unacknowledged()));
         let wal_status = facts.wal_status.as_deref().unwrap_or("none");
         let (retained_bytes, safe_wal_bytes) = (facts.retained_bytes, facts.safe_wal_bytes);
         let unconfirmed_bytes = unconfirmed_bytes(facts);
@@ -134,10 +135,6 @@ impl SlotWatch {
         self.status.down_by(Component::Slot, &error, Instant::now());
         // Told already when there is no room.
         drop(self.lost.try_send(error));
-    }
-
-    fn cure(&self, facts: &SlotFacts) -> String {
-        cure(facts, self.oldest_unacknowledged(), self.options().is_manual)
     }
 
     fn oldest_unacknowledged(&self) -> Option<Duration> {

@@ -20,8 +20,6 @@ pub struct Feedback {
     heard: Instant,
     /// When it was asked for an answer, since it was last heard.
     pinged: Option<Instant>,
-    /// The server is told of no position: the slot stays where it stood.
-    withholds: Option<Lsn>,
 }
 
 /// A server may be busy for long; TCP alone does not tell that a proxy on the way has lost the other half.
@@ -41,20 +39,7 @@ impl Feedback {
             patience: PATIENCE_MIN,
             heard: now,
             pinged: None,
-            withholds: None,
         }
-    }
-
-    /// The server is never told what is acknowledged: something else moves the slot (`lsn.flush.mode=manual`).
-    #[must_use]
-    pub const fn withholding(self) -> Self {
-        Self { withholds: Some(self.told), ..self }
-    }
-
-    /// Whether the server is never told what is acknowledged.
-    #[must_use]
-    pub const fn withholds(&self) -> bool {
-        self.withholds.is_some()
     }
 
     /// With patience for a server that itself gives a silent client up after `timeout`.
@@ -99,13 +84,10 @@ impl Feedback {
         self.flushed
     }
 
-    /// The position that was told last; where the slot stands, when none is told.
+    /// The position that was told last.
     #[must_use]
     pub const fn confirmed(&self) -> Lsn {
-        match self.withholds {
-            Some(stands) => stands,
-            None => self.told,
-        }
+        self.told
     }
 
     /// How far the server has sent.
@@ -123,8 +105,7 @@ impl Feedback {
     /// The update to send now, if one is due: asked for, progress made, or the interval over.
     pub fn poll(&mut self, now: Instant, clock: PgTimestamp) -> Option<StandbyStatusUpdate> {
         let ping = self.pinged.is_none() && now.saturating_duration_since(self.heard) >= self.patience;
-        let has_news = self.flushed > self.told && !self.withholds();
-        let wanted = self.asked || has_news || now >= self.due || ping;
+        let wanted = self.asked || self.flushed > self.told || now >= self.due || ping;
         if ping {
             self.pinged = Some(now);
         }
@@ -137,8 +118,7 @@ impl Feedback {
         self.due = now.checked_add(self.interval).unwrap_or(now);
         StandbyStatusUpdate {
             written: self.received,
-            // The server takes 0/0 for no position. Told where the slot stands, it would wait for the rest when it shuts down.
-            flushed: if self.withholds() { Lsn::ZERO } else { self.flushed },
+            flushed: self.flushed,
             sent_at: clock,
             reply_requested: false,
         }
@@ -181,19 +161,6 @@ mod tests {
                 told = update.flushed;
             }
         }
-    }
-
-    #[test]
-    fn a_position_that_is_withheld_is_never_told() {
-        let start = Instant::now();
-        let mut feedback = feedback(start).withholding();
-        assert_eq!(feedback.poll(start, CLOCK).unwrap().flushed, Lsn::ZERO);
-        feedback.received(Lsn::new(300));
-        feedback.flushed(Lsn::new(200));
-        assert_eq!(feedback.poll(start, CLOCK), None, "it has nothing to tell");
-        let update = feedback.poll(start + Duration::from_secs(10), CLOCK).unwrap();
-        assert_eq!((update.written, update.flushed), (Lsn::new(300), Lsn::ZERO));
-        assert_eq!((feedback.confirmed(), feedback.confirmable()), (Lsn::new(100), Lsn::new(200)));
     }
 
     #[test]

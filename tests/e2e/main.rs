@@ -48,7 +48,6 @@ mod json_schemas;
 mod kafka_logins;
 mod least_privilege;
 mod logins;
-mod manual_flush;
 mod messages;
 mod migrate;
 mod mistakes;

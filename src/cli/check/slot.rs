@@ -128,7 +128,6 @@ pub(super) mod tests {
             recovery,
             retry: None,
             stream_params,
-            is_manual: false,
             xmin_interval: None,
         }
     }

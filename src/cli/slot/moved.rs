@@ -49,15 +49,9 @@ pub(super) async fn advance(args: &AdvanceArgs) -> Result<Exit, SlotError> {
     if done {
         let at = move_to(&target, &to.to_string()).await?;
         text = format!("moved {slot} to {at}\n");
-        say(&match target.options.slot.is_manual {
-            true => "  lsn.flush.mode=manual: outboxd goes on, unless this lies beyond what it has sent"
-                .to_owned(),
-            false => {
-                format!(
-                    "  start outboxd once with -X outboxd.position.accept={at}: it knows where the slot was"
-                )
-            }
-        });
+        say(&format!(
+            "  start outboxd once with -X outboxd.position.accept={at}: it knows where the slot was"
+        ));
     }
     tell(args.target.json, &slot, &loss, done, &text);
     Ok(answer.exit())

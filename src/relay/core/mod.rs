@@ -26,7 +26,6 @@ use super::signals::{Done, Task};
 use crate::kafka::{Inlet, Reports, Transport};
 use crate::postgres;
 use crate::replication::{Feedback, StandbyStatusUpdate};
-use crate::wal::Lsn;
 use crate::wire::READ_BYTES;
 pub(super) use ending::{CAUSE_TIMEOUT, Drain, Draining, Ending, Limits};
 pub(super) use intake::Taken;
@@ -65,8 +64,6 @@ pub(super) struct Core<'p, T = Inlet> {
     pub(super) feedback: Feedback,
     /// Nothing is confirmed beyond the position that Kafka has.
     pub(super) positions: Pacing,
-    /// What was sent beyond a slot that is never confirmed: no position before it is kept.
-    pub(super) sent: Lsn,
     pulse: Option<Pulse>,
     reading: Reading,
     /// What waits, if anything does. Nothing behind it is taken; at most one is held so.
@@ -151,7 +148,6 @@ impl<'p, T: Transport> Core<'p, T> {
             feed,
             feedback,
             positions: Pacing::off(),
-            sent: Lsn::ZERO,
             pulse,
             reading: Reading::On,
             held: None,
@@ -233,9 +229,8 @@ impl<'p, T: Transport> Core<'p, T> {
     fn keep_position(&mut self, ending: bool, now: Now) -> Option<Keep> {
         let lsn = self.feed.out.flight.frontier();
         let committed = self.feed.out.flight.last_acknowledged().map(|(_, committed)| committed);
-        self.feedback.flushed(self.positions.confirmable(lsn));
-        let lsn = lsn.max(self.sent);
         let is_due = self.positions.turn(lsn, ending, now.instant);
+        self.feedback.flushed(self.positions.confirmable(lsn));
         is_due.then(|| Keep { lsn, committed, snapshots: self.feed.snapshots_at(lsn) })
     }
 

@@ -349,9 +349,8 @@ impl<'p, T: Transport> Feed<'p, T> {
     fn open(&mut self, begin: Begin, identity: Identity) -> Result<(), Error> {
         self.assembler.begin(begin)?;
         self.open = Some(begin);
-        let Acknowledged { to, history, sent } = &mut self.acknowledged;
-        self.passing = begin.final_lsn < *to && history.meet_again(begin.final_lsn, identity)?
-            || sent.is_some_and(|sent| sent.has(begin.final_lsn, identity.commit_time()));
+        let Acknowledged { to, history } = &mut self.acknowledged;
+        self.passing = begin.final_lsn < *to && history.meet_again(begin.final_lsn, identity)?;
         if begin.final_lsn >= *to {
             history.add(begin.final_lsn, identity)?;
         }

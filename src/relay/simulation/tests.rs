@@ -44,7 +44,6 @@ fn bench_of(messages: Option<MessageOutbox>, route: Route, guarantee: Guarantee,
             recovery: SlotRecovery::Fail,
             retry: None,
             stream_params: Vec::new(),
-            is_manual: false,
             xmin_interval: None,
         },
         options: Options {

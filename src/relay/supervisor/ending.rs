@@ -41,12 +41,7 @@ impl Relay {
             .into());
         };
         finished?;
-        match self.parts.postgres.slot.is_manual {
-            true => {
-                tracing::info!(lsn = %frontier, "drained: everything sent is acknowledged. The slot stays where it stood");
-            }
-            false => tracing::info!("drained: everything sent is acknowledged and confirmed"),
-        }
+        tracing::info!("drained: everything sent is acknowledged and confirmed");
         if self.parts.postgres.slot.drop_on_stop && target == Target::Stop {
             // Who finds no slot must know that nobody else dropped it.
             position.drop_slot().await?;

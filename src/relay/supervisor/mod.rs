@@ -210,9 +210,7 @@ impl Relay {
         memory.begin(places.positions.as_ref().is_some_and(Positions::follows_end), link.wal_end);
         let start = (link.confirmed, link.clock);
         let follows = memory.follows_another(link.confirmed);
-        let (mut acknowledged, stored) = memory.of(&link.origin, link.stored.as_ref(), start);
-        acknowledged.sent = acknowledged.sent.max(link.sent);
-        let sent = acknowledged.sent.map(|sent| sent.lsn);
+        let (acknowledged, stored) = memory.of(&link.origin, link.stored.as_ref(), start);
         let (origin, confirmed) = (link.origin.clone(), link.confirmed);
         let repeat_range = link.repeat_range(follows);
         let last_commit = link.last_commit(stored.as_ref());
@@ -248,7 +246,6 @@ impl Relay {
         let now = Now::read();
         let feedback = session::feedback(&self.parts, &link, now);
         let mut core = Core::new(feed, feedback, Pulse::new(&self.parts, now.instant), now);
-        core.sent = sent.unwrap_or_default();
         core.positions = link.position.begin(self.parts.relay.shutdown_timeout);
         let mut session =
             Session::new(&self.parts, link, &mut core, &self.status, &self.metrics, server, tls);

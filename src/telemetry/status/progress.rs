@@ -15,8 +15,6 @@ pub struct Progress {
     pub position_waits: Option<Instant>,
     /// What PostgreSQL was last told, and may throw away.
     pub confirmed: Lsn,
-    /// Nothing is confirmed: something else moves the slot (`lsn.flush.mode=manual`).
-    pub withheld: bool,
     /// The end of the WAL on the server, from its last message.
     pub server: Lsn,
     /// When the oldest transaction that is not wholly acknowledged was committed; `None` when there is none.
@@ -69,12 +67,10 @@ impl Progress {
         self.position_waits.map(|since| now.saturating_duration_since(since)).unwrap_or_default()
     }
 
-    /// WAL bytes between what is confirmed and the end of the server's WAL. Zero before the first confirmation. Where nothing is
-    /// confirmed, what is acknowledged counts instead.
+    /// WAL bytes between what is confirmed and the end of the server's WAL. Zero before the first confirmation.
     #[must_use]
     pub fn lag_bytes(&self) -> u64 {
-        let done = if self.withheld { self.flushed } else { self.confirmed };
-        if done == Lsn::ZERO { 0 } else { self.server.bytes_since(done) }
+        if self.confirmed == Lsn::ZERO { 0 } else { self.server.bytes_since(self.confirmed) }
     }
 
     /// How far behind the source the brokers are: the age of the oldest commit that is not wholly acknowledged.
@@ -94,8 +90,6 @@ mod tests {
         let progress = Progress { confirmed: Lsn::new(100), server: Lsn::new(164), ..Progress::default() };
         assert_eq!(progress.lag_bytes(), 64);
         assert_eq!(Progress { server: Lsn::new(164), ..Progress::default() }.lag_bytes(), 0);
-        let withheld = Progress { withheld: true, flushed: Lsn::new(160), ..progress };
-        assert_eq!(withheld.lag_bytes(), 4);
     }
 
     #[test]
