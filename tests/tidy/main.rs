@@ -133,6 +133,16 @@ fn a_broken_rule_is_found() {
 }
 
 #[test]
+fn a_file_that_no_module_names_is_found() {
+    let parent = || file("src/wal/mod.rs", "//! Doc.\nmod lsn;");
+    let broken = violations(&[parent(), file("src/wal/lsn.rs", ""), file("src/wal/old.rs", "")]);
+    assert_eq!(broken, ["src/wal/old.rs: no module names it"]);
+    let root = file("src/lib.rs", "pub mod ack;\n");
+    let broken = violations(&[root, parent(), file("src/ack/mod.rs", "//! Doc.")]);
+    assert_eq!(broken, ["src/wal/mod.rs: no module names it"]);
+}
+
+#[test]
 fn what_the_rules_allow_is_let_through() {
     let tests = "fn a() {}\n#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n";
     let cases = [
@@ -177,6 +187,12 @@ fn violations(files: &[File]) -> Vec<String> {
         let undocumented = file.path.ends_with("/mod.rs") && !file.text.starts_with("//! ");
         undocumented.then(|| format!("{}: no //! doc", file.path))
     }));
+    let sources = files.iter().filter(|file| is_source(&file.path));
+    broken.extend(
+        sources
+            .filter(|file| is_left_behind(&file.path, files))
+            .map(|file| format!("{}: no module names it", file.path)),
+    );
     broken.extend(files.iter().flat_map(|file| {
         let workplace = |(_, line): &(usize, &str)| WORKPLACE.iter().any(|place| contains(line, place));
         (1..)
@@ -253,6 +269,23 @@ fn modules_that_know_both(sources: &[&File]) -> Vec<String> {
 fn module(path: &str) -> &str {
     let inside = path.strip_prefix("src/").unwrap_or(path);
     inside.split('/').next().unwrap_or(inside).trim_end_matches(".rs")
+}
+
+/// Whether the parent is there, and neither it nor a neighbour declares the file: the compiler never sees it then.
+fn is_left_behind(path: &str, files: &[File]) -> bool {
+    let module = path.trim_end_matches(".rs").trim_end_matches("/mod");
+    let Some((folder, name)) = module.rsplit_once('/') else { return false };
+    let parents = ["mod.rs", "lib.rs", "main.rs"].map(|parent| format!("{folder}/{parent}"));
+    let parents: Vec<_> = files.iter().filter(|file| parents.contains(&file.path)).collect();
+    let declaration = format!("mod {name};");
+    let is_declared = |parent: &&File| parent.text.lines().any(|line| line.ends_with(&declaration));
+    let by_path = format!("#[path = \"{name}.rs\"]");
+    let is_beside = |file: &File| file.path.rsplit_once('/').is_some_and(|(beside, _)| beside == folder);
+    let is_root = ["lib", "main"].contains(&name);
+    !is_root
+        && !parents.is_empty()
+        && !parents.iter().any(is_declared)
+        && !files.iter().any(|file| is_beside(file) && file.text.contains(&by_path))
 }
 
 /// Whether the parent declares the file under `#[cfg(test)]`.
