@@ -159,10 +159,11 @@ impl<'s, 'p> Session<'s, 'p> {
         if reads && rests {
             self.link.stream.rest()?;
         }
+        let reports = !(reads && rests) || self.core.feed.out.flight.gathers();
         tokio::select! {
             biased;
             // 1: acknowledgements make room and let the server throw WAL away. They can wait for the end of a rest.
-            () = self.parts.producer.deliveries().arrived(), if !(reads && rests) || self.core.feed.out.flight.gathers() => Ok(Event::None),
+            () = self.parts.producer.deliveries().arrived(), if reports => Ok(Event::None),
             // 2: a full window stops the reading; updates go on.
             read = self.link.stream.fill(), if reads && !rests => Ok(Event::Read(read?)),
             // 3: what a row waited for is there, and the row goes on.

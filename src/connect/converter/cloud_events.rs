@@ -102,13 +102,8 @@ impl CloudEvents {
             return Err(ConvertError::NoCloudEvent(SOURCE.to_owned()));
         };
         let start = scratch.len();
-        match self.write(scratch, envelope) {
-            Ok(()) => Ok(Encoded::Scratch(start..scratch.len())),
-            Err(error) => {
-                scratch.truncate(start);
-                Err(error)
-            }
-        }
+        self.write(scratch, envelope)?;
+        Ok(Encoded::Scratch(start..scratch.len()))
     }
 
     fn write(&self, out: &mut Vec<u8>, envelope: Record<'_, '_>) -> Result<(), ConvertError> {
