@@ -36,6 +36,8 @@ pub(super) struct Assembly {
 /// Why a configuration cannot run.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AssembleError {
+    #[error("no configuration is given")]
+    NoConfiguration,
     #[error(transparent)]
     Config(Box<ConfigError>),
     #[error(transparent)]
@@ -59,6 +61,10 @@ impl Diagnose for AssembleError {
 
     fn cure(&self) -> Option<String> {
         match self {
+            Self::NoConfiguration => Some(
+                "-c FILE names the connector's JSON or application.properties; outboxd init writes one"
+                    .to_owned(),
+            ),
             Self::Config(error) => error.cure(),
             Self::Kafka(error) => error.cure(),
             Self::Registry(error) => error.cure(),
@@ -81,7 +87,11 @@ impl Assembly {
 /// # Errors
 /// When the configuration cannot work.
 pub(super) fn assemble(args: &ConfigArgs) -> Result<Assembly, AssembleError> {
-    assemble_sources(&args.sources())
+    let sources = args.sources();
+    if args.is_empty() && !sources.has_variables() {
+        return Err(AssembleError::NoConfiguration);
+    }
+    assemble_sources(&sources)
 }
 
 /// The same from a configuration that need not be in a file.

@@ -1,5 +1,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// No server is asked more often than this.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+
 /// A time on the command line, in milliseconds since 1970: a date, a date with a time of day, or how long ago.
 pub(super) fn parse_time(text: &str) -> Result<i64, String> {
     parse(text.trim(), SystemTime::now()).ok_or_else(|| {
@@ -7,6 +10,12 @@ pub(super) fn parse_time(text: &str) -> Result<i64, String> {
             "{text:?} is neither a time, such as '2026-01-31 12:00:00' (UTC), nor how long ago, such as 2h"
         )
     })
+}
+
+/// A pause between two looks on the command line.
+pub(super) fn parse_pause(text: &str) -> Result<Duration, String> {
+    let pause = humantime::parse_duration(text.trim()).ok().filter(|pause| *pause >= PAUSE_MIN);
+    pause.ok_or_else(|| format!("{text:?} is no time of at least 100ms, such as 500ms, 2s or 1m"))
 }
 
 fn parse(text: &str, now: SystemTime) -> Option<i64> {
@@ -51,6 +60,14 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(parse(text, now), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_pause_is_long_enough() {
+        assert_eq!(parse_pause("500ms"), Ok(Duration::from_millis(500)));
+        for text in ["0", "0s", "99ms", "abc", ""] {
+            assert!(parse_pause(text).unwrap_err().contains("such as 500ms"), "{text}");
         }
     }
 

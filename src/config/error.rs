@@ -204,8 +204,8 @@ impl Problem {
             Self::Unreadable { .. }
             | Self::Json { .. }
             | Self::Properties { .. }
-            | Self::InvalidValue { .. }
-            | Self::Placeholder { .. } => None,
+            | Self::InvalidValue { .. } => None,
+            Self::Placeholder { source, .. } => source.cure(),
         }
     }
 }

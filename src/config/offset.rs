@@ -21,7 +21,7 @@ enum Store {
 
 /// Fills the options; `None` when no offset is kept, or not where we can read it.
 pub(super) fn options(reader: &mut Reader<'_>, connector: &str, topic_prefix: &str) -> Option<OffsetOptions> {
-    let flush_interval = reader.millis("offset.flush.interval.ms", 1, Duration::from_secs(60));
+    let flush_interval = reader.millis("offset.flush.interval.ms", 0, Duration::from_secs(60));
     let flush_timeout = reader.millis("offset.flush.timeout.ms", 1, Duration::from_secs(5));
     let store = store(reader)?;
     let key = OffsetKey::new(connector, topic_prefix);
@@ -120,6 +120,9 @@ mod tests {
         }
         assert!(read(&[&kafka]).unwrap_err().contains("offset.storage.topic is missing"));
         assert!(read(&[&in_file]).unwrap_err().contains("offset.storage.file.filename is missing"));
-        assert!(read(&["offset.flush.interval.ms=0"]).is_err());
+        // As the examples of Debezium Server have it.
+        let at_once = ["offset.storage.file.filename=f", "offset.flush.interval.ms=0"];
+        assert_eq!(read(&at_once), Ok((file(), 0)));
+        assert!(read(&["offset.flush.interval.ms=-1"]).is_err());
     }
 }

@@ -44,6 +44,16 @@ pub(crate) enum PlaceholderError {
     Incomplete(String),
 }
 
+impl PlaceholderError {
+    /// What to do about it.
+    pub(super) fn cure(&self) -> Option<String> {
+        match self {
+            Self::NoVariable(name) => Some(format!("export {name}=…")),
+            _ => None,
+        }
+    }
+}
+
 /// What the text around a placeholder allows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Resolver<'a> {

@@ -50,11 +50,7 @@ impl CompactedTopic {
 
     /// Says that brokers cannot be reached, when that is why there was no answer within `patience`.
     pub(super) fn unreachable(&self, error: &KafkaError, patience: Duration) -> Option<Error> {
-        if code(error) != Some(Code::OperationTimedOut) {
-            return None;
-        }
-        let (servers, seconds) = (self.options.bootstrap_servers.clone(), patience.as_secs());
-        self.failures.last().map(|reason| Error::Unreachable { servers, seconds, reason })
+        self.failures.unreachable(&self.options.bootstrap_servers, error, patience)
     }
 
     /// Makes the topic; false when it is there already.

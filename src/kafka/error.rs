@@ -292,11 +292,11 @@ impl Diagnose for Error {
                  forgets, says how to end it"
                     .to_owned(),
             ),
-            Self::Unread { topic, .. } | Self::TopicTail { topic, .. } => Some(format!(
+            Self::Unread { topic, forbidden: true, .. } | Self::TopicTail { topic, .. } => Some(format!(
                 "kafka-acls.sh --add --allow-principal User:… --operation Read --topic {topic}, if the \
                  brokers use ACLs"
             )),
-            Self::Fatal(_) | Self::TakenBack { .. } => None,
+            Self::Fatal(_) | Self::TakenBack { .. } | Self::Unread { .. } => None,
         }
     }
 }

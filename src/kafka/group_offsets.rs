@@ -1,11 +1,14 @@
 use std::time::Duration;
 
-use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::consumer::Consumer as _;
+use rdkafka::error::KafkaError;
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::client_config::client_config;
+use super::connection_failures::ConnectionFailures;
 use super::error::Error;
 use super::options::Options;
+use super::reader::Reader;
 
 /// The offsets that a consumer group has committed for these partitions, in their order; `None` where it has committed nothing. A group
 /// that nobody knows has committed nothing. Blocks.
@@ -20,17 +23,21 @@ pub(crate) fn group_offsets(
 ) -> Result<Vec<Option<i64>>, Error> {
     let mut config = client_config(options);
     config.set("group.id", group).set("enable.auto.commit", "false");
-    let consumer: BaseConsumer = config.create().map_err(Error::Settings)?;
+    let failures = ConnectionFailures::default();
+    let consumer: Reader = config.create_with_context(failures.clone()).map_err(Error::Settings)?;
     let mut question = TopicPartitionList::with_capacity(partitions.len());
     for (topic, partition) in partitions {
         question.add_partition(topic, *partition);
     }
-    let refused = |error: rdkafka::error::KafkaError| Error::Unread {
-        topic: format!("offsets of group {group}"),
-        reason: error.to_string(),
-        forbidden: false,
+    let failed = |error: KafkaError| {
+        let unreachable = failures.unreachable(&options.bootstrap_servers, &error, patience);
+        unreachable.unwrap_or_else(|| Error::Unread {
+            topic: format!("offsets of group {group}"),
+            reason: error.to_string(),
+            forbidden: false,
+        })
     };
-    let answer = consumer.committed_offsets(question, patience).map_err(refused)?;
+    let answer = consumer.committed_offsets(question, patience).map_err(failed)?;
     let committed =
         |(topic, partition): &(String, i32)| match answer.find_partition(topic, *partition)?.offset() {
             Offset::Offset(offset) => Some(offset),

@@ -1,15 +1,16 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::consumer::Consumer as _;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::message::{BorrowedMessage, Headers as _, Timestamp};
 use rdkafka::{Message as _, Offset, TopicPartitionList};
 
 use super::client_config::client_config;
+use super::connection_failures::ConnectionFailures;
 use super::error::Error;
 use super::options::Options;
-use super::reader::partition_ids;
+use super::reader::{Reader, partition_ids};
 use crate::connect::record::{Header, ID_HEADER, POSITION_HEADER};
 
 /// What bounds the memory; transactions that were aborted are left out.
@@ -39,7 +40,9 @@ const SLICE: Duration = Duration::from_millis(100);
 
 /// Everything that some topics have now, read once from the front.
 pub(crate) struct TopicScan {
-    pub(super) consumer: BaseConsumer,
+    pub(super) consumer: Reader,
+    servers: String,
+    failures: ConnectionFailures,
     partitions: Vec<ScannedPartition>,
 }
 
@@ -140,12 +143,15 @@ impl TopicScan {
         for (key, value) in SETTINGS {
             config.set(key, value);
         }
-        let mut scan = Self { consumer: config.create().map_err(Error::Settings)?, partitions: Vec::new() };
+        let failures = ConnectionFailures::default();
+        let consumer = config.create_with_context(failures.clone()).map_err(Error::Settings)?;
+        let servers = options.bootstrap_servers.clone();
+        let mut scan = Self { consumer, servers, failures, partitions: Vec::new() };
         for topic in topics {
             let ids = partition_ids(&scan.consumer, topic, QUESTION);
-            for id in ids.map_err(|error| unread(topic, &error))? {
+            for id in ids.map_err(|error| scan.failed(topic, &error))? {
                 let watermarks = scan.consumer.fetch_watermarks(topic, id, QUESTION);
-                let (low, end) = watermarks.map_err(|error| unread(topic, &error))?;
+                let (low, end) = watermarks.map_err(|error| scan.failed(topic, &error))?;
                 scan.partitions.push(ScannedPartition { topic: topic.clone(), id, low, from: low, end });
             }
         }
@@ -214,7 +220,7 @@ impl TopicScan {
             }
             if last.elapsed() >= STALL {
                 let error = trouble.unwrap_or(KafkaError::MessageConsumption(Code::OperationTimedOut));
-                return Err(unread(topic, &error).into());
+                return Err(self.failed(topic, &error).into());
             }
         }
         Ok(())
@@ -229,8 +235,10 @@ impl TopicScan {
         let Some(first) = self.partitions.first().map(|partition| partition.topic.clone()) else {
             return Ok(());
         };
-        let answer =
-            self.consumer.offsets_for_times(question, QUESTION).map_err(|error| unread(&first, &error))?;
+        let answer = self
+            .consumer
+            .offsets_for_times(question, QUESTION)
+            .map_err(|error| self.failed(&first, &error))?;
         for partition in &mut self.partitions {
             let found = answer.find_partition(&partition.topic, partition.id);
             partition.from = match found.map(|element| element.offset()) {
@@ -254,6 +262,14 @@ impl TopicScan {
         }
         self.consumer.assign(&assignment)?;
         Ok(open)
+    }
+}
+
+impl TopicScan {
+    /// Why a question about a topic had no answer.
+    fn failed(&self, topic: &str, error: &KafkaError) -> Error {
+        let unreachable = self.failures.unreachable(&self.servers, error, QUESTION);
+        unreachable.unwrap_or_else(|| unread(topic, error))
     }
 }
 

@@ -329,7 +329,8 @@ fn login_cure(user: &str, database: &str, error: &ServerError) -> String {
         }
         "42501" => format!("as a superuser: ALTER ROLE \"{user}\" REPLICATION;"),
         "28000" => format!(
-            "let the role in: a line in pg_hba.conf such as\n  host  {database}  {user}  samenet  \
+            "if there is no such role: CREATE ROLE \"{user}\" LOGIN REPLICATION;\nif there is, let it in: a line in \
+             pg_hba.conf such as\n  host  {database}  {user}  samenet  \
              scram-sha-256\nthen SELECT pg_reload_conf(); a line for database \"replication\" is not enough \
              for logical replication"
         ),

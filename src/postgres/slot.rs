@@ -337,9 +337,9 @@ impl SlotOptions {
     /// The same, with what begins anew without what was missed.
     fn lost_unless(&self, reason: String, without: &str) -> Error {
         let cure = format!(
-            "rows that were written since are no longer in the stream. To send all rows that are still in \
-             the table (those that were sent come again) and go on from there: start with -X \
-             slot.recovery=snapshot. To go on without them: {without}"
+            "rows that were written since are no longer in the stream. Of an outbox, to send those that Kafka has not, and \
+             none twice: outboxd move plan -c FILE. To send all rows that are still in the table (those that were sent come \
+             again) and go on from there: start with -X slot.recovery=snapshot. To go on without them: {without}"
         );
         Error::SlotLost { slot: self.name.to_string(), reason, cure }
     }

@@ -19,6 +19,9 @@ use crate::wal::PgTimestamp;
 /// How long the offset topic may take to be read to its end. Connect's has 25 partitions and is compacted.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// Between two writes there is at least so long, also with `offset.flush.interval.ms=0`.
+const FLUSH_INTERVAL_MIN: Duration = Duration::from_millis(100);
+
 /// Where Debezium keeps the source offset of this connector: read at the first start, written while we run.
 #[derive(Debug, Clone)]
 pub(super) struct Offsets(Arc<Inner>);
@@ -82,7 +85,7 @@ impl Offsets {
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = sleep(self.0.flush_interval) => {}
+                () = sleep(self.0.flush_interval.max(FLUSH_INTERVAL_MIN)) => {}
             }
             if offset.has_changed().unwrap_or(false) {
                 let newest = offset.borrow_and_update().clone();

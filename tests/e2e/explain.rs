@@ -222,6 +222,53 @@ fn what_a_key_has_more_than_is_shown_is_told() {
     assert!(process.stdout().contains("… and 5 more: --json has them all"), "{}", process.stdout());
 }
 
+#[test]
+fn a_place_that_no_record_tells_is_not_said_to_be_missing() {
+    let (kafka, db) = (kafka(), Outbox::create(postgres18()));
+    let folder = Watcher::new("outboxd-explain-");
+    let file = written(&db, &folder, &[]);
+    let relay = Relay::start(&db.config(kafka));
+    db.wait_until_streaming();
+    db.insert(&[event(1), event(2)]);
+    db.wait_until_confirmed();
+    let rows = db.query(
+        "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1",
+        &[&db.name()],
+    );
+    let lsn: String = rows[0].get(0);
+    let (exit, seen) = explain(&file, &lsn, &[]);
+    assert_eq!(
+        (exit, &seen["standing"], &seen["without_position"]),
+        (1, &"unplaced".into(), &2.into()),
+        "{seen}"
+    );
+    assert_eq!(seen["not_told"][0]["needs"], "outboxd.identity.headers=true", "{seen}");
+    let mut process = Relay::command(&["explain", &lsn, "-c", &file]);
+    process.wait_for_exit(DEADLINE);
+    let said = process.stdout();
+    assert!(said.contains("among the 2 records that do not say where in the WAL they come from"), "{said}");
+    assert_eq!(relay.stop(), 0);
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_named_with_the_cure() {
+    let (db, folder) = (Outbox::create(postgres18()), Watcher::new("outboxd-explain-"));
+    let file = written(&db, &folder, &[]);
+    let to_file = ["-c", &file];
+    let absent = ["--topic", "no.such.topic"];
+    let away = ["--topic", "a", "-X", "bootstrap.servers=127.0.0.1:1"];
+    for (more, exit, told) in [
+        (&[][..], 2, "no configuration is given"),
+        (&[to_file, absent].concat(), 2, "there is no topic \"no.such.topic\""),
+        (&[&to_file[..], &away].concat(), 5, "Kafka at 127.0.0.1:1 cannot be reached within 10 s"),
+    ] {
+        let mut process = Relay::command(&[&["explain", "1"], more].concat());
+        assert_eq!(process.wait_for_exit(DEADLINE), exit, "{}", process.stderr());
+        let said = process.stderr();
+        assert!(said.contains(told) && said.contains("to fix: ") && !said.contains("acls"), "{told}: {said}");
+    }
+}
+
 /// A configuration in a file, with the topic of its events.
 fn written(db: &Outbox, folder: &Watcher, topic: &[(&str, &str)]) -> String {
     kafka().create_topic(&db.topic("order"), 1, topic);

@@ -225,6 +225,11 @@ fn what_cannot_be_decided_is_asked() {
     assert!(exit == 2 && stderr.contains("there are modulith, "), "{stderr}");
     let (exit, stdout, stderr) = init(&["--table", "public.outbox"]);
     assert!(exit == 1 && stdout.contains("outbox public.outbox, known as debezium\n"), "{stdout}{stderr}");
+    let nowhere = place.file.replace("outbox.json", "nowhere/outbox.json");
+    let chosen = ["init", "--postgres", &place.url, "--table", "public.outbox", "--yes", "--into", &nowhere];
+    let (exit, _, stderr) = run(&chosen);
+    assert!(exit == 1 && stderr.contains("cannot be written"), "{stderr}");
+    assert_eq!(place.db.leftovers(), Vec::<String>::new(), "nothing is made before that is known");
     let (exit, _, stderr) = run(&["init", "--into", &place.file]);
     assert!(exit == 2 && stderr.contains("it is not said where PostgreSQL is"), "{stderr}");
 }
@@ -295,6 +300,15 @@ fn the_session_about_a_poller_is_what_is_seen() {
     );
     let names = place.names_with_kafka(&[]);
     assert_eq!(Session::of(PAGE, "A table that is polled").replay(&names), [0]);
+    // Whoever goes on regardless is told.
+    let (_, report, stderr) = run(&["check", "-c", &place.file, "--json"]);
+    let report: Value = serde_json::from_str(&report).unwrap_or_else(|error| panic!("{error}: {stderr}"));
+    let mut checks = report["checks"].as_array().unwrap().iter();
+    let polled = checks.find(|check| check["code"] == "PG046").unwrap();
+    assert_eq!(
+        (&polled["outcome"], &polled["cure"]),
+        (&"note".into(), &"outboxd migrate plan -c FILE --mark processed_at".into())
+    );
     assert_eq!(place.db.leftovers(), Vec::<String>::new());
 }
 
@@ -305,5 +319,8 @@ fn the_session_about_a_role_is_what_is_seen() {
     let role = format!("{}_relay", place.db.name());
     let names = place.names(&[("shop_relay", role.clone())]);
     assert_eq!(Session::of(PAGE, "A role of its own").replay(&names), [0]);
+    // Its password is not known here, and is not needed to see that nothing is missing.
+    let (exit, stdout, stderr) = place.init(&["--role", &role, "--yes"]);
+    assert!(exit == 0 && stderr.contains("nothing to do"), "{stdout}{stderr}");
     place.db.execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
 }

@@ -113,8 +113,12 @@ fn top_draws_on_a_terminal_until_q_is_typed() {
 fn what_cannot_be_followed_is_named_with_the_cure() {
     let servers = kafka().bootstrap();
     let missing = ["tail", "--bootstrap-servers", &servers, "--topic", "no.such.topic"];
+    let away = ["tail", "--bootstrap-servers", "127.0.0.1:1", "--topic", "t"];
     for (arguments, exit, told) in [
         (&["tail"][..], 2, "no topic is named"),
+        (&away[..], 5, "Kafka at 127.0.0.1:1 cannot be reached"),
+        (&["lag", "--http", "1", "--every", "0"][..], 2, "is no time of at least 100ms"),
+        (&["config", "show"][..], 2, "no configuration is given"),
         (&missing[..], 3, "there is no topic among: no.such.topic"),
         (&["top", "--http", "1"][..], 2, "outboxd status --http ADDR --json is for scripts"),
     ] {

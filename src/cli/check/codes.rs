@@ -102,6 +102,9 @@ pub(super) const SLOT_POSITION: Code = Code("PG045");
 /// Other slots of the database that send the same, or that nobody reads.
 pub(super) const OTHER_SLOTS: Code = Code("PG044");
 
+/// No program seems to poll a captured table.
+pub(super) const POLLED: Code = Code("PG046");
+
 /// Kafka can be reached and lets us in.
 pub(super) const KAFKA: Code = Code("KA001");
 /// The brokers of the cluster.

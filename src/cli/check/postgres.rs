@@ -163,6 +163,7 @@ impl Findings {
             self.checks.extend(checks);
             if let Some(outbox) = outbox {
                 self.checks.extend(tables::nullable(&outbox));
+                self.checks.extend(tables::polled(&outbox));
                 let values = self.ask_routes(sql, &outbox).await?;
                 self.outboxes.push((outbox, values));
             }

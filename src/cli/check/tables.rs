@@ -2,7 +2,8 @@
 
 use super::codes;
 use super::report::Check;
-use crate::connect::column::ColumnDescription;
+use crate::cli::init::mark_among;
+use crate::connect::column::{ColumnDescription, TypeKind};
 use crate::outbox::{Assumption, BindError, EventRouter};
 use crate::postgres::{PublicationFacts, Storage, TableFacts, TableFilter, TableVersion};
 use crate::relay::{Route, in_the_publication, left_out, near_miss, no_table, not_in_the_wal, relation_of};
@@ -183,6 +184,26 @@ pub(super) fn nullable(outbox: &Outbox) -> Vec<Check> {
         Some(Check::warning(codes::NULLABLE, title).detail(*harm).cure(cure))
     });
     told.collect()
+}
+
+/// A column that looks like the mark of a program that polls the table. It stays behind when the program has gone.
+pub(super) fn polled(outbox: &Outbox) -> Option<Check> {
+    let typed = outbox.columns.iter().map(|column| (column.name.clone(), type_name(&column.kind)));
+    let mark = mark_among(&typed.collect::<Vec<_>>())?;
+    let (shown, column) = (name(&outbox.table), mark.column()?.to_owned());
+    let title =
+        format!("column \"{column}\" of table {shown} looks like the mark of a program that polls it");
+    let check = Check::note(codes::POLLED, title);
+    let check = check.detail("as long as it runs, it sends the rows as well, and consumers get them twice");
+    Some(mark.migrate_command("FILE").into_iter().fold(check, Check::cure))
+}
+
+/// Empty where the type has no name of PostgreSQL's own.
+fn type_name(kind: &TypeKind) -> String {
+    match kind {
+        TypeKind::Base { name } => name.clone(),
+        _ => String::new(),
+    }
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ pub(in crate::cli) enum ExplainError {
     Renamed(String),
     #[error("{found} topics may have the record; more than {max} are not searched")]
     TooManyTopics { found: usize, max: usize },
+    #[error("there is no topic {0:?}")]
+    NoTopic(String),
     #[error("the thread that does the work was interrupted")]
     Aborted,
 }
@@ -25,7 +27,7 @@ impl Diagnose for ExplainError {
             Self::Postgres(error) => error.class(),
             Self::Kafka(error) => error.class(),
             Self::Decoding(error) => error.class(),
-            Self::Renamed(_) | Self::TooManyTopics { .. } => Class::Config,
+            Self::Renamed(_) | Self::TooManyTopics { .. } | Self::NoTopic(_) => Class::Config,
             Self::Aborted => Class::Definite,
         }
     }
@@ -35,7 +37,7 @@ impl Diagnose for ExplainError {
             Self::Postgres(error) => error.exit(),
             Self::Kafka(error) => error.exit(),
             Self::Decoding(error) => error.exit(),
-            Self::Renamed(_) | Self::TooManyTopics { .. } => Exit::Usage,
+            Self::Renamed(_) | Self::TooManyTopics { .. } | Self::NoTopic(_) => Exit::Usage,
             Self::Aborted => Exit::Failed,
         }
     }
@@ -47,6 +49,9 @@ impl Diagnose for ExplainError {
             Self::Decoding(error) => error.cure(),
             Self::TooManyTopics { .. } | Self::Renamed(_) => {
                 Some("name the one that is meant: --topic TOPIC".to_owned())
+            }
+            Self::NoTopic(_) => {
+                Some("leave --topic out: the topics that it can be in are looked through".to_owned())
             }
             Self::Aborted => None,
         }

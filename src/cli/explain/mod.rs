@@ -71,9 +71,9 @@ async fn tell(
     let letters = parts.dead_letters.as_ref().map(|letters| letters.topic().to_owned());
     let (options, bar) = (parts.kafka.clone(), progress.clone());
     let (given, guessed) = (args.since, since::guess(&wanted, &database.rows));
-    let (searched, sought) = (topics.clone(), wanted.clone());
+    let (searched, sought, named) = (topics.clone(), wanted.clone(), !args.topics.is_empty());
     let reading = decoding::run(&parts.registries, Unanswered::Unread, move |mut decoder| {
-        let place = Place { options: &options, topics: &searched, dead_letters: letters.as_deref() };
+        let place = Place { options: &options, topics: &searched, named, dead_letters: letters.as_deref() };
         let mut find = |since| Records::find(place, &sought, since, &mut decoder, &bar);
         let late = find(given.or(guessed))?;
         // A timestamp need not be what it seems.

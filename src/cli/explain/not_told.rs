@@ -32,7 +32,7 @@ const COMMITTED: NotTold = NotTold {
 pub(super) fn not_told(story: &Story) -> Vec<NotTold> {
     let (sent, rows) = (&story.records.sent, &story.rows);
     let cases = [
-        (COMMIT, sent.iter().any(|record| record.position.is_none())),
+        (COMMIT, sent.iter().any(|record| record.position.is_none()) || story.records.without_position > 0),
         (ACKNOWLEDGED, sent.iter().any(|record| !record.is_time_of_arrival)),
         (COMMITTED, rows.iter().any(|row| !row.keeps_commit_times)),
     ];

@@ -18,6 +18,8 @@ pub(super) const RECORDS_MAX: usize = 1_000;
 pub(super) struct Place<'p> {
     pub(super) options: &'p kafka::Options,
     pub(super) topics: &'p [String],
+    /// Whether somebody named the topics: they must be there then.
+    pub(super) named: bool,
     pub(super) dead_letters: Option<&'p str>,
 }
 
@@ -35,6 +37,8 @@ pub(super) struct Records {
     pub(super) unread: u64,
     /// Why the first of them could not.
     pub(super) unread_because: Option<String>,
+    /// How many of the others do not say where in the WAL they come from, when that is asked: they may be it.
+    pub(super) without_position: u64,
 }
 
 /// A record.
@@ -54,7 +58,7 @@ pub(super) struct FoundRecord {
 impl Records {
     /// Reads the topics to their present ends. Blocks.
     pub(super) fn find(
-        Place { options, topics, dead_letters }: Place<'_>,
+        Place { options, topics, named, dead_letters }: Place<'_>,
         wanted: &Wanted,
         since_ms: Option<i64>,
         decoder: &mut RecordDecoder,
@@ -65,6 +69,10 @@ impl Records {
             dead_letters.filter(|letters| !topics.iter().any(|topic| topic == letters)).map(str::to_owned),
         );
         let scan = TopicScan::open(options, &all, since_ms)?;
+        let is_there = |topic: &&String| scan.partitions().iter().any(|partition| partition.topic == **topic);
+        if let Some(absent) = topics.iter().find(|topic| named && !is_there(topic)) {
+            return Err(ExplainError::NoTopic(absent.clone()));
+        }
         progress.begin("reading records", Some(count(scan.partitions())));
         let mut found = Self::default();
         scan.read::<ExplainError>(
@@ -96,9 +104,14 @@ impl Records {
         let mut unread = None;
         // What headers say needs no schema.
         let is_found = match wanted.lsn {
+            Some(lsn) if position.as_ref().is_some_and(|position| position.lsn == lsn) => true,
             Some(lsn) => {
-                position.as_ref().is_some_and(|position| position.lsn == lsn)
-                    || says_lsn(record, lsn, decoder, &mut unread)?
+                let said = said_lsn(record, decoder, &mut unread)?;
+                let says_nothing = position.is_none() && said.is_none() && unread.is_none();
+                // A tombstone comes after the delete, which says it.
+                let may_be_it = says_nothing && record.value().is_some();
+                self.without_position = self.without_position.saturating_add(u64::from(may_be_it));
+                said == Some(lsn)
             }
             None => {
                 wanted.is_said_by_id(record.event_id())
@@ -128,16 +141,15 @@ impl Records {
     }
 }
 
-/// Whether the value says that its change stands there: `source.lsn` of a change event, or what a transform made of it.
-fn says_lsn(
+/// Where the value says that its change stands: `source.lsn` of a change event, or what a transform made of it.
+fn said_lsn(
     record: &ScannedRecord<'_>,
-    lsn: Lsn,
     decoder: &mut RecordDecoder,
     unread: &mut Option<String>,
-) -> Result<bool, ExplainError> {
-    let Some(value) = record.value() else { return Ok(false) };
+) -> Result<Option<Lsn>, ExplainError> {
+    let Some(value) = record.value() else { return Ok(None) };
     let value = decoder.known(Side::Value, value, |why| *unread = Some(why))?;
-    Ok(read(&value).and_then(|said| said.lsn) == Some(lsn.get()))
+    Ok(read(&value).and_then(|said| said.lsn).map(Lsn::new))
 }
 
 fn key_says(

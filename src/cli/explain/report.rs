@@ -115,7 +115,10 @@ fn standing(story: &Story) -> String {
             format!("✗ not sent: there is no slot {slot}. outboxd run makes one, and a snapshot sends what is in the table")
         }
         Standing::SlotLost => {
-            format!("✗ not sent: slot {slot} is lost. -X slot.recovery=snapshot sends what is in the table")
+            format!(
+                "✗ not sent: slot {slot} is lost. outboxd move plan -c FILE shows how to send what Kafka has not; -X \
+                 slot.recovery=snapshot sends what is in the table"
+            )
         }
         Standing::NobodyReads => format!("! not sent yet: nobody reads slot {slot}. Start outboxd run"),
         Standing::OnTheWay => {
@@ -131,6 +134,13 @@ fn standing(story: &Story) -> String {
             format!(
                 "! not found, but it may be among the {} that could not be read. --id looks at ids alone, which need no schema",
                 records(story.records.unread)
+            )
+        }
+        Standing::Unplaced => {
+            format!(
+                "! not found, but it may be among the {} that do not say where in the WAL they come from: ask for the id or \
+                 the key instead",
+                records(story.records.without_position)
             )
         }
         Standing::Unknown => "✗ nothing is known of it: no row, no record, no dead letter".to_owned(),

@@ -52,6 +52,8 @@ pub(super) enum Standing {
     Missing,
     /// No record was found, but some could not be read.
     Unread,
+    /// No record says that it is at this place, but some say no place at all.
+    Unplaced,
     /// Neither a row nor a record.
     Unknown,
 }
@@ -78,6 +80,11 @@ impl Story {
                 if self.records.unread > 0 =>
             {
                 Standing::Unread
+            }
+            Standing::Missing | Standing::NoSlot | Standing::SlotLost
+                if self.records.without_position > 0 =>
+            {
+                Standing::Unplaced
             }
             standing => standing,
         }
@@ -126,6 +133,7 @@ impl Story {
             "wanted": self.wanted.text, "standing": self.standing(), "rows": self.rows, "slot": slot,
             "topics": self.topics, "records": self.records.sent, "dead_letters": self.records.dead_letters,
             "more": self.records.more, "not_read": self.records.unread, "not_read_because": self.records.unread_because,
+            "without_position": self.records.without_position,
             "groups": self.groups, "unread": self.unread, "not_told": not_told(self),
         });
         format!("{object}\n")

@@ -8,6 +8,13 @@ use super::error::InitError;
 use super::given::is_properties;
 use crate::cli::config::property;
 
+/// Whether a file can be made there: asked before anything else is made.
+pub(super) fn check_folder(path: &Path) -> Result<(), InitError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let made = tempfile::Builder::new().prefix(".outboxd-init-").tempfile_in(folder);
+    made.map(drop).map_err(|source| InitError::Write { path: path.to_owned(), source })
+}
+
 /// Writes the configuration into a file that is not there yet.
 pub(super) fn write(path: &Path, settings: &[(String, String)]) -> Result<(), InitError> {
     let text = if is_properties(path) {

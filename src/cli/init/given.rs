@@ -123,9 +123,16 @@ fn said(sources: &Sources) -> Result<Vec<ShownSetting>, InitError> {
 /// The password as its variable, since a file that is there may name it so.
 fn take_address(sources: &mut Sources, address: &Address) {
     sources.overrides.extend(address.settings().map(|(key, value)| format!("{key}={value}")));
-    if let Some(password) = &address.password {
-        sources.environment.retain(|(name, _)| name != PASSWORD);
-        sources.environment.push((PASSWORD.to_owned(), password.expose().to_owned()));
+    match &address.password {
+        Some(password) => {
+            sources.environment.retain(|(name, _)| name != PASSWORD);
+            sources.environment.push((PASSWORD.to_owned(), password.expose().to_owned()));
+        }
+        // A file that is there is about another role, whose password is not needed now.
+        None if sources.environment.iter().all(|(name, _)| name != PASSWORD) => {
+            sources.environment.push((PASSWORD.to_owned(), String::new()));
+        }
+        None => {}
     }
 }
 

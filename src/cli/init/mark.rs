@@ -2,6 +2,7 @@
 
 use postgres_protocol::escape::escape_identifier;
 
+use crate::cli::text::clean;
 use crate::postgres::{Error, Sql, TableFacts};
 
 /// More unmarked rows than that are not counted.
@@ -29,7 +30,7 @@ const STATES: [&str; 2] = ["status", "state"];
 
 /// What says that a row was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(in crate::cli) enum Mark {
     /// A time; NULL until then.
     Time(String),
     /// A boolean or a number; false or 0 until then.
@@ -69,11 +70,22 @@ impl Mark {
         })
     }
 
-    pub(super) fn column(&self) -> Option<&str> {
+    pub(in crate::cli) fn column(&self) -> Option<&str> {
         match self {
             Self::Time(column) | Self::Flag { column, .. } | Self::State(column) => Some(column),
             Self::Deletes => None,
         }
+    }
+
+    /// The command that shows how to move off such a program; none where its rows are only deleted.
+    pub(in crate::cli) fn migrate_command(&self, config: &str) -> Option<String> {
+        let mark = match self {
+            Self::Time(column) | Self::Flag { column, is_number: false } => column.clone(),
+            Self::Flag { column, is_number: true } => format!("{column}=1"),
+            Self::State(column) => format!("{column}=VALUE-OF-SENT-ROWS"),
+            Self::Deletes => return None,
+        };
+        Some(format!("outboxd migrate plan -c {config} --mark {}", clean(&mark)))
     }
 
     /// Counts what is not marked. Of a program that deletes, every row.

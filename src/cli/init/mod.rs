@@ -20,6 +20,7 @@ mod shape;
 mod topics;
 
 pub(super) use args::InitArgs;
+pub(super) use shape::mark_among;
 
 use error::InitError;
 use given::Given;
@@ -49,6 +50,9 @@ async fn work(args: InitArgs) -> Result<Exit, InitError> {
     if args.print_sql {
         print(&steps::script(&plan.steps));
         return Ok(Exit::Ok);
+    }
+    if plan.written.is_some() {
+        file::check_folder(&args.into)?;
     }
     let into = args.into.display().to_string();
     if !args.json {
@@ -83,8 +87,12 @@ async fn make(args: &InitArgs, given: &Given, plan: &Plan, sql: &Sql) -> Result<
         if settings.iter().any(|(_, value)| value.contains("OUTBOXD_DATABASE_PASSWORD")) {
             say("  the password is not in it: set OUTBOXD_DATABASE_PASSWORD");
         }
-        if plan.poller.is_none() {
-            say(&format!("next: outboxd check -c {into}; outboxd run -c {into}"));
+        match plan.poller.as_ref().map(|(mark, _)| mark.migrate_command(&into.to_string())) {
+            None => say(&format!("next: outboxd check -c {into}; outboxd run -c {into}")),
+            Some(Some(command)) => say(&format!("next: {command}")),
+            Some(None) => {
+                say("next: stop the program that polls the table, and run init again with --no-poller");
+            }
         }
     }
     Ok(())

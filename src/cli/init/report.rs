@@ -77,10 +77,17 @@ fn warnings(plan: &Plan, into: &str) -> String {
             None => "a program polls this table and deletes what it has sent".to_owned(),
         };
         text.push_str(&format!("! {looks}; {}\n", clean(&unmarked.told())));
-        text.push_str(&format!(
-            "  no publication is made: beside that program every event would be sent twice. To move over without a gap:\n  \
-             outboxd migrate plan -c {into}\n  if nobody polls it any more: --no-poller\n"
-        ));
+        text.push_str("  no publication is made: beside that program every event would be sent twice. ");
+        text.push_str(&match mark.migrate_command(into) {
+            Some(command) => format!(
+                "To move over without a gap:\n  {command}\n  if nobody polls it any more: --no-poller\n"
+            ),
+            None => {
+                "Stop that program, and run init again with\n  --no-poller: the first start sends the rows \
+                     that are left\n"
+                    .to_owned()
+            }
+        });
     } else if plan.rows > 0 {
         let what = match snapshot_leaves_out(plan) {
             true => "are not sent (snapshot.mode=no_data): only what is written from the first start on",

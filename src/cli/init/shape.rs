@@ -43,7 +43,7 @@ const PAYLOAD: &[&str] =
 const TELLING_KEYS: usize = 5;
 
 /// A column: its name, and its type's name as the catalog has it (empty when that is not known yet).
-pub(super) type Named = (String, String);
+pub(in crate::cli) type Named = (String, String);
 
 /// What the columns of an outbox are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -172,6 +172,11 @@ impl Row {
             route,
         })
     }
+}
+
+/// The mark of a polling relay among a table's columns.
+pub(in crate::cli) fn mark_among(columns: &[Named]) -> Option<Mark> {
+    Columns(columns).mark(None)
 }
 
 /// The columns of a table.

@@ -3,6 +3,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::cli::args::ConfigArgs;
+use crate::cli::time::parse_pause;
 use crate::http::{Instance, InvalidInstance};
 
 /// Whom to ask.
@@ -32,7 +33,7 @@ pub(in crate::cli) struct LagArgs {
     #[arg(long)]
     pub(super) watch: bool,
     /// How long to wait between two looks: 500ms, 2s, 1m
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_pause)]
     pub(super) every: Duration,
     /// Print a JSON object for each look
     #[arg(long)]

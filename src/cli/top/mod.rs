@@ -11,6 +11,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
 use tokio::task::{JoinSet, spawn_blocking};
 
 use super::status::instance;
+use super::time::parse_pause;
 use super::{asynchronously, fail};
 use crate::error::{Class, Diagnose, Exit, chain};
 use crate::http::Instance;
@@ -25,7 +26,7 @@ pub(super) struct TopArgs {
     #[arg(long, value_name = "ADDR", env = "OUTBOXD_HTTP", value_parser = instance, required = true, num_args = 1..)]
     http: Vec<Instance>,
     /// How long to wait between two looks: 500ms, 1s
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_pause)]
     every: Duration,
 }
 

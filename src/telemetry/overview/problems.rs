@@ -15,7 +15,7 @@ pub(crate) struct Problem {
     pub(crate) cure: Option<String>,
 }
 
-/// What is wrong, the worst first.
+/// What is wrong, the worst first, and of those what something can be done about.
 pub(super) fn problems(state: &Snapshot, now: Instant) -> Vec<Problem> {
     let mut problems: Vec<_> =
         state.readiness(now).reasons.iter().map(|reason| unready(reason, state)).collect();
@@ -26,7 +26,8 @@ pub(super) fn problems(state: &Snapshot, now: Instant) -> Vec<Problem> {
         what: warning.clone(),
         cure: None,
     }));
-    problems.sort_by_key(|problem| std::cmp::Reverse(problem.level));
+    // What only follows from another one has no cure of its own.
+    problems.sort_by_key(|problem| (std::cmp::Reverse(problem.level), problem.cure.is_none()));
     problems
 }
 
@@ -113,6 +114,17 @@ mod tests {
             (Level::Watch, "a table has another name", None),
         ];
         assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn what_can_be_cured_is_first() {
+        let now = Instant::now();
+        let status = Status::streaming(now);
+        status.enter(Phase::Connecting);
+        status.down(Component::Postgres, "no server answers", now);
+        let found = problems(&status.snapshot(), now);
+        let told: Vec<_> = found.iter().map(|problem| problem.what.as_str()).collect();
+        assert_eq!(told, ["postgres has been down for 0 s: no server answers", "the relay is connecting"]);
     }
 
     #[test]
