@@ -86,7 +86,7 @@ async fn find(
 ) -> Result<Vec<FoundRow>, Error> {
     let name = tables::name(table);
     let doing = format!("looking for the row in {name}");
-    let found = sql.query(&doing, statement, &[&wanted.text, &ROWS_MAX]).await?;
+    let found = sql.query(&doing, statement, &[&wanted.texts(), &ROWS_MAX]).await?;
     found.iter().map(|row| read(row, &name).map_err(|error| Error::sql(doing.as_str(), error))).collect()
 }
 
@@ -110,18 +110,19 @@ fn statement(outbox: &Outbox, wanted: &Wanted) -> String {
     let conditions: Vec<_> = conditions
         .into_iter()
         .filter_map(|(is_wanted, column)| {
-            column.as_ref().filter(|_| is_wanted).map(|column| format!("{column} = $1"))
+            column.as_ref().filter(|_| is_wanted).map(|column| format!("{column} = any($1)"))
         })
         .collect();
     let shown = |column: Option<String>| column.unwrap_or_else(|| "null::text".to_owned());
-    let condition = if conditions.is_empty() { "$1 is null".to_owned() } else { conditions.join(" or ") };
+    let condition =
+        if conditions.is_empty() { "$1::text[] is null".to_owned() } else { conditions.join(" or ") };
     select([shown(id), shown(key), shown(route)], &outbox.table, &condition)
 }
 
 /// The row of a table that is no outbox.
 fn by_key(table: &TableFacts, column: &str) -> String {
     let (key, none) = (format!("{}::text", escape_identifier(column)), || "null::text".to_owned());
-    let condition = format!("{key} = $1");
+    let condition = format!("{key} = any($1)");
     select([none(), key, none()], table, &condition)
 }
 

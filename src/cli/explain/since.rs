@@ -12,7 +12,7 @@ const MARGIN: Duration = Duration::from_secs(3_600);
 /// Before when no record of one event can have been written, in milliseconds since 1970: its row's commit tells, or an id that
 /// begins with the time (UUID version 7). A key may have older events whose rows are gone.
 pub(super) fn guess(wanted: &Wanted, rows: &[FoundRow]) -> Option<i64> {
-    let is_id = |row: &FoundRow| row.id.as_deref() == Some(wanted.text.as_str());
+    let is_id = |row: &FoundRow| row.id.as_deref().is_some_and(|id| wanted.texts().contains(&id));
     if !wanted.id || (wanted.key && !rows.iter().any(is_id)) {
         return None;
     }

@@ -1,4 +1,5 @@
 use serde_json::Value;
+use uuid::Uuid;
 
 use crate::cli::text::says;
 use crate::wal::Lsn;
@@ -15,6 +16,8 @@ pub(super) enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) text: String,
+    /// The same UUID as PostgreSQL writes it, if it is written in another way.
+    pub(super) uuid: Option<String>,
     pub(super) id: bool,
     pub(super) key: bool,
     /// The text is a place in the WAL: the LSN of a commit, as the header `outboxd.position` has it, or of a change, as its event says.
@@ -28,17 +31,24 @@ impl Wanted {
         let lsn = if kind == Kind::Any { text.parse().ok() } else { None };
         let otherwise = lsn.is_none();
         let (id, key) = (otherwise && kind != Kind::Key, otherwise && kind != Kind::Id);
-        Self { text: text.to_owned(), id, key, lsn, fields: false }
+        let uuid = Uuid::try_parse(text).ok().map(|uuid| uuid.to_string()).filter(|uuid| uuid != text);
+        Self { text: text.to_owned(), uuid, id, key, lsn, fields: false }
+    }
+
+    /// How it may be written.
+    pub(super) fn texts(&self) -> Vec<&str> {
+        std::iter::once(&self.text).chain(&self.uuid).map(String::as_str).collect()
     }
 
     /// Whether a record's id, whatever wrote it, says the text.
     pub(super) fn is_said_by_id(&self, id: Option<&[u8]>) -> bool {
-        self.id && id.is_some_and(|id| says(id, &self.text))
+        self.id && id.is_some_and(|id| self.texts().iter().any(|text| says(id, text)))
     }
 
     /// Whether a record's key does.
     pub(super) fn is_said_by_key(&self, key: &[u8]) -> bool {
-        self.key && (says(key, &self.text) || self.fields && a_field_says(key, &self.text))
+        let is_said = |text: &&str| says(key, text) || self.fields && a_field_says(key, text);
+        self.key && self.texts().iter().any(is_said)
     }
 }
 
@@ -82,6 +92,17 @@ mod tests {
             assert!(["4", "id", "{}"].iter().all(|text| !wanted(text).is_said_by_key(key)));
             assert!(!Wanted::parse("42", Kind::Any).is_said_by_key(key));
         }
+    }
+
+    #[test]
+    fn a_uuid_is_known_however_it_is_written() {
+        let id = "3dd3e317-ff96-4b63-a58c-2d06bc6f07dc";
+        for text in [id.to_owned(), id.to_uppercase(), format!("{{{id}}}")] {
+            assert!(Wanted::parse(&text, Kind::Any).is_said_by_id(Some(id.as_bytes())), "{text}");
+        }
+        // A column of texts may have it so.
+        let upper = id.to_uppercase();
+        assert!(Wanted::parse(&upper, Kind::Any).is_said_by_id(Some(upper.as_bytes())));
     }
 
     #[test]
