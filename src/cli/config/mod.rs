@@ -9,16 +9,21 @@ pub(super) use convert::property;
 
 use args::ConfigCommand;
 
+use super::assemble::AssembleError;
 use super::{fail, say};
 use crate::config::{ConfigError, ShownConfig};
 use crate::error::Exit;
 
 /// `outboxd config`.
 pub(super) fn config(args: &ConfigCommandArgs) -> Exit {
-    let sources = match &args.command {
-        ConfigCommand::Show(args) => args.config.sources(),
-        ConfigCommand::Convert(args) => args.config.sources(),
+    let given = match &args.command {
+        ConfigCommand::Show(args) => &args.config,
+        ConfigCommand::Convert(args) => &args.config,
     };
+    let sources = given.sources();
+    if given.is_empty() && !sources.has_variables() {
+        return fail(&AssembleError::NoConfiguration);
+    }
     let config = match ShownConfig::load(&sources) {
         Ok(config) => config,
         Err(error) => return fail(&error),
