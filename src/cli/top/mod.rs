@@ -33,7 +33,7 @@ pub(super) struct TopArgs {
 /// Why nothing is drawn.
 #[derive(Debug, thiserror::Error)]
 enum TopError {
-    #[error("outboxd top draws on a terminal, and standard output is none")]
+    #[error("outboxd top draws on a terminal, and standard output is not one")]
     NoTerminal,
     #[error("the terminal cannot be drawn on")]
     Terminal(#[from] io::Error),
