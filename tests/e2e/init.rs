@@ -231,7 +231,7 @@ fn what_cannot_be_decided_is_asked() {
     assert!(exit == 1 && stderr.contains("cannot be written"), "{stderr}");
     assert_eq!(place.db.leftovers(), Vec::<String>::new(), "nothing is made before that is known");
     let (exit, _, stderr) = run(&["init", "--into", &place.file]);
-    assert!(exit == 2 && stderr.contains("it is not said where PostgreSQL is"), "{stderr}");
+    assert!(exit == 2 && stderr.contains("no PostgreSQL server is given"), "{stderr}");
 }
 
 #[test]

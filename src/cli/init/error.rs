@@ -26,7 +26,7 @@ pub(super) enum InitError {
     Relay(Box<relay::Error>),
     #[error(transparent)]
     Step(#[from] StepError),
-    #[error("it is not said where PostgreSQL is")]
+    #[error("no PostgreSQL server is given")]
     NoServer,
     #[error("there is no preset {0:?}")]
     NoPreset(String),

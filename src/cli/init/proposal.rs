@@ -22,7 +22,7 @@ pub(super) struct Surroundings<'a> {
 /// What the table asks for, in the order in which it is written down.
 pub(super) fn settings(shape: &Shape, around: Surroundings<'_>) -> Vec<(String, String)> {
     let Surroundings { database, table, topic, polled } = around;
-    let name = slot_name(database, &table.name);
+    let name = slot_name(database, table);
     let mut settings = vec![
         ("name".to_owned(), name.clone()),
         ("connector.class".to_owned(), "io.debezium.connector.postgresql.PostgresConnector".to_owned()),
@@ -66,10 +66,12 @@ pub(super) fn settings(shape: &Shape, around: Surroundings<'_>) -> Vec<(String, 
     settings
 }
 
-/// A slot's name is the server's, so the database is part of it.
-fn slot_name(database: &str, table: &str) -> String {
+/// A slot's name is the server's, so the database is part of it. So is the schema: two outboxes with one slot would be two relays of
+/// which one waits for ever.
+fn slot_name(database: &str, table: &TableFacts) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
-    let name: String = format!("{database}_{table}").chars().map(plain).collect();
+    let schema = if table.schema == "public" { String::new() } else { format!("{}_", table.schema) };
+    let name: String = format!("{database}_{schema}{}", table.name).chars().map(plain).collect();
     name.chars().take(NAME_BYTES_MAX).collect()
 }
 
@@ -110,8 +112,9 @@ mod tests {
 
     #[test]
     fn names_are_what_servers_take() {
-        assert_eq!(slot_name("Orders-DB", "outbox.1"), "orders_db_outbox_1");
-        assert_eq!(slot_name(&"ä".repeat(70), "outbox").len(), 63);
+        assert_eq!(slot_name("Orders-DB", &table("public", "outbox.1")), "orders_db_outbox_1");
+        assert_eq!(slot_name("orders", &table("billing", "outbox")), "orders_billing_outbox");
+        assert_eq!(slot_name(&"ä".repeat(70), &table("public", "outbox")).len(), 63);
         assert_eq!(topic_prefix("Orders DB"), "Orders_DB");
         assert_eq!(pattern(&table("public", "outbox")), "public.outbox");
         assert_eq!(pattern(&table("my schema", "out$box")), "my\\ schema.out\\$box");
