@@ -46,7 +46,9 @@ impl Relay {
     /// A producer that said what may not be so is replaced; nothing of it is on its way any more.
     async fn renew_producer(&self, error: &Error) -> Result<(), Error> {
         if error.is_condemned() {
-            tracing::info!("a new producer sends again what is not confirmed, during a snapshot the snapshot, because Kafka refused a record");
+            tracing::info!(
+                "a new producer sends again what is not confirmed, during a snapshot the snapshot, because Kafka refused a record"
+            );
         } else {
             tracing::warn!(error = chain(error), "a new producer sends the record again, and those after it");
         }
