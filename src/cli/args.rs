@@ -54,7 +54,7 @@ pub(super) enum Command {
     Lag(LagArgs),
     /// Records as they arrive in Kafka; no consumer group hears of it
     Tail(TailArgs),
-    /// What status says of one instance or several, on a screen that is drawn anew each second
+    /// What status says of one instance or several, on a screen that is drawn again each second
     Top(TopArgs),
     /// Replication slots: list, make, drop, move ahead
     Slot(SlotArgs),

@@ -96,7 +96,7 @@ impl PublicationOptions {
         if existing.handover.as_ref().is_some_and(|handover| handover.phase == HandoverPhase::Draining) {
             return Err(Error::Precondition {
                 problem: format!(
-                    "publication {:?} is that of a migration that has not come to its end: the poller still has rows to send, and \
+                    "publication {:?} belongs to a migration that has not ended: the poller still has rows to send, and \
                      outboxd would overtake them",
                     self.name
                 ),

@@ -65,5 +65,5 @@ pub(super) struct AdvanceArgs {
 }
 
 fn lsn(text: &str) -> Result<Lsn, String> {
-    text.parse().map_err(|_| format!("{text:?} is no place in the WAL, such as 0/1A2B3C8"))
+    text.parse().map_err(|_| format!("{text:?} is not an LSN, such as 0/1A2B3C8"))
 }

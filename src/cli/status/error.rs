@@ -12,7 +12,7 @@ pub(in crate::cli) enum StatusError {
     Postgres(#[from] postgres::Error),
     #[error(transparent)]
     Ask(#[from] AskError),
-    #[error("nobody is named to be asked")]
+    #[error("no instance is named")]
     Nobody,
     #[error("there is no replication slot {0:?}")]
     NoSlot(String),

@@ -10,7 +10,7 @@ pub(super) fn lag(lag: &Lag) -> Markup {
         format!("{} records, {}, not acknowledged", HumanCount(lag.records), HumanBytes(lag.record_bytes));
     html! {
         section #lag {
-            h2 { "Where the lag lies" }
+            h2 { "Where the lag is" }
             table {
                 thead { tr { th { "at" } th .number { "WAL" } th .number { "oldest" } th .wide { "" } } }
                 tbody {

@@ -125,7 +125,7 @@ fn positions(seen: &Overview) -> Markup {
 fn footer(seen: &Overview) -> Markup {
     html! {
         footer {
-            "outboxd " (seen.version) " · loaded anew every " (REFRESH_SECONDS) " s · "
+            "outboxd " (seen.version) " · reloaded every " (REFRESH_SECONDS) " s · "
             a href="status" { "JSON" } " · " a href="readyz" { "readyz" } " · " a href="metrics" { "metrics" }
         }
     }

@@ -51,7 +51,7 @@ pub(super) fn dead_letters(letters: &[DeadLetters]) -> Markup {
                         tr { td { (words) " " span .soft { "(" (reason) ")" } } td .number { (HumanCount(*events)) } }
                     }
                 }
-                p .soft { "Somebody waits for each: " code { "outboxd dlq ls -c FILE" } }
+                p .soft { "Each waits for a decision: " code { "outboxd dlq ls -c FILE" } }
             }
         }
     }

@@ -116,7 +116,7 @@ impl Runway {
                 "unknown",
                 "max_slot_wal_keep_size sets no limit: the slot lives until the server's disk is full",
             ),
-            Self::Idle => ("no end", "PostgreSQL writes next to nothing"),
+            Self::Idle => ("no end", "PostgreSQL writes almost nothing"),
             Self::Over => ("over", "the slot is lost, or may be at the next checkpoint"),
         };
         (words.to_owned(), meaning.to_owned())
