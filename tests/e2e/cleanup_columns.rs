@@ -99,6 +99,31 @@ impl Place {
         left
     }
 
+    /// A pass while the table is altered; how many rows were still there. Lines name their columns themselves, and a pass with another
+    /// archive ends there.
+    #[track_caller]
+    fn altered_in_between(&self, how: &str) -> usize {
+        let mut pass = self.cleanup();
+        let left = self.alter(how);
+        let (exit, stderr) = (pass.wait_for_exit(DEADLINE), pass.stderr());
+        if self.to == To::Lines {
+            assert_eq!(exit, 0, "{stderr}");
+            return left;
+        }
+        let changed = stderr.contains("the columns of the table have changed");
+        assert!(exit == 1 && changed, "{:?}: {stderr}", self.to);
+        assert_eq!(self.rows(), left, "{:?}: {stderr}", self.to);
+        left
+    }
+
+    /// Another pass takes what is left.
+    #[track_caller]
+    fn finish(&self) {
+        let mut pass = self.cleanup();
+        assert_eq!(pass.wait_for_exit(DEADLINE), 0, "{:?}: {}", self.to, pass.stderr());
+        assert_eq!(self.rows(), 0, "{:?}", self.to);
+    }
+
     /// What is archived.
     fn kept(&self, column: &str) -> Vec<Kept> {
         let object = |text: &str| {
@@ -152,31 +177,16 @@ fn parquet(path: &Path, column: &str) -> Vec<Kept> {
 fn a_column_that_comes_between_two_batches_is_archived() {
     for to in [To::Table, To::Lines, To::Parquet] {
         let (place, relay) = Place::build(postgres18(), to);
-        let mut first = place.cleanup();
-        let left = place.alter("ALTER TABLE outbox ADD COLUMN extra text DEFAULT 'new'");
-        let exit = first.wait_for_exit(DEADLINE);
-        if to != To::Lines {
-            assert!(
-                exit == 1 && first.stderr().contains("the columns of the table have changed"),
-                "{to:?}: {}",
-                first.stderr()
-            );
-            assert!(place.rows() > 0, "{to:?}: {}", first.stderr());
-            let mut second = place.cleanup();
-            let mut exit = second.wait_for_exit(DEADLINE);
-            if to == To::Table {
-                // Values would be lost.
-                let lacking = "ALTER TABLE \"archive\" ADD COLUMN extra text;";
-                assert!(exit == 1 && second.stderr().contains(lacking), "{}", second.stderr());
-                assert_eq!(place.rows(), left);
-                place.db.execute(lacking);
-                exit = place.cleanup().wait_for_exit(DEADLINE);
-            }
-            assert_eq!(exit, 0, "{to:?}: {}", second.stderr());
-        } else {
-            assert_eq!(exit, 0, "{}", first.stderr());
+        let left = place.altered_in_between("ALTER TABLE outbox ADD COLUMN extra text DEFAULT 'new'");
+        if to == To::Table {
+            // Values would be lost.
+            let (lacking, mut refused) = ("ALTER TABLE \"archive\" ADD COLUMN extra text;", place.cleanup());
+            let exit = refused.wait_for_exit(DEADLINE);
+            assert!(exit == 1 && refused.stderr().contains(lacking), "{}", refused.stderr());
+            assert_eq!(place.rows(), left);
+            place.db.execute(lacking);
         }
-        assert_eq!(place.rows(), 0, "{to:?}");
+        place.finish();
         place.check("extra", "new", left);
         assert_eq!(relay.stop(), 0);
     }
@@ -186,21 +196,8 @@ fn a_column_that_comes_between_two_batches_is_archived() {
 fn a_column_that_goes_between_two_batches_is_archived_as_long_as_it_was_there() {
     for to in [To::Table, To::Lines, To::Parquet] {
         let (place, relay) = Place::build(postgres15(), to);
-        let mut first = place.cleanup();
-        let left = place.alter("ALTER TABLE outbox DROP COLUMN note");
-        let exit = first.wait_for_exit(DEADLINE);
-        if to != To::Lines {
-            assert!(
-                exit == 1 && first.stderr().contains("the columns of the table have changed"),
-                "{to:?}: {}",
-                first.stderr()
-            );
-            let mut second = place.cleanup();
-            assert_eq!(second.wait_for_exit(DEADLINE), 0, "{to:?}: {}", second.stderr());
-        } else {
-            assert_eq!(exit, 0, "{}", first.stderr());
-        }
-        assert_eq!(place.rows(), 0, "{to:?}");
+        let left = place.altered_in_between("ALTER TABLE outbox DROP COLUMN note");
+        place.finish();
         place.check("note", "old", ROWS as usize - left);
         assert_eq!(relay.stop(), 0);
     }
