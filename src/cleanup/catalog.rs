@@ -137,10 +137,10 @@ pub(super) async fn column_names(sql: &Sql, table: Oid) -> Result<Vec<String>, E
     rows.iter().map(name).collect()
 }
 
-/// The statement that gives the archive, named as SQL wants it, the columns that it lacks.
-pub(super) async fn lacking(sql: &Sql, leaf: &Leaf, archive: &str) -> Result<Option<String>, Error> {
+/// The statement that gives the archive, named as SQL wants it, the columns of a table that it lacks.
+pub(super) async fn lacking(sql: &Sql, table: Oid, archive: &str) -> Result<Option<String>, Error> {
     const DOING: &str = "comparing the columns of the archive";
-    let rows = sql.query(DOING, LACKING, &[&leaf.oid.0, &archive]).await?;
+    let rows = sql.query(DOING, LACKING, &[&table.0, &archive]).await?;
     let additions = rows.first().map(|row| row.try_get(0)).transpose();
     let additions: Option<String> = additions.map_err(|error| Error::sql(DOING, error))?.flatten();
     Ok(additions.map(|additions| format!("ALTER TABLE {archive} {additions};")))

@@ -12,6 +12,7 @@ use super::horizon::Horizon;
 use super::options::CleanupOptions;
 use super::pace::Busy;
 use crate::postgres::{Error, Sql};
+use crate::wal::Oid;
 
 /// So many pages are looked at by one statement: a row takes some of one.
 const PAGES: i64 = 128;
@@ -21,7 +22,7 @@ const BUSY_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) const YIELDED: [&str; 3] = ["55P03", "57014", "40P01"];
 
 /// `undefined_column`
-const NO_COLUMN: &str = "42703";
+pub(super) const NO_COLUMN: &str = "42703";
 
 /// One look at tables and what can go from them.
 #[derive(Debug, Clone, Copy)]
@@ -214,12 +215,17 @@ impl Pass<'_> {
             self.sql.execute("giving a batch up", "rollback").await?;
             archive.admit(self.sql, leaf).await?;
             let Archive::Table(table) = archive else { return Ok(()) };
-            match lacking(self.sql, leaf, table).await? {
-                Some(alter) => Err(PassError::Lacking { archive: table.clone(), alter }),
-                None => Ok(()),
-            }
+            self.keeps_all(leaf.oid, table).await
         };
         look.await.err().unwrap_or(PassError::Postgres(error))
+    }
+
+    /// Refuses an archive, named as SQL wants it, that lacks a column of this table.
+    pub(super) async fn keeps_all(&self, table: Oid, archive: &str) -> Result<(), PassError> {
+        match lacking(self.sql, table, archive).await? {
+            Some(alter) => Err(PassError::Lacking { archive: archive.to_owned(), alter }),
+            None => Ok(()),
+        }
     }
 
     /// Which rows are old enough.

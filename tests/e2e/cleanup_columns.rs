@@ -224,3 +224,45 @@ fn a_relay_says_which_column_its_archive_lacks_and_goes_on_when_it_is_there() {
     place.check("extra", "new", left);
     assert_eq!(relay.stop(), 0);
 }
+
+/// Partitions go as a whole, and their rows in one statement.
+#[test]
+fn a_partition_stays_as_long_as_its_archive_lacks_a_column() {
+    let db = Outbox::create_bare(
+        postgres15(),
+        "CREATE TABLE outbox (id uuid NOT NULL, aggregatetype text, aggregateid text, type text, payload jsonb, n int NOT NULL)
+             PARTITION BY RANGE (n);
+         CREATE TABLE outbox_1 PARTITION OF outbox FOR VALUES FROM (0) TO (100);
+         CREATE TABLE outbox_2 PARTITION OF outbox FOR VALUES FROM (100) TO (200);
+         CREATE TABLE archive (LIKE outbox);
+         ALTER TABLE outbox ADD COLUMN extra varchar(9) DEFAULT 'new', ADD COLUMN \"Other\" int",
+    );
+    let folder = Watcher::new("outboxd-cleanup-");
+    let config = with(db.config(kafka()), &[("status.update.interval.ms", "100")]);
+    let file = folder.folder().join("outbox.json");
+    fs::write(&file, serde_json::to_vec(&config).unwrap()).unwrap();
+    let relay = Relay::start(&config);
+    db.wait_until_streaming();
+    db.execute(
+        "INSERT INTO outbox (id, aggregatetype, aggregateid, type, n)
+         SELECT gen_random_uuid(), 'order', n::text, 'Made', n FROM unnest(ARRAY[1, 2, 3, 100]) n",
+    );
+    let cleanup = || {
+        let file = file.to_str().unwrap();
+        let command = ["cleanup", "-c", file, "--execute", "--also-before-slot", "--yes"];
+        let mut process =
+            Relay::command(&[&command[..], &["--partitions", "drop", "--archive-table", "archive"]].concat());
+        (process.wait_for_exit(DEADLINE), process.stderr())
+    };
+    let (exit, stderr) = cleanup();
+    let lacking =
+        "ALTER TABLE \"archive\" ADD COLUMN extra character varying(9), ADD COLUMN \"Other\" integer;";
+    assert!(exit == 1 && stderr.contains(lacking), "{stderr}");
+    assert!(stderr.contains("has not all columns that they have"), "{stderr}");
+    assert_eq!(db.query("SELECT FROM outbox_1", &[]).len(), 3);
+    db.execute(lacking);
+    let (exit, stderr) = cleanup();
+    assert!(exit == 0 && stderr.contains("dropped public.outbox_1 with 3 rows"), "{stderr}");
+    assert_eq!(db.query("SELECT FROM archive WHERE n < 100 AND extra = 'new'", &[]).len(), 3);
+    assert_eq!(relay.stop(), 0);
+}

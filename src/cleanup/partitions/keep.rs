@@ -8,7 +8,7 @@ use super::tree::Partition;
 use crate::cleanup::archive::{self, PartitionArchive, WholeForm, settle};
 use crate::cleanup::catalog::column_names;
 use crate::cleanup::options::{ArchiveTo, Partitions};
-use crate::cleanup::pass::{Pass, PassError};
+use crate::cleanup::pass::{NO_COLUMN, Pass, PassError};
 use crate::error::chain;
 use crate::postgres::Error;
 
@@ -53,22 +53,29 @@ impl Pass<'_> {
     pub(super) async fn keep_partition(&self, partition: &Partition) -> Result<Kept, PassError> {
         match &self.options.archive {
             Some(to) if self.options.partitions == Partitions::Drop => match to {
-                ArchiveTo::Table(_) => Ok(self.keep_in_table(partition, &to.table()).await?),
+                ArchiveTo::Table(_) => self.keep_in_table(partition, &to.table()).await,
                 ArchiveTo::Folder(folder) => self.keep_in_file(partition, folder).await,
             },
             _ => Ok(Kept::Whole(None)),
         }
     }
 
-    async fn keep_in_table(&self, partition: &Partition, table: &str) -> Result<Kept, Error> {
+    /// Nobody can alter the partition meanwhile: a column that is not there is one that the archive lacks.
+    async fn keep_in_table(&self, partition: &Partition, table: &str) -> Result<Kept, PassError> {
         const DOING: &str = "moving a partition into the archive";
         let columns: Vec<_> =
             column_names(self.sql, partition.oid).await?.iter().map(|name| escape_identifier(name)).collect();
         let columns = columns.join(", ");
         let quoted = partition.quoted();
         let text = format!("insert into {table} ({columns}) select {columns} from only {quoted}");
-        self.sql.execute(DOING, &text).await?;
-        Ok(Kept::Whole(None))
+        match self.sql.execute(DOING, &text).await {
+            Err(error) if error.sqlstate() == Some(NO_COLUMN) => {
+                self.sql.execute("leaving a partition as it is", "rollback").await?;
+                self.keeps_all(partition.oid, table).await?;
+                Err(error.into())
+            }
+            kept => Ok(kept.map(|()| Kept::Whole(None))?),
+        }
     }
 
     /// A portion at a time: between two of them we see whether somebody waits.

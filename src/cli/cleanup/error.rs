@@ -100,7 +100,8 @@ impl Diagnose for CleanupError {
             Self::NoTimeColumn => Some("--time-column created_at".to_owned()),
             Self::NoFolder => Some("--archive-folder DIR".to_owned()),
             Self::Pass { source: PassError::Changed, .. } => Some("run this again".to_owned()),
-            Self::Pass { source: source @ PassError::Lacking { .. }, .. } => source.cure().map(str::to_owned),
+            Self::Pass { source: source @ PassError::Lacking { .. }, .. }
+            | Self::Partitions { source: source @ PassError::Lacking { .. }, .. } => source.cure().map(str::to_owned),
             Self::Pass { source: PassError::Parquet(_, source), .. } | Self::Parquet(_, source) => Some(parquet_cure(source)),
             Self::Pass { source: PassError::Postgres(error), .. } if error.sqlstate() == Some("42501") => Some(
                 "as the owner of the table: GRANT SELECT, UPDATE, DELETE ON the table and its partitions to the role; UPDATE is what \
