@@ -54,6 +54,35 @@ fn a_relay_that_streams_is_alive_and_ready_and_counts() {
 }
 
 #[test]
+fn dashboards_made_for_debezium_find_their_series() {
+    let db = Outbox::create(postgres18());
+    let port = unused_port().unwrap();
+    let settings = [("outboxd.metrics.debezium", "true"), ("custom.metric.tags", "team=shop")];
+    let _relay = Relay::start_with(&with(db.config(kafka()), &settings), &["--http", &port.to_string()], &[]);
+    db.wait_until_streaming();
+    db.insert(&["1", "2"].map(|key| Event::new("order", key, "OrderCreated", "{}")));
+    let series = |name: &str, context: &str| {
+        let labels =
+            format!("team=\"shop\",plugin=\"postgres\",name=\"{}\",context=\"{context}\"", db.name());
+        format!("debezium_metrics_{name}{{{labels}}}")
+    };
+    for (name, context, expected) in [
+        ("TotalNumberOfCreateEventsSeen", "streaming", 2.0),
+        ("NumberOfCommittedTransactions", "streaming", 1.0),
+        ("Connected", "streaming", 1.0),
+        ("MilliSecondsBehindSource", "streaming", 0.0),
+        ("CurrentQueueSizeInBytes", "streaming", 0.0),
+        ("SnapshotRunning", "snapshot", 0.0),
+        ("RemainingTableCount", "snapshot", 0.0),
+    ] {
+        let series = series(name, context);
+        get_until(port, "/metrics", &format!("{series} {expected}"), |page| {
+            page.sample(&series) == Some(expected)
+        });
+    }
+}
+
+#[test]
 fn a_broker_that_does_not_answer_is_a_reason_not_to_be_ready() {
     let mut kafka = Kafka::start();
     let db = Outbox::create(postgres15());

@@ -104,6 +104,11 @@ fn top_draws_on_a_terminal_until_q_is_typed() {
     for words in ["streaming", "no answer", "q leaves", &db.topic("order")] {
         terminal.wait_for(words);
     }
+    assert!(!terminal.screen().contains("refused"), "{}", terminal.screen());
+    terminal.type_keys("j");
+    eventually(DEADLINE, "the other instance is shown whole", || terminal.screen().contains("refused"));
+    terminal.type_keys("k");
+    eventually(DEADLINE, "the first one again", || terminal.screen().contains(&db.topic("order")));
     terminal.type_keys("q");
     let (exit, screen) = terminal.wait_for_exit();
     assert_eq!(exit, Some(0), "{screen}");

@@ -40,3 +40,29 @@ fn kept(slot: &SlotView) -> String {
         (None, _) => "the slot was not asked yet".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant, SystemTime};
+
+    use super::*;
+    use crate::telemetry::{ConfigInfo, History, Limits, Metrics, Progress, SlotDanger, SlotReport, Status};
+    use crate::wal::Lsn;
+
+    #[test]
+    fn the_runway_is_told_in_hours() {
+        let begin = Instant::now();
+        let end = begin + Duration::from_secs(100);
+        let (metrics, status) = (Metrics::new(&ConfigInfo::default()), Status::new(Limits::default(), begin));
+        let mut history = History::default();
+        for (server, at) in [(1, begin), (100_001, end)] {
+            status.tick(Progress { server: Lsn::new(server), ..Progress::default() }, at);
+            history.take(&status.snapshot(), Vec::new(), at);
+        }
+        let (safe_wal_bytes, danger) = (Some(36_000_000), SlotDanger::None);
+        status.slot(SlotReport { retained_bytes: 1, safe_wal_bytes, wal_status: None, danger }, None);
+        let seen = Overview::new(&status.snapshot(), &metrics, &history, (end, SystemTime::now()));
+        let html = tiles(&seen).into_string();
+        assert!(html.contains("<dt>Slot's runway</dt><dd><strong>10.0 h</strong>"), "{html}");
+    }
+}
