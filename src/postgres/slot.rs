@@ -206,7 +206,8 @@ impl SlotOptions {
         format!("{:.40}_snapshot_{}", self.name.as_str(), connection.backend())
     }
 
-    fn check_failover(&self, version_num: i32) -> Result<(), Error> {
+    /// Refuses a failover slot where the server knows none.
+    pub(crate) fn check_failover(&self, version_num: i32) -> Result<(), Error> {
         if self.failover && version_num < FAILOVER_VERSION_NUM {
             return Err(Error::Precondition {
                 problem: "slot.failover=true needs PostgreSQL 17 or later".to_owned(),

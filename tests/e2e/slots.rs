@@ -1,5 +1,6 @@
 //! The slot and the publication: made, adopted, retried, dropped.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use crate::support::foreign::ForeignConsumer;
@@ -8,6 +9,7 @@ use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{postgres15, postgres18, start};
 use crate::support::relay::{Relay, with};
 use crate::support::wait::DEADLINE;
+use crate::support::watcher::Watcher;
 
 fn event(number: u32) -> Event {
     Event::new("order", "o-1", "OrderCreated", &format!("{{\"n\": {number}}}"))
@@ -66,6 +68,13 @@ fn a_failover_slot_is_made_where_the_server_knows_them() {
     assert_eq!(relay.wait_for_exit(Duration::from_secs(10)), 3);
     assert!(relay.stderr().contains("needs PostgreSQL 17"), "{}", relay.stderr());
     assert!(old.slot().is_none());
+    let folder = Watcher::new("outboxd-slots-");
+    let file = folder.folder().join("outbox.json").display().to_string();
+    fs::write(&file, serde_json::to_vec(&old.config(kafka())).unwrap()).unwrap();
+    old.execute(&format!("CREATE PUBLICATION {} FOR TABLE outbox", old.name()));
+    let mut create = Relay::command(&["slot", "create", "-c", &file, "-X", "slot.failover=true"]);
+    assert_eq!(create.wait_for_exit(Duration::from_secs(10)), 3, "{}", create.stderr());
+    assert!(create.stderr().contains("to fix: remove slot.failover"), "{}", create.stderr());
 }
 
 #[test]
