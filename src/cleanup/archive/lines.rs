@@ -2,7 +2,7 @@ use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// So much of the end of a file is looked at for the end of a line.
 const TAIL_BYTES: u64 = 64 << 10;
@@ -10,7 +10,6 @@ const TAIL_BYTES: u64 = 64 << 10;
 /// A file with a JSON object in each line. Other processes may write to it too: each locks it while it writes.
 #[derive(Debug)]
 pub(crate) struct Lines {
-    path: PathBuf,
     file: File,
 }
 
@@ -20,11 +19,7 @@ impl Lines {
         let file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
         file.sync_all()?;
         sync_folder(path)?;
-        Ok(Self { path: path.to_owned(), file })
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+        Ok(Self { file })
     }
 
     /// Adds rows; they are on the disk then. If they cannot be, none of them is in the file.

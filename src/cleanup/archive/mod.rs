@@ -39,8 +39,9 @@ pub(crate) enum Archive {
     None,
     /// Into a table, in the transaction that deletes them.
     Table(String),
-    /// Into a file that is on the disk before that transaction commits. After a crash in between they are in two files.
-    Lines(Arc<Lines>),
+    /// Into a file of this name that is on the disk before that transaction commits, and that is made when there is a row. After a crash in
+    /// between they are in two files.
+    Lines(PathBuf, Option<Arc<Lines>>),
     /// The same, and of that file a Parquet file is made later.
     Segments(Segments),
 }
@@ -59,23 +60,21 @@ impl Archive {
         if format == ArchiveFormat::Parquet {
             return Ok(Self::Segments(Segments::of(sql, folder, leaf).await?));
         }
-        let path = folder.join(file_name(&leaf.name, unix_seconds()));
-        let lines = aside(move || Lines::open(&path)).await.map_err(PassError::Archive)?;
-        Ok(Self::Lines(Arc::new(lines)))
+        Ok(Self::Lines(folder.join(file_name(&leaf.name, unix_seconds())), None))
     }
 
     /// Where the rows are now, as far as they are in files.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         match self {
             Self::None | Self::Table(_) => Vec::new(),
-            Self::Lines(lines) => vec![lines.path().to_owned()],
+            Self::Lines(path, lines) => lines.iter().map(|_| path.clone()).collect(),
             Self::Segments(segments) => segments.files(),
         }
     }
 
     /// Whether the rows of a batch must be kept before it may commit.
     pub(super) const fn is_files(&self) -> bool {
-        matches!(self, Self::Lines(_) | Self::Segments(_))
+        matches!(self, Self::Lines(..) | Self::Segments(_))
     }
 
     /// The statement that takes rows of `leaf` away, where `delete` deletes them as `gone`. It returns a row for each, with a text
@@ -83,7 +82,7 @@ impl Archive {
     pub(super) fn statement(&self, delete: &str, leaf: &Leaf) -> String {
         match self {
             Self::None => format!("{delete} returning null::text"),
-            Self::Lines(_) => format!("{delete} returning row_to_json(gone)::text"),
+            Self::Lines(..) => format!("{delete} returning row_to_json(gone)::text"),
             Self::Segments(segments) => format!("{delete} returning {}", segments.expression("gone")),
             Self::Table(table) => {
                 let columns: Vec<_> = leaf.columns.iter().map(|column| escape_identifier(column)).collect();
@@ -100,7 +99,7 @@ impl Archive {
     /// Nobody can change them before that transaction ends. A line names its columns itself.
     pub(super) async fn admit(&self, sql: &Sql, leaf: &Leaf) -> Result<(), PassError> {
         let same = match self {
-            Self::None | Self::Lines(_) => true,
+            Self::None | Self::Lines(..) => true,
             Self::Table(_) => column_names(sql, leaf.oid).await? == leaf.columns,
             Self::Segments(segments) => segments.has_columns(sql).await?,
         };
@@ -111,9 +110,16 @@ impl Archive {
     pub(super) async fn keep(&mut self, rows: Vec<String>) -> Result<(), PassError> {
         match self {
             Self::None | Self::Table(_) => Ok(()),
-            Self::Lines(lines) => {
-                let lines = Arc::clone(lines);
-                aside(move || lines.append(&rows)).await.map_err(PassError::Archive)
+            Self::Lines(..) if rows.is_empty() => Ok(()),
+            Self::Lines(path, lines) => {
+                let (path, open) = (path.clone(), lines.clone());
+                let kept = aside(move || {
+                    let lines = open.map_or_else(|| Lines::open(&path).map(Arc::new), Ok)?;
+                    lines.append(&rows)?;
+                    Ok(lines)
+                });
+                *lines = Some(kept.await.map_err(PassError::Archive)?);
+                Ok(())
             }
             Self::Segments(segments) => segments.keep(rows).await,
         }
@@ -122,7 +128,7 @@ impl Archive {
     /// Makes a Parquet file of what nothing is to be added to any more.
     pub(super) async fn rotate(&mut self, stop: &CancellationToken) -> Result<(), PassError> {
         match self {
-            Self::None | Self::Table(_) | Self::Lines(_) => Ok(()),
+            Self::None | Self::Table(_) | Self::Lines(..) => Ok(()),
             Self::Segments(segments) => segments.rotate(stop).await,
         }
     }
@@ -130,7 +136,7 @@ impl Archive {
     /// Nothing is added any more.
     pub(crate) async fn close(&mut self, stop: &CancellationToken) -> Result<(), PassError> {
         match self {
-            Self::None | Self::Table(_) | Self::Lines(_) => Ok(()),
+            Self::None | Self::Table(_) | Self::Lines(..) => Ok(()),
             Self::Segments(segments) => segments.close(stop).await,
         }
     }

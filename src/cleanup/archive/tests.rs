@@ -33,9 +33,26 @@ fn others_go_on(archive: &mut Archive, file: &std::path::Path) -> bool {
 fn a_slow_disk_does_not_hold_the_relay_up() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("outbox.ndjson");
-    let mut archive = Archive::Lines(Arc::new(Lines::open(&path).unwrap()));
+    let mut archive = Archive::Lines(path.clone(), None);
     assert!(others_go_on(&mut archive, &path));
     assert_eq!(fs::read_to_string(path).unwrap(), "{}\n");
+}
+
+#[test]
+fn a_file_of_lines_is_there_when_it_has_a_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("outbox.ndjson");
+    let mut archive = Archive::Lines(path.clone(), None);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        archive.keep(Vec::new()).await.unwrap();
+        assert!(!path.exists() && archive.files().is_empty());
+        for row in ["1", "2"] {
+            archive.keep(vec![row.to_owned()]).await.unwrap();
+        }
+    });
+    assert_eq!(archive.files(), std::slice::from_ref(&path));
+    assert_eq!(fs::read_to_string(path).unwrap(), "1\n2\n");
 }
 
 #[test]
