@@ -137,6 +137,15 @@ pub(super) async fn column_names(sql: &Sql, table: Oid) -> Result<Vec<String>, E
     rows.iter().map(name).collect()
 }
 
+/// How many pages a table has.
+pub(super) async fn pages(sql: &Sql, table: Oid) -> Result<i64, Error> {
+    const DOING: &str = "reading how large a table is";
+    let text = "select pg_relation_size($1::oid::regclass) / current_setting('block_size')::bigint";
+    let rows = sql.query(DOING, text, &[&table.0]).await?;
+    let row = rows.first().ok_or(Error::Unexpected { message: "empty answer".to_owned(), doing: DOING })?;
+    row.try_get(0).map_err(|error| Error::sql(DOING, error))
+}
+
 /// The statement that gives the archive, named as SQL wants it, the columns of a table that it lacks.
 pub(super) async fn lacking(sql: &Sql, table: Oid, archive: &str) -> Result<Option<String>, Error> {
     const DOING: &str = "comparing the columns of the archive";

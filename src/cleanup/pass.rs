@@ -15,7 +15,7 @@ use crate::postgres::{Error, Sql};
 use crate::wal::Oid;
 
 /// So many pages are looked at by one statement: a row takes some of one.
-const PAGES: i64 = 128;
+pub(super) const PAGES: i64 = 128;
 /// How soon a server that was busy is asked again.
 const BUSY_INTERVAL: Duration = Duration::from_secs(1);
 /// `lock_not_available`, `query_canceled` by `statement_timeout`, `deadlock_detected`.

@@ -2,6 +2,7 @@
 //! a transaction that is open anywhere on a server holds cleanup back.
 
 use std::fs;
+use std::thread;
 
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
@@ -129,5 +130,60 @@ fn while_a_standby_is_behind_nothing_is_taken_away() {
     assert_eq!(rows(&db), 10);
     standby.execute("SELECT pg_wal_replay_resume()");
     eventually_eq(DEADLINE, &0, || rows(&db));
+    assert_eq!(relay.stop(), 0);
+}
+
+/// Somebody writes to a partition while its rows go into the archive: he waits for some of them, and not for all.
+#[test]
+fn while_somebody_wants_to_write_to_a_partition_it_is_not_moved_into_a_table() {
+    let server = start(15);
+    let db = Outbox::create_bare(
+        &server,
+        "CREATE TABLE outbox (id uuid NOT NULL DEFAULT gen_random_uuid(), aggregatetype text DEFAULT 'order', aggregateid text,
+                              type text, payload jsonb, n int NOT NULL) PARTITION BY RANGE (n);
+         CREATE TABLE outbox_1 PARTITION OF outbox FOR VALUES FROM (0) TO (1000) WITH (fillfactor = 10);
+         CREATE TABLE outbox_2 PARTITION OF outbox FOR VALUES FROM (1000) TO (2000);
+         CREATE TABLE archive (LIKE outbox); CREATE TABLE may_go_on (n int); CREATE SEQUENCE moved;
+         CREATE FUNCTION move_slowly() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+             PERFORM nextval('moved');
+             WHILE NOT EXISTS (SELECT FROM may_go_on) LOOP PERFORM pg_sleep(0.01); END LOOP;
+             RETURN NEW;
+         END $$;
+         CREATE TRIGGER slowly BEFORE INSERT ON archive FOR EACH ROW EXECUTE FUNCTION move_slowly()",
+    );
+    let folder = Watcher::new("outboxd-cleanup-");
+    let file = folder.folder().join("outbox.json").display().to_string();
+    fs::write(&file, serde_json::to_vec(&config(&db)).unwrap()).unwrap();
+    let cleanup = || {
+        let execute = ["cleanup", "-c", &file, "--execute", "--also-before-slot", "--yes"];
+        Relay::command(&[&execute[..], &["--partitions", "drop", "--archive-table", "archive"]].concat())
+    };
+    let relay = Relay::start(&config(&db));
+    db.wait_until_streaming();
+    db.execute(
+        "INSERT INTO outbox (aggregateid, n) SELECT repeat('x', 300), n FROM generate_series(1, 1000) n",
+    );
+    db.wait_until_confirmed();
+
+    let mut first = cleanup();
+    let moved = || db.query("SELECT last_value FROM moved WHERE is_called", &[]);
+    eventually(DEADLINE, "it moves rows", || !moved().is_empty());
+    let address = db.address().clone();
+    let late = thread::spawn(move || {
+        Sql::new(address).execute("INSERT INTO outbox (aggregateid, n) VALUES ('late', 1)");
+    });
+    let waits = "SELECT FROM pg_locks WHERE NOT granted AND relation = 'outbox_1'::regclass";
+    eventually(DEADLINE, "somebody waits", || !db.query(waits, &[]).is_empty());
+    db.execute("INSERT INTO may_go_on VALUES (1)");
+    assert_eq!(first.wait_for_exit(DEADLINE), 0, "{}", first.stderr());
+    late.join().unwrap();
+    assert!(first.stderr().contains("left public.outbox_1: somebody has locked it"), "{}", first.stderr());
+    let seen: i64 = moved()[0].get(0);
+    assert!(seen < 999, "all {seen} rows were moved before it gave up");
+
+    let mut second = cleanup();
+    assert_eq!(second.wait_for_exit(DEADLINE), 0, "{}", second.stderr());
+    assert!(second.stderr().contains("dropped public.outbox_1 with 1000 rows"), "{}", second.stderr());
+    assert_eq!(db.query("SELECT DISTINCT id FROM archive WHERE n < 1000", &[]).len(), 1000);
     assert_eq!(relay.stop(), 0);
 }

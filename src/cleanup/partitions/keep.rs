@@ -6,9 +6,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::tree::Partition;
 use crate::cleanup::archive::{self, PartitionArchive, WholeForm, settle};
-use crate::cleanup::catalog::column_names;
+use crate::cleanup::catalog::{column_names, pages};
 use crate::cleanup::options::{ArchiveTo, Partitions};
-use crate::cleanup::pass::{NO_COLUMN, Pass, PassError};
+use crate::cleanup::pass::{NO_COLUMN, PAGES, Pass, PassError};
 use crate::error::chain;
 use crate::postgres::Error;
 
@@ -60,22 +60,35 @@ impl Pass<'_> {
         }
     }
 
-    /// Nobody can alter the partition meanwhile: a column that is not there is one that the archive lacks.
+    /// A few pages at a time, as in a file. Nobody can alter the partition meanwhile: a column that is not there is one that the archive
+    /// lacks.
     async fn keep_in_table(&self, partition: &Partition, table: &str) -> Result<Kept, PassError> {
         const DOING: &str = "moving a partition into the archive";
         let columns: Vec<_> =
             column_names(self.sql, partition.oid).await?.iter().map(|name| escape_identifier(name)).collect();
         let columns = columns.join(", ");
-        let quoted = partition.quoted();
-        let text = format!("insert into {table} ({columns}) select {columns} from only {quoted}");
-        match self.sql.execute(DOING, &text).await {
-            Err(error) if error.sqlstate() == Some(NO_COLUMN) => {
-                self.sql.execute("leaving a partition as it is", "rollback").await?;
-                self.keeps_all(partition.oid, table).await?;
-                Err(error.into())
+        let (quoted, pages) = (partition.quoted(), pages(self.sql, partition.oid).await?);
+        let mut from = 0;
+        while from < pages {
+            let to = from.saturating_add(PAGES);
+            let text = format!(
+                "insert into {table} ({columns}) select {columns} from only {quoted} as o
+                 where o.ctid >= '({from},0)'::tid and o.ctid < '({to},0)'::tid"
+            );
+            match self.sql.execute(DOING, &text).await {
+                Err(error) if error.sqlstate() == Some(NO_COLUMN) => {
+                    self.sql.execute("leaving a partition as it is", "rollback").await?;
+                    self.keeps_all(partition.oid, table).await?;
+                    return Err(error.into());
+                }
+                kept => kept?,
             }
-            kept => Ok(kept.map(|()| Kept::Whole(None))?),
+            if self.is_awaited(partition).await? {
+                return Ok(Kept::Awaited);
+            }
+            from = to;
         }
+        Ok(Kept::Whole(None))
     }
 
     /// A portion at a time: between two of them we see whether somebody waits.
