@@ -14,6 +14,8 @@ pub(super) struct Loss {
     pub(super) to: String,
     /// Of WAL, also that of other tables.
     pub(super) bytes: Option<u64>,
+    /// Whose tables' changes are counted. The server does not know which one the readers of a slot name.
+    pub(super) publication: String,
     /// `None` when they cannot be counted, for the reason given.
     pub(super) changes: Option<Changes>,
     pub(super) uncounted_because: Option<String>,
@@ -64,6 +66,7 @@ impl Loss {
             from: facts.confirmed_flush_lsn.map(|lsn| lsn.to_string()),
             to: end.to_string(),
             bytes: facts.confirmed_flush_lsn.map(|from| end.bytes_since(from)),
+            publication: publication.to_owned(),
             changes: counted,
             uncounted_because: because,
         }

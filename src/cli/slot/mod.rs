@@ -49,6 +49,11 @@ impl Target {
         Ok(Self { options, sql, name })
     }
 
+    /// Whether it is the slot of the configuration, whose publication is that of the configuration too.
+    fn is_own(&self) -> bool {
+        self.name == self.options.slot.name.as_str()
+    }
+
     /// The slot, which is there and which nobody reads.
     async fn unread(&self) -> Result<SlotFacts, SlotError> {
         let facts = self.sql.slot_named(&self.name).await?;

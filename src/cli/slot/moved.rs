@@ -18,7 +18,7 @@ pub(super) async fn drop_slot(args: &DropArgs) -> Result<Exit, SlotError> {
     let target = Target::open(&args.target).await?;
     let facts = target.unread().await?;
     let loss = Loss::of(&target.sql, &target.name, &facts, &target.options.publication.name, None).await;
-    say(&told(&target.name, &loss));
+    say(&told(&target.name, target.is_own(), &loss));
     let answer = confirmed(&target.name, args.yes, "drops it").await;
     let done = answer == Answer::Yes;
     if done {
@@ -42,7 +42,7 @@ pub(super) async fn advance(args: &AdvanceArgs) -> Result<Exit, SlotError> {
         return Err(SlotError::Backwards { slot, confirmed, to });
     }
     let loss = Loss::of(&target.sql, &slot, &facts, &target.options.publication.name, Some(to)).await;
-    say(&told(&slot, &loss));
+    say(&told(&slot, target.is_own(), &loss));
     let answer = confirmed(&slot, args.yes, "moves it").await;
     let done = answer == Answer::Yes;
     let mut text = String::new();
@@ -74,10 +74,17 @@ fn tell(as_json: bool, slot: &str, loss: &Loss, done: bool, text: &str) {
 }
 
 /// What would be lost, in words.
-fn told(slot: &str, loss: &Loss) -> String {
+fn told(slot: &str, is_own: bool, loss: &Loss) -> String {
     let range = format!("{} to {}", loss.from.as_deref().unwrap_or("its begin"), loss.to);
     let bytes = loss.bytes.map_or_else(|| "WAL".to_owned(), |bytes| format!("{} of WAL", HumanBytes(bytes)));
     let mut text = format!("slot {slot} would never send {bytes}, {range}:\n  {}", changes(loss));
+    if !is_own && loss.changes.is_some() {
+        let counted = format!(
+            "\n  counted in publication {:?}; who reads this slot may name another one",
+            loss.publication
+        );
+        text.push_str(&counted);
+    }
     let nothing = loss.changes.as_ref().is_some_and(|changes| changes.rows == 0 && !changes.at_least);
     if !nothing {
         text.push('\n');
@@ -120,6 +127,7 @@ mod tests {
             from: Some("0/10".to_owned()),
             to: "0/810".to_owned(),
             bytes: Some(2048),
+            publication: "p".to_owned(),
             uncounted_because: changes.is_none().then(|| "no right".to_owned()),
             changes,
         }
@@ -145,12 +153,26 @@ mod tests {
             (None, "  its rows cannot be counted: no right\n  rows stay"),
         ];
         for (changes, expected) in cases {
-            let text = told("orders", &loss(changes));
+            let text = told("orders", true, &loss(changes));
             assert!(
                 text.starts_with("slot orders would never send 2.00 KiB of WAL, 0/10 to 0/810:\n"),
                 "{text}"
             );
             assert!(text.contains(expected), "{text}");
         }
+    }
+
+    #[test]
+    fn of_another_slot_it_is_told_which_publication_is_counted() {
+        let none = Changes { rows: 0, transactions: 0, at_least: false, first: None, last: None };
+        let other = told("other", false, &loss(Some(none.clone())));
+        assert!(
+            other.ends_with(
+                "  no row of a published table\n  counted in publication \"p\"; who reads this slot may name another one"
+            ),
+            "{other}"
+        );
+        assert!(!told("orders", true, &loss(Some(none))).contains("counted in"));
+        assert!(!told("other", false, &loss(None)).contains("counted in"), "nothing was counted");
     }
 }
