@@ -21,6 +21,9 @@ const BUSY_INTERVAL: Duration = Duration::from_secs(1);
 /// `lock_not_available`, `query_canceled` by `statement_timeout`, `deadlock_detected`.
 pub(super) const YIELDED: [&str; 3] = ["55P03", "57014", "40P01"];
 
+/// The server takes no longer one, which is 24 days.
+const TIMEOUT_MAX_MS: u128 = 2_147_483_647;
+
 /// `undefined_column`
 pub(super) const NO_COLUMN: &str = "42703";
 
@@ -84,7 +87,8 @@ impl PassError {
 impl CleanupOptions {
     /// Makes the session one that nobody waits for.
     pub(crate) async fn limit(&self, sql: &Sql) -> Result<(), Error> {
-        let [lock, statement] = [self.lock_timeout, self.statement_timeout].map(|time| time.as_millis());
+        let [lock, statement] =
+            [self.lock_timeout, self.statement_timeout].map(|time| time.as_millis().min(TIMEOUT_MAX_MS));
         let text = format!("set lock_timeout = {lock}; set statement_timeout = {statement}");
         sql.execute("limiting how long cleanup may wait", &text).await
     }
