@@ -22,5 +22,6 @@ pub(crate) use archive::{Archive, ConvertError, Converted};
 pub(crate) use catalog::{Doubt, Leaf, captured_archive, doubts, leaves};
 pub(crate) use horizon::Horizon;
 pub(crate) use options::{ArchiveFormat, ArchiveTo, CleanupOptions, Partitions};
+pub(crate) use pace::Busy;
 pub(crate) use partitions::{Event, Left, Manager, Partman, Tree};
 pub(crate) use pass::{Count, Pass, PassError};

@@ -28,11 +28,13 @@ const TIMEOUT_MAX_MS: u128 = 2_147_483_647;
 pub(super) const NO_COLUMN: &str = "42703";
 
 /// One look at tables and what can go from them.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct Pass<'p> {
     pub(crate) sql: &'p Sql,
     pub(crate) options: &'p CleanupOptions,
     pub(crate) horizon: Horizon,
+    /// Hears once of what it waits for.
+    pub(crate) waits: &'p (dyn Fn(Busy) + Sync),
 }
 
 /// The rows of a table.
@@ -160,12 +162,7 @@ impl Pass<'_> {
         loop {
             let Some(busy) = pressure(self.sql).await?.judge(self.options) else { return Ok(true) };
             if !std::mem::replace(&mut told, true) {
-                match busy {
-                    Busy::Lag(bytes) => tracing::info!(bytes, "cleanup waits: a standby is behind"),
-                    Busy::Transaction(age) => {
-                        tracing::info!(age_seconds = age.as_secs(), "cleanup waits: a transaction is old");
-                    }
-                }
+                (self.waits)(busy);
             }
             tokio::select! {
                 () = stop.cancelled() => return Ok(false),

@@ -104,8 +104,16 @@ fn while_a_transaction_is_old_nothing_is_taken_away() {
     eventually(DEADLINE, "the transaction is old", || !db.query(old, &[]).is_empty());
     let relay = Relay::start(&eager(&db, &[("outboxd.cleanup.pause.transaction.age.ms", "1000")]));
     eventually(DEADLINE, "it waits", || relay.stderr().contains("a transaction is old"));
+    let folder = Watcher::new("outboxd-cleanup-");
+    let file = folder.folder().join("outbox.json").display().to_string();
+    fs::write(&file, serde_json::to_vec(&config(&db)).unwrap()).unwrap();
+    let execute = ["cleanup", "-c", &file, "--execute", "--also-before-slot", "--yes"];
+    let limit = ["-X", "outboxd.cleanup.pause.transaction.age.ms=1000"];
+    let mut command = Relay::command(&[&execute[..], &limit].concat());
+    command.wait_for_stderr("waiting for a transaction that is ");
     assert_eq!(rows(&db), 10);
     other.execute("COMMIT");
+    assert_eq!(command.wait_for_exit(DEADLINE), 0, "{}", command.stderr());
     eventually_eq(DEADLINE, &0, || rows(&db));
     assert_eq!(relay.stop(), 0);
 }

@@ -7,6 +7,7 @@ mod proof;
 
 use std::sync::Arc;
 
+use indicatif::HumanBytes;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +21,7 @@ use super::progress::Progress;
 use super::sql::open;
 use super::text::columns;
 use super::{asynchronously, print, say};
-use crate::cleanup::{Archive, ArchiveTo, CleanupOptions, Converted, Count, Leaf, Pass, leaves};
+use crate::cleanup::{Archive, ArchiveTo, Busy, CleanupOptions, Converted, Count, Leaf, Pass, leaves};
 use crate::error::Exit;
 use crate::postgres::TableFacts;
 use crate::relay::{RelayParts, Unsuited, suits};
@@ -91,7 +92,8 @@ async fn work(args: &CleanupArgs, progress: &Progress, done: &mut Done) -> Resul
         trees = partitions::trees((&sql, &options), &tables).await?;
     }
     let horizon = proof::horizon(&sql, &parts, args.wait, progress).await?;
-    let pass = Pass { sql: &sql, options: &options, horizon };
+    let waits = |busy| progress.above(|| say(&waiting(busy)));
+    let pass = Pass { sql: &sql, options: &options, horizon, waits: &waits };
     let rows = count(&pass, &tables, progress).await?;
     if !args.json {
         tell(&rows);
@@ -171,6 +173,21 @@ async fn delete(pass: &Pass<'_>, rows: &mut [Row], progress: &Progress) -> Resul
     }
     progress.end();
     Ok(())
+}
+
+fn waiting(busy: Busy) -> String {
+    match busy {
+        Busy::Lag(bytes) => {
+            format!(
+                "waiting for a standby that is {} behind (outboxd.cleanup.pause.lag.bytes)",
+                HumanBytes(bytes)
+            )
+        }
+        Busy::Transaction(age) => format!(
+            "waiting for a transaction that is {} s old (outboxd.cleanup.pause.transaction.age.ms)",
+            age.as_secs()
+        ),
+    }
 }
 
 fn names(archive: &Archive) -> Vec<String> {

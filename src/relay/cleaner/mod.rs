@@ -9,8 +9,8 @@ use tokio::time;
 use tokio_util::sync::CancellationToken;
 
 use crate::cleanup::{
-    Archive, ConvertError, Converted, Horizon, Partitions, Pass, PassError, Tree, captured_archive, doubts,
-    leaves,
+    Archive, Busy, ConvertError, Converted, Horizon, Partitions, Pass, PassError, Tree, captured_archive,
+    doubts, leaves,
 };
 use crate::error::chain;
 use crate::postgres::{Error, Sql, TableFacts, TlsSetup};
@@ -121,6 +121,15 @@ pub(in crate::relay) async fn run(
     }
 }
 
+fn tell_busy(busy: Busy) {
+    match busy {
+        Busy::Lag(bytes) => tracing::info!(bytes, "cleanup waits: a standby is behind"),
+        Busy::Transaction(age) => {
+            tracing::info!(age_seconds = age.as_secs(), "cleanup waits: a transaction is old");
+        }
+    }
+}
+
 /// What a pass needs.
 struct Cleaner<'c> {
     parts: &'c RelayParts,
@@ -148,7 +157,7 @@ impl Cleaner<'_> {
         self.convert().await?;
         let horizon = Horizon::take(sql).await?;
         self.wait(sql, horizon).await?;
-        let pass = Pass { sql, options, horizon };
+        let pass = Pass { sql, options, horizon, waits: &tell_busy };
         // What is captured may have changed while we waited.
         let Some(capture) = self.capture(sql).await else { return Ok(()) };
         if let Some(doubt) = captured_archive(options.archive.as_ref(), &capture.tables) {
