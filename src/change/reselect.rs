@@ -6,6 +6,7 @@ use postgres_protocol::escape::{escape_identifier, escape_literal};
 use super::events::Connector;
 use super::row_change::{Row, RowChange};
 use super::table::{BoundColumn, ChangeTable};
+use super::values::known;
 use crate::connect::column::ColumnDescription;
 use crate::connect::{NamePatterns, OptionReader, Refused};
 use crate::pgoutput::{ColumnValue, Relation};
@@ -159,18 +160,26 @@ impl Selection {
         (!columns.is_empty() && !key.is_empty()).then_some(Self { columns, key, table })
     }
 
-    fn lookup(&self, row: Row<'_, '_>, wanted: impl Fn(&(usize, String)) -> bool) -> Option<Lookup> {
+    /// What is asked for a row, of which an update left alone what is in `old`.
+    fn lookup(
+        &self,
+        row: Row<'_, '_>,
+        old: Row<'_, '_>,
+        wanted: impl Fn(&(usize, String)) -> bool,
+    ) -> Option<Lookup> {
         let columns: Vec<_> = self.columns.iter().filter(|column| wanted(column)).collect();
         if columns.is_empty() {
             return None;
         }
         let mut conditions = Vec::new();
         for (place, name) in &self.key {
-            let literal = match row.get(*place)? {
-                ColumnValue::Text(text) => escape_literal(std::str::from_utf8(text).ok()?),
-                // No row is found by it, as in Debezium, and that is told.
-                _ => "NULL".to_owned(),
-            };
+            let value = *row.get(*place)?;
+            let literal =
+                match known(old, *place).filter(|_| value == ColumnValue::UnchangedToast).unwrap_or(value) {
+                    ColumnValue::Text(text) => escape_literal(std::str::from_utf8(text).ok()?),
+                    // No row is found by it, as in Debezium, and that is told.
+                    _ => "NULL".to_owned(),
+                };
             conditions.push(format!("{} = {}", escape_identifier(name), literal.trim_start()));
         }
         let names: Vec<_> = columns.iter().map(|(_, name)| escape_identifier(name)).collect();
@@ -199,20 +208,14 @@ impl ChangeTable {
             RowChange::Update(old, row) => (old, row),
             RowChange::Delete(_) | RowChange::Truncate => return None,
         };
-        let old = old.and_then(super::row_change::OldRow::whole);
-        let known = |place: usize| old.and_then(|old| old.get(place)).copied();
+        let old = old.map_or(&[] as &[_], super::row_change::OldRow::columns);
         let has_default = |place: usize| {
             let column = self.columns.iter().find(|column| column.index == place);
             column.is_some_and(|column| column.codec.schema().default.is_some())
         };
-        selection.lookup(row, |(place, _)| match row.get(*place) {
+        selection.lookup(row, old, |(place, _)| match row.get(*place) {
             Some(ColumnValue::Null) => reselect.nulls && !has_default(*place),
-            Some(ColumnValue::UnchangedToast) => match known(*place) {
-                None | Some(ColumnValue::UnchangedToast) => reselect.unavailable,
-                // Debezium does not take a null for the value.
-                Some(ColumnValue::Null) => reselect.nulls,
-                Some(_) => false,
-            },
+            Some(ColumnValue::UnchangedToast) => reselect.unavailable && known(old, *place).is_none(),
             _ => false,
         })
     }
@@ -287,13 +290,16 @@ mod tests {
         let key = vec![(1, "id".to_owned())];
         let selection = Selection { columns, key, table: "s.t".to_owned() };
         let row = [ColumnValue::Null, ColumnValue::Text(b"O'N"), ColumnValue::Text(b"x")];
-        let lookup = selection.lookup(&row, |(place, _)| row[*place] == ColumnValue::Null).unwrap();
+        let lookup = selection.lookup(&row, &[], |(place, _)| row[*place] == ColumnValue::Null).unwrap();
         assert_eq!(lookup.sql, "SELECT \"a\"\"\" FROM s.t WHERE \"id\" = 'O''N' LIMIT 1");
         assert_eq!(lookup.places, [0]);
-        assert!(selection.lookup(&row, |_| false).is_none());
+        assert!(selection.lookup(&row, &[], |_| false).is_none());
         let without = [ColumnValue::Null, ColumnValue::Null, ColumnValue::Null];
-        let none = selection.lookup(&without, |_| true).unwrap();
+        let none = selection.lookup(&without, &[], |_| true).unwrap();
         assert_eq!(none.sql, "SELECT \"a\"\"\", \"c\" FROM s.t WHERE \"id\" = NULL LIMIT 1", "it is told");
+        let unchanged = [ColumnValue::Null, ColumnValue::UnchangedToast, ColumnValue::Null];
+        let by_old = selection.lookup(&unchanged, &row, |(place, _)| *place == 2).unwrap();
+        assert_eq!(by_old.sql, "SELECT \"c\" FROM s.t WHERE \"id\" = 'O''N' LIMIT 1");
         let read = Reselected::Values(vec![(0, Some("new".to_owned())), (9, None)]);
         assert_eq!(read.patch(RowChange::Insert(&row)).unwrap()[0], ColumnValue::Text(b"new"));
     }

@@ -21,9 +21,8 @@ pub(super) type Row<'r, 'a> = &'r [ColumnValue<'a>];
 /// What an update or a delete carries of the old row.
 #[derive(Debug, Clone, Copy)]
 pub struct OldRow<'r, 'a> {
+    /// What is not in the replica identity is NULL.
     row: Row<'r, 'a>,
-    /// Whether it is the whole row; otherwise what is not in the replica identity is NULL.
-    whole: bool,
 }
 
 impl<'r, 'a> OldRow<'r, 'a> {
@@ -31,18 +30,11 @@ impl<'r, 'a> OldRow<'r, 'a> {
     pub(crate) const fn columns(self) -> Row<'r, 'a> {
         self.row
     }
-
-    /// The same, when it is the whole row.
-    pub(super) fn whole(self) -> Option<Row<'r, 'a>> {
-        self.whole.then_some(self.row)
-    }
 }
 
 impl<'r, 'a> From<&'r OldTuple<'a>> for OldRow<'r, 'a> {
     fn from(old: &'r OldTuple<'a>) -> Self {
-        match old {
-            OldTuple::Key(row) => Self { row: row.columns(), whole: false },
-            OldTuple::Full(row) => Self { row: row.columns(), whole: true },
-        }
+        let (OldTuple::Key(row) | OldTuple::Full(row)) = old;
+        Self { row: row.columns() }
     }
 }

@@ -96,7 +96,7 @@ pub(super) struct Event<'r, 'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Image<'r, 'a> {
     pub(super) row: Row<'r, 'a>,
-    /// The whole old row, if there is one: what an update did not change and the server did not send is taken from it.
+    /// The old row, if there is one: what an update did not change and the server did not send is taken from it.
     pub(super) old: Option<Row<'r, 'a>>,
 }
 
@@ -194,8 +194,7 @@ impl ChangeTable {
         records: &mut ChangeRecords<'a>,
         into: &mut Destination<'_>,
     ) -> Result<(), RouteError> {
-        let whole = old.and_then(OldRow::whole);
-        let image = Image { row: new, old: whole };
+        let image = Image { row: new, old: old.map(OldRow::columns) };
         let event = Event {
             op: "u",
             key: Some(image),
@@ -238,7 +237,7 @@ impl ChangeTable {
     /// Most often the server sent the same twice, and nothing has to be read.
     fn is_key_changed(&self, old: OldRow<'_, '_>, new: Row<'_, '_>) -> Result<bool, RouteError> {
         let Some(key) = &self.key else { return Ok(false) };
-        let (was, is) = (old.columns(), Image { row: new, old: old.whole() });
+        let (was, is) = (old.columns(), Image { row: new, old: Some(old.columns()) });
         let is_same = key.columns.iter().all(|column| was.get(column.index) == new.get(column.index));
         // In Java what stands for unknown bytes is of another class than bytes, and so differs from empty ones.
         let is_unknown = |column: &BoundColumn| {
@@ -257,8 +256,8 @@ impl ChangeTable {
         if !self.connector.options.skip_unchanged {
             return Ok(false);
         }
-        let whole = old.whole();
-        Ok(self.row_of(old.columns().into())?.equals(&self.row_of(Image { row: new, old: whole })?))
+        let old = old.columns();
+        Ok(self.row_of(old.into())?.equals(&self.row_of(Image { row: new, old: Some(old) })?))
     }
 
     fn push<'a>(

@@ -42,9 +42,9 @@ impl ChangeTable {
             return Err(RouteError::ShortRow { table: self.name.clone(), column: column.name.clone() });
         };
         if value == ColumnValue::UnchangedToast {
-            match old.and_then(|old| old.get(column.index).copied()) {
-                Some(known) if known != ColumnValue::UnchangedToast => value = known,
-                _ => return Ok(column.placeholder.reborrow()),
+            match old.and_then(|old| known(old, column.index)) {
+                Some(known) => value = known,
+                None => return Ok(column.placeholder.reborrow()),
             }
         }
         let decoded = column.codec.decode_without_default(value);
@@ -57,4 +57,11 @@ impl ChangeTable {
     fn unreadable(&self, column: &BoundColumn, source: ColumnError) -> RouteError {
         RouteError::Column { table: self.name.clone(), column: column.name.clone(), source }
     }
+}
+
+/// What the old row says of a column that an update left alone. Such a column is stored out of line, so it is not NULL: NULL
+/// says that it is not in the replica identity.
+pub(super) fn known<'a>(old: Row<'_, 'a>, place: usize) -> Option<ColumnValue<'a>> {
+    let known = old.get(place).copied();
+    known.filter(|value| !matches!(value, ColumnValue::Null | ColumnValue::UnchangedToast))
 }
