@@ -48,6 +48,7 @@ mod resolution;
 mod resolver;
 mod retry;
 mod route;
+mod selected;
 mod session;
 mod signal_channels;
 mod signals;

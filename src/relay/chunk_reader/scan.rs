@@ -8,6 +8,7 @@ use crate::postgres::{self, ChunkConnection};
 use crate::relay::preflight::application;
 use crate::relay::resolution::{read_whole, relation_of};
 use crate::relay::route::Bound;
+use crate::relay::selected::{self, Selected};
 use crate::relay::signals::{Done, ReadTable};
 use crate::signal::{ScanAsk, ScanTable, Scanned};
 
@@ -19,6 +20,8 @@ const ROWS: usize = 1024;
 pub(super) struct Scanner {
     connection: ChunkConnection,
     table: Option<ReadTable>,
+    /// When the table's rows are not read as they are sent.
+    selected: Option<Selected>,
     visible: Option<crate::signal::PgSnapshot>,
 }
 
@@ -80,11 +83,7 @@ impl ChunkReader<'_> {
             None => self.parts.postgres.snapshot.statement(facts, &columns),
         };
         let names = self.scanner().await?.connection.declare(&statement).await?;
-        let shown: Vec<_> = names
-            .iter()
-            .filter_map(|name| columns.iter().find(|column| column.name == *name))
-            .map(read_whole)
-            .collect();
+        let shown: Vec<_> = columns.iter().map(read_whole).collect();
         let bound = match self.parts.route.bind(&relation_of(facts, &shown), &shown) {
             Ok(Bound::Changes(bound)) => bound,
             Ok(Bound::Outbox(_)) => {
@@ -101,13 +100,18 @@ impl ChunkReader<'_> {
             }
         };
         let read_table = ReadTable { oid: facts.oid, bound: Arc::new(*bound) };
-        self.scanner().await?.table = Some(read_table);
+        selected::tell_others(facts, &columns, &names);
+        let scanner = self.scanner().await?;
+        (scanner.table, scanner.selected) = (Some(read_table), Selected::new(&shown, &names));
         self.more().await
     }
 
     async fn more(&mut self) -> Result<Done, postgres::Error> {
         let scanner = self.scanner().await?;
-        let rows = scanner.connection.fetch(ROWS).await?;
+        let mut rows = scanner.connection.fetch(ROWS).await?;
+        if let Some(selected) = &scanner.selected {
+            rows = rows.iter().map(|row| selected.values(row)).collect();
+        }
         let scanned = Scanned::Rows { more: rows.len() >= ROWS, rows, visible: scanner.visible.clone() };
         let table = scanner.table.clone();
         if let Scanned::Rows { more: false, .. } = scanned {
@@ -123,7 +127,7 @@ impl ChunkReader<'_> {
                 let options = &self.parts.postgres;
                 let mut connection = ChunkConnection::open(options, self.tls, &application(options)).await?;
                 let visible = connection.begin().await?;
-                Scanner { connection, table: None, visible: Some(visible) }
+                Scanner { connection, table: None, selected: None, visible: Some(visible) }
             }
         };
         Ok(self.scanner.insert(scanner))

@@ -5,6 +5,7 @@ mod plan;
 mod reading;
 mod tables;
 
+use std::collections::HashMap;
 use std::mem;
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,7 @@ use super::notifier::Notifier;
 use super::parts::RelayParts;
 use super::resolution::{read_whole, relation_of};
 use super::resolver::Resolver;
+use super::selected::{self, Selected};
 use super::table::Table;
 use crate::connect::column::ColumnDescription;
 use crate::error::{Class, Diagnose};
@@ -51,6 +53,8 @@ pub(super) struct Snapshot<'s> {
     resolver: Resolver<'s>,
     core: Core<'s>,
     at: Lsn,
+    /// Of tables whose rows are not read as they are sent.
+    selected: HashMap<Oid, Selected>,
     rows: u64,
     read: TablesRead,
     told: Instant,
@@ -115,6 +119,7 @@ impl<'s> Snapshot<'s> {
             resolver,
             core,
             at,
+            selected: HashMap::new(),
             rows: 0,
             read: TablesRead::default(),
             told: now.instant,
@@ -198,22 +203,21 @@ impl<'s> Snapshot<'s> {
         }
     }
 
-    /// The rows of a table have these of its columns.
+    /// The rows of a table were selected with these names. Change events have all columns of the table.
     fn bind(
         &mut self,
         table: &TableFacts,
         columns: &[ColumnDescription],
         names: &[String],
     ) -> Result<(), Error> {
-        let shown: Vec<_> = names
-            .iter()
-            .filter_map(|name| columns.iter().find(|column| column.name == *name))
-            .map(
-                |column| {
-                    if self.parts.route.changes().is_some() { read_whole(column) } else { column.clone() }
-                },
-            )
-            .collect();
+        let shown: Vec<_> = match self.parts.route.changes() {
+            Some(_) => columns.iter().map(read_whole).collect(),
+            None => selected::of_table(columns, names).cloned().collect(),
+        };
+        selected::tell_others(table, columns, names);
+        if let Some(selected) = Selected::new(&shown, names) {
+            self.selected.insert(table.oid, selected);
+        }
         let bound = self.parts.route.bind(&relation_of(table, &shown), &shown)?;
         self.core.feed.describe(table.oid, Table::Captured(bound));
         Ok(())
@@ -221,7 +225,8 @@ impl<'s> Snapshot<'s> {
 
     async fn send_counted(&mut self, table: Oid, row: &Tuple<'_>) -> Result<(), Error> {
         self.rows = self.rows.saturating_add(1);
-        self.send_row(table, row).await
+        let arranged = self.selected.get(&table).map(|selected| selected.row(row));
+        self.send_row(table, arranged.as_ref().unwrap_or(row)).await
     }
 
     /// Hands a row over, once there is room for it and what it needs is there.
