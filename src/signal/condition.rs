@@ -19,7 +19,8 @@ impl Condition {
 
     /// The filter, when it is for this table.
     pub(crate) fn of(&self, table: &str) -> Option<&str> {
-        self.pattern.is_match(table).unwrap_or(false).then_some(self.filter.as_str())
+        let is_for = self.pattern.is_match(table).unwrap_or(false) || unquoted(&self.table) == table;
+        is_for.then_some(self.filter.as_str())
     }
 }
 
@@ -29,7 +30,8 @@ impl PartialEq for Condition {
     }
 }
 
-/// The tables that a list of names and regular expressions names, each once. What matches none stays as it is.
+/// The tables that a list of names and regular expressions names, each once. A name that matches none may be quoted, as in
+/// `public."My.Table"`; otherwise it stays as it is.
 pub(super) fn expand(names: &[String], known: &[String]) -> Vec<String> {
     let mut expanded: Vec<String> = Vec::new();
     for name in names {
@@ -39,7 +41,8 @@ pub(super) fn expand(names: &[String], known: &[String]) -> Vec<String> {
         };
         let mut matched: Vec<&String> = known.iter().filter(is_match).collect();
         if matched.is_empty() {
-            matched.push(name);
+            let plain = unquoted(name);
+            matched.push(known.iter().find(|table| **table == plain).unwrap_or(name));
         }
         for table in matched {
             if !expanded.contains(table) {
@@ -50,6 +53,11 @@ pub(super) fn expand(names: &[String], known: &[String]) -> Vec<String> {
     expanded
 }
 
+/// A name without the quotes around its parts; two quotes in a part are one of its own.
+fn unquoted(name: &str) -> String {
+    name.replace("\"\"", "\0").replace('"', "").replace('\0', "\"")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,12 +65,13 @@ mod tests {
     #[test]
     fn patterns_stand_for_the_tables_that_they_match() {
         let own = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        let known = own(&["public.a", "public.ab", "other.a"]);
+        let known = own(&["public.a", "public.ab", "other.a", "public.My.\"Table"]);
         let expected = [
             (vec!["public.a"], vec!["public.a"]),
             (vec!["public.a.*"], vec!["public.a", "public.ab"]),
-            (vec!["public.ab", "public.*"], vec!["public.ab", "public.a"]),
-            (vec!["public.nope", "("], vec!["public.nope", "("]),
+            (vec!["public.ab", "public.a.*"], vec!["public.ab", "public.a"]),
+            (vec!["public.nope", "(", "\"b\""], vec!["public.nope", "(", "\"b\""]),
+            (vec!["\"public\".\"a\"", "public.\"My.\"\"Table\""], vec!["public.a", "public.My.\"Table"]),
         ];
         for (names, tables) in expected {
             assert_eq!(expand(&own(&names), &known), tables);
