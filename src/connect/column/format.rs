@@ -169,7 +169,9 @@ fn array_of(element: &TypeKind, modifier: i32, options: &ColumnOptions) -> Optio
     let (format, schema) = match element {
         TypeKind::Base { name } if is_left_out(name) => return None,
         TypeKind::Base { .. } | TypeKind::Enum { .. } => Format::of(element, modifier, options)?,
-        // Debezium knows no arrays of domains.
+        // To Debezium such an array has enums, of which it does not find the values.
+        element if is_domain_over_enum(element) => (Format::Text, enumeration(&[])),
+        // Debezium knows no arrays of other domains.
         TypeKind::Domain { .. } | TypeKind::Array { .. } | TypeKind::Other { .. } => {
             unknown::column(options)?
         }
@@ -182,6 +184,10 @@ fn array_of(element: &TypeKind, modifier: i32, options: &ColumnOptions) -> Optio
     let nullable = !has_required_elements(element) && !matches!(format, Format::Unknown(_));
     let schema = Schema::new(Kind::Array(schema.optional(nullable).into()));
     Some((Format::Array { element: Box::new(format), nullable, delimiter: delimiter(element) }, schema))
+}
+
+fn is_domain_over_enum(element: &TypeKind) -> bool {
+    matches!(element, TypeKind::Domain { .. }) && matches!(element.underlying(), TypeKind::Enum { .. })
 }
 
 /// Arrays that Debezium leaves out of the event.
@@ -205,7 +211,8 @@ fn has_required_elements(element: &TypeKind) -> bool {
         TypeKind::Base { name } => {
             ["tsvector", "isbn"].contains(&name.as_str()) || Vector::named(name).is_some()
         }
-        TypeKind::Domain { .. } | TypeKind::Array { .. } | TypeKind::Other { .. } => false,
+        TypeKind::Domain { .. } => is_domain_over_enum(element),
+        TypeKind::Array { .. } | TypeKind::Other { .. } => false,
     }
 }
 
