@@ -20,7 +20,7 @@ select a.attname::text, a.atttypid, a.atttypmod, a.attnotnull or t.typtype = 'd'
        (select k.position from key, unnest(key.columns) with ordinality k(attnum, position)
         where k.attnum = a.attnum and k.position <= key.count)
 from pg_attribute a join pg_type t on t.oid = a.atttypid
-     left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum and a.attgenerated = ''
+     left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
 where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped order by a.attnum";
 
 /// The types of a table's columns, and the types those are made of.
