@@ -150,6 +150,7 @@ fn publication(reader: &mut Reader<'_>, alias: Option<&str>) -> PublicationOptio
     PublicationOptions {
         name: reader.filled("publication.name").unwrap_or("dbz_publication").to_owned(),
         autocreate,
+        needed: if alias.is_some() { PublishedOperations::Inserts } else { operations.clone() },
         operations,
         via_partition_root: reader.boolean("publish.via.partition.root", false),
         may_lack_tables: alias.is_none() && matches!(autocreate, Autocreate::Disabled | Autocreate::NoTables),

@@ -223,6 +223,8 @@ pub struct PublicationOptions {
     pub autocreate: Autocreate,
     /// Which operations a publication that we make carries.
     pub operations: PublishedOperations,
+    /// Which operations one needs to carry, whoever has made it.
+    pub needed: PublishedOperations,
     /// `publish.via.partition.root` (false), for a publication that we make.
     pub via_partition_root: bool,
     /// Whether captured tables may be missing in it: for change events, where `publication.autocreate.mode` leaves the tables to
@@ -252,6 +254,18 @@ pub enum PublishedOperations {
     All,
     /// What `publish` says of some of them.
     Listed(String),
+}
+
+impl PublishedOperations {
+    /// As `publish` names them.
+    #[must_use]
+    pub fn publish(&self) -> &str {
+        match self {
+            Self::Inserts => "insert",
+            Self::All => "insert, update, delete, truncate",
+            Self::Listed(operations) => operations,
+        }
+    }
 }
 
 /// What is captured: anchored, case-insensitive Java regular expressions, as Debezium reads them.

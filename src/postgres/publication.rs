@@ -106,7 +106,7 @@ impl PublicationOptions {
         if !existing.inserts {
             return Err(Error::Precondition {
                 problem: format!("publication {:?} does not publish inserts", self.name),
-                cure: format!("ALTER PUBLICATION {name} SET (publish = 'insert');"),
+                cure: format!("ALTER PUBLICATION {name} SET (publish = '{}');", self.needed.publish()),
             });
         }
         let missing: Vec<_> = tables.iter().copied().filter(|table| !existing.publishes(table)).collect();

@@ -84,8 +84,8 @@ impl Watcher {
     }
 
     fn watched(&self) -> Watched<'_> {
-        let PublicationOptions { name, may_lack_tables, .. } = &self.parts.postgres.publication;
-        Watched { publication: name, may_lack_tables: *may_lack_tables }
+        let PublicationOptions { name, needed, may_lack_tables, .. } = &self.parts.postgres.publication;
+        Watched { publication: name, publish: needed.publish(), may_lack_tables: *may_lack_tables }
     }
 
     /// Captured tables that the publication does not publish, where it need not: once, and again when there are others.
@@ -129,6 +129,7 @@ impl Watcher {
     fn tell_what_is_meant(&self, look: &Look) {
         let name = &self.parts.postgres.publication.name;
         let Some(publication) = &look.publication else { return };
+        self.tell_operations(&publication.operations);
         for member in &publication.members {
             let named = look.tables.iter().find(|table| table.oid == member.table).map(TableVersion::quoted);
             let Some(table) = named else { continue };
@@ -146,6 +147,25 @@ impl Watcher {
                     "a column list: columns that it leaves out are not sent"
                 );
             }
+        }
+    }
+
+    /// Operations that would make events, and that the publication does not publish.
+    fn tell_operations(&self, published: &str) {
+        let skipped = self.parts.relay.skipped;
+        let wanted = [("update", skipped.update), ("delete", skipped.delete), ("truncate", skipped.truncate)];
+        let is_lacking = |name: &str| published.split(", ").all(|operation| operation != name);
+        let lacking = wanted.iter().filter(|(name, is_skipped)| !is_skipped && is_lacking(name));
+        let operations = lacking.map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        if self.parts.route.changes().is_some() && !operations.is_empty() {
+            let Watched { publication, publish, .. } = self.watched();
+            let to_fix = format!("ALTER PUBLICATION \"{publication}\" SET (publish = '{publish}')");
+            tracing::warn!(
+                publication,
+                operations,
+                to_fix,
+                "operations that are not published: they make no events"
+            );
         }
     }
 

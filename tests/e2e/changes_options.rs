@@ -65,6 +65,25 @@ fn a_role_that_may_not_set_an_identity_is_told_what_to_type() {
     db.execute(&format!("drop owned by {role}; drop role {role}"));
 }
 
+/// As when the publication is that of an outbox.
+#[test]
+fn operations_that_are_not_published_are_told() {
+    let db = Outbox::create_bare(postgres18(), TWO);
+    db.execute(&format!("create publication {} for all tables with (publish = 'insert, delete')", db.name()));
+    let relay = streaming(&db, &[("publication.autocreate.mode", "disabled")]);
+    relay.wait_for_stderr("operations that are not published: they make no events");
+    relay.wait_for_stderr("\"operations\":\"update\"");
+    assert_eq!(relay.stop(), 0);
+    db.execute(&format!("alter publication {} set (publish = 'update')", db.name()));
+    let mut relay = Relay::start(&config(&db, &[("publication.autocreate.mode", "disabled")]));
+    assert_eq!(relay.wait_for_exit(DEADLINE), 3);
+    assert!(
+        relay.stderr().contains("SET (publish = 'insert, update, delete, truncate')"),
+        "{}",
+        relay.stderr()
+    );
+}
+
 #[test]
 fn more_tables_than_a_limit_are_told_or_refused() {
     let db = Outbox::create_bare(

@@ -90,7 +90,7 @@ pub(super) fn existing(
         checks.push(Check::ok(codes::PUBLISHED_OPERATIONS, "it publishes inserts"));
     } else {
         let title = format!("publication {name} does not publish inserts");
-        let cure = format!("ALTER PUBLICATION {name} SET (publish = 'insert');");
+        let cure = format!("ALTER PUBLICATION {name} SET (publish = '{}');", options.needed.publish());
         checks.push(Check::failure(codes::PUBLISHED_OPERATIONS, title).cure(cure));
     }
     if facts.all_tables {
@@ -222,6 +222,7 @@ mod tests {
         PublicationOptions {
             name: "p".to_owned(),
             autocreate,
+            needed: operations.clone(),
             operations,
             via_partition_root: false,
             may_lack_tables: false,

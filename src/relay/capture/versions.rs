@@ -42,6 +42,8 @@ impl Namesake {
 #[derive(Debug, Clone, Copy)]
 pub(in crate::relay) struct Watched<'n> {
     pub(in crate::relay) publication: &'n str,
+    /// The operations that it has to publish.
+    pub(in crate::relay) publish: &'n str,
     /// Whether captured tables may be missing in it.
     pub(in crate::relay) may_lack_tables: bool,
 }
@@ -89,7 +91,7 @@ pub(in crate::relay) fn unpublished(now: &Look) -> Vec<String> {
 }
 
 /// What keeps rows out of the stream now.
-fn broken(Watched { publication: name, may_lack_tables }: Watched<'_>, now: &Look) -> Option<Error> {
+fn broken(Watched { publication: name, publish, may_lack_tables }: Watched<'_>, now: &Look) -> Option<Error> {
     let end = |problem: String, cure: String| {
         Some(Error::Precondition { problem, cure: format!("{cure}; {GONE}") })
     };
@@ -97,13 +99,13 @@ fn broken(Watched { publication: name, may_lack_tables }: Watched<'_>, now: &Loo
     let Some(publication) = &now.publication else {
         let tables: Vec<_> = roots().map(TableVersion::quoted).collect();
         let cure = format!(
-            "CREATE PUBLICATION \"{name}\" FOR TABLE {} WITH (publish = 'insert')",
+            "CREATE PUBLICATION \"{name}\" FOR TABLE {} WITH (publish = '{publish}')",
             tables.join(", ")
         );
         return end(format!("publication {name:?} is gone"), cure);
     };
     if !publication.inserts {
-        let cure = format!("ALTER PUBLICATION \"{name}\" SET (publish = 'insert')");
+        let cure = format!("ALTER PUBLICATION \"{name}\" SET (publish = '{publish}')");
         return end(format!("publication {name:?} does not publish inserts any more"), cure);
     }
     if let Some(table) = now.tables.iter().find(|table| table.storage != Storage::Logged) {
@@ -302,7 +304,7 @@ mod tests {
 
     /// What is found between the look above and this one.
     fn found(now: &Look) -> String {
-        let watched = Watched { publication: "p", may_lack_tables: false };
+        let watched = Watched { publication: "p", publish: "insert", may_lack_tables: false };
         let said = judge(watched, Some(&look()), now).into_iter().map(|finding| match finding {
             Finding::End(error) => error.to_string(),
             Finding::Suspect(text) => {

@@ -65,7 +65,7 @@ impl Capture<'_> {
         let publication = publication.map(|number| catalog.publication(number, &asked));
         let look = Look { publication, tables, namesakes };
         let before = self.known.looked(look.clone());
-        let watched = Watched { publication: PUBLICATION, may_lack_tables: false };
+        let watched = Watched { publication: PUBLICATION, publish: "insert", may_lack_tables: false };
         for finding in judge(watched, before.as_ref(), &look) {
             if let Finding::End(error) = finding {
                 return Err(error);
