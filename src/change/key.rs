@@ -31,7 +31,7 @@ impl KeyColumns {
                 return Err(options.refuse(option, entry, reason));
             };
             for column in columns.split(',').map(str::trim) {
-                let key = KeyColumn::compile(table.trim(), column).map_err(|(pattern, error)| {
+                let key = KeyColumn::compile(table, column).map_err(|(pattern, error)| {
                     options.refuse(option, entry, format!("{pattern:?} is no regular expression: {error}"))
                 })?;
                 keys.push(key);
