@@ -4,6 +4,7 @@ use crate::telemetry::history::{History, WalRate, float, tenths};
 use crate::telemetry::metrics::{SlotDanger, SlotReport};
 use crate::telemetry::status::Snapshot;
 
+const SECONDS_A_MINUTE: f64 = 60.0;
 const SECONDS_AN_HOUR: f64 = 3600.0;
 
 /// The slot, and the WAL that it keeps.
@@ -35,7 +36,7 @@ pub(crate) enum Runway {
     Disk,
     /// Next to nothing is written.
     Idle,
-    /// So many hours, at the present rate.
+    /// So many hours, at the present rate: in tenths, and towards the end in ten-thousandths.
     Hours { hours: f64 },
     /// It is over, or may be at the next checkpoint.
     Over,
@@ -98,7 +99,7 @@ impl Runway {
         match bytes_per_second {
             None => Self::Measuring,
             Some(0) => Self::Idle,
-            Some(rate) => Self::Hours { hours: tenths(float(safe) / float(rate) / SECONDS_AN_HOUR) },
+            Some(rate) => Self::Hours { hours: rounded(float(safe) / float(rate) / SECONDS_AN_HOUR) },
         }
     }
 
@@ -123,9 +124,20 @@ impl Runway {
     }
 }
 
-/// Days are hours too: nobody should have to convert.
+/// A tenth of an hour says nothing about the last one.
+fn rounded(hours: f64) -> f64 {
+    if hours < 1.0 { (hours * 10_000.0).round() / 10_000.0 } else { tenths(hours) }
+}
+
+/// Days are hours too: nobody should have to convert. Of the last hour no more is promised than there is.
 fn hours_in_words(hours: f64) -> String {
-    if hours >= 1000.0 { "over 1,000 h".to_owned() } else { format!("{hours:.1} h") }
+    let seconds = (hours * SECONDS_AN_HOUR).round();
+    match hours {
+        1000.0.. => "over 1,000 h".to_owned(),
+        _ if seconds >= SECONDS_AN_HOUR => format!("{hours:.1} h"),
+        _ if seconds >= SECONDS_A_MINUTE => format!("{:.0} min", (seconds / SECONDS_A_MINUTE).floor()),
+        _ => format!("{seconds:.0} s"),
+    }
 }
 
 impl SlotView {
@@ -175,6 +187,24 @@ mod tests {
         ];
         for (report, rate, expected) in cases {
             assert_eq!(runway(report, rate), expected);
+        }
+    }
+
+    #[test]
+    fn the_last_hour_is_told_in_minutes_and_seconds() {
+        // At 1,000 bytes a second.
+        let cases = [
+            (1_000, "1 s"),
+            (59_400, "59 s"),
+            (60_000, "1 min"),
+            (200_000, "3 min"),
+            (3_599_000, "59 min"),
+            (3_600_000, "1.0 h"),
+            (9_000_000, "2.5 h"),
+            (4_000_000_000, "over 1,000 h"),
+        ];
+        for (safe, words) in cases {
+            assert_eq!(Runway::of(false, Some(safe), Some(1000)).words().0, words, "{safe}");
         }
     }
 }
