@@ -1,6 +1,7 @@
 use crate::cli::assemble::AssembleError;
 use crate::cli::steps::StepError;
 use crate::error::{Class, Diagnose, Exit};
+use crate::postgres::Sql;
 use crate::{postgres, relay};
 
 /// Why a migration does not go on.
@@ -58,8 +59,8 @@ pub(super) enum MigrateError {
     Polled { mark: String, pid: i32, application: String },
     #[error("table {table} was read {scans} times within {seconds} s: a poller may still run")]
     Scanned { table: String, scans: i64, seconds: u64 },
-    #[error("there is no replication slot {0:?}")]
-    NoSuchSlot(String),
+    #[error("there is no replication slot {slot:?}")]
+    NoSuchSlot { slot: String, others: Vec<String> },
     #[error("replication slot {0:?} is not one of pgoutput in this database")]
     OtherSlot(String),
     #[error("replication slot {0:?} is that of outboxd's configuration")]
@@ -111,6 +112,14 @@ impl From<AssembleError> for MigrateError {
 impl From<relay::Error> for MigrateError {
     fn from(error: relay::Error) -> Self {
         Self::Relay(Box::new(error))
+    }
+}
+
+impl MigrateError {
+    /// With those that are there, when the server tells them.
+    pub(super) async fn no_such_slot(sql: &Sql, slot: &str) -> Self {
+        let others = sql.slot_names().await.unwrap_or_default();
+        Self::NoSuchSlot { slot: slot.to_owned(), others }
     }
 }
 
@@ -188,13 +197,25 @@ impl Diagnose for MigrateError {
                 "rows that are outboxd's may be missing: outboxd verify -c FILE names them; \
                  -X slot.recovery=snapshot sends all rows of the table"
             }
-            Self::NoSuchSlot(_) => "outboxd slot ls -c FILE shows those that there are",
+            Self::NoSuchSlot { others, .. } if others.is_empty() => {
+                "the server has none at all: is it the right server?"
+            }
+            Self::NoSuchSlot { others, .. } => {
+                return Some(format!(
+                    "name one that is there: {}. If outboxd migrate finish has dropped it, nothing is left to do",
+                    others.join(", ")
+                ));
+            }
             Self::OtherSlot(_) => {
                 "connect to its database; of another plugin, a copy can be one of pgoutput: SELECT \
                  pg_copy_logical_replication_slot('SLOT', 'COPY', false, 'pgoutput');"
             }
             Self::NoConnectorAddress(_) => return None,
-            Self::NoAnswer { .. } | Self::ConnectRefused { .. } | Self::NoConnector(_) => {
+            Self::NoAnswer { .. } => {
+                "is that Kafka Connect, and does it run? curl -s http://HOST:8083/connectors lists its connectors. While it rebalances it \
+                 is late: run this again"
+            }
+            Self::ConnectRefused { .. } | Self::NoConnector(_) => {
                 "curl -s http://HOST:8083/connectors lists them; HTTP 409 means that Connect rebalances: run this again"
             }
             Self::StillRuns(_) => "outboxd migrate start -c FILE --from-connector URL stops it",

@@ -120,6 +120,15 @@ fn another_programs_slot_is_taken_over_and_given_back() {
         shared.refused("rollback", "is read by pid");
         assert_eq!(relay.stop(), 0);
         shared.refused("start", "is past that");
+        // A slip of the pen is not the end of a migration.
+        let file = shared.file();
+        let arguments = ["migrate", "plan", "-c", &file, "--from-slot", "sequim_slot"];
+        let mut slip = Relay::command(&arguments);
+        let (exit, said) = (slip.wait_for_exit(DEADLINE), slip.stderr());
+        assert!(
+            exit == 3 && said.contains("no replication slot \"sequim_slot\"") && said.contains(theirs),
+            "{said}"
+        );
 
         assert_eq!(shared.session("Back"), [0]);
         let relay = shared.start_other();

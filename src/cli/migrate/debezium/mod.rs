@@ -59,8 +59,10 @@ impl Site {
     }
 
     /// Whether outboxd can go on from where Debezium stops.
-    fn check(&self) -> Result<(), MigrateError> {
-        let slot = self.slot.as_ref().ok_or_else(|| MigrateError::NoSuchSlot(self.name.to_string()))?;
+    async fn check(&self) -> Result<(), MigrateError> {
+        let Some(slot) = &self.slot else {
+            return Err(MigrateError::no_such_slot(&self.sql, self.name.as_str()).await);
+        };
         if slot.plugin.as_deref() != Some("pgoutput") {
             return Err(MigrateError::OtherSlot(self.name.to_string()));
         }
@@ -122,7 +124,7 @@ pub(super) async fn look(
     let site = Site::look(args, connector).await?;
     if plans {
         site.existing()?;
-        site.check()?;
+        site.check().await?;
     }
     let (state, name) = (site.state.as_deref().unwrap_or("gone"), site.connector.name());
     let direct = site.slot.as_ref().map(|slot| Direct::of(site.name.to_string(), slot, None));
@@ -148,7 +150,7 @@ pub(super) async fn look(
 
 pub(super) async fn start(args: &StartArgs, connector: &str) -> Result<Exit, MigrateError> {
     let site = Site::look(&args.target, connector).await?;
-    site.check()?;
+    site.check().await?;
     site.existing()?;
     let mut doing = Doing::default();
     doing.carry_out(site.stop(), site.connector.stop()).await?;

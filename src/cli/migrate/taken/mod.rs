@@ -31,7 +31,7 @@ pub(super) enum Form {
 
 pub(super) async fn plan(args: &TargetArgs, from: &str, form: Form) -> Result<Exit, MigrateError> {
     let site = Site::look(args, from).await?;
-    site.check_beginning()?;
+    site.check_beginning().await?;
     let step = start::copy(&site);
     print(&match form {
         Form::Text => report::plan(&site, &step),

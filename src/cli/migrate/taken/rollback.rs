@@ -19,7 +19,7 @@ pub(in crate::cli::migrate) async fn rollback(args: &RollbackArgs, from: &str) -
             let said = format!("slot {} is not there: nothing to take back", site.name());
             return Ok(outcome(doing).said(said).tell(args.json));
         }
-        Phase::Finished => return Err(MigrateError::NoSuchSlot(site.from)),
+        Phase::Finished => return Err(MigrateError::no_such_slot(&site.sql, &site.from).await),
         Phase::Copied => {}
     }
     if let Some(pid) = site.ours.as_ref().and_then(|slot| slot.active_pid) {

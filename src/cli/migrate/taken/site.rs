@@ -79,12 +79,11 @@ impl Site {
     }
 
     /// Whether their slot can be gone on from by us.
-    pub(super) fn check_beginning(&self) -> Result<(), MigrateError> {
-        if self.phase() == Phase::Finished {
-            return Ok(());
-        }
+    pub(super) async fn check_beginning(&self) -> Result<(), MigrateError> {
         let slot = self.from.clone();
-        let theirs = self.theirs.as_ref().ok_or_else(|| MigrateError::NoSuchSlot(slot.clone()))?;
+        let Some(theirs) = &self.theirs else {
+            return Err(MigrateError::no_such_slot(&self.sql, &slot).await);
+        };
         if let Some(because) = theirs.invalidation() {
             return Err(MigrateError::SlotLost { slot, because: Some(because) });
         }

@@ -22,7 +22,7 @@ pub(super) fn copy(site: &Site) -> Step {
 
 pub(in crate::cli::migrate) async fn start(args: &StartArgs, from: &str) -> Result<Exit, MigrateError> {
     let site = Site::look(&args.target, from).await?;
-    site.check_beginning()?;
+    site.check_beginning().await?;
     site.check_publication().await?;
     let mut doing = Doing::default();
     if site.phase() == Phase::NotBegun {
@@ -33,7 +33,7 @@ pub(in crate::cli::migrate) async fn start(args: &StartArgs, from: &str) -> Resu
     } else {
         // A slot of this name that was made for something else would leave out what lies between the two.
         let at = |slot: &Option<SlotFacts>| slot.as_ref().and_then(|slot| slot.confirmed_flush_lsn);
-        if site.theirs.is_some() && at(&site.theirs) != at(&site.ours) {
+        if at(&site.theirs) != at(&site.ours) {
             return Err(MigrateError::Elsewhere { slot: site.name().to_owned(), from: site.from });
         }
     }
