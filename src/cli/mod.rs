@@ -15,6 +15,7 @@ mod explain;
 mod health;
 mod init;
 mod migrate;
+mod notice;
 mod progress;
 mod registries;
 mod relocate;

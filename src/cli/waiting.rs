@@ -12,7 +12,7 @@ use super::text::clean;
 use crate::postgres::{Error, ServerOptions, Sql};
 
 /// So long nobody wonders.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Who is waited for may change all the time; that is said so often.
 const AGAIN: Duration = Duration::from_secs(10);

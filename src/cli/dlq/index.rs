@@ -9,8 +9,9 @@ use super::filter::Candidate;
 use super::letter::{Cause, Digest, Letter, RecordView};
 use super::source::Source;
 use super::state::States;
+use crate::cli::notice::open_scan;
 use crate::cli::progress::Progress;
-use crate::kafka::{ScannedPartition, ScannedRecord, TopicScan};
+use crate::kafka::{ScannedPartition, ScannedRecord};
 
 /// How many letters are kept: some 150 bytes each.
 const LETTERS_MAX: usize = 2_000_000;
@@ -43,7 +44,7 @@ impl Index {
         stop: &CancellationToken,
         progress: &Progress,
     ) -> Result<Self, DlqError> {
-        let scan = TopicScan::open(&source.options, std::slice::from_ref(&source.topic), None)?;
+        let scan = open_scan(&source.options, std::slice::from_ref(&source.topic), None, progress)?;
         let partitions = scan.partitions();
         if partitions.is_empty() {
             return Err(DlqError::NoTopic(source.topic.clone()));

@@ -5,15 +5,17 @@ use super::args::ShowArgs;
 use super::error::DlqError;
 use super::ls::outcome;
 use super::object::{Whole, contents, view};
+use crate::cli::notice::open_scan;
+use crate::cli::progress::Progress;
 use crate::cli::text::{clean, shown};
 use crate::cli::time;
 use crate::error::Exit;
-use crate::kafka::{RecordReader, TopicScan};
+use crate::kafka::RecordReader;
 
 /// `outboxd dlq show`.
 pub(super) fn show(args: &ShowArgs, context: &Context) -> Result<Exit, DlqError> {
     let Context { source, stop, .. } = context;
-    let scan = TopicScan::open(&source.options, std::slice::from_ref(&source.topic), None)?;
+    let scan = open_scan(&source.options, std::slice::from_ref(&source.topic), None, &Progress::hidden())?;
     let partitions = scan.partitions();
     if partitions.is_empty() {
         return Err(DlqError::NoTopic(source.topic.clone()));

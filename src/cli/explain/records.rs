@@ -4,9 +4,10 @@ use super::error::ExplainError;
 use super::position::Position;
 use super::wanted::Wanted;
 use crate::cli::decoding::RecordDecoder;
+use crate::cli::notice::open_scan;
 use crate::cli::progress::Progress;
 use crate::connect::converter::registered::Side;
-use crate::kafka::{self, ScannedPartition, ScannedRecord, TopicScan};
+use crate::kafka::{self, ScannedPartition, ScannedRecord};
 use crate::verification::read;
 use crate::wal::Lsn;
 
@@ -68,7 +69,7 @@ impl Records {
         all.extend(
             dead_letters.filter(|letters| !topics.iter().any(|topic| topic == letters)).map(str::to_owned),
         );
-        let scan = TopicScan::open(options, &all, since_ms)?;
+        let scan = open_scan(options, &all, since_ms, progress)?;
         let is_there = |topic: &&String| scan.partitions().iter().any(|partition| partition.topic == **topic);
         if let Some(absent) = topics.iter().find(|topic| named && !is_there(topic)) {
             return Err(ExplainError::NoTopic(absent.clone()));

@@ -6,6 +6,8 @@ use tokio::task::spawn_blocking;
 use super::error::ExplainError;
 use super::rows::Database;
 use crate::change::ChangeEvents;
+use crate::cli::notice::Notice;
+use crate::cli::progress::Progress;
 use crate::kafka::Admin;
 use crate::outbox::EventRouter;
 use crate::relay::{RelayParts, Route};
@@ -43,7 +45,9 @@ pub(in crate::cli) async fn all(parts: &RelayParts) -> Result<Vec<String>, Expla
     }
     let admin = Admin::new(&parts.kafka)?;
     let asking = spawn_blocking(move || admin.cluster(PATIENCE));
+    let notice = Notice::of_kafka(&Progress::hidden(), &parts.kafka);
     let (_, topics) = asking.await.map_err(|_| ExplainError::Aborted)??;
+    drop(notice);
     let mut topics: Vec<_> =
         topics.into_iter().map(|topic| topic.name).filter(|topic| may_be_of(parts, topic)).collect();
     topics.sort();

@@ -7,6 +7,8 @@ use tokio::task::spawn_blocking;
 use super::args::InitArgs;
 use super::error::InitError;
 use crate::cli::check::catalog::route_values;
+use crate::cli::notice::Notice;
+use crate::cli::progress::Progress;
 use crate::kafka::{self, Admin, TopicCreation, TopicGroup, TopicPatterns, make_topic};
 use crate::outbox::EventRouter;
 use crate::postgres::{Sql, TableFacts};
@@ -52,6 +54,7 @@ pub(super) async fn look_for(parts: &Arc<RelayParts>, values: Vec<String>) -> Re
         return Ok(Topics::default());
     }
     let admin = Admin::new(&parts.kafka)?;
+    let _notice = Notice::of_kafka(&Progress::hidden(), &parts.kafka);
     let asking = spawn_blocking(move || admin.cluster(PATIENCE));
     let aborted = |_| kafka::Error::Fatal("the question was aborted".to_owned());
     let (_, known) = asking.await.map_err(aborted)??;

@@ -6,8 +6,8 @@ use tokio::task::spawn_blocking;
 
 use super::error::MoveError;
 use super::site::Site;
+use crate::cli::notice::open_scan;
 use crate::cli::progress::Progress;
-use crate::kafka::TopicScan;
 
 /// More ids than this are not kept in memory.
 const IDS_MAX: usize = 20_000_000;
@@ -28,7 +28,7 @@ pub(super) async fn read(site: &Site, since_ms: Option<i64>, progress: &Progress
     let (parts, topics, bar) = (Arc::clone(&site.parts), site.topics.clone(), progress.clone());
     bar.waiting("asking where the topics end");
     let reading = spawn_blocking(move || {
-        let scan = TopicScan::open(&parts.kafka, &topics, since_ms)?;
+        let scan = open_scan(&parts.kafka, &topics, since_ms, &bar)?;
         let each = scan.partitions().iter().map(|partition| partition.end.saturating_sub(partition.from));
         let total = each.map(|count| u64::try_from(count).unwrap_or_default()).sum();
         bar.begin("reading records", Some(total));

@@ -18,10 +18,12 @@ use filter::Filter;
 use super::assemble::assemble;
 use super::decoding::Unanswered;
 use super::explain::{may_be_of, topics_of};
+use super::notice::open_scan;
+use super::progress::Progress;
 use super::{asynchronously, decoding, print, registries, say};
 use crate::config::KafkaConfig;
 use crate::error::{Diagnose as _, Exit, chain};
-use crate::kafka::{self, TopicScan};
+use crate::kafka;
 use crate::registry::Registries;
 use crate::relay::RelayParts;
 
@@ -46,7 +48,7 @@ async fn follow(args: &TailArgs) -> Result<(), TailError> {
     let over = Withdrawn(Arc::default());
     let stop = Arc::clone(&over.0);
     let reading = decoding::run(&registries, Unanswered::UnreadForNow, move |mut decoder| {
-        let scan = TopicScan::open(&options, &topics, since)?;
+        let scan = open_scan(&options, &topics, since, &Progress::hidden())?;
         if scan.partitions().is_empty() && router.is_none() {
             return Err(TailError::NoTopic(topics.join(", ")));
         }

@@ -29,6 +29,7 @@ use std::time::Duration;
 
 use super::args::VerifyArgs;
 use super::assemble::assemble;
+use super::notice::Notice;
 use super::progress::Progress;
 use super::signals::Signals;
 use super::{fail, say};
@@ -109,7 +110,9 @@ impl Verification<'_> {
         if capture.tables.is_empty() {
             return Err(VerifyError::MessagesOnly);
         }
+        let notice = Notice::of_kafka(&self.progress, &parts.kafka);
         reach_kafka(Arc::clone(parts)).await?;
+        drop(notice);
         let notes = self.notes(&sql, &capture).await?;
         if let Some(changes) = parts.route.changes() {
             return self.run_latest(changes, capture, notes, (&sql, &tls)).await;

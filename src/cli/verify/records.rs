@@ -8,8 +8,9 @@ use super::error::VerifyError;
 use super::rows::TopicList;
 use super::scratch::Spill;
 use crate::cli::decoding::{self, RecordDecoder, Unanswered};
+use crate::cli::notice::open_scan;
 use crate::cli::progress::Progress;
-use crate::kafka::{self, ScannedPartition, ScannedRecord, TopicScan};
+use crate::kafka::{self, ScannedPartition, ScannedRecord};
 use crate::registry::Registries;
 use crate::verification::{Contents, Entry, Found, Identity, Positions, TopicNumber, TraceHeaders};
 
@@ -80,7 +81,7 @@ impl<F: Finder> RecordReader<F> {
         mut decoder: RecordDecoder,
     ) -> Result<RecordsRead<F>, VerifyError> {
         let Self { options, topics: list, since_ms, share, mut records, mut finder, progress } = self;
-        let scan = TopicScan::open(&options, &list.names, since_ms)?;
+        let scan = open_scan(&options, &list.names, since_ms, &progress)?;
         progress.begin("reading records", Some(offsets(scan.partitions())));
         let (mut oldest_ms, mut count) = (HashMap::new(), 0_u64);
         scan.read(wanted, |record| {

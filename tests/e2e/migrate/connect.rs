@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::commands::session::Session;
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
-use crate::support::postgres::start;
+use crate::support::postgres::{postgres18, start};
 use crate::support::relay::{Relay, with};
 use crate::support::wait::{DEADLINE, eventually};
 use crate::support::watcher::Watcher;
@@ -159,4 +159,28 @@ fn a_connector_is_stopped_resumed_and_deleted() {
         .collect();
     let back = ["PUT /resume"; 3];
     assert_eq!(orders, [&["PUT /stop"], &back[..], &["PUT /stop", "DELETE "]].concat());
+}
+
+/// It takes connections and never answers.
+#[test]
+fn a_server_that_never_answers_is_named_after_a_second_and_given_up() {
+    let db = Outbox::create(postgres18());
+    let folder = Watcher::new("outboxd-migrate-");
+    let file = folder.folder().join("outbox.json").display().to_string();
+    fs::write(&file, serde_json::to_vec(&db.config(kafka())).unwrap()).unwrap();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let url = format!("http://{address}/connectors/orders-outbox");
+    let mut process = Relay::command(&["migrate", "plan", "-c", &file, "--from-connector", &url]);
+    process.wait_for_stderr(&format!("waiting for Kafka Connect at {url}"));
+
+    // The same of Kafka.
+    let servers = format!("bootstrap.servers={address}");
+    let id = "9b6a1f60-0d0c-4c5e-9a43-6f6d1d3ad0b1";
+    for command in [&["explain", id][..], &["tail"], &["move", "plan"], &["verify"]] {
+        let command = Relay::command(&[command, &["-c", &file, "-X", &servers]].concat());
+        command.wait_for_stderr(&format!("waiting for Kafka at {address}"));
+    }
+    let (exit, said) = (process.wait_for_exit(DEADLINE), process.stderr());
+    assert!(exit == 3 && said.contains(&format!("no answer from {url}")), "{exit} {said}");
 }

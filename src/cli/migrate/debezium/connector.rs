@@ -9,10 +9,11 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::cli::migrate::error::MigrateError;
+use crate::cli::notice::Notice;
 use crate::http_client::{Address, USER_AGENT, connect, connector as tls, exchange, secure};
 
 /// How long Connect may take to answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The longest answer that is read.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
@@ -73,6 +74,7 @@ impl Connector {
     }
 
     async fn ask(&self, method: Method, path: &str) -> Result<(u16, String), MigrateError> {
+        let _notice = Notice::new(format!("Kafka Connect at {self}"));
         let asked = timeout(PATIENCE, self.exchange(method, path)).await;
         let asked = asked.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         asked.map_err(|source| MigrateError::NoAnswer { connector: self.to_string(), source })
