@@ -14,6 +14,8 @@ pub(in crate::cli) struct MoveArgs {
 #[derive(Debug, Subcommand)]
 pub(super) enum MoveCommand {
     /// Which rows of the table are in Kafka, and what cut-over would do. Changes nothing
+    ///
+    /// Exits 1 if cut-over would refuse.
     Plan(PlanArgs),
     /// Note which rows are in Kafka, so that the first start on this server sends the others and nothing twice
     CutOver(CutOverArgs),

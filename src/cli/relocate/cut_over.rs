@@ -32,13 +32,7 @@ pub(super) async fn cut_over(args: &CutOverArgs) -> Result<Exit, MoveError> {
     check_file(&args.into)?;
     let progress = Progress::new();
     let site = Site::look(&args.target, &progress).await?;
-    if let Some(slot) = &site.slot {
-        let slot_name = site.slot_name().to_owned();
-        return Err(match slot.active_pid {
-            Some(pid) => MoveError::StillRead { slot: slot_name, pid },
-            None => MoveError::SlotThere(slot_name),
-        });
-    }
+    site.obstacle().map_or(Ok(()), Err)?;
     let found = super::compare(&site, &args.target, &progress).await?;
     site.check_arrived(&args.target, &found).await?;
     keep(&site, &found.sent, &progress).await?;

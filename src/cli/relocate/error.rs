@@ -34,8 +34,10 @@ pub(super) enum MoveError {
     Forgotten(usize),
     #[error("replication slot {slot:?} is read by pid {pid}")]
     StillRead { slot: String, pid: i32 },
-    #[error("there is a replication slot {0:?} already: a start would go on from it, and send no snapshot")]
-    SlotThere(String),
+    #[error(
+        "there is a replication slot {slot:?} already: a start would go on from it, and send no snapshot"
+    )]
+    SlotThere { slot: String, is_lost: bool },
     #[error("{rows} rows of table {table} of the server that is left are neither here nor in Kafka")]
     NotArrived { table: String, rows: usize },
     #[error("{0} is there already, and outboxd move has not written it")]
@@ -92,7 +94,7 @@ impl Diagnose for MoveError {
             (
                 None,
                 Self::StillRead { .. }
-                | Self::SlotThere(_)
+                | Self::SlotThere { .. }
                 | Self::NotArrived { .. }
                 | Self::Forgotten(_)
                 | Self::FileThere(_),
@@ -112,8 +114,11 @@ impl Diagnose for MoveError {
                 "read only the end of the topics: --since 2d, and --sent for rows that are older"
             }
             Self::StillRead { .. } => "stop the outboxd that reads it, then run this again",
-            Self::SlotThere(_) => {
-                "if it is lost, or nobody needs it: outboxd slot drop -c FILE says what that means; or give slot.name another name"
+            Self::SlotThere { is_lost: true, .. } => {
+                "it is lost: outboxd slot drop -c FILE, then run this again"
+            }
+            Self::SlotThere { .. } => {
+                "if nobody needs it: outboxd slot drop -c FILE says what that means; or give slot.name another name"
             }
             Self::FileThere(_) => "take another name: --into FILE",
             Self::NotArrived { .. } => {

@@ -46,14 +46,15 @@ pub(super) fn relocate(args: &MoveArgs) -> Exit {
     asynchronously(work).unwrap_or_else(|exit| exit)
 }
 
+/// What cut-over would refuse is told with what it would do.
 async fn plan(args: &PlanArgs) -> Result<Exit, MoveError> {
     let progress = Progress::new();
     let site = Site::look(&args.target, &progress).await?;
     let found = compare(&site, &args.target, &progress).await?;
     site.check_arrived(&args.target, &found).await?;
     progress.end();
-    print(&if args.target.json { report::object(&site, &found) } else { report::plan(&site, &found) });
-    Ok(Exit::Ok)
+    print(&if args.target.json { report::plan_object(&site, &found) } else { report::plan(&site, &found) });
+    Ok(if site.obstacle().is_some() { Exit::Failed } else { Exit::Ok })
 }
 
 async fn verify(args: &VerifyArgs) -> Result<Exit, MoveError> {

@@ -1,23 +1,29 @@
 use indicatif::HumanCount;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::compare::Comparison;
 use super::cut_over::first;
 use super::site::Site;
 use crate::cli::text::clean;
+use crate::error::Diagnose as _;
 
 /// So many ids are named.
 pub(super) const SHOWN_MAX: usize = 10;
 
 pub(super) fn plan(site: &Site, found: &Comparison) -> String {
-    let slot = match &site.slot {
-        Some(_) => format!(
-            "{} is there already: drop it first, if nobody reads it: outboxd slot drop -c FILE",
-            site.slot_name()
+    let (name, compared) = (site.slot_name(), compared(site, found));
+    match site.obstacle() {
+        None => format!(
+            "{compared}  slot      {name} will be made by the first start\n✓ next: outboxd move cut-over\n"
         ),
-        None => format!("{} will be made by the first start", site.slot_name()),
-    };
-    format!("{}  slot      {slot}\n✓ next: outboxd move cut-over\n", compared(site, found))
+        Some(obstacle) => {
+            let cure = obstacle.cure().map(|cure| format!("    to fix: {cure}\n"));
+            format!(
+                "{compared}  slot      {name} is there already\n✗ {obstacle}\n{}",
+                cure.unwrap_or_default()
+            )
+        }
+    }
 }
 
 pub(super) fn moved(site: &Site, found: &Comparison) -> String {
@@ -47,7 +53,21 @@ pub(super) fn verified(site: &Site, found: &Comparison) -> String {
 }
 
 pub(super) fn object(site: &Site, found: &Comparison) -> String {
-    let object = json!({
+    format!("{}\n", seen(site, found))
+}
+
+/// With what keeps cut-over from being next.
+pub(super) fn plan_object(site: &Site, found: &Comparison) -> String {
+    let mut object = seen(site, found);
+    if let Some(members) = object.as_object_mut() {
+        let obstacle = site.obstacle().map(|obstacle| obstacle.to_string());
+        members.insert("obstacle".to_owned(), json!(obstacle));
+    }
+    format!("{object}\n")
+}
+
+fn seen(site: &Site, found: &Comparison) -> Value {
+    json!({
         "table": site.name(),
         "rows": found.rows,
         "records": found.records,
@@ -57,8 +77,7 @@ pub(super) fn object(site: &Site, found: &Comparison) -> String {
         "twice": found.twice.len(),
         "unsent_ids": first(found),
         "twice_ids": found.twice.iter().take(SHOWN_MAX).collect::<Vec<_>>(),
-    });
-    format!("{object}\n")
+    })
 }
 
 fn compared(site: &Site, found: &Comparison) -> String {

@@ -49,6 +49,15 @@ impl Site {
         self.parts.postgres.slot.name.as_str()
     }
 
+    /// What keeps the first start from beginning with a snapshot.
+    pub(super) fn obstacle(&self) -> Option<MoveError> {
+        let (facts, slot) = (self.slot.as_ref()?, self.slot_name().to_owned());
+        Some(match facts.active_pid {
+            Some(pid) => MoveError::StillRead { slot, pid },
+            None => MoveError::SlotThere { slot, is_lost: facts.invalidation().is_some() },
+        })
+    }
+
     /// The column that holds the event's id.
     pub(super) fn id_column(&self) -> Result<String, MoveError> {
         let column = self.outbox.id_column().ok_or_else(|| MoveError::NoId(self.name()))?;
