@@ -272,6 +272,10 @@ impl Diagnose for Error {
             Self::Server { doing, source } if doing == STREAMING && source.code == "42704" => {
                 NO_PUBLICATION_CURE.to_owned()
             }
+            Self::Server { source, .. } if let Some(table) = forbidden_table(source) => format!(
+                "as the owner of table {table}: grant outboxd's role what it lacks there, such as GRANT SELECT ON {table} TO \
+                 ROLE; sql/role.sql lists all that outboxd needs"
+            ),
             Self::Server { .. } | Self::Sql { .. } => return self.sqlstate().and_then(sqlstate_cure),
             Self::Frame { source: FrameError::TooLong { .. }, .. } => {
                 "raise outboxd.message.max.bytes if a row is really that large".to_owned()
@@ -341,6 +345,11 @@ fn login_cure(user: &str, database: &str, error: &ServerError) -> String {
             .to_owned(),
         _ => "see the server's log for the reason".to_owned(),
     }
+}
+
+/// As the server names it, untranslated: without its schema.
+fn forbidden_table(error: &ServerError) -> Option<&str> {
+    error.message.strip_prefix("permission denied for table ").filter(|_| error.code == "42501")
 }
 
 fn sqlstate_cure(code: &str) -> Option<String> {

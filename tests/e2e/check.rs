@@ -162,10 +162,18 @@ fn a_role_without_rights_is_told_what_it_lacks() {
     assert_eq!(cure, format!("as a superuser: ALTER ROLE \"{role}\" REPLICATION;"));
     report.find("PG030", "failure");
     report.find("PG025", "skipped");
+    let grant = report.find("PG047", "failure")["cure"].as_str().unwrap().to_owned();
 
     db.execute(cure.strip_prefix("as a superuser: ").unwrap());
     let publication = report.find("PG030", "failure")["cure"].as_str().unwrap();
     db.execute(publication.strip_prefix("as a role that may: ").unwrap());
+    // Which is what a start says, too.
+    let mut refused = Relay::start(&config);
+    assert_eq!(refused.wait_for_exit(DEADLINE), 3);
+    let in_json = grant.replace('"', "\\\"");
+    assert!(refused.stderr().contains(&in_json), "{grant}: {}", refused.stderr());
+    assert_eq!(Report::of(&config).exit, FAILURES);
+    db.execute(grant.strip_prefix("as the owner of the table: ").unwrap());
     assert_eq!(Report::of(&config).exit, READY, "the cures have cured it");
 }
 

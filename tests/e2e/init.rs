@@ -168,6 +168,23 @@ fn an_empty_database_becomes_one_whose_events_are_in_kafka() {
 }
 
 #[test]
+fn who_may_not_read_the_table_is_told_the_statement() {
+    let db = Outbox::create(postgres15());
+    let role = format!("{}_app", db.name());
+    db.execute(&format!("CREATE ROLE {role} LOGIN PASSWORD 'pw'"));
+    let folder = Watcher::new("outboxd-init-");
+    let file = folder.folder().join("outbox.properties").display().to_string();
+    let app = Address { user: role.clone(), password: Some("pw".to_owned()), ..db.address().clone() };
+    let arguments = ["init", "--postgres", &url(&app), "--into", &file, "--yes"];
+    let (exit, _, stderr) = run(&arguments);
+    let grant = format!("GRANT SELECT ON \"public\".\"outbox\" TO \"{role}\";");
+    assert!(exit == 3 && stderr.contains(&grant), "{exit} {stderr}");
+    db.execute(&grant);
+    let (_, _, stderr) = run(&arguments);
+    assert!(!stderr.contains("permission denied for table"), "{stderr}");
+}
+
+#[test]
 fn who_may_not_is_told_what_a_superuser_runs() {
     let db = Outbox::create_bare(postgres15(), "SELECT 1");
     let (name, role) = (db.name(), format!("{}_app", db.name()));

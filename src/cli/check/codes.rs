@@ -57,6 +57,8 @@ pub(super) const INITIAL_STATEMENTS: Code = Code("PG013");
 pub(super) const CATALOG: Code = Code("PG014");
 /// Some table is captured.
 pub(super) const TABLES: Code = Code("PG020");
+/// The role may read the rows that a snapshot sends.
+pub(super) const READABLE: Code = Code("PG047");
 /// Captured tables reach the WAL.
 pub(super) const LOGGED: Code = Code("PG021");
 /// Captured tables have the columns that the router needs.

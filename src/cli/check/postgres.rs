@@ -5,12 +5,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::catalog::{self, Rights};
 use super::codes::{self, Code};
 use super::report::Check;
-use super::tables::{self, Outbox};
+use super::tables::{self, Outbox, Reader};
 use super::{identity, publication, retention, server, slot};
 use crate::cleanup::Manager;
 use crate::error::Diagnose as _;
 use crate::postgres::{
-    Connection, Error, Options, ServerFacts, ServerOptions, SlotFacts, Sql, TableFacts, TlsSetup,
+    Connection, Error, Options, ServerFacts, ServerOptions, SlotFacts, SnapshotMode, Sql, TableFacts,
+    TlsSetup,
 };
 use crate::relay::RelayParts;
 use crate::wal::Oid;
@@ -168,6 +169,7 @@ impl Findings {
                 self.outboxes.push((outbox, values));
             }
         }
+        self.ask_rights(parts, sql, &tables).await?;
         let oids: Vec<_> = tables.iter().map(|table| table.oid).collect();
         self.checks.extend(tables::unlogged_partitions(&sql.table_versions(&oids).await?));
         for table in tables.iter().filter(|table| table.partitioned) {
@@ -183,6 +185,33 @@ impl Findings {
             }
         }
         Ok(tables)
+    }
+
+    /// Streaming reads no table; a snapshot does.
+    async fn ask_rights(
+        &mut self,
+        parts: &RelayParts,
+        sql: &Sql,
+        tables: &[TableFacts],
+    ) -> Result<(), Error> {
+        let (options, has_slot) =
+            (&parts.postgres, self.slot.as_ref().is_some_and(|slot| slot.facts.is_some()));
+        let reader = match options.snapshot.mode {
+            SnapshotMode::Always => Reader::Snapshot,
+            SnapshotMode::Initial | SnapshotMode::InitialOnly | SnapshotMode::WhenNeeded if !has_slot => {
+                Reader::Snapshot
+            }
+            _ if parts.relay.signals.is_on() => Reader::Signal,
+            _ => return Ok(()),
+        };
+        for lacking in sql.unreadable(tables).await? {
+            let read = tables.iter().find(|table| table.oid == lacking.table).filter(|table| {
+                parts.tables.is_in_snapshot(table) && options.snapshot.own_statement(table).is_none()
+            });
+            let told = read.map(|table| tables::unreadable(reader, lacking, table, &options.server.user));
+            self.checks.extend(told);
+        }
+        Ok(())
     }
 
     /// The relay itself needs no SELECT on the table, so that it is no failure when we may not.

@@ -5,7 +5,7 @@ use super::report::Check;
 use crate::cli::init::mark_among;
 use crate::connect::column::{ColumnDescription, TypeKind};
 use crate::outbox::{Assumption, BindError, EventRouter};
-use crate::postgres::{PublicationFacts, Storage, TableFacts, TableFilter, TableVersion};
+use crate::postgres::{PublicationFacts, Storage, TableFacts, TableFilter, TableVersion, Unreadable};
 use crate::relay::{Route, in_the_publication, left_out, near_miss, no_table, not_in_the_wal, relation_of};
 
 const EVENT_ID: &str = "table.field.event.id";
@@ -86,6 +86,30 @@ pub(in crate::cli) fn captured(
     let why = if filter.names_tables() { "" } else { " for its columns: table.include.list is not set" };
     let check = Check::ok(codes::TABLES, format!("captured{why}: {}", names.join(", ")));
     (tables, check)
+}
+
+/// Who asks for rows of the captured tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reader {
+    /// The next start.
+    Snapshot,
+    /// Whoever sends a signal.
+    Signal,
+}
+
+/// A table that the role may not read.
+pub(super) fn unreadable(reader: Reader, lacking: Unreadable, table: &TableFacts, role: &str) -> Check {
+    let shown = name(table);
+    let title = format!("role {role:?} may not read the rows of table {shown}");
+    let check = match reader {
+        Reader::Snapshot => {
+            Check::failure(codes::READABLE, title).detail("the next start sends them (snapshot.mode)")
+        }
+        Reader::Signal => {
+            Check::warning(codes::READABLE, title).detail("a snapshot that a signal asks for needs them")
+        }
+    };
+    check.cure(lacking.grants(table, role))
 }
 
 /// Whether inserts reach the WAL; nothing to tell when they do.

@@ -7,6 +7,7 @@ use crate::cli::assemble::AssembleError;
 use crate::cli::steps::StepError;
 use crate::config::ConfigError;
 use crate::error::{Class, Diagnose, Exit};
+use crate::postgres::TableFacts;
 use crate::{kafka, postgres, relay};
 
 /// Why nothing, or not everything, was made.
@@ -45,6 +46,14 @@ pub(super) enum InitError {
 }
 
 impl InitError {
+    /// With what lets this role read the table, when the server has refused that.
+    pub(super) fn or_grant(self, table: &TableFacts, role: &str) -> Self {
+        match self {
+            Self::Postgres(error) => Self::Postgres(error.or_grant("SELECT", &table.quoted(), role)),
+            error => error,
+        }
+    }
+
     fn inner(&self) -> Option<&dyn Diagnose> {
         match self {
             Self::Address(error) => Some(error),

@@ -70,12 +70,13 @@ impl Plan {
                 steps.push(objects::slot(sql, parts.postgres.slot.name.as_str()).await?);
             }
         }
+        let denied = |error: InitError| error.or_grant(&table, &given.server.user);
         let topics = match (given.has_brokers, is_new) {
-            (true, false) => topics::look(&parts, sql, &table).await?,
+            (true, false) => topics::look(&parts, sql, &table).await.map_err(denied)?,
             (true, true) => topics::look_for(&parts, Vec::new()).await?,
             (false, _) => Topics::default(),
         };
-        let rows = if is_new { 0 } else { rows(sql, &table).await? };
+        let rows = if is_new { 0 } else { rows(sql, &table).await.map_err(denied)? };
         let written = proposed.map(|proposed| given.written(proposed, args.kafka.as_deref()));
         Ok(Self { parts, table, shape: found.shape, poller, rows, steps, topics, written })
     }

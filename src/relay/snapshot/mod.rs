@@ -182,10 +182,19 @@ impl<'s> Snapshot<'s> {
             self.status.read_tables(self.read, Instant::now());
             let columns = self.resolver.sql.describe(table.oid).await?;
             reader.select(&self.parts.postgres.snapshot.statement(table, &columns)).await?;
-            self.read(&mut reader, table, &columns).await?;
+            self.read(&mut reader, table, &columns).await.map_err(|error| self.or_grant(error, table))?;
         }
         self.tell_tables(TablesRead { remaining: 0, rows: self.rows, ..self.read });
         Ok(())
+    }
+
+    fn or_grant(&self, error: Error, table: &TableFacts) -> Error {
+        match error {
+            Error::Postgres(error) => {
+                Error::Postgres(error.or_grant("SELECT", &table.quoted(), &self.parts.postgres.server.user))
+            }
+            error => error,
+        }
     }
 
     async fn read(

@@ -1,0 +1,100 @@
+//! What a role lacks, as the statement that gives it.
+
+use postgres_protocol::escape::escape_identifier;
+
+use super::sql::Sql;
+use super::{Error, TableFacts};
+use crate::error::chain;
+use crate::wal::Oid;
+
+/// `insufficient_privilege`
+const FORBIDDEN: &str = "42501";
+
+/// As the server names the schema that a role may not look into, untranslated.
+const SCHEMA: &str = "permission denied for schema ";
+
+/// Rights on each column are as good as one on the table.
+const UNREADABLE: &str = "
+select c.oid, has_schema_privilege(c.relnamespace, 'USAGE')
+from pg_class c
+where c.oid = any($1) and (not has_schema_privilege(c.relnamespace, 'USAGE') or not has_table_privilege(c.oid, 'SELECT') and exists(
+  select from pg_attribute a
+  where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and not has_column_privilege(c.oid, a.attnum, 'SELECT')))";
+
+/// A table that the role may not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unreadable {
+    pub(crate) table: Oid,
+    /// It may look into the table's schema.
+    pub(crate) sees_schema: bool,
+}
+
+impl Sql {
+    /// Those of the tables that the role may not read.
+    pub(crate) async fn unreadable(&self, tables: &[TableFacts]) -> Result<Vec<Unreadable>, Error> {
+        const DOING: &str = "reading the rights of the role";
+        let oids: Vec<u32> = tables.iter().map(|table| table.oid.0).collect();
+        let rows = self.query(DOING, UNREADABLE, &[&oids]).await?;
+        let facts = rows
+            .iter()
+            .map(|row| Ok(Unreadable { table: Oid(row.try_get(0)?), sees_schema: row.try_get(1)? }));
+        facts.collect::<Result<_, _>>().map_err(|error| Error::sql(DOING, error))
+    }
+}
+
+impl Unreadable {
+    /// What gives the role what it lacks.
+    pub(crate) fn grants(self, table: &TableFacts, role: &str) -> String {
+        let select = on_table("SELECT", &table.quoted(), role);
+        if self.sees_schema { select } else { format!("{}\n{select}", on_schema(&table.schema, role)) }
+    }
+}
+
+impl Error {
+    /// The same with what is to be typed, when the server has refused it to the role. `table` is as SQL wants it.
+    pub(crate) fn or_grant(self, privileges: &str, table: &str, role: &str) -> Self {
+        let Self::Server { source, .. } = &self else { return self };
+        if source.code != FORBIDDEN {
+            return self;
+        }
+        let cure = match source.message.strip_prefix(SCHEMA) {
+            Some(schema) => on_schema(schema, role),
+            None => on_table(privileges, table, role),
+        };
+        Self::Precondition { problem: chain(&self), cure }
+    }
+}
+
+fn on_table(privileges: &str, table: &str, role: &str) -> String {
+    format!("as the owner of the table: GRANT {privileges} ON {table} TO {};", escape_identifier(role))
+}
+
+fn on_schema(schema: &str, role: &str) -> String {
+    let [schema, role] = [schema, role].map(escape_identifier);
+    format!("as the owner of the schema: GRANT USAGE ON SCHEMA {schema} TO {role};")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{Diagnose as _, Exit};
+    use crate::wire::ServerError;
+
+    #[test]
+    fn a_refusal_is_told_with_the_statement() {
+        let told = |code: &str, message: &str| {
+            let (code, message) = (code.to_owned(), message.to_owned());
+            let source = Box::new(ServerError { code, message, ..ServerError::default() });
+            let error = Error::Server { doing: "reading".to_owned(), source };
+            let error = error.or_grant("SELECT, DELETE", "\"public\".\"outbox\"", "relay");
+            assert_eq!(error.exit(), Exit::Precondition);
+            (error.to_string(), error.cure().unwrap_or_default())
+        };
+        let (problem, cure) = told(FORBIDDEN, "permission denied for table outbox");
+        assert!(problem.contains("permission denied for table outbox"), "{problem}");
+        assert!(cure.ends_with(": GRANT SELECT, DELETE ON \"public\".\"outbox\" TO \"relay\";"), "{cure}");
+        let (_, cure) = told(FORBIDDEN, "permission denied for schema Sales");
+        assert!(cure.ends_with(": GRANT USAGE ON SCHEMA \"Sales\" TO \"relay\";"), "{cure}");
+        assert_eq!(told("42P01", "relation \"outbox\" does not exist").1, "");
+    }
+}
