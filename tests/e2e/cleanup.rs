@@ -156,7 +156,19 @@ fn the_command_takes_only_what_is_proven() {
     assert_eq!(rows(&db), 30);
 
     let execute = ["--execute", "--also-before-slot", "--yes"];
-    db.execute("CREATE TABLE outbox_archive (LIKE outbox)");
+    // What is missing is told as it is typed.
+    let sweeper = format!("{}_sweeper", db.name());
+    db.execute(&format!("CREATE ROLE {sweeper} LOGIN"));
+    let (exit, _, stderr) = cleanup(&["-X", &format!("database.user={sweeper}")]);
+    let grant = format!("GRANT SELECT, UPDATE, DELETE ON \"public\".\"outbox\" TO \"{sweeper}\";");
+    assert!(exit == 3 && stderr.contains(&grant), "{stderr}");
+    let archive = folder.folder().join("none").display().to_string();
+    let (exit, _, stderr) = cleanup(&[&execute[..], &["--archive-folder", &archive]].concat());
+    assert!(exit == 3 && stderr.contains(&format!("mkdir -p {archive}")), "{stderr}");
+    let (exit, _, stderr) = cleanup(&[&execute[..], &["--archive-table", "outbox_archive"]].concat());
+    let create = "CREATE TABLE \"outbox_archive\" (LIKE \"public\".\"outbox\");";
+    assert!(exit == 3 && stderr.contains(create), "{stderr}");
+    db.execute(create);
     let (exit, stdout, stderr) = cleanup(&[&execute[..], &["--archive-table", "outbox_archive"]].concat());
     assert!(exit == 0 && stderr.contains("deleted 30 rows of public.outbox"), "{stdout}{stderr}");
     assert_eq!((rows(&db), db.query("SELECT FROM outbox_archive", &[]).len()), (0, 30));

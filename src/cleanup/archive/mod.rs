@@ -144,7 +144,7 @@ impl Archive {
 
 impl ArchiveTo {
     /// The table as SQL wants it: `schema.table` or `table`.
-    pub(super) fn table(&self) -> String {
+    pub(crate) fn table(&self) -> String {
         let Self::Table(table) = self else { return String::new() };
         match table.split_once('.') {
             Some((schema, name)) => format!("{}.{}", escape_identifier(schema), escape_identifier(name)),

@@ -1,6 +1,7 @@
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use crate::cleanup::{ConvertError, Doubt, PassError};
+use crate::cleanup::{ArchiveTo, CleanupOptions, ConvertError, Doubt, Leaf, PassError};
 use crate::cli::assemble::AssembleError;
 use crate::error::{Class, Diagnose, Exit};
 use crate::relay::Unsuited;
@@ -44,8 +45,39 @@ pub(super) enum CleanupError {
     Managed { table: String, reason: String },
     #[error("partitions of table {table} cannot be made or taken away")]
     Partitions { table: String, source: PassError },
+    #[error("there is no table {archive}, where rows of {table} are to be kept")]
+    NoArchive { archive: String, table: String },
+    #[error("there is no folder {}, where rows are to be kept", .0.display())]
+    NoArchiveFolder(PathBuf),
     #[error("rows of table {table} cannot be taken away")]
     Pass { table: String, source: PassError },
+}
+
+/// What the role needs on a table. UPDATE is what a row's lock takes.
+pub(super) const PRIVILEGES: &str = "SELECT, UPDATE, DELETE";
+
+/// `undefined_table`
+const NO_TABLE: &str = "42P01";
+
+impl CleanupError {
+    /// Why rows of a table could not be taken away.
+    pub(super) fn of_pass(source: PassError, leaf: &Leaf, options: &CleanupOptions, role: &str) -> Self {
+        let source = match (source, &options.archive) {
+            (PassError::Postgres(error), Some(to @ ArchiveTo::Table(_)))
+                if error.sqlstate() == Some(NO_TABLE) =>
+            {
+                return Self::NoArchive { archive: to.table(), table: leaf.quoted.clone() };
+            }
+            (PassError::Archive(error), Some(ArchiveTo::Folder(folder)))
+                if error.kind() == ErrorKind::NotFound =>
+            {
+                return Self::NoArchiveFolder(folder.clone());
+            }
+            (PassError::Postgres(error), _) => error.or_grant(PRIVILEGES, &leaf.quoted, role).into(),
+            (source, _) => source,
+        };
+        Self::Pass { table: leaf.name.clone(), source }
+    }
 }
 
 impl Diagnose for CleanupError {
@@ -99,15 +131,12 @@ impl Diagnose for CleanupError {
             Self::NoPosition { .. } => Some("start outboxd run once, then run this again".to_owned()),
             Self::NoTimeColumn => Some("--time-column created_at".to_owned()),
             Self::NoFolder => Some("--archive-folder DIR".to_owned()),
+            Self::NoArchive { archive, table } => Some(format!("CREATE TABLE {archive} (LIKE {table});")),
+            Self::NoArchiveFolder(folder) => Some(format!("mkdir -p {}", folder.display())),
             Self::Pass { source: PassError::Changed, .. } => Some("run this again".to_owned()),
             Self::Pass { source: source @ PassError::Lacking { .. }, .. }
             | Self::Partitions { source: source @ PassError::Lacking { .. }, .. } => source.cure().map(str::to_owned),
             Self::Pass { source: PassError::Parquet(_, source), .. } | Self::Parquet(_, source) => Some(parquet_cure(source)),
-            Self::Pass { source: PassError::Postgres(error), .. } if error.sqlstate() == Some("42501") => Some(
-                "as the owner of the table: GRANT SELECT, UPDATE, DELETE ON the table and its partitions to the role; UPDATE is what \
-                 a row's lock needs"
-                    .to_owned(),
-            ),
             Self::Managed { .. } => Some("leave --partitions and --partitions-ahead out".to_owned()),
             Self::Partitions { source: PassError::Postgres(error), .. } if error.sqlstate() == Some("42501") => Some(
                 "only who owns the outbox and its partitions may do that: GRANT the owner's role to the role".to_owned(),

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 pub(super) use args::CleanupArgs;
-use error::CleanupError;
+use error::{CleanupError, PRIVILEGES};
 use partitions::Step;
 
 use super::ask::{Answer, confirmed};
@@ -94,7 +94,8 @@ async fn work(args: &CleanupArgs, progress: &Progress, done: &mut Done) -> Resul
     let horizon = proof::horizon(&sql, &parts, args.wait, progress).await?;
     let waits = |busy| progress.above(|| say(&waiting(busy)));
     let pass = Pass { sql: &sql, options: &options, horizon, waits: &waits };
-    let rows = count(&pass, &tables, progress).await?;
+    let role = parts.postgres.server.user.as_str();
+    let rows = count(&pass, &tables, role, progress).await?;
     if !args.json {
         tell(&rows);
     }
@@ -110,7 +111,7 @@ async fn work(args: &CleanupArgs, progress: &Progress, done: &mut Done) -> Resul
     if agreed {
         options.limit(&sql).await?;
         partitions::take(&pass, &trees, &parts, &mut done.steps).await?;
-        delete(&pass, &mut done.single, progress).await?;
+        delete(&pass, &mut done.single, role, progress).await?;
     } else if !args.execute {
         done.steps.extend(partitions::would_take(&parts, &trees, &whole));
         say("nothing was deleted: --execute does it");
@@ -130,13 +131,15 @@ async fn work(args: &CleanupArgs, progress: &Progress, done: &mut Done) -> Resul
 async fn count(
     pass: &Pass<'_>,
     tables: &[TableFacts],
+    role: &str,
     progress: &Progress,
 ) -> Result<Vec<Row>, CleanupError> {
     let mut rows = Vec::new();
     for table in tables {
         for leaf in leaves(pass.sql, table).await? {
             progress.waiting(&format!("counting {}", leaf.name));
-            let count = pass.count(&leaf).await?;
+            let count = pass.count(&leaf).await;
+            let count = count.map_err(|error| error.or_grant(PRIVILEGES, &leaf.quoted, role))?;
             rows.push(Row { leaf, count, deleted: 0, yielded: 0, files: Vec::new() });
         }
     }
@@ -154,11 +157,16 @@ async fn agreed(args: &CleanupArgs, parts: &RelayParts) -> bool {
     confirmed(parts.postgres.slot.name.as_str(), args.yes, "deletes them").await == Answer::Yes
 }
 
-async fn delete(pass: &Pass<'_>, rows: &mut [Row], progress: &Progress) -> Result<(), CleanupError> {
+async fn delete(
+    pass: &Pass<'_>,
+    rows: &mut [Row],
+    role: &str,
+    progress: &Progress,
+) -> Result<(), CleanupError> {
     let stop = CancellationToken::new();
     for row in rows.iter_mut().filter(|row| row.count.sent > 0) {
         let Row { leaf, deleted, yielded, files, count } = row;
-        let failed = |source| CleanupError::Pass { table: leaf.name.clone(), source };
+        let failed = |source| CleanupError::of_pass(source, leaf, pass.options, role);
         let mut archive = Archive::open((pass.sql, pass.options), leaf).await.map_err(failed)?;
         progress.begin("deleting", u64::try_from(count.sent).ok());
         let gone = |rows| {

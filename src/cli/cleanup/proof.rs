@@ -41,8 +41,10 @@ pub(super) async fn horizon(
     let until = Instant::now() + Duration::from_secs(seconds);
     let confirmed = loop {
         let facts = sql.slot_named(&slot).await?;
-        let facts = facts.filter(|facts| facts.invalidation().is_none());
         let facts = facts.ok_or_else(|| CleanupError::NoSlot(slot.clone()))?;
+        if let Some(reason) = facts.invalidation() {
+            return Err(parts.postgres.slot.lost(&reason).into());
+        }
         let confirmed = facts.confirmed_flush_lsn.unwrap_or(Lsn::ZERO);
         if horizon.is_sent(confirmed, None) {
             break confirmed;
