@@ -107,6 +107,8 @@ fn the_way_of_an_event_is_told_to_its_end() {
     let (exit, letter) = explain(&file, &dead, &[]);
     assert_eq!((exit, &letter["standing"]), (1, &"dead_letter".into()), "{letter}");
     assert_eq!(letter["dead_letters"][0]["topic"], letters);
+    let mut as_it_says = Relay::command(&["dlq", "show", "0:0", "-c", &file]);
+    assert_eq!(as_it_says.wait_for_exit(DEADLINE), 0, "{}", as_it_says.stderr());
     let (exit, unknown) = explain(&file, "nobody", &[]);
     assert_eq!((exit, &unknown["standing"]), (1, &"unknown".into()), "{unknown}");
 
@@ -256,10 +258,12 @@ fn what_cannot_be_looked_at_is_named_with_the_cure() {
     let file = written(&db, &folder, &[]);
     let to_file = ["-c", &file];
     let absent = ["--topic", "no.such.topic"];
+    let no_table = ["-X", "table.include.list=public.nowhere"];
     let away = ["--topic", "a", "-X", "bootstrap.servers=127.0.0.1:1"];
     for (more, exit, told) in [
         (&[][..], 2, "no configuration is given"),
         (&[to_file, absent].concat(), 2, "there is no topic \"no.such.topic\""),
+        (&[&to_file[..], &no_table].concat(), 3, "no table matches table.include.list"),
         (&[&to_file[..], &away].concat(), 5, "Kafka at 127.0.0.1:1 cannot be reached within 10 s"),
     ] {
         let mut process = Relay::command(&[&["explain", "1"], more].concat());
@@ -352,6 +356,21 @@ fn an_event_behind_a_lost_slot_is_not_sent_and_status_says_what_to_do() {
     let (exit, said) = status();
     assert!(
         exit == 7 && said.contains("runway    over: ") && said.contains("slot.recovery=snapshot"),
+        "{said}"
+    );
+    let mut cleanup = Relay::command(&["cleanup", "-c", &file]);
+    let (exit, said) = (cleanup.wait_for_exit(DEADLINE), cleanup.stderr());
+    assert!(
+        exit == 7 && said.contains("wal_status = lost") && said.contains("slot.recovery=snapshot"),
+        "{said}"
+    );
+    // A cut-over needs the name, and the plan says so.
+    let mut plan = Relay::command(&["move", "plan", "-c", &file]);
+    let (exit, said) = (plan.wait_for_exit(DEADLINE), plan.stdout());
+    assert!(
+        exit == 1
+            && said.contains("✗ there is a replication slot")
+            && said.contains("it is lost: outboxd slot drop"),
         "{said}"
     );
 }

@@ -1,6 +1,6 @@
 use crate::cli::decoding::DecodingError;
 use crate::error::{Class, Diagnose, Exit};
-use crate::{kafka, postgres};
+use crate::{kafka, postgres, relay};
 
 /// Why the way of an event cannot be told.
 #[derive(Debug, thiserror::Error)]
@@ -9,6 +9,8 @@ pub(in crate::cli) enum ExplainError {
     Postgres(#[from] postgres::Error),
     #[error(transparent)]
     Kafka(#[from] kafka::Error),
+    #[error(transparent)]
+    Relay(Box<relay::Error>),
     #[error(transparent)]
     Decoding(#[from] DecodingError),
     #[error("the transform {0} may lead records to any topic")]
@@ -26,6 +28,7 @@ impl Diagnose for ExplainError {
         match self {
             Self::Postgres(error) => error.class(),
             Self::Kafka(error) => error.class(),
+            Self::Relay(error) => error.class(),
             Self::Decoding(error) => error.class(),
             Self::Renamed(_) | Self::TooManyTopics { .. } | Self::NoTopic(_) => Class::Config,
             Self::Aborted => Class::Definite,
@@ -36,6 +39,7 @@ impl Diagnose for ExplainError {
         match self {
             Self::Postgres(error) => error.exit(),
             Self::Kafka(error) => error.exit(),
+            Self::Relay(error) => error.exit(),
             Self::Decoding(error) => error.exit(),
             Self::Renamed(_) | Self::TooManyTopics { .. } | Self::NoTopic(_) => Exit::Usage,
             Self::Aborted => Exit::Failed,
@@ -46,6 +50,7 @@ impl Diagnose for ExplainError {
         match self {
             Self::Postgres(error) => error.cure(),
             Self::Kafka(error) => error.cure(),
+            Self::Relay(error) => error.cure(),
             Self::Decoding(error) => error.cure(),
             Self::TooManyTopics { .. } | Self::Renamed(_) => {
                 Some("name the one that is meant: --topic TOPIC".to_owned())

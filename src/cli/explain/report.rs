@@ -10,6 +10,9 @@ use crate::cli::time;
 /// So many rows and records have a line; `--json` has up to a thousand.
 const LINES_MAX: usize = 20;
 
+/// So many dead letters are named in a command.
+const LETTERS_MAX: usize = 5;
+
 /// The story, for a person.
 pub(super) fn lines(story: &Story) -> String {
     let mut lines = vec![story.wanted.text.clone()];
@@ -109,7 +112,10 @@ fn standing(story: &Story) -> String {
         Standing::Arrived if story.records.more => format!("✓ in Kafka, more than {times} records"),
         Standing::Arrived => format!("✓ in Kafka, {times} {}", if times == 1 { "record" } else { "records" }),
         Standing::DeadLetter => {
-            "! a dead letter: outboxd dlq show OFFSET -c FILE says why, outboxd dlq replay sends it again".to_owned()
+            let letter = dead_letters(story);
+            format!(
+                "! a dead letter: outboxd dlq show{letter} -c FILE says why, outboxd dlq replay{letter} -c FILE --execute sends it again"
+            )
         }
         Standing::NoSlot => {
             format!("✗ not sent: there is no slot {slot}. outboxd run makes one, and a snapshot sends what is in the table")
@@ -145,6 +151,12 @@ fn standing(story: &Story) -> String {
         }
         Standing::Unknown => "✗ nothing is known of it: no row, no record, no dead letter".to_owned(),
     }
+}
+
+/// As `outboxd dlq` takes them.
+fn dead_letters(story: &Story) -> String {
+    let letters = story.records.dead_letters.iter().take(LETTERS_MAX);
+    letters.map(|letter| format!(" {}:{}", letter.partition, letter.offset)).collect()
 }
 
 fn records(count: u64) -> String {

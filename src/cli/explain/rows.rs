@@ -7,7 +7,7 @@ use super::wanted::Wanted;
 use crate::cli::check::tables::{self, Outbox};
 use crate::cli::sql::open;
 use crate::postgres::{Error, SlotFacts, Sql, TableFacts};
-use crate::relay::RelayParts;
+use crate::relay::{Capture, RelayParts};
 
 /// How our sessions are named in `pg_stat_activity`.
 const APPLICATION: &str = "outboxd explain";
@@ -50,6 +50,10 @@ impl Database {
         let slot = sql.slot(&parts.postgres.slot.name).await?;
         let all = sql.tables().await?;
         let (captured, _) = tables::captured(&parts.tables, &parts.route, parts.messages.is_some(), &all);
+        if captured.is_empty() {
+            // It says why, where there should be one.
+            Capture::find(&sql, parts).await.map_err(|error| ExplainError::Relay(Box::new(error)))?;
+        }
         let (mut rows, mut unread) = (Vec::new(), Vec::new());
         for table in captured.iter().filter(|_| wanted.lsn.is_none()) {
             let searched = match parts.route.outbox() {
