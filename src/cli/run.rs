@@ -65,7 +65,13 @@ async fn relay(assembly: Assembly, http: Option<SocketAddr>, log: LogFormat, sta
     if let Some(addr) = http {
         match Server::bind(addr, status.clone(), metrics.clone()).await {
             Ok(server) => drop(tasks.spawn(server.serve(all_done.clone()))),
-            Err(error) => return broken(&format!("--http {addr} cannot be served"), &error),
+            Err(error) => {
+                let exit = broken(&format!("--http {addr} cannot be served"), &error);
+                if error.kind() == io::ErrorKind::AddrInUse {
+                    say("  to fix: give --http another port, or stop what listens at this one");
+                }
+                return exit;
+            }
         }
     }
     let mut signals = match Signals::install() {

@@ -10,6 +10,7 @@ use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::postgres18;
 use crate::support::relay::{Relay, with};
+use crate::support::wait::DEADLINE;
 
 const DESKTOP: Look = Look { width: 1100, height: 900, phone: false, dark: false };
 const PHONE: Look = Look { width: 360, height: 780, phone: true, dark: false };
@@ -114,4 +115,12 @@ fn dead_letters_and_rows_that_are_not_sent_are_seen() {
     ];
     contains(&text, &words);
     assert!(!text.contains(PAYLOAD), "{text}");
+    let mut status = Relay::command(&["status", "--http", &port.to_string()]);
+    status.wait_for_exit(DEADLINE);
+    let said = status.stdout();
+    assert!(said.contains("1 letter: ") && said.contains("1 row of public.other: "), "{said}");
+    // Two cannot have the port.
+    let mut other = Relay::start_with(&dead_letters::config(&db), &["--http", &port.to_string()], &[]);
+    assert_eq!(other.wait_for_exit(DEADLINE), 1);
+    assert!(other.stderr().contains("to fix: give --http another port"), "{}", other.stderr());
 }

@@ -45,13 +45,18 @@ pub(in crate::cli) fn of_process(seen: &Overview) -> Vec<String> {
         );
     }
     for letters in &seen.dead_letters {
-        field("dead", format!("{} letters: {}", HumanCount(letters.events), letters.words));
+        field("dead", format!("{}: {}", count(letters.events, "letter"), letters.words));
     }
     for rows in &seen.rows_not_sent {
-        field("not sent", format!("{} rows of {}: {}", HumanCount(rows.rows), rows.table, rows.reason));
+        field("not sent", format!("{} of {}: {}", count(rows.rows, "row"), rows.table, rows.reason));
     }
     lines.extend(seen.problems.iter().flat_map(problem));
     lines
+}
+
+fn count(count: u64, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {what}{plural}", HumanCount(count))
 }
 
 fn problem(problem: &Problem) -> Vec<String> {
