@@ -1,13 +1,16 @@
+mod error;
+
+pub(super) use error::AssembleError;
+
 use crate::change::{ChangeEvents, ChangeOptions};
-use crate::config::{Config, ConfigError, Draft, Notice, Sources};
+use crate::config::{Config, Draft, Notice, Sources};
 use crate::connect::TopicNaming;
 use crate::connect::column::ColumnOptions;
 use crate::connect::converter::registered::SchemaIds;
 use crate::connect::converter::{ConvertError, Converters};
 use crate::connect::transform::chain::Chain;
 use crate::connect::{BeatError, NameAdjustment, OptionError, Refused};
-use crate::error::{Class, Diagnose};
-use crate::kafka::{self, Producer};
+use crate::kafka::Producer;
 use crate::otlp;
 use crate::outbox::{
     Condition, EventContext, EventRouter, EventRouterOptions, MessageOutbox, MessagePrefixes,
@@ -31,46 +34,6 @@ pub(super) struct Assembly {
     pub(super) info: ConfigInfo,
     /// What exports spans, when records have any.
     pub(super) exporter: Option<otlp::Exporter>,
-}
-
-/// Why a configuration cannot run.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum AssembleError {
-    #[error("no configuration is given")]
-    NoConfiguration,
-    #[error(transparent)]
-    Config(Box<ConfigError>),
-    #[error(transparent)]
-    Kafka(#[from] kafka::Error),
-    #[error(transparent)]
-    Registry(#[from] registry::Error),
-    #[error(transparent)]
-    Otlp(#[from] otlp::Error),
-}
-
-impl From<ConfigError> for AssembleError {
-    fn from(error: ConfigError) -> Self {
-        Self::Config(Box::new(error))
-    }
-}
-
-impl Diagnose for AssembleError {
-    fn class(&self) -> Class {
-        Class::Config
-    }
-
-    fn cure(&self) -> Option<String> {
-        match self {
-            Self::NoConfiguration => Some(
-                "-c FILE names the connector's JSON or application.properties; outboxd init writes one"
-                    .to_owned(),
-            ),
-            Self::Config(error) => error.cure(),
-            Self::Kafka(error) => error.cure(),
-            Self::Registry(error) => error.cure(),
-            Self::Otlp(error) => error.cure(),
-        }
-    }
 }
 
 impl Assembly {

@@ -10,7 +10,7 @@ use super::client_config::client_config;
 use super::connection_failures::ConnectionFailures;
 use super::error::Error;
 use super::options::Options;
-use super::reader::{Reader, partition_ids, reader};
+use super::reader::{Reader, code, partition_ids, reader, unreachable};
 use super::time::Time;
 
 /// The one partition that is used.
@@ -50,7 +50,7 @@ impl CompactedTopic {
 
     /// Says that brokers cannot be reached, when that is why there was no answer within `patience`.
     pub(super) fn unreachable(&self, error: &KafkaError, patience: Duration) -> Option<Error> {
-        self.failures.unreachable(&self.options.bootstrap_servers, error, patience)
+        unreachable(&self.options.bootstrap_servers, &self.failures, error, patience)
     }
 
     /// Makes the topic; false when it is there already.
@@ -154,12 +154,4 @@ pub(super) fn is_forbidden(error: &KafkaError) -> bool {
 /// The brokers' word for it.
 pub(super) fn reason(error: &KafkaError) -> String {
     code(error).map_or_else(|| error.to_string(), |code| code.to_string())
-}
-
-/// The brokers' code, also of what an administrator asks for.
-pub(super) fn code(error: &KafkaError) -> Option<Code> {
-    match error {
-        KafkaError::AdminOp(code) => Some(*code),
-        other => other.rdkafka_error_code(),
-    }
 }

@@ -1,13 +1,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::ConsumerContext;
-use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
-
-use super::compacted_topic::code;
-use super::error::Error;
 
 /// What librdkafka calls a connection that breaks or cannot be made.
 pub(super) const CONNECTION_FAILED: &str = "FAIL";
@@ -22,21 +17,6 @@ impl ConnectionFailures {
     /// The last one, which names the address.
     pub(super) fn last(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-impl ConnectionFailures {
-    /// Says that the brokers at `servers` cannot be reached, when that is why a question had no answer within `patience`.
-    pub(super) fn unreachable(&self, servers: &str, error: &KafkaError, patience: Duration) -> Option<Error> {
-        use Code::{AllBrokersDown, BrokerTransportFailure, OperationTimedOut};
-        let code = code(error)?;
-        let reason = match code {
-            AllBrokersDown | BrokerTransportFailure => self.last().unwrap_or_else(|| code.to_string()),
-            // It may also be slow.
-            OperationTimedOut => self.last()?,
-            _ => return None,
-        };
-        Some(Error::Unreachable { servers: servers.to_owned(), seconds: patience.as_secs(), reason })
     }
 }
 

@@ -8,7 +8,7 @@ use super::client_config::client_config;
 use super::connection_failures::ConnectionFailures;
 use super::error::Error;
 use super::options::Options;
-use super::reader::Reader;
+use super::reader::{Reader, unreachable};
 
 /// The offsets that a consumer group has committed for these partitions, in their order; `None` where it has committed nothing. A group
 /// that nobody knows has committed nothing. Blocks.
@@ -30,8 +30,8 @@ pub(crate) fn group_offsets(
         question.add_partition(topic, *partition);
     }
     let failed = |error: KafkaError| {
-        let unreachable = failures.unreachable(&options.bootstrap_servers, &error, patience);
-        unreachable.unwrap_or_else(|| Error::Unread {
+        let away = unreachable(&options.bootstrap_servers, &failures, &error, patience);
+        away.unwrap_or_else(|| Error::Unread {
             topic: format!("offsets of group {group}"),
             reason: error.to_string(),
             forbidden: false,

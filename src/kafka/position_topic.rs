@@ -8,11 +8,11 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::client_config::client_config;
-use super::compacted_topic::{CompactedTopic, LATE, PARTITION, code, is_forbidden, reason};
+use super::compacted_topic::{CompactedTopic, LATE, PARTITION, is_forbidden, reason};
 use super::delivery::Deliveries;
 use super::error::{Error, TopicFault};
 use super::options::Options;
-use super::reader::Reader;
+use super::reader::{Reader, code};
 use super::time::Time;
 
 /// How long librdkafka tries to write a position. A later one says more.

@@ -53,3 +53,29 @@ pub(super) fn partition_ids(
         Some(code) => Err(KafkaError::MetadataFetch(code)),
     }
 }
+
+/// Says that the brokers at `servers` cannot be reached, when that is why a question had no answer within `patience`.
+pub(super) fn unreachable(
+    servers: &str,
+    failures: &ConnectionFailures,
+    error: &KafkaError,
+    patience: Duration,
+) -> Option<Error> {
+    use Code::{AllBrokersDown, BrokerTransportFailure, OperationTimedOut};
+    let code = code(error)?;
+    let reason = match code {
+        AllBrokersDown | BrokerTransportFailure => failures.last().unwrap_or_else(|| code.to_string()),
+        // It may also be slow.
+        OperationTimedOut => failures.last()?,
+        _ => return None,
+    };
+    Some(Error::Unreachable { servers: servers.to_owned(), seconds: patience.as_secs(), reason })
+}
+
+/// The brokers' code, also of what an administrator asks for.
+pub(super) fn code(error: &KafkaError) -> Option<Code> {
+    match error {
+        KafkaError::AdminOp(code) => Some(*code),
+        other => other.rdkafka_error_code(),
+    }
+}

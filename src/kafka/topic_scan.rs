@@ -10,7 +10,7 @@ use super::client_config::client_config;
 use super::connection_failures::ConnectionFailures;
 use super::error::Error;
 use super::options::Options;
-use super::reader::{Reader, partition_ids};
+use super::reader::{Reader, partition_ids, unreachable};
 use crate::connect::record::{Header, ID_HEADER, POSITION_HEADER};
 
 /// What bounds the memory; transactions that were aborted are left out.
@@ -268,8 +268,8 @@ impl TopicScan {
 impl TopicScan {
     /// Why a question about a topic had no answer.
     fn failed(&self, topic: &str, error: &KafkaError) -> Error {
-        let unreachable = self.failures.unreachable(&self.servers, error, QUESTION);
-        unreachable.unwrap_or_else(|| unread(topic, error))
+        let away = unreachable(&self.servers, &self.failures, error, QUESTION);
+        away.unwrap_or_else(|| unread(topic, error))
     }
 }
 

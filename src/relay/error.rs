@@ -404,8 +404,7 @@ impl Diagnose for Error {
             Self::OtherHistory { accept, .. } => Some(format!(
                 "if database.hostname leads to a copy or to an old primary, correct that: its rows must not be sent as if \
                  they were this source's. If another relay has the same name, topic.prefix, database and slot, give one of \
-                 them another topic.prefix. If this server is meant to go on from here: of an outbox, outboxd move plan -c FILE \
-                 shows which rows Kafka has not, and how they are sent and none twice; otherwise {}",
+                 them another topic.prefix. If this server is meant to go on from here: of an outbox, outboxd move plan -c FILE; else {}",
                 match accept {
                     Some(lsn) => format!(
                         "start with -X outboxd.position.accept={lsn}: outboxd then relies on the slot that it finds there"

@@ -84,7 +84,8 @@ mod tests {
     fn values_go_to_the_columns_of_their_names() {
         let table = columns(&["id", "v", "n"]);
         assert_eq!(Selected::new(&table, &names(&["id", "v", "n"])), None);
-        let cases: [(&[&str], &[&str], [Option<&str>; 3]); 4] = [
+        type Case<'c> = (&'c [&'c str], &'c [&'c str], [Option<&'c str>; 3]);
+        let cases: [Case<'_>; 4] = [
             (&["v", "n", "id"], &["a", "1", "7"], [Some("7"), Some("a"), Some("1")]),
             (&["other", "id", "v", "n"], &["x", "7", "a", "1"], [Some("7"), Some("a"), Some("1")]),
             (&["ID", "n"], &["7", "1"], [Some("7"), None, Some("1")]),
