@@ -342,6 +342,7 @@ fn note_unasked(draft: &mut Draft, converters: Option<&Converters>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Diagnose as _;
 
     /// A configuration without a mistake.
     const COMPLETE: [&str; 9] = [
