@@ -180,6 +180,23 @@ impl Ledger {
         self.frontier
     }
 
+    /// The ticket of the open transaction, when something of it is not acknowledged.
+    #[must_use]
+    pub fn unacknowledged(&self) -> Option<Ticket> {
+        match self.entries.back()? {
+            Entry::Transaction { end_lsn: None, outstanding: 1.., .. } => {
+                Some(Ticket(self.first.wrapping_add(self.entries.len()).wrapping_sub(1)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Everything of the tickets before this one is acknowledged.
+    #[must_use]
+    pub const fn settled(&self) -> Ticket {
+        Ticket(self.first)
+    }
+
     /// Id and commit time of the last transaction before the frontier that had something to send.
     #[must_use]
     pub const fn last_acknowledged(&self) -> Option<(Xid, PgTimestamp)> {

@@ -116,12 +116,12 @@ impl Parts {
         let (guarantee, transactions) = guarantee::options(reader, &topic_prefix, &topic_delimiter);
         let offsets = offset::options(reader, &connector_name, &topic_prefix);
         let sends_changes = transforms.router.is_none();
-        let signals = signals::options(reader, &topic_prefix, sends_changes);
         let cleanup = cleanup::options(reader, sends_changes);
         let notifications = signals::notifications(reader, sends_changes);
         let notification_posts = signals::notification_posts(reader, &notifications);
         let connect_timeout = reader.millis("outboxd.connect.timeout.ms", 1, Duration::from_secs(5));
         let mut postgres = postgres::options(reader, transforms.router.as_deref(), connect_timeout);
+        let signals = signals::options(reader, &topic_prefix, sends_changes, postgres.read_only);
         postgres.tables.signals.clone_from(&signals.table);
         let position = position(reader, &connector_name, &topic_prefix, &postgres);
         note_converters(reader, sends_changes);

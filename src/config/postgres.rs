@@ -33,7 +33,8 @@ pub(super) fn options(reader: &mut Reader<'_>, alias: Option<&str>, connect_time
     if snapshot::closes_gaps(reader) {
         slot.recovery = SlotRecovery::Snapshot;
     }
-    Options { server, slot, publication, tables, snapshot, status_interval, message_bytes_max }
+    let read_only = reader.boolean("read.only", false);
+    Options { server, slot, publication, tables, snapshot, status_interval, message_bytes_max, read_only }
 }
 
 fn server(reader: &mut Reader<'_>, connect_timeout: Duration) -> ServerOptions {

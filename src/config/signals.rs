@@ -18,13 +18,19 @@ const NOTIFICATION_URL: &str = "notification.http.url";
 const NOTIFICATION_TOPIC: &str = "notification.sink.topic.name";
 
 /// Which signals are heard. `sends_changes` tells that rows become change events: without, nothing is heard.
-pub(super) fn options(reader: &mut Reader<'_>, topic_prefix: &str, sends_changes: bool) -> SignalOptions {
+pub(super) fn options(
+    reader: &mut Reader<'_>,
+    topic_prefix: &str,
+    sends_changes: bool,
+    read_only: bool,
+) -> SignalOptions {
     let table = reader.filled(TABLE).map(|name| name.trim().to_owned());
     let file = reader.filled("signal.file").unwrap_or("file-signals.txt");
     let topic =
         reader.filled("signal.kafka.topic").map_or_else(|| format!("{topic_prefix}-signal"), str::to_owned);
     let channels = channels(reader);
-    let watermarks = watermarks(reader);
+    let strategy = watermarks(reader);
+    let watermarks = if read_only { Watermarks::Messages } else { strategy };
     let hears_topic = channels.contains(&"kafka");
     if hears_topic {
         check_consumer(reader);
@@ -141,7 +147,5 @@ fn check_consumer(reader: &mut Reader<'_>) {
 fn watermarks(reader: &mut Reader<'_>) -> Watermarks {
     let strategies =
         [("insert_insert", Watermarks::InsertInsert), ("insert_delete", Watermarks::InsertDelete)];
-    let strategy =
-        reader.choice("incremental.snapshot.watermarking.strategy", &strategies, Watermarks::InsertInsert);
-    if reader.boolean("read.only", false) { Watermarks::Messages } else { strategy }
+    reader.choice("incremental.snapshot.watermarking.strategy", &strategies, Watermarks::InsertInsert)
 }

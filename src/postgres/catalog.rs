@@ -109,7 +109,7 @@ pub struct SlotFacts {
     pub retained_bytes: i64,
     /// The end of the WAL now.
     pub server_lsn: Lsn,
-    /// `invalidation_reason` (PostgreSQL 17): why the slot is of no use any more.
+    /// `invalidation_reason` (PostgreSQL 17): why the slot is of no use any more. `conflict` is what 16 tells of a standby.
     pub invalidation_reason: Option<String>,
     /// `inactive_since` (PostgreSQL 17): since when nobody reads it.
     pub inactive_since: Option<String>,
@@ -120,14 +120,16 @@ pub struct SlotFacts {
 pub struct Moment {
     /// The slot's `confirmed_flush_lsn`.
     pub confirmed: Lsn,
-    /// The end of the WAL.
+    /// The end of the WAL; on a standby of what it has replayed.
     pub wal_end: Lsn,
     /// The server's clock.
     pub clock: PgTimestamp,
 }
 
 const MOMENT: &str = "
-select confirmed_flush_lsn::text, pg_current_wal_lsn()::text, (extract(epoch from clock_timestamp()) * 1000000)::bigint
+select confirmed_flush_lsn::text,
+       (case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_lsn() end)::text,
+       (extract(epoch from clock_timestamp()) * 1000000)::bigint
 from pg_replication_slots where slot_name = $1";
 
 const SERVER: &str = "
@@ -165,7 +167,8 @@ select s.plugin::text, s.database::text, s.active_pid, a.application_name, host(
        s.confirmed_flush_lsn::text, s.restart_lsn::text, s.wal_status, s.safe_wal_size,
        coalesce(pg_wal_lsn_diff(l.lsn, s.restart_lsn), 0)::bigint, l.lsn::text,
        -- Columns that older servers have not got.
-       to_jsonb(s)->>'invalidation_reason', to_jsonb(s)->>'inactive_since'
+       coalesce(to_jsonb(s)->>'invalidation_reason', case when to_jsonb(s)->>'conflicting' = 'true' then 'conflict' end),
+       to_jsonb(s)->>'inactive_since'
 from pg_replication_slots s
      cross join (select case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_lsn() end as lsn) l
      left join pg_stat_activity a on a.pid = s.active_pid

@@ -143,9 +143,20 @@ pub enum Error {
         /// What to type.
         cure: String,
     },
-    /// The server is in recovery: logical decoding of ours happens on the primary.
+    /// The server is in recovery, and `read.only` does not say that it may be.
     #[error("this PostgreSQL is a standby (pg_is_in_recovery)")]
     Standby,
+    /// The standby that was read is a primary now. Its WAL goes on, on another timeline.
+    #[error("the standby was promoted: the stream begins anew")]
+    Promoted,
+    /// A standby that has begun anew is not yet where it was.
+    #[error("the standby has replayed its WAL up to {replayed}, and it was read up to {read_to} before")]
+    NotReplayed {
+        /// How far it is.
+        replayed: Lsn,
+        /// What is known to be there.
+        read_to: Lsn,
+    },
     /// The slot is held by another session.
     #[error("{0}")]
     SlotActive(SlotHolder),
@@ -200,9 +211,12 @@ impl Error {
 impl Diagnose for Error {
     fn class(&self) -> Class {
         match self {
-            Self::Connect { .. } | Self::Broken { .. } | Self::Timeout { .. } | Self::SlotActive(_) => {
-                Class::Transient
-            }
+            Self::Connect { .. }
+            | Self::Broken { .. }
+            | Self::Timeout { .. }
+            | Self::SlotActive(_)
+            | Self::Promoted
+            | Self::NotReplayed { .. } => Class::Transient,
             // A certificate or a password that is rotated may be right at the next attempt, but not without a person.
             Self::TlsRefused { .. } | Self::TlsFile { .. } => Class::Config,
             Self::Login { .. } | Self::Server { .. } | Self::Sql { .. } => {
@@ -231,6 +245,8 @@ impl Diagnose for Error {
             | Self::PasswordMissing { .. }
             | Self::Authentication { .. }
             | Self::Timeout { .. }
+            | Self::Promoted
+            | Self::NotReplayed { .. }
             | Self::Broken { .. } => Exit::PostgresUnreachable,
             Self::Server { .. } | Self::Sql { .. } => match self.sqlstate() {
                 None => Exit::PostgresUnreachable,
@@ -262,7 +278,14 @@ impl Diagnose for Error {
                 "set database.password, for instance as ${env:PGPASSWORD} or ${file:/run/secrets/db:password}"
                     .to_owned()
             }
-            Self::Standby => "point database.hostname at the primary".to_owned(),
+            Self::Standby => "point database.hostname at the primary; to read from a standby, which PostgreSQL 16 and \
+                              later can do, set read.only=true"
+                .to_owned(),
+            Self::NotReplayed { .. } => {
+                "on the standby, SELECT pg_last_wal_replay_lsn(); must go on: see that it receives WAL from the \
+                 primary. If it was restored from a backup, it is another server than the one that was read"
+                    .to_owned()
+            }
             Self::Precondition { cure, .. } | Self::SlotLost { cure, .. } => cure.clone(),
             Self::SlotActive(holder) => format!(
                 "stop the other program, or give this one a slot.name of its own; to end a session that is left over: \
@@ -355,7 +378,11 @@ fn forbidden_table(error: &ServerError) -> Option<&str> {
 fn sqlstate_cure(code: &str) -> Option<String> {
     Some(match code {
         "42501" => "grant the role what it lacks; sql/role.sql lists all that outboxd needs".to_owned(),
-        "53300" => "raise max_wal_senders or max_connections, or end sessions that are not needed".to_owned(),
+ "53300" => "raise max_wal_senders or max_connections, or end sessions that are not needed".to_owned(),
+        // A query on a standby that needs rows which the primary has taken away.
+        "40001" => "on the standby: ALTER SYSTEM SET hot_standby_feedback = on; or a longer max_standby_streaming_delay; \
+                    then SELECT pg_reload_conf();"
+            .to_owned(),
         "22021" => {
             "a row's text is not UTF-8, and the server cannot convert it: with server_encoding SQL_ASCII it does not know what the \
              bytes are. Correct the writer; to go on without the row, advance the slot past its transaction as \

@@ -2,6 +2,7 @@
 
 use postgres_protocol::escape::escape_identifier;
 
+use super::publication::READ_ONLY;
 use super::{Error, Sql, TableFacts};
 use crate::connect::{NamePatterns, OptionError};
 use crate::wal::Oid;
@@ -133,6 +134,13 @@ impl ReplicaIdentityRule {
                     table.schema, table.name
                 ),
                 cure: format!("as the owner of the table: {statement};"),
+            }),
+            Err(error) if error.sqlstate() == Some(READ_ONLY) => Err(Error::Precondition {
+                problem: format!(
+                    "a standby cannot set the replica identity of table {}.{}, as {OPTION} says",
+                    table.schema, table.name
+                ),
+                cure: format!("on the primary, as the owner of the table: {statement};"),
             }),
             outcome => outcome,
         }

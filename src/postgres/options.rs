@@ -21,6 +21,8 @@ pub struct Options {
     pub status_interval: Duration,
     /// `outboxd.message.max.bytes` (default 1 GiB): a larger protocol message ends the connection.
     pub message_bytes_max: usize,
+    /// `read.only` (false): nothing is written to the database, so that it may be a standby.
+    pub read_only: bool,
 }
 
 /// Where the server is and who we are.

@@ -4,6 +4,9 @@ use super::catalog::{PublicationFacts, TableFacts};
 use super::sql::Sql;
 use super::{Autocreate, Error, HandoverPhase, PublicationOptions, PublishedOperations};
 
+/// SQLSTATE `read_only_sql_transaction`: a standby takes no statement that writes.
+pub(super) const READ_ONLY: &str = "25006";
+
 /// What was done about the publication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Publication {
@@ -44,7 +47,7 @@ impl PublicationOptions {
                     "publication {:?} does not exist, and publication.autocreate.mode=disabled forbids making it",
                     self.name
                 ),
-                cure: format!("as the owner of the table: {statement};"),
+                cure: format!("{}as the owner of the table: {statement};", primary_first(sql).await?),
             });
         }
         match sql.execute("creating the publication", &statement).await {
@@ -52,6 +55,10 @@ impl PublicationOptions {
             Err(error) if error.sqlstate() == Some("42501") => Err(Error::Precondition {
                 problem: format!("the role may not create publication {:?}", self.name),
                 cure: format!("as the owner of the table: {statement};"),
+            }),
+            Err(error) if error.sqlstate() == Some(READ_ONLY) => Err(Error::Precondition {
+                problem: format!("publication {:?} does not exist, and a standby cannot make it", self.name),
+                cure: format!("on the primary, as the owner of the table: {statement};"),
             }),
             Err(error) => Err(error),
         }
@@ -116,13 +123,16 @@ impl PublicationOptions {
         let set = format!("ALTER PUBLICATION {name} ADD TABLE {}", list(&missing));
         if self.autocreate == Autocreate::Filtered {
             match sql.execute("adding tables to the publication", &set).await {
-                Err(error) if error.sqlstate() == Some("42501") => {}
+                Err(error) if matches!(error.sqlstate(), Some("42501" | READ_ONLY)) => {}
                 outcome => return outcome.map(|()| Publication::Altered),
             }
         }
         Err(Error::Precondition {
             problem: format!("publication {:?} does not publish {}", self.name, list(&missing)),
-            cure: format!("as the owner of the publication and the table: {set};"),
+            cure: format!(
+                "{}as the owner of the publication and the table: {set};",
+                primary_first(sql).await?
+            ),
         })
     }
 }
@@ -137,6 +147,11 @@ impl PublicationFacts {
             || table.root.is_some_and(named)
             || self.published.iter().any(|(schema, name)| *schema == table.schema && *name == table.name)
     }
+}
+
+/// Where a statement must be typed that a standby does not take.
+async fn primary_first(sql: &Sql) -> Result<&'static str, Error> {
+    Ok(if sql.server().await?.in_recovery { "on the primary, " } else { "" })
 }
 
 fn list(tables: &[&TableFacts]) -> String {

@@ -4,7 +4,7 @@ use postgres_protocol::escape::{escape_identifier, escape_literal};
 use sha2::{Digest as _, Sha256};
 use tokio::time::{sleep, timeout};
 
-use super::catalog::SlotFacts;
+use super::catalog::{ServerFacts, SlotFacts};
 use super::connection::Connection;
 use super::sql::Sql;
 use super::{Error, SlotHolder, SlotOptions};
@@ -13,6 +13,10 @@ use crate::wal::Lsn;
 
 /// Creating a slot waits for every transaction that is running; Debezium's `internal.create.slot.command.timeout`.
 const CREATE_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// What it waits for on a standby before anything else, and who can help.
+const ON_STANDBY: &str = " on a standby, which has to hear which transactions run on the primary (there, as a \
+                          superuser: SELECT pg_log_standby_snapshot();),";
 
 /// How long, and how often, a slot that our own walsender still holds is tried again.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -101,11 +105,12 @@ impl SlotOptions {
         &self,
         connection: &mut Connection,
         sql: &Sql,
-        version_num: i32,
+        server: &ServerFacts,
     ) -> Result<Slot, Error> {
-        self.check_failover(version_num)?;
+        self.check_failover(server)?;
         let kind = SlotKind::Permanent { failover: self.failover };
-        let (confirmed_flush_lsn, _) = self.create_slot(self.name.as_str(), kind, connection, sql).await?;
+        let (name, on_standby) = (self.name.as_str(), server.in_recovery);
+        let (confirmed_flush_lsn, _) = self.create_slot(name, kind, (connection, sql), on_standby).await?;
         Ok(Slot { confirmed_flush_lsn, created: true })
     }
 
@@ -117,12 +122,13 @@ impl SlotOptions {
         &self,
         connection: &mut Connection,
         sql: &Sql,
-        version_num: i32,
+        server: &ServerFacts,
     ) -> Result<SnapshotSlot, Error> {
-        self.check_failover(version_num)?;
-        let name = self.temporary_name(connection);
+        self.check_failover(server)?;
+        let (name, kind) = (self.temporary_name(connection), SlotKind::TemporaryWithSnapshot);
+        let on_standby = server.in_recovery;
         let (consistent_point, snapshot) =
-            self.create_slot(&name, SlotKind::TemporaryWithSnapshot, connection, sql).await?;
+            self.create_slot(&name, kind, (connection, sql), on_standby).await?;
         let snapshot =
             snapshot.ok_or(Error::Unexpected { message: "answer".to_owned(), doing: "creating the slot" })?;
         Ok(SnapshotSlot { name, consistent_point, snapshot: Some(snapshot) })
@@ -207,14 +213,19 @@ impl SlotOptions {
     }
 
     /// Refuses a failover slot where the server knows none.
-    pub(crate) fn check_failover(&self, version_num: i32) -> Result<(), Error> {
-        if self.failover && version_num < FAILOVER_VERSION_NUM {
-            return Err(Error::Precondition {
-                problem: "slot.failover=true needs PostgreSQL 17 or later".to_owned(),
-                cure: "remove slot.failover".to_owned(),
-            });
-        }
-        Ok(())
+    pub(crate) fn check_failover(&self, server: &ServerFacts) -> Result<(), Error> {
+        let (problem, cure) = match server {
+            _ if !self.failover => return Ok(()),
+            ServerFacts { in_recovery: true, .. } => (
+                "slot.failover=true: a slot of a standby cannot be a failover slot",
+                "remove slot.failover: the slot goes on when this standby is promoted",
+            ),
+            ServerFacts { version_num: ..FAILOVER_VERSION_NUM, .. } => {
+                ("slot.failover=true needs PostgreSQL 17 or later", "remove slot.failover")
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::Precondition { problem: problem.to_owned(), cure: cure.to_owned() })
     }
 
     /// The consistent point, and the name of the exported snapshot when there is one.
@@ -222,11 +233,20 @@ impl SlotOptions {
         &self,
         name: &str,
         kind: SlotKind,
-        connection: &mut Connection,
-        sql: &Sql,
+        (connection, sql): (&mut Connection, &Sql),
+        on_standby: bool,
     ) -> Result<(Lsn, Option<String>), Error> {
         let command = CreateSlot { slot: name, kind }.text();
-        let doing = format!("creating replication slot {:?}", self.name.as_str());
+        let mut doing = format!("creating replication slot {:?}", self.name.as_str());
+        if on_standby {
+            doing += ON_STANDBY;
+            tracing::info!(
+                slot = %self.name,
+                "the slot is made once the standby hears which transactions run on the primary: there, SELECT \
+                 pg_log_standby_snapshot(); tells it at once, and the server itself tells it each 15 s in which \
+                 anything was written"
+            );
+        }
         let backend = connection.backend();
         let Ok(outcome) = timeout(CREATE_TIMEOUT, connection.command(&doing, &command)).await else {
             // Dropping the connection alone would leave the server waiting; cancelled, it leaves no slot behind.
@@ -346,6 +366,10 @@ impl SlotOptions {
     }
 }
 
+/// What keeps a standby from losing a slot so.
+const KEEP_ROWS: &str = "on the standby, ALTER SYSTEM SET hot_standby_feedback = on; and primary_slot_name keep the primary \
+                         from taking them away";
+
 fn since(age: Option<u64>) -> String {
     let told = |seconds| format!("; the last event that was sent committed {seconds} s ago");
     age.map_or_else(String::new, told)
@@ -365,6 +389,19 @@ impl SlotFacts {
             Some("idle_timeout") => Some(
                 "nobody read it for idle_replication_slot_timeout (invalidation_reason = idle_timeout)".to_owned(),
             ),
+            Some("rows_removed") => Some(format!(
+                "the standby had to remove rows of the catalog that it still needed (invalidation_reason = \
+                 rows_removed); {KEEP_ROWS}"
+            )),
+            Some("wal_level_insufficient") => Some(
+                "wal_level was lowered on the primary (invalidation_reason = wal_level_insufficient); there, ALTER SYSTEM \
+                 SET wal_level = 'logical'; and restart"
+                    .to_owned(),
+            ),
+            Some("conflict") => Some(format!(
+                "it was in conflict with what the standby had to replay (conflicting); {KEEP_ROWS}, and wal_level on the \
+                 primary must stay logical"
+            )),
             Some(other) => Some(format!("the server has invalidated it (invalidation_reason = {other})")),
         }
     }

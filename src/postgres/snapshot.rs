@@ -52,13 +52,14 @@ impl SnapshotReader {
         Ok(Self { connection })
     }
 
-    /// The id of the transaction that reads.
+    /// The id of the transaction that reads. A standby gives none, and Debezium tells 0 there.
     ///
     /// # Errors
     /// When the query fails.
     pub(crate) async fn transaction(&mut self) -> Result<Xid, Error> {
         const DOING: &str = "asking for the snapshot's transaction";
-        let rows = self.connection.command(DOING, "SELECT txid_current() % 4294967296").await?;
+        let ask = "SELECT CASE WHEN pg_is_in_recovery() THEN 0 ELSE txid_current() % 4294967296 END";
+        let rows = self.connection.command(DOING, ask).await?;
         let text = rows.first().and_then(|row| row.first()).and_then(Option::as_deref);
         let xid = text.and_then(|text| text.parse().ok()).map(Xid);
         xid.ok_or_else(|| Error::Unexpected { message: "answer".to_owned(), doing: DOING })

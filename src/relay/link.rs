@@ -43,6 +43,8 @@ pub(super) struct Link {
     pub(super) clock: PgTimestamp,
     /// `wal_sender_timeout` in milliseconds; 0 is never.
     pub(super) wal_sender_timeout_ms: i64,
+    /// The server was a standby when the stream began.
+    pub(super) is_standby: bool,
     /// With exactly-once, the timelines that the server comes from.
     pub(super) timelines: Timelines,
 }

@@ -60,6 +60,7 @@ mod slot_xmin;
 mod snapshot;
 mod snapshot_start;
 mod snapshots_left;
+mod standby;
 mod supervisor;
 mod table;
 mod takeover;

@@ -14,6 +14,7 @@ use super::preflight::{APPLICATION, Capture, Preflight, application};
 use super::resolver::Resolver;
 use super::slot_start::{Made, Opening};
 use super::snapshot::{self, Keeper, Snapshot};
+use super::standby;
 use super::takeover::{self, keeping_alive};
 use crate::error::{Class, Diagnose as _, chain};
 use crate::postgres::{
@@ -40,6 +41,9 @@ impl Opening<'_> {
     pub(super) async fn open(self) -> Result<Opened, Error> {
         let preflight = Preflight::reach(&self.parts.postgres, self.tls).await?;
         self.status.up(Component::Postgres, Instant::now());
+        if preflight.server.in_recovery {
+            self.check_standby(&preflight).await?;
+        }
         if let Some(known) = self.known {
             known.check(&preflight.origin(), preflight.wal_end)?;
         }
@@ -53,6 +57,21 @@ impl Opening<'_> {
                 Err(error)
             }
         }
+    }
+
+    /// Whether this configuration can be served by a standby, and whether this one has the WAL that was read before. It takes
+    /// connections before that, when it was started: what it has replayed is not written down with each record.
+    async fn check_standby(self, preflight: &Preflight) -> Result<(), Error> {
+        standby::check_options(self.parts)?;
+        let Some(slot) = preflight.sql.slot(&self.parts.postgres.slot.name).await? else { return Ok(()) };
+        let (replayed, origin) = (slot.server_lsn, preflight.origin());
+        if let Some(confirmed) = slot.confirmed_flush_lsn {
+            standby::check_replay(replayed, (&origin, confirmed), &origin)?;
+        }
+        if let Some(known) = self.known {
+            standby::check_replay(replayed, (&known.origin, known.to), &origin)?;
+        }
+        Ok(())
     }
 
     async fn prepare(
@@ -101,6 +120,7 @@ impl Opening<'_> {
             wal_end: now.wal_end,
             clock: now.clock,
             wal_sender_timeout_ms: preflight.server.wal_sender_timeout_ms,
+            is_standby: site.in_recovery,
             timelines,
         };
         if found.reads_later {

@@ -8,6 +8,7 @@ use super::error::Error;
 use super::origin::Origin;
 use super::parts::RelayParts;
 use super::resolution::relation_of;
+use super::standby;
 use crate::postgres::{
     self, Connection, Guardrail, Options, ServerFacts, Sql, Storage, TableFacts, TableFilter, TlsSetup,
 };
@@ -15,6 +16,9 @@ use crate::wal::{Lsn, Oid, SystemId, TimelineId};
 
 /// The oldest PostgreSQL that we support: logical messages came to pgoutput in 14.
 pub(crate) const OLDEST_VERSION_NUM: i32 = 140_000;
+
+/// The oldest one that decodes on a standby.
+const STANDBY_VERSION_NUM: i32 = 160_000;
 
 /// How much of the digest stands for a slot name that is too long.
 const DIGEST_BYTES: usize = 4;
@@ -82,12 +86,15 @@ pub(super) struct Site {
     pub(super) sql: Arc<Sql>,
     pub(super) origin: Origin,
     pub(super) database: Oid,
+    /// The server is a standby.
+    pub(super) in_recovery: bool,
 }
 
 impl Preflight {
     /// Where its slot is compared.
     pub(super) fn site(&self) -> Site {
-        Site { sql: Arc::clone(&self.sql), origin: self.origin(), database: self.server.database }
+        let ServerFacts { database, in_recovery, .. } = self.server;
+        Site { sql: Arc::clone(&self.sql), origin: self.origin(), database, in_recovery }
     }
 
     /// Which history its LSNs belong to.
@@ -108,7 +115,7 @@ impl Preflight {
         // First the connection that tells the finer reasons.
         let (mut connection, sql) = (connection?, sql?);
         let ((system_id, timeline, wal_end), server) = try_join!(identify(&mut connection), sql.server())?;
-        check_server(&server)?;
+        check_server(&server, options.read_only)?;
         Ok(Self { connection, sql: Arc::new(sql), server, system_id, timeline, wal_end })
     }
 
@@ -120,6 +127,9 @@ impl Preflight {
         let mut capture = Capture::find_with(&self.sql, parts, known, self.server.version_num).await?;
         capture.assumptions.extend(guard(parts.postgres.tables.guardrail, capture.tables.len())?);
         let oids: Vec<Oid> = capture.tables.iter().map(|table| table.oid).collect();
+        if self.server.in_recovery {
+            capture.assumptions.extend(standby::notes(parts, &self.sql).await?);
+        }
         let versions = self.sql.table_versions(&oids).await?;
         if let Some(table) = versions.iter().find(|table| table.storage != Storage::Logged) {
             return Err(not_in_the_wal(table).into());
@@ -216,11 +226,11 @@ async fn identify(connection: &mut Connection) -> Result<(SystemId, TimelineId, 
     }
 }
 
-/// Whether the server can be read from.
+/// Whether the server can be read from. It may be a standby when nothing is to be written.
 ///
 /// # Errors
 /// When it is too old, a standby, or does not decode logically.
-pub(crate) fn check_server(server: &ServerFacts) -> Result<(), postgres::Error> {
+pub(crate) fn check_server(server: &ServerFacts, read_only: bool) -> Result<(), postgres::Error> {
     let refuse =
         |problem: String, cure: &str| Err(postgres::Error::Precondition { problem, cure: cure.to_owned() });
     if server.version_num < OLDEST_VERSION_NUM {
@@ -230,8 +240,17 @@ pub(crate) fn check_server(server: &ServerFacts) -> Result<(), postgres::Error> 
             "upgrade the server",
         );
     }
-    if server.in_recovery {
+    if server.in_recovery && !read_only {
         return Err(postgres::Error::Standby);
+    }
+    if server.in_recovery && server.version_num < STANDBY_VERSION_NUM {
+        let major = server.version_num / 10_000;
+        return refuse(
+            format!(
+                "this PostgreSQL is a standby, and {major} does not decode on one: 16 is the first that does"
+            ),
+            "point database.hostname at the primary",
+        );
     }
     if !server.can_decode() {
         return refuse(

@@ -16,6 +16,7 @@ use super::parts::RelayParts;
 use super::publication_guard::PublicationGuard;
 use super::resolver::Resolver;
 use super::signals::Done;
+use super::standby::PromotionGuard;
 use super::watcher::ServerLsn;
 use crate::postgres::TlsSetup;
 use crate::replication::Feedback;
@@ -34,6 +35,7 @@ pub(super) struct Session<'s, 'p> {
     pub(super) offset: watch::Sender<Option<SourceOffset>>,
     sql_loss: SqlLoss,
     publication: PublicationGuard,
+    promotion: PromotionGuard,
     resolver: Resolver<'s>,
     /// The question that the core waits for.
     answer: Option<PendingAnswer<'s>>,
@@ -54,9 +56,11 @@ impl<'s, 'p> Session<'s, 'p> {
         tls: &'s TlsSetup,
     ) -> Self {
         let publication = PublicationGuard::watch(parts, &link.sql, &link.capture, status);
+        let promotion = PromotionGuard::watch(&link.sql, link.is_standby);
         let resolver = Resolver::new(parts, &link.sql, &link.capture, status, metrics);
         let offset = watch::Sender::new(None);
-        let reader = core.feed.signals.is_some().then(|| ChunkReader::new(parts, tls, &link.sql));
+        let reads = core.feed.signals.is_some();
+        let reader = reads.then(|| ChunkReader::new(parts, tls, &link.sql, link.is_standby));
         Self {
             parts,
             link,
@@ -66,6 +70,7 @@ impl<'s, 'p> Session<'s, 'p> {
             offset,
             sql_loss: SqlLoss::default(),
             publication,
+            promotion,
             resolver,
             answer: None,
             reader,
@@ -84,6 +89,7 @@ impl<'s, 'p> Session<'s, 'p> {
             if self.core.is_tick_due(now) {
                 self.sql_loss.check(&self.link.sql, now.instant)?;
                 self.publication.check()?;
+                self.promotion.check()?;
             }
             self.link.position.collect(&mut self.core.positions);
             let wanted = target.wanted();

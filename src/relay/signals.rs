@@ -8,7 +8,7 @@ use crate::change::{ChangeTable, Edge, Snapshot};
 use crate::pgoutput::{Begin, ColumnValue, Tuple};
 use crate::signal::{
     Action, Answer, Ask, Blocking, ChunkKey, Incremental, KeptCheckpoint, Notification, ReadRow, Recent,
-    ScanAsk, Scanned, ScannedRow, Signal, SignalOptions, SnapshotKind, Values, Watermarks,
+    ScanAsk, Scanned, ScannedRow, Sendable, Signal, SignalOptions, SnapshotKind, Values, Watermarks,
 };
 use crate::wal::{Lsn, Oid, Xid};
 
@@ -293,8 +293,20 @@ impl Signals {
         self.incremental.next_notification().or_else(|| self.blocking.next_notification())
     }
 
+    /// Closes the window of a standby, where the stream has brought everything before this.
+    pub(super) fn close_at(&mut self, reached: Lsn) {
+        if let Some(sendable) = self.incremental.close_at(reached) {
+            self.release(sendable, reached);
+        }
+    }
+
     fn close(&mut self, watermark: &str, lsn: Lsn) {
-        let Some(sendable) = self.incremental.close(watermark) else { return };
+        if let Some(sendable) = self.incremental.close(watermark) {
+            self.release(sendable, lsn);
+        }
+    }
+
+    fn release(&mut self, sendable: Sendable, lsn: Lsn) {
         let table = self.table.clone().filter(|table| table.oid == sendable.table);
         if table.is_none() && !sendable.rows.is_empty() {
             tracing::error!(

@@ -12,6 +12,7 @@ use super::parts::RelayParts;
 use super::position::{Position, Unfinished};
 use super::position_store::Positions;
 use super::preflight::{Capture, Preflight, Site, application};
+use super::standby;
 use crate::error::chain;
 use crate::postgres::{self, Slot, SlotFacts, SlotHolder, SnapshotMode, TlsSetup};
 use crate::source_offset::{SnapshotProgress, SourceOffset};
@@ -103,8 +104,8 @@ impl Opening<'_> {
             Err(error) => return Err(error),
         };
         if mode == SnapshotMode::NoData && !recovering {
-            let version_num = preflight.server.version_num;
-            let slot = options.slot.create(&mut preflight.connection, &preflight.sql, version_num).await?;
+            let Preflight { connection, sql, server, .. } = preflight;
+            let slot = options.slot.create(connection, sql, server).await?;
             made.slot = true;
             return Ok(Found::made(slot));
         }
@@ -170,7 +171,7 @@ impl Opening<'_> {
         self,
         slot: Option<Lsn>,
         stored: Option<&SourceOffset>,
-        Site { sql, origin, database }: &Site,
+        Site { sql, origin, database, in_recovery }: &Site,
     ) -> Result<(Beginning, Option<Position>), Error> {
         let position = match self.positions {
             Some(positions) => positions.read().await?,
@@ -179,6 +180,9 @@ impl Opening<'_> {
         // Asked for now: another outboxd may have had the slot since, and have kept a position behind the old end.
         let facts = sql.slot(&self.parts.postgres.slot.name).await?;
         let at = slot.zip(facts.map(|facts| facts.server_lsn));
+        if let (true, Some(position), Some((_, replayed))) = (*in_recovery, &position, at) {
+            standby::check_replay(replayed, (&position.origin(), position.lsn), origin)?;
+        }
         let found = FoundSlot { origin, database: *database, at, stored };
         let beginning = self.comparison().with_position(position.as_ref(), found, Now::read())?;
         if let (Some(positions), Some(accept)) = (self.positions, self.parts.relay.position.accept) {

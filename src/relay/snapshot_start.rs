@@ -31,8 +31,8 @@ impl Opening<'_> {
             }
             None => {
                 self.drop_aside(preflight).await;
-                let version_num = preflight.server.version_num;
-                slot.create_with_snapshot(&mut preflight.connection, &preflight.sql, version_num).await?
+                let Preflight { connection, sql, server, .. } = &mut *preflight;
+                slot.create_with_snapshot(connection, sql, server).await?
             }
         };
         let mut keeper = self.keeper(preflight, &temporary, position, unfinished);

@@ -10,6 +10,7 @@ use crate::wal::{Lsn, Oid};
 mod checkpoint;
 mod control;
 mod handed_over;
+mod replayed;
 mod telling;
 #[cfg(test)]
 mod tests;
@@ -39,6 +40,9 @@ pub(crate) struct Incremental {
     stage: Stage,
     /// Of the chunk: its watermarks carry it.
     id: String,
+    /// On a standby: how far it had replayed before the chunk was read, and after it.
+    low: Option<Lsn>,
+    high: Option<Lsn>,
     /// The table that the window was opened for.
     opened_for: Option<(Option<String>, String)>,
     window: Window,
@@ -91,6 +95,8 @@ pub(crate) enum Ask {
 pub(crate) enum Answer {
     /// The watermark is written.
     Written,
+    /// A standby, which writes none, has replayed so far.
+    Replayed(Lsn),
     /// Rows, or why there are none.
     Read(Result<Chunk, NoChunk>),
     /// The server does not let us write watermarks.
@@ -121,6 +127,8 @@ impl Incremental {
             state,
             stage: Stage::Idle,
             id: String::new(),
+            low: None,
+            high: None,
             opened_for: None,
             window: Window::default(),
             of: None,
@@ -177,6 +185,7 @@ impl Incremental {
             (Stage::Passed, _) => self.start_chunk(),
             (Stage::Asked(Step::Open), Answer::Written) => self.stage = Stage::Ask(Step::Read),
             (Stage::Asked(Step::Close), Answer::Written) => self.stage = Stage::Filled,
+            (Stage::Asked(step), Answer::Replayed(lsn)) => self.replayed(step, lsn),
             (Stage::Asked(Step::Read), Answer::Read(read)) => self.read(read, sent),
             (Stage::Asked(_), Answer::Refused) => self.give_up(),
             (Stage::Asked(_), Answer::Lost) => self.restart(),
@@ -223,6 +232,10 @@ impl Incremental {
         if !self.is_of_chunk(watermark) || !matches!(self.stage, Stage::Filled | Stage::Asked(Step::Close)) {
             return None;
         }
+        self.end_window()
+    }
+
+    fn end_window(&mut self) -> Option<Sendable> {
         self.id.clear();
         let mut rows = self.window.take();
         self.handed_over.begin_chunk(self.state.clone());
@@ -242,14 +255,14 @@ impl Incremental {
 
     /// A transaction of the stream ends here, and what it has changed counts from here on.
     pub(crate) fn commit(&mut self, end_lsn: Lsn) {
-        self.checkpoints.keep(end_lsn, &self.state);
+        self.checkpoints.keep(end_lsn, None, &self.state);
         self.handed_over.end_transaction(end_lsn);
     }
 
-    /// Where a session goes on that begins here.
-    pub(crate) fn at(&mut self, frontier: Lsn) -> KeptCheckpoint {
+    /// Where a session goes on that begins here. All tickets before `settled` are.
+    pub(crate) fn at(&mut self, frontier: Lsn, settled: usize) -> KeptCheckpoint {
         let heeded = self.heeded.max(frontier);
-        KeptCheckpoint { heeded, state: self.checkpoints.at(frontier).clone() }
+        KeptCheckpoint { heeded, state: self.checkpoints.at(frontier, settled).clone() }
     }
 
     /// Whether what a transaction says that commits here counts already.
@@ -258,8 +271,8 @@ impl Incremental {
     }
 
     /// No session will begin before this.
-    pub(crate) fn forget_before(&mut self, frontier: Lsn) {
-        self.checkpoints.at(frontier);
+    pub(crate) fn forget_before(&mut self, frontier: Lsn, settled: usize) {
+        self.checkpoints.at(frontier, settled);
     }
 
     /// What is to be told next.
@@ -298,6 +311,7 @@ impl Incremental {
             return;
         }
         self.id = (self.new_id)();
+        (self.low, self.high) = (None, None);
         self.stage = Stage::Ask(Step::Open);
         let front = self.state.queue.front();
         self.opened_for = front.map(|front| (front.correlation.clone(), front.table.clone()));

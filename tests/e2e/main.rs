@@ -75,6 +75,7 @@ mod slot_recovery;
 mod slots;
 mod snapshots;
 mod sources;
+mod standby;
 mod status_page;
 mod status_port;
 #[path = "../support/mod.rs"]

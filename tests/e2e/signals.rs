@@ -22,12 +22,12 @@ const JSON: &str = "org.apache.kafka.connect.json.JsonConverter";
 /// Between two statements of a writer: three that never rest leave a busy machine no time for the snapshot.
 const WRITER_REST: Duration = Duration::from_millis(2);
 /// Of thousands of rows in chunks of a few, on a machine that has other tests to run.
-const LONG: Duration = Duration::from_secs(300);
+pub(crate) const LONG: Duration = Duration::from_secs(300);
 
 pub(crate) const TABLES: &str = "create table signals (id varchar(64) primary key, type varchar(32) not null, data varchar(2048)); \
                       create table a (id int primary key, rank int, v int not null)";
 
-fn config(db: &Outbox, settings: &[(&str, &str)]) -> Config {
+pub(crate) fn config(db: &Outbox, settings: &[(&str, &str)]) -> Config {
     let mut config = db.config(kafka());
     config.retain(|key, _| !key.starts_with("transforms") && key != "table.include.list");
     let notes = notes(db);
@@ -45,9 +45,14 @@ fn config(db: &Outbox, settings: &[(&str, &str)]) -> Config {
     with(with(config, &common), settings)
 }
 
-pub(crate) fn start(db: &Outbox, settings: &[(&str, &str)]) -> Relay {
+/// So that what is read of them is in its order.
+pub(crate) fn make_topics(db: &Outbox) {
     kafka().create_topic(&topic(db), 1, &[]);
     kafka().create_topic(&notes(db), 1, &[]);
+}
+
+pub(crate) fn start(db: &Outbox, settings: &[(&str, &str)]) -> Relay {
+    make_topics(db);
     let relay = Relay::start(&config(db, settings));
     db.wait_until_streaming();
     relay
@@ -66,7 +71,7 @@ pub(crate) fn signal(db: &Outbox, id: &str, kind: &str, data: &str) {
 }
 
 /// Type and data of each notification.
-fn told(db: &Outbox) -> Vec<(String, Value)> {
+pub(crate) fn told(db: &Outbox) -> Vec<(String, Value)> {
     let value = |record: &Record| -> Value { serde_json::from_str(record.value()).unwrap() };
     let told = |note: Value| (note["type"].as_str().unwrap().to_owned(), note["additional_data"].clone());
     kafka().records(&notes(db)).iter().map(value).map(told).collect()
@@ -106,7 +111,7 @@ pub(crate) fn count_of(db: &Outbox, word: &str) -> usize {
 }
 
 /// A test that fails must end its writers too: their scope waits for them.
-struct StopsAtTheEnd<'s>(&'s AtomicBool);
+pub(crate) struct StopsAtTheEnd<'s>(pub(crate) &'s AtomicBool);
 
 impl Drop for StopsAtTheEnd<'_> {
     fn drop(&mut self) {
@@ -115,7 +120,7 @@ impl Drop for StopsAtTheEnd<'_> {
 }
 
 /// Writes at random until it is told to end: new rows, changed ones, other keys, deletes.
-fn write_meanwhile(db: &Outbox, seed: u64, stop: &AtomicBool) {
+pub(crate) fn write_meanwhile(db: &Outbox, seed: u64, stop: &AtomicBool) {
     let session = Session::new(db.address().clone());
     let mut state = seed;
     let mut random = |below: u64| {

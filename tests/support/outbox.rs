@@ -101,6 +101,12 @@ impl Outbox {
         Self { name, columns, session }
     }
 
+    /// The same at another server, which has its own slots.
+    pub(crate) fn at(&self, server: &ThrowawayPostgres) -> Self {
+        let session = Session::new(Address::of(server, &self.name));
+        Self { name: self.name.clone(), columns: self.columns, session }
+    }
+
     /// Drops the database with its slots, and makes it again with an empty outbox.
     pub(crate) fn make_anew(&self, server: &ThrowawayPostgres) {
         self.session.disconnect();
@@ -285,7 +291,8 @@ impl Outbox {
 
     /// How far the server has written.
     pub(crate) fn current_wal_lsn(&self) -> Lsn {
-        let rows = self.query("SELECT pg_current_wal_lsn()::text", &[]);
+        let ask = "SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END)::text";
+        let rows = self.query(ask, &[]);
         lsn(rows[0].get(0)).unwrap()
     }
 

@@ -11,6 +11,7 @@ use super::session::{Address, Session};
 use super::wait::{DEADLINE, eventually};
 
 const PHYSICAL_SLOT: &str = "standby";
+const FAILOVER_SLOTS: u16 = 17;
 
 /// A primary, and a standby to which its failover slots are synchronised. The primary sends nothing to logical clients that
 /// the standby has not got (`synchronized_standby_slots`).
@@ -21,7 +22,7 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Of a major version that has failover slots: 17 and later.
+    /// Failover slots are there in 17 and later.
     pub(crate) fn start(major: u16) -> Self {
         let mut primary = postgres::start(major);
         let session = Session::new(Address::of(&primary, "postgres"));
@@ -43,7 +44,9 @@ impl Pair {
                 ("hot_standby_feedback", "on"),
             ],
         );
-        configure(&primary, &[("synchronized_standby_slots", PHYSICAL_SLOT)]);
+        if major >= FAILOVER_SLOTS {
+            configure(&primary, &[("synchronized_standby_slots", PHYSICAL_SLOT)]);
+        }
         primary.start_again().unwrap();
         standby.start_again().unwrap();
         Self { primary, standby }

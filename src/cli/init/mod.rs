@@ -45,7 +45,8 @@ pub(super) fn init(args: InitArgs) -> Exit {
 async fn work(args: InitArgs) -> Result<Exit, InitError> {
     let given = Given::of(&args)?;
     let sql = open(&given.server, APPLICATION).await?;
-    check_server(&sql.server().await?)?;
+    // It makes things, so that it has to be the primary.
+    check_server(&sql.server().await?, false)?;
     let plan = Plan::make(&args, &given, &sql).await?;
     if args.print_sql {
         print(&steps::script(&plan.steps));

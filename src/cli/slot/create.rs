@@ -24,7 +24,7 @@ pub(super) async fn create(args: &TargetArgs) -> Result<Exit, SlotError> {
         let (publication, database) = (publication.clone(), options.server.database.clone());
         return Err(SlotError::NoPublication { publication, database });
     }
-    options.slot.check_failover(sql.server().await?.version_num)?;
+    options.slot.check_failover(&sql.server().await?)?;
     let text = if options.slot.failover { CREATE_FAILOVER } else { CREATE };
     let rows = telling(&sql, &options.server, DOING, sql.query(DOING, text, &[&name])).await?;
     let row = rows.first().ok_or(Error::Unexpected { message: "empty answer".to_owned(), doing: DOING })?;

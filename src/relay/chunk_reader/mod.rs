@@ -27,12 +27,16 @@ use crate::signal::{Answer, Ask, Chunk, ChunkKey, ChunkRequest, NoChunk, ReadRow
 /// How soon a chunk is read again that did not see what the stream has sent.
 const AGAIN_INTERVAL: Duration = Duration::from_millis(20);
 
+const REPLAYED: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() END";
+
 /// Reads chunks and writes watermarks.
 #[derive(Debug)]
 pub(super) struct ChunkReader<'s> {
     parts: &'s RelayParts,
     tls: &'s TlsSetup,
     sql: Arc<Sql>,
+    /// The server takes no watermarks.
+    is_standby: bool,
     connection: Option<ChunkConnection>,
     /// The blocking snapshot that is being read.
     scanner: Option<Scanner>,
@@ -60,12 +64,13 @@ struct Found {
 }
 
 impl<'s> ChunkReader<'s> {
-    pub(super) fn new(parts: &'s RelayParts, tls: &'s TlsSetup, sql: &Arc<Sql>) -> Self {
+    pub(super) fn new(parts: &'s RelayParts, tls: &'s TlsSetup, sql: &Arc<Sql>, is_standby: bool) -> Self {
         let (sql, backoff) = (Arc::clone(sql), Backoff::default());
         Self {
             parts,
             tls,
             sql,
+            is_standby,
             connection: None,
             scanner: None,
             has_waited: false,
@@ -98,6 +103,7 @@ impl<'s> ChunkReader<'s> {
 
     async fn act_on_chunk(&mut self, ask: Ask) -> Result<Done, postgres::Error> {
         match ask {
+            Ask::Open { .. } | Ask::Close { .. } if self.is_standby => self.replayed().await,
             Ask::Open { id, correlation, table } => {
                 self.opened = vec![("openWindowTimestamp", instant(Now::read().unix_us))];
                 self.opened.extend(correlation.map(|id| ("correlationId", id)));
@@ -116,6 +122,16 @@ impl<'s> ChunkReader<'s> {
                 self.read(&request).await
             }
         }
+    }
+
+    /// How far the standby is. One that was promoted is none, and what was read of it counts for nothing: others may not have seen
+    /// yet what it had sent.
+    async fn replayed(&mut self) -> Result<Done, postgres::Error> {
+        const DOING: &str = "asking how far the standby is";
+        let row = self.connection().await?.ask(DOING, REPLAYED).await?;
+        let lsn = row.and_then(|row| row.first()?.as_deref()?.parse().ok());
+        let answer = Answer::Replayed(lsn.ok_or(postgres::Error::Promoted)?);
+        Ok(Done::Chunk { answer, table: None })
     }
 
     async fn write(&mut self, doing: &str, statement: &str) -> Result<Done, postgres::Error> {

@@ -294,6 +294,7 @@ impl<'p, T: Transport> Core<'p, T> {
     /// Takes everything that the source has, while the window has room.
     fn pump(&mut self, now: Now, source: &mut impl Source) -> Result<(), Error> {
         while self.reading != Reading::Off && self.held.is_none() && self.feed.has_room() {
+            self.feed.close_window(self.feedback.last_received(), now)?;
             if let Some(outcome) = self.feed.send_read_row(now)? {
                 self.grant(outcome, || Waiting::Row);
                 continue;

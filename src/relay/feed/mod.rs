@@ -12,6 +12,7 @@ mod progress;
 mod refusal;
 mod signal;
 mod transaction;
+mod window;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -93,6 +94,8 @@ pub(super) struct Feed<'p, T = Inlet> {
     pub(super) snapshot: Snapshot,
     /// The open transaction is a message's own, and this is its end.
     lone: Option<Commit>,
+    /// The rows that are sent are those of a window of a standby, and this is their end.
+    beside: Option<Commit>,
     /// Who is told of snapshots.
     pub(super) notifier: Option<Notifier<'p>>,
     /// Signals, when any are heard.
@@ -203,6 +206,7 @@ impl<'p, T: Transport> Feed<'p, T> {
             tally: Tally::default(),
             snapshot: Snapshot::False,
             lone: None,
+            beside: None,
             notifier: None,
             signals: None,
             records_of: one_record,
@@ -216,7 +220,7 @@ impl<'p, T: Transport> Feed<'p, T> {
     /// When the message is impossible here, or a row cannot be routed or sent.
     pub(super) fn take(&mut self, lsn: Lsn, message: Message<'_>, now: Now) -> Result<Outcome, Error> {
         let said = self.hear(&message);
-        if self.awaits_rows(said.as_ref()) {
+        if self.awaits_rows(said.as_ref()) || self.awaits_rows_before(&message) {
             return Ok(Outcome::TakeAgain(Need::Rows));
         }
         // What is a signal is no event, whatever messages are.
@@ -312,7 +316,7 @@ impl<'p, T: Transport> Feed<'p, T> {
         let frontier = self.out.flight.frontier();
         self.out.dispatch.forget_before(frontier);
         if let Some(signals) = &mut self.signals {
-            signals.incremental.forget_before(frontier);
+            signals.incremental.forget_before(frontier, self.out.flight.settled().0);
         }
     }
 

@@ -58,7 +58,8 @@ impl<T: Transport> Feed<'_, T> {
 
     /// How far incremental snapshots are, for a session that begins here.
     pub(in crate::relay) fn snapshots_at(&mut self, frontier: Lsn) -> Option<KeptCheckpoint> {
-        self.signals.as_mut().map(|signals| signals.incremental.at(frontier))
+        let settled = self.out.flight.settled().0;
+        self.signals.as_mut().map(|signals| signals.incremental.at(frontier, settled))
     }
 
     /// Whether nothing of the stream is taken until rows are read and sent.
@@ -87,7 +88,10 @@ impl<T: Transport> Feed<'_, T> {
     /// When it cannot be written or sent.
     pub(in crate::relay) fn send_read_row(&mut self, now: Now) -> Result<Option<Outcome>, Error> {
         self.end_read_row();
-        let Some(row) = self.signals.as_mut().and_then(Signals::next_row) else { return Ok(None) };
+        let Some(row) = self.signals.as_mut().and_then(Signals::next_row) else {
+            self.end_window()?;
+            return Ok(None);
+        };
         let OutgoingRow { table, lsn, xid, values, snapshot } = &row;
         let refused = self.out.again.take().and_then(|again| again.refused);
         let standing = self.assembler.beside()?;

@@ -377,6 +377,16 @@ impl<'p, T: Transport> Flight<'p, T> {
         self.ledger.frontier()
     }
 
+    /// The ticket of the open transaction, when something of it is not acknowledged.
+    pub(super) fn unacknowledged(&self) -> Option<Ticket> {
+        self.ledger.unacknowledged()
+    }
+
+    /// Everything of the tickets before this one is acknowledged.
+    pub(super) const fn settled(&self) -> Ticket {
+        self.ledger.settled()
+    }
+
     /// Id and commit time of the last transaction before the frontier that had something to send.
     pub(super) const fn last_acknowledged(&self) -> Option<(Xid, PgTimestamp)> {
         self.ledger.last_acknowledged()

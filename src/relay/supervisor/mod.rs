@@ -231,7 +231,9 @@ impl Relay {
             watchers.spawn(xmin.watch(Arc::clone(&self.parts), Arc::clone(&link.sql)));
         }
         watchers.spawn(watch_kafka(Arc::clone(&self.parts), ended.clone()));
-        watchers.spawn(heartbeat_query::run(Arc::clone(&self.parts), tls.clone(), ended.clone()));
+        if !link.is_standby {
+            watchers.spawn(heartbeat_query::run(Arc::clone(&self.parts), tls.clone(), ended.clone()));
+        }
         let (parts, stop) = (&self.parts, &ended);
         watchers.spawn(signal_channels::read_file(Arc::clone(parts), tls.clone(), stop.clone()));
         watchers.spawn(signal_channels::read_topic(Arc::clone(parts), tls.clone(), stop.clone()));

@@ -91,7 +91,16 @@ impl Checkpoint {
 #[derive(Debug)]
 pub(super) struct Checkpoints {
     first: Checkpoint,
-    later: VecDeque<(Lsn, Checkpoint)>,
+    later: VecDeque<(Place, Checkpoint)>,
+}
+
+/// From where on something counts.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    lsn: Lsn,
+    /// Rows that were sent between two transactions: they may be on their way while everything before `lsn` is acknowledged. Then it
+    /// counts once this ticket is settled.
+    ticket: Option<usize>,
 }
 
 impl Checkpoints {
@@ -100,9 +109,9 @@ impl Checkpoints {
     }
 
     /// From here on it is this.
-    pub(super) fn keep(&mut self, lsn: Lsn, state: &Checkpoint) {
+    pub(super) fn keep(&mut self, lsn: Lsn, ticket: Option<usize>, state: &Checkpoint) {
         if self.last() != state {
-            self.later.push_back((lsn, state.clone()));
+            self.later.push_back((Place { lsn, ticket }, state.clone()));
         }
     }
 
@@ -111,9 +120,11 @@ impl Checkpoints {
         self.later.back().map_or(&self.first, |(_, last)| last)
     }
 
-    /// What counts at `frontier`; it will not be asked for what was before.
-    pub(super) fn at(&mut self, frontier: Lsn) -> &Checkpoint {
-        while self.later.front().is_some_and(|(lsn, _)| *lsn <= frontier) {
+    /// What counts at `frontier`, when all tickets before `settled` are; it will not be asked for what was before.
+    pub(super) fn at(&mut self, frontier: Lsn, settled: usize) -> &Checkpoint {
+        let counts =
+            |place: Place| place.lsn <= frontier && place.ticket.is_none_or(|ticket| ticket < settled);
+        while self.later.front().is_some_and(|(place, _)| counts(*place)) {
             if let Some((_, state)) = self.later.pop_front() {
                 self.first = state;
             }
@@ -146,11 +157,22 @@ mod tests {
         let state = |scanned| Checkpoint { scanned, ..Checkpoint::default() };
         let mut checkpoints = Checkpoints::new(state(0));
         for (lsn, scanned) in [(10, 1), (20, 1), (30, 2), (40, 3)] {
-            checkpoints.keep(Lsn::new(lsn), &state(scanned));
+            checkpoints.keep(Lsn::new(lsn), None, &state(scanned));
         }
         assert_eq!(checkpoints.later.len(), 3);
-        let at = [9, 29, 30].map(|lsn| checkpoints.at(Lsn::new(lsn)).scanned);
+        let at = [9, 29, 30].map(|lsn| checkpoints.at(Lsn::new(lsn), 0).scanned);
         assert_eq!(at, [0, 1, 2]);
         assert_eq!(checkpoints.later.len(), 1);
+    }
+
+    #[test]
+    fn rows_between_transactions_count_when_they_are_acknowledged() {
+        let state = |scanned| Checkpoint { scanned, ..Checkpoint::default() };
+        let mut checkpoints = Checkpoints::new(state(0));
+        checkpoints.keep(Lsn::new(10), Some(7), &state(1));
+        checkpoints.keep(Lsn::new(20), None, &state(2));
+        let at = [7, 8].map(|settled| checkpoints.at(Lsn::new(10), settled).scanned);
+        assert_eq!(at, [0, 1], "everything before 10 is acknowledged in both cases");
+        assert_eq!(checkpoints.at(Lsn::new(20), 8).scanned, 2);
     }
 }

@@ -248,7 +248,7 @@ proptest! {
                 Step::Stream => world.stream(),
                 Step::Lose => world.lose(),
                 Step::Reconnect => {
-                    let state = world.snapshot.at(Lsn::new(world.lsn.max(1)));
+                    let state = world.snapshot.at(Lsn::new(world.lsn.max(1)), 0);
                     let state = serde_json::from_slice(&serde_json::to_vec(&state).unwrap()).unwrap();
                     (world.asked, world.answer) = (None, None);
                     world.snapshot = Incremental::new(2, true, id, state);
@@ -378,7 +378,7 @@ fn a_stop_that_waits_is_kept() {
     world.snapshot.heed(&signal("stop-snapshot", "{}"));
     world.snapshot.commit(Lsn::new(5));
     assert!(world.snapshot.state.is_running());
-    for kept in [world.snapshot.at(Lsn::new(5)), world.snapshot.handed_over(None)] {
+    for kept in [world.snapshot.at(Lsn::new(5), 0), world.snapshot.handed_over(None)] {
         let kept = serde_json::from_slice(&serde_json::to_vec(&kept).unwrap()).unwrap();
         assert!(!Incremental::new(3, true, id, kept).state.is_running());
     }
