@@ -89,7 +89,7 @@ impl Findings {
         catalog::make_read_only(sql).await?;
         self.run_initial_statements(sql, &options.server).await;
         let server = sql.server().await?;
-        self.checks.extend(server::requirements(&server));
+        self.checks.extend(server::requirements(&server, options.read_only));
         self.checks.extend(server::patience(&server, options.status_interval));
         self.checks.push(server::free_wal_senders(server.free_wal_senders, our_wal_senders));
         self.checks.push(server::clock(clock_ahead(sql).await?));
@@ -97,7 +97,7 @@ impl Findings {
         let all = sql.tables().await?;
         let tables = self.ask_tables(parts, sql, &all).await?;
         if !tables.is_empty() {
-            self.ask_publication(options, sql, &tables, slot_exists, server.version_num).await?;
+            self.ask_publication(options, sql, &tables, slot_exists, &server).await?;
             self.ask_near_misses(parts, sql, &tables, &all).await?;
         }
         Ok(())
@@ -233,12 +233,18 @@ impl Findings {
         sql: &Sql,
         tables: &[TableFacts],
         slot_exists: bool,
-        version_num: i32,
+        &ServerFacts { version_num, in_recovery, .. }: &ServerFacts,
     ) -> Result<(), Error> {
         let (options, name) = (&options.publication, &options.publication.name);
-        let rights: Rights = catalog::rights(sql, tables, name).await?;
+        // On a standby nobody has any.
+        let rights: Rights =
+            if in_recovery { Rights::default() } else { catalog::rights(sql, tables, name).await? };
         let captured: Vec<_> = tables.iter().collect();
         let Some(facts) = sql.publication(name).await? else {
+            if in_recovery {
+                self.checks.push(publication::missing_on_standby(options, &captured));
+                return Ok(());
+            }
             self.checks.push(publication::to_be_made(options, &captured, &rights, slot_exists));
             return Ok(());
         };

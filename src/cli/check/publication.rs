@@ -54,6 +54,13 @@ pub(super) fn to_be_made(
     check
 }
 
+/// The publication that must be made on the primary.
+pub(super) fn missing_on_standby(options: &PublicationOptions, tables: &[&TableFacts]) -> Check {
+    let title = format!("publication {:?} does not exist, and a standby cannot make it", options.name);
+    Check::failure(codes::PUBLICATION, title)
+        .cure(format!("on the primary, as the owner of the table: {};", options.create_statement(tables)))
+}
+
 fn may_create(autocreate: Autocreate, tables: &[&TableFacts], rights: &Rights) -> bool {
     rights.superuser
         || match autocreate {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::codes;
 use super::report::Check;
 use crate::postgres::ServerFacts;
-use crate::relay::OLDEST_VERSION_NUM;
+use crate::relay::{OLDEST_VERSION_NUM, check_server};
 
 /// Clocks this far apart make timestamps of events misleading.
 const CLOCK_DIFFERENCE_MAX_S: f64 = 5.0;
@@ -13,9 +13,9 @@ const CLOCK_DIFFERENCE_MAX_S: f64 = 5.0;
 /// A walsender that gives up sooner than this ends the stream at every short pause.
 const WAL_SENDER_TIMEOUT_MIN_MS: i64 = 3_000;
 
-/// What must hold whatever the configuration says.
-pub(super) fn requirements(facts: &ServerFacts) -> Vec<Check> {
-    vec![version(facts.version_num), primary(facts.in_recovery), wal_level(facts), encoding(&facts.encoding)]
+/// What must hold for any relay; `read_only` is one that writes nothing.
+pub(super) fn requirements(facts: &ServerFacts, read_only: bool) -> Vec<Check> {
+    vec![version(facts.version_num), primary(facts, read_only), wal_level(facts), encoding(&facts.encoding)]
 }
 
 /// What decides how long a relay may be away.
@@ -37,12 +37,20 @@ fn version(version_num: i32) -> Check {
     Check::ok(codes::VERSION, format!("PostgreSQL {major}.{minor} is supported"))
 }
 
-fn primary(in_recovery: bool) -> Check {
-    if in_recovery {
-        return Check::failure(codes::PRIMARY, "this PostgreSQL is a standby (pg_is_in_recovery)")
-            .cure("point database.hostname at the primary");
+/// As a start judges it.
+fn primary(facts: &ServerFacts, read_only: bool) -> Check {
+    let title = match facts.in_recovery {
+        false => "the server is a primary",
+        true => "the server is a standby, and read.only=true: it is read",
+    };
+    // What else is wrong has a check of its own.
+    let fit = ServerFacts { wal_level: "logical".to_owned(), ..facts.clone() };
+    match check_server(&fit, read_only) {
+        Err(error) if facts.in_recovery && facts.version_num >= OLDEST_VERSION_NUM => {
+            Check::error(codes::PRIMARY, &error)
+        }
+        _ => Check::ok(codes::PRIMARY, title),
     }
-    Check::ok(codes::PRIMARY, "the server is a primary")
 }
 
 fn wal_level(facts: &ServerFacts) -> Check {
@@ -198,7 +206,7 @@ mod tests {
     #[test]
     fn a_default_server_with_logical_decoding_is_fit() {
         let all = [("PG004", Ok), ("PG005", Ok), ("PG003", Ok), ("PG006", Ok)];
-        assert_eq!(outcomes(&requirements(&facts())), all);
+        assert_eq!(outcomes(&requirements(&facts(), false)), all);
         let waits = patience(&facts(), Duration::from_secs(10));
         assert_eq!(outcomes(&waits), [("PG009", Note), ("PG010", Ok)]);
     }
@@ -206,16 +214,29 @@ mod tests {
     #[test]
     fn every_failure_has_a_cure() {
         let unfit = ServerFacts {
-            version_num: 130_020,
+            version_num: 150_020,
             wal_level: "replica".to_owned(),
             in_recovery: true,
             encoding: "SQL_ASCII".to_owned(),
             ..facts()
         };
-        let checks = requirements(&unfit);
-        let expected = [("PG004", Failure), ("PG005", Failure), ("PG003", Failure), ("PG006", Warning)];
+        let checks = requirements(&unfit, false);
+        let expected = [("PG004", Ok), ("PG005", Failure), ("PG003", Failure), ("PG006", Warning)];
         assert_eq!(outcomes(&checks), expected);
-        assert!(checks.iter().all(|check| check.cure.is_some()));
+        assert!(checks.iter().skip(1).all(|check| check.cure.is_some()));
+        let old = version(130_020);
+        assert!(old.outcome == Failure && old.cure.is_some());
+    }
+
+    #[test]
+    fn a_standby_is_for_those_who_write_nothing() {
+        let standby = |version_num| ServerFacts { in_recovery: true, version_num, ..facts() };
+        let outcome = |facts: ServerFacts, read_only| primary(&facts, read_only).outcome;
+        assert_eq!(outcome(standby(180_004), false), Failure);
+        assert_eq!(outcome(standby(180_004), true), Ok);
+        assert_eq!(outcome(standby(160_000), true), Ok);
+        assert_eq!(outcome(standby(150_000), true), Failure);
+        assert_eq!(outcome(facts(), true), Ok);
     }
 
     #[test]
