@@ -39,10 +39,10 @@ impl Opening<'_> {
     /// Connects, checks, makes or adopts publication and slot, sends the snapshot if one is needed, and starts
     /// the stream. If it fails, what it made is undone: a failed start leaves nothing behind.
     pub(super) async fn open(self) -> Result<Opened, Error> {
-        let preflight = Preflight::reach(&self.parts.postgres, self.tls).await?;
+        let mut preflight = Preflight::reach(&self.parts.postgres, self.tls).await?;
         self.status.up(Component::Postgres, Instant::now());
         if preflight.server.in_recovery {
-            self.check_standby(&preflight).await?;
+            self.check_standby(&mut preflight).await?;
         }
         if let Some(known) = self.known {
             known.check(&preflight.origin(), preflight.wal_end)?;
@@ -61,11 +61,14 @@ impl Opening<'_> {
 
     /// Whether this configuration can be served by a standby, and whether this one has the WAL that was read before. It takes
     /// connections before that, when it was started: what it has replayed is not written down with each record.
-    async fn check_standby(self, preflight: &Preflight) -> Result<(), Error> {
+    async fn check_standby(self, preflight: &mut Preflight) -> Result<(), Error> {
         standby::check_options(self.parts)?;
-        let Some(slot) = preflight.sql.slot(&self.parts.postgres.slot.name).await? else { return Ok(()) };
-        let (replayed, origin) = (slot.server_lsn, preflight.origin());
-        if let Some(confirmed) = slot.confirmed_flush_lsn {
+        let slot = preflight.sql.slot(&self.parts.postgres.slot.name).await?;
+        let replayed = slot.as_ref().map_or(preflight.wal_end, |slot| slot.server_lsn);
+        // It was asked for earlier, and replay goes on.
+        preflight.wal_end = preflight.wal_end.max(replayed);
+        let origin = preflight.origin();
+        if let Some(confirmed) = slot.and_then(|slot| slot.confirmed_flush_lsn) {
             standby::check_replay(replayed, (&origin, confirmed), &origin)?;
         }
         if let Some(known) = self.known {

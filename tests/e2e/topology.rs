@@ -77,6 +77,9 @@ fn a_standby_is_not_read_and_a_failover_without_the_slot_is_noticed() {
     let mut relay = Relay::start(&no_snapshot(&db));
     assert_eq!(relay.wait_for_exit(DEADLINE), 3);
     assert!(relay.stderr().contains("standby") && relay.stderr().contains("primary"), "{}", relay.stderr());
+    let mut relay = Relay::start(&with(no_snapshot(&db), &[("read.only", "true")]));
+    assert_eq!(relay.wait_for_exit(DEADLINE), 3);
+    assert!(relay.stderr().contains("16 is the first that does"), "{}", relay.stderr());
 
     stop(&db, &mut server);
     fs::remove_file(standby).unwrap();
