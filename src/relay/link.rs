@@ -1,12 +1,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::mpsc;
+
 use super::comparison::KeptSnapshots;
 use super::exactly_once::{Source, State, Timelines};
 use super::origin::Origin;
 use super::position_store::PositionWriter;
 use super::preflight::Capture;
 use super::repeats::{self, RepeatRange};
+use super::standby::Handed;
 use crate::postgres::{self, ReplicationStream, Sql};
 use crate::source_offset::SourceOffset;
 use crate::wal::{Lsn, Oid, PgTimestamp};
@@ -45,6 +48,8 @@ pub(super) struct Link {
     pub(super) wal_sender_timeout_ms: i64,
     /// The server was a standby when the stream began.
     pub(super) is_standby: bool,
+    /// Where signals come from that a standby cannot have in its stream.
+    pub(super) handed: Option<mpsc::Receiver<Handed>>,
     /// With exactly-once, the timelines that the server comes from.
     pub(super) timelines: Timelines,
 }
@@ -69,6 +74,13 @@ impl Link {
         let told = KeptSnapshots { origin, kept };
         let is_newer = |kept: &KeptSnapshots| kept.is_newer_than(&told);
         self.snapshots = self.snapshots.take().filter(is_newer).or(Some(told));
+    }
+
+    /// Lets signals be handed over that a standby cannot have in its stream.
+    pub(super) fn take_signals(&mut self) -> Option<mpsc::Sender<Handed>> {
+        let (sender, receiver) = mpsc::channel(1);
+        self.handed = Some(receiver).filter(|_| self.is_standby);
+        self.is_standby.then_some(sender)
     }
 
     /// What can come again in this stream. `follows` tells that this process had no hand in what was sent last.

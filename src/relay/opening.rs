@@ -124,6 +124,7 @@ impl Opening<'_> {
             clock: now.clock,
             wal_sender_timeout_ms: preflight.server.wal_sender_timeout_ms,
             is_standby: site.in_recovery,
+            handed: None,
             timelines,
         };
         if found.reads_later {

@@ -2,7 +2,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time;
 
 use super::asking::{PendingAnswer, answered, ask};
@@ -16,7 +16,7 @@ use super::parts::RelayParts;
 use super::publication_guard::PublicationGuard;
 use super::resolver::Resolver;
 use super::signals::Done;
-use super::standby::PromotionGuard;
+use super::standby::{Handed, PromotionGuard};
 use super::watcher::ServerLsn;
 use crate::postgres::TlsSetup;
 use crate::replication::Feedback;
@@ -43,6 +43,8 @@ pub(super) struct Session<'s, 'p> {
     reader: Option<ChunkReader<'s>>,
     /// What it is at.
     chunk: Option<PendingChunk<'s>>,
+    /// Who waits until a signal is kept that was handed over.
+    keeps: Option<oneshot::Sender<()>>,
 }
 
 impl<'s, 'p> Session<'s, 'p> {
@@ -75,6 +77,7 @@ impl<'s, 'p> Session<'s, 'p> {
             answer: None,
             reader,
             chunk: None,
+            keeps: None,
         }
     }
 
@@ -92,6 +95,9 @@ impl<'s, 'p> Session<'s, 'p> {
                 self.promotion.check()?;
             }
             self.link.position.collect(&mut self.core.positions);
+            if self.keeps.is_some() && self.core.has_kept_signal() {
+                self.keeps.take().map(|keeps| keeps.send(()).ok());
+            }
             let wanted = target.wanted();
             let turn = self.core.turn(now, mem::take(&mut event), wanted, &mut self.link.stream)?;
             self.tell(&turn, now);
@@ -182,9 +188,14 @@ impl<'s, 'p> Session<'s, 'p> {
                 (self.chunk, self.reader) = (None, Some(reader));
                 Ok(Event::Done(done))
             }
-            // 5: a stop, a pause or a restart.
+            // 5: a signal that a standby does not have in its stream.
+            Some(Handed { document, kept }) = handed(&mut self.link.handed), if self.keeps.is_none() => {
+                self.keeps = Some(kept);
+                Ok(Event::Signal(document))
+            }
+            // 6: a stop, a pause or a restart.
             () = target.ends_session(), if wanted == Wanted::Stream => Ok(Event::None),
-            // 6: the walsender must hear from us, and the status must be told.
+            // 7: the walsender must hear from us, and the status must be told.
             () = time::sleep_until(until.into()) => Ok(Event::None),
         }
     }
@@ -254,6 +265,14 @@ pub(super) fn status_interval(wanted: Duration, wal_sender_timeout_ms: i64) -> D
 async fn chunk<'s>(pending: &mut Option<PendingChunk<'s>>) -> (ChunkReader<'s>, Done) {
     match pending {
         Some(pending) => pending.as_mut().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The next signal that was handed over. Cancel-safe.
+async fn handed(receiver: &mut Option<mpsc::Receiver<Handed>>) -> Option<Handed> {
+    match receiver {
+        Some(receiver) => receiver.recv().await,
         None => std::future::pending().await,
     }
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -15,6 +16,7 @@ use super::backoff::Backoff;
 use super::parts::RelayParts;
 use super::preflight::application;
 use super::signals::SIGNAL_PREFIX;
+use super::standby::Handed;
 use crate::error::chain;
 use crate::kafka::{self, SignalRecord, SignalTopic};
 use crate::postgres::{self, Sql, TlsSetup};
@@ -39,17 +41,23 @@ enum ChannelError {
     Aborted,
 }
 
-/// Writes signals to the WAL, on a connection of its own.
+/// Writes signals to the WAL, on a connection of its own. On a standby it hands them to the session.
 struct Scribe<'p> {
     parts: &'p RelayParts,
     tls: &'p TlsSetup,
     sql: Option<Sql>,
+    hand: Option<mpsc::Sender<Handed>>,
 }
 
 /// Looks at the file of signals, again and again.
-pub(super) async fn read_file(parts: Arc<RelayParts>, tls: TlsSetup, stop: CancellationToken) {
+pub(super) async fn read_file(
+    parts: Arc<RelayParts>,
+    tls: TlsSetup,
+    hand: Option<mpsc::Sender<Handed>>,
+    stop: CancellationToken,
+) {
     let Some(path) = parts.relay.signals.file.clone() else { return };
-    let mut scribe = Scribe { parts: &parts, tls: &tls, sql: None };
+    let mut scribe = Scribe { parts: &parts, tls: &tls, sql: None, hand };
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -67,9 +75,14 @@ pub(super) async fn read_file(parts: Arc<RelayParts>, tls: TlsSetup, stop: Cance
 }
 
 /// Reads the topic of signals.
-pub(super) async fn read_topic(parts: Arc<RelayParts>, tls: TlsSetup, stop: CancellationToken) {
+pub(super) async fn read_topic(
+    parts: Arc<RelayParts>,
+    tls: TlsSetup,
+    hand: Option<mpsc::Sender<Handed>>,
+    stop: CancellationToken,
+) {
     let Some(topic) = parts.relay.signals.topic.clone() else { return };
-    let mut scribe = Scribe { parts: &parts, tls: &tls, sql: None };
+    let mut scribe = Scribe { parts: &parts, tls: &tls, sql: None, hand };
     let mut backoff = Backoff::default();
     loop {
         let read = tokio::select! {
@@ -164,6 +177,12 @@ impl Scribe<'_> {
         if let Err(error) = Signal::parse_document(document) {
             tracing::warn!(%error, "a signal is passed over");
             return Ok(());
+        }
+        if let Some(hand) = &self.hand {
+            let (kept, is_kept) = oneshot::channel();
+            let handed = Handed { document: document.to_owned(), kept };
+            hand.send(handed).await.map_err(|_| ChannelError::Aborted)?;
+            return is_kept.await.map_err(|_| ChannelError::Aborted);
         }
         let sql = match self.sql.take().filter(|sql| !sql.is_closed()) {
             Some(sql) => sql,

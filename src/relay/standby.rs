@@ -15,6 +15,14 @@ use crate::wal::Lsn;
 /// How often it is looked whether the standby was promoted.
 const INTERVAL: Duration = Duration::from_secs(1);
 
+/// A signal that does not come in the stream: a standby cannot write it to the WAL.
+#[derive(Debug)]
+pub(super) struct Handed {
+    pub(super) document: String,
+    /// Told when what it asks for is kept, so that it need not come again.
+    pub(super) kept: oneshot::Sender<()>,
+}
+
 /// Refuses a standby that has not got to where it was read before. On another history the LSN means something else.
 ///
 /// # Errors
@@ -44,11 +52,6 @@ pub(super) fn check_options(parts: &RelayParts) -> Result<(), postgres::Error> {
         (
             "exactly once is not possible from a standby: after its promotion it is not known which rows Kafka has",
             "set outboxd.delivery.guarantee=tail_dedupe, or point database.hostname at the primary",
-        )
-    } else if parts.relay.signals.file.is_some() || parts.relay.signals.topic.is_some() {
-        (
-            "signals from kafka or from a file are written to the WAL first, and a standby writes none",
-            "set signal.enabled.channels=source, and insert signals on the primary",
         )
     } else {
         return Ok(());

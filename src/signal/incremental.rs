@@ -255,7 +255,7 @@ impl Incremental {
 
     /// A transaction of the stream ends here, and what it has changed counts from here on.
     pub(crate) fn commit(&mut self, end_lsn: Lsn) {
-        self.checkpoints.keep(end_lsn, None, &self.state);
+        self.checkpoints.keep(end_lsn, &self.state);
         self.handed_over.end_transaction(end_lsn);
     }
 

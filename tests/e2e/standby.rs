@@ -5,6 +5,7 @@ use std::thread;
 
 use outboxd::internals::throwaway::{StopMode, ThrowawayPostgres, unused_port};
 use outboxd::internals::wal::Lsn;
+use rdkafka::producer::BaseRecord;
 
 use crate::signals::{self, LONG, StopsAtTheEnd, count_of, last_states, rows, signal, write_meanwhile};
 use crate::support::backlog::Backlog;
@@ -135,8 +136,12 @@ fn so_do_those_of_the_first_version_that_can() {
 fn a_standby_that_is_promoted_is_gone_on_with() {
     let mut site = Site::start_published(18);
     let topic = site.primary.topic(Backlog::TYPE);
-    let relay = Relay::start(&site.config(&[]));
+    let beats =
+        [("heartbeat.interval.ms", "200"), ("heartbeat.action.query", "INSERT INTO beats VALUES (1)")];
+    site.primary.execute("CREATE TABLE beats (n int)");
+    let relay = Relay::start(&site.config(&beats));
     site.wait_until_streaming();
+    relay.wait_for_stderr("heartbeat.action.query is not run");
     BACKLOG.insert(&site.primary, 0..500, 10);
     site.wait_until_confirmed();
     site.primary.disconnect();
@@ -150,6 +155,8 @@ fn a_standby_that_is_promoted_is_gone_on_with() {
     BACKLOG.insert(&site.standby, 1_000..1_500, 10);
     site.standby.wait_until_streaming();
     site.standby.wait_until_confirmed();
+    eventually(DEADLINE, "the query is run", || !site.standby.query("SELECT FROM beats", &[]).is_empty());
+    assert!(!relay.stderr().contains("heartbeat.action.query failed"), "{}", relay.stderr());
     assert_eq!(relay.stop(), 0);
     BACKLOG.check(&kafka().records(&topic), 0..1_500);
     // A new process takes it for the same history.
@@ -192,6 +199,7 @@ const TWO_TABLES: &[(&str, &str)] = &[
     ("snapshot.mode", "initial"),
     ("snapshot.max.threads", "3"),
     ("incremental.snapshot.chunk.size", "5"),
+    ("signal.enabled.channels", "source,kafka"),
 ];
 
 /// Several connections read the first snapshot; a signal on the primary asks for another beside the stream.
@@ -203,6 +211,8 @@ fn a_snapshot_beside_the_stream_of_a_standby_gives_the_table_whatever_is_written
     primary.execute("insert into a select g, nullif(g % 7, 0), g from generate_series(1, 1000) g");
     site.wait_until_replayed();
     signals::make_topics(primary);
+    let channel = format!("{}-signal", primary.name());
+    kafka().create_topic(&channel, 1, &[]);
     let mut relay = Relay::start(&config);
     site.wait_until_streaming();
     site.wait_until_confirmed();
@@ -224,13 +234,32 @@ fn a_snapshot_beside_the_stream_of_a_standby_gives_the_table_whatever_is_written
     site.wait_until_confirmed();
     assert_eq!(last_states(primary), rows(primary));
 
-    // Nothing else is written that could close a window.
+    // Nothing is written that could close a window, or bring the signal again.
     let before = count_of(primary, "incremental");
-    signal(primary, "s-2", "execute-snapshot", r#"{"data-collections": ["public.a"]}"#);
+    let ask = |kind: &str| {
+        let data = format!(r#"{{"data-collections": ["public.a"], "type": "{kind}"}}"#);
+        let signal = format!(r#"{{"id": "k-1", "type": "execute-snapshot", "data": {data}}}"#);
+        let record = BaseRecord::to(&channel).key(primary.name().as_bytes()).payload(signal.as_bytes());
+        kafka().produce(record);
+    };
+    ask("incremental");
     wait_until_completed(primary, 2);
-    assert_eq!(relay.stop(), 0);
     assert_eq!(count_of(primary, "incremental") - before, rows(primary).len());
     assert_eq!(last_states(primary), rows(primary));
+    let before = count_of(primary, "true");
+    ask("blocking");
+    eventually(LONG, "all rows but the first and the last", || {
+        count_of(primary, "true") - before == rows(primary).len() - 2
+    });
+    let before = count_of(primary, "incremental");
+    ask("incremental");
+    eventually(LONG, "rows of the snapshot", || count_of(primary, "incremental") > before + 100);
+    relay.kill();
+    let relay = Relay::start(&config);
+    // The blocking one has told its end too.
+    wait_until_completed(primary, 4);
+    assert_eq!(relay.stop(), 0);
+    assert!(count_of(primary, "incremental") - before >= rows(primary).len());
 }
 
 fn wait_until_completed(db: &Outbox, times: usize) {
@@ -249,7 +278,7 @@ fn a_slot_that_a_conflict_has_ended_is_told_with_the_setting_that_prevents_it() 
     let port = unused_port().unwrap();
     let mut relay = Relay::start_with(&site.config(&[]), &["--http", &port.to_string()], &[]);
     site.wait_until_streaming();
-    assert!(relay.stderr().contains("hot_standby_feedback is off"), "{}", relay.stderr());
+    relay.wait_for_stderr("hot_standby_feedback is off");
     site.primary.insert(&[Event::new("order", "o-1", "Numbered", "1")]);
     site.wait_until_confirmed();
     get_until(port, "/readyz", "is ready", |page| page.code == 200);

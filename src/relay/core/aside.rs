@@ -6,6 +6,62 @@ use crate::relay::clock::Now;
 use crate::relay::error::Error;
 use crate::relay::needs::Waiting;
 use crate::relay::signals::{Signals, Task};
+use crate::wal::Lsn;
+
+/// Signals that do not come in the stream, one at a time, and what is kept of the snapshots that they ask for.
+#[derive(Debug)]
+pub(super) struct Outside {
+    document: Option<String>,
+    /// Where the stream stood when the last one was heeded, until that is kept.
+    heeded: Option<Lsn>,
+    /// What was written last with the position, as far as it changes between transactions.
+    written: u64,
+}
+
+impl Outside {
+    pub(super) const fn nothing() -> Self {
+        Self { document: None, heeded: None, written: 0 }
+    }
+
+    pub(super) fn came(&mut self, document: String) {
+        self.document = Some(document);
+    }
+}
+
+impl<T: Transport> Core<'_, T> {
+    /// Does what has its place between two transactions of the stream.
+    pub(super) fn act_between(&mut self, now: Now) -> Result<(), Error> {
+        let reached = self.feedback.last_received();
+        if self.outside.document.is_some() && !self.feed.out.flight.in_transaction() {
+            let document = self.outside.document.take().unwrap_or_default();
+            self.feed.heed_outside(document, reached, now)?;
+            self.outside.heeded = Some(reached);
+        }
+        self.feed.close_window(reached, now)
+    }
+
+    /// A position that Kafka has is written again when what is kept of snapshots has changed beside it.
+    pub(super) fn want_snapshots_kept(&mut self, frontier: Lsn) {
+        let beside = self.feed.snapshots_beside(frontier);
+        if beside != self.outside.written {
+            self.outside.written = beside;
+            self.positions.write_again();
+        }
+    }
+
+    /// Whether what the last signal from outside asks for would go on in another session: then it need not come again. True once.
+    pub(in crate::relay) fn has_kept_signal(&mut self) -> bool {
+        let frontier = self.feed.out.flight.frontier();
+        let is_kept = self.outside.heeded.is_some_and(|heeded| frontier >= heeded)
+            && !self.feed.out.flight.in_transaction()
+            && !self.feed.is_blocked()
+            && self.positions.is_written(frontier);
+        if is_kept {
+            self.outside.heeded = None;
+        }
+        is_kept
+    }
+}
 
 impl<T: Transport> Core<'_, T> {
     pub(super) fn beat(&mut self, now: Now) -> Result<(), Error> {

@@ -27,6 +27,7 @@ use crate::kafka::{Inlet, Reports, Transport};
 use crate::postgres;
 use crate::replication::{Feedback, StandbyStatusUpdate};
 use crate::wire::READ_BYTES;
+use aside::Outside;
 pub(super) use ending::{CAUSE_TIMEOUT, Drain, Draining, Ending, Limits};
 pub(super) use intake::Taken;
 #[cfg(test)]
@@ -73,6 +74,7 @@ pub(super) struct Core<'p, T = Inlet> {
     /// Until when the socket is left alone.
     rests_until: Option<Instant>,
     last_tick: Instant,
+    outside: Outside,
     /// Somebody waits until what was handed over is in Kafka, also for those who read what is committed.
     pub(super) is_awaited: bool,
 }
@@ -105,6 +107,8 @@ pub(super) enum Event {
     Answer(Result<Answer, Error>),
     /// What a chunk needs was done.
     Done(Done),
+    /// A signal has come that does not come in the stream.
+    Signal(String),
 }
 
 /// What a turn has come to.
@@ -154,6 +158,7 @@ impl<'p, T: Transport> Core<'p, T> {
             need: None,
             rests_until: None,
             last_tick: now.instant,
+            outside: Outside::nothing(),
             is_awaited: false,
         }
     }
@@ -229,6 +234,7 @@ impl<'p, T: Transport> Core<'p, T> {
     fn keep_position(&mut self, ending: bool, now: Now) -> Option<Keep> {
         let lsn = self.feed.out.flight.frontier();
         let committed = self.feed.out.flight.last_acknowledged().map(|(_, committed)| committed);
+        self.want_snapshots_kept(lsn);
         let is_due = self.positions.turn(lsn, ending, now.instant);
         self.feedback.flushed(self.positions.confirmable(lsn));
         is_due.then(|| Keep { lsn, committed, snapshots: self.feed.snapshots_at(lsn) })
@@ -253,6 +259,7 @@ impl<'p, T: Transport> Core<'p, T> {
                 self.rest_after(bytes, now);
             }
             Event::Answer(answer) => self.resume(answer, now)?,
+            Event::Signal(document) => self.outside.came(document),
             Event::Done(done) => {
                 if let Some(signals) = &mut self.feed.signals {
                     signals.take(done);
@@ -294,7 +301,7 @@ impl<'p, T: Transport> Core<'p, T> {
     /// Takes everything that the source has, while the window has room.
     fn pump(&mut self, now: Now, source: &mut impl Source) -> Result<(), Error> {
         while self.reading != Reading::Off && self.held.is_none() && self.feed.has_room() {
-            self.feed.close_window(self.feedback.last_received(), now)?;
+            self.act_between(now)?;
             if let Some(outcome) = self.feed.send_read_row(now)? {
                 self.grant(outcome, || Waiting::Row);
                 continue;

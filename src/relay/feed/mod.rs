@@ -94,7 +94,7 @@ pub(super) struct Feed<'p, T = Inlet> {
     pub(super) snapshot: Snapshot,
     /// The open transaction is a message's own, and this is its end.
     lone: Option<Commit>,
-    /// The rows that are sent are those of a window of a standby, and this is their end.
+    /// What is sent was read between two transactions, on a standby, and this is its end.
     beside: Option<Commit>,
     /// Who is told of snapshots.
     pub(super) notifier: Option<Notifier<'p>>,

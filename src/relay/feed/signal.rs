@@ -89,7 +89,7 @@ impl<T: Transport> Feed<'_, T> {
     pub(in crate::relay) fn send_read_row(&mut self, now: Now) -> Result<Option<Outcome>, Error> {
         self.end_read_row();
         let Some(row) = self.signals.as_mut().and_then(Signals::next_row) else {
-            self.end_window()?;
+            self.end_beside()?;
             return Ok(None);
         };
         let OutgoingRow { table, lsn, xid, values, snapshot } = &row;

@@ -1,10 +1,11 @@
-//! Windows that close between two transactions of the stream: those of a standby, in whose stream no watermark tells their ends.
+//! What has its place between two transactions of the stream, on a standby: windows, whose ends no watermark tells there, and signals.
 
 use super::Feed;
 use crate::kafka::Transport;
 use crate::pgoutput::{Begin, Commit, Message};
 use crate::relay::clock::Now;
 use crate::relay::error::Error;
+use crate::relay::signals::Said;
 use crate::transaction::Identity;
 use crate::wal::{Lsn, Xid};
 
@@ -29,18 +30,47 @@ impl<T: Transport> Feed<'_, T> {
         if self.out.flight.in_transaction() {
             return Ok(());
         }
+        signals.close_at(reached);
+        self.begin_beside(reached, now)
+    }
+
+    /// Does what a signal says that has not come in the stream. The stream stands between two transactions.
+    ///
+    /// # Errors
+    /// When it stands elsewhere.
+    pub(in crate::relay) fn heed_outside(
+        &mut self,
+        document: String,
+        reached: Lsn,
+        now: Now,
+    ) -> Result<(), Error> {
+        let Some(signals) = &mut self.signals else { return Ok(()) };
+        signals.heed(Said::Document(document), reached, None);
+        self.begin_beside(reached, now)
+    }
+
+    /// Changes when other snapshots are to be kept, and the frontier need not have moved.
+    pub(in crate::relay) fn snapshots_beside(&mut self, frontier: Lsn) -> u64 {
+        let settled = self.out.flight.settled().0;
+        let Some(signals) = &mut self.signals else { return 0 };
+        signals.incremental.forget_before(frontier, settled);
+        signals.incremental.beside()
+    }
+
+    /// It is no part of the history: it does not come again.
+    fn begin_beside(&mut self, reached: Lsn, now: Now) -> Result<(), Error> {
         let commit_time = now.postgres();
         let begin = Begin { final_lsn: reached, commit_time, xid: Xid(0) };
         self.assembler.begin(begin)?;
-        // It is no part of the history: it does not come again.
-        self.out.flight.begin(&begin, Identity::Message(0))?;
         self.beside = Some(Commit { commit_lsn: reached, end_lsn: reached, commit_time });
-        signals.close_at(reached);
-        Ok(())
+        self.out.flight.begin(&begin, Identity::Message(0))
     }
 
-    /// All rows of the window are handed over.
-    pub(super) fn end_window(&mut self) -> Result<(), Error> {
+    /// All rows that are to be sent here are handed over.
+    pub(super) fn end_beside(&mut self) -> Result<(), Error> {
+        if self.is_blocked() {
+            return Ok(());
+        }
         let Some(commit) = self.beside.take() else { return Ok(()) };
         self.assembler.commit(&commit)?;
         let unacknowledged = self.out.flight.unacknowledged().map(|ticket| ticket.0);

@@ -33,6 +33,8 @@ pub(in crate::relay) struct Pacing {
     due: Option<Instant>,
     /// Since when something later waits: since the last one was kept, or since there was something to write.
     waits_since: Option<Instant>,
+    /// It is to be written even if Kafka has it: there is something else in the record.
+    again: bool,
     /// The session is ending, and waits so long for its last position.
     ending_until: Option<Instant>,
     patience: Duration,
@@ -42,7 +44,8 @@ impl Pacing {
     /// No position is kept.
     pub(in crate::relay) const fn off() -> Self {
         let (kept, sent, due, waits_since, ending_until) = (None, None, None, None, None);
-        Self { on: false, kept, sent, due, waits_since, ending_until, patience: Duration::ZERO }
+        let (again, patience) = (false, Duration::ZERO);
+        Self { on: false, kept, sent, due, waits_since, again, ending_until, patience }
     }
 
     /// Of a session that has `shutdown_timeout` for everything at its end.
@@ -62,9 +65,10 @@ impl Pacing {
             false => drop(self.waits_since.get_or_insert(now)),
         }
         let is_due = self.due.is_none_or(|due| now >= due);
-        if !is_due || self.sent.is_some() || self.has(frontier) {
+        if !is_due || self.sent.is_some() || self.is_written(frontier) {
             return false;
         }
+        self.again = false;
         self.sent = Some(frontier);
         self.due = now.checked_add(INTERVAL);
         true
@@ -79,7 +83,12 @@ impl Pacing {
 
     /// What was sent may be in Kafka or not.
     pub(in crate::relay) const fn failed(&mut self) {
-        self.sent = None;
+        (self.sent, self.again) = (None, true);
+    }
+
+    /// What is written with the position is no more what Kafka has.
+    pub(in crate::relay) const fn write_again(&mut self) {
+        self.again = true;
     }
 
     /// No position is kept any more.
@@ -97,14 +106,19 @@ impl Pacing {
         !self.on || self.kept.is_some_and(|kept| kept >= frontier)
     }
 
+    /// Whether Kafka has it, and what is written with it, or need not have it.
+    pub(in crate::relay) fn is_written(&self, frontier: Lsn) -> bool {
+        !self.on || self.has(frontier) && !self.again && self.sent.is_none()
+    }
+
     /// Whether a session that ends need not wait for this position any longer.
     pub(in crate::relay) fn is_settled(&self, frontier: Lsn, now: Instant) -> bool {
-        self.has(frontier) || self.ending_until.is_some_and(|until| now >= until)
+        self.is_written(frontier) || self.ending_until.is_some_and(|until| now >= until)
     }
 
     /// When there is something to do although nothing happens. Never in the past: who waits for that does not wait.
     pub(in crate::relay) fn wake_at(&self, frontier: Lsn, now: Instant) -> Option<Instant> {
-        if self.has(frontier) {
+        if self.is_written(frontier) {
             return None;
         }
         let due = self.due.filter(|_| self.sent.is_none());
@@ -156,6 +170,26 @@ mod tests {
                 prop_assert!(pacing.confirmable(frontier) <= in_kafka);
             }
         }
+    }
+
+    #[test]
+    fn what_has_changed_beside_the_position_is_written_with_it_again() {
+        let start = Instant::now();
+        let (mut pacing, later) = (Pacing::new(Duration::from_secs(25)), start + INTERVAL);
+        let at = Lsn::new(10);
+        assert!(pacing.turn(at, false, start));
+        pacing.acknowledged();
+        assert!(pacing.is_settled(at, start));
+        pacing.write_again();
+        assert!(!pacing.is_settled(at, start) && pacing.confirmable(at) == at);
+        assert_eq!(pacing.wake_at(at, start), Some(later));
+        assert!(!pacing.turn(at, false, start) && pacing.turn(at, false, later));
+        assert!(!pacing.is_settled(at, later), "it is on its way");
+        pacing.failed();
+        assert!(pacing.turn(at, false, later + INTERVAL));
+        pacing.acknowledged();
+        assert!(pacing.is_settled(at, later));
+        assert!(!pacing.turn(at, false, later + 2 * INTERVAL), "once");
     }
 
     #[test]

@@ -235,8 +235,14 @@ impl Relay {
             watchers.spawn(heartbeat_query::run(Arc::clone(&self.parts), tls.clone(), ended.clone()));
         }
         let (parts, stop) = (&self.parts, &ended);
-        watchers.spawn(signal_channels::read_file(Arc::clone(parts), tls.clone(), stop.clone()));
-        watchers.spawn(signal_channels::read_topic(Arc::clone(parts), tls.clone(), stop.clone()));
+        let hand = link.take_signals();
+        watchers.spawn(signal_channels::read_file(
+            Arc::clone(parts),
+            tls.clone(),
+            hand.clone(),
+            stop.clone(),
+        ));
+        watchers.spawn(signal_channels::read_topic(Arc::clone(parts), tls.clone(), hand, stop.clone()));
         watchers.spawn(cleaner::run(
             Arc::clone(parts),
             tls.clone(),

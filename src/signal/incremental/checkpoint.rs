@@ -92,12 +92,16 @@ impl Checkpoint {
 pub(super) struct Checkpoints {
     first: Checkpoint,
     later: VecDeque<(Place, Checkpoint)>,
+    /// How often something came to count for which the frontier need not have moved.
+    beside: u64,
 }
 
 /// From where on something counts.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     lsn: Lsn,
+    /// It is between two transactions.
+    is_beside: bool,
     /// Rows that were sent between two transactions: they may be on their way while everything before `lsn` is acknowledged. Then it
     /// counts once this ticket is settled.
     ticket: Option<usize>,
@@ -105,14 +109,27 @@ struct Place {
 
 impl Checkpoints {
     pub(super) const fn new(first: Checkpoint) -> Self {
-        Self { first, later: VecDeque::new() }
+        Self { first, later: VecDeque::new(), beside: 0 }
     }
 
     /// From here on it is this.
-    pub(super) fn keep(&mut self, lsn: Lsn, ticket: Option<usize>, state: &Checkpoint) {
+    pub(super) fn keep(&mut self, lsn: Lsn, state: &Checkpoint) {
+        self.push(Place { lsn, is_beside: false, ticket: None }, state);
+    }
+
+    /// The same between two transactions, once this ticket is settled.
+    pub(super) fn keep_beside(&mut self, lsn: Lsn, ticket: Option<usize>, state: &Checkpoint) {
+        self.push(Place { lsn, is_beside: true, ticket }, state);
+    }
+
+    fn push(&mut self, place: Place, state: &Checkpoint) {
         if self.last() != state {
-            self.later.push_back((Place { lsn, ticket }, state.clone()));
+            self.later.push_back((place, state.clone()));
         }
+    }
+
+    pub(super) const fn beside(&self) -> u64 {
+        self.beside
     }
 
     /// What counts from the last place on.
@@ -125,8 +142,9 @@ impl Checkpoints {
         let counts =
             |place: Place| place.lsn <= frontier && place.ticket.is_none_or(|ticket| ticket < settled);
         while self.later.front().is_some_and(|(place, _)| counts(*place)) {
-            if let Some((_, state)) = self.later.pop_front() {
+            if let Some((place, state)) = self.later.pop_front() {
                 self.first = state;
+                self.beside = self.beside.wrapping_add(u64::from(place.is_beside));
             }
         }
         &self.first
@@ -157,7 +175,7 @@ mod tests {
         let state = |scanned| Checkpoint { scanned, ..Checkpoint::default() };
         let mut checkpoints = Checkpoints::new(state(0));
         for (lsn, scanned) in [(10, 1), (20, 1), (30, 2), (40, 3)] {
-            checkpoints.keep(Lsn::new(lsn), None, &state(scanned));
+            checkpoints.keep(Lsn::new(lsn), &state(scanned));
         }
         assert_eq!(checkpoints.later.len(), 3);
         let at = [9, 29, 30].map(|lsn| checkpoints.at(Lsn::new(lsn), 0).scanned);
@@ -169,10 +187,11 @@ mod tests {
     fn rows_between_transactions_count_when_they_are_acknowledged() {
         let state = |scanned| Checkpoint { scanned, ..Checkpoint::default() };
         let mut checkpoints = Checkpoints::new(state(0));
-        checkpoints.keep(Lsn::new(10), Some(7), &state(1));
-        checkpoints.keep(Lsn::new(20), None, &state(2));
+        checkpoints.keep_beside(Lsn::new(10), Some(7), &state(1));
+        checkpoints.keep(Lsn::new(20), &state(2));
         let at = [7, 8].map(|settled| checkpoints.at(Lsn::new(10), settled).scanned);
         assert_eq!(at, [0, 1], "everything before 10 is acknowledged in both cases");
+        assert_eq!(checkpoints.beside(), 1);
         assert_eq!(checkpoints.at(Lsn::new(20), 8).scanned, 2);
     }
 }

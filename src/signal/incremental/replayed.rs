@@ -29,8 +29,13 @@ impl Incremental {
 
     /// The rows of a window are sent, and what they have changed counts from here on, when this ticket is settled.
     pub(crate) fn commit_beside(&mut self, reached: Lsn, ticket: Option<usize>) {
-        self.checkpoints.keep(reached, ticket, &self.state);
+        self.checkpoints.keep_beside(reached, ticket, &self.state);
         self.handed_over.end_transaction(reached);
+    }
+
+    /// Changes when something else counts, and no transaction has ended there.
+    pub(crate) const fn beside(&self) -> u64 {
+        self.checkpoints.beside()
     }
 
     /// Closes it: its rows are to be sent here.
