@@ -19,11 +19,11 @@ pub(super) struct ReplaceField {
     plans: PerSchema<Plan>,
 }
 
-/// The new schema, and which fields stay.
+/// The new schema, and where each of its fields is in a record.
 #[derive(Debug)]
 struct Plan {
     schema: Arc<Schema>,
-    stays: Vec<bool>,
+    sources: Vec<usize>,
 }
 
 impl ReplaceField {
@@ -49,11 +49,27 @@ impl ReplaceField {
     }
 
     fn plan(&self, schema: &Schema) -> Result<Plan, Problem> {
-        let fields = structs::fields(schema);
-        let stays: Vec<bool> = fields.iter().map(|field| self.stays(&field.name)).collect();
-        let kept = fields.iter().zip(&stays).filter(|(_, stays)| **stays);
-        let renamed = kept.map(|(field, _)| Field::new(self.renamed(&field.name), Arc::clone(&field.schema)));
-        Ok(Plan { schema: Arc::new(structs::struct_with(schema, renamed.collect())?), stays })
+        let kept = structs::fields(schema).iter().filter(|field| self.stays(&field.name));
+        let renamed = kept.map(|field| Field::new(self.renamed(&field.name), Arc::clone(&field.schema)));
+        let renamed: Vec<_> = renamed.collect();
+        let sources: Result<_, _> = renamed.iter().map(|field| self.source(schema, field)).collect();
+        let sources = sources?;
+        Ok(Plan { schema: Arc::new(structs::struct_with(schema, renamed)?), sources })
+    }
+
+    /// As Kafka looks for a value: a field that has a new name already is looked for under the old one.
+    fn source(&self, schema: &Schema, field: &Field) -> Result<usize, Problem> {
+        let old = self.renames.iter().rfind(|(_, new)| *new == field.name);
+        let (index, found) = structs::required(schema, old.map_or(&field.name, |(old, _)| old))?;
+        if found.schema.kind != field.schema.kind {
+            let schema = found.schema.kind.to_string();
+            return Err(Problem::UnsupportedField {
+                field: found.name.clone(),
+                schema,
+                transform: "ReplaceField",
+            });
+        }
+        Ok(index)
     }
 
     fn stays(&self, name: &str) -> bool {
@@ -62,7 +78,7 @@ impl ReplaceField {
     }
 
     fn renamed<'n>(&'n self, name: &'n str) -> &'n str {
-        self.renames.iter().find(|(old, _)| old == name).map_or(name, |(_, new)| new)
+        self.renames.iter().rfind(|(old, _)| old == name).map_or(name, |(_, new)| new)
     }
 }
 
@@ -73,9 +89,9 @@ impl Transform for ReplaceField {
         if self.replace_null_with_default {
             structs::fill_defaults(&taken.schema, &mut taken.values);
         }
-        let mut stays = plan.stays.iter();
-        taken.values.retain(|_| stays.next().is_some_and(|stays| *stays));
-        *self.side.of(&mut record) = Datum::new(Arc::clone(&plan.schema), Value::Struct(taken.values));
+        let sources = plan.sources.iter();
+        let values = sources.map(|index| structs::take(&mut taken.values, *index)).collect();
+        *self.side.of(&mut record) = Datum::new(Arc::clone(&plan.schema), Value::Struct(values));
         Ok(Some(record))
     }
 
