@@ -20,7 +20,7 @@ const MODES: [(&str, SnapshotMode); 6] = [
 ];
 
 const ORDERS: [(&str, TableOrder); 3] = [
-    ("disabled", TableOrder::Names),
+    ("disabled", TableOrder::AsListed),
     ("ascending", TableOrder::FewestRowsFirst),
     ("descending", TableOrder::MostRowsFirst),
 ];

@@ -235,7 +235,7 @@ fn delays_orders_and_limits_of_tables_are_read() {
     let of = |settings: &[&str]| complete_and(settings).unwrap().postgres;
     let plain = of(&["guardrail.collections.limit.action=fail", "guardrail.collections.max=0"]);
     assert_eq!(plain.tables.guardrail, None);
-    assert_eq!((plain.snapshot.order, plain.snapshot.delay.as_millis()), (TableOrder::Names, 0));
+    assert_eq!((plain.snapshot.order, plain.snapshot.delay.as_millis()), (TableOrder::AsListed, 0));
     let said = of(&[
         "guardrail.collections.max=7",
         "snapshot.delay.ms=100",

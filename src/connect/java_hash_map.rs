@@ -17,6 +17,8 @@ pub(crate) enum Made {
     Copied,
     /// `new HashMap<>(map)` of a map with so many entries; the others were put into it then.
     CopiedThen(usize),
+    /// `new HashSet<>(collection)`, of which these are the keys.
+    Set,
 }
 
 /// The entries as a map gives them that they were put into in this order. Keys must differ.
@@ -54,6 +56,7 @@ fn buckets(entry_count: usize, made: Made) -> usize {
         Made::Sized => entry_count.max(1).next_power_of_two(),
         Made::Copied => copied(entry_count),
         Made::CopiedThen(first) => copied(first),
+        Made::Set => copied(entry_count).max(16),
     };
     while entry_count > buckets.saturating_mul(3) / 4 {
         buckets = buckets.saturating_mul(2);

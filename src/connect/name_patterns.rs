@@ -35,7 +35,21 @@ impl NamePatterns {
     /// Whether one of them matches. One that gives up (too much backtracking) does not.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {
-        self.0.iter().any(|pattern| pattern.is_match(name).unwrap_or(false))
+        self.place(name).is_some()
+    }
+
+    /// Puts what has names in the order of the list's entries, and of the names where one entry matches several. What none of them
+    /// matches is last.
+    pub fn arrange<T>(&self, named: &mut [T], name: impl Fn(&T) -> String) {
+        named.sort_by_cached_key(|one| {
+            let name = name(one);
+            (self.place(&name).unwrap_or(usize::MAX), name)
+        });
+    }
+
+    /// The place in the list of the first one that matches.
+    fn place(&self, name: &str) -> Option<usize> {
+        self.0.iter().position(|pattern| pattern.is_match(name).unwrap_or(false))
     }
 }
 
@@ -66,5 +80,17 @@ mod tests {
         assert!(!NamePatterns::default().matches(""));
         let error = NamePatterns::new("k", &["(".to_owned()]).unwrap_err();
         assert!(error.key == "k" && error.reason.contains("no regular expression"), "{error}");
+    }
+
+    #[test]
+    fn names_are_in_the_order_of_the_list() {
+        let arranged = |list: &[&str]| {
+            let list: Vec<_> = list.iter().map(|&pattern| pattern.to_owned()).collect();
+            let mut names = ["c", "b", "a2", "a1", "other"];
+            NamePatterns::new("k", &list).unwrap().arrange(&mut names, |&name| name.to_owned());
+            names
+        };
+        assert_eq!(arranged(&["c", "A.", "a1", "b"]), ["c", "a1", "a2", "b", "other"]);
+        assert_eq!(arranged(&[]), ["a1", "a2", "b", "c", "other"]);
     }
 }

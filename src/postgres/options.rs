@@ -311,7 +311,7 @@ pub struct SnapshotOptions {
     pub overrides: Vec<(String, String)>,
     /// `snapshot.max.threads` (1): connections that read at once. The rows of an outbox are read by one.
     pub connections: u32,
-    /// `snapshot.tables.order.by.row.count` (disabled): which tables are begun first. Those of an outbox keep the order of names.
+    /// `snapshot.tables.order.by.row.count` (disabled): which tables several connections begin first. Those of an outbox come as listed.
     pub order: TableOrder,
     /// `snapshot.delay.ms` (0): how long a snapshot waits before it reads.
     pub delay: Duration,
@@ -324,7 +324,7 @@ pub struct SnapshotOptions {
 pub enum TableOrder {
     /// `disabled`
     #[default]
-    Names,
+    AsListed,
     /// `ascending`, by what the catalog estimates.
     FewestRowsFirst,
     /// `descending`

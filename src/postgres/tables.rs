@@ -91,6 +91,12 @@ impl TableFilter {
         !self.is_signals(table) && (self.in_snapshot.is_empty() || self.in_snapshot.matches(&name))
     }
 
+    /// Tables are read by a snapshot in the order in which these have their names, as Debezium reads them.
+    #[must_use]
+    pub const fn order(&self) -> &NamePatterns {
+        &self.table_include
+    }
+
     /// The captured ones among `tables`. A partition is captured with its root and not named itself, unless it is
     /// matched and the root is not.
     ///

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::options::Options;
 use crate::change::{ChangeTable, Edge, Snapshot};
+use crate::connect::NamePatterns;
 use crate::pgoutput::{Begin, ColumnValue, Tuple};
 use crate::signal::{
     Action, Answer, Ask, Blocking, ChunkKey, Incremental, KeptCheckpoint, Notification, ReadRow, Recent,
@@ -24,6 +25,8 @@ pub(super) struct Signals {
     options: SignalOptions,
     pub(super) incremental: Incremental,
     blocking: Blocking,
+    /// In which one reads tables.
+    order: NamePatterns,
     /// The place and the transaction of the signal for which the stream waits.
     waits_at: (Lsn, Option<Xid>),
     /// The signalling table, once the stream has described it.
@@ -111,7 +114,12 @@ impl Said {
 
 impl Signals {
     /// Goes on from `kept`. `None` when nothing is heard.
-    pub(super) fn new(options: &Options, tables: Vec<String>, kept: KeptCheckpoint) -> Option<Self> {
+    pub(super) fn new(
+        options: &Options,
+        tables: Vec<String>,
+        order: &NamePatterns,
+        kept: KeptCheckpoint,
+    ) -> Option<Self> {
         if !options.signals.is_on() {
             return None;
         }
@@ -130,6 +138,7 @@ impl Signals {
             options: options.signals.clone(),
             incremental,
             blocking: Blocking::default(),
+            order: order.clone(),
             waits_at: (Lsn::ZERO, None),
             relation: None,
             table: None,
@@ -211,7 +220,7 @@ impl Signals {
         match &signal.action {
             Action::CloseWindow => self.close(&signal.id, lsn),
             Action::ExecuteSnapshot(request) if request.kind == SnapshotKind::Blocking => {
-                self.blocking.execute(request, self.incremental.known());
+                self.blocking.execute(request, self.incremental.known(), &self.order);
                 self.waits_at = (lsn, open.map(|open| open.xid));
             }
             _ => self.incremental.heed(&signal),

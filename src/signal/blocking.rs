@@ -3,6 +3,8 @@ use std::collections::VecDeque;
 use super::condition::expand;
 use super::notification::{Notification, SnapshotStatus};
 use super::{PgSnapshot, Recent, SnapshotRequest};
+use crate::connect::NamePatterns;
+use crate::connect::java_hash_map::{Made, in_order};
 
 /// The snapshots for which the stream waits, one after the other.
 #[derive(Debug, Default)]
@@ -74,11 +76,19 @@ pub(crate) struct ScannedRow {
     pub(crate) is_of_table_before: bool,
 }
 
+/// The tables, as notifications tell them.
+#[derive(Debug)]
+struct Names {
+    /// In the order in which they are read.
+    read: String,
+    /// As a Java set gives them.
+    set: String,
+}
+
 #[derive(Debug)]
 struct Scan {
     tables: VecDeque<ScanTable>,
-    /// All of them, as notifications tell them.
-    names: String,
+    names: Names,
     /// Whether no table is done with.
     is_first_table: bool,
     /// Rows of the current one.
@@ -91,9 +101,11 @@ struct Scan {
 }
 
 impl Blocking {
-    /// One is asked for. `known` are the captured tables.
-    pub(crate) fn execute(&mut self, request: &SnapshotRequest, known: &[String]) {
-        let tables = expand(&request.collections, known).into_iter().map(|table| ScanTable {
+    /// One is asked for. `known` are the captured tables, and `order` says which are read first.
+    pub(crate) fn execute(&mut self, request: &SnapshotRequest, known: &[String], order: &NamePatterns) {
+        let mut tables = expand(&request.collections, known);
+        order.arrange(&mut tables, String::clone);
+        let tables = tables.into_iter().map(|table| ScanTable {
             statement: request
                 .conditions
                 .iter()
@@ -114,9 +126,12 @@ impl Blocking {
     pub(crate) fn next_ask(&mut self) -> Option<ScanAsk> {
         if self.current.is_none() {
             let tables = self.waiting.pop_front()?;
-            let names = tables.iter().map(|table| table.table.as_str()).collect::<Vec<_>>().join(",");
+            let mut names: Vec<_> = tables.iter().map(|table| table.table.clone()).collect();
+            let (read, set) = (names.join(","), in_order(names.clone(), Made::Set, String::as_str).join(","));
+            names.sort_unstable();
             self.tell(SnapshotStatus::Started, Vec::new());
-            self.tell(SnapshotStatus::CollectionsResolved, vec![(TABLES, names.clone())]);
+            self.tell(SnapshotStatus::CollectionsResolved, vec![(TABLES, names.join(","))]);
+            let names = Names { read, set };
             let scan =
                 Scan { tables, names, is_first_table: true, rows: 0, held: None, last: None, next: None };
             let next = self.begin_table(&scan);
@@ -194,7 +209,7 @@ impl Blocking {
             return;
         };
         let data = vec![
-            (TABLES, scan.names.clone()),
+            (TABLES, scan.names.read.clone()),
             ("scanned_collection", table.table),
             ("status", status.to_owned()),
             ("total_rows_scanned", scan.rows.to_string()),
@@ -208,7 +223,7 @@ impl Blocking {
     fn begin_table(&mut self, scan: &Scan) -> ScanAsk {
         let Some(table) = scan.tables.front() else { return ScanAsk::End };
         let data =
-            vec![("current_collection_in_progress", table.table.clone()), (TABLES, scan.names.clone())];
+            vec![("current_collection_in_progress", table.table.clone()), (TABLES, scan.names.set.clone())];
         self.tell(SnapshotStatus::InProgress, data);
         ScanAsk::Begin(table.clone())
     }
@@ -253,7 +268,7 @@ mod tests {
             panic!("{data}")
         };
         let mut blocking = Blocking::default();
-        blocking.execute(&request, &[]);
+        blocking.execute(&request, &[], &NamePatterns::default());
         let sent = Recent::default();
         assert_eq!(
             blocking.next_ask(),
@@ -285,7 +300,7 @@ mod tests {
         };
         for end in [rows(0, false), Scanned::Failed] {
             let mut blocking = Blocking::default();
-            blocking.execute(&request(["a", "b", "c", "d"]), &[]);
+            blocking.execute(&request(["a", "b", "c", "d"]), &[], &NamePatterns::default());
             let mut told = Vec::new();
             for answer in [rows(0, false), rows(2, false), rows(0, false), end] {
                 assert!(blocking.next_ask().is_some());
@@ -300,6 +315,35 @@ mod tests {
     }
 
     #[test]
+    fn tables_are_read_as_listed_and_told_as_debezium_tells_them() {
+        let request = SnapshotRequest {
+            kind: crate::signal::SnapshotKind::Blocking,
+            collections: ["a", "b", "c"].map(str::to_owned).to_vec(),
+            conditions: Vec::new(),
+            surrogate_key: None,
+        };
+        let order = NamePatterns::new("k", &["c".to_owned(), "[ab]".to_owned()]).unwrap();
+        let mut blocking = Blocking::default();
+        blocking.execute(&request, &[], &order);
+        let mut read = Vec::new();
+        while let Some(ask) = blocking.next_ask() {
+            if let ScanAsk::Begin(table) = ask {
+                read.push(table.table);
+            }
+            blocking.answer(rows(0, false), &Recent::default());
+        }
+        assert_eq!(read, ["c", "a", "b"]);
+        let mut told = Vec::new();
+        while let Some(notification) = blocking.next_notification() {
+            let names = notification.data.iter().find(|(name, _)| *name == TABLES);
+            told.extend(names.map(|(_, names)| names.clone()));
+        }
+        // Resolved, then the begin and the end of each.
+        let (sorted, read) = ("a,b,c", "c,a,b");
+        assert_eq!(told, [sorted, sorted, read, sorted, read, sorted, read]);
+    }
+
+    #[test]
     fn a_scan_that_does_not_see_what_was_sent_is_begun_again() {
         let request = SnapshotRequest {
             kind: crate::signal::SnapshotKind::Blocking,
@@ -308,7 +352,7 @@ mod tests {
             surrogate_key: None,
         };
         let mut blocking = Blocking::default();
-        blocking.execute(&request, &[]);
+        blocking.execute(&request, &[], &NamePatterns::default());
         let begin = blocking.next_ask();
         let mut sent = Recent::default();
         sent.add(7);

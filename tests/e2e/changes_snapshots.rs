@@ -81,16 +81,18 @@ fn several_connections_read_tables_and_ranges_of_one_table() {
     }
 }
 
-/// What is written while the snapshot waits is no part of it, and comes behind it; the stream waits too, and a stop does not.
+/// Debezium counts no rows for one connection. What is written while the snapshot waits is no part of it, and comes behind it; the
+/// stream waits too, and a stop does not.
 #[test]
-fn a_snapshot_and_the_stream_wait_and_large_tables_come_first() {
+fn a_snapshot_and_the_stream_wait_and_tables_come_as_listed() {
     let db = Outbox::create_bare(postgres18(), TABLES);
     db.execute("insert into a select g, '' from generate_series(1, 3) g; insert into c select g from generate_series(1, 10) g");
     db.execute("analyze a; analyze b; analyze c");
     ["a", "b", "c"].iter().for_each(|table| kafka().create_topic(&topic(&db, table), 1, &[]));
     let settings = [
         ("snapshot.mode", "initial"),
-        ("snapshot.tables.order.by.row.count", "descending"),
+        ("table.include.list", "public.c,public.[ab]"),
+        ("snapshot.tables.order.by.row.count", "ascending"),
         ("snapshot.delay.ms", "1500"),
         ("streaming.delay.ms", "3600000"),
     ];
@@ -109,6 +111,25 @@ fn a_snapshot_and_the_stream_wait_and_large_tables_come_first() {
     assert_eq!(relay.stop(), 0);
     assert_eq!(ids(&sent(&db, "a")), [1, 2, 3, 4], "the snapshot is not sent again");
     assert_eq!(marks(&sent(&db, "a")), ["first_in_data_collection", "last", "false"]);
+}
+
+#[test]
+fn several_connections_begin_with_large_tables() {
+    let db = Outbox::create_bare(postgres18(), TABLES);
+    db.execute("insert into a values (1, ''); insert into b select g from generate_series(1, 10) g; analyze a; analyze b");
+    let settings = [
+        ("snapshot.mode", "initial"),
+        ("snapshot.max.threads", "2"),
+        ("snapshot.tables.order.by.row.count", "descending"),
+        ("notification.enabled.channels", "log"),
+    ];
+    let relay = Relay::start(&config(&db, &settings));
+    db.wait_until_streaming();
+    let log = relay.stderr();
+    let begun =
+        ["b", "a", "c"].map(|table| log.find(&format!("current_collection_in_progress=public.{table}")));
+    assert!(begun.iter().all(Option::is_some) && begun.is_sorted(), "{begun:?} {log}");
+    assert_eq!(relay.stop(), 0);
 }
 
 /// What is kept of the snapshot with the position.

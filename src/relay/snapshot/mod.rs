@@ -149,9 +149,11 @@ impl<'s> Snapshot<'s> {
     ) -> Result<(), Error> {
         let filter = &self.parts.tables;
         // Debezium counts the signalling table among them, and does not read it.
-        let captured = tables.iter().filter(|table| filter.is_in_snapshot(table) || filter.is_signals(table));
-        let captured = captured.map(full_name).collect::<Vec<_>>().join(",");
-        let mut tables: Vec<_> = tables.iter().filter(|table| filter.is_in_snapshot(table)).collect();
+        let captured = |table: &&TableFacts| filter.is_in_snapshot(table) || filter.is_signals(table);
+        let mut tables: Vec<_> = tables.iter().filter(captured).collect();
+        filter.order().arrange(&mut tables, |table| full_name(table));
+        let captured: Vec<_> = tables.iter().map(|table| full_name(table)).collect();
+        tables.retain(|table| filter.is_in_snapshot(table));
         let commit_time = Now::read().postgres();
         let begin = |xid| Message::Begin(Begin { final_lsn: self.at, commit_time, xid });
         if self.parts.route.outbox().is_some() {
@@ -165,8 +167,10 @@ impl<'s> Snapshot<'s> {
             let (readers, xid) = self.open_readers(site).await?;
             self.take(begin(xid))?;
             self.notify(SnapshotStatus::Started, Vec::new());
-            self.notify(SnapshotStatus::CollectionsResolved, vec![("data_collections", captured.clone())]);
-            self.send_tables(&tables, captured, readers, keeper).await?;
+            let mut names = captured.clone();
+            names.sort_unstable();
+            self.notify(SnapshotStatus::CollectionsResolved, vec![("data_collections", names.join(","))]);
+            self.send_tables(&tables, captured.join(","), readers, keeper).await?;
             self.notify(SnapshotStatus::Completed, Vec::new());
             self.send_notifications().await?;
         }

@@ -9,6 +9,7 @@ use super::plan::{Ended, LastRow, Piece, Pieces, Plan};
 use super::reading::{Readers, Report, Said};
 use super::{LOOK_INTERVAL, NextRow, Site, Snapshot, full_name};
 use crate::connect::column::ColumnDescription;
+use crate::connect::java_hash_map::{Made, in_order};
 use crate::postgres::{self, PageRange, RowBatch, SnapshotReader, TableFacts, TableOrder};
 use crate::relay::asking::{answered, ask};
 use crate::relay::clock::Now;
@@ -51,18 +52,19 @@ impl Snapshot<'_> {
         Ok((readers, xid))
     }
 
-    /// Puts the tables in the order of `snapshot.tables.order.by.row.count`. Those with the same estimate stay in the order of
-    /// their names.
+    /// Puts the tables in the order of `snapshot.tables.order.by.row.count`. Those with the same estimate stay in the order in which
+    /// they were. With one connection Debezium counts no rows, and leaves all as they were.
     pub(super) async fn arrange(&self, tables: &mut Vec<&TableFacts>) -> Result<(), Error> {
-        let order = self.parts.postgres.snapshot.order;
-        if order == TableOrder::Names {
+        let snapshot = &self.parts.postgres.snapshot;
+        let order = snapshot.order;
+        if order == TableOrder::AsListed || snapshot.connections == 1 {
             return Ok(());
         }
         let estimates = self.resolver.sql.estimates(tables).await?;
         let mut counted: Vec<_> = estimates.into_iter().zip(tables.drain(..)).collect();
         match order {
             TableOrder::MostRowsFirst => counted.sort_by_key(|(rows, _)| Reverse(*rows)),
-            TableOrder::FewestRowsFirst | TableOrder::Names => counted.sort_by_key(|(rows, _)| *rows),
+            TableOrder::FewestRowsFirst | TableOrder::AsListed => counted.sort_by_key(|(rows, _)| *rows),
         }
         tables.extend(counted.into_iter().map(|(_, table)| table));
         Ok(())
@@ -109,7 +111,8 @@ impl Snapshot<'_> {
         before: Vec<SentTable>,
         keeps: bool,
     ) -> Result<Work<'t>, Error> {
-        let names = tables.iter().map(|table| full_name(table)).collect::<Vec<_>>().join(",");
+        let names = tables.iter().map(|table| full_name(table)).collect();
+        let names = in_order(names, Made::Set, String::as_str).join(",");
         let sent_of = |table: &TableFacts| before.iter().find(|sent| sent.oid() == table.oid);
         let is_whole = |table: &TableFacts| sent_of(table).is_some_and(|sent| sent.as_part().is_none());
         let tables: Vec<_> = tables.iter().copied().filter(|table| !is_whole(table)).collect();
@@ -292,7 +295,7 @@ impl<'t> Described<'t> {
 /// What is read, and by whom.
 struct Work<'t> {
     tables: Vec<Described<'t>>,
-    /// Of all tables.
+    /// Of all tables, as a Java set gives them.
     names: String,
     plan: Plan,
     readers: Readers,

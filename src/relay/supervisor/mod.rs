@@ -224,7 +224,8 @@ impl Relay {
             feed.notify(Notification::initial(SnapshotStatus::Skipped, Vec::new()), Now::read());
         }
         let snapshots = memory.snapshots(&origin, link.snapshots.take());
-        feed.signals = Signals::new(&self.parts.relay, link.capture.names(), snapshots);
+        feed.signals =
+            Signals::new(&self.parts.relay, link.capture.names(), self.parts.tables.order(), snapshots);
         let (server, ended, mut watchers) = (ServerLsn::default(), CancellationToken::new(), JoinSet::new());
         let (mut slot_watcher, lost) = self.watch_slot(&link, server.clone());
         if let Some(xmin) = xmin {
