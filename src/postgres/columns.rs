@@ -12,7 +12,8 @@ const TYPE_DEPTH_MAX: u8 = 16;
 
 const COLUMNS: &str = "
 with key as (
-    select i.indkey::int2[] as columns, i.indnkeyatts as count from pg_index i join pg_class c on c.oid = i.indexrelid
+    select i.indkey::int2[] as columns, case when i.indisprimary then i.indnkeyatts else i.indnatts end as count
+    from pg_index i join pg_class c on c.oid = i.indexrelid
     where i.indrelid = $1 and i.indisunique and i.indexprs is null
     order by i.indisprimary desc, c.relname limit 1)
 select a.attname::text, a.atttypid, a.atttypmod, a.attnotnull or t.typtype = 'd' and t.typnotnull,
