@@ -73,8 +73,26 @@ fn parsed(type_name: &str, text: String, modifier: i32) -> Option<String> {
             Some(number.with_scale(scale)?.to_plain_string())
         }
         "time" if text.starts_with("24:00") => Some(END_OF_DAY.to_owned()),
+        "date" | "timestamp" | "timestamptz" => Some(moment(type_name, &text).unwrap_or(text)),
         _ => Some(text),
     }
+}
+
+/// What a literal of another of these types says, as `ALTER COLUMN … TYPE` leaves it behind its casts: a moment its day, a day its
+/// midnight, and all in UTC.
+fn moment(type_name: &str, text: &str) -> Option<String> {
+    let (text, era) = text.strip_suffix(" BC").map_or((text, ""), |before| (before, " BC"));
+    let (date, time) = text.split_once(' ').unwrap_or((text, ""));
+    if !date.starts_with(|first: char| first.is_ascii_digit()) {
+        return None;
+    }
+    if type_name == "date" {
+        return Some(format!("{date}{era}"));
+    }
+    let time = if time.is_empty() { "00:00:00" } else { time };
+    let zone = if type_name == "timestamptz" && !time.contains(['+', '-']) { "+00" } else { "" };
+    let time = if type_name == "timestamp" { time.strip_suffix("+00").unwrap_or(time) } else { time };
+    Some(format!("{date} {time}{zone}{era}"))
 }
 
 /// `now()`, `(nextval('s'::regclass))`, `CURRENT_TIMESTAMP`
