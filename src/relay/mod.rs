@@ -85,7 +85,7 @@ pub(crate) use position::Phase;
 pub(crate) use position::RecordError;
 pub(crate) use position_store::{KeptPosition, kept_position};
 pub(crate) use preflight::Capture;
-pub(crate) use preflight::{OLDEST_VERSION_NUM, check_server, no_table};
+pub(crate) use preflight::{OLDEST_VERSION_NUM, check_server, no_table, none_yet};
 pub(crate) use resolution::relation_of;
 pub(crate) use route::Route;
 pub use supervisor::Relay;

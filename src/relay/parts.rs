@@ -4,7 +4,7 @@ use super::options::Options;
 use super::route::Route;
 use crate::kafka::{self, Producer};
 use crate::outbox::MessageOutbox;
-use crate::postgres::{self, TableFilter};
+use crate::postgres::{self, Autocreate, TableFilter};
 use crate::registry::Registries;
 
 /// Everything the relay is made of, once the configuration is understood.
@@ -30,4 +30,13 @@ pub struct RelayParts {
     pub(crate) notification_posts: Option<NotificationPosts>,
     /// The schema registries of the converters that need one.
     pub registries: Registries,
+}
+
+impl RelayParts {
+    /// Whether a start without a captured table makes sense: when logical messages are events, and where the publication has, or may
+    /// get, tables that are made later.
+    pub(crate) fn may_capture_none(&self) -> bool {
+        self.messages.is_some()
+            || self.route.outbox().is_none() && self.postgres.publication.autocreate != Autocreate::Filtered
+    }
 }

@@ -8,6 +8,7 @@ use super::error::Error;
 use super::origin::Origin;
 use super::parts::RelayParts;
 use super::resolution::relation_of;
+use super::route::Route;
 use super::standby;
 use crate::postgres::{
     self, Connection, Guardrail, Options, ServerFacts, Sql, Storage, TableFacts, TableFilter, TlsSetup,
@@ -145,7 +146,7 @@ impl Capture {
         self.tables.iter().map(|table| format!("{}.{}", table.schema, table.name)).collect()
     }
 
-    /// Finds the captured tables and tries the router on each. Where logical messages are events there need be none.
+    /// Finds the captured tables and tries the router on each. There need not always be one ([`RelayParts::may_capture_none`]).
     ///
     /// # Errors
     /// When none is captured, one has not the columns that the router needs, or the router's predicate leaves one out.
@@ -164,10 +165,13 @@ impl Capture {
         let (filter, route) = (&parts.tables, &parts.route);
         let all = sql.tables().await?;
         let captured = Rules { filter, route, captured: known }.select(&all)?;
-        if captured.is_empty() && parts.messages.is_none() {
-            return Err(no_table(filter, &all).into());
-        }
         let mut assumptions = Vec::new();
+        if captured.is_empty() {
+            if !parts.may_capture_none() {
+                return Err(no_table(filter, route, &all).into());
+            }
+            assumptions.extend(parts.messages.is_none().then(|| none_yet(filter, &all)));
+        }
         for table in &captured {
             let columns = sql.describe(table.oid).await?;
             assumptions.extend(route.bind(&relation_of(table, &columns), &columns)?.notes());
@@ -263,23 +267,37 @@ pub(crate) fn check_server(server: &ServerFacts, read_only: bool) -> Result<(), 
 }
 
 /// Why nothing is captured.
-pub(crate) fn no_table(filter: &TableFilter, all: &[TableFacts]) -> postgres::Error {
+pub(crate) fn no_table(filter: &TableFilter, route: &Route, all: &[TableFacts]) -> postgres::Error {
+    let there = some_of(all);
+    let (problem, cure) = if filter.names_tables() {
+        let make =
+            if route.outbox().is_some() { ". To make an outbox table: psql -f sql/outbox.sql" } else { "" };
+        let rule = "the entries are regular expressions that must match the whole of schema.table";
+        ("no table matches table.include.list", format!("{rule}; the database has: {there}{make}"))
+    } else if route.outbox().is_some() {
+        let set = format!("set table.include.list to your outbox table (the database has: {there})");
+        (
+            "no table has the columns that the router needs",
+            format!("{set}, or make one: psql -f sql/outbox.sql"),
+        )
+    } else {
+        let set =
+            "make the tables first, or set publication.autocreate.mode=all_tables, which waits for them";
+        ("no table is captured", format!("{set}; the database has: {there}"))
+    };
+    postgres::Error::Precondition { problem: problem.to_owned(), cure }
+}
+
+/// The same where tables may come later.
+pub(crate) fn none_yet(filter: &TableFilter, all: &[TableFacts]) -> String {
+    let why = if filter.names_tables() { "none matches table.include.list" } else { "there is none" };
+    format!(
+        "no table is captured yet: {why}; the database has: {}. A table that is made later is captured from its first row",
+        some_of(all)
+    )
+}
+
+fn some_of(all: &[TableFacts]) -> String {
     let some: Vec<_> = all.iter().take(8).map(|table| format!("{}.{}", table.schema, table.name)).collect();
-    let there = if some.is_empty() { "no tables at all".to_owned() } else { some.join(", ") };
-    if filter.names_tables() {
-        return postgres::Error::Precondition {
-            problem: "no table matches table.include.list".to_owned(),
-            cure: format!(
-                "the entries are regular expressions that must match the whole of schema.table; the database has: \
-                 {there}. To make an outbox table: psql -f sql/outbox.sql"
-            ),
-        };
-    }
-    postgres::Error::Precondition {
-        problem: "no table has the columns that the router needs".to_owned(),
-        cure: format!(
-            "set table.include.list to your outbox table (the database has: {there}), or make one: psql -f \
-             sql/outbox.sql"
-        ),
-    }
+    if some.is_empty() { "no tables at all".to_owned() } else { some.join(", ") }
 }

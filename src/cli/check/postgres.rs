@@ -152,7 +152,7 @@ impl Findings {
         sql: &Sql,
         all: &[TableFacts],
     ) -> Result<Vec<TableFacts>, Error> {
-        let (tables, check) = tables::captured(&parts.tables, &parts.route, parts.messages.is_some(), all);
+        let (tables, check) = tables::captured(&parts.tables, &parts.route, parts.may_capture_none(), all);
         self.checks.push(check);
         for table in &tables {
             self.checks.extend(tables::unlogged(table));

@@ -6,7 +6,9 @@ use crate::cli::init::mark_among;
 use crate::connect::column::{ColumnDescription, TypeKind};
 use crate::outbox::{Assumption, BindError, EventRouter};
 use crate::postgres::{PublicationFacts, Storage, TableFacts, TableFilter, TableVersion, Unreadable};
-use crate::relay::{Route, in_the_publication, left_out, near_miss, no_table, not_in_the_wal, relation_of};
+use crate::relay::{
+    Route, in_the_publication, left_out, near_miss, no_table, none_yet, not_in_the_wal, relation_of,
+};
 
 const EVENT_ID: &str = "table.field.event.id";
 const EVENT_KEY: &str = "table.field.event.key";
@@ -56,11 +58,11 @@ pub(in crate::cli) fn name(table: &TableFacts) -> String {
     format!("{}.{}", table.schema, table.name)
 }
 
-/// The captured tables among all, unlogged ones included.
+/// The captured tables among all, unlogged ones included. `may_be_none` says whether there need be one.
 pub(in crate::cli) fn captured(
     filter: &TableFilter,
     route: &Route,
-    has_messages: bool,
+    may_be_none: bool,
     all: &[TableFacts],
 ) -> (Vec<TableFacts>, Check) {
     // Each unlogged table is told by a check of its own, and the rest of it is looked at all the same.
@@ -72,15 +74,19 @@ pub(in crate::cli) fn captured(
     };
     let tables: Vec<_> =
         all.iter().filter(|table| found.iter().any(|other| other.oid == table.oid)).cloned().collect();
-    if tables.is_empty() && has_messages {
-        return (tables, Check::ok(codes::TABLES, "captured: no table, only logical messages"));
+    if tables.is_empty() && may_be_none {
+        let check = match route.outbox() {
+            Some(_) => Check::ok(codes::TABLES, "captured: no table, only logical messages"),
+            None => Check::warning(codes::TABLES, none_yet(filter, all)),
+        };
+        return (tables, check);
     }
     if let Some(table) = tables.iter().find(|table| !acts_on(table)) {
         let error = left_out(&table.schema, &table.name);
         return (tables, Check::error(codes::TABLES, &error));
     }
     if tables.is_empty() {
-        return (tables, Check::error(codes::TABLES, &no_table(filter, all)));
+        return (tables, Check::error(codes::TABLES, &no_table(filter, route, all)));
     }
     let names: Vec<_> = tables.iter().map(name).collect();
     let why = if filter.names_tables() { "" } else { " for its columns: table.include.list is not set" };

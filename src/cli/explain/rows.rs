@@ -49,7 +49,7 @@ impl Database {
         let sql = open(&parts.postgres.server, APPLICATION).await?;
         let slot = sql.slot(&parts.postgres.slot.name).await?;
         let all = sql.tables().await?;
-        let (captured, _) = tables::captured(&parts.tables, &parts.route, parts.messages.is_some(), &all);
+        let (captured, _) = tables::captured(&parts.tables, &parts.route, parts.may_capture_none(), &all);
         if captured.is_empty() {
             // It says why, where there should be one.
             Capture::find(&sql, parts).await.map_err(|error| ExplainError::Relay(Box::new(error)))?;
