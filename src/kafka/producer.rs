@@ -43,11 +43,20 @@ impl Producer {
     /// # Errors
     /// When librdkafka cannot make another.
     pub fn renew(&self) -> Result<(), Error> {
+        self.replace()?.end();
+        Ok(())
+    }
+
+    /// As [`Self::renew`], for who has an [`Inlet`] of the old one yet: nothing may be sent until that is gone and
+    /// [`Replaced::end`] is done.
+    ///
+    /// # Errors
+    /// When librdkafka cannot make another.
+    pub(crate) fn replace(&self) -> Result<Replaced, Error> {
         let clients = Arc::new(Clients::new(&self.options, &self.deliveries)?);
         let mut current = self.clients.write().unwrap_or_else(PoisonError::into_inner);
-        drop(std::mem::replace(&mut *current, clients));
-        self.deliveries.begin_anew();
-        Ok(())
+        let clients = std::mem::replace(&mut *current, clients);
+        Ok(Replaced { clients, deliveries: self.deliveries.clone() })
     }
 
     /// Begins anew as the one producer of a transactional id, with a transaction open. Whoever had the id before can commit
@@ -133,6 +142,20 @@ impl Producer {
 
     fn clients(&self) -> Arc<Clients> {
         Arc::clone(&self.clients.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A producer that another has followed.
+pub(crate) struct Replaced {
+    clients: Arc<Clients>,
+    deliveries: Deliveries,
+}
+
+impl Replaced {
+    /// Ends it. Blocks until it is gone.
+    pub(crate) fn end(self) {
+        drop(self.clients);
+        self.deliveries.begin_anew();
     }
 }
 

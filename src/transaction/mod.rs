@@ -160,6 +160,13 @@ impl Assembler {
         }
     }
 
+    /// So many events of the open transaction were there before.
+    pub const fn pass(&mut self, before: u64) {
+        if let Self::Open { events, .. } = self {
+            *events = before;
+        }
+    }
+
     /// How a row stands that is read here, before the next event.
     ///
     /// # Errors
@@ -210,6 +217,16 @@ mod tests {
             }
             assert_eq!(assembler.commit(&commit(lsn)), Ok(3));
         }
+    }
+
+    #[test]
+    fn events_that_were_there_before_are_counted() {
+        let mut assembler = Assembler::default();
+        assembler.pass(7);
+        assert_eq!(assembler.next_position(), Err(SequenceError::Outside("change")));
+        assembler.begin(begin(10)).unwrap();
+        assembler.pass(7);
+        assert_eq!(assembler.next_position(), Ok(EventPosition::new(Lsn::new(10), 7)));
     }
 
     #[test]

@@ -162,6 +162,34 @@ fn a_row_of_a_snapshot_that_is_too_large_goes_there() {
 }
 
 #[test]
+fn a_snapshot_goes_on_behind_rows_that_are_too_large() {
+    let db = Outbox::create(postgres18());
+    let topic = db.topic("order");
+    kafka().create_topic(&topic, 1, &[("max.message.bytes", "200000")]);
+    let is_large = |n: u32| n % 200 == 150;
+    let event = |n: u32| {
+        order(&format!("o-{}", n % 2), &format!("\"{}\"", "x".repeat(if is_large(n) { 300_000 } else { 10 })))
+    };
+    let events: Vec<_> = (0..600).map(event).collect();
+    events.chunks(100).for_each(|events| db.insert(events));
+    let settings = [("outboxd.inflight.records.max", "100"), ("outboxd.deadletterqueue.follow.key", "true")];
+    let relay = Relay::start(&with(config(&db), &settings));
+    db.wait_until_streaming();
+    let said = relay.stop_and_tell();
+    assert_eq!(said.matches("snapshot begins").count(), 1, "{said}");
+    assert_eq!(said.matches("goes to the dead-letter topic").count(), 1, "each behind it follows: {said}");
+    let ids = ids_of(&events);
+    let follows = |n: usize| n >= 150 && n.is_multiple_of(2);
+    let (letters, others): (Vec<_>, Vec<_>) = ids.iter().enumerate().partition(|(n, _)| follows(*n));
+    let sent = kafka().records(&topic);
+    assert_eq!(first_occurrences(&sent), values(&others));
+    assert_eq!(first_occurrences(&kafka().records(&dead(&db))), values(&letters));
+    let repeats = sent.len() - others.len();
+    // What was on its way and the rest of its parcel, twice: the batch is refused, and then the one record of it.
+    assert!(repeats <= 2 * (100 + 50), "{repeats} repeats: {said}");
+}
+
+#[test]
 fn a_dead_letter_topic_that_is_not_there_stops_the_relay() {
     let db = Outbox::create(postgres15());
     kafka().create_topic(&db.topic("order"), 1, &[("max.message.bytes", "20000")]);

@@ -8,6 +8,7 @@ mod message_event;
 mod not_inserted;
 mod notification;
 mod outgoing;
+mod parcel;
 mod progress;
 mod refusal;
 mod signal;

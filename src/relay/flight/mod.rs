@@ -100,6 +100,15 @@ impl<'p, T: Transport> Flight<'p, T> {
         Ok(self.ledger.commit(commit_lsn, end_lsn)?)
     }
 
+    /// From here on the records of the open transaction are acknowledged for themselves. The ticket of those before, unless all
+    /// of them are.
+    pub(super) fn divide(&mut self, begin: &Begin) -> Result<Option<Ticket>, Error> {
+        let ticket = self.ledger.unacknowledged();
+        self.ledger.commit(begin.final_lsn, begin.final_lsn)?;
+        self.ledger.begin(begin.final_lsn, begin.commit_time, begin.xid)?;
+        Ok(ticket)
+    }
+
     /// A keepalive said that all WAL before this was sent.
     pub(super) fn mark(&mut self, wal_end: Lsn) -> Result<(), Error> {
         if !self.in_transaction() {

@@ -4,6 +4,7 @@ mod keeper;
 mod plan;
 mod reading;
 mod tables;
+mod unacknowledged;
 
 use std::collections::HashMap;
 use std::mem;
@@ -34,11 +35,12 @@ use crate::pgoutput::{Begin, Commit, Message, Tuple};
 use crate::postgres::{SnapshotReader, SnapshotRow, TableFacts, TlsSetup};
 use crate::replication::Feedback;
 use crate::signal::{Notification, SnapshotStatus};
-use crate::telemetry::{Component, Status, TablesRead};
+use crate::telemetry::{Component, Metrics, Status, TablesRead};
 use crate::wal::{Lsn, Oid, PgTimestamp, Xid};
 use crate::wire::READ_BYTES;
 
 pub(super) use keeper::Keeper;
+use unacknowledged::Unacknowledged;
 
 /// How often a long snapshot says how far it is.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
@@ -60,6 +62,8 @@ pub(super) struct Snapshot<'s> {
     told: Instant,
     /// The question that the core waits for.
     answer: Option<PendingAnswer<'s>>,
+    /// The rows of an outbox that are sent again when Kafka has refused one, if the snapshot is to go on then.
+    kept: Option<Unacknowledged>,
 }
 
 /// What the connections of a snapshot have in common.
@@ -100,19 +104,12 @@ impl Source for NextRow<'_, '_> {
 impl<'s> Snapshot<'s> {
     pub(super) fn new(resolver: Resolver<'s>, at: Lsn, batch: Option<Batch>) -> Self {
         let Resolver { parts, status, metrics, .. } = resolver;
-        let nothing = Acknowledged::nothing(PgTimestamp(0));
-        let mut feed = Feed::new(parts, metrics, Lsn::ZERO, nothing, None);
-        feed.out.flight.in_transactions(batch);
-        // The rows of a snapshot are in no transaction.
-        feed.transactions = None;
+        let goes_on = parts.dead_letters.is_some() && parts.route.outbox().is_some() && batch.is_none();
+        let mut core = new_core(parts, metrics, at);
+        core.feed.out.flight.in_transactions(batch);
         if let Some(dead_letters) = &parts.dead_letters {
             dead_letters.begin_snapshot();
         }
-        let now = Now::read();
-        // No server hears of a snapshot's progress.
-        let mut feedback = Feedback::new(parts.postgres.status_interval, Lsn::ZERO, now.instant);
-        feedback.received(at);
-        let core = Core::new(feed, feedback, None, now);
         Self {
             parts,
             status,
@@ -122,8 +119,9 @@ impl<'s> Snapshot<'s> {
             selected: HashMap::new(),
             rows: 0,
             read: TablesRead::default(),
-            told: now.instant,
+            told: Instant::now(),
             answer: None,
+            kept: goes_on.then(Unacknowledged::default),
         }
     }
 
@@ -188,6 +186,7 @@ impl<'s> Snapshot<'s> {
             reader.select(&self.parts.postgres.snapshot.statement(table, &columns)).await?;
             self.read(&mut reader, table, &columns).await.map_err(|error| self.or_grant(error, table))?;
         }
+        self.settle().await?;
         self.tell_tables(TablesRead { remaining: 0, rows: self.rows, ..self.read });
         Ok(())
     }
@@ -210,7 +209,7 @@ impl<'s> Snapshot<'s> {
         loop {
             match reader.next().await? {
                 SnapshotRow::Columns(names) => self.bind(table, columns, &names)?,
-                SnapshotRow::Row(row) => self.send_counted(table.oid, &row).await?,
+                SnapshotRow::Row(row) => self.send_kept(table.oid, &row).await?,
                 SnapshotRow::End => return Ok(()),
             }
         }
@@ -238,6 +237,10 @@ impl<'s> Snapshot<'s> {
 
     async fn send_counted(&mut self, table: Oid, row: &Tuple<'_>) -> Result<(), Error> {
         self.rows = self.rows.saturating_add(1);
+        self.send_arranged(table, row).await
+    }
+
+    async fn send_arranged(&mut self, table: Oid, row: &Tuple<'_>) -> Result<(), Error> {
         let arranged = self.selected.get(&table).map(|selected| selected.row(row));
         self.send_row(table, arranged.as_ref().unwrap_or(row)).await
     }
@@ -346,6 +349,18 @@ impl<'s> Snapshot<'s> {
             self.told = now;
         }
     }
+}
+
+fn new_core<'s>(parts: &'s RelayParts, metrics: &'s Metrics, at: Lsn) -> Core<'s> {
+    let nothing = Acknowledged::nothing(PgTimestamp(0));
+    let mut feed = Feed::new(parts, metrics, Lsn::ZERO, nothing, None);
+    // The rows of a snapshot are in no transaction.
+    feed.transactions = None;
+    let now = Now::read();
+    // No server hears of a snapshot's progress.
+    let mut feedback = Feedback::new(parts.postgres.status_interval, Lsn::ZERO, now.instant);
+    feedback.received(at);
+    Core::new(feed, feedback, None, now)
 }
 
 fn full_name(table: &TableFacts) -> String {

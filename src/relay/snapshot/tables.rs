@@ -158,7 +158,7 @@ impl Snapshot<'_> {
     }
 
     /// Waits until Kafka has all that was handed over; with exactly once, until it is committed.
-    async fn drain(&mut self) -> Result<(), Error> {
+    pub(super) async fn drain(&mut self) -> Result<(), Error> {
         self.core.is_awaited = true;
         let drained = self.drained().await;
         self.core.is_awaited = false;

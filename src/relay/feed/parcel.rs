@@ -1,0 +1,34 @@
+use std::mem;
+
+use super::Feed;
+use crate::ack::Ticket;
+use crate::kafka::Transport;
+use crate::relay::error::Error;
+
+/// A snapshot's one transaction, in parcels.
+impl<T: Transport> Feed<'_, T> {
+    /// A parcel ends. The ticket of its records, unless all are acknowledged.
+    ///
+    /// # Errors
+    /// When no transaction is open.
+    pub(in crate::relay) fn end_parcel(&mut self) -> Result<Option<Ticket>, Error> {
+        match &self.open {
+            Some(begin) => self.out.flight.divide(begin),
+            None => Ok(None),
+        }
+    }
+
+    /// Goes on in the transaction that another feed has open, behind so many of its events. What that one had on its way is given
+    /// up.
+    ///
+    /// # Errors
+    /// When a transaction is open already.
+    pub(in crate::relay) fn go_on_from(&mut self, other: &mut Self, events: u64) -> Result<(), Error> {
+        (self.tables, self.passed) = (mem::take(&mut other.tables), mem::take(&mut other.passed));
+        if let Some(begin) = other.open {
+            self.begin(begin)?;
+            self.assembler.pass(events);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,232 @@
+//! What the slot is to a stream: rows of an outbox are kept until they are acknowledged, and sent again when Kafka has refused one.
+//! Without them the snapshot would have to begin again.
+
+use std::collections::VecDeque;
+
+use tokio::task::spawn_blocking;
+
+use super::{Snapshot, new_core};
+use crate::ack::Ticket;
+use crate::kafka;
+use crate::pgoutput::Tuple;
+use crate::postgres::RowBatch;
+use crate::relay::error::Error;
+use crate::wal::Oid;
+
+/// How many rows are acknowledged together. Up to so many more than were on their way are sent again.
+const PARCEL_ROWS: usize = 50;
+
+/// How many bytes of rows are kept: with more, all of them are waited for. They can be more than what is on its way when one
+/// partition takes nothing and others do.
+const KEPT_BYTES_MAX: usize = 128 << 20;
+
+/// Rows in the order in which they were read.
+#[derive(Debug, Default)]
+pub(super) struct Unacknowledged {
+    parcels: VecDeque<Parcel>,
+    /// How many rows were taken.
+    rows: u64,
+    bytes: usize,
+}
+
+/// Rows of one table.
+#[derive(Debug)]
+struct Parcel {
+    table: Oid,
+    /// How many rows were taken before its first.
+    before: u64,
+    rows: RowBatch,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Rows are added.
+    Open,
+    /// It has its records on their way, or none of them any more.
+    Sent(Option<Ticket>),
+}
+
+impl Unacknowledged {
+    fn push(&mut self, table: Oid, row: &Tuple<'_>) {
+        let before = self.rows;
+        if self.parcels.back().is_none_or(|last| last.table != table || last.state != State::Open) {
+            self.parcels.push_back(Parcel { table, before, rows: RowBatch::default(), state: State::Open });
+        }
+        let Some(parcel) = self.parcels.back_mut() else { return };
+        let bytes = parcel.rows.bytes();
+        parcel.rows.push(row);
+        self.bytes = self.bytes.saturating_add(parcel.rows.bytes().saturating_sub(bytes));
+        self.rows = self.rows.saturating_add(1);
+    }
+
+    /// Whether the last parcel has its rows.
+    fn is_parcel_full(&self) -> bool {
+        self.parcels.back().is_some_and(|last| last.state == State::Open && last.rows.len() >= PARCEL_ROWS)
+    }
+
+    /// The last parcel has these records on their way.
+    fn close(&mut self, ticket: Option<Ticket>) {
+        if let Some(last) = self.parcels.back_mut() {
+            last.state = State::Sent(ticket);
+        }
+    }
+
+    /// All of the tickets before `settled` are acknowledged.
+    fn forget(&mut self, settled: Ticket) {
+        while let Some(first) = self.parcels.pop_front_if(|first| first.state.is_settled(settled)) {
+            self.bytes = self.bytes.saturating_sub(first.rows.bytes());
+        }
+    }
+
+    /// All are acknowledged.
+    fn clear(&mut self) {
+        self.parcels.clear();
+        self.bytes = 0;
+    }
+
+    /// How many rows are acknowledged before all that are kept.
+    fn acknowledged(&self) -> u64 {
+        self.parcels.front().map_or(self.rows, |first| first.before)
+    }
+}
+
+impl State {
+    fn is_settled(self, settled: Ticket) -> bool {
+        match self {
+            Self::Open => false,
+            Self::Sent(ticket) => ticket.is_none_or(|ticket| ticket < settled),
+        }
+    }
+}
+
+impl Snapshot<'_> {
+    /// Hands a row of an outbox over, and keeps it if the snapshot is to go on when Kafka refuses one.
+    pub(super) async fn send_kept(&mut self, table: Oid, row: &Tuple<'_>) -> Result<(), Error> {
+        if let Some(kept) = &mut self.kept {
+            kept.push(table, row);
+        }
+        let sent = self.send_counted(table, row).await;
+        self.go_on(sent).await?;
+        let Some(kept) = self.kept.as_mut().filter(|kept| kept.is_parcel_full()) else { return Ok(()) };
+        let ticket = self.core.feed.end_parcel()?;
+        kept.close(ticket);
+        kept.forget(self.core.feed.out.flight.settled());
+        if kept.bytes > KEPT_BYTES_MAX {
+            self.settle().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until every row that is kept is acknowledged.
+    pub(super) async fn settle(&mut self) -> Result<(), Error> {
+        if self.kept.is_none() {
+            return Ok(());
+        }
+        while let failed @ Err(_) = self.drain().await {
+            self.go_on(failed).await?;
+        }
+        if let Some(kept) = &mut self.kept {
+            kept.clear();
+        }
+        self.core.feed.end_parcel().map(drop)
+    }
+
+    /// What is kept is sent again as long as Kafka refuses records that can go to the dead-letter topic.
+    async fn go_on(&mut self, mut sent: Result<(), Error>) -> Result<(), Error> {
+        while let Err(failure) = sent {
+            let Some(mut kept) = self.kept.take() else { return Err(failure) };
+            self.begin_again(failure, &mut kept).await?;
+            tracing::info!(
+                rows = kept.rows.saturating_sub(kept.acknowledged()),
+                "a new producer sends again what is not acknowledged of the snapshot, because Kafka refused a record"
+            );
+            sent = self.send_again(&mut kept).await;
+            self.kept = Some(kept);
+        }
+        Ok(())
+    }
+
+    async fn send_again(&mut self, kept: &mut Unacknowledged) -> Result<(), Error> {
+        for parcel in &mut kept.parcels {
+            for row in (0..parcel.rows.len()).filter_map(|index| parcel.rows.row(index)) {
+                self.send_arranged(parcel.table, &row).await?;
+            }
+            if parcel.state != State::Open {
+                parcel.state = State::Sent(self.core.feed.end_parcel()?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins with a new producer behind the rows that are acknowledged, once nothing of the old one is on its way.
+    ///
+    /// # Errors
+    /// The cause of the failure, when it is another than a record for the dead-letter topic.
+    async fn begin_again(&mut self, failure: Error, kept: &mut Unacknowledged) -> Result<(), Error> {
+        let cause = self.returned(Some(&failure)).await?.unwrap_or(failure);
+        if !cause.is_condemned() {
+            return Err(cause);
+        }
+        kept.forget(self.core.feed.out.flight.settled());
+        self.resolver.metrics.reconnect(cause.peer());
+        let replaced = self.parts.producer.replace()?;
+        self.answer = None;
+        let mut core = new_core(self.parts, self.resolver.metrics, self.at);
+        core.feed.go_on_from(&mut self.core.feed, kept.acknowledged())?;
+        self.core = core;
+        // Its end waits for its threads.
+        let ended = spawn_blocking(move || replaced.end()).await;
+        ended.map_err(|_| kafka::Error::Fatal("it cannot be replaced".to_owned()).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pgoutput::ColumnValue;
+
+    const TABLES: [Oid; 2] = [Oid(1), Oid(2)];
+
+    fn push(kept: &mut Unacknowledged, table: Oid, rows: usize) {
+        for _ in 0..rows {
+            kept.push(table, &[ColumnValue::Text(b"row")].into_iter().collect());
+        }
+    }
+
+    fn parcels(kept: &Unacknowledged) -> Vec<(u64, usize)> {
+        kept.parcels.iter().map(|parcel| (parcel.before, parcel.rows.len())).collect()
+    }
+
+    #[test]
+    fn rows_are_kept_until_all_before_them_are_acknowledged() {
+        let mut kept = Unacknowledged::default();
+        push(&mut kept, TABLES[0], PARCEL_ROWS);
+        assert!(kept.is_parcel_full());
+        kept.close(Some(Ticket(4)));
+        assert!(!kept.is_parcel_full());
+        // Nothing of it is on its way any more, but of the one before.
+        push(&mut kept, TABLES[0], PARCEL_ROWS);
+        kept.close(None);
+        push(&mut kept, TABLES[0], PARCEL_ROWS);
+        kept.close(Some(Ticket(6)));
+        kept.forget(Ticket(4));
+        assert_eq!(parcels(&kept), [(0, 50), (50, 50), (100, 50)]);
+        assert_eq!((kept.acknowledged(), kept.bytes), (0, 450));
+        push(&mut kept, TABLES[0], 2);
+        kept.forget(Ticket(6));
+        assert_eq!(parcels(&kept), [(100, 50), (150, 2)]);
+        assert_eq!((kept.acknowledged(), kept.bytes), (100, 156));
+        kept.clear();
+        assert_eq!((kept.acknowledged(), kept.bytes), (152, 0));
+    }
+
+    #[test]
+    fn the_rows_of_another_table_are_another_parcel() {
+        let mut kept = Unacknowledged::default();
+        for table in TABLES {
+            push(&mut kept, table, 3);
+        }
+        assert_eq!(parcels(&kept), [(0, 3), (3, 3)]);
+    }
+}
