@@ -4,13 +4,14 @@ use super::read::Reader;
 use crate::relay::DeadLetterOptions;
 
 const TOPIC: &str = "errors.deadletterqueue.topic.name";
+const CONTEXT_HEADERS: &str = "errors.deadletterqueue.context.headers.enable";
 
 /// How many keys may follow dead letters: about 1 MB of them.
 const KEYS_MAX_DEFAULT: usize = 10_000;
 
 /// `None` when events that cannot be sent stop the relay or are passed over.
 pub(super) fn options(reader: &mut Reader<'_>, connector_name: &str) -> Option<DeadLetterOptions> {
-    let context_headers = reader.boolean("errors.deadletterqueue.context.headers.enable", false);
+    let context_headers = reader.boolean(CONTEXT_HEADERS, false);
     let follow_key = reader.boolean("outboxd.deadletterqueue.follow.key", false);
     let keys_max = reader.integer("outboxd.deadletterqueue.keys.max", 1..=10_000_000, KEYS_MAX_DEFAULT);
     let topic = reader.filled(TOPIC)?.to_owned();
@@ -22,6 +23,12 @@ pub(super) fn options(reader: &mut Reader<'_>, connector_name: &str) -> Option<D
             "nothing goes there, because errors.tolerance is not all: what cannot be sent stops the relay",
         );
         return None;
+    }
+    if reader.text(CONTEXT_HEADERS).is_none() {
+        reader.assume(
+            CONTEXT_HEADERS,
+            "taken as false, as by Kafka Connect: dead letters do not tell why they are there or where they belong. With true their headers do",
+        );
     }
     let connector_name = connector_name.to_owned();
     Some(DeadLetterOptions { topic, context_headers, connector_name, follow_key, keys_max })

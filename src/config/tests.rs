@@ -342,7 +342,12 @@ fn placeholders_are_secrets() {
 #[test]
 fn a_dead_letter_topic_goes_with_tolerance() {
     let topic = "errors.deadletterqueue.topic.name=dead";
-    let options = complete_and(&["errors.tolerance=all", topic]).unwrap().relay.dead_letters.unwrap();
+    let plain = complete_and(&["errors.tolerance=all", topic]).unwrap();
+    assert!(notices(&plain).concat().contains("dead letters do not tell why"), "{:?}", notices(&plain));
+    let context = "errors.deadletterqueue.context.headers.enable=false";
+    let said = complete_and(&["errors.tolerance=all", topic, context]).unwrap();
+    assert_eq!(notices(&said), [""; 0]);
+    let options = plain.relay.dead_letters.unwrap();
     let shown = (options.topic.as_str(), options.connector_name.as_str(), options.keys_max);
     assert_eq!(shown, ("dead", "srv", 10_000));
     assert!(!options.context_headers && !options.follow_key);

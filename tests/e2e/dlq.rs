@@ -220,6 +220,13 @@ fn a_letter_without_an_origin_is_shown_and_goes_where_it_is_told() {
     dlq.write(&Letter::new("k", "v"));
     let (exit, page, _) = dlq.run("show", &["0"]);
     assert!(exit == OK && page.contains("no header tells where it came from"), "{page}");
+    let (_, listed, _) = dlq.run("ls", &[]);
+    for text in [&page, &listed] {
+        assert!(text.contains("errors.deadletterqueue.context.headers.enable=true"), "{text}");
+    }
+    dlq.write(&outboxd(&dlq, 1, "k", "v"));
+    let (_, listed, _) = dlq.run("ls", &["1"]);
+    assert!(!listed.contains("context.headers"), "it tells all: {listed}");
     assert!(!page.contains(" v\n") && page.contains("1 bytes"), "{page}");
     assert!(dlq.run("show", &["0", "--value"]).1.contains("value      v\n"));
     assert_eq!(dlq.run("show", &["7"]).0, PRECONDITION);

@@ -13,6 +13,9 @@ use crate::cli::text::clean;
 use crate::cli::time;
 use crate::error::Exit;
 
+/// What makes letters of outboxd tell where they came from and why they are there.
+pub(super) const CONTEXT_HEADERS: &str = "errors.deadletterqueue.context.headers.enable=true";
+
 /// Letters with the same cause.
 #[derive(Debug, Default, Clone, Copy)]
 struct Count {
@@ -136,11 +139,19 @@ fn foot(topic: &str, index: &Index, (replayed, discarded): (u64, u64)) -> String
     let listed = u64::try_from(index.letters.len()).unwrap_or(u64::MAX);
     let plural = if listed == 1 { "letter" } else { "letters" };
     let listed = HumanCount(listed);
-    format!(
+    let foot = format!(
         "{topic}: {listed} {plural}; {} sent again before, {} discarded\n",
         HumanCount(replayed),
         HumanCount(discarded)
-    )
+    );
+    let tells_nothing = |letter: &&Letter| index.cause(letter).is_none_or(|cause| cause.dialect.is_none());
+    match index.letters.iter().filter(tells_nothing).count() {
+        0 => foot,
+        mute => format!(
+            "{foot}{} of them: no header tells the reason. {CONTEXT_HEADERS} makes later letters of outboxd tell it\n",
+            HumanCount(u64::try_from(mute).unwrap_or(u64::MAX))
+        ),
+    }
 }
 
 fn object(topic: &str, index: &Index, (replayed, discarded): (u64, u64), records: bool) -> Value {

@@ -3,7 +3,7 @@ use outboxd_inbox::dead_letter::DeadLetter;
 use super::Context;
 use super::args::ShowArgs;
 use super::error::DlqError;
-use super::ls::outcome;
+use super::ls::{CONTEXT_HEADERS, outcome};
 use super::object::{Whole, contents, view};
 use crate::cli::notice::open_scan;
 use crate::cli::progress::Progress;
@@ -48,7 +48,9 @@ fn page(whole: &Whole<'_>, with_value: bool) -> String {
     let read = whole.read();
     match &read {
         Some(letter) => add_letter(&mut page, letter),
-        None => page.push_str("  no header tells where it came from or why it is here\n"),
+        None => page.push_str(&format!(
+            "  no header tells where it came from or why it is here: {CONTEXT_HEADERS} makes later letters of outboxd tell it\n"
+        )),
     }
     let mut line = |name: &str, text: String| page.push_str(&format!("  {name:<10} {text}\n"));
     line("replays", view(record).replays().to_string());
