@@ -31,6 +31,7 @@ mod tail;
 mod text;
 mod time;
 mod top;
+mod typed;
 mod verify;
 mod waiting;
 

@@ -59,6 +59,7 @@ pub(crate) use kafka::KafkaConfig;
 pub use layers::Sources;
 pub(crate) use load::Config;
 pub(crate) use notice::{Notice, NoticeKind};
+pub(crate) use settings::{holds_secret, holds_user};
 pub(crate) use shown::{Portable, ShownConfig, ShownSetting};
 
 #[cfg(test)]

@@ -133,7 +133,7 @@ pub(super) fn shown_key(key: &str) -> String {
 }
 
 /// Whether values of this key are secrets.
-pub(super) fn holds_secret(key: &str) -> bool {
+pub(crate) fn holds_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     // Whoever knows the URL of a web hook may post to it.
     let ends = [
@@ -151,7 +151,7 @@ pub(super) fn holds_secret(key: &str) -> bool {
 }
 
 /// Whether a value is a URL with a user and perhaps a password in it.
-pub(super) fn holds_user(value: &str) -> bool {
+pub(crate) fn holds_user(value: &str) -> bool {
     let authorities = value.split("://").skip(1).filter_map(|rest| rest.split(['/', ',']).next());
     authorities.into_iter().any(|authority| authority.contains('@'))
 }

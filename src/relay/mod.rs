@@ -74,6 +74,7 @@ pub use control::{Control, Target};
 pub(crate) use dead_letters::DeadLetters;
 pub use error::Error;
 pub(crate) use notification_posts::{NotificationPosts, PostOptions};
+pub(crate) use offsets::{StoredOffset, stored_offset};
 pub(crate) use opening::is_our_own;
 pub(crate) use options::{
     DeadLetterOptions, Guarantee, GuardOptions, HeartbeatOptions, OffsetOptions, OffsetStore, Options,

@@ -113,6 +113,12 @@ impl Offsets {
         }
     }
 
+    /// What `migrate` has to know of it.
+    async fn look(&self) -> Result<StoredOffset, Error> {
+        let is_there = self.read().await?.is_some();
+        Ok(StoredOffset { store: self.store(), key: self.0.key.to_string(), is_there })
+    }
+
     /// Where it is kept, in the user's words.
     pub(super) fn store(&self) -> String {
         self.0.store.name()
@@ -131,6 +137,22 @@ impl Offsets {
                     .unwrap_or_else(|_| Err(kafka::Error::Fatal("the writing was aborted".to_owned()).into()))
             }
         }
+    }
+}
+
+/// Where Debezium's offset of a connector is, or would be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StoredOffset {
+    pub(crate) store: String,
+    pub(crate) key: String,
+    pub(crate) is_there: bool,
+}
+
+/// The offset that is stored for the connector, without a relay; `None` when the configuration does not say where.
+pub(crate) async fn stored_offset(parts: &RelayParts) -> Result<Option<StoredOffset>, Error> {
+    match Offsets::new(parts)? {
+        Some(offsets) => Ok(Some(offsets.look().await?)),
+        None => Ok(None),
     }
 }
 

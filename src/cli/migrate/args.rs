@@ -3,6 +3,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use crate::cli::args::ConfigArgs;
+use crate::cli::typed::quoted;
+use crate::http_client::Address;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct MigrateArgs {
@@ -60,6 +62,23 @@ impl TargetArgs {
             (None, Some(connector)) => From::Connector(connector),
             (None, None) => From::Poller,
         }
+    }
+
+    /// A text whose commands say `TARGET`, or `-c FILE` when they are about the configuration alone, with what was given.
+    pub(super) fn in_commands(&self, text: &str) -> String {
+        let from = match self.from() {
+            From::Slot(slot) => format!(" --from-slot {}", quoted(slot)),
+            // Without the credentials in it.
+            From::Connector(url) => {
+                let url = Address::parse(url).map_or_else(|| "URL".to_owned(), |address| address.to_string());
+                format!(" --from-connector {}", quoted(&url))
+            }
+            From::Poller => {
+                let mark = self.mark.iter().map(|mark| format!(" --mark {}", quoted(mark)));
+                mark.chain(self.unsent.iter().map(|value| format!(" --unsent {}", quoted(value)))).collect()
+            }
+        };
+        self.config.in_commands(&text.replace("TARGET", &format!("-c FILE{from}")))
     }
 }
 
@@ -124,4 +143,37 @@ pub(super) struct RollbackArgs {
     /// Print one JSON object; the steps are told on standard error
     #[arg(long)]
     pub(super) json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_say_what_is_taken_over_from() {
+        let config = || ConfigArgs { config: vec!["o.json".into()], set: Vec::new() };
+        let poller = || TargetArgs {
+            config: config(),
+            mark: Some("status=SENT".to_owned()),
+            unsent: vec!["NEW".to_owned()],
+            from_slot: None,
+            from_connector: None,
+        };
+        let connector = Some("http://me:word@connect:8083/connectors/orders".to_owned());
+        let cases = [
+            (poller(), " --mark status=SENT --unsent NEW"),
+            (TargetArgs { from_slot: Some("theirs".to_owned()), ..poller() }, " --from-slot theirs"),
+            (
+                TargetArgs { from_connector: connector, ..poller() },
+                " --from-connector http://connect:8083/connectors/orders",
+            ),
+        ];
+        for (target, expected) in cases {
+            let said = target.in_commands("outboxd migrate start TARGET, then outboxd run -c FILE");
+            assert_eq!(
+                said,
+                format!("outboxd migrate start -c o.json{expected}, then outboxd run -c o.json")
+            );
+        }
+    }
 }

@@ -2,6 +2,7 @@ use crate::cli::assemble::AssembleError;
 use crate::cli::steps::StepError;
 use crate::error::{Class, Diagnose, Exit};
 use crate::postgres::Sql;
+use crate::relay::StoredOffset;
 use crate::{postgres, relay};
 
 /// Why a migration does not go on.
@@ -93,6 +94,10 @@ pub(super) enum MigrateError {
         "the configuration does not say where Debezium's stored offset is: what it has sent since it moved the slot would come again"
     )]
     NoOffsets,
+    #[error(
+        "no offset of the connector is in {}, under the key {}: what it has sent since it moved the slot would come again", .0.store, .0.key
+    )]
+    NoStoredOffset(StoredOffset),
     #[error("outboxd has not ended cleanly: {other} would send again what outboxd sent last")]
     NotEnded {
         other: &'static str,
@@ -223,6 +228,10 @@ impl Diagnose for MigrateError {
             Self::NoOffsets => {
                 "-X offset.storage.topic=connect-offsets, or whatever offset.storage.topic is in the Connect worker's configuration; \
                  `name` must be the connector's"
+            }
+            Self::NoStoredOffset(_) => {
+                "-X offset.storage.topic=…, as it is in the Connect worker's configuration; `name` must be the connector's, and \
+                 topic.prefix too. A connector that has sent nothing yet has none: let it send an event first"
             }
             Self::NotEnded { anyway, .. } => {
                 return Some(format!(

@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 
 use crate::cli::args::ConfigArgs;
 use crate::cli::time::parse_time;
+use crate::cli::typed::quoted;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct MoveArgs {
@@ -46,6 +47,17 @@ pub(super) struct TargetArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,
+}
+
+impl TargetArgs {
+    /// A text whose commands say `TARGET`, or `-c FILE` when they are about the configuration alone, with what was given.
+    pub(super) fn in_commands(&self, text: &str) -> String {
+        let from = self.from.iter().map(|file| format!(" --from {}", quoted(&file.display().to_string())));
+        let sent = self.sent.iter().map(|sent| format!(" --sent {}", quoted(sent)));
+        let topics = self.topics.iter().map(|topic| format!(" --topic {}", quoted(topic)));
+        let given: String = from.chain(sent).chain(topics).collect();
+        self.config.in_commands(&text.replace("TARGET", &format!("-c FILE{given}")))
+    }
 }
 
 #[derive(Debug, Args)]

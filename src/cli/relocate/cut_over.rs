@@ -10,6 +10,7 @@ use super::error::MoveError;
 use super::report;
 use super::site::Site;
 use crate::cli::progress::Progress;
+use crate::cli::typed::quoted;
 use crate::cli::{print, say};
 use crate::error::Exit;
 use crate::postgres::Error;
@@ -45,11 +46,12 @@ pub(super) async fn cut_over(args: &CutOverArgs) -> Result<Exit, MoveError> {
     } else {
         print(&report::moved(&site, &found));
     }
-    say(&format!(
-        "  now: outboxd run -c FILE -c {into}   once; then without it\n  then: outboxd move verify -c FILE\n  at the end: DROP TABLE {};",
-        table(&site),
-        into = args.into.display()
-    ));
+    let now = format!(
+        "  now: outboxd run -c FILE -c {into}   once; then without it\n  then: outboxd move verify TARGET",
+        into = quoted(&args.into.display().to_string())
+    );
+    say(&args.target.in_commands(&now));
+    say(&format!("  at the end: DROP TABLE {};", table(&site)));
     Ok(Exit::Ok)
 }
 

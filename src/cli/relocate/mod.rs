@@ -53,7 +53,11 @@ async fn plan(args: &PlanArgs) -> Result<Exit, MoveError> {
     let found = compare(&site, &args.target, &progress).await?;
     site.check_arrived(&args.target, &found).await?;
     progress.end();
-    print(&if args.target.json { report::plan_object(&site, &found) } else { report::plan(&site, &found) });
+    print(&if args.target.json {
+        report::plan_object(&site, &found)
+    } else {
+        report::plan(&site, &args.target, &found)
+    });
     Ok(if site.obstacle().is_some() { Exit::Failed } else { Exit::Ok })
 }
 

@@ -1,6 +1,7 @@
 use indicatif::HumanCount;
 use serde_json::{Value, json};
 
+use super::args::TargetArgs;
 use super::compare::Comparison;
 use super::cut_over::first;
 use super::site::Site;
@@ -10,11 +11,12 @@ use crate::error::Diagnose as _;
 /// So many ids are named.
 pub(super) const SHOWN_MAX: usize = 10;
 
-pub(super) fn plan(site: &Site, found: &Comparison) -> String {
+pub(super) fn plan(site: &Site, args: &TargetArgs, found: &Comparison) -> String {
     let (name, compared) = (site.slot_name(), compared(site, found));
     match site.obstacle() {
         None => format!(
-            "{compared}  slot      {name} will be made by the first start\n✓ next: outboxd move cut-over\n"
+            "{compared}  slot      {name} will be made by the first start\n✓ next: {}\n",
+            args.in_commands("outboxd move cut-over TARGET")
         ),
         Some(obstacle) => {
             let cure = obstacle.cure().map(|cure| format!("    to fix: {cure}\n"));

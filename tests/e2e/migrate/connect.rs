@@ -7,6 +7,8 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use outboxd::internals::source_offset::{OffsetKey, OffsetMap, SourceOffset};
+use outboxd::internals::wal::PgTimestamp;
 use serde_json::Value;
 
 use crate::commands::session::Session;
@@ -94,6 +96,16 @@ fn a_connector_is_stopped_resumed_and_deleted() {
     db.execute(&format!("CREATE PUBLICATION {} FOR TABLE outbox", db.name()));
     db.query("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", &[&db.name()]);
     refused("plan", "plain.json", "stored offset");
+    // Another topic or name than the worker's: the connector would be stopped for nothing.
+    for command in ["plan", "start"] {
+        refused(command, "outbox.json", "no offset of the connector is in file");
+    }
+    let slot_at = db.slot().unwrap().confirmed_flush_lsn.unwrap();
+    let stored = SourceOffset::up_to(slot_at, None, PgTimestamp::from_unix_us(1_795_219_241_069_695));
+    let mut offsets = OffsetMap::default();
+    let key = OffsetKey::new("orders-outbox", config["topic.prefix"].as_str().unwrap());
+    offsets.insert(key.as_bytes(), stored.to_string().into_bytes());
+    fs::write(path("offsets.dat"), offsets.to_bytes()).unwrap();
     refused("finish", "outbox.json", "is not stopped");
 
     let names = [

@@ -25,7 +25,7 @@ use crate::cli::waiting::Waiting;
 use crate::cli::{print, say};
 use crate::error::Exit;
 use crate::postgres::{SlotFacts, SlotName, Sql};
-use crate::relay::RelayParts;
+use crate::relay::{RelayParts, stored_offset};
 
 /// How our sessions are named in `pg_stat_activity`.
 const APPLICATION: &str = "outboxd migrate";
@@ -69,7 +69,8 @@ impl Site {
         if let Some(because) = slot.invalidation() {
             return Err(MigrateError::SlotLost { slot: self.name.to_string(), because: Some(because) });
         }
-        if self.parts.relay.offsets.is_some() { Ok(()) } else { Err(MigrateError::NoOffsets) }
+        let Some(place) = stored_offset(&self.parts).await? else { return Err(MigrateError::NoOffsets) };
+        if place.is_there { Ok(()) } else { Err(MigrateError::NoStoredOffset(place)) }
     }
 
     fn existing(&self) -> Result<&str, MigrateError> {
@@ -102,15 +103,15 @@ impl Site {
         Step::for_good(what, format!("DELETE {url}")).request()
     }
 
-    fn next(&self) -> &'static str {
-        match (self.state.as_deref(), self.is_ours()) {
+    fn next(&self, args: &TargetArgs) -> String {
+        args.in_commands(match (self.state.as_deref(), self.is_ours()) {
             (None, _) => "nothing is left to do",
             (Some(STOPPED), Some(_)) => {
-                "next: outboxd migrate finish; back: stop outboxd, then outboxd migrate rollback"
+                "next: outboxd migrate finish TARGET; back: stop outboxd, then outboxd migrate rollback TARGET"
             }
-            (Some(STOPPED), None) => "next: outboxd run; back: outboxd migrate rollback",
-            (Some(_), _) => "next: outboxd migrate start",
-        }
+            (Some(STOPPED), None) => "next: outboxd run -c FILE; back: outboxd migrate rollback TARGET",
+            (Some(_), _) => "next: outboxd migrate start TARGET",
+        })
     }
 }
 
@@ -131,7 +132,7 @@ pub(super) async fn look(
     if form == Form::Json {
         let steps = plans.then(|| steps::object(&[site.stop()]));
         let object = json!({
-            "connector": name, "state": site.state, "slot": direct, "next": site.next(), "steps": steps,
+            "connector": name, "state": site.state, "slot": direct, "next": site.next(args), "steps": steps,
         });
         print(&format!("{object}\n"));
         return Ok(Exit::Ok);
@@ -143,7 +144,7 @@ pub(super) async fn look(
         site.name,
         crate::cli::text::clean(&reader),
         steps,
-        site.next()
+        site.next(args)
     ));
     Ok(Exit::Ok)
 }
@@ -158,8 +159,8 @@ pub(super) async fn start(args: &StartArgs, connector: &str) -> Result<Exit, Mig
     let name = site.connector.name();
     let outcome = Outcome::new("start", From::Connector(connector), name, doing)
         .said(format!("connector {name} is stopped, and nobody reads slot {}", site.name))
-        .next("outboxd run -c FILE")
-        .undo(format!("outboxd migrate rollback -c FILE --from-connector {}", site.connector));
+        .next(args.target.in_commands("outboxd run -c FILE"))
+        .undo(args.target.in_commands("outboxd migrate rollback TARGET"));
     Ok(outcome.tell(args.json))
 }
 

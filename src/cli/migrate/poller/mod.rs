@@ -22,6 +22,7 @@ use site::Site;
 
 use super::args::{PlanArgs, StatusArgs};
 use super::error::MigrateError;
+use super::first_run;
 use crate::cli::print;
 use crate::cli::steps as statements;
 use crate::error::Exit;
@@ -35,16 +36,23 @@ pub(super) async fn plan(args: &PlanArgs) -> Result<Exit, MigrateError> {
     if args.print_sql {
         print(&statements::script(&steps));
     } else if args.json {
-        print(&report::plan_object(&site, &steps));
+        print(&report::plan_object(&site, &args.target, &steps));
     } else {
-        print(&report::plan(&site, &steps));
+        print(&report::plan(&site, &args.target, &steps));
     }
     Ok(Exit::Ok)
 }
 
 /// `outboxd migrate status`.
 pub(super) async fn status(args: &StatusArgs) -> Result<Exit, MigrateError> {
-    let site = Site::look(&args.target).await?;
-    print(&if args.json { report::status_object(&site) } else { report::status(&site) });
+    let mut site = Site::look(&args.target).await?;
+    if site.waits_for_outboxd() {
+        site.run = Some(args.target.in_commands(&first_run(&site.parts, &site.sql).await?));
+    }
+    print(&if args.json {
+        report::status_object(&site, &args.target)
+    } else {
+        report::status(&site, &args.target)
+    });
     Ok(phase::exit(&site))
 }

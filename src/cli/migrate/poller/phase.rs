@@ -74,7 +74,13 @@ pub(super) fn attention(site: &Site) -> Option<String> {
              that takes the mark away)",
             site.unsent.shown()
         )),
-        _ => site.check_slot().err().filter(|_| is_flipped).map(|error| error.to_string()),
+        _ => {
+            let lost = site.check_slot().err().filter(|_| is_flipped).map(|error| error.to_string());
+            lost.or_else(|| {
+                let run = site.run.as_ref()?;
+                Some(format!("new rows are outboxd's, and nobody sends them: {run}"))
+            })
+        }
     }
 }
 

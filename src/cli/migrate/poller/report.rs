@@ -3,21 +3,22 @@ use serde_json::{Value, json};
 use super::phase::{self, Phase};
 use super::site::Site;
 use super::steps::drained;
+use crate::cli::migrate::args::TargetArgs;
 use crate::cli::status::Direct;
 use crate::cli::steps::{self, Step};
 
 /// What `plan` tells.
-pub(super) fn plan(site: &Site, steps: &[Step]) -> String {
+pub(super) fn plan(site: &Site, args: &TargetArgs, steps: &[Step]) -> String {
     let mut text = about(site);
     text.push_str(&steps::shown(steps));
     text.push_str("  wait until the poller has sent its own rows\n");
     text.push_str(&steps::shown(&[drained(site)]));
-    text.push_str(&format!("✓ {}\n", next(site)));
+    text.push_str(&format!("✓ {}\n", next(site, args)));
     text
 }
 
-pub(super) fn plan_object(site: &Site, steps: &[Step]) -> String {
-    let mut object = object(site);
+pub(super) fn plan_object(site: &Site, args: &TargetArgs, steps: &[Step]) -> String {
+    let mut object = object(site, args);
     if let Value::Object(members) = &mut object {
         members.insert("steps".to_owned(), steps::object(steps));
     }
@@ -25,7 +26,7 @@ pub(super) fn plan_object(site: &Site, steps: &[Step]) -> String {
 }
 
 /// What `status` tells.
-pub(super) fn status(site: &Site) -> String {
+pub(super) fn status(site: &Site, args: &TargetArgs) -> String {
     let mut text = about(site);
     if let Some(slot) = &site.slot {
         let direct = Direct::of(site.slot_name().to_owned(), slot, None);
@@ -36,13 +37,13 @@ pub(super) fn status(site: &Site) -> String {
     }
     match phase::attention(site) {
         Some(attention) => text.push_str(&format!("✗ {attention}\n")),
-        None => text.push_str(&format!("✓ {}\n", next(site))),
+        None => text.push_str(&format!("✓ {}\n", next(site, args))),
     }
     text
 }
 
-pub(super) fn status_object(site: &Site) -> String {
-    format!("{}\n", object(site))
+pub(super) fn status_object(site: &Site, args: &TargetArgs) -> String {
+    format!("{}\n", object(site, args))
 }
 
 fn about(site: &Site) -> String {
@@ -59,7 +60,7 @@ fn about(site: &Site) -> String {
     )
 }
 
-fn object(site: &Site) -> Value {
+fn object(site: &Site, args: &TargetArgs) -> Value {
     let slot = site.slot.as_ref().map(|slot| Direct::of(site.slot_name().to_owned(), slot, None));
     json!({
         "table": site.name(),
@@ -69,7 +70,7 @@ fn object(site: &Site) -> Value {
         "trigger": site.trigger.map(|on| if on { "on" } else { "off" }),
         "slot": slot,
         "attention": phase::attention(site),
-        "next": next(site),
+        "next": next(site, args),
     })
 }
 
@@ -85,23 +86,24 @@ const fn said(phase: Phase) -> &'static str {
     }
 }
 
-fn next(site: &Site) -> &'static str {
+fn next(site: &Site, args: &TargetArgs) -> String {
     let is_read = site.slot.as_ref().is_some_and(|slot| slot.active_pid.is_some());
-    match site.phase() {
-        Phase::NotBegun | Phase::Published | Phase::Slotted => "next: outboxd migrate start",
+    args.in_commands(match site.phase() {
+        Phase::NotBegun | Phase::Published | Phase::Slotted => "next: outboxd migrate start TARGET",
         Phase::Foreign => "the publication is not that of a migration",
-        Phase::Draining => "next: outboxd migrate start waits until the poller has none left",
+        Phase::Draining => "next: outboxd migrate start TARGET waits until the poller has none left",
         Phase::Drained if !is_read => {
-            "next: outboxd run -X snapshot.mode=no_data; back: outboxd migrate rollback"
+            let run = site.run.as_deref().unwrap_or("outboxd run -c FILE -X snapshot.mode=no_data");
+            return args.in_commands(&format!("next: {run}; back: outboxd migrate rollback TARGET"));
         }
         Phase::Drained => {
-            "next: stop the poller, then outboxd migrate finish; back: outboxd migrate rollback"
+            "next: stop the poller, then outboxd migrate finish TARGET; back: outboxd migrate rollback TARGET"
         }
-        Phase::Finishing => "next: outboxd migrate finish goes on with it",
+        Phase::Finishing => "next: outboxd migrate finish TARGET goes on with it",
         Phase::Finished => "nothing is left to do",
         Phase::Returned if is_read => {
-            "next: stop outboxd, then outboxd migrate rollback drops slot and publication"
+            "next: stop outboxd, then outboxd migrate rollback TARGET drops slot and publication"
         }
-        Phase::Returned => "next: outboxd migrate rollback drops slot and publication",
-    }
+        Phase::Returned => "next: outboxd migrate rollback TARGET drops slot and publication",
+    })
 }

@@ -42,6 +42,8 @@ pub(super) struct Site {
     /// Whether the trigger is there, and switched on.
     pub(super) trigger: Option<bool>,
     pub(super) unsent: Unsent,
+    /// How outboxd is to be started, when that is asked and nothing reads the slot.
+    pub(super) run: Option<String>,
 }
 
 /// Rows that wait for the poller.
@@ -84,11 +86,18 @@ impl Site {
             slot,
             trigger,
             unsent,
+            run: None,
         })
     }
 
     pub(super) const fn database(&self) -> Database<'_> {
         Database { sql: &self.sql, server: &self.options.server }
+    }
+
+    /// Whether rows are outboxd's and nobody sends them.
+    pub(super) fn waits_for_outboxd(&self) -> bool {
+        let is_read = self.slot.as_ref().is_some_and(|slot| slot.active_pid.is_some());
+        self.phase() == Phase::Drained && !is_read
     }
 
     /// The table, as messages name it.

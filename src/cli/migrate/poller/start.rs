@@ -40,8 +40,8 @@ pub(in crate::cli::migrate) async fn start(args: &StartArgs) -> Result<Exit, Mig
     doing.run(site.database(), steps::drained(&site)).await?;
     let outcome = Outcome::new("start", From::Poller, site.name(), doing)
         .said(format!("{} is outboxd's: the poller has sent its last row", site.name()))
-        .next(first_run(&site.parts, &site.sql).await?)
-        .undo("outboxd migrate rollback -c FILE");
+        .next(args.target.in_commands(&first_run(&site.parts, &site.sql).await?))
+        .undo(args.target.in_commands("outboxd migrate rollback TARGET"));
     Ok(outcome.tell(args.json))
 }
 

@@ -34,8 +34,8 @@ pub(super) async fn plan(args: &TargetArgs, from: &str, form: Form) -> Result<Ex
     site.check_beginning().await?;
     let step = start::copy(&site);
     print(&match form {
-        Form::Text => report::plan(&site, &step),
-        Form::Json => report::object(&site, Some(&step)),
+        Form::Text => report::plan(&site, args, &step),
+        Form::Json => report::object(&site, args, Some(&step)),
         Form::Script => script(std::slice::from_ref(&step)),
     });
     Ok(Exit::Ok)
@@ -43,6 +43,6 @@ pub(super) async fn plan(args: &TargetArgs, from: &str, form: Form) -> Result<Ex
 
 pub(super) async fn status(args: &TargetArgs, from: &str, form: Form) -> Result<Exit, MigrateError> {
     let site = Site::look(args, from).await?;
-    print(&if form == Form::Json { report::object(&site, None) } else { report::status(&site) });
+    print(&if form == Form::Json { report::object(&site, args, None) } else { report::status(&site, args) });
     Ok(if site.attention().is_some() { Exit::Failed } else { Exit::Ok })
 }

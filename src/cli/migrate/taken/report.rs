@@ -2,22 +2,24 @@ use serde_json::json;
 
 use super::site::{Phase, Site};
 use crate::cli::check::tables;
+use crate::cli::migrate::args::TargetArgs;
 use crate::cli::status::Direct;
 use crate::cli::steps::{self, Step};
 use crate::cli::text::clean;
 use crate::postgres::SlotFacts;
 
-pub(super) fn plan(site: &Site, step: &Step) -> String {
-    format!("{}{}✓ {}\n", about(site), steps::shown(std::slice::from_ref(step)), next(site))
+pub(super) fn plan(site: &Site, args: &TargetArgs, step: &Step) -> String {
+    format!("{}{}✓ {}\n", about(site), steps::shown(std::slice::from_ref(step)), next(site, args))
 }
 
-pub(super) fn status(site: &Site) -> String {
-    let end =
-        site.attention().map_or_else(|| format!("✓ {}", next(site)), |attention| format!("✗ {attention}"));
+pub(super) fn status(site: &Site, args: &TargetArgs) -> String {
+    let end = site
+        .attention()
+        .map_or_else(|| format!("✓ {}", next(site, args)), |attention| format!("✗ {attention}"));
     format!("{}{end}\n", about(site))
 }
 
-pub(super) fn object(site: &Site, step: Option<&Step>) -> String {
+pub(super) fn object(site: &Site, args: &TargetArgs, step: Option<&Step>) -> String {
     let direct = |name: &str, slot: &Option<SlotFacts>| {
         slot.as_ref().map(|slot| Direct::of(name.to_owned(), slot, None))
     };
@@ -27,7 +29,7 @@ pub(super) fn object(site: &Site, step: Option<&Step>) -> String {
         "from": direct(&site.from, &site.theirs),
         "slot": direct(site.name(), &site.ours),
         "attention": site.attention(),
-        "next": next(site),
+        "next": next(site, args),
         "steps": step.map(|step| steps::object(std::slice::from_ref(step))),
     });
     format!("{object}\n")
@@ -46,17 +48,17 @@ fn about(site: &Site) -> String {
     format!("{}{}", line("from      ", &site.from, &site.theirs), line("slot      ", site.name(), &site.ours))
 }
 
-fn next(site: &Site) -> &'static str {
+fn next(site: &Site, args: &TargetArgs) -> String {
     let is_read = |slot: &Option<SlotFacts>| slot.as_ref().is_some_and(|slot| slot.active_pid.is_some());
-    match site.phase() {
+    args.in_commands(match site.phase() {
         Phase::NotBegun if is_read(&site.theirs) => {
-            "next: stop the other program, then outboxd migrate start"
+            "next: stop the other program, then outboxd migrate start TARGET"
         }
-        Phase::NotBegun => "next: outboxd migrate start",
+        Phase::NotBegun => "next: outboxd migrate start TARGET",
         Phase::Copied if is_read(&site.ours) => {
-            "next: outboxd migrate finish; back: stop outboxd, then outboxd migrate rollback"
+            "next: outboxd migrate finish TARGET; back: stop outboxd, then outboxd migrate rollback TARGET"
         }
-        Phase::Copied => "next: outboxd run; back: outboxd migrate rollback",
+        Phase::Copied => "next: outboxd run -c FILE; back: outboxd migrate rollback TARGET",
         Phase::Finished => "nothing is left to do",
-    }
+    })
 }

@@ -39,7 +39,7 @@ pub(in crate::cli::migrate) async fn start(args: &StartArgs, from: &str) -> Resu
     }
     let outcome = Outcome::new("start", From::Slot(from), from, doing)
         .said(format!("{} goes on where {from} stood", site.name()))
-        .next(first_run(&site.parts, &site.sql).await?)
-        .undo(format!("outboxd migrate rollback -c FILE --from-slot {from}"));
+        .next(args.target.in_commands(&first_run(&site.parts, &site.sql).await?))
+        .undo(args.target.in_commands("outboxd migrate rollback TARGET"));
     Ok(outcome.tell(args.json))
 }
