@@ -72,7 +72,7 @@ pub(crate) use rejection::ReportPlace;
 pub(crate) use signal_topic::{SignalRecord, SignalTopic};
 pub use state_topic::{StateTopic, Stored};
 pub(crate) use topic_creation::{TopicCreation, TopicGroup, TopicPatterns};
-pub(crate) use topic_maker::{Made, make_topic};
+pub(crate) use topic_maker::{Made, check_topic, make_topic};
 pub(crate) use topic_probe::{TopicAnswer, TopicProbe};
 pub(crate) use topic_scan::{ScannedPartition, ScannedRecord, TopicScan};
 pub(crate) use topic_tail::{Relevance, TailRecord, TopicTail};

@@ -30,12 +30,34 @@ pub(crate) enum Made {
 pub(crate) async fn make_topic(options: &Options, topic: &str) -> Result<Made, Error> {
     let creation = options.topic_creation.as_ref();
     let Some(group) = creation.and_then(|creation| creation.group(topic)) else { return Ok(Made::NotByUs) };
-    match made(options, group, topic).await {
-        Ok(()) => {
-            let (group, partitions) = (&group.name, group.partitions);
-            tracing::info!(topic, group, partitions, "topic was made, as topic.creation says");
-            Ok(Made::Now)
-        }
+    let made = create(options, group, topic, Create::It).await;
+    if let Ok(Made::Now) = made {
+        let (group, partitions) = (&group.name, group.partitions);
+        tracing::info!(topic, group, partitions, "topic was made, as topic.creation says");
+    }
+    made
+}
+
+/// Whether [`make_topic`] would make it. Nothing is made.
+///
+/// # Errors
+/// As of [`make_topic`].
+pub(crate) async fn check_topic(options: &Options, topic: &str) -> Result<Made, Error> {
+    let creation = options.topic_creation.as_ref();
+    let Some(group) = creation.and_then(|creation| creation.group(topic)) else { return Ok(Made::NotByUs) };
+    create(options, group, topic, Create::Nothing).await
+}
+
+/// What the brokers are to make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Create {
+    It,
+    Nothing,
+}
+
+async fn create(options: &Options, group: &TopicGroup, topic: &str, what: Create) -> Result<Made, Error> {
+    match asked(options, group, topic, what).await {
+        Ok(()) => Ok(Made::Now),
         Err(KafkaError::AdminOp(Code::TopicAlreadyExists)) => Ok(Made::NotByUs),
         Err(KafkaError::AdminOp(Code::TopicAuthorizationFailed | Code::ClusterAuthorizationFailed)) => {
             tracing::debug!(topic, "the brokers do not let us make topics: it is there, or they make it");
@@ -50,13 +72,14 @@ pub(crate) async fn make_topic(options: &Options, topic: &str) -> Result<Made, E
     }
 }
 
-async fn made(options: &Options, group: &TopicGroup, topic: &str) -> Result<(), KafkaError> {
+async fn asked(options: &Options, group: &TopicGroup, topic: &str, what: Create) -> Result<(), KafkaError> {
     let admin: AdminClient<ConnectionFailures> =
         client_config(options).create_with_context(ConnectionFailures::default())?;
     let replication = TopicReplication::Fixed(group.replication_factor);
     let mut new = NewTopic::new(topic, group.partitions, replication);
     new.config = group.settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let limits = AdminOptions::new().request_timeout(Some(PATIENCE)).operation_timeout(Some(PATIENCE));
+    let limits = limits.validate_only(what == Create::Nothing);
     match admin.create_topics([&new], &limits).await?.into_iter().next() {
         Some(Err((_, code))) => Err(KafkaError::AdminOp(code)),
         Some(Ok(_)) | None => Ok(()),

@@ -138,6 +138,13 @@ fn an_empty_database_becomes_one_whose_events_are_in_kafka() {
 
     let (exit, _, stderr) = init(&[]);
     assert!(exit == 3 && stderr.contains("--create-table"), "{stderr}");
+    // More copies than there are brokers: nothing is made, in PostgreSQL neither.
+    let (exit, _, stderr) = init(&["--create-table", "--yes", "--replication-factor", "9"]);
+    assert!(exit == 3 && stderr.contains("--replication-factor N"), "{stderr}");
+    assert_eq!((db.leftovers(), fs::exists(file).unwrap()), (Vec::new(), false), "{stderr}");
+    assert!(db.query("SELECT FROM pg_tables WHERE tablename = 'outbox'", &[]).is_empty(), "{stderr}");
+    let (exit, _, stderr) = init(&["--create-table", "--yes", "--partitions", "0"]);
+    assert!(exit == 2 && stderr.contains("--partitions"), "{stderr}");
     let (exit, script, stderr) = init(&["--create-table", "--print-sql"]);
     assert!(exit == 0 && script.contains("-- undo: DROP TABLE public.outbox;"), "{script}{stderr}");
     let (exit, stdout, stderr) = init(&["--create-table"]);

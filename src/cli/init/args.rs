@@ -40,11 +40,11 @@ pub(in crate::cli) struct InitArgs {
     #[arg(long)]
     pub(super) no_poller: bool,
     /// For topics that are made: how many partitions; the brokers' default when not given
-    #[arg(long, value_name = "N", default_value_t = -1, hide_default_value = true)]
-    pub(super) partitions: i32,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+    pub(super) partitions: Option<i32>,
     /// For topics that are made: how many copies; the brokers' default when not given
-    #[arg(long, value_name = "N", default_value_t = -1, hide_default_value = true)]
-    pub(super) replication_factor: i32,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..=32_767))]
+    pub(super) replication_factor: Option<i32>,
     /// Print the statements as a script for psql, and do nothing
     #[arg(long, conflicts_with = "yes")]
     pub(super) print_sql: bool,

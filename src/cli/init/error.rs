@@ -41,6 +41,8 @@ pub(super) enum InitError {
     Several { tables: Vec<String> },
     #[error("{} sends change events of tables; init is for an outbox", path.display())]
     ChangeEvents { path: PathBuf },
+    #[error("the brokers do not make topic {topic:?}: {reason}")]
+    Topic { topic: String, reason: String },
     #[error("{} cannot be written", path.display())]
     Write { path: PathBuf, source: io::Error },
 }
@@ -83,7 +85,9 @@ impl Diagnose for InitError {
             Self::NoServer | Self::NoPreset(_) | Self::Several { .. } | Self::ChangeEvents { .. } => {
                 Exit::Usage
             }
-            Self::NoTable { .. } | Self::NoOutbox(_) | Self::NoShape { .. } => Exit::Precondition,
+            Self::NoTable { .. } | Self::NoOutbox(_) | Self::NoShape { .. } | Self::Topic { .. } => {
+                Exit::Precondition
+            }
             _ => self.inner().map_or(Exit::Failed, Diagnose::exit),
         }
     }
@@ -108,6 +112,10 @@ impl Diagnose for InitError {
                 Some(format!("--table {}", tables.first().map(String::as_str).unwrap_or_default()))
             }
             Self::ChangeEvents { .. } => Some("--into another file".to_owned()),
+            Self::Topic { topic, .. } => Some(format!(
+                "--replication-factor N: not more than there are brokers; --partitions N: not more than they allow. Or make the topic \
+                 yourself: kafka-topics.sh --create --topic {topic}"
+            )),
             Self::Write { .. } => Some("--into a file in a folder that can be written".to_owned()),
             _ => self.inner().and_then(Diagnose::cure),
         }

@@ -76,6 +76,7 @@ async fn work(args: InitArgs) -> Result<Exit, InitError> {
 
 /// First what can be refused. The file is last: as long as it is not there, everything is looked at anew.
 async fn make(args: &InitArgs, given: &Given, plan: &Plan, sql: &Sql) -> Result<(), InitError> {
+    topics::check(&plan.parts, args, &plan.topics.missing).await?;
     steps::apply(Database { sql, server: &given.server }, &plan.steps).await?;
     topics::make(&plan.parts, args, &plan.topics.missing).await?;
     if let Some(settings) = &plan.written {

@@ -9,13 +9,16 @@ use super::error::InitError;
 use crate::cli::check::catalog::route_values;
 use crate::cli::notice::Notice;
 use crate::cli::progress::Progress;
-use crate::kafka::{self, Admin, TopicCreation, TopicGroup, TopicPatterns, make_topic};
+use crate::kafka::{self, Admin, TopicCreation, TopicGroup, TopicPatterns, check_topic, make_topic};
 use crate::outbox::EventRouter;
 use crate::postgres::{Sql, TableFacts};
 use crate::relay::RelayParts;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 const ROUTE: &str = "route.by.field";
+
+/// What the brokers take for a number that is theirs to choose.
+const BY_THE_BROKERS: i32 = -1;
 
 /// The topics that are known: the only one there is, or those that rows in the table lead to.
 #[derive(Debug, Default)]
@@ -63,24 +66,47 @@ pub(super) async fn look_for(parts: &Arc<RelayParts>, values: Vec<String>) -> Re
     Ok(Topics { there, missing, only })
 }
 
+/// Whether the brokers would make those that are missing: asked before anything is made.
+pub(super) async fn check(parts: &RelayParts, args: &InitArgs, missing: &[String]) -> Result<(), InitError> {
+    let options = options(parts, args);
+    for topic in missing {
+        check_topic(&options, topic).await.map_err(refused)?;
+    }
+    Ok(())
+}
+
 /// Makes those that are missing.
 pub(super) async fn make(parts: &RelayParts, args: &InitArgs, missing: &[String]) -> Result<(), InitError> {
-    let group = TopicGroup {
-        name: "init".to_owned(),
-        patterns: TopicPatterns::default(),
-        partitions: args.partitions,
-        replication_factor: args.replication_factor,
-        settings: Vec::new(),
-    };
-    let creation = Some(Arc::new(TopicCreation::new(Vec::new(), group, None)));
-    let options = kafka::Options { topic_creation: creation, ..parts.kafka.clone() };
+    let options = options(parts, args);
     for topic in missing {
-        match make_topic(&options, topic).await? {
+        match make_topic(&options, topic).await.map_err(refused)? {
             kafka::Made::Now => crate::cli::say(&format!("made topic {topic}")),
             kafka::Made::NotByUs => crate::cli::say(&format!("topic {topic} is for the brokers to make")),
         }
     }
     Ok(())
+}
+
+/// The user has typed options, and no keys.
+fn refused(error: kafka::Error) -> InitError {
+    match error {
+        kafka::Error::TopicCreation { topic, reason, lasting: true, .. } => {
+            InitError::Topic { topic, reason }
+        }
+        error => error.into(),
+    }
+}
+
+fn options(parts: &RelayParts, args: &InitArgs) -> kafka::Options {
+    let group = TopicGroup {
+        name: "init".to_owned(),
+        patterns: TopicPatterns::default(),
+        partitions: args.partitions.unwrap_or(BY_THE_BROKERS),
+        replication_factor: args.replication_factor.unwrap_or(BY_THE_BROKERS),
+        settings: Vec::new(),
+    };
+    let creation = Some(Arc::new(TopicCreation::new(Vec::new(), group, None)));
+    kafka::Options { topic_creation: creation, ..parts.kafka.clone() }
 }
 
 /// The topic that every value leads to, when there is only one.
