@@ -229,6 +229,7 @@ impl<'s, 'p> Session<'s, 'p> {
             server: self.server.get().max(received),
             oldest_commit: feed.out.flight.oldest_commit().and_then(system_time),
             oldest_unacknowledged: feed.out.flight.activity.oldest_unacknowledged,
+            kafka_silent_since: feed.out.flight.activity.silent_since,
             last_event: feed.out.flight.activity.last_event.map(Now::system_time),
             inflight_events: feed.out.flight.window().records(),
             inflight_bytes: feed.out.flight.window().bytes(),

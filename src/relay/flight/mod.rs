@@ -282,7 +282,7 @@ impl<'p, T: Transport> Flight<'p, T> {
         let acknowledged = u64::try_from(records).unwrap_or(u64::MAX);
         self.ledger.acknowledge(ticket, acknowledged)?;
         self.window.leave(records, bytes);
-        self.activity.acknowledged(acknowledged);
+        self.activity.acknowledged(acknowledged, now);
         Ok(())
     }
 

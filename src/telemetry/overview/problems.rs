@@ -20,6 +20,10 @@ pub(super) fn problems(state: &Snapshot, now: Instant) -> Vec<Problem> {
     let mut problems: Vec<_> =
         state.readiness(now).reasons.iter().map(|reason| unready(reason, state)).collect();
     problems.extend(slot(state));
+    problems.extend(state.kafka_silence(now).map(|age| {
+        let what = format!("Kafka has acknowledged nothing for {} s", age.as_secs());
+        watch(what, crate::telemetry::UNACKNOWLEDGED_CURE)
+    }));
     problems.extend(state.late_position(now).map(|what| watch(what, LATE_POSITION)));
     problems.extend(state.warnings.iter().map(|warning| Problem {
         level: Level::Watch,
@@ -92,6 +96,28 @@ mod tests {
     fn a_relay_that_is_well_has_none() {
         let now = Instant::now();
         assert_eq!(problems(&Status::streaming(now).snapshot(), now), []);
+    }
+
+    #[test]
+    fn silence_of_kafka_is_told_after_a_few_seconds_and_once() {
+        use std::time::Duration;
+
+        use crate::telemetry::status::Progress;
+        let start = Instant::now();
+        let status = Status::streaming(start);
+        let told = |seconds| {
+            let now = start + Duration::from_secs(seconds);
+            let (kafka_silent_since, oldest_unacknowledged) = (Some(start), Some(start));
+            status.tick(Progress { kafka_silent_since, oldest_unacknowledged, ..Progress::default() }, now);
+            let found = problems(&status.snapshot(), now);
+            found.into_iter().map(|problem| (problem.level, problem.what)).collect::<Vec<_>>()
+        };
+        assert_eq!(told(4), []);
+        assert_eq!(told(12), [(Level::Watch, "Kafka has acknowledged nothing for 12 s".to_owned())]);
+        let late = "the oldest event has waited 61 s for its acknowledgement".to_owned();
+        assert_eq!(told(61), [(Level::Wrong, late)]);
+        status.down(Component::Kafka, "no broker answers", start);
+        assert!(told(12).iter().all(|(_, what)| !what.contains("nothing")), "it is told already");
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub struct Progress {
     pub oldest_commit: Option<SystemTime>,
     /// When the oldest unacknowledged event was handed to the producer; `None` when nothing is in flight.
     pub oldest_unacknowledged: Option<Instant>,
+    /// Since when records are on their way and Kafka has acknowledged none; `None` when nothing is in flight.
+    pub kafka_silent_since: Option<Instant>,
     /// When the last event was received.
     pub last_event: Option<SystemTime>,
     /// Records handed to the producer and not yet acknowledged.
@@ -58,6 +60,7 @@ impl Progress {
     /// Nothing is in flight any more.
     pub(super) const fn let_go(&mut self) {
         (self.oldest_commit, self.oldest_unacknowledged, self.position_waits) = (None, None, None);
+        self.kafka_silent_since = None;
         (self.inflight_events, self.inflight_bytes) = (0, 0);
     }
 

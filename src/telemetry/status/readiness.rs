@@ -6,6 +6,10 @@ use super::{Component, Condition, Phase, Snapshot};
 /// A position is kept each second. After this long it is worth a warning that it is not.
 const POSITION_AGE_MAX: Duration = Duration::from_secs(10);
 
+/// Brokers acknowledge in milliseconds. After this long it is worth a word that none of them does: much later, after
+/// `outboxd.unacknowledged.age.max.ms`, the relay is not ready.
+const KAFKA_SILENCE_MAX: Duration = Duration::from_secs(5);
+
 /// Whether the relay does its work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Readiness {
@@ -78,6 +82,14 @@ impl Snapshot {
                 age.as_secs()
             )
         })
+    }
+
+    /// For how long Kafka has acknowledged nothing of what is on its way, when that is worth a word and nothing else says it.
+    #[must_use]
+    pub(crate) fn kafka_silence(&self, now: Instant) -> Option<Duration> {
+        let age = now.saturating_duration_since(self.progress.kafka_silent_since?);
+        let is_told = !self.kafka.is_up() || self.unacknowledged(now).is_some();
+        (age >= KAFKA_SILENCE_MAX && !is_told).then_some(age)
     }
 
     /// What a person should look at although the relay works.
