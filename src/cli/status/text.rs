@@ -30,9 +30,10 @@ pub(in crate::cli) fn of_process(seen: &Overview) -> Vec<String> {
     let (runway, meaning) = slot.runway.words();
     let kept = slot.retained_bytes.map(|bytes| format!("keeps {} of WAL; ", HumanBytes(bytes)));
     field("slot", format!("{}runway {runway}: {meaning}", kept.unwrap_or_default()));
-    let last =
-        events.last_seconds_ago.map_or_else(|| "none yet".to_owned(), |ago| format!("{} ago", age(ago)));
-    field("events", format!("{} sent, {:.1}/s, last {last}", HumanCount(events.sent), events.per_second));
+    field(
+        "events",
+        format!("{} sent, {:.1}/s, {}", HumanCount(events.sent), events.per_second, events.last()),
+    );
     for topic in seen.topics.iter().take(TOPIC_LINES_MAX) {
         field("", format!("{} {}, {:.1}/s", topic.topic, HumanCount(topic.events), topic.per_second));
     }

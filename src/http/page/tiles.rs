@@ -8,14 +8,12 @@ use crate::telemetry::{Overview, SlotView};
 pub(super) fn tiles(seen: &Overview) -> Markup {
     let (lag, slot, events) = (&seen.lag, &seen.slot, &seen.events);
     let behind = lag.bytes.map_or_else(|| "not known yet".to_owned(), |bytes| HumanBytes(bytes).to_string());
-    let last =
-        events.last_seconds_ago.map_or_else(|| "none yet".to_owned(), |ago| format!("{} ago", age(ago)));
     let runway = slot.runway.words();
     html! {
         dl .tiles {
             (tile("Lag", &behind, &format!("oldest {}", age(lag.seconds))))
             (tile("Slot's runway", &runway.0, &runway.1))
-            (tile("Events", &format!("{:.1}/s", events.per_second), &format!("last {last}")))
+            (tile("Events", &format!("{:.1}/s", events.per_second), &events.last()))
             (tile("Sent since the start", &HumanCount(events.sent).to_string(), &kept(slot)))
         }
     }

@@ -1,7 +1,8 @@
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
+use crate::telemetry::age::Age;
 use crate::telemetry::history::{History, TopicRate, tenths};
 use crate::telemetry::metrics::{DeathCause, Metrics};
 use crate::telemetry::status::Snapshot;
@@ -63,6 +64,12 @@ impl Events {
             per_second: tenths(rates.fold(0.0, |all, rate| all + rate)),
             last_seconds_ago: ago.map(|ago| tenths(ago.as_secs_f64())),
         }
+    }
+
+    /// When the last one was, for a person.
+    pub(crate) fn last(&self) -> String {
+        let ago = self.last_seconds_ago.and_then(|ago| Duration::try_from_secs_f64(ago).ok());
+        ago.map_or_else(|| "none since the start".to_owned(), |ago| format!("last {} ago", Age(ago)))
     }
 }
 
@@ -144,6 +151,22 @@ mod tests {
         assert_eq!((letters.len(), letters[0].reason.as_str(), letters[0].events), (1, "too_large", 1));
         let rows = NotSent { table: "public.b".to_owned(), reason: "update".to_owned(), rows: 1 };
         assert_eq!(not_sent(&metrics), [rows]);
+    }
+
+    #[test]
+    fn the_last_event_is_known_in_the_next_session() {
+        use std::time::{Duration, Instant};
+
+        use crate::telemetry::status::{Progress, Status};
+        let (metrics, status) = (Metrics::new(&ConfigInfo::default()), Status::streaming(Instant::now()));
+        let at = SystemTime::UNIX_EPOCH;
+        for last_event in [Some(at), None] {
+            status.tick(Progress { last_event, ..Progress::default() }, Instant::now());
+        }
+        let clock = at + Duration::from_secs(120);
+        let events = Events::new(&status.snapshot(), &metrics, &History::default(), clock);
+        assert_eq!((events.last_seconds_ago, events.last()), (Some(120.0), "last 2.0 min ago".to_owned()));
+        assert_eq!(Events { last_seconds_ago: None, ..events }.last(), "none since the start");
     }
 
     #[test]

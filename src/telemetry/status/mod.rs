@@ -182,10 +182,11 @@ impl Status {
         })
     }
 
-    /// A turn of the loop that streams: how far it has got.
+    /// A turn of the loop that streams: how far it has got. A new session has had no event, and the process may have.
     pub fn tick(&self, progress: Progress, now: Instant) {
         self.0.send_modify(|state| {
-            state.progress = progress;
+            let last_event = progress.last_event.or(state.progress.last_event);
+            state.progress = Progress { last_event, ..progress };
             state.ticked = now;
         });
     }

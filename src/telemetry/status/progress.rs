@@ -23,7 +23,7 @@ pub struct Progress {
     pub oldest_unacknowledged: Option<Instant>,
     /// Since when records are on their way and Kafka has acknowledged none; `None` when nothing is in flight.
     pub kafka_silent_since: Option<Instant>,
-    /// When the last event was received.
+    /// When the last event was received, also by an earlier session.
     pub last_event: Option<SystemTime>,
     /// Records handed to the producer and not yet acknowledged.
     pub inflight_events: usize,
