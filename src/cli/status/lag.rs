@@ -47,12 +47,11 @@ fn line(seen: &Seen) -> String {
     let [all, postgres, outboxd, kafka, oldest, kept, runway] = match seen {
         Seen::Process(_, overview) => {
             let lag = &overview.lag;
-            let parts = [lag.postgres, lag.outboxd, lag.kafka].map(|part| bytes(Some(part.bytes)));
-            let [postgres, outboxd, kafka] = parts;
+            let [outboxd, kafka] = [lag.outboxd, lag.kafka].map(|part| bytes(Some(part.bytes)));
             let kept = bytes(overview.slot.retained_bytes);
             [
                 bytes(lag.bytes),
-                postgres,
+                bytes(lag.postgres_bytes()),
                 outboxd,
                 kafka,
                 age(lag.seconds),

@@ -26,10 +26,15 @@ pub(in crate::cli) fn of_process(seen: &Overview) -> Vec<String> {
     let mut lines = vec![format!("{} {}", seen.state.level.sign(), seen.state.words)];
     let mut field = |name: &str, text: String| lines.push(format!("  {name:<9} {text}"));
     field("source", format!("{} / {tables}, slot {}", source.database, source.slot));
-    field("lag", lag(&seen.lag));
-    let (runway, meaning) = slot.runway.words();
-    let kept = slot.retained_bytes.map(|bytes| format!("keeps {} of WAL; ", HumanBytes(bytes)));
-    field("slot", format!("{}runway {runway}: {meaning}", kept.unwrap_or_default()));
+    if seen.state.is_standby() {
+        // It asks PostgreSQL who has the slot, and nothing else.
+        field("lag", "the instance that has the slot tells it, and the slot's runway".to_owned());
+    } else {
+        field("lag", lag(&seen.lag));
+        let (runway, meaning) = slot.runway.words();
+        let kept = slot.retained_bytes.map(|bytes| format!("keeps {} of WAL; ", HumanBytes(bytes)));
+        field("slot", format!("{}runway {runway}: {meaning}", kept.unwrap_or_default()));
+    }
     field(
         "events",
         format!("{} sent, {:.1}/s, {}", HumanCount(events.sent), events.per_second, events.last()),
@@ -73,11 +78,14 @@ fn cure(cure: Option<&str>) -> impl Iterator<Item = String> {
 }
 
 fn lag(lag: &Lag) -> String {
-    let bytes = lag.bytes.map_or_else(|| "not known yet".to_owned(), |bytes| HumanBytes(bytes).to_string());
+    let postgres = match (lag.postgres_bytes(), lag.unseen_seconds) {
+        (Some(bytes), _) => HumanBytes(bytes).to_string(),
+        (None, unseen) => format!("unknown, not seen for {}", age(unseen.unwrap_or_default())),
+    };
     format!(
-        "{bytes}, oldest {}   PostgreSQL {} · outboxd {} · Kafka {} in {} records",
+        "{}, oldest {}   PostgreSQL {postgres} · outboxd {} · Kafka {} in {} records",
+        lag.whole(),
         age(lag.seconds),
-        part(lag.postgres),
         part(lag.outboxd),
         part(lag.kafka),
         HumanCount(lag.records)

@@ -14,11 +14,23 @@ pub(super) fn lag(lag: &Lag) -> Markup {
             table {
                 thead { tr { th { "at" } th .number { "WAL" } th .number { "oldest" } th .wide { "" } } }
                 tbody {
-                    (row("PostgreSQL", lag.postgres, "not read yet"))
+                    (postgres(lag))
                     (row("outboxd", lag.outboxd, "read; not on its way, or not confirmed yet"))
                     (row("Kafka", lag.kafka, &on_the_way))
                 }
             }
+        }
+    }
+}
+
+fn postgres(lag: &Lag) -> Markup {
+    let Some(unseen) = lag.unseen_seconds else { return row("PostgreSQL", lag.postgres, "not read yet") };
+    html! {
+        tr {
+            td { "PostgreSQL" }
+            td .number { "unknown" }
+            td .number { "unknown" }
+            td .wide.soft { "not seen for " (age(unseen)) }
         }
     }
 }

@@ -7,11 +7,19 @@ use crate::telemetry::{Overview, SlotView};
 /// The numbers that matter.
 pub(super) fn tiles(seen: &Overview) -> Markup {
     let (lag, slot, events) = (&seen.lag, &seen.slot, &seen.events);
-    let behind = lag.bytes.map_or_else(|| "not known yet".to_owned(), |bytes| HumanBytes(bytes).to_string());
-    let runway = slot.runway.words();
+    let oldest = match lag.unseen_seconds {
+        None => format!("oldest {}", age(lag.seconds)),
+        Some(unseen) => format!("PostgreSQL was not seen for {}", age(unseen)),
+    };
+    let (lag, runway) = if seen.state.is_standby() {
+        let elsewhere = || ("elsewhere".to_owned(), "the instance that has the slot tells it".to_owned());
+        (elsewhere(), elsewhere())
+    } else {
+        ((lag.whole(), oldest), slot.runway.words())
+    };
     html! {
         dl .tiles {
-            (tile("Lag", &behind, &format!("oldest {}", age(lag.seconds))))
+            (tile("Lag", &lag.0, &lag.1))
             (tile("Slot's runway", &runway.0, &runway.1))
             (tile("Events", &format!("{:.1}/s", events.per_second), &events.last()))
             (tile("Sent since the start", &HumanCount(events.sent).to_string(), &kept(slot)))

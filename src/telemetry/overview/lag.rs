@@ -1,9 +1,10 @@
 use std::time::{Duration, Instant, SystemTime};
 
+use indicatif::HumanBytes;
 use serde::{Deserialize, Serialize};
 
 use crate::telemetry::history::{History, WalAge, tenths};
-use crate::telemetry::status::{Progress, Snapshot};
+use crate::telemetry::status::{Condition, Progress, Snapshot};
 use crate::wal::Lsn;
 
 /// How far behind it is, and where that lies. The bytes are of WAL, also that of other tables; those of the three parts are all of
@@ -14,6 +15,9 @@ pub(crate) struct Lag {
     pub(crate) bytes: Option<u64>,
     /// The age of the oldest commit that is not wholly in Kafka.
     pub(crate) seconds: f64,
+    /// For how long PostgreSQL could not be seen: what it has written since is in none of these numbers. `None` while it can.
+    #[serde(default)]
+    pub(crate) unseen_seconds: Option<f64>,
     /// Not read yet.
     pub(crate) postgres: Part,
     /// Read, and neither on its way to Kafka nor confirmed.
@@ -55,12 +59,36 @@ impl Lag {
         Self {
             bytes: known.then(|| progress.lag_bytes()),
             seconds: seconds(behind),
+            unseen_seconds: unseen(state, now).map(seconds),
             postgres,
             outboxd: Part { bytes: own_bytes, ..Part::aged(Some(own_age)) },
             kafka,
             records: u64::try_from(progress.inflight_events).unwrap_or(u64::MAX),
             record_bytes: u64::try_from(progress.inflight_bytes).unwrap_or(u64::MAX),
         }
+    }
+}
+
+impl Lag {
+    /// All of it, for a person.
+    pub(crate) fn whole(&self) -> String {
+        match (self.bytes, self.unseen_seconds) {
+            (None, _) => "not known yet".to_owned(),
+            (Some(bytes), None) => HumanBytes(bytes).to_string(),
+            (Some(bytes), Some(_)) => format!("{} or more", HumanBytes(bytes)),
+        }
+    }
+
+    /// The part that PostgreSQL has, while that is known.
+    pub(crate) fn postgres_bytes(&self) -> Option<u64> {
+        self.unseen_seconds.is_none().then_some(self.postgres.bytes)
+    }
+}
+
+fn unseen(state: &Snapshot, now: Instant) -> Option<Duration> {
+    match &state.postgres {
+        Condition::Down { since, .. } => Some(now.saturating_duration_since(*since)),
+        Condition::Unknown | Condition::Up => None,
     }
 }
 
@@ -91,7 +119,7 @@ fn seconds(age: Duration) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::status::{Limits, Status};
+    use crate::telemetry::status::{Component, Limits, Status};
     use crate::wal::Lsn;
 
     fn lag(progress: Progress, now: Instant) -> Lag {
@@ -122,6 +150,22 @@ mod tests {
             assert_eq!([lag.postgres.bytes, lag.outboxd.bytes, lag.kafka.bytes], expected, "{progress:?}");
             assert_eq!(lag.bytes.unwrap_or_default(), expected.iter().sum::<u64>());
         }
+    }
+
+    #[test]
+    fn what_postgresql_has_written_is_not_known_while_it_is_away() {
+        let now = Instant::now();
+        let status = Status::streaming(now);
+        status.tick(at(100, 100, 100, 180), now);
+        let lag = |seconds| {
+            let now = now + Duration::from_secs(seconds);
+            Lag::new(&status.snapshot(), &History::default(), (now, SystemTime::UNIX_EPOCH))
+        };
+        assert_eq!((lag(0).whole().as_str(), lag(0).postgres_bytes()), ("80 B", Some(80)));
+        status.down(Component::Postgres, "refused", now);
+        let lag = lag(12);
+        assert_eq!((lag.whole().as_str(), lag.postgres_bytes()), ("80 B or more", None));
+        assert_eq!(lag.unseen_seconds, Some(12.0));
     }
 
     #[test]

@@ -3,7 +3,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use super::problems::Problem;
-use crate::telemetry::status::{Component, Condition, Phase, Snapshot};
+use crate::telemetry::status::{Component, Condition, Phase, Role, Snapshot};
 
 /// How well it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -50,6 +50,11 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// Whether another instance has the slot.
+    pub(crate) fn is_standby(&self) -> bool {
+        self.role == Role::Standby.name()
+    }
+
     pub(super) fn new(state: &Snapshot, problems: &[Problem], now: Instant) -> Self {
         Self {
             level: problems.iter().map(|problem| problem.level).max().unwrap_or(Level::Well),

@@ -13,7 +13,7 @@ use super::metrics::SlotReport;
 use crate::error::{Diagnose, chain};
 pub(crate) use condition::{Component, Condition};
 pub(crate) use progress::{Progress, TablesRead};
-pub(crate) use readiness::{NotReady, Readiness};
+pub(crate) use readiness::{NotReady, Readiness, Role};
 
 /// What the relay is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
