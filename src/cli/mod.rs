@@ -12,6 +12,7 @@ mod decoding;
 mod demo;
 mod dlq;
 mod explain;
+mod failure;
 mod health;
 mod init;
 mod migrate;
@@ -35,12 +36,11 @@ mod typed;
 mod verify;
 mod waiting;
 
-use clap::Parser as _;
-
 use crate::config::Sources;
-use crate::error::{Diagnose, Exit, report};
+use crate::error::{Diagnose, Exit};
 use crate::relay::RelayParts;
-use args::{Args, Command};
+use args::Command;
+use failure::fail;
 
 /// Parses the command line, runs the command, and tells how the process should end.
 #[must_use]
@@ -48,7 +48,11 @@ pub fn main() -> Exit {
     // Whoever is first decides whether exit frees what OpenSSL has. librdkafka's threads, which use it to the last, would have it
     // freed, and the process would end by a signal now and then.
     openssl::init();
-    match Args::parse().command {
+    let args = match failure::parse() {
+        Ok(args) => args,
+        Err(exit) => return exit,
+    };
+    match args.command {
         Command::Run(args) => run::run(&args),
         Command::Check(args) => check::check(&args),
         Command::Verify(args) => verify::verify(&args),
@@ -79,12 +83,6 @@ pub fn main() -> Exit {
 pub fn relay_parts(sources: &Sources) -> Result<RelayParts, Exit> {
     let assembly = assemble::assemble_sources(sources).map_err(|error| fail(&error))?;
     Ok(assembly.parts)
-}
-
-/// Says on standard error what went wrong and how to cure it.
-fn fail(error: &dyn Diagnose) -> Exit {
-    say(&report(error));
-    error.exit()
 }
 
 /// Talk goes to standard error; a closed one is no reason to fail.

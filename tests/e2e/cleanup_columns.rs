@@ -181,8 +181,9 @@ fn a_column_that_comes_between_two_batches_is_archived() {
         if to == To::Table {
             // Values would be lost.
             let (lacking, mut refused) = ("ALTER TABLE \"archive\" ADD COLUMN extra text;", place.cleanup());
-            let exit = refused.wait_for_exit(DEADLINE);
-            assert!(exit == 1 && refused.stderr().contains(lacking), "{}", refused.stderr());
+            let (exit, stderr) = (refused.wait_for_exit(DEADLINE), refused.stderr());
+            let said: Value = serde_json::from_str(stderr.lines().last().unwrap()).unwrap();
+            assert_eq!((exit, &said["fix"]), (1, &lacking.into()), "{stderr}");
             assert_eq!(place.rows(), left);
             place.db.execute(lacking);
         }

@@ -145,6 +145,14 @@ fn who_cannot_be_asked_is_named_with_the_cure() {
     assert!(exit == 1 && stderr.contains("no answer from") && stderr.contains("to fix"), "{stderr}");
     let (exit, _, stderr) = run(&["lag"]);
     assert!(exit == 2 && stderr.contains("--http ADDR"), "{stderr}");
+    // The same for a script.
+    for (arguments, code) in [(&["status", "--http", &port][..], 1), (&["lag", "--every", "0"], 2)] {
+        let (exit, stdout, stderr) = run(&[arguments, &["--json"]].concat());
+        assert!(exit == code && stdout.is_empty(), "{stdout}{stderr}");
+        let said: Value = serde_json::from_str(stderr.lines().last().unwrap()).unwrap();
+        assert!(said["code"] == code && said["because"].is_array(), "{said}");
+        assert!([&said["error"], &said["fix"]].iter().all(|text| text.is_string()), "{said}");
+    }
 
     let db = Outbox::create(postgres15());
     let folder = Watcher::new("outboxd-commands-");
