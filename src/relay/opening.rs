@@ -19,6 +19,7 @@ use super::takeover::{self, keeping_alive};
 use crate::error::{Class, Diagnose as _, chain};
 use crate::postgres::{
     self, Connection, Publication, ReplicationStream, Slot, SlotHolder, SnapshotMode, SnapshotSlot, Sql,
+    TableFacts,
 };
 use crate::replication::StartReplication;
 use crate::telemetry::{Component, Status};
@@ -49,14 +50,27 @@ impl Opening<'_> {
         }
         let capture = preflight.capture(self.parts, self.captured).await?;
         let mut made = Made::default();
-        let sql = Arc::clone(&preflight.sql);
+        let (sql, tables) = (Arc::clone(&preflight.sql), capture.tables.clone());
         match self.prepare(preflight, capture, &mut made).await {
             Ok(opened) => Ok(opened),
             Err(error) => {
                 undo(self.parts, &sql, made).await;
+                if let Error::Postgres(postgres::Error::SlotActive(holder)) = &error
+                    && is_our_own(holder)
+                {
+                    self.compare_tables(&tables).await;
+                }
                 Err(error)
             }
         }
+    }
+
+    /// Who stands by for a relay of other tables sends nothing, and that one passes over the rows of these.
+    async fn compare_tables(self, tables: &[TableFacts]) {
+        let Some(positions) = self.positions else { return };
+        let Some(theirs) = positions.tables_of_holder().await else { return };
+        let lacking = tables.iter().filter(|table| theirs.iter().all(|their| their.oid() != table.oid));
+        self.status.holder_lacks(lacking.map(|table| format!("{}.{}", table.schema, table.name)).collect());
     }
 
     /// Whether this configuration can be served by a standby, and whether this one has the WAL that was read before. It takes

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use outboxd::internals::throwaway::unused_port;
+use serde_json::Value;
 
 use crate::support::backlog::Backlog;
 use crate::support::foreign::ForeignConsumer;
 use crate::support::http::get_until;
 use crate::support::kafka::kafka;
-use crate::support::outbox::Outbox;
+use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{postgres15, postgres18};
 use crate::support::relay::{Relay, with};
 
@@ -31,6 +32,34 @@ fn a_slot_that_another_program_holds_is_refused_with_its_pid() {
             assert!(said.contains(name), "{name}: {said}");
         }
     }
+}
+
+#[test]
+fn a_relay_that_stands_by_for_one_of_other_tables_is_not_well() {
+    let db = Outbox::create(postgres18());
+    db.execute("CREATE TABLE other (LIKE outbox INCLUDING ALL)");
+    db.execute(&format!("CREATE PUBLICATION {} FOR TABLE outbox, other", db.name()));
+    let _first = Relay::start(&db.config(kafka()));
+    db.wait_until_streaming();
+    db.insert(&[Event::new("order", "1", "Made", "{}")]);
+    db.wait_until_confirmed();
+    let port = unused_port().unwrap().to_string();
+    let standby = |tables: &str| {
+        let config = with(db.config(kafka()), &[("table.include.list", tables)]);
+        Relay::start_with(&config, &["--http", &port], &[])
+    };
+    let told = |what: &str, wanted: fn(&Value) -> bool| {
+        get_until(port.parse().unwrap(), "/status", what, |page| wanted(&page.json())).json()
+    };
+    let second = standby("public.other");
+    let seen = told("says what the other lacks", |seen| {
+        seen["state"]["role"] == "standby" && seen["state"]["level"] == "watch"
+    });
+    let problems = seen["problems"].to_string();
+    assert!(problems.contains("does not capture public.other"), "{problems}");
+    assert_eq!(second.stop(), 0);
+    let _second = standby("public.outbox");
+    told("is well", |seen| seen["state"]["role"] == "standby" && seen["state"]["level"] == "well");
 }
 
 #[test]

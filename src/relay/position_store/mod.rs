@@ -6,12 +6,13 @@ mod writer;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
+use super::capture::CapturedTable;
 use super::error::Error;
 use super::options::PositionOptions;
 use super::parts::RelayParts;
@@ -29,6 +30,9 @@ const WRITE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long the end of a process waits until Kafka knows of it.
 const END_PATIENCE: Duration = Duration::from_secs(3);
+
+/// How often a relay that stands by looks at what the other one captures.
+const HOLDER_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How many values of `outboxd.position.accept` are remembered. A value counts while the position stands where it says.
 const ACCEPTED_MAX: usize = 8;
@@ -84,6 +88,8 @@ struct Inner<L> {
     off: AtomicBool,
     /// The last one that this process wrote and Kafka has.
     own: Mutex<Option<Position>>,
+    /// When the tables of the relay that has the slot were looked at last.
+    looked: Mutex<Option<Instant>>,
 }
 
 impl<L> Clone for Positions<L> {
@@ -122,6 +128,25 @@ impl Positions {
             }
             position => position,
         })
+    }
+
+    /// The tables that the relay which has the slot captures, as far as its position tells them and it is time to look again.
+    pub(super) async fn tables_of_holder(&self) -> Option<Vec<CapturedTable>> {
+        if !self.is_time_to_look(Instant::now()) {
+            return None;
+        }
+        let Ok(Read::Values(values)) = self.values().await else { return None };
+        let position = Position::newest(&values).ok()??;
+        Some(position.tables).filter(|tables| !tables.is_empty())
+    }
+
+    fn is_time_to_look(&self, now: Instant) -> bool {
+        let mut looked = self.0.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_time = looked.is_none_or(|at| now.saturating_duration_since(at) >= HOLDER_INTERVAL);
+        if is_time {
+            *looked = Some(now);
+        }
+        is_time
     }
 
     /// Writes a position, and waits until Kafka has it; or goes on without.
@@ -187,8 +212,8 @@ impl<L: PositionLog> Positions<L> {
     pub(super) fn in_log(topic: L, key: &str) -> Self {
         let (key, epoch, accepted) = (key.to_owned(), AtomicU64::new(0), Mutex::default());
         let [is_compared, follows_end, off] = [(); 3].map(|()| AtomicBool::new(false));
-        let own = Mutex::default();
-        Self(Arc::new(Inner { topic, key, epoch, accepted, is_compared, follows_end, off, own }))
+        let (own, looked) = (Mutex::default(), Mutex::default());
+        Self(Arc::new(Inner { topic, key, epoch, accepted, is_compared, follows_end, off, own, looked }))
     }
 
     /// Of the key's values, oldest first: the position that counts.

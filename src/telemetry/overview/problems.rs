@@ -24,6 +24,7 @@ pub(super) fn problems(state: &Snapshot, now: Instant) -> Vec<Problem> {
         let what = format!("Kafka has acknowledged nothing for {} s", age.as_secs());
         watch(what, crate::telemetry::UNACKNOWLEDGED_CURE)
     }));
+    problems.extend(other_tables(state));
     problems.extend(state.late_position(now).map(|what| watch(what, LATE_POSITION)));
     problems.extend(state.warnings.iter().map(|warning| Problem {
         level: Level::Watch,
@@ -35,6 +36,8 @@ pub(super) fn problems(state: &Snapshot, now: Instant) -> Vec<Problem> {
     problems
 }
 
+const OTHER_TABLES: &str = "give both the same tables, or this one a slot of its own: slot.name, publication.name, name. Rows that the other has passed \
+                            over are not sent any more by it: outboxd verify -c FILE names them";
 const LATE_POSITION: &str = "see that the brokers take records; the log says why they do not take this one";
 const WAITS: &str =
     "if it lasts, `outboxd check -c FILE` says what is missing; outboxd tries again by itself";
@@ -43,6 +46,14 @@ const STALLED: &str =
 
 fn watch(what: String, cure: &str) -> Problem {
     Problem { level: Level::Watch, what, cure: Some(cure.to_owned()) }
+}
+
+fn other_tables(state: &Snapshot) -> Option<Problem> {
+    let tables = Some(&state.holder_lacks).filter(|tables| !tables.is_empty())?.join(", ");
+    Some(watch(
+        format!("the outboxd that has the slot does not capture {tables}: it passes over the rows"),
+        OTHER_TABLES,
+    ))
 }
 
 fn unready(reason: &NotReady, state: &Snapshot) -> Problem {
@@ -118,6 +129,19 @@ mod tests {
         assert_eq!(told(61), [(Level::Wrong, late)]);
         status.down(Component::Kafka, "no broker answers", start);
         assert!(told(12).iter().all(|(_, what)| !what.contains("nothing")), "it is told already");
+    }
+
+    #[test]
+    fn a_standby_for_a_relay_of_other_tables_is_not_well() {
+        use crate::telemetry::status::Holder;
+        let status = Status::streaming(Instant::now());
+        status.enter(Phase::StandingBy(Holder { pid: 7, application: "outboxd".to_owned() }));
+        status.holder_lacks(vec!["public.outbox".to_owned()]);
+        let found = problems(&status.snapshot(), Instant::now());
+        assert!(found.len() == 1 && found[0].level == Level::Watch, "{found:?}");
+        assert!(found[0].what.contains("public.outbox"), "{found:?}");
+        status.enter(Phase::Streaming);
+        assert_eq!(problems(&status.snapshot(), Instant::now()), []);
     }
 
     #[test]

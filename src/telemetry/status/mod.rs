@@ -83,6 +83,8 @@ pub struct Snapshot {
     pub slot_report: Option<SlotReport>,
     /// What to do about the slot's danger; `None` when it is in none.
     pub slot_cure: Option<String>,
+    /// Of a relay that stands by: its tables that the relay which has the slot does not capture.
+    pub holder_lacks: Vec<String>,
     /// How far the relay has got.
     pub progress: Progress,
     /// How far the snapshot is, or the last one was.
@@ -110,6 +112,7 @@ impl Status {
             registry: Condition::Unknown,
             slot_report: None,
             slot_cure: None,
+            holder_lacks: Vec::new(),
             progress: Progress::default(),
             tables_read: TablesRead::default(),
             snapshot_waits: None,
@@ -141,6 +144,8 @@ impl Status {
             }
             if matches!(phase, Phase::StandingBy(_)) {
                 state.progress.position_waits = None;
+            } else {
+                state.holder_lacks.clear();
             }
             state.phase = phase;
         });
@@ -169,6 +174,21 @@ impl Status {
     /// What the server says of the slot, and what to do about it when it is in danger.
     pub fn slot(&self, report: SlotReport, cure: Option<String>) {
         self.0.send_modify(|state| (state.slot_report, state.slot_cure) = (Some(report), cure));
+    }
+
+    /// Which of our tables the relay that has the slot does not capture.
+    pub fn holder_lacks(&self, tables: Vec<String>) {
+        self.0.send_if_modified(|state| {
+            let is_new = state.holder_lacks != tables;
+            if is_new && !tables.is_empty() {
+                tracing::warn!(
+                    tables = tables.join(", "),
+                    "the outboxd that has the slot does not capture these tables: it passes over their rows"
+                );
+            }
+            state.holder_lacks = tables;
+            is_new
+        });
     }
 
     /// Keeps a warning for as long as the process lives. True when it is new. Beyond `WARNINGS_MAX` none is kept, nor new.
