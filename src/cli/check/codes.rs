@@ -57,8 +57,6 @@ pub(super) const INITIAL_STATEMENTS: Code = Code("PG013");
 pub(super) const CATALOG: Code = Code("PG014");
 /// Some table is captured.
 pub(super) const TABLES: Code = Code("PG020");
-/// The role may read the rows that a snapshot sends.
-pub(super) const READABLE: Code = Code("PG047");
 /// Captured tables reach the WAL.
 pub(super) const LOGGED: Code = Code("PG021");
 /// Captured tables have the columns that the router needs.
@@ -77,8 +75,6 @@ pub(super) const REPLICA_IDENTITY: Code = Code("PG027");
 pub(super) const NO_KEY: Code = Code("PG028");
 /// Large values that an update does not change.
 pub(super) const PLACEHOLDERS: Code = Code("PG029");
-/// Who takes partitions away, by a clock.
-pub(super) const RETENTION: Code = Code("PG036");
 /// The publication exists or can be made.
 pub(super) const PUBLICATION: Code = Code("PG030");
 /// It publishes inserts.
@@ -91,6 +87,8 @@ pub(super) const ROW_FILTER: Code = Code("PG033");
 pub(super) const COLUMN_LIST: Code = Code("PG034");
 /// It publishes not much more than the captured tables.
 pub(super) const PUBLISHED_EXCESS: Code = Code("PG035");
+/// Who takes partitions away, by a clock.
+pub(super) const RETENTION: Code = Code("PG036");
 /// The slot exists or can be made.
 pub(super) const SLOT: Code = Code("PG040");
 /// It is ours to use: plugin, database, position.
@@ -99,13 +97,14 @@ pub(super) const SLOT_USABLE: Code = Code("PG041");
 pub(super) const SLOT_FREE: Code = Code("PG042");
 /// `wal_status` and `safe_wal_size`
 pub(super) const SLOT_WAL: Code = Code("PG043");
-/// It stands where outboxd left it.
-pub(super) const SLOT_POSITION: Code = Code("PG045");
 /// Other slots of the database that send the same, or that nobody reads.
 pub(super) const OTHER_SLOTS: Code = Code("PG044");
-
+/// It stands where outboxd left it.
+pub(super) const SLOT_POSITION: Code = Code("PG045");
 /// No program seems to poll a captured table.
 pub(super) const POLLED: Code = Code("PG046");
+/// The role may read the rows that a snapshot sends.
+pub(super) const READABLE: Code = Code("PG047");
 
 /// Kafka can be reached and lets us in.
 pub(super) const KAFKA: Code = Code("KA001");
