@@ -15,6 +15,7 @@ mod explain;
 mod failure;
 mod health;
 mod init;
+mod marks;
 mod migrate;
 mod notice;
 mod progress;

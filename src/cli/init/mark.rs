@@ -2,31 +2,12 @@
 
 use postgres_protocol::escape::escape_identifier;
 
+use crate::cli::marks::{FLAGS, STATES, TIMES};
 use crate::cli::text::clean;
 use crate::postgres::{Error, Sql, TableFacts};
 
 /// More unmarked rows than that are not counted.
 const ROWS_MAX: i64 = 100_000;
-
-const TIMES: [&str; 14] = [
-    "publishedat",
-    "processedat",
-    "sentat",
-    "dispatchedat",
-    "deliveredat",
-    "relayedat",
-    "forwardedat",
-    "emittedat",
-    "completiondate",
-    "publishedon",
-    "processedon",
-    "processedonutc",
-    "processeddate",
-    "senton",
-];
-const FLAGS: [&str; 8] =
-    ["sent", "published", "processed", "dispatched", "delivered", "issent", "ispublished", "isprocessed"];
-const STATES: [&str; 2] = ["status", "state"];
 
 /// What says that a row was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]

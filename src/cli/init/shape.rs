@@ -1,6 +1,7 @@
 //! Whether a table is an outbox, by its columns, and which of them is what. Sans-io.
 
 use super::mark::Mark;
+use crate::cli::marks::plain;
 
 /// The shapes that are known by name.
 const PRESETS: &str = include_str!("presets.tsv");
@@ -200,10 +201,6 @@ impl<'c> Columns<'c> {
     fn mark(&self, preset: Option<&'static str>) -> Option<Mark> {
         Mark::among(preset, |name| self.typed(name))
     }
-}
-
-fn plain(name: &str) -> String {
-    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
 #[cfg(test)]

@@ -2,15 +2,10 @@
 
 use postgres_protocol::escape::{escape_identifier, escape_literal};
 
+use crate::cli::marks::{FLAGS, TIMES, plain};
 use crate::cli::migrate::error::MigrateError;
 use crate::connect::column::ColumnDescription;
 use crate::postgres::{Handover, HandoverPhase};
-
-/// Names under which pollers are known to keep their mark.
-const TIMES: [&str; 6] =
-    ["published_at", "processed_at", "sent_at", "dispatched_at", "delivered_at", "relayed_at"];
-const FLAGS: [&str; 8] =
-    ["sent", "published", "processed", "dispatched", "delivered", "is_sent", "is_published", "is_processed"];
 
 /// `date`, `timestamp`, `timestamptz`; `bool`; texts and numbers.
 const TIME_TYPES: [u32; 3] = [1082, 1114, 1184];
@@ -83,9 +78,10 @@ impl Mark {
 
     fn known(table: &str, columns: &[ColumnDescription]) -> Result<Self, MigrateError> {
         let is_mark = |column: &&ColumnDescription| {
-            let (name, oid) = (column.name.as_str(), column.type_oid.0);
-            let time = TIMES.contains(&name) && TIME_TYPES.contains(&oid) && !column.not_null;
-            time || (FLAGS.contains(&name) && oid == FLAG_TYPE)
+            let (name, oid) = (plain(&column.name), column.type_oid.0);
+            let is_among = |names: &[&str]| names.contains(&name.as_str());
+            let time = is_among(&TIMES) && TIME_TYPES.contains(&oid) && !column.not_null;
+            time || (is_among(&FLAGS) && oid == FLAG_TYPE)
         };
         let found: Vec<_> = columns.iter().filter(is_mark).collect();
         match found.as_slice() {
@@ -195,6 +191,12 @@ mod tests {
         let time = ["\"processed_at\" IS NOT NULL", "\"processed_at\" IS NULL", "pg_catalog.now()"];
         assert_eq!(told(&columns(), None, &[]), own(time));
         assert_eq!(told(&columns(), Some("processed_at"), &[]), own(time));
+        // The names are those that init knows.
+        let own_names = [column("publishedOn", 1184, false)];
+        assert_eq!(
+            told(&own_names, None, &[]),
+            own(["\"publishedOn\" IS NOT NULL", "\"publishedOn\" IS NULL", "pg_catalog.now()"])
+        );
         let sent = [column("sent", 16, true)];
         assert_eq!(told(&sent, None, &[]), own(["\"sent\"", "NOT \"sent\"", "true"]));
         let status = ["\"status\" = 'O''K'", "\"status\" IS DISTINCT FROM 'O''K'", "'O''K'"];
