@@ -51,7 +51,7 @@ impl Assembly {
 /// When the configuration cannot work.
 pub(super) fn assemble(args: &ConfigArgs) -> Result<Assembly, AssembleError> {
     let sources = args.sources();
-    if args.is_empty() && !sources.has_variables() {
+    if sources.is_empty() {
         return Err(AssembleError::NoConfiguration);
     }
     assemble_sources(&sources)

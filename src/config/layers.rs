@@ -23,11 +23,13 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Whether the environment alone may be a configuration.
-    pub(crate) fn has_variables(&self) -> bool {
+    /// Whether nobody has given a configuration: the environment alone may be one.
+    pub(crate) fn is_empty(&self) -> bool {
         let ours =
             |name: &str| ["OUTBOXD_DATABASE_", "DEBEZIUM_"].iter().any(|start| name.starts_with(start));
-        self.environment.iter().any(|(name, _)| ours(name))
+        self.files.is_empty()
+            && self.overrides.is_empty()
+            && !self.environment.iter().any(|(name, _)| ours(name))
     }
 }
 

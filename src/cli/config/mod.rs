@@ -21,7 +21,7 @@ pub(super) fn config(args: &ConfigCommandArgs) -> Exit {
         ConfigCommand::Convert(args) => &args.config,
     };
     let sources = given.sources();
-    if given.is_empty() && !sources.has_variables() {
+    if sources.is_empty() {
         return fail(&AssembleError::NoConfiguration);
     }
     let config = match ShownConfig::load(&sources) {

@@ -38,11 +38,7 @@ impl Given {
         if is_there {
             sources.files.push(args.into.clone());
         }
-        if address.is_none()
-            && sources.files.is_empty()
-            && sources.overrides.is_empty()
-            && !sources.has_variables()
-        {
+        if address.is_none() && sources.is_empty() {
             return Err(InitError::NoServer);
         }
         let said = said(&sources)?;

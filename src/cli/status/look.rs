@@ -41,7 +41,7 @@ impl Look {
         match &whom.http {
             Some(instance) if whom.config.is_empty() => Ok(Self::Process(instance.clone(), None)),
             Some(instance) => Ok(Self::Process(instance.clone(), Some(slot()?))),
-            None if whom.config.is_empty() && !sources.has_variables() => Err(StatusError::Nobody),
+            None if sources.is_empty() => Err(StatusError::Nobody),
             None => slot().map(Self::Database),
         }
     }
