@@ -23,6 +23,16 @@ impl Answer {
 /// Asks on a terminal for a word, the name of what is destroyed: a `y` is typed too easily. Elsewhere nobody is asked, and the
 /// answer is no.
 pub(super) async fn confirmed(word: &str, yes: bool, doing: &str) -> Answer {
+    ask(&format!("type {word} if you mean it: "), |line| line == word, yes, doing).await
+}
+
+/// Asks on a terminal whether something is to be made, which can be taken back.
+pub(super) async fn agreed(question: &str, yes: bool, doing: &str) -> Answer {
+    let is_yes = |line: &str| ["y", "yes"].contains(&line.to_ascii_lowercase().as_str());
+    ask(&format!("{question} [y/N] "), is_yes, yes, doing).await
+}
+
+async fn ask(question: &str, is_yes: impl Fn(&str) -> bool, yes: bool, doing: &str) -> Answer {
     if yes {
         return Answer::Yes;
     }
@@ -30,13 +40,13 @@ pub(super) async fn confirmed(word: &str, yes: bool, doing: &str) -> Answer {
         say(&format!("nothing was done: nobody can be asked here. The same with --yes {doing}"));
         return Answer::No;
     }
-    talk(&format!("type {word} if you mean it: "));
+    talk(question);
     let typed = tokio::task::spawn_blocking(|| {
         let mut line = String::new();
         stdin().read_line(&mut line).map(|_| line)
     });
     match typed.await {
-        Ok(Ok(line)) if line.trim() == word => Answer::Yes,
+        Ok(Ok(line)) if is_yes(line.trim()) => Answer::Yes,
         _ => {
             say("nothing was done");
             Answer::No

@@ -123,6 +123,9 @@ fn each_known_outbox_is_found_and_its_configuration_can_run() {
         db.execute(&format!("ALTER DATABASE {} SET default_transaction_read_only = on", db.name()));
         let (exit, stdout, stderr) = place.init(&["--kafka", &brokers, "--yes"]);
         assert!(exit == 0 && stderr.contains("nothing to do"), "{name}: {stdout}{stderr}");
+        let (_, again, _) = place.init(&["--kafka", &brokers, "--yes", "--json"]);
+        assert_eq!(serde_json::from_str::<Value>(&again).unwrap()["done"], true, "{name}: {again}");
+        assert_eq!(stdout.contains("a row for each listener"), case.preset == "modulith", "{name}: {stdout}");
         assert!(stdout.contains("already there: "), "{name}: {stdout}");
         assert_eq!(fs::read_to_string(file).unwrap(), before);
     }
@@ -240,13 +243,20 @@ fn what_cannot_be_decided_is_asked() {
     let init = |more: &[&str]| place.init(more);
     let (exit, _, stderr) = init(&[]);
     assert!(
-        exit == 2 && stderr.contains("2 tables look like an outbox: public.outbox, public.outbox_old"),
+        exit == 2
+            && stderr.contains("2 tables look like an outbox: public.outbox, public.outbox_old")
+            && stderr.contains("--table public.outbox, or --table public.outbox_old"),
         "{stderr}"
     );
     let (exit, _, stderr) = init(&["--table", "orders"]);
     assert!(exit == 3 && stderr.contains("public.orders does not look like an outbox"), "{stderr}");
     let (exit, _, stderr) = init(&["--table", "no_such"]);
     assert!(exit == 3 && stderr.contains("has no table \"no_such\""), "{stderr}");
+    let (_, _, stderr) = init(&["--preset", "debezum"]);
+    assert!(stderr.contains("did you mean debezium?"), "{stderr}");
+    // Brokers that are not there are noticed, although no topic is known yet.
+    let (exit, _, stderr) = init(&["--kafka", "127.0.0.1:1", "--table", "public.outbox"]);
+    assert!(exit == 5 && stderr.contains("127.0.0.1:1"), "{stderr}");
     let (exit, _, stderr) = init(&["--preset", "no_such"]);
     assert!(exit == 2 && stderr.contains("there are modulith, "), "{stderr}");
     let (exit, stdout, stderr) = init(&["--table", "public.outbox"]);

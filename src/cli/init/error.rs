@@ -6,6 +6,7 @@ use crate::cli::address::AddressError;
 use crate::cli::assemble::AssembleError;
 use crate::cli::steps::StepError;
 use crate::config::ConfigError;
+use crate::connect::option::closest;
 use crate::error::{Class, Diagnose, Exit};
 use crate::postgres::TableFacts;
 use crate::{kafka, postgres, relay};
@@ -98,7 +99,12 @@ impl Diagnose for InitError {
                 "--postgres postgresql://user:password@host:5432/database, or -c FILE with database.hostname and the like"
                     .to_owned(),
             ),
-            Self::NoPreset(_) => Some(format!("there are {}", Shape::names().join(", "))),
+            Self::NoPreset(name) => {
+                let names = Shape::names();
+                let meant = closest(name, names.iter().map(|&known| known.to_owned()));
+                let meant = meant.map(|meant| format!("did you mean {meant}? ")).unwrap_or_default();
+                Some(format!("{meant}there are {}", names.join(", ")))
+            }
             Self::NoTable { .. } => Some("--table takes TABLE or SCHEMA.TABLE, in the table's own case".to_owned()),
             Self::NoOutbox(_) => {
                 Some("--create-table makes public.outbox; --table TABLE names one that there is".to_owned())
@@ -109,7 +115,8 @@ impl Diagnose for InitError {
                     .to_owned(),
             ),
             Self::Several { tables } => {
-                Some(format!("--table {}", tables.first().map(String::as_str).unwrap_or_default()))
+                let named: Vec<_> = tables.iter().map(|table| format!("--table {table}")).collect();
+                Some(format!("say which: {}", named.join(", or ")))
             }
             Self::ChangeEvents { .. } => Some("--into another file".to_owned()),
             Self::Topic { topic, .. } => Some(format!(

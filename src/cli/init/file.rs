@@ -30,6 +30,12 @@ pub(super) fn write(path: &Path, settings: &[(String, String)]) -> Result<(), In
     written.map_err(|source| InitError::Write { path: path.to_owned(), source })
 }
 
+/// What a file is written in, when its name does not say it.
+pub(super) fn form(path: &Path) -> &'static str {
+    let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+    if is_json || is_properties(path) { "" } else { ", in JSON" }
+}
+
 fn as_json(settings: &[(String, String)]) -> String {
     let config: Map<String, Value> =
         settings.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect();

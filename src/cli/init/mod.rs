@@ -26,7 +26,7 @@ use error::InitError;
 use given::Given;
 use plan::Plan;
 
-use super::ask::{Answer, confirmed};
+use super::ask::{Answer, agreed};
 use super::sql::open;
 use super::steps::Database;
 use super::{asynchronously, print, say, steps};
@@ -63,13 +63,13 @@ async fn work(args: InitArgs) -> Result<Exit, InitError> {
         say("nothing to do");
         None
     } else {
-        Some(confirmed(&given.server.database, args.yes, "makes it").await)
+        Some(agreed("make it?", args.yes, "makes it").await)
     };
     if answer == Some(Answer::Yes) {
         make(&args, &given, &plan, &sql).await?;
     }
     if args.json {
-        print(&format!("{}\n", report::object(&plan, answer == Some(Answer::Yes))));
+        print(&format!("{}\n", report::object(&plan, answer != Some(Answer::No))));
     }
     Ok(answer.map_or(Exit::Ok, Answer::exit))
 }
@@ -82,7 +82,7 @@ async fn make(args: &InitArgs, given: &Given, plan: &Plan, sql: &Sql) -> Result<
     if let Some(settings) = &plan.written {
         file::write(&args.into, settings)?;
         let into = args.into.display();
-        say(&format!("wrote {into}"));
+        say(&format!("wrote {into}{}", file::form(&args.into)));
         if !given.has_brokers {
             say("  bootstrap.servers is not in it: add it, or set OUTBOXD_BOOTSTRAP_SERVERS");
         }

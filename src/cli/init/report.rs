@@ -5,6 +5,9 @@ use super::plan::Plan;
 use crate::cli::steps;
 use crate::cli::text::{clean, columns};
 
+/// The shape of Spring Modulith's event publications.
+const MODULITH: &str = "modulith";
+
 /// What was found and what would be made, as a person reads it.
 pub(super) fn lines(plan: &Plan, given: &Given, into: &str) -> String {
     let mut text = String::new();
@@ -68,6 +71,11 @@ fn warnings(plan: &Plan, into: &str) -> String {
         && shape.key == shape.id
     {
         text.push_str("! no column says what an event is about: its id becomes the key, and events have no order among them\n");
+    }
+    if plan.shape.as_ref().is_some_and(|shape| shape.preset == MODULITH) {
+        text.push_str(
+            "! Spring Modulith writes a row for each listener: an event that several listen to is on its topic as often\n",
+        );
     }
     if let Some((mark, unmarked)) = &plan.poller {
         let looks = match mark.column() {

@@ -53,9 +53,7 @@ pub(super) async fn look_for(parts: &Arc<RelayParts>, values: Vec<String>) -> Re
         Some(topic) => BTreeSet::from([topic]),
         None => values.iter().filter_map(|value| router.topic(value).ok()).collect(),
     };
-    if wanted.is_empty() {
-        return Ok(Topics::default());
-    }
+    // Also when no topic is known yet: whether there are brokers is.
     let admin = Admin::new(&parts.kafka)?;
     let _notice = Notice::of_kafka(&Progress::hidden(), &parts.kafka);
     let asking = spawn_blocking(move || admin.cluster(PATIENCE));
