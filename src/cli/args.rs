@@ -128,7 +128,7 @@ pub(super) struct RunArgs {
 #[derive(Debug, clap::Args)]
 pub(super) struct DemoArgs {
     /// End after this time: 20s, 2m; until Ctrl-C when not given
-    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = super::time::parse_length)]
     pub(super) time: Option<std::time::Duration>,
     /// Use this server (wal_level=logical) instead of a throwaway one; what the demo makes there is dropped at the end
     #[arg(long, value_name = "URL")]

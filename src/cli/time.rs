@@ -18,6 +18,12 @@ pub(super) fn parse_pause(text: &str) -> Result<Duration, String> {
     pause.ok_or_else(|| format!("{text:?} is no time of at least 100ms, such as 500ms, 2s or 1m"))
 }
 
+/// A length of time on the command line.
+pub(super) fn parse_length(text: &str) -> Result<Duration, String> {
+    let length = humantime::parse_duration(text.trim());
+    length.map_err(|_| format!("{text:?} is no length of time, such as 500ms, 20s, 2m or 1h 30m"))
+}
+
 fn parse(text: &str, now: SystemTime) -> Option<i64> {
     if let Ok(ago) = humantime::parse_duration(text) {
         return millis(now.checked_sub(ago)?);
@@ -68,6 +74,14 @@ mod tests {
         assert_eq!(parse_pause("500ms"), Ok(Duration::from_millis(500)));
         for text in ["0", "0s", "99ms", "abc", ""] {
             assert!(parse_pause(text).unwrap_err().contains("such as 500ms"), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_length_of_time_is_told_what_is() {
+        assert_eq!(parse_length("1h 30m"), Ok(Duration::from_secs(5_400)));
+        for text in ["xyz", "5", ""] {
+            assert!(parse_length(text).unwrap_err().contains("such as 500ms"), "{text}");
         }
     }
 

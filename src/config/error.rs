@@ -201,10 +201,13 @@ impl Problem {
             Self::Refused { cure, .. } => Some(cure.clone()),
             Self::Missing { lines, .. } => Some(format!("add\n  {}", lines.replace('\n', "\n  "))),
             Self::Override(_) => Some("-X slot.name=outbox".to_owned()),
-            Self::Unreadable { .. }
-            | Self::Json { .. }
-            | Self::Properties { .. }
-            | Self::InvalidValue { .. } => None,
+            Self::Unreadable { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+                Some("-c takes a file that is there; outboxd init writes one".to_owned())
+            }
+            Self::Json { .. } => Some(
+                "correct the file at that place: it is read as JSON, because its name ends in .json or it begins with {".to_owned(),
+            ),
+            Self::Unreadable { .. } | Self::Properties { .. } | Self::InvalidValue { .. } => None,
             Self::Placeholder { source, .. } => source.cure(),
         }
     }

@@ -13,7 +13,7 @@ pub enum Error {
     #[error("a Kafka setting is not usable")]
     Settings(#[source] KafkaError),
     /// No broker answered.
-    #[error("Kafka at {servers} cannot be reached within {seconds} s: {reason}")]
+    #[error("Kafka at {servers} cannot be reached{}: {}", within(*seconds), plain(reason))]
     Unreachable {
         /// `bootstrap.servers`.
         servers: String,
@@ -311,6 +311,18 @@ const fn unwritten(rejection: &Rejection) -> &'static str {
     }
 }
 
+/// What was not waited for has no length.
+fn within(seconds: u64) -> String {
+    if seconds == 0 { String::new() } else { format!(" within {seconds} s") }
+}
+
+/// librdkafka's words without its own states, for a person: `127.0.0.1:1/bootstrap: Connect to ipv4#127.0.0.1:1 failed: Connection
+/// refused (after 0ms in state CONNECT, 1 identical error(s) suppressed)`.
+fn plain(reason: &str) -> String {
+    let reason = reason.split_once(" (after ").map_or(reason, |(words, _)| words);
+    reason.replace("/bootstrap: ", ": ").replace("ipv4#", "").replace("ipv6#", "")
+}
+
 fn unreachable_cure(reason: &str) -> &'static str {
     let says = |word: &str| reason.to_ascii_lowercase().contains(word);
     if says("sasl") || says("authentication") {
@@ -330,5 +342,23 @@ fn unreachable_cure(reason: &str) -> &'static str {
     } else {
         "check bootstrap.servers, that the brokers run, and that their advertised.listeners can be reached \
          from here; if they need TLS or a login, set producer.security.protocol"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn why_kafka_cannot_be_reached_is_told_without_the_librarys_states() {
+        let reason = "127.0.0.1:1/bootstrap: Connect to ipv4#127.0.0.1:1 failed: Connection refused (after 0ms in state CONNECT, 1 \
+                      identical error(s) suppressed)";
+        let error = |seconds| {
+            let (servers, reason) = ("127.0.0.1:1".to_owned(), reason.to_owned());
+            Error::Unreachable { servers, seconds, reason }.to_string()
+        };
+        let expected = "127.0.0.1:1: Connect to 127.0.0.1:1 failed: Connection refused";
+        assert_eq!(error(0), format!("Kafka at 127.0.0.1:1 cannot be reached: {expected}"));
+        assert_eq!(error(3), format!("Kafka at 127.0.0.1:1 cannot be reached within 3 s: {expected}"));
     }
 }

@@ -69,7 +69,7 @@ impl Watcher {
             if let Ok(look) = self.look().await {
                 let before = self.captured.looked(look.clone());
                 if before.is_none() {
-                    self.tell_what_is_meant(&look);
+                    self.tell_what_is_meant(&look).await;
                 }
                 self.tell_unpublished(before.as_ref(), &look);
                 for finding in judge(self.watched(), before.as_ref(), &look) {
@@ -126,14 +126,20 @@ impl Watcher {
     }
 
     /// What a publication leaves out at a start is meant to be left out.
-    fn tell_what_is_meant(&self, look: &Look) {
+    async fn tell_what_is_meant(&self, look: &Look) {
         let name = &self.parts.postgres.publication.name;
         let Some(publication) = &look.publication else { return };
         self.tell_operations(&publication.operations);
         for member in &publication.members {
             let named = look.tables.iter().find(|table| table.oid == member.table).map(TableVersion::quoted);
             let Some(table) = named else { continue };
-            if member.filtered {
+            if member.filtered && self.is_migrating().await {
+                tracing::info!(
+                    publication = name,
+                    table,
+                    "outboxd migrate has given the publication its row filter: rows that it leaves out are the poller's"
+                );
+            } else if member.filtered {
                 tracing::warn!(
                     publication = name,
                     table,
@@ -148,6 +154,12 @@ impl Watcher {
                 );
             }
         }
+    }
+
+    /// Whether the publication is that of a migration. When the server does not say, it is not.
+    async fn is_migrating(&self) -> bool {
+        let publication = self.sql.publication(&self.parts.postgres.publication.name).await;
+        publication.ok().flatten().is_some_and(|publication| publication.handover.is_some())
     }
 
     /// Operations that would make events, and that the publication does not publish.

@@ -124,7 +124,7 @@ fn what_cannot_be_followed_is_named_with_the_cure() {
         (&away[..], 5, "Kafka at 127.0.0.1:1 cannot be reached"),
         (&["lag", "--http", "1", "--every", "0"][..], 2, "is no time of at least 100ms"),
         (&["config", "show"][..], 2, "no configuration is given"),
-        (&missing[..], 3, "there is no topic among: no.such.topic"),
+        (&missing[..], 3, "there is no topic \"no.such.topic\""),
         (&["top", "--http", "1"][..], 2, "outboxd status --http ADDR --json is for scripts"),
     ] {
         let mut process = Relay::command(arguments);

@@ -5,6 +5,7 @@ use clap::{Args, ValueEnum};
 
 use crate::cleanup::{ArchiveFormat, ArchiveTo, CleanupOptions, Partitions};
 use crate::cli::args::ConfigArgs;
+use crate::cli::time::parse_length;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct CleanupArgs {
@@ -14,7 +15,7 @@ pub(in crate::cli) struct CleanupArgs {
     #[arg(long)]
     pub(super) execute: bool,
     /// Only rows older than this, by --time-column: 12h, 30d (outboxd.cleanup.keep.ms)
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_length)]
     pub(super) older_than: Option<Duration>,
     /// The column that says when a row was written (outboxd.cleanup.time.column)
     #[arg(long, value_name = "COLUMN")]

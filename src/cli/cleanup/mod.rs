@@ -86,6 +86,9 @@ async fn work(args: &CleanupArgs, progress: &Progress, done: &mut Done) -> Resul
     let sql = open(&parts.postgres.server, APPLICATION).await?;
     let tables = proof::tables(&sql, &parts).await?;
     let mut trees = partitions::trees((&sql, &options), &tables).await?;
+    if trees.is_empty() && partitions::are_wanted(&options) {
+        say("  no captured table is partitioned: --partitions and --partitions-ahead do nothing");
+    }
     partitions::make((&sql, &options), &trees, args.execute, &mut done.steps).await?;
     if args.execute {
         // With those that were made.

@@ -40,13 +40,18 @@ impl Step {
     }
 }
 
+/// Whether something is to be done with partitions.
+pub(super) fn are_wanted(options: &CleanupOptions) -> bool {
+    options.partitions != Partitions::Rows || options.partitions_ahead > 0
+}
+
 /// The partitioned outboxes, when something is to be done with partitions.
 pub(super) async fn trees(
     (sql, options): (&Sql, &CleanupOptions),
     tables: &[TableFacts],
 ) -> Result<Vec<Tree>, CleanupError> {
     let mut trees = Vec::new();
-    if options.partitions == Partitions::Rows && options.partitions_ahead == 0 {
+    if !are_wanted(options) {
         return Ok(trees);
     }
     for table in tables {
@@ -159,6 +164,10 @@ fn left(name: String, reason: &Left) -> Step {
     Step { reason: Some(reason.to_string()), ..Step::new("left", name) }
 }
 
+/// What does not go on by a rule is a person's to go on with.
 fn none_made(table: String, reason: String) -> Step {
+    let reason = format!(
+        "{reason}. Make the next one by hand: CREATE TABLE … PARTITION OF {table} FOR VALUES FROM (…) TO (…)"
+    );
     Step { reason: Some(reason), ..Step::new("no partitions are made for", table) }
 }

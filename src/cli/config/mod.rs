@@ -30,7 +30,9 @@ pub(super) fn config(args: &ConfigCommandArgs) -> Exit {
     };
     match &args.command {
         ConfigCommand::Show(args) => show::show(&config, args),
-        ConfigCommand::Convert(args) => convert::convert(&config, args.to),
+        // What is not whole is not written down again.
+        ConfigCommand::Convert(args) if config.problems.is_empty() => convert::convert(&config, args.to),
+        ConfigCommand::Convert(_) => {}
     }
     match ConfigError::of(config.problems) {
         Some(error) => fail(&error),

@@ -3,6 +3,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use crate::cli::args::ConfigArgs;
+use crate::cli::time::parse_length;
 use crate::cli::typed::quoted;
 use crate::http_client::Address;
 
@@ -99,7 +100,7 @@ pub(super) struct StartArgs {
     #[command(flatten)]
     pub(super) target: TargetArgs,
     /// How long no row may wait for the poller before it counts as done
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_length)]
     pub(super) settle: Duration,
     /// Print one JSON object; the steps are told on standard error
     #[arg(long)]
@@ -123,7 +124,7 @@ pub(super) struct FinishArgs {
     #[arg(long)]
     pub(super) yes: bool,
     /// For how long to look whether somebody reads the table: longer than the poller's interval
-    #[arg(long, value_name = "TIME", default_value = "6s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "6s", value_parser = parse_length)]
     pub(super) look: Duration,
     /// Do not look whether somebody still polls the table
     #[arg(long)]
@@ -138,7 +139,7 @@ pub(super) struct RollbackArgs {
     #[command(flatten)]
     pub(super) target: TargetArgs,
     /// For how long inserts may wait while outboxd sends its last rows
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_length)]
     pub(super) hold: Duration,
     /// Print one JSON object; the steps are told on standard error
     #[arg(long)]

@@ -63,7 +63,9 @@ impl Diagnose for SlotError {
             Self::Backwards { .. } => Some(
                 "what is confirmed is gone from the stream; outboxd verify tells what is missing".to_owned(),
             ),
-            Self::BeyondTheEnd { .. } => None,
+            Self::BeyondTheEnd { .. } => Some(
+                "give one of this server that is behind the slot: outboxd slot ls -c FILE shows where each stands".to_owned(),
+            ),
         }
     }
 }

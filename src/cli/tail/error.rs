@@ -22,8 +22,8 @@ pub(super) enum TailError {
     Topics(#[from] ExplainError),
     #[error("no topic is named")]
     NoSource,
-    #[error("there is no topic among: {0}")]
-    NoTopic(String),
+    #[error("there is no topic {}", .0.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", and none "))]
+    NoTopic(Vec<String>),
     #[error("the thread that does the work was interrupted")]
     Aborted,
     /// No failure: as many records as were wanted.
@@ -71,7 +71,11 @@ impl Diagnose for TailError {
                 "-c FILE follows the topics of its EventRouter; --bootstrap-servers SERVERS --topic TOPIC needs no file"
                     .to_owned(),
             ),
-            Self::NoTopic(_) => Some("outboxd makes topics with the first event, where brokers let it".to_owned()),
+            Self::NoTopic(_) => Some(
+                "kafka-topics.sh --bootstrap-server … --list shows those that there are; outboxd makes topics with the first event, where \
+                 brokers let it"
+                    .to_owned(),
+            ),
             Self::Aborted | Self::Enough => None,
         }
     }

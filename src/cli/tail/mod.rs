@@ -50,7 +50,7 @@ async fn follow(args: &TailArgs) -> Result<(), TailError> {
     let reading = decoding::run(&registries, Unanswered::UnreadForNow, move |mut decoder| {
         let scan = open_scan(&options, &topics, since, &Progress::hidden())?;
         if scan.partitions().is_empty() && router.is_none() {
-            return Err(TailError::NoTopic(topics.join(", ")));
+            return Err(TailError::NoTopic(topics));
         }
         say(&if topics.is_empty() {
             "following topics that are made from now on".to_owned()
