@@ -82,7 +82,9 @@ impl ChangeTable {
         // Transforms before the router may change the row.
         let sent = (self.routed.is_some() && !chain.begins_with_router()).then(|| record.value.clone());
         let outcome = chain.apply_with(record, &mut |record| {
-            if sent.as_ref().is_some_and(|sent| new_row(sent) != new_row(&record.value))
+            // What is no change event any more passes the router.
+            if is_change_event(&record.value)
+                && sent.as_ref().is_some_and(|sent| new_row(sent) != new_row(&record.value))
                 && let Some(refused) = chain.refused_by_router(Problem::ChangedRow)
             {
                 return Err(Failed::Transform(refused));

@@ -1,19 +1,20 @@
-//! An EventRouter alone whose predicate leaves some of the named tables out: their rows are change events.
+//! An EventRouter alone whose predicate leaves some of the captured tables out: their rows are change events.
 
 use super::read::{Reader, split_regexes};
 use crate::connect::java_regex;
 
 const TOPIC_NAME_MATCHES: &str = "org.apache.kafka.connect.transforms.predicates.TopicNameMatches";
 
-/// Whether `table.include.list` names tables that the one transform takes, and others that its predicate leaves out. Only plain
-/// names tell: which tables an expression means is not known yet.
+/// Whether tables are captured that the predicate of the one transform leaves out. Without `table.include.list`, and with an
+/// expression in it, there may be such, which is not known yet. A list of nothing else is a mistake.
 pub(super) fn shares(reader: &Reader<'_>, aliases: &[String]) -> bool {
     let [alias] = aliases else { return false };
     let Some(is_taken) = predicate(reader, alias) else { return false };
     let list = reader.filled("table.include.list").and_then(split_regexes).unwrap_or_default();
-    let left_out = |entry: &&String| plain(entry).is_some_and(|table| !is_taken(&topic(reader, &table)));
-    let count = list.iter().filter(left_out).count();
-    count > 0 && count < list.len()
+    let is_taken = |entry: &String| plain(entry).map(|table| is_taken(&topic(reader, &table)));
+    let taken: Vec<Option<bool>> = list.iter().map(is_taken).collect();
+    taken.iter().any(|taken| *taken != Some(true)) && taken.iter().any(|taken| *taken != Some(false))
+        || taken.is_empty()
 }
 
 /// The condition on the topic of a table.
@@ -77,8 +78,10 @@ mod tests {
             // Nothing is left for the router: that is a mistake.
             ("public.outbox", r".*\.audit", "false", false),
             ("public.outbox,public.orders", r".*\.audit", "false", false),
-            ("public.outbox,public.o.*", r"srv\.public\.outbox", "false", false),
+            ("public.outbox,public.o.*", r"srv\.public\.outbox", "false", true),
             ("public.o.*,public.orders", r"srv\.public\.outbox", "false", true),
+            ("public.o.*", r"srv\.public\.outbox", "false", true),
+            ("", r"srv\.public\.outbox", "false", true),
         ];
         for (list, pattern, negate, expected) in cases {
             assert_eq!(shares_with(list, pattern, negate), expected, "{list} {pattern} {negate}");

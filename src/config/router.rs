@@ -50,13 +50,25 @@ pub(super) fn is_there(reader: &Reader<'_>) -> bool {
 }
 
 /// Whether rows are events of an outbox and nothing else: there is an EventRouter, or what decodes messages for one, no other
-/// transform, and no table that is left out of it.
+/// transform, no table that is left out of it, and no record of a transaction.
 pub(super) fn is_outbox(reader: &Reader<'_>) -> bool {
     let aliases = aliases(reader);
     let classes = aliases.iter().map(|alias| reader.text(&format!("transforms.{alias}.type")));
     let classes: Vec<_> = classes.flatten().collect();
     let is_alone = classes.iter().all(|class| is_event_router(class) || is_decoder(class));
-    !classes.is_empty() && is_alone && !left_out::shares(reader, &aliases)
+    !classes.is_empty()
+        && is_alone
+        && !left_out::shares(reader, &aliases)
+        && !tells_transactions(reader, &classes)
+}
+
+/// Whether records of transactions are asked for, which an EventRouter lets pass. Without a list of tables none but outboxes are
+/// captured, and with what decodes messages there is no other transform: then there are no such records.
+fn tells_transactions(reader: &Reader<'_>, classes: &[&str]) -> bool {
+    let is_asked = reader.text("provide.transaction.metadata");
+    is_asked.is_some_and(|asked| asked.trim().eq_ignore_ascii_case("true"))
+        && reader.filled("table.include.list").is_some()
+        && classes.iter().all(|class| is_event_router(class))
 }
 
 /// Finds the transforms' aliases, refuses every other transform, and checks that the replacement still routes.
@@ -140,7 +152,7 @@ fn is_about_type(problem: &Problem) -> bool {
 
 fn reason(class: &str) -> &'static str {
     if is_event_router(class) {
-        return "one EventRouter is enough, a second one would drop what the first has made";
+        return "there is one EventRouter here, for all outboxes: another one takes another outboxd";
     }
     if is_decoder(class) {
         return "one is enough, and it must stand before the EventRouter, which routes what it decodes";

@@ -70,7 +70,8 @@ impl Chain {
                 Ok(link) if link.is_event_router() && links.iter().any(Link::is_event_router) => {
                     let key = format!("transforms.{}.type", link.alias);
                     let class = options.text(&key).unwrap_or_default();
-                    let reason = "one EventRouter is enough, a second one would drop what the first has made";
+                    let reason =
+                        "there is one EventRouter here, for all outboxes: another one takes another outboxd";
                     first.get_or_insert(options.refuse(key, class, reason));
                 }
                 Ok(link) => links.push(link),

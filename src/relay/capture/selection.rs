@@ -49,9 +49,8 @@ pub(crate) fn left_out(schema: &str, table: &str) -> Error {
              its rows would be plain change events"
         ),
         cure: format!(
-            "to send them as change events, name the tables in table.include.list one by one, without \
-             expressions: the outbox and {schema}.{table}. Otherwise take the table out of the list, or correct \
-             the predicate"
+            "to send them as change events, name the outbox too in table.include.list. Otherwise take \
+             {schema}.{table} out of the list, or correct the predicate"
         ),
     }
 }
