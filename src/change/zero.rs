@@ -13,17 +13,19 @@ pub(super) fn of(codec: &ColumnCodec, column: &ColumnDescription, options: &Colu
 
 fn unmapped(codec: &ColumnCodec, column: &ColumnDescription, options: &ColumnOptions) -> Value<'static> {
     let schema = codec.schema();
+    // A domain is nothing as the type that it is over.
+    let type_name = column.kind.underlying().name();
     // The schemas of these are optional whatever their columns are.
-    if let Some(text) = geometric(codec.type_name()).filter(|_| column.not_null) {
+    if let Some(text) = geometric(&type_name).filter(|_| column.not_null) {
         return geometry(codec, text);
     }
     if schema.optional || schema.default.is_some() {
         return of_schema(schema);
     }
-    match codec.type_name() {
+    match type_name.as_str() {
         "json" | "jsonb" => Value::Str(Cow::Borrowed("")),
         "numeric" => {
-            let scale = precision_and_scale(column.type_modifier).map(|(_, scale)| scale);
+            let scale = precision_and_scale(column.modifier()).map(|(_, scale)| scale);
             decoded(codec, &zero_of_scale(scale))
         }
         "money" if schema.kind == Kind::String => {
@@ -200,6 +202,11 @@ mod tests {
             };
             let codec = ColumnCodec::new(&column, &options, None).unwrap();
             assert_eq!(of(&codec, &column, &options), zero, "{name} {options:?}");
+            let base = Box::new(TypeKind::base(name));
+            let kind = TypeKind::Domain { name: "d".to_owned(), base, modifier: type_modifier };
+            let of_domain = ColumnDescription { kind, type_modifier: -1, ..column };
+            let codec = ColumnCodec::new(&of_domain, &options, None).unwrap();
+            assert_eq!(of(&codec, &of_domain, &options), zero, "domain over {name} {options:?}");
         }
     }
 }

@@ -72,6 +72,12 @@ impl ColumnDescription {
         }
     }
 
+    /// The type's modifier, a domain's own where the column has none; -1 when there is none.
+    #[must_use]
+    pub const fn modifier(&self) -> i32 {
+        if self.type_modifier >= 0 { self.type_modifier } else { self.kind.modifier() }
+    }
+
     /// The type's name as PostgreSQL's JDBC driver has it: an integer that a sequence fills by default is a `serial`.
     #[must_use]
     pub(super) fn driver_type_name(&self) -> String {
@@ -91,6 +97,15 @@ impl TypeKind {
     #[must_use]
     pub fn base(name: impl Into<String>) -> Self {
         Self::Base { name: name.into() }
+    }
+
+    /// The modifier that a domain gives the type that it is over.
+    const fn modifier(&self) -> i32 {
+        match self {
+            Self::Domain { modifier, base, .. } if *modifier < 0 => base.modifier(),
+            Self::Domain { modifier, .. } => *modifier,
+            _ => -1,
+        }
     }
 
     /// The type itself, or the one that a domain is over in the end.
