@@ -15,7 +15,7 @@ pub(super) enum IntervalFormat {
     /// ISO 8601.
     Iso,
     /// A field for each part, the seconds with so many digits.
-    Structured(u8),
+    Structured(i32),
 }
 
 /// An interval in the parts that PostgreSQL keeps and Debezium prints.
@@ -33,7 +33,7 @@ struct Interval {
 /// How an `interval` is read. `time.precision.mode=structured` is stronger than `interval.handling.mode`.
 pub(super) fn format(modifier: i32, options: &ColumnOptions) -> (IntervalFormat, Schema) {
     if options.time == TimePrecision::Structured {
-        let digits = structured::precision(modifier);
+        let digits = structured::interval_precision(modifier);
         return (IntervalFormat::Structured(digits), structured::interval_schema());
     }
     match options.interval {
@@ -101,7 +101,7 @@ impl Interval {
         ((minutes * 60.0 + self.micros as f64 / 1e6) * 1e6) as i64
     }
 
-    fn structured(&self, digits: u8) -> Option<Value<'static>> {
+    fn structured(&self, digits: i32) -> Option<Value<'static>> {
         let [years, months, days] = [self.years, self.months, self.days].map(i64::from);
         structured::interval([years, months, days, self.hours, self.minutes], self.micros, digits)
     }

@@ -28,10 +28,14 @@ const INTERVAL: [Part; 7] = [
     ("nanos", Kind::Int32),
 ];
 
-/// The digits of a second's fraction, by the type's modifier. Of an interval's modifier the lower half says them.
+/// The digits of a second's fraction, by the type's modifier.
 pub(super) fn precision(modifier: i32) -> u8 {
-    let digits = if modifier < 0 { None } else { u8::try_from(modifier & 0xFFFF).ok() };
-    digits.filter(|digits| *digits <= FULL_PRECISION).unwrap_or(FULL_PRECISION)
+    u8::try_from(modifier).ok().filter(|digits| *digits <= FULL_PRECISION).unwrap_or(FULL_PRECISION)
+}
+
+/// The same of an interval, whose modifier's lower half says them: of one without seconds, all ones.
+pub(super) fn interval_precision(modifier: i32) -> i32 {
+    if modifier < 0 { FULL_PRECISION.into() } else { modifier & 0xFFFF }
 }
 
 pub(super) fn date_schema() -> Schema {
@@ -103,14 +107,14 @@ pub(super) fn timestamptz(moment: Moment, digits: u8) -> Option<Value<'static>> 
 }
 
 /// An `interval`: years, months, days, hours and minutes, then its seconds in microseconds.
-pub(super) fn interval(parts: [i64; 5], micros: i64, digits: u8) -> Option<Value<'static>> {
+pub(super) fn interval(parts: [i64; 5], micros: i64, digits: i32) -> Option<Value<'static>> {
     let mut values = Vec::with_capacity(INTERVAL.len() + 1);
     for part in parts {
         values.push(Value::Int32(i32::try_from(part).ok()?));
     }
     values.push(Value::Int64(micros / MICROS_PER_SECOND));
     values.push(Value::Int32(i32::try_from(micros % MICROS_PER_SECOND * NANOS_PER_MICRO).ok()?));
-    values.push(precision_part(digits));
+    values.push(Value::Int32(digits));
     Some(Value::Struct(values))
 }
 
