@@ -274,8 +274,10 @@ fn skipped_operations(reader: &mut Reader<'_>) -> crate::relay::SkippedOperation
             "u" => skipped.update = true,
             "d" => skipped.delete = true,
             "t" => skipped.truncate = true,
+            // Debezium takes the rows of a snapshot too, and sends them all the same.
+            "r" => {}
             "none" if names.len() == 1 => {}
-            _ => reader.invalid(setting, "it takes c, u, d and t, or none alone"),
+            _ => reader.invalid(setting, "it takes c, u, d, t and r, or none alone"),
         }
     }
     skipped
