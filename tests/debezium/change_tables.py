@@ -29,7 +29,8 @@ TYPES += [column_types.ColumnType(sql, column_types.one_of(*texts)) for sql, *te
     ("timestamp", "infinity", "-infinity", "0044-03-15 12:00:00 BC", "2024-01-01"),
     ("timestamptz", "infinity", "-infinity", "0044-03-15 12:00:00+00 BC"), ("pg_lsn", "16/B374D848"),
     ("regclass", "pg_class"), ("time", "24:00", "00:00"), ("timetz", "24:00+00", "00:00+05:30"), ("real[]", "{NaN,1e30}"),
-    ("numeric", "1e-20"), ("tid", "(0,1)"), ("txid_snapshot", "10:20:10,14,15"), ("int4multirange", "{[1,5)}"),
+    ("price", "0", "-1.5", "99999.999"), ("birthday", "2024-02-29"), ("moment", "2024-01-02 03:04:05.678"), ("document", "{}", "[1, null]"),
+    ("place", "(1,2)"), ("interval year to month", "1 year 2 mons"), ("numeric", "1e-20"), ("tid", "(0,1)"), ("txid_snapshot", "10:20:10,14,15"), ("int4multirange", "{[1,5)}"),
 )]
 LARGE = ["text", "bytea", "jsonb", "varchar", "text[]", "int[]"]
 

@@ -158,7 +158,7 @@ class Links:
         return {"type": KAFKA + "HeaderFrom$Value", "fields": ",".join(names), "headers": headers, "operation": self.rng.choice(["copy", "move"])}
 
     def header_to_value(self):
-        return {"type": DEBEZIUM + "HeaderToValue", "headers": "__op,app", "fields": "operation,application",
+        return {"type": DEBEZIUM + "HeaderToValue", "headers": "__op,app", "fields": self.rng.choice(["operation,application", "meta.operation,application"]),
                 "operation": self.rng.choice(["copy", "move"])}
 
     def filter(self):

@@ -10,7 +10,12 @@ create extension if not exists hstore;
 create extension if not exists ltree;
 create type mood as enum ('sad', 'ok', 'happy');
 create domain posint as int;
-create domain shorttext as varchar(8);"""
+create domain shorttext as varchar(8);
+create domain price as numeric(8, 3);
+create domain birthday as date;
+create domain moment as timestamp(3);
+create domain document as jsonb;
+create domain place as point;"""
 
 LETTERS = ["a", "B", "z", "0", "9", " ", "-", "_", ".", ":", "/", "\\", "'", '"', "{", "}", "[", ",", "$1", "%", "é",
            "ß", "Ω", "中", "😀", "\t", "\n", "\u2028", "\u0001", "\u007f", "<", "&", "null"]
