@@ -185,6 +185,7 @@ impl<'s> Snapshot<'s> {
             let columns = self.resolver.sql.describe(table.oid).await?;
             reader.select(&self.parts.postgres.snapshot.statement(table, &columns)).await?;
             self.read(&mut reader, table, &columns).await.map_err(|error| self.or_grant(error, table))?;
+            self.end_parcel().await?;
         }
         self.settle().await?;
         self.tell_tables(TablesRead { remaining: 0, rows: self.rows, ..self.read });

@@ -60,9 +60,9 @@ impl Unacknowledged {
         self.rows = self.rows.saturating_add(1);
     }
 
-    /// Whether the last parcel has its rows.
-    fn is_parcel_full(&self) -> bool {
-        self.parcels.back().is_some_and(|last| last.state == State::Open && last.rows.len() >= PARCEL_ROWS)
+    /// How many rows the parcel has that is added to.
+    fn open_rows(&self) -> usize {
+        self.parcels.back().filter(|last| last.state == State::Open).map_or(0, |last| last.rows.len())
     }
 
     /// The last parcel has these records on their way.
@@ -108,7 +108,15 @@ impl Snapshot<'_> {
         }
         let sent = self.send_counted(table, row).await;
         self.go_on(sent).await?;
-        let Some(kept) = self.kept.as_mut().filter(|kept| kept.is_parcel_full()) else { return Ok(()) };
+        if self.kept.as_ref().is_some_and(|kept| kept.open_rows() >= PARCEL_ROWS) {
+            self.end_parcel().await?;
+        }
+        Ok(())
+    }
+
+    /// No row follows in the parcel that is added to: it is full, or its table is read.
+    pub(super) async fn end_parcel(&mut self) -> Result<(), Error> {
+        let Some(kept) = self.kept.as_mut().filter(|kept| kept.open_rows() > 0) else { return Ok(()) };
         let ticket = self.core.feed.end_parcel()?;
         kept.close(ticket);
         kept.forget(self.core.feed.out.flight.settled());
@@ -202,9 +210,9 @@ mod tests {
     fn rows_are_kept_until_all_before_them_are_acknowledged() {
         let mut kept = Unacknowledged::default();
         push(&mut kept, TABLES[0], PARCEL_ROWS);
-        assert!(kept.is_parcel_full());
+        assert_eq!(kept.open_rows(), PARCEL_ROWS);
         kept.close(Some(Ticket(4)));
-        assert!(!kept.is_parcel_full());
+        assert_eq!(kept.open_rows(), 0);
         // Nothing of it is on its way any more, but of the one before.
         push(&mut kept, TABLES[0], PARCEL_ROWS);
         kept.close(None);
