@@ -159,17 +159,17 @@ fn publication(reader: &mut Reader<'_>, alias: Option<&str>) -> PublicationOptio
 }
 
 /// What `skipped.operations` leaves, when it says something: what is not published needs no replica identity, and moves no
-/// `source.sequence`. Inserts always are: without them a publication is none that outboxd takes.
+/// `source.sequence`. The inserts of a signalling table are needed all the same.
 fn published(reader: &Reader<'_>) -> PublishedOperations {
     let skipped = reader.text("skipped.operations").unwrap_or_default().to_ascii_lowercase();
     let skipped: Vec<_> = skipped.split(',').map(str::trim).collect();
-    let operations = [("u", "update"), ("d", "delete"), ("t", "truncate")];
-    let kept: Vec<_> =
-        operations.iter().filter(|(name, _)| !skipped.contains(name)).map(|(_, kept)| *kept).collect();
+    let has_signals = reader.filled("signal.data.collection").is_some();
+    let operations = [("c", "insert"), ("u", "update"), ("d", "delete"), ("t", "truncate")];
+    let is_kept = |name: &str| !skipped.contains(&name) || name == "c" && has_signals;
+    let kept: Vec<_> = operations.iter().filter(|(name, _)| is_kept(name)).map(|(_, kept)| *kept).collect();
     match kept.len() {
-        0 => PublishedOperations::Inserts,
-        3 => PublishedOperations::All,
-        _ => PublishedOperations::Listed(format!("insert, {}", kept.join(", "))),
+        4 => PublishedOperations::All,
+        _ => PublishedOperations::Listed(kept.join(", ")),
     }
 }
 

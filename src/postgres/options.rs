@@ -268,6 +268,12 @@ impl PublishedOperations {
             Self::Listed(operations) => operations,
         }
     }
+
+    /// Whether inserts are among them.
+    #[must_use]
+    pub fn has_inserts(&self) -> bool {
+        self.publish().starts_with("insert")
+    }
 }
 
 /// What is captured: anchored, case-insensitive Java regular expressions, as Debezium reads them.

@@ -110,7 +110,7 @@ impl PublicationOptions {
                 cure: "outboxd migrate start -c FILE waits until the poller has sent its last row".to_owned(),
             });
         }
-        if !existing.inserts {
+        if self.needed.has_inserts() && !existing.inserts {
             return Err(Error::Precondition {
                 problem: format!("publication {:?} does not publish inserts", self.name),
                 cure: format!("ALTER PUBLICATION {name} SET (publish = '{}');", self.needed.publish()),

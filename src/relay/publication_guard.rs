@@ -85,7 +85,7 @@ impl Watcher {
 
     fn watched(&self) -> Watched<'_> {
         let PublicationOptions { name, needed, may_lack_tables, .. } = &self.parts.postgres.publication;
-        Watched { publication: name, publish: needed.publish(), may_lack_tables: *may_lack_tables }
+        Watched { publication: name, needed, may_lack_tables: *may_lack_tables }
     }
 
     /// Captured tables that the publication does not publish, where it need not: once, and again when there are others.
@@ -170,7 +170,8 @@ impl Watcher {
         let lacking = wanted.iter().filter(|(name, is_skipped)| !is_skipped && is_lacking(name));
         let operations = lacking.map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
         if self.parts.route.changes().is_some() && !operations.is_empty() {
-            let Watched { publication, publish, .. } = self.watched();
+            let Watched { publication, needed, .. } = self.watched();
+            let publish = needed.publish();
             let to_fix = format!("ALTER PUBLICATION \"{publication}\" SET (publish = '{publish}')");
             tracing::warn!(
                 publication,

@@ -2,7 +2,9 @@
 
 use super::error::not_in_the_wal;
 use super::identity::{CapturedTable, CapturedTables};
-use crate::postgres::{Error, FoundTable, Member, PublicationVersion, Storage, TableVersion};
+use crate::postgres::{
+    Error, FoundTable, Member, PublicationVersion, PublishedOperations, Storage, TableVersion,
+};
 use crate::wal::Oid;
 
 /// What the catalog said at one moment.
@@ -43,7 +45,7 @@ impl Namesake {
 pub(in crate::relay) struct Watched<'n> {
     pub(in crate::relay) publication: &'n str,
     /// The operations that it has to publish.
-    pub(in crate::relay) publish: &'n str,
+    pub(in crate::relay) needed: &'n PublishedOperations,
     /// Whether captured tables may be missing in it.
     pub(in crate::relay) may_lack_tables: bool,
 }
@@ -91,7 +93,8 @@ pub(in crate::relay) fn unpublished(now: &Look) -> Vec<String> {
 }
 
 /// What keeps rows out of the stream now.
-fn broken(Watched { publication: name, publish, may_lack_tables }: Watched<'_>, now: &Look) -> Option<Error> {
+fn broken(Watched { publication: name, needed, may_lack_tables }: Watched<'_>, now: &Look) -> Option<Error> {
+    let publish = needed.publish();
     let end = |problem: String, cure: String| {
         Some(Error::Precondition { problem, cure: format!("{cure}; {GONE}") })
     };
@@ -104,7 +107,7 @@ fn broken(Watched { publication: name, publish, may_lack_tables }: Watched<'_>, 
         );
         return end(format!("publication {name:?} is gone"), cure);
     };
-    if !publication.inserts {
+    if !publication.inserts && needed.has_inserts() {
         let cure = format!("ALTER PUBLICATION \"{name}\" SET (publish = '{publish}')");
         return end(format!("publication {name:?} does not publish inserts any more"), cure);
     }
@@ -304,7 +307,8 @@ mod tests {
 
     /// What is found between the look above and this one.
     fn found(now: &Look) -> String {
-        let watched = Watched { publication: "p", publish: "insert", may_lack_tables: false };
+        let watched =
+            Watched { publication: "p", needed: &PublishedOperations::Inserts, may_lack_tables: false };
         let said = judge(watched, Some(&look()), now).into_iter().map(|finding| match finding {
             Finding::End(error) => error.to_string(),
             Finding::Suspect(text) => {

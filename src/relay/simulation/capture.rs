@@ -4,7 +4,7 @@ use super::bug::Bug;
 use super::catalog::{Catalog, PUBLICATION};
 use super::world::Bench;
 use crate::pgoutput::Relation;
-use crate::postgres::{self, TableFilter};
+use crate::postgres::{self, PublishedOperations, TableFilter};
 use crate::relay::capture::{
     CaptureError, CapturedTable, CapturedTables, Finding, Look, Namesake, NotSent, Rules, Today, Watched,
     judge,
@@ -65,7 +65,11 @@ impl Capture<'_> {
         let publication = publication.map(|number| catalog.publication(number, &asked));
         let look = Look { publication, tables, namesakes };
         let before = self.known.looked(look.clone());
-        let watched = Watched { publication: PUBLICATION, publish: "insert", may_lack_tables: false };
+        let watched = Watched {
+            publication: PUBLICATION,
+            needed: &PublishedOperations::Inserts,
+            may_lack_tables: false,
+        };
         for finding in judge(watched, before.as_ref(), &look) {
             if let Finding::End(error) = finding {
                 return Err(error);
