@@ -32,8 +32,9 @@ impl<T: Transport> Core<'_, T> {
     /// Does what has its place between two transactions of the stream.
     pub(super) fn act_between(&mut self, now: Now) -> Result<(), Error> {
         let reached = self.feedback.last_received();
-        if self.outside.document.is_some() && !self.feed.out.flight.in_transaction() {
-            let document = self.outside.document.take().unwrap_or_default();
+        if !self.feed.out.flight.in_transaction()
+            && let Some(document) = self.outside.document.take()
+        {
             self.feed.heed_outside(document, reached, now)?;
             self.outside.heeded = Some(reached);
         }
