@@ -83,6 +83,11 @@ fn name_as_the_server_does(settings: &mut Settings, dialect: Dialect) {
 }
 
 impl ShownSetting {
+    /// The key in a connector's configuration; `None` for what only Debezium Server knows.
+    pub(crate) fn connector_key(&self) -> Option<String> {
+        spelling::connector_key(&self.key)
+    }
+
     /// Key and value in Debezium Server's `application.properties`; `None` for a converter that it has no word for. There `${NAME}` is
     /// a variable, so whatever else looks like one is escaped.
     pub(crate) fn server_line(&self, value: &str, is_placeholder: bool) -> Option<(String, String)> {

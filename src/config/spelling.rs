@@ -61,11 +61,27 @@ pub(super) fn server_key(key: &str) -> String {
         format!("debezium.sink.kafka.{key}")
     } else if key == "bootstrap.servers" {
         format!("debezium.sink.kafka.producer.{key}")
-    } else if key.starts_with("outboxd.") || key.starts_with("rdkafka.") {
+    } else if key.starts_with("outboxd.") || key.starts_with("rdkafka.") || is_of_the_server(key) {
         key.to_owned()
     } else {
         format!("debezium.source.{key}")
     }
+}
+
+/// A canonical key as a connector's configuration spells it; `None` for what only Debezium Server knows.
+pub(super) fn connector_key(key: &str) -> Option<String> {
+    if is_of_the_server(key) {
+        return None;
+    }
+    Some(match key.strip_prefix("producer.") {
+        Some(client) => format!("producer.override.{client}"),
+        None => key.to_owned(),
+    })
+}
+
+/// Whether a canonical key is about Debezium Server itself: its sink, or Quarkus, which it is built on.
+fn is_of_the_server(key: &str) -> bool {
+    ["debezium.", "quarkus."].iter().any(|prefix| key.starts_with(prefix))
 }
 
 /// Whether a written key holds one of Debezium Server's format names.
@@ -109,6 +125,9 @@ mod tests {
             ["key.converter", "header.converter.schemas.enable", "outboxd.slot.warn.bytes", "rdkafka.debug"];
         for key in keys.into_iter().chain(more) {
             assert_eq!(canonical(&server_key(key)), [key], "{key}");
+        }
+        for key in keys.into_iter().chain(more) {
+            assert_eq!(canonical(&connector_key(key).unwrap()), [key], "{key}");
         }
         for name in ["json", "simplestring", "avro", "binary"] {
             assert_eq!(format_class(name).and_then(format_name), Some(name));

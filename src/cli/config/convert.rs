@@ -5,13 +5,16 @@ use super::say;
 use crate::cli::print;
 use crate::config::{Portable, ShownConfig, ShownSetting};
 
+/// What Debezium Server sends to; the only one that can be said here is Kafka.
+const SINK: &str = "debezium.sink.type";
+
 /// `outboxd config convert`.
 pub(super) fn convert(config: &ShownConfig, form: Form) {
     let said: Vec<_> =
         config.settings.iter().filter_map(|setting| Some((setting, value(setting)?))).collect();
     let text = match form {
-        Form::Json => json(&said),
-        Form::Properties => said.iter().map(|(setting, value)| property(&setting.key, value)).collect(),
+        Form::Json => json(connector(&said)),
+        Form::Properties => connector(&said).map(|(key, value)| property(&key, value)).collect(),
         Form::Server => server(&said),
         Form::Env => said.iter().filter_map(|(setting, value)| variable(setting, value, &said)).collect(),
     };
@@ -48,9 +51,19 @@ fn tell(setting: &ShownSetting, form: Form) {
     }
 }
 
-fn json(said: &[(&ShownSetting, String)]) -> String {
-    let config: Map<String, Value> =
-        said.iter().map(|(setting, value)| (setting.key.clone(), value.as_str().into())).collect();
+/// Keys and values as a connector has them.
+fn connector<'s>(said: &'s [(&ShownSetting, String)]) -> impl Iterator<Item = (String, &'s str)> {
+    said.iter().filter_map(|(setting, value)| {
+        let key = setting.connector_key();
+        if key.is_none() {
+            say(&format!("{}: not written, it is for Debezium Server itself", setting.key));
+        }
+        Some((key?, value.as_str()))
+    })
+}
+
+fn json<'s>(said: impl Iterator<Item = (String, &'s str)>) -> String {
+    let config: Map<String, Value> = said.map(|(key, value)| (key, value.into())).collect();
     let object = match config.get("name") {
         Some(name) => json!({ "name": name, "config": config }),
         None => Value::Object(config),
@@ -71,13 +84,14 @@ pub(in crate::cli) fn property(key: &str, value: &str) -> String {
 
 /// As Debezium Server reads it. What it would do where nothing is said is said.
 fn server(said: &[(&ShownSetting, String)]) -> String {
-    let mut text = "debezium.sink.type=kafka\n".to_owned();
+    let mut text = format!("{SINK}=kafka\n");
     for role in ["key", "value", "header"] {
         if !said.iter().any(|(setting, _)| setting.key == format!("{role}.converter")) {
             text.push_str(&format!("debezium.format.{role}=simplestring\n"));
         }
     }
-    for (setting, value) in said {
+    let not_yet = said.iter().filter(|(setting, _)| setting.key != SINK);
+    for (setting, value) in not_yet {
         let placeholder = !matches!(setting.portable, Portable::Plain(_));
         match setting.server_line(value, placeholder) {
             Some((key, value)) => text.push_str(&property(&key, &value)),

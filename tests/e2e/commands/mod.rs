@@ -138,6 +138,35 @@ fn a_configuration_for_debezium_server_is_read_as_one() {
     assert_eq!(shown(&path("application.properties")), shown(&path("a.json")));
 }
 
+/// A connector knows neither the sink nor Quarkus, and calls the producer's settings otherwise.
+#[test]
+fn what_is_for_debezium_server_itself_stays_there() {
+    let folder = Watcher::new("outboxd-commands-");
+    let file = folder.folder().join("application.properties").display().to_string();
+    let server = "debezium.sink.type=kafka\nquarkus.log.console.json=false\n";
+    fs::write(&file, format!("{server}debezium.sink.kafka.producer.linger.ms=5\n")).unwrap();
+
+    let (exit, text, told) = run(&["config", "convert", "-c", &file, "--to", "json"]);
+    let connector: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((exit, &connector["config"]["producer.override.linger.ms"]), (0, &"5".into()), "{text}");
+    assert!(!text.contains("debezium.sink") && !text.contains("quarkus"), "{text}");
+    for key in ["debezium.sink.type", "quarkus.log.console.json"] {
+        assert!(told.contains(&format!("{key}: not written, it is for Debezium Server itself")), "{told}");
+    }
+    let (exit, text, _) = run(&["config", "convert", "-c", &file, "--to", "server"]);
+    let lines = text.lines().filter(|line| !line.starts_with("debezium.format."));
+    let expected =
+        server.lines().chain(["debezium.sink.kafka.producer.linger.ms=5", "debezium.source.name=kafka"]);
+    let sorted = |mut lines: Vec<String>| {
+        lines.sort();
+        lines
+    };
+    assert_eq!(
+        (exit, sorted(lines.map(str::to_owned).collect())),
+        (0, sorted(expected.map(str::to_owned).collect()))
+    );
+}
+
 #[test]
 fn who_cannot_be_asked_is_named_with_the_cure() {
     let port = unused_port().unwrap().to_string();
