@@ -218,13 +218,7 @@ fn a_snapshot_beside_the_stream_of_a_standby_gives_the_table_whatever_is_written
     site.wait_until_confirmed();
     assert_eq!(last_states(primary), rows(primary));
 
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        for seed in 1..4 {
-            let stop = &stop;
-            scope.spawn(move || write_meanwhile(primary, seed, stop));
-        }
-        let _stops = StopsAtTheEnd(&stop);
+    while_written(primary, || {
         signal(primary, "s-1", "execute-snapshot", r#"{"data-collections": ["public.a"]}"#);
         eventually(LONG, "rows of the snapshot", || count_of(primary, "incremental") > 100);
         relay.kill();
@@ -262,10 +256,58 @@ fn a_snapshot_beside_the_stream_of_a_standby_gives_the_table_whatever_is_written
     assert!(count_of(primary, "incremental") - before >= rows(primary).len());
 }
 
+/// Windows of replayed WAL end there, and watermarks begin. What the standby had not replayed is gone, and was never sent.
+#[test]
+fn a_snapshot_beside_the_stream_goes_on_when_its_standby_is_promoted() {
+    let mut site = Site::of(18, |server| Outbox::create_bare(server, signals::TABLES));
+    site.primary.execute(&format!("CREATE PUBLICATION {} FOR ALL TABLES", site.primary.name()));
+    site.primary.execute("insert into a select g, nullif(g % 7, 0), g from generate_series(1, 3000) g");
+    site.wait_until_replayed();
+    signals::make_topics(&site.primary);
+    let relay = Relay::start(&signals::config(&site.standby, TWO_TABLES));
+    site.wait_until_streaming();
+    site.wait_until_confirmed();
+
+    while_written(&site.primary, || {
+        signal(&site.primary, "s-1", "execute-snapshot", r#"{"data-collections": ["public.a"]}"#);
+        eventually(LONG, "rows of the snapshot", || count_of(&site.primary, "incremental") > 100);
+    });
+    site.primary.disconnect();
+    site.pair.primary.kill().unwrap();
+    site.pair.promote();
+    eventually(DEADLINE, "the standby is a primary", || {
+        !site.standby.query("SELECT WHERE NOT pg_is_in_recovery()", &[]).is_empty()
+    });
+    assert_eq!(completed(&site.standby), 1, "the snapshot was complete before the promotion");
+    while_written(&site.standby, || {
+        relay.wait_for_stderr("the standby was promoted");
+        wait_until_completed(&site.standby, 1);
+    });
+    site.standby.wait_until_confirmed();
+    assert_eq!(last_states(&site.standby), rows(&site.standby));
+    assert_eq!(relay.stop(), 0);
+}
+
+/// Does this while rows are written.
+fn while_written(db: &Outbox, action: impl FnOnce()) {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for seed in 1..4 {
+            let stop = &stop;
+            scope.spawn(move || write_meanwhile(db, seed, stop));
+        }
+        let _stops = StopsAtTheEnd(&stop);
+        action();
+    });
+}
+
 fn wait_until_completed(db: &Outbox, times: usize) {
-    let completed = || signals::told(db).iter().filter(|(kind, _)| kind == "COMPLETED").count();
     // The first snapshot has told its end too.
-    eventually(LONG, "the snapshot is complete", || completed() > times);
+    eventually(LONG, "the snapshot is complete", || completed(db) > times);
+}
+
+fn completed(db: &Outbox) -> usize {
+    signals::told(db).iter().filter(|(kind, _)| kind == "COMPLETED").count()
 }
 
 /// The primary takes rows of the catalog away that the standby has not asked it to keep.
