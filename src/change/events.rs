@@ -111,6 +111,20 @@ impl ChangeEvents {
         format!("{}{}", context.topic_prefix, context.topic_delimiter)
     }
 
+    /// The topic of a table's records; `None` where a transform says it of each.
+    pub(crate) fn topic_of(&self, schema: &str, table: &str) -> Option<String> {
+        let topic = self.0.context.source_topic(schema, table);
+        let renamed = self.0.chain.renamed(&topic);
+        renamed.or_else(|| self.renaming_transform().is_none().then_some(topic))
+    }
+
+    /// The first transform that may give a record of a table another topic.
+    pub(crate) fn renaming_transform(&self) -> Option<&str> {
+        let others = self.transforms().filter(|(_, class)| !class.ends_with(".EventRouter"));
+        let renames = |class: &str| ["Router", "RouteByExpression"].iter().any(|end| class.ends_with(end));
+        others.filter(|(_, class)| renames(class)).map(|(alias, _)| alias).next()
+    }
+
     /// The EventRouter that stands among them.
     pub(crate) fn event_router(&self) -> Option<&EventRouter> {
         self.0.options.router.as_ref()
@@ -120,6 +134,17 @@ impl ChangeEvents {
     #[must_use]
     pub(crate) fn chooses_key(&self, schema: &str, table: &str) -> bool {
         self.0.options.keys.names(schema, table)
+    }
+
+    /// The columns of a table's key, in the key's order; none when its events have no key.
+    pub(crate) fn key_columns<'c>(
+        &self,
+        schema: &str,
+        table: &str,
+        columns: &'c [ColumnDescription],
+    ) -> Vec<&'c str> {
+        let positions = self.0.options.keys.of(schema, table, columns);
+        positions.into_iter().filter_map(|at| Some(columns.get(at)?.name.as_str())).collect()
     }
 
     /// Whether transactions are told.

@@ -68,7 +68,7 @@ impl TopicCreation {
     }
 
     /// The group that makes a topic; none when it is for the brokers to make.
-    pub(super) fn group(&self, topic: &str) -> Option<&TopicGroup> {
+    pub(crate) fn group(&self, topic: &str) -> Option<&TopicGroup> {
         if self.left_alone.as_deref() == Some(topic) {
             return None;
         }

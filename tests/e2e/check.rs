@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
+use crate::changes;
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Columns, Event, Outbox};
 use crate::support::postgres::{postgres15, postgres18};
@@ -81,6 +82,40 @@ fn topics_are_known_from_the_rows_and_not_created() {
     assert!(report.find("KA015", "ok")["title"].as_str().unwrap().contains("20000"));
     report.find("KA012", "warning");
     assert_eq!(kafka().topics(db.name()), [there.0]);
+}
+
+#[test]
+fn topics_of_tables_are_known_before_the_first_row() {
+    let tables = "CREATE TABLE a (id int PRIMARY KEY); CREATE TABLE b (n int)";
+    let db = Outbox::create_bare(postgres18(), tables);
+    let [a, b] = ["a", "b"].map(|table| changes::topic(&db, table));
+    kafka().create_topic(&b, 1, &[("cleanup.policy", "compact")]);
+    let report = |settings: &[(&str, &str)]| Report::of(&changes::config(&db, settings));
+    let title =
+        |report: &Report, code, outcome| report.find(code, outcome)["title"].as_str().unwrap().to_owned();
+
+    let both = report(&[]);
+    assert!(title(&both, "KA011", "ok").contains(&b), "{}", both.json);
+    // Its rows have no key.
+    assert!(title(&both, "KA014", "warning").contains(&b), "{}", both.json);
+    let by_the_broker = format!("topic {a:?} does not exist yet; the broker makes it");
+    assert!(title(&both, "KA011", "note").starts_with(&by_the_broker), "{}", both.json);
+
+    let group = |copies| {
+        report(&[
+            ("topic.creation.default.partitions", "7"),
+            ("topic.creation.default.replication.factor", copies),
+        ])
+    };
+    let by_us = format!("topic {a:?} does not exist yet; outboxd makes it with 7 partitions and 1 copy");
+    assert_eq!(title(&group("1"), "KA011", "note"), by_us + ", as topic.creation.default says");
+    // There is one broker.
+    assert!(title(&group("3"), "KA011", "failure").contains("cannot be made as topic.creation.default says"));
+
+    let router = "org.apache.kafka.connect.transforms.TimestampRouter";
+    let renamed = report(&[("transforms", "day"), ("transforms.day.type", router)]);
+    assert!(title(&renamed, "KA010", "skipped").ends_with("its name depends on transforms.day"));
+    assert_eq!(kafka().topics(db.name()), [b]);
 }
 
 #[test]

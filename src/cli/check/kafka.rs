@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::codes;
+use super::makers::{self, Makers};
 use super::position::{Found, position_topic};
 use super::report::Check;
 use super::state_topic::{state_topic, transactional_id};
 use super::topics::{self, Target};
-use crate::kafka::{Admin, Broker, Error, Settings, Topic};
+use crate::kafka::{Admin, Broker, Error, Options, Settings, Topic};
 use crate::relay::{self, KeptPosition, RelayParts, TransactionOptions, kept_position};
 
 /// How long the first broker may take to answer, and how long any later question.
@@ -28,8 +29,10 @@ pub(super) struct Cluster {
 /// What is asked about.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked<'a> {
-    pub(super) servers: &'a str,
+    pub(super) options: &'a Options,
     pub(super) targets: &'a [Target],
+    /// The transform that gives records of tables their topics, if there is one.
+    pub(super) renaming: Option<&'a str>,
     pub(super) dead_letters: Option<&'a Target>,
     /// With exactly-once.
     pub(super) transactions: Option<&'a TransactionOptions>,
@@ -67,7 +70,7 @@ pub(super) async fn reach_with_position(parts: &Arc<RelayParts>) -> (Result<Clus
 
 /// Checks the cluster and the topics that events will go to.
 pub(super) async fn check(reached: Result<Cluster, Error>, asked: Asked<'_>) -> Vec<Check> {
-    let Asked { servers, targets, dead_letters, transactions, slot, position, kept } = asked;
+    let Asked { options, targets, renaming, dead_letters, transactions, slot, position, kept } = asked;
     let cluster = match reached {
         Ok(cluster) => cluster,
         Err(error) => {
@@ -75,13 +78,15 @@ pub(super) async fn check(reached: Result<Cluster, Error>, asked: Asked<'_>) -> 
             return vec![Check::error(codes::KAFKA, &error), skipped];
         }
     };
-    let answers = format!("Kafka at {servers} answers: cluster {}", cluster.id);
+    let answers = format!("Kafka at {} answers: cluster {}", options.bootstrap_servers, cluster.id);
     let mut checks = vec![Check::ok(codes::KAFKA, answers), brokers(cluster.brokers.len())];
     if targets.is_empty() {
-        let title = "no topic is known before the first row: its name depends on the route";
+        let depends_on =
+            renaming.map_or_else(|| "the route".to_owned(), |alias| format!("transforms.{alias}"));
+        let title = format!("no topic is known before the first row: its name depends on {depends_on}");
         checks.push(Check::skipped(codes::TARGETS, title));
     }
-    checks.extend(cluster.check_topics(targets, dead_letters).await);
+    checks.extend(cluster.check_topics(options, targets, dead_letters).await);
     if let Some(transactions) = transactions {
         checks.extend(cluster.check_state_topic(&transactions.state_topic).await);
         checks.push(transactional_id(transactions, slot));
@@ -101,28 +106,36 @@ fn brokers(count: usize) -> Check {
 }
 
 impl Cluster {
-    async fn check_topics(&self, targets: &[Target], dead_letters: Option<&Target>) -> Vec<Check> {
+    async fn check_topics(
+        &self,
+        options: &Options,
+        targets: &[Target],
+        dead_letters: Option<&Target>,
+    ) -> Vec<Check> {
         let all: Vec<_> = targets.iter().chain(dead_letters).collect();
         let names: Vec<_> = all.iter().map(|target| target.topic.as_str()).collect();
         let there: Vec<_> = names.iter().copied().filter(|name| self.topic(name).is_some()).collect();
         let (broker, settings) =
             tokio::join!(self.broker_settings(there.len() < names.len()), self.settings(&there));
-        let mut checks = Vec::new();
+        let (mut about, mut makers) = (Vec::new(), Makers::default());
         let settings_of = |topic: &str| {
             let index = there.iter().position(|name| *name == topic)?;
             settings.get(index)?.as_ref()
         };
         for target in all {
             let Some(topic) = self.topic(&target.topic) else {
-                checks.extend(topics::missing(target, broker.as_ref()));
+                let maker = makers.of(options, &target.topic).await;
+                about.push((target, makers::missing(target, maker, broker.as_ref())));
                 continue;
             };
             let known = settings_of(&target.topic);
-            checks.extend(topics::existing(target, topic, known));
+            let mut checks = topics::existing(target, topic, known);
             if known.is_none() {
                 checks.push(topics::unseen_settings(&topic.name));
             }
+            about.push((target, checks));
         }
+        let mut checks = topics::together(about);
         let max = |target: &Target| settings_of(&target.topic)?.number("max.message.bytes");
         let others = targets.iter().filter_map(|target| Some((target.topic.as_str(), max(target)?)));
         if let Some(dead_letters) = dead_letters

@@ -11,6 +11,7 @@ mod codes;
 mod configuration;
 mod identity;
 mod kafka;
+mod makers;
 mod position;
 mod postgres;
 mod publication;
@@ -28,6 +29,7 @@ use std::time::Duration;
 
 use super::args::CheckArgs;
 use super::assemble::{Assembly, assemble};
+use crate::change::ChangeEvents;
 use crate::error::Exit;
 use report::{Check, Outcome, print, worst};
 
@@ -76,16 +78,20 @@ async fn ask(parts: Arc<crate::relay::RelayParts>) -> Vec<Check> {
         kafka::reach_with_position(&parts),
         registry::check(&parts.registries)
     );
-    let (targets, about_routes) =
-        parts.route.outbox().map_or_else(Default::default, |router| topics::targets(router, &found.outboxes));
+    let via_root = parts.postgres.publication.via_partition_root;
+    let (targets, about_routes) = match (parts.route.outbox(), parts.route.changes()) {
+        (Some(router), _) => topics::targets(router, &found.outboxes),
+        (None, Some(changes)) => (topics::of_tables(changes, &found.tables, via_root), Vec::new()),
+        (None, None) => Default::default(),
+    };
     let dead_letters =
         parts.dead_letters.as_ref().map(|dead_letters| topics::Target::dead_letters(dead_letters.topic()));
     let (mut checks, slot) = (found.checks, found.slot);
     checks.extend(about_routes);
-    let servers = &parts.kafka.bootstrap_servers;
     let asked = kafka::Asked {
-        servers,
         targets: &targets,
+        renaming: parts.route.changes().and_then(ChangeEvents::renaming_transform),
+        options: &parts.kafka,
         dead_letters: dead_letters.as_ref(),
         transactions: parts.relay.transactions.as_ref(),
         slot: parts.postgres.slot.name.as_str(),

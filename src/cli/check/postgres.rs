@@ -8,6 +8,7 @@ use super::report::Check;
 use super::tables::{self, Outbox, Reader};
 use super::{identity, publication, retention, server, slot};
 use crate::cleanup::Manager;
+use crate::connect::column::ColumnDescription;
 use crate::error::Diagnose as _;
 use crate::postgres::{
     Connection, Error, Options, ServerFacts, ServerOptions, SlotFacts, SnapshotMode, Sql, TableFacts,
@@ -37,6 +38,8 @@ pub(super) struct Findings {
     pub(super) checks: Vec<Check>,
     /// The captured tables that can be an outbox, with values that their route has.
     pub(super) outboxes: Vec<(Outbox, Vec<String>)>,
+    /// The captured tables whose rows become change events, with their columns.
+    pub(super) tables: Vec<(TableFacts, Vec<ColumnDescription>)>,
     /// The slot or its absence, once that is known.
     pub(super) slot: Option<FoundSlot>,
 }
@@ -157,7 +160,9 @@ impl Findings {
         for table in &tables {
             self.checks.extend(tables::unlogged(table));
             let Some(router) = parts.route.outbox() else {
-                self.checks.extend(tables::unroutable(&parts.route, table, &sql.describe(table.oid).await?));
+                let columns = sql.describe(table.oid).await?;
+                self.checks.extend(tables::unroutable(&parts.route, table, &columns));
+                self.tables.push((table.clone(), columns));
                 continue;
             };
             let (outbox, checks) = tables::bind(router, table, sql.describe(table.oid).await?);

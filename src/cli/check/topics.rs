@@ -3,8 +3,19 @@
 use super::codes;
 use super::report::{Check, Outcome};
 use super::tables::{self, Outbox};
+use crate::change::ChangeEvents;
+use crate::connect::column::ColumnDescription;
 use crate::kafka::{Settings, Topic};
 use crate::outbox::EventRouter;
+use crate::postgres::TableFacts;
+
+pub(super) const IN_SYNC_MIN: &str = "min.insync.replicas";
+
+/// With more topics than this, those that are alike are told together.
+const EACH_MAX: usize = 10;
+
+/// A table, with its columns.
+type Described = (TableFacts, Vec<ColumnDescription>);
 
 /// A topic that events will go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +52,53 @@ pub(super) fn targets(router: &EventRouter, outboxes: &[(Outbox, Vec<String>)]) 
     (targets, checks)
 }
 
+/// The topics of the captured tables, as far as no transform says them of each record. Without `via_root` the rows of a partitioned
+/// table go to the topics of its partitions.
+pub(super) fn of_tables(changes: &ChangeEvents, tables: &[Described], via_root: bool) -> Vec<Target> {
+    let is_routed = |columns: &[ColumnDescription]| {
+        changes.event_router().is_some_and(|router| {
+            let mut needed = router.required_columns().into_iter();
+            needed.all(|(_, name)| columns.iter().any(|column| column.name == name))
+        })
+    };
+    let mut targets = Vec::<Target>::new();
+    for (table, columns) in tables {
+        if table.partitioned && !via_root || is_routed(columns) {
+            continue;
+        }
+        let Some(topic) = changes.topic_of(&table.schema, &table.name) else { continue };
+        let key_may_be_null = changes.key_columns(&table.schema, &table.name, columns).is_empty();
+        match targets.iter_mut().find(|known| known.topic == topic) {
+            Some(known) => known.key_may_be_null |= key_may_be_null,
+            None => targets.push(Target { topic, key_may_be_null }),
+        }
+    }
+    targets
+}
+
+/// What there is to tell of all topics: where they are many, once of those that are alike.
+pub(super) fn together(about: Vec<(&Target, Vec<Check>)>) -> Vec<Check> {
+    let are_many = about.len() > EACH_MAX;
+    let all =
+        about.into_iter().flat_map(|(target, checks)| checks.into_iter().map(move |check| (target, check)));
+    let mut groups: Vec<(String, Check, usize)> = Vec::new();
+    for (target, check) in all {
+        let kind = check.title.replace(&target.topic, "");
+        let is_alike = |(known, first, _): &&mut (String, Check, usize)| {
+            are_many && *known == kind && (first.code, first.outcome) == (check.code, check.outcome)
+        };
+        match groups.iter_mut().find(is_alike) {
+            Some((.., others)) => *others = others.saturating_add(1),
+            None => groups.push((kind, check, 0)),
+        }
+    }
+    let tell = |(_, check, others): (String, Check, usize)| match others {
+        0 => check,
+        others => Check { title: format!("{}; so it is with {others} more", check.title), ..check },
+    };
+    groups.into_iter().map(tell).collect()
+}
+
 /// The topic that every route leads to, when there is only one.
 fn only_topic(router: &EventRouter) -> Option<String> {
     let [one, other] = ["a", "B.2"].map(|value| router.topic(value).ok());
@@ -54,43 +112,6 @@ fn no_topic(outbox: &Outbox, problem: &str) -> Check {
     Check::warning(codes::ROUTES, title)
         .detail("a new row with such a value stops the relay (exit 6)")
         .cure("write other values, or map them with route.topic.regex and route.topic.replacement")
-}
-
-/// A topic that does not exist: whether the broker makes it on the first record.
-pub(super) fn missing(target: &Target, broker: Option<&Settings>) -> Vec<Check> {
-    let topic = &target.topic;
-    let create = format!(
-        "kafka-topics.sh --bootstrap-server … --create --topic {topic} --partitions 6 --replication-factor 3 \
-         --config min.insync.replicas=2"
-    );
-    let setting = |name| broker.and_then(|broker| broker.get(name));
-    match setting("auto.create.topics.enable") {
-        Some("true") => {
-            let number = |name| broker.and_then(|broker| broker.number(name)).unwrap_or(1);
-            let (partitions, copies) = (number("num.partitions"), number("default.replication.factor"));
-            let title = format!(
-                "topic {topic:?} does not exist yet; the broker makes it with {} and {}",
-                counted(partitions, "partition"),
-                counted(copies, "copy")
-            );
-            let durability = broker.map(|broker| durability(topic, copies, broker));
-            // Before there is a topic, making it well is the simpler cure.
-            let durability = durability.map(|check| Check { cure: check.cure.and(Some(create)), ..check });
-            std::iter::once(Check::note(codes::TOPIC, title)).chain(durability).collect()
-        }
-        Some(_) => {
-            let title = format!("topic {topic:?} does not exist, and auto.create.topics.enable=false");
-            vec![Check::failure(codes::TOPIC, title).cure(create)]
-        }
-        None => {
-            let title = format!("topic {topic:?} does not exist, or outboxd may not see it");
-            vec![
-                Check::warning(codes::TOPIC, title)
-                    .detail("the brokers do not say whether they make topics")
-                    .cure(create),
-            ]
-        }
-    }
 }
 
 /// A topic that exists.
@@ -127,7 +148,7 @@ pub(super) fn unseen_settings(topic: &str) -> Check {
 /// What `acks=all` is worth.
 pub(super) fn durability(topic: &str, copies: usize, settings: &Settings) -> Check {
     let code = codes::DURABILITY;
-    let in_sync_min = settings.number("min.insync.replicas").unwrap_or(1);
+    let in_sync_min = settings.number(IN_SYNC_MIN).unwrap_or(1);
     let raise = format!(
         "kafka-configs.sh --bootstrap-server … --alter --entity-type topics --entity-name {topic} --add-config \
          min.insync.replicas=2"
@@ -160,7 +181,7 @@ pub(super) fn durability(topic: &str, copies: usize, settings: &Settings) -> Che
 }
 
 fn out_of_sync(topic: &Topic, settings: &Settings) -> Option<Check> {
-    let needed = settings.number("min.insync.replicas").unwrap_or(1);
+    let needed = settings.number(IN_SYNC_MIN).unwrap_or(1);
     let outcome = match topic.in_sync {
         in_sync if in_sync < needed => Outcome::Failure,
         in_sync if in_sync < topic.replicas => Outcome::Warning,
@@ -218,7 +239,7 @@ pub(super) fn letter_size(dead_letters: &Target, max: usize, others: &[(&str, us
     }
 }
 
-fn counted(count: usize, what: &str) -> String {
+pub(super) fn counted(count: usize, what: &str) -> String {
     match (count, what.strip_suffix('y')) {
         (1, _) => format!("1 {what}"),
         (_, Some(stem)) => format!("{count} {stem}ies"),
@@ -227,16 +248,16 @@ fn counted(count: usize, what: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::report::Outcome::{Failure, Note, Ok, Warning};
     use super::super::tables::tests::{outbox, router};
     use super::*;
 
-    fn settings(pairs: &[(&str, &str)]) -> Settings {
+    pub(in super::super) fn settings(pairs: &[(&str, &str)]) -> Settings {
         Settings::new(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())))
     }
 
-    fn target(key_may_be_null: bool) -> Target {
+    pub(in super::super) fn target(key_may_be_null: bool) -> Target {
         Target { topic: "orders".to_owned(), key_may_be_null }
     }
 
@@ -244,7 +265,7 @@ mod tests {
         Topic { name: "orders".to_owned(), partitions: 6, replicas, in_sync, leaderless: 0 }
     }
 
-    fn outcome(checks: &[Check], code: codes::Code) -> Option<Outcome> {
+    pub(in super::super) fn outcome(checks: &[Check], code: codes::Code) -> Option<Outcome> {
         checks.iter().find(|check| check.code == code).map(|check| check.outcome)
     }
 
@@ -306,16 +327,23 @@ mod tests {
     }
 
     #[test]
-    fn a_topic_that_is_missing_is_made_or_not() {
-        let makes = settings(&[("auto.create.topics.enable", "true"), ("default.replication.factor", "1")]);
-        let refuses = settings(&[("auto.create.topics.enable", "false")]);
-        let cases = [(Some(&makes), Note), (Some(&refuses), Failure), (None, Warning)];
-        for (broker, expected) in cases {
-            let checks = missing(&target(false), broker);
-            assert_eq!(outcome(&checks, codes::TOPIC), Some(expected));
-            let cure = checks.iter().find_map(|check| check.cure.as_deref());
-            assert!(cure.is_some_and(|cure| cure.contains("--create --topic orders")), "{checks:?}");
-        }
-        assert_eq!(outcome(&missing(&target(false), Some(&makes)), codes::DURABILITY), Some(Warning));
+    fn topics_that_are_alike_are_told_together_when_they_are_many() {
+        let targets: Vec<_> = (0..=EACH_MAX)
+            .map(|number| Target { topic: format!("t{number}"), key_may_be_null: number == 3 })
+            .collect();
+        let compacted = settings(&[("cleanup.policy", "compact"), ("min.insync.replicas", "2")]);
+        let told = |targets: &[Target]| {
+            let existing = |target: &Target| {
+                existing(target, &Topic { name: target.topic.clone(), ..topic(3, 3) }, Some(&compacted))
+            };
+            together(targets.iter().map(|target| (target, existing(target))).collect())
+        };
+        let checks = told(&targets);
+        assert!(checks.iter().filter(|check| check.code == codes::TOPIC).count() == 1, "{checks:?}");
+        assert!(checks[0].title.ends_with("; so it is with 10 more"), "{checks:?}");
+        let compacted: Vec<_> = checks.iter().filter(|check| check.code == codes::COMPACTION).collect();
+        assert!(compacted.iter().any(|check| check.outcome == Warning && check.title.contains("t3")));
+        let few = told(&targets[1..]);
+        assert_eq!(few.iter().filter(|check| check.code == codes::TOPIC).count(), EACH_MAX);
     }
 }

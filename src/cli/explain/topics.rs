@@ -40,7 +40,7 @@ pub(super) async fn candidates(
 
 /// All topics that the configuration can lead to.
 pub(in crate::cli) async fn all(parts: &RelayParts) -> Result<Vec<String>, ExplainError> {
-    if let Some(transform) = parts.route.changes().and_then(renames) {
+    if let Some(transform) = parts.route.changes().and_then(ChangeEvents::renaming_transform) {
         return Err(ExplainError::Renamed(transform.to_owned()));
     }
     let admin = Admin::new(&parts.kafka)?;
@@ -66,15 +66,6 @@ pub(in crate::cli) fn may_be_of(parts: &RelayParts, topic: &str) -> bool {
                 || changes.event_router().is_some_and(|router| leads_to(router, topic))
         }
     }
-}
-
-/// The first transform that may give a record of a table another topic.
-fn renames(changes: &ChangeEvents) -> Option<&str> {
-    let others = changes.transforms().filter(|(_, class)| !class.ends_with(".EventRouter"));
-    others
-        .filter(|(_, class)| ["Router", "RouteByExpression"].iter().any(|end| class.ends_with(end)))
-        .map(|(alias, _)| alias)
-        .next()
 }
 
 /// Whether some route value leads to this topic. Where the router changes more than one place, all may be meant.
