@@ -7,7 +7,7 @@ use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::BaseRecord;
 use rdkafka::{Offset, TopicPartitionList};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::changes;
 use crate::commands::session::Session;
@@ -145,6 +145,40 @@ fn a_row_of_a_table_is_found_by_its_key() {
     assert_eq!((&row["table"], &row["key"]), (&"public.customers".into(), &"42".into()), "{seen}");
     let (exit, seen) = explain(&file, "43", &[]);
     assert_eq!((exit, &seen["standing"]), (1, &"unknown".into()), "{seen}");
+}
+
+/// By one of its columns, or whole, as `tail` shows it. Nothing is said of a table whose rows have no key.
+#[test]
+fn a_row_is_found_by_a_key_of_several_columns() {
+    let tables = "CREATE TABLE lines (order_id bigint, line int, sku text, PRIMARY KEY (order_id, line)); \
+                  CREATE TABLE audit (what text)";
+    let db = Outbox::create_bare(postgres18(), tables);
+    let config = changes::config(&db, &[]);
+    let folder = Watcher::new("outboxd-explain-");
+    let file = folder.folder().join("changes.json").display().to_string();
+    fs::write(&file, serde_json::to_vec(&config).unwrap()).unwrap();
+    let _relay = Relay::start(&config);
+    db.wait_until_streaming();
+    db.execute(
+        "INSERT INTO lines VALUES (7, 1, 'a'), (7, 2, 'b'), (8, 7, 'c'); INSERT INTO audit VALUES ('7')",
+    );
+    db.wait_until_confirmed();
+
+    let counts = |what: &str| {
+        let (_, seen) = explain(&file, what, &[]);
+        assert_eq!(seen["unread"], json!([]));
+        ["rows", "records"].map(|name| seen[name].as_array().unwrap().len())
+    };
+    assert_eq!(counts("7"), [3, 3]);
+    assert_eq!(counts(r#"{"line": 2, "order_id": 7}"#), [1, 1]);
+    assert_eq!(counts(r#"{"line": 2, "order_id": 8}"#), [0, 0]);
+    let (_, seen) = explain(&file, r#"{"order_id":8,"line":7}"#, &[]);
+    let row = &seen["rows"][0];
+    assert_eq!(
+        (&row["table"], &row["key"]),
+        (&"public.lines".into(), &r#"{"order_id" : 8, "line" : 7}"#.into())
+    );
+    assert_eq!(seen["keyless"], json!(["public.audit"]));
 }
 
 /// Keys and values whose schemas a registry has: what `tail` shows, and where `explain` finds them.

@@ -19,7 +19,7 @@ pub(super) fn lines(story: &Story) -> String {
     let mut field = |name: &str, text: String| lines.push(format!("  {name:<9} {text}"));
     story.rows.iter().take(LINES_MAX).for_each(|row| field("row", self::row(row)));
     if story.rows.is_empty() && story.wanted.lsn.is_none() {
-        field("row", "in none of the tables: deleted, or never written".to_owned());
+        field("row", no_row(&story.keyless));
     }
     story.unread.iter().for_each(|why| field("row", format!("not looked at: {why}")));
     for record in story.records.sent.iter().take(LINES_MAX) {
@@ -42,6 +42,16 @@ pub(super) fn lines(story: &Story) -> String {
     not_told(story).iter().for_each(|missing| field("not told", self::missing(missing)));
     lines.push(standing(story));
     lines.into_iter().map(|line| clean(&line) + "\n").collect()
+}
+
+fn no_row(keyless: &[String]) -> String {
+    match keyless {
+        [] => "in none of the tables: deleted, or never written".to_owned(),
+        tables => format!(
+            "in none of the tables with a key: deleted, or never written; not looked at: {}",
+            tables.join(", ")
+        ),
+    }
 }
 
 fn row(row: &FoundRow) -> String {

@@ -1,11 +1,15 @@
-use postgres_protocol::escape::escape_identifier;
+use std::borrow::Cow;
+
+use postgres_protocol::escape::{escape_identifier, escape_literal};
 use serde::Serialize;
 use tokio_postgres::Row;
 
 use super::error::ExplainError;
-use super::wanted::Wanted;
+use super::wanted::{Compared, Wanted};
 use crate::cli::check::tables::{self, Outbox};
 use crate::cli::sql::open;
+use crate::connect::column::ColumnDescription;
+use crate::outbox::EventRouter;
 use crate::postgres::{Error, SlotFacts, Sql, TableFacts};
 use crate::relay::{Capture, RelayParts};
 
@@ -24,7 +28,12 @@ pub(super) struct Database {
     pub(super) slot_name: String,
     /// Why rows of some table could not be looked at.
     pub(super) unread: Vec<String>,
+    /// Tables whose rows have no key to look for.
+    pub(super) keyless: Vec<String>,
 }
+
+/// A query, and the texts that it compares with.
+type Search<'w> = (String, Vec<Cow<'w, str>>);
 
 /// A row that is still in its table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -54,43 +63,34 @@ impl Database {
             // It says why, where there should be one.
             Capture::find(&sql, parts).await.map_err(|error| ExplainError::Relay(Box::new(error)))?;
         }
-        let (mut rows, mut unread) = (Vec::new(), Vec::new());
+        let (mut rows, mut unread, mut keyless) = (Vec::new(), Vec::new(), Vec::new());
         for table in captured.iter().filter(|_| wanted.lsn.is_none()) {
-            let searched = match parts.route.outbox() {
-                Some(router) => {
-                    let (outbox, _) = tables::bind(router, table, sql.describe(table.oid).await?);
-                    outbox.map(|outbox| statement(&outbox, wanted))
+            let columns = sql.describe(table.oid).await?;
+            let searched = match (parts.route.outbox(), parts.route.changes()) {
+                (Some(router), _) => of_outbox(router, table, columns, wanted),
+                (None, Some(changes)) => {
+                    let key = changes.key_columns(&table.schema, &table.name, &columns);
+                    if key.is_empty() {
+                        keyless.push(tables::name(table));
+                    }
+                    by_key(table, &key, wanted)
                 }
-                None => primary_key(&sql, table).await?.map(|column| by_key(table, &column)),
+                (None, None) => None,
             };
-            let Some(statement) = searched else { continue };
-            match find(&sql, table, &statement, wanted).await {
+            let Some(search) = searched else { continue };
+            match find(&sql, table, search).await {
                 Ok(found) => rows.extend(found),
                 Err(error) => unread.push(crate::error::chain(&error)),
             }
         }
-        Ok(Self { rows, slot, slot_name: parts.postgres.slot.name.to_string(), unread })
+        Ok(Self { rows, slot, slot_name: parts.postgres.slot.name.to_string(), unread, keyless })
     }
 }
 
-/// The column of the primary key, when it is one.
-async fn primary_key(sql: &Sql, table: &TableFacts) -> Result<Option<String>, Error> {
-    let doing = "looking for the primary key";
-    let text = "select a.attname::text from pg_index i join pg_attribute a on a.attrelid = i.indrelid \
-                and a.attnum = any (i.indkey) where i.indrelid = $1 and i.indisprimary and i.indnkeyatts = 1";
-    let rows = sql.query(doing, text, &[&table.oid.0]).await?;
-    rows.first().map(|row| row.try_get(0).map_err(|error| Error::sql(doing, error))).transpose()
-}
-
-async fn find(
-    sql: &Sql,
-    table: &TableFacts,
-    statement: &str,
-    wanted: &Wanted,
-) -> Result<Vec<FoundRow>, Error> {
+async fn find(sql: &Sql, table: &TableFacts, (statement, texts): Search<'_>) -> Result<Vec<FoundRow>, Error> {
     let name = tables::name(table);
     let doing = format!("looking for the row in {name}");
-    let found = sql.query(&doing, statement, &[&wanted.texts(), &ROWS_MAX]).await?;
+    let found = sql.query(&doing, &statement, &[&texts, &ROWS_MAX]).await?;
     found.iter().map(|row| read(row, &name).map_err(|error| Error::sql(doing.as_str(), error))).collect()
 }
 
@@ -104,6 +104,17 @@ fn read(row: &Row, table: &str) -> Result<FoundRow, tokio_postgres::Error> {
         committed: row.try_get(4)?,
         keeps_commit_times: row.try_get(5)?,
     })
+}
+
+fn of_outbox<'w>(
+    router: &EventRouter,
+    table: &TableFacts,
+    columns: Vec<ColumnDescription>,
+    wanted: &'w Wanted,
+) -> Option<Search<'w>> {
+    let (outbox, _) = tables::bind(router, table, columns);
+    let texts = wanted.texts().into_iter().map(Cow::Borrowed).collect();
+    outbox.map(|outbox| (statement(&outbox, wanted), texts))
 }
 
 /// Compares as text: what the column's type is does not matter.
@@ -124,10 +135,30 @@ fn statement(outbox: &Outbox, wanted: &Wanted) -> String {
 }
 
 /// The row of a table that is no outbox.
-fn by_key(table: &TableFacts, column: &str) -> String {
-    let (key, none) = (format!("{}::text", escape_identifier(column)), || "null::text".to_owned());
-    let condition = format!("{key} = any($1)");
-    select([none(), key, none()], table, &condition)
+fn by_key<'w>(table: &TableFacts, key: &[&str], wanted: &'w Wanted) -> Option<Search<'w>> {
+    let text = |column: &str| format!("{}::text", escape_identifier(column));
+    let (conditions, texts): (Vec<_>, Vec<_>) = match wanted.compared(key)? {
+        Compared::Any(columns) => {
+            let one =
+                columns.into_iter().map(|column| format!("{} = any($1)", text(column))).collect::<Vec<_>>();
+            (vec![one.join(" or ")], wanted.texts().into_iter().map(Cow::Borrowed).collect())
+        }
+        Compared::Each(columns) => (1..)
+            .zip(columns)
+            .map(|(at, (column, said))| (format!("{} = ($1::text[])[{at}]", text(column)), Cow::Owned(said)))
+            .unzip(),
+    };
+    let shown = match key {
+        [] => return None,
+        [column] => text(column),
+        columns => {
+            let pair = |column: &&str| format!("{}, {}", escape_literal(column), escape_identifier(column));
+            let pairs = columns.iter().map(pair);
+            format!("json_build_object({})::text", pairs.collect::<Vec<_>>().join(", "))
+        }
+    };
+    let none = || "null::text".to_owned();
+    Some((select([none(), shown, none()], table, &conditions.join(" and ")), texts))
 }
 
 /// pg_xact_commit_timestamp fails where commit times are not kept.

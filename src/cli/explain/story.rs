@@ -13,6 +13,7 @@ pub(super) struct Story {
     pub(super) wanted: Wanted,
     pub(super) rows: Vec<FoundRow>,
     pub(super) unread: Vec<String>,
+    pub(super) keyless: Vec<String>,
     pub(super) slot_name: String,
     pub(super) slot: Option<SlotFacts>,
     pub(super) topics: Vec<String>,
@@ -66,8 +67,8 @@ impl Story {
         records: Records,
         groups: Vec<Passed>,
     ) -> Self {
-        let Database { rows, slot, slot_name, unread } = database;
-        Self { wanted, rows, unread, slot_name, slot, topics, records, groups }
+        let Database { rows, slot, slot_name, unread, keyless } = database;
+        Self { wanted, rows, unread, keyless, slot_name, slot, topics, records, groups }
     }
 
     pub(super) fn has_arrived(&self) -> bool {
@@ -134,7 +135,7 @@ impl Story {
             "topics": self.topics, "records": self.records.sent, "dead_letters": self.records.dead_letters,
             "more": self.records.more, "not_read": self.records.unread, "not_read_because": self.records.unread_because,
             "without_position": self.records.without_position,
-            "groups": self.groups, "unread": self.unread, "not_told": not_told(self),
+            "groups": self.groups, "unread": self.unread, "keyless": self.keyless, "not_told": not_told(self),
         });
         format!("{object}\n")
     }

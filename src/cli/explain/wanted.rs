@@ -1,4 +1,4 @@
-use serde_json::Value;
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::cli::text::says;
@@ -22,8 +22,17 @@ pub(super) struct Wanted {
     pub(super) key: bool,
     /// The text is a place in the WAL: the LSN of a commit, as the header `outboxd.position` has it, or of a change, as its event says.
     pub(super) lsn: Option<Lsn>,
-    /// Keys have fields, as those of change events: the text is what one of them says.
+    /// Keys have fields, as those of change events: the text is what one of them says, or all of them as JSON.
     pub(super) fields: bool,
+}
+
+/// The columns of a table's key that are compared, and with what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Compared<'c> {
+    /// One of them says one of the texts.
+    Any(Vec<&'c str>),
+    /// Each says its own text.
+    Each(Vec<(&'c str, String)>),
 }
 
 impl Wanted {
@@ -40,6 +49,19 @@ impl Wanted {
         std::iter::once(&self.text).chain(&self.uuid).map(String::as_str).collect()
     }
 
+    /// How rows of a table with this key are looked for; `None` when none of them can have the key that is wanted.
+    pub(super) fn compared<'c>(&self, key: &[&'c str]) -> Option<Compared<'c>> {
+        let Some(fields) = self.object() else { return Some(Compared::Any(key.to_vec())) };
+        let mut texts = key.iter().map(|column| Some((*column, said(fields.get(*column)?)?)));
+        let is_whole = fields.len() == key.len();
+        texts.by_ref().collect::<Option<_>>().filter(|_| is_whole).map(Compared::Each)
+    }
+
+    /// The fields of a whole key.
+    fn object(&self) -> Option<Map<String, Value>> {
+        fields(self.text.as_bytes()).filter(|_| self.fields)
+    }
+
     /// Whether a record's id, whatever wrote it, says the text.
     pub(super) fn is_said_by_id(&self, id: Option<&[u8]>) -> bool {
         self.id && id.is_some_and(|id| self.texts().iter().any(|text| says(id, text)))
@@ -47,24 +69,41 @@ impl Wanted {
 
     /// Whether a record's key does.
     pub(super) fn is_said_by_key(&self, key: &[u8]) -> bool {
-        let is_said = |text: &&str| says(key, text) || self.fields && a_field_says(key, text);
-        self.key && self.texts().iter().any(is_said)
+        self.key && (self.texts().iter().any(|text| says(key, text)) || self.is_said_by_fields(key))
+    }
+
+    fn is_said_by_fields(&self, key: &[u8]) -> bool {
+        let Some(key) = fields(key).filter(|_| self.fields) else { return false };
+        let is_said =
+            |value: &Value| said(value).is_some_and(|value| self.texts().iter().any(|text| *text == value));
+        self.object().is_some_and(|wanted| wanted == key) || key.values().any(is_said)
     }
 }
 
 /// Of a key in JSON, with or without its schema.
-fn a_field_says(key: &[u8], text: &str) -> bool {
-    let Ok(Value::Object(key)) = serde_json::from_slice(key) else { return false };
-    let fields = match (key.get("schema"), key.get("payload")) {
-        (Some(_), Some(Value::Object(payload))) => payload,
-        _ => &key,
-    };
-    let says = |value: &Value| match value {
-        Value::String(value) => value == text,
-        Value::Number(value) => value.as_str() == text,
-        _ => false,
-    };
-    fields.values().any(says)
+fn fields(key: &[u8]) -> Option<Map<String, Value>> {
+    let Ok(Value::Object(mut key)) = serde_json::from_slice(key) else { return None };
+    if !key.contains_key("schema") {
+        return Some(key);
+    }
+    match key.remove("payload") {
+        Some(Value::Object(payload)) => Some(payload),
+        Some(payload) => {
+            key.insert("payload".to_owned(), payload);
+            Some(key)
+        }
+        None => Some(key),
+    }
+}
+
+/// As PostgreSQL writes it, for the types that most keys have.
+fn said(value: &Value) -> Option<String> {
+    match value {
+        Value::String(value) => Some(value.clone()),
+        Value::Number(value) => Some(value.as_str().to_owned()),
+        Value::Bool(value) => Some(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
 }
 
 #[cfg(test)]
@@ -92,6 +131,25 @@ mod tests {
             assert!(["4", "id", "{}"].iter().all(|text| !wanted(text).is_said_by_key(key)));
             assert!(!Wanted::parse("42", Kind::Any).is_said_by_key(key));
         }
+    }
+
+    #[test]
+    fn a_whole_key_is_known_however_it_is_written() {
+        let wanted = |text| Wanted { fields: true, ..Wanted::parse(text, Kind::Any) };
+        let keys = [r#"{"id":42,"name":"a"}"#, r#"{"schema":{},"payload":{"id":42,"name":"a"}}"#];
+        for text in [r#"{"name": "a", "id": 42}"#, keys[0], keys[1]] {
+            assert!(keys.iter().all(|key| wanted(text).is_said_by_key(key.as_bytes())), "{text}");
+            let each = vec![("name", "a".to_owned()), ("id", "42".to_owned())];
+            assert_eq!(wanted(text).compared(&["name", "id"]), Some(Compared::Each(each)));
+            // Rows of other tables.
+            assert!(
+                [&["id"][..], &["id", "name", "v"], &["id", "v"]]
+                    .iter()
+                    .all(|key| wanted(text).compared(key).is_none())
+            );
+        }
+        assert!(!wanted(r#"{"id":42}"#).is_said_by_key(keys[0].as_bytes()));
+        assert_eq!(wanted("42").compared(&["id", "v"]), Some(Compared::Any(vec!["id", "v"])));
     }
 
     #[test]
