@@ -2,6 +2,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use postgres_protocol::escape::escape_identifier;
 use tokio::time::sleep;
 
 use super::delay;
@@ -238,7 +239,8 @@ fn tell(options: &postgres::Options, publication: Publication, slot: Slot) {
     match publication {
         Publication::Adopted => {}
         Publication::Created => {
-            tracing::info!(publication = publication_name, undo = "DROP PUBLICATION", "publication created");
+            let undo = format!("DROP PUBLICATION {}", escape_identifier(publication_name));
+            tracing::info!(publication = publication_name, undo, "publication created");
         }
         Publication::Altered => {
             tracing::info!(publication = publication_name, "tables added to the publication");

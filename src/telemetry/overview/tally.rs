@@ -69,7 +69,11 @@ impl Events {
     /// When the last one was, for a person.
     pub(crate) fn last(&self) -> String {
         let ago = self.last_seconds_ago.and_then(|ago| Duration::try_from_secs_f64(ago).ok());
-        ago.map_or_else(|| "none since the start".to_owned(), |ago| format!("last {} ago", Age(ago)))
+        match (ago, self.sent) {
+            (Some(ago), _) => format!("last {} ago", Age(ago)),
+            (None, 0) => "none since the start".to_owned(),
+            (None, _) => "none since the snapshot".to_owned(),
+        }
     }
 }
 
@@ -166,7 +170,9 @@ mod tests {
         let clock = at + Duration::from_secs(120);
         let events = Events::new(&status.snapshot(), &metrics, &History::default(), clock);
         assert_eq!((events.last_seconds_ago, events.last()), (Some(120.0), "last 2.0 min ago".to_owned()));
-        assert_eq!(Events { last_seconds_ago: None, ..events }.last(), "none since the start");
+        let none = Events { last_seconds_ago: None, ..events };
+        assert_eq!(none.last(), "none since the start");
+        assert_eq!(Events { sent: 3, ..none }.last(), "none since the snapshot");
     }
 
     #[test]
