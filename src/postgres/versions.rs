@@ -217,6 +217,19 @@ impl Sql {
         rows.iter().map(table_version).collect()
     }
 
+    /// A text that is another one when a table has come, is gone, or has another name or schema.
+    ///
+    /// # Errors
+    /// When the query fails.
+    pub async fn names_of_tables(&self) -> Result<String, Error> {
+        const DOING: &str = "looking for new tables";
+        const NAMES: &str = "SELECT concat(count(*), ' ', sum(hashtext(concat(oid, ' ', relnamespace, ' ', relname))::bigint)) \
+                             FROM pg_class WHERE relkind IN ('r', 'p') AND relpersistence <> 't'";
+        let rows = self.query(DOING, NAMES, &[]).await?;
+        let names = rows.first().map(|row| row.try_get(0)).transpose();
+        Ok(names.map_err(|error| Error::sql(DOING, error))?.unwrap_or_default())
+    }
+
     /// The tables that have these names, of schema and table, now.
     ///
     /// # Errors

@@ -31,6 +31,7 @@ mod link;
 mod mailbox;
 mod memory;
 mod needs;
+mod newcomers;
 mod notification_posts;
 mod notifier;
 mod offset_file;

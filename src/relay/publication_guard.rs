@@ -8,6 +8,7 @@ use tokio::time;
 use super::capture::{
     CapturedTable, CapturedTables, Finding, Look, Namesake, Watched, judge, renamed, unpublished,
 };
+use super::newcomers::Newcomers;
 use super::parts::RelayParts;
 use super::preflight::Capture;
 use crate::postgres::{Error, PublicationOptions, Sql, TableVersion};
@@ -30,6 +31,8 @@ struct Watcher {
     parts: Arc<RelayParts>,
     sql: Arc<Sql>,
     captured: CapturedTables,
+    /// There was no table at the start: what is wrong with the publication harms nobody yet.
+    captures_none: bool,
     version_num: i32,
     status: Status,
 }
@@ -39,16 +42,15 @@ impl PublicationGuard {
     pub(super) fn watch(parts: &Arc<RelayParts>, sql: &Arc<Sql>, capture: &Capture, status: &Status) -> Self {
         let (sender, verdict) = oneshot::channel();
         let mut tasks = JoinSet::new();
-        if !capture.tables.is_empty() {
-            let watcher = Watcher {
-                parts: Arc::clone(parts),
-                sql: Arc::clone(sql),
-                captured: capture.known.clone(),
-                version_num: capture.version_num,
-                status: status.clone(),
-            };
-            tasks.spawn(async move { drop(sender.send(watcher.watch().await)) });
-        }
+        let watcher = Watcher {
+            parts: Arc::clone(parts),
+            sql: Arc::clone(sql),
+            captured: capture.known.clone(),
+            captures_none: capture.tables.is_empty(),
+            version_num: capture.version_num,
+            status: status.clone(),
+        };
+        tasks.spawn(async move { drop(sender.send(watcher.watch().await)) });
         Self { verdict, _watcher: tasks }
     }
 
@@ -64,23 +66,34 @@ impl PublicationGuard {
 impl Watcher {
     /// Looks again and again, and returns with what ends the relay. The look before may be that of an earlier session.
     async fn watch(self) -> Error {
+        let mut newcomers = Newcomers::default();
         loop {
             // The stream tells when PostgreSQL is gone; this connection alone says nothing new.
-            if let Ok(look) = self.look().await {
-                let before = self.captured.looked(look.clone());
-                if before.is_none() {
-                    self.tell_what_is_meant(&look).await;
-                }
-                self.tell_unpublished(before.as_ref(), &look);
-                for finding in judge(self.watched(), before.as_ref(), &look) {
-                    if let Some(error) = self.tell(finding) {
-                        return error;
-                    }
-                }
-                self.learn(&look);
+            if !self.captures_none
+                && let Ok(look) = self.look().await
+                && let Some(error) = self.judge(&look).await
+            {
+                return error;
             }
+            let known = (&self.captured, self.version_num);
+            drop(newcomers.look(&self.parts, &self.sql, known, &self.status).await);
             time::sleep(INTERVAL).await;
         }
+    }
+
+    /// Tells what a look has found; what ends the relay, if that is among it.
+    async fn judge(&self, look: &Look) -> Option<Error> {
+        let before = self.captured.looked(look.clone());
+        if before.is_none() {
+            self.tell_what_is_meant(look).await;
+        }
+        self.tell_unpublished(before.as_ref(), look);
+        let ending =
+            judge(self.watched(), before.as_ref(), look).into_iter().find_map(|finding| self.tell(finding));
+        if ending.is_none() {
+            self.learn(look);
+        }
+        ending
     }
 
     fn watched(&self) -> Watched<'_> {

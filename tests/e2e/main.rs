@@ -52,6 +52,7 @@ mod messages;
 mod migrate;
 mod mistakes;
 mod moves;
+mod new_tables;
 mod notifications;
 mod offsets;
 mod partman;

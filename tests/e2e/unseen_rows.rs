@@ -97,7 +97,7 @@ fn watched(db: &Outbox) -> (Relay, u16) {
     (relay, http)
 }
 
-fn warns_of(page: &Page, word: &str) -> bool {
+pub(crate) fn warns_of(page: &Page, word: &str) -> bool {
     page.code == 200 && page.json()["warnings"].to_string().contains(word)
 }
 

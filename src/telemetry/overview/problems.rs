@@ -25,6 +25,7 @@ pub(super) fn problems(state: &Snapshot, now: Instant) -> Vec<Problem> {
         watch(what, crate::telemetry::UNACKNOWLEDGED_CURE)
     }));
     problems.extend(other_tables(state));
+    problems.extend(state.unpublished.warning().map(|what| watch(what, &state.unpublished.cure())));
     problems.extend(state.late_position(now).map(|what| watch(what, LATE_POSITION)));
     problems.extend(state.warnings.iter().map(|warning| Problem {
         level: Level::Watch,
@@ -142,6 +143,23 @@ mod tests {
         assert!(found[0].what.contains("public.outbox"), "{found:?}");
         status.enter(Phase::Streaming);
         assert_eq!(problems(&status.snapshot(), Instant::now()), []);
+    }
+
+    #[test]
+    fn new_tables_that_are_not_published_are_told_with_the_statement() {
+        let status = Status::streaming(Instant::now());
+        let told = |tables: usize| {
+            let tables: Vec<_> = (0..tables).map(|number| format!("\"public\".\"t{number}\"")).collect();
+            status.unpublished("p", &tables);
+            problems(&status.snapshot(), Instant::now())
+        };
+        let [one] = told(1).try_into().unwrap();
+        let what =
+            "new tables are captured and not in publication \"p\": no row of \"public\".\"t0\" is sent";
+        assert_eq!((one.level, one.what.as_str()), (Level::Watch, what));
+        assert!(one.cure.unwrap().starts_with("ALTER PUBLICATION \"p\" ADD TABLE \"public\".\"t0\"; "));
+        assert!(told(7)[0].what.contains("\"public\".\"t4\" and 2 more"));
+        assert_eq!(told(0), []);
     }
 
     #[test]

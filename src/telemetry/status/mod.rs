@@ -3,6 +3,7 @@
 mod condition;
 mod progress;
 mod readiness;
+mod unpublished;
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use crate::error::{Diagnose, chain};
 pub(crate) use condition::{Component, Condition};
 pub(crate) use progress::{Progress, TablesRead};
 pub(crate) use readiness::{NotReady, Readiness, Role};
+use unpublished::Unpublished;
 
 /// What the relay is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,6 +87,8 @@ pub struct Snapshot {
     pub slot_cure: Option<String>,
     /// Of a relay that stands by: its tables that the relay which has the slot does not capture.
     pub holder_lacks: Vec<String>,
+    /// Captured tables that have come since the start and that the publication has not got.
+    pub unpublished: Unpublished,
     /// How far the relay has got.
     pub progress: Progress,
     /// How far the snapshot is, or the last one was.
@@ -113,6 +117,7 @@ impl Status {
             slot_report: None,
             slot_cure: None,
             holder_lacks: Vec::new(),
+            unpublished: Unpublished::default(),
             progress: Progress::default(),
             tables_read: TablesRead::default(),
             snapshot_waits: None,
@@ -187,6 +192,23 @@ impl Status {
                 );
             }
             state.holder_lacks = tables;
+            is_new
+        });
+    }
+
+    /// Which captured tables, as SQL wants their names, have come and are not in the publication of this name.
+    pub fn unpublished(&self, publication: &str, tables: &[String]) {
+        self.0.send_if_modified(|state| {
+            let is_new = state.unpublished.tables != tables;
+            if is_new && !tables.is_empty() {
+                tracing::warn!(
+                    publication,
+                    tables = tables.join(", "),
+                    "new tables are captured and not in the publication: their rows are not sent until it has them"
+                );
+            }
+            state.unpublished =
+                Unpublished { publication: publication.to_owned(), tables: tables.to_owned() };
             is_new
         });
     }

@@ -94,7 +94,11 @@ impl Snapshot {
 
     /// What a person should look at although the relay works.
     pub(crate) fn all_warnings(&self, now: Instant) -> impl Iterator<Item = String> {
-        self.warnings.iter().cloned().chain(self.late_position(now))
+        self.warnings
+            .iter()
+            .cloned()
+            .chain(self.unpublished.warning_and_cure())
+            .chain(self.late_position(now))
     }
 
     fn tick_age(&self, now: Instant) -> Duration {
