@@ -45,6 +45,7 @@ mod timezone;
 mod topic_router;
 mod unwrap;
 mod value_to_key;
+mod vector_to_json;
 mod zone;
 
 use error::Problem;

@@ -24,6 +24,7 @@ use super::timezone::TimezoneConverter;
 use super::topic_router::{Filter, RegexRouter, TimestampRouter};
 use super::unwrap::ExtractNewRecordState;
 use super::value_to_key::ValueToKey;
+use super::vector_to_json::VectorToJsonConverter;
 use crate::connect::Refused;
 use crate::trace::SpanRules;
 
@@ -112,6 +113,7 @@ fn debezium(settings: &mut Settings<'_, '_>, name: &str) -> Result<Arc<dyn Trans
         "HeaderToValue" => Arc::new(HeaderToValue::read(settings)?),
         "TimezoneConverter" => Arc::new(TimezoneConverter::read(settings)?),
         "partitions.PartitionRouting" => Arc::new(PartitionRouting::read(settings)?),
+        "VectorToJsonConverter" => Arc::new(VectorToJsonConverter::default()),
         "ExtractNewRecordState" => Arc::new(ExtractNewRecordState::read(settings)?),
         "Filter" => return Err(no_scripts(settings, "FilterByExpression")),
         "ContentBasedRouter" => return Err(no_scripts(settings, "RouteByExpression")),
