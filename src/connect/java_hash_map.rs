@@ -29,10 +29,10 @@ pub(crate) fn in_order<T>(mut entries: Vec<T>, made: Made, key: impl Fn(&T) -> &
     entries
 }
 
-/// The same of a map that was made with the number of its entries, and whose keys are numbers of 16 bits. Nine of them in one
-/// bucket of 64 or more would be a tree, which gives them otherwise; that is not done here.
-pub(crate) fn in_order_of_numbers<T>(mut entries: Vec<T>, key: impl Fn(&T) -> u16) -> Vec<T> {
-    let mut buckets = entries.len().max(1).next_power_of_two();
+/// The same of a map whose keys are numbers of 16 bits. Nine of them in one bucket of 64 or more would be a tree, which gives
+/// them otherwise; that is not done here.
+pub(crate) fn in_order_of_numbers<T>(mut entries: Vec<T>, made: Made, key: impl Fn(&T) -> u16) -> Vec<T> {
+    let mut buckets = first_buckets(entries.len(), made);
     let bucket = |entry: &T, buckets: usize| usize::from(key(entry)) & buckets.saturating_sub(1);
     for (count, entry) in entries.iter().enumerate() {
         if buckets < TREES_FROM {
@@ -51,17 +51,22 @@ pub(crate) fn in_order_of_numbers<T>(mut entries: Vec<T>, key: impl Fn(&T) -> u1
 
 /// Buckets when all entries are there: they double when more than three quarters of them would be filled.
 fn buckets(entry_count: usize, made: Made) -> usize {
-    let mut buckets = match made {
+    let mut buckets = first_buckets(entry_count, made);
+    while entry_count > buckets.saturating_mul(3) / 4 {
+        buckets = buckets.saturating_mul(2);
+    }
+    buckets
+}
+
+/// Buckets with which a map begins.
+fn first_buckets(entry_count: usize, made: Made) -> usize {
+    match made {
         Made::Empty => 16,
         Made::Sized => entry_count.max(1).next_power_of_two(),
         Made::Copied => copied(entry_count),
         Made::CopiedThen(first) => copied(first),
         Made::Set => copied(entry_count).max(16),
-    };
-    while entry_count > buckets.saturating_mul(3) / 4 {
-        buckets = buckets.saturating_mul(2);
     }
-    buckets
 }
 
 fn copied(entry_count: usize) -> usize {

@@ -2,7 +2,7 @@
 //! with the numbers that are not zero.
 
 use super::format::required;
-use crate::connect::java_hash_map::in_order_of_numbers;
+use crate::connect::java_hash_map::{Made, in_order_of_numbers};
 use crate::connect::{Kind, Schema, Value};
 
 /// How a vector is read.
@@ -65,7 +65,7 @@ fn sparse(text: &str) -> Option<Value<'static>> {
         "" => Vec::new(),
         entries => entries.split(',').map(entry).collect::<Option<_>>()?,
     };
-    let entries = in_order_of_numbers(entries, |(index, _)| index.unsigned_abs());
+    let entries = in_order_of_numbers(entries, Made::Sized, |(index, _)| index.unsigned_abs());
     let numbers = entries.into_iter().map(|(index, number)| (Value::Int16(index), Value::Float64(number)));
     Some(Value::Struct(vec![Value::Int16(dimensions.parse().ok()?), Value::Map(numbers.collect())]))
 }

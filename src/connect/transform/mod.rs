@@ -16,6 +16,8 @@ pub(super) mod expression;
 mod extract_field;
 mod field_path;
 mod flatten;
+mod geometries;
+mod geometry_format;
 mod header_to_value;
 mod headers;
 mod hoist_field;
@@ -38,6 +40,7 @@ mod script;
 pub(super) mod settings;
 mod side;
 mod structs;
+mod swap_coordinates;
 #[cfg(test)]
 mod tests;
 mod timestamp_converter;
@@ -46,6 +49,7 @@ mod topic_router;
 mod unwrap;
 mod value_to_key;
 mod vector_to_json;
+mod wkb;
 mod zone;
 
 use error::Problem;

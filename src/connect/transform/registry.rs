@@ -6,6 +6,7 @@ use super::cast::Cast;
 use super::changed_state::ExtractChangedRecordState;
 use super::extract_field::ExtractField;
 use super::flatten::Flatten;
+use super::geometry_format::GeometryFormatTransformer;
 use super::header_to_value::HeaderToValue;
 use super::headers::{DropHeaders, HeaderFrom, InsertHeader};
 use super::hoist_field::HoistField;
@@ -19,6 +20,7 @@ use super::schema_metadata::SetSchemaMetadata;
 use super::script::{FilterByExpression, RouteByExpression};
 use super::settings::Settings;
 use super::side::Side;
+use super::swap_coordinates::SwapGeometryCoordinates;
 use super::timestamp_converter::TimestampConverter;
 use super::timezone::TimezoneConverter;
 use super::topic_router::{Filter, RegexRouter, TimestampRouter};
@@ -110,7 +112,9 @@ fn debezium(settings: &mut Settings<'_, '_>, name: &str) -> Result<Arc<dyn Trans
         "ByLogicalTableRouter" => Arc::new(ByLogicalTableRouter::read(settings)?),
         "EnforceRecordSize" => Arc::new(EnforceRecordSize::read(settings)?),
         "ExtractChangedRecordState" => Arc::new(ExtractChangedRecordState::read(settings)),
+        "GeometryFormatTransformer" => Arc::new(GeometryFormatTransformer::read(settings)),
         "HeaderToValue" => Arc::new(HeaderToValue::read(settings)?),
+        "SwapGeometryCoordinates" => Arc::new(SwapGeometryCoordinates::read(settings)?),
         "TimezoneConverter" => Arc::new(TimezoneConverter::read(settings)?),
         "partitions.PartitionRouting" => Arc::new(PartitionRouting::read(settings)?),
         "VectorToJsonConverter" => Arc::new(VectorToJsonConverter::default()),
