@@ -44,6 +44,9 @@ pub enum Problem {
     /// Null where the new schema requires a value.
     #[error("field {0:?} is null, and a value is required")]
     RequiredNull(String),
+    /// A column whose schema does not tell of what type it is.
+    #[error("column {0:?} does not tell its type: set column.propagate.source.type=.*")]
+    UntoldType(String),
     /// The record has no timestamp.
     #[error("the record has no timestamp")]
     NoTimestamp,

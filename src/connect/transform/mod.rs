@@ -14,6 +14,7 @@ mod changed_state;
 pub(crate) mod error;
 pub(super) mod expression;
 mod extract_field;
+mod extract_schema;
 mod field_path;
 mod flatten;
 mod geometries;

@@ -5,6 +5,7 @@ use super::activate_tracing::ActivateTracingSpan;
 use super::cast::Cast;
 use super::changed_state::ExtractChangedRecordState;
 use super::extract_field::ExtractField;
+use super::extract_schema::ExtractSchemaToNewRecord;
 use super::flatten::Flatten;
 use super::geometry_format::GeometryFormatTransformer;
 use super::header_to_value::HeaderToValue;
@@ -112,6 +113,7 @@ fn debezium(settings: &mut Settings<'_, '_>, name: &str) -> Result<Arc<dyn Trans
         "ByLogicalTableRouter" => Arc::new(ByLogicalTableRouter::read(settings)?),
         "EnforceRecordSize" => Arc::new(EnforceRecordSize::read(settings)?),
         "ExtractChangedRecordState" => Arc::new(ExtractChangedRecordState::read(settings)),
+        "ExtractSchemaToNewRecord" => Arc::new(ExtractSchemaToNewRecord::read(settings)),
         "GeometryFormatTransformer" => Arc::new(GeometryFormatTransformer::read(settings)),
         "HeaderToValue" => Arc::new(HeaderToValue::read(settings)?),
         "SwapGeometryCoordinates" => Arc::new(SwapGeometryCoordinates::read(settings)?),
