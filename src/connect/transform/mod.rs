@@ -35,6 +35,7 @@ mod predicate;
 mod record_size;
 mod registry;
 mod replace_field;
+mod schema_change_filter;
 mod schema_metadata;
 mod schemas;
 mod script;

@@ -17,6 +17,7 @@ use super::mask_field::MaskField;
 use super::partition_routing::PartitionRouting;
 use super::record_size::EnforceRecordSize;
 use super::replace_field::ReplaceField;
+use super::schema_change_filter::SchemaChangeEventFilter;
 use super::schema_metadata::SetSchemaMetadata;
 use super::script::{FilterByExpression, RouteByExpression};
 use super::settings::Settings;
@@ -116,6 +117,7 @@ fn debezium(settings: &mut Settings<'_, '_>, name: &str) -> Result<Arc<dyn Trans
         "ExtractSchemaToNewRecord" => Arc::new(ExtractSchemaToNewRecord::read(settings)),
         "GeometryFormatTransformer" => Arc::new(GeometryFormatTransformer::read(settings)),
         "HeaderToValue" => Arc::new(HeaderToValue::read(settings)?),
+        "SchemaChangeEventFilter" => Arc::new(SchemaChangeEventFilter::read(settings)?),
         "SwapGeometryCoordinates" => Arc::new(SwapGeometryCoordinates::read(settings)?),
         "TimezoneConverter" => Arc::new(TimezoneConverter::read(settings)?),
         "partitions.PartitionRouting" => Arc::new(PartitionRouting::read(settings)?),

@@ -120,6 +120,30 @@ fn what_cannot_be_used_is_refused_with_everything_that_is_wrong() {
             ],
             &["transforms.a.delete.tombstone.handling.mode=keep: it must be one of", "transforms.b.fields"],
         ),
+        (
+            &[
+                ("transforms", "a,b,c,d,e,f"),
+                ("transforms.a.type", "io.debezium.transforms.GeometryFormatTransformer"),
+                ("transforms.a.format", "wkt"),
+                ("transforms.b.type", "io.debezium.transforms.SwapGeometryCoordinates"),
+                ("transforms.b.srids", "4326,WGS84"),
+                ("transforms.c.type", "io.debezium.transforms.SwapGeometryCoordinates"),
+                ("transforms.c.srids", " "),
+                ("transforms.d.type", "io.debezium.transforms.ExtractSchemaToNewRecord"),
+                ("transforms.d.schema.name.adjustment.mode", "json"),
+                ("transforms.e.type", "io.debezium.transforms.SchemaChangeEventFilter"),
+                ("transforms.f.type", "io.debezium.transforms.SchemaChangeEventFilter"),
+                ("transforms.f.schema.change.event.exclude.list", "DROP,alter"),
+            ],
+            &[
+                "transforms.a.format=wkt: it must be one of wkb, ewkb",
+                "transforms.b.srids=4326,WGS84: it must be a list of numbers such as 4326,3857",
+                "transforms.c.srids= : it must be a list of numbers",
+                "transforms.d.schema.name.adjustment.mode=json: it must be one of",
+                "transforms.e.schema.change.event.exclude.list",
+                "it must be a list of CREATE, ALTER, DROP, TRUNCATE, DATABASE, in capitals",
+            ],
+        ),
     ];
     for (options, expected) in cases {
         let json = options.iter().map(|(key, value)| ((*key).to_owned(), Json::from(*value))).collect();
