@@ -107,5 +107,12 @@ public class Converter {
     p("point", pt, new Struct(pt).put("x",1.0).put("y",2.0));
     Schema nulls = SchemaBuilder.struct().name("a.b.C").field("plain", SchemaBuilder.struct().name("NoSpace").field("q", Schema.INT32_SCHEMA).build()).field("again", SchemaBuilder.struct().name("NoSpace").optional().field("q", Schema.INT32_SCHEMA).build()).build();
     p("no namespace inside one", nulls, new Struct(nulls).put("plain", new Struct(nulls.field("plain").schema()).put("q", 1)));
+    Schema sparse = SchemaBuilder.struct().name("io.debezium.data.SparseDoubleVector").version(1).doc("Sparse double vector").field("dimensions", Schema.INT16_SCHEMA).field("vector", SchemaBuilder.map(Schema.INT16_SCHEMA, Schema.FLOAT64_SCHEMA).build()).build();
+    Schema osparse = SchemaBuilder.struct().optional().name("io.debezium.data.SparseDoubleVector").version(1).doc("Sparse double vector").field("dimensions", Schema.INT16_SCHEMA).field("vector", SchemaBuilder.map(Schema.INT16_SCHEMA, Schema.FLOAT64_SCHEMA).build()).build();
+    Map<Short,Double> some = new LinkedHashMap<>(); some.put((short)1, 1.5); some.put((short)3, 2.5);
+    Map<Short,Double> turned = new LinkedHashMap<>(); turned.put((short)3, 2.5); turned.put((short)1, -0.5);
+    p("sparse vector", sparse, new Struct(sparse).put("dimensions", (short)5).put("vector", some));
+    Schema sparses = SchemaBuilder.struct().name("srv.Value").field("s", osparse).field("t", sparse).field("l", SchemaBuilder.array(sparse).build()).build();
+    p("sparse vectors in a row", sparses, new Struct(sparses).put("s", new Struct(osparse).put("dimensions", (short)5).put("vector", turned)).put("t", new Struct(sparse).put("dimensions", (short)300).put("vector", Map.of())).put("l", List.of(new Struct(sparse).put("dimensions", (short)2).put("vector", Map.of((short)2, 1e20)))));
   }
 }

@@ -228,6 +228,31 @@ pub(super) fn record_cases() -> Vec<(&'static str, Schema, Value<'static>)> {
     ]
 }
 
+/// Sparse vectors, whose numbers stand in a map by numbers. JSON Schema and Protobuf have none.
+pub(super) fn sparse_cases() -> Vec<(&'static str, Schema, Value<'static>)> {
+    let numbers = Kind::Map(Arc::new(Schema::new(Kind::Int16)), Arc::new(Schema::new(Kind::Float64)));
+    let fields = vec![("dimensions", Schema::new(Kind::Int16)), ("vector", Schema::new(numbers))];
+    let sparse =
+        versioned(structure("io.debezium.data.SparseDoubleVector", fields), 1, Some("Sparse double vector"));
+    let of = |dimensions, entries: &[(i16, f64)]| {
+        let entry = |(place, number): &(i16, f64)| (Value::Int16(*place), Value::Float64(*number));
+        Value::Struct(vec![Value::Int16(dimensions), Value::Map(entries.iter().map(entry).collect())])
+    };
+    let row = structure(
+        "srv.Value",
+        vec![
+            ("s", sparse.clone().optional(true)),
+            ("t", sparse.clone()),
+            ("l", Schema::new(Kind::Array(Arc::new(sparse.clone())))),
+        ],
+    );
+    let values = vec![of(5, &[(3, 2.5), (1, -0.5)]), of(300, &[]), Value::Array(vec![of(2, &[(2, 1e20)])])];
+    vec![
+        ("sparse vector", sparse, of(5, &[(1, 1.5), (3, 2.5)])),
+        ("sparse vectors in a row", row, Value::Struct(values)),
+    ]
+}
+
 /// Change events, keys, and nulls.
 pub(super) fn change_cases() -> Vec<(&'static str, Schema, Value<'static>)> {
     let text = Value::str;

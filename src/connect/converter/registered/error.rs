@@ -23,7 +23,8 @@ pub enum SchemaError {
     NestedList(String),
     /// A map whose keys are no texts.
     #[error(
-        "{0} takes no maps whose keys are numbers, as in a sparsevec; column.exclude.list leaves the column out"
+        "{0} takes no maps whose keys are numbers, as in a sparsevec; VectorToJsonConverter makes a text of \
+         one, and column.exclude.list leaves the column out"
     )]
     MapKeys(&'static str),
     /// Null in a list.

@@ -41,6 +41,12 @@ pub(super) fn write_branch(
         (Kind::Array(element), Value::Array(items)) => {
             write_block(out, items, |out, item| write(out, element, item))?;
         }
+        (Kind::Map(keys, values), Value::Map(entries)) if keys.kind != Kind::String => {
+            write_block(out, entries, |out, (key, value)| {
+                write(out, keys, key)?;
+                write(out, values, value)
+            })?;
+        }
         (Kind::Map(_, values), Value::Map(entries)) => {
             let mut texts = Vec::with_capacity(entries.len());
             for (key, value) in entries {

@@ -10,6 +10,8 @@ use crate::connect::{Field, Kind, Schema};
 /// Where structs without a name live.
 const NAMESPACE: &str = "io.confluent.connect.avro";
 const DEFAULT_NAME: &str = "ConnectDefault";
+/// The record for an entry of a map whose keys are no texts, which Avro's maps do not have.
+const ENTRY_NAME: &str = "MapEntry";
 
 /// Any value without a Connect schema.
 const ANYTHING: &str = include_str!("anything.json");
@@ -44,7 +46,7 @@ pub(in super::super) fn text(
             name: Some(format!("{NAMESPACE}.{ANYTHING_NAME}")),
         });
     };
-    let mut writer = Writer { options, out: Vec::new(), records: Vec::new(), unnamed: 0 };
+    let mut writer = Writer { options, out: Vec::new(), records: Vec::new(), entry: None, unnamed: 0 };
     let is_record = options.is_lone_record(schema);
     if is_record {
         writer.base(schema, None)?;
@@ -61,6 +63,8 @@ pub(super) struct Writer<'s> {
     pub(super) out: Vec<u8>,
     /// The records that are written already, the outermost first.
     records: Vec<(Name, &'s [Field])>,
+    /// The key and the value of map entries, when their record is written already.
+    entry: Option<(&'s Schema, &'s Schema)>,
     /// How many structs without a name there were.
     unnamed: usize,
 }
@@ -93,7 +97,10 @@ impl<'s> Writer<'s> {
                 self.out.extend(b"{\"type\":\"array\",\"items\":");
                 self.schema(element, enclosing)?;
             }
-            Kind::Map(keys, _) if keys.kind != Kind::String => return Err(SchemaError::MapKeys("Avro")),
+            Kind::Map(keys, values) if keys.kind != Kind::String => {
+                self.out.extend(b"{\"type\":\"array\",\"items\":");
+                self.entry(keys, values, enclosing)?;
+            }
             Kind::Map(_, values) => {
                 self.out.extend(b"{\"type\":\"map\",\"values\":");
                 self.schema(values, enclosing)?;
@@ -155,6 +162,36 @@ impl<'s> Writer<'s> {
         self.out.push(b']');
         self.properties(schema);
         self.out.push(b'}');
+        Ok(())
+    }
+
+    /// The record for an entry, or its name if it is written already.
+    fn entry(
+        &mut self,
+        key: &'s Schema,
+        value: &'s Schema,
+        enclosing: Option<&str>,
+    ) -> Result<(), SchemaError> {
+        let name = Name { namespace: Some(NAMESPACE.to_owned()), simple: ENTRY_NAME.to_owned() };
+        if let Some(known) = self.entry {
+            if known != (key, value) {
+                return Err(SchemaError::Redefined(name.to_string()));
+            }
+            self.text(&name.qualified(enclosing));
+            return Ok(());
+        }
+        self.entry = Some((key, value));
+        self.out.extend(b"{\"type\":\"record\",\"name\":");
+        self.text(&name.simple);
+        if enclosing != Some(NAMESPACE) {
+            self.out.extend(b",\"namespace\":");
+            self.text(NAMESPACE);
+        }
+        self.out.extend(b",\"fields\":[{\"name\":\"key\",\"type\":");
+        self.schema(key, Some(NAMESPACE))?;
+        self.out.extend(b"},{\"name\":\"value\",\"type\":");
+        self.schema(value, Some(NAMESPACE))?;
+        self.out.extend(b"}]}");
         Ok(())
     }
 

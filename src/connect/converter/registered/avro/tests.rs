@@ -62,6 +62,17 @@ fn maps_come_in_the_order_of_a_hash_map() {
 }
 
 #[test]
+fn maps_with_numbers_as_keys_are_lists_of_entries() {
+    for (case, schema, value) in sparse_cases() {
+        let (text, body) = golden(case);
+        assert_eq!(text_of(Some(&schema), METADATA).as_ref(), Ok(&text), "{case}");
+        let mut out = Vec::new();
+        binary::write(&mut out, &schema, &value).unwrap();
+        assert_eq!(out, body, "{case}");
+    }
+}
+
+#[test]
 fn values_without_a_schema_are_anything() {
     let all = Value::Array(vec![
         Value::Bool(true),
@@ -108,8 +119,10 @@ fn what_avro_cannot_have_is_refused() {
     let scrubbed = text_of(Some(&hyphen), TextOptions { metadata: false, scrub: true, lone_records: false });
     let expected = r#"{"type":"record","name":"Value_1","namespace":"srv.Order_Item","fields":[]}"#;
     assert_eq!(scrubbed.as_deref(), Ok(expected));
-    let numbers = Kind::Map(Schema::new(Kind::Int16).into(), Schema::new(Kind::Float64).into());
-    assert_eq!(text_of(Some(&Schema::new(numbers)), METADATA), Err(SchemaError::MapKeys("Avro")));
+    let numbers = |keys| Schema::new(Kind::Map(Schema::new(keys).into(), Schema::new(Kind::Float64).into()));
+    let two = structure("e.Value", vec![("s", numbers(Kind::Int16)), ("l", numbers(Kind::Int64))]);
+    let entry = "io.confluent.connect.avro.MapEntry".to_owned();
+    assert_eq!(text_of(Some(&two), METADATA), Err(SchemaError::Redefined(entry)));
 }
 
 #[test]

@@ -101,6 +101,7 @@ impl<'s, 'b> Reader<'s, 'b> {
                 reader.node(values, depth)
             }),
             Node::Record(number) => self.record(*number, depth),
+            Node::Entry(number) => self.entry(*number, depth),
         }
     }
 
@@ -115,6 +116,19 @@ impl<'s, 'b> Reader<'s, 'b> {
             self.node(&field.node, depth)?;
         }
         self.out.push(b'}');
+        Ok(())
+    }
+
+    /// As `JsonConverter` writes an entry.
+    fn entry(&mut self, number: usize, depth: usize) -> Result<(), Malformed> {
+        let [key, value] = self.schema.records.get(number).map_or(&[][..], Vec::as_slice) else {
+            return Err(Malformed);
+        };
+        self.out.push(b'[');
+        self.node(&key.node, depth)?;
+        self.out.push(b',');
+        self.node(&value.node, depth)?;
+        self.out.push(b']');
         Ok(())
     }
 

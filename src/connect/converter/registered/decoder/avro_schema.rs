@@ -47,6 +47,8 @@ pub(super) enum Node {
     Union(Vec<Self>),
     /// The number of a record.
     Record(usize),
+    /// The number of a record that is an entry of a map whose keys are numbers.
+    Entry(usize),
 }
 
 impl AvroSchema {
@@ -156,10 +158,13 @@ impl Parser {
             let node = node.map_err(|error| of_field(name, error))?;
             fields.push(RecordField { label, node });
         }
+        let is_entry = matches!(fields.as_slice(), [key, _] if matches!(key.node, Node::Integer))
+            && object.get("name").and_then(Value::as_str) == Some("MapEntry")
+            && namespace == "io.confluent.connect.avro";
         if let Some(place) = self.records.get_mut(number) {
             *place = fields;
         }
-        Ok(node)
+        if is_entry { self.define(object, &namespace, Node::Entry(number)) } else { Ok(node) }
     }
 
     fn define(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::Value as Json;
 
-use super::super::cases::{change_cases, plain_cases, record_cases};
+use super::super::cases::{change_cases, plain_cases, record_cases, sparse_cases};
 use super::super::{Registration, SchemaIds};
 use super::*;
 use crate::connect::converter::{ConvertError, Converters, Destination, JsonConverter};
@@ -74,6 +74,14 @@ fn every_kind_of_value_is_read_back() {
             let Some((written, bytes)) = written(class, options, &schema, &value) else { continue };
             assert_eq!(read(&written, &bytes), expected(&schema, &value), "{case}: {}", written.text);
         }
+    }
+}
+
+#[test]
+fn sparse_vectors_are_read_back() {
+    for (case, schema, value) in sparse_cases() {
+        let (written, bytes) = written(AVRO, &[], &schema, &value).unwrap();
+        assert_eq!(read(&written, &bytes), expected(&schema, &value), "{case}: {}", written.text);
     }
 }
 
