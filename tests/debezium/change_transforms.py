@@ -22,12 +22,13 @@ class Links:
             self.flat = True
             return self.unwrap()
         links = [self.regex_router, self.insert_header, self.drop_headers, self.filter, self.hoist, self.flatten, self.schema_metadata,
-                 self.insert_field, self.cast_key, self.replace_key, self.mask, self.replace]
+                 self.insert_field, self.cast_key, self.replace_key, self.mask, self.replace, self.vectors, self.geometries, self.schema_change_filter]
         if self.flat:
             links += [self.value_to_key, self.extract_key, self.mask, self.replace, self.insert_field, self.cast, self.cast, self.header_from,
                       self.timestamp, self.timestamp, self.header_to_value, self.extract_value]
         else:
-            links += [self.logical_router, self.changed, self.partition_routing, self.timezone, self.timezone, self.extract_after]
+            links += [self.logical_router, self.changed, self.partition_routing, self.timezone, self.timezone, self.extract_after,
+                      self.source_schema]
         return rng.choice(links)()
 
     def unwrap(self):
@@ -75,6 +76,21 @@ class Links:
         if rng.random() < 0.5:
             options[rng.choice(["include.list", "exclude.list"])] = rng.choice(ZONED)
         return {"type": DEBEZIUM + "TimezoneConverter", **options}
+
+    def vectors(self):
+        return {"type": DEBEZIUM + "VectorToJsonConverter"}
+
+    def geometries(self):
+        return self.rng.choice([
+            {"type": DEBEZIUM + "GeometryFormatTransformer", "format": self.rng.choice(["wkb", "ewkb"])},
+            {"type": DEBEZIUM + "SwapGeometryCoordinates"}, {"type": DEBEZIUM + "SwapGeometryCoordinates", "srids": "4326,25832"},
+        ])
+
+    def source_schema(self):
+        return {"type": DEBEZIUM + "ExtractSchemaToNewRecord"}
+
+    def schema_change_filter(self):
+        return {"type": DEBEZIUM + "SchemaChangeEventFilter", "schema.change.event.exclude.list": "DROP,ALTER"}
 
     def extract_after(self):
         self.flat = True
