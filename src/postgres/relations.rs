@@ -2,6 +2,7 @@
 
 use super::Error;
 use super::sql::Sql;
+use crate::signal::PgSnapshot;
 use crate::wal::Oid;
 
 /// A relation, as far as it matters for whether it is captured.
@@ -40,6 +41,17 @@ from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where c.oid = $1";
 
 impl Sql {
+    /// What a query sees of other transactions now.
+    ///
+    /// # Errors
+    /// When the query fails.
+    pub(crate) async fn sight(&self) -> Result<PgSnapshot, Error> {
+        const DOING: &str = "reading which transactions are seen";
+        let row = self.texts(DOING, "SELECT pg_current_snapshot()").await?;
+        let sight = row.and_then(|row| PgSnapshot::parse(row.first()?.as_deref()?));
+        sight.ok_or_else(|| Error::Unexpected { message: "answer".to_owned(), doing: DOING })
+    }
+
     /// The relation of this object id; `None` when it is gone.
     ///
     /// # Errors

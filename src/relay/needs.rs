@@ -3,13 +3,13 @@ use super::table::Table;
 use crate::change::{Lookup, Reselected};
 use crate::connect::converter::registered::{Registration, SchemaId};
 use crate::pgoutput::Relation;
-use crate::wal::{Lsn, Oid};
+use crate::wal::{Lsn, Oid, Xid};
 
 /// What must be known or done before the stream goes on.
 #[derive(Debug)]
 pub(super) enum Need {
-    /// What the rows of a relation are, which was described anew.
-    Table(Box<Relation>),
+    /// What the rows of a relation are, which was described anew within this transaction. It may have changed the table itself.
+    Table { relation: Box<Relation>, within: Option<Xid> },
     /// The id of a schema.
     Schema(Box<Registration>),
     /// This topic, which is written to for the first time, or the first time in a while.
@@ -46,7 +46,7 @@ pub(super) enum Answer {
 impl Need {
     /// Whether it is met soon, so that a stop can wait for it too. A registry or a broker may not answer for long.
     pub(super) const fn is_brief(&self) -> bool {
-        matches!(self, Self::Table(_) | Self::QueueEmpty)
+        matches!(self, Self::Table { .. } | Self::QueueEmpty)
     }
 }
 

@@ -28,7 +28,8 @@ impl PgSnapshot {
         Some(Self { xmax, in_progress: listed.map(xid).collect::<Option<_>>()? })
     }
 
-    fn sees(&self, xid: u32) -> bool {
+    /// Whether it sees what this transaction has done.
+    pub(crate) fn sees(&self, xid: u32) -> bool {
         // Ids turn around: half of them are older.
         let is_older = xid.wrapping_sub(self.xmax) > u32::MAX / 2;
         is_older && !self.in_progress.contains(&xid)

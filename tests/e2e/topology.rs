@@ -3,6 +3,7 @@
 use std::fs;
 use std::thread;
 
+use crate::changes;
 use crate::slot_recovery::{copy_folder, stop};
 use crate::support::http::get_until;
 use crate::support::kafka::kafka;
@@ -10,7 +11,7 @@ use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres;
 use crate::support::relay::{Config, Relay, with};
 use crate::support::session::Session;
-use crate::support::wait::DEADLINE;
+use crate::support::wait::{DEADLINE, eventually};
 
 use outboxd::internals::throwaway::{ThrowawayPostgres, unused_port};
 
@@ -136,5 +137,35 @@ fn a_standby_that_is_down_holds_up_the_stream_or_only_the_writer() {
         writing.join().unwrap();
     });
     assert_eq!(rows(), 2);
+    assert_eq!(relay.stop(), 0);
+}
+
+/// The catalog shows the table only once others see the transaction that has made it.
+#[test]
+fn a_table_that_its_first_rows_bring_is_described_as_that_transaction_has_made_it() {
+    let server = postgres::start(18);
+    let db = Outbox::create_bare(&server, "");
+    let relay = Relay::start(&changes::config(&db, &[]));
+    db.wait_until_streaming();
+    let set = |setting: &str| {
+        db.execute(&format!("ALTER SYSTEM {setting}"));
+        db.query("SELECT pg_reload_conf()", &[]);
+    };
+    set("SET synchronous_standby_names = 'nobody'");
+    let writer = Session::new(db.address().clone());
+    let asked =
+        "SELECT FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query LIKE '%pg_current_snapshot()%'";
+    thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            writer.execute(
+                "CREATE TABLE late (id int PRIMARY KEY, v text NOT NULL); INSERT INTO late VALUES (1, 'x')",
+            );
+        });
+        eventually(DEADLINE, "asks which transactions are seen", || !db.query(asked, &[]).is_empty());
+        set("SET synchronous_standby_names = ''");
+        writing.join().unwrap();
+    });
+    let records = kafka().read(&changes::topic(&db, "late"), 1);
+    assert_eq!(records[0].key.as_deref(), Some(br#"{"id":1}"#.as_slice()));
     assert_eq!(relay.stop(), 0);
 }

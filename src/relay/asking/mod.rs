@@ -1,5 +1,6 @@
 //! How what the core needs is asked for, beside the stream.
 
+mod seen;
 mod topic;
 
 use std::future::pending;
@@ -18,6 +19,8 @@ use crate::connect::converter::registered::Registration;
 use crate::error::{Class, Diagnose as _};
 use crate::pgoutput::Relation;
 use crate::telemetry::{Component, Status};
+use crate::wal::Xid;
+use seen::seen;
 use topic::{decided, made, settled};
 
 /// A question on its way. Dropping it withdraws the question.
@@ -28,7 +31,7 @@ pub(super) type PendingAnswer<'s> = Pin<Box<dyn Future<Output = Result<Answer, E
 pub(super) fn ask<'s>(resolver: &Resolver<'s>, need: Need) -> PendingAnswer<'s> {
     let (parts, status) = (resolver.parts, resolver.status);
     match need {
-        Need::Table(relation) => Box::pin(describe(resolver.clone(), *relation)),
+        Need::Table { relation, within } => Box::pin(describe(resolver.clone(), *relation, within)),
         Need::Schema(registration) => Box::pin(register(parts, status, *registration)),
         Need::Topic(topic) => {
             let probe = parts.producer.topic_probe(&topic);
@@ -61,8 +64,11 @@ pub(super) async fn answered(answer: &mut Option<PendingAnswer<'_>>) -> Result<A
     }
 }
 
-async fn describe(resolver: Resolver<'_>, relation: Relation) -> Result<Answer, Error> {
+async fn describe(resolver: Resolver<'_>, relation: Relation, within: Option<Xid>) -> Result<Answer, Error> {
     let oid = relation.oid;
+    if let Some(xid) = within {
+        seen(&resolver.sql, &relation, xid).await?;
+    }
     let table = resolver.resolve(relation).await?;
     Ok(Answer::Table { relation: oid, table })
 }

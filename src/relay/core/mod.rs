@@ -335,7 +335,7 @@ impl<'p, T: Transport> Core<'p, T> {
         match outcome {
             Outcome::None => {}
             Outcome::Committed(_) => self.feed.out.metrics.transactions(1),
-            Outcome::Describe(relation) => self.hold(Waiting::Rows, Need::Table(Box::new(relation))),
+            Outcome::Describe(relation) => self.hold(Waiting::Rows, self.feed.asks_for(Box::new(relation))),
             Outcome::Await(need) => self.hold(Waiting::Record, need),
             Outcome::TakeAgain(need) => self.hold(waiting(), need),
         }

@@ -72,7 +72,7 @@ impl<T: Transport> Feed<'_, T> {
         }
         if let Some(described) = self.labels.ask(relation, table, change) {
             self.out.again = Some(Again { position, refused });
-            return Ok(Outcome::TakeAgain(Need::Table(described)));
+            return Ok(Outcome::TakeAgain(self.asks_for(described)));
         }
         let reselected = self.reselected.take();
         let is_read = self.snapshot != Snapshot::False || reselected.is_some();

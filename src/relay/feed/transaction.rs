@@ -1,14 +1,21 @@
 use super::outgoing::Unmade;
 use super::{Again, Feed, Outcome};
-use crate::change::{End, Tally};
+use crate::change::{End, Snapshot, Tally};
 use crate::connect::converter::Destination;
 use crate::kafka::Transport;
-use crate::pgoutput::{Begin, Commit};
+use crate::pgoutput::{Begin, Commit, Relation};
 use crate::relay::clock::Now;
 use crate::relay::error::Error;
+use crate::relay::needs::Need;
 use crate::wal::Lsn;
 
 impl<T: Transport> Feed<'_, T> {
+    /// What a relation is must be known, as the open transaction has left it.
+    pub(in crate::relay) fn asks_for(&self, relation: Box<Relation>) -> Need {
+        let open = self.open.filter(|_| self.snapshot == Snapshot::False);
+        Need::Table { relation, within: open.map(|begin| begin.xid) }
+    }
+
     /// Tells that a transaction begins, when transactions are told.
     pub(super) fn tell_begin(&mut self, begin: &Begin, lsn: Lsn, now: Now) -> Result<Outcome, Error> {
         self.tally = Tally::default();

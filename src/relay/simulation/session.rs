@@ -250,8 +250,8 @@ impl<'p> Session<'p> {
     fn answer_to(&mut self, need: &Need, rng: &mut Rng, catalog: &Catalog) -> Option<Result<Answer, Error>> {
         let answer = match need {
             // The server that has written the stream answers no more.
-            Need::Table(_) if self.wire.borrow().closed => return Some(Err(broken())),
-            Need::Table(relation) => {
+            Need::Table { .. } if self.wire.borrow().closed => return Some(Err(broken())),
+            Need::Table { relation, .. } => {
                 let first = self.described.entry(relation.oid).or_insert_with(|| (**relation).clone());
                 let stale = self.bug == Some(Bug::StaleRelation);
                 let table = self.capture.resolve(if stale { first } else { relation }, catalog);
