@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use postgres_protocol::escape::escape_identifier;
 
 use super::versions::Look;
+use crate::pgoutput::Relation;
 use crate::postgres::{TableFilter, TableVersion};
 use crate::wal::Oid;
 
@@ -78,6 +79,11 @@ impl CapturedTable {
 
     pub(in crate::relay) fn root(&self) -> Oid {
         Oid(self.root)
+    }
+
+    /// Whether the stream calls it by the name that it was captured under.
+    pub(super) fn is_named(&self, relation: &Relation) -> bool {
+        self.schema == relation.schema && self.name == relation.table
     }
 
     /// The name as SQL wants it.

@@ -65,6 +65,13 @@ impl Rules<'_> {
                 return Some(Verdict::Captured(CapturedTable { root: known.root, ..own }));
             }
             (Ok(()), None) => return Some(Verdict::Captured(own)),
+            // A partition that is excluded by its own name, as for Debezium. One that was renamed to it stays captured.
+            (Err(reason), known)
+                if reason.ends_with(EXCLUDES)
+                    && known.as_ref().is_none_or(|known| known.is_named(relation)) =>
+            {
+                return Some(Verdict::NotCaptured(self.passed(relation, reason)));
+            }
             (Err(_), Some(known)) => return Some(Verdict::Captured(known)),
             (Err(LEFT_OUT), None) => return Some(Verdict::LeftOut),
             (Err(reason), None) => reason,
@@ -73,7 +80,7 @@ impl Rules<'_> {
             return Some(Verdict::Captured(own));
         }
         let may_have_been_ours = facts.is_none_or(|facts| facts.root.is_none() && !facts.inherits)
-            && !mismatch.ends_with(".exclude.list")
+            && !mismatch.ends_with(EXCLUDES)
             && mismatch != "predicate";
         (!may_have_been_ours).then(|| Verdict::NotCaptured(self.passed(relation, mismatch)))
     }
@@ -160,12 +167,15 @@ impl Rules<'_> {
     }
 }
 
+/// How the options end that leave tables out by name.
+const EXCLUDES: &str = ".exclude.list";
+
 /// Marks what [`Verdict::LeftOut`] says.
 const LEFT_OUT: &str = "left out";
 
 /// What a person should know of a table that is not captured and has most of the columns that the router needs.
 pub(crate) fn near_miss(route: &Route, table: &str, columns: &[String], reason: &str) -> Option<String> {
-    if reason.ends_with(".exclude.list") || reason == "predicate" || !has_most_columns(route, columns) {
+    if reason.ends_with(EXCLUDES) || reason == "predicate" || !has_most_columns(route, columns) {
         return None;
     }
     let missing = route.missing(columns);

@@ -89,7 +89,7 @@ fn shown(verdict: Verdict) -> String {
 #[test]
 fn identity_comes_before_names_and_columns() {
     let (list, none) = (filter(&["public.outbox"], &["public.archive"]), filter(&[], &[]));
-    let captured = known(&[(1, 1, "outbox"), (2, 1, "outbox_1")]);
+    let captured = known(&[(1, 1, "outbox"), (2, 1, "outbox_1"), (3, 1, "archive")]);
     let own = facts(None, false);
     let cases = [
         ("by name", &list, relation(9, "outbox", &ORDERS), Some(&own), "outbox of 9"),
@@ -132,6 +132,27 @@ fn identity_comes_before_names_and_columns() {
             relation(9, "child", &OUTBOX),
             Some(&facts(None, true)),
             "table.include.list, nearly",
+        ),
+        (
+            "an excluded partition",
+            &list,
+            relation(9, "archive", &OUTBOX),
+            Some(&facts(Some((1, "outbox")), true)),
+            "table.exclude.list",
+        ),
+        (
+            "an excluded partition that is remembered",
+            &list,
+            relation(3, "archive", &OUTBOX),
+            Some(&facts(Some((1, "outbox")), true)),
+            "table.exclude.list",
+        ),
+        (
+            "a partition with a new name that is excluded",
+            &list,
+            relation(2, "archive", &OUTBOX),
+            Some(&facts(Some((1, "outbox")), true)),
+            "outbox_1 of 1",
         ),
         ("excluded", &list, relation(9, "archive", &OUTBOX), None, "table.exclude.list"),
         ("another", &list, relation(9, "orders", &ORDERS), Some(&own), "former"),
