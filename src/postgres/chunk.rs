@@ -196,7 +196,7 @@ impl ChunkQuery<'_> {
 
     fn conditions(&self, after: Option<&ChunkKey>, end: Option<&ChunkKey>) -> String {
         let mut conditions: Vec<String> = Vec::new();
-        conditions.extend(after.map(|after| self.behind(after)));
+        conditions.extend(after.map(|after| self.from(after)));
         conditions.extend(end.map(|end| self.not_behind(end)));
         conditions.extend(self.filter.map(|filter| format!("({filter})")));
         if conditions.is_empty() { String::new() } else { format!(" WHERE {}", conditions.join(" AND ")) }
@@ -207,6 +207,19 @@ impl ChunkQuery<'_> {
             Some(row) => format!("({}) <= ({row})", self.keys()),
             None => format!("NOT {}", self.behind(key)),
         }
+    }
+
+    /// Debezium's key may be shorter than ours, and other rows with it may not be sent yet.
+    fn from(&self, key: &ChunkKey) -> String {
+        let behind = self.behind(key);
+        if key.is_empty() || key.len() >= self.order.len() {
+            return behind;
+        }
+        let same = self.order.iter().zip(key).map(|(column, value)| match value.as_deref().map(literal) {
+            Some(value) => format!("{} = {value}", column.quoted()),
+            None => format!("{} IS NULL", column.quoted()),
+        });
+        format!("({behind} OR ({}))", same.collect::<Vec<_>>().join(" AND "))
     }
 
     /// NULL comes last. A comparison with it would be NULL.
@@ -230,7 +243,7 @@ impl ChunkQuery<'_> {
 
     /// The key as a row, when neither it nor a column can be NULL: an index serves such a comparison.
     fn row_of(&self, key: &ChunkKey) -> Option<String> {
-        if self.order.iter().any(|column| !column.not_null) {
+        if key.len() != self.order.len() || self.order.iter().any(|column| !column.not_null) {
             return None;
         }
         let values: Option<Vec<_>> = key.iter().map(|value| value.as_deref().map(literal)).collect();
@@ -276,6 +289,17 @@ mod tests {
             r#"SELECT "a", "B" FROM t WHERE (x or y) ORDER BY "a" DESC, "B" DESC LIMIT 1"#
         );
         assert_eq!(query.count(), "SELECT count(*) FROM t WHERE (x or y)");
+    }
+
+    #[test]
+    fn rows_that_a_shorter_key_does_not_tell_apart_are_read_again() {
+        let order = order(&[("v", true), ("id", true)]);
+        let query = ChunkQuery { table: "t".to_owned(), columns: &[], order: &order, filter: None };
+        let (after, end) = (key(&[Some("5")]), key(&[Some("9")]));
+        assert_eq!(
+            query.conditions(Some(&after), Some(&end)),
+            r#" WHERE (((("v" > '5' OR "v" IS NULL))) OR ("v" = '5')) AND NOT ((("v" > '9' OR "v" IS NULL)))"#
+        );
     }
 
     #[test]

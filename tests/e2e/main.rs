@@ -23,6 +23,7 @@ mod changes_options;
 mod changes_router;
 mod changes_snapshots;
 mod check;
+mod chunk_order;
 mod cleanup;
 mod cleanup_columns;
 mod cleanup_courtesy;

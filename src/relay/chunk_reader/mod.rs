@@ -11,6 +11,7 @@ use tokio::time::sleep;
 
 use scan::Scanner;
 
+use crate::change::ChangeTable;
 use crate::connect::column::{ColumnDescription, civil_date};
 use crate::error::{Class, Diagnose as _, chain};
 use crate::pgoutput::ColumnValue;
@@ -197,7 +198,10 @@ impl<'s> ChunkReader<'s> {
             primary => primary,
         };
         let mut order = Vec::new();
-        for name in request.surrogate_key.iter().cloned().chain(key) {
+        for name in leading(request, &bound, &key).into_iter().chain(key) {
+            if order.iter().any(|known: &OrderColumn| known.name == name) {
+                continue;
+            }
             let known = columns.iter().find(|column| column.name == name);
             let is_of_system = ["tableoid", "ctid"].contains(&name.as_str());
             if known.is_none() && !is_of_system {
@@ -303,6 +307,16 @@ impl<'s> ChunkReader<'s> {
             }
         }
     }
+}
+
+/// What rows are ordered by before the key that tells them apart: the surrogate key, or else `message.key.columns`, as in Debezium.
+fn leading(request: &ChunkRequest, table: &ChangeTable, key: &[String]) -> Vec<String> {
+    if let Some(surrogate) = &request.surrogate_key {
+        return vec![surrogate.clone()];
+    }
+    let chosen: Vec<String> = table.key_columns().map(str::to_owned).collect();
+    let is_chosen = chosen.len() != key.len() || !chosen.iter().all(|name| key.contains(name));
+    if is_chosen { chosen } else { Vec::new() }
 }
 
 /// A row as the stream knows it; with its place, when that is wanted.
