@@ -40,7 +40,14 @@ impl<T: Transport> Feed<'_, T> {
                     return records
                         .lend(self.encoder.scratch(), |records| self.out.send(records, position, now));
                 }
-                Err(source) => Unmade::of_message_event(source, message.prefix, position),
+                Err(source) => {
+                    let unmade = Unmade::of_message_event(source, message.prefix, position);
+                    // As in Debezium, which counts what its transforms then refuse.
+                    if let (Unmade::Error(_), true) = (&unmade, context.before.is_some()) {
+                        self.tally.add(MESSAGES, 1);
+                    }
+                    unmade
+                }
             },
         };
         let remains = || Some(changes.raw_message(message));
