@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use tokio_postgres::types::ToSql;
+use tokio_postgres::Row;
 
 use super::Error;
 use super::sql::Sql;
@@ -10,32 +10,38 @@ use crate::wal::Oid;
 /// Domains over arrays of domains … are followed this far.
 const TYPE_DEPTH_MAX: u8 = 16;
 
+/// A table's columns, and behind them their types and the types those are made of. One statement sees one catalog: between two
+/// the table may be altered, and a column would have a type that is not there.
 const COLUMNS: &str = "
-with key as (
+with recursive key as (
     select i.indkey::int2[] as columns, case when i.indisprimary then i.indnkeyatts else i.indnatts end as count
     from pg_index i join pg_class c on c.oid = i.indexrelid
     where i.indrelid = $1 and i.indisunique and i.indexprs is null
-    order by i.indisprimary desc, c.relname limit 1)
-select a.attname::text, a.atttypid, a.atttypmod, a.attnotnull or t.typtype = 'd' and t.typnotnull,
-       pg_get_expr(d.adbin, d.adrelid),
-       (select k.position from key, unnest(key.columns) with ordinality k(attnum, position)
-        where k.attnum = a.attnum and k.position <= key.count)
-from pg_attribute a join pg_type t on t.oid = a.atttypid
-     left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
-where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped order by a.attnum";
-
-/// The types of a table's columns, and the types those are made of.
-const TYPES: &str = "
-with recursive needed(oid) as (
-    select a.atttypid from pg_attribute a where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped
+    order by i.indisprimary desc, c.relname limit 1),
+columns as (
+    select a.attnum, a.attname::text as name, a.atttypid as type, a.atttypmod as modifier,
+           a.attnotnull or t.typtype = 'd' and t.typnotnull as required,
+           pg_get_expr(d.adbin, d.adrelid) as expression,
+           (select k.position from key, unnest(key.columns) with ordinality k(attnum, position)
+            where k.attnum = a.attnum and k.position <= key.count) as place
+    from pg_attribute a join pg_type t on t.oid = a.atttypid
+         left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+    where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped),
+needed(oid) as (
+    select type from columns
     union
     select part.oid from needed n join pg_type t on t.oid = n.oid,
          lateral (values (t.typbasetype), (case t.typcategory when 'A' then t.typelem else 0 end)) part(oid)
     where part.oid <> 0)
-select t.oid, t.typname::text, t.typtype::text, t.typbasetype, t.typtypmod,
-       case t.typcategory when 'A' then t.typelem else 0::oid end,
+select attnum, name, type, modifier, required, expression, place,
+       null::text, null::oid, null::int, null::oid, null::text[]
+from columns
+union all
+select null, t.typname::text, t.oid, null, null, null, null,
+       t.typtype::text, t.typbasetype, t.typtypmod, case t.typcategory when 'A' then t.typelem else 0::oid end,
        array(select e.enumlabel::text from pg_enum e where e.enumtypid = t.oid order by e.enumsortorder)
-from pg_type t join needed n on n.oid = t.oid";
+from pg_type t join needed n on n.oid = t.oid
+order by 1";
 
 const PARTITION_ROOT: &str = "
 select n.nspname::text, c.relname::text
@@ -63,23 +69,32 @@ impl Sql {
     /// reads them from the catalog of the present, not of the row's LSN.
     ///
     /// # Errors
-    /// When a query fails.
+    /// When the query fails.
     pub async fn describe(&self, table: Oid) -> Result<Vec<ColumnDescription>, Error> {
         const DOING: &str = "reading the columns of a table";
         let get = |error| Error::sql(DOING, error);
-        let values: [&(dyn ToSql + Sync); 1] = [&table.0];
-        let (types, rows) = tokio::try_join!(self.types(table), self.query(DOING, COLUMNS, &values))?;
-        rows.iter()
+        let rows = self.query(DOING, COLUMNS, &[&table.0]).await?;
+        let (mut columns, mut types) = (Vec::new(), HashMap::new());
+        for row in &rows {
+            match row.try_get::<_, Option<i16>>(0).map_err(get)? {
+                Some(_) => columns.push(row),
+                None => {
+                    types.insert(Oid(row.try_get(2).map_err(get)?), TypeRow::read(row).map_err(get)?);
+                }
+            }
+        }
+        columns
+            .into_iter()
             .map(|row| {
-                let type_oid = Oid(row.try_get(1).map_err(get)?);
+                let type_oid = Oid(row.try_get(2).map_err(get)?);
                 Ok(ColumnDescription {
-                    name: row.try_get(0).map_err(get)?,
+                    name: row.try_get(1).map_err(get)?,
                     type_oid,
-                    type_modifier: row.try_get(2).map_err(get)?,
+                    type_modifier: row.try_get(3).map_err(get)?,
                     kind: kind(&types, type_oid, TYPE_DEPTH_MAX),
-                    not_null: row.try_get(3).map_err(get)?,
-                    default: row.try_get(4).map_err(get)?,
-                    key_position: row.try_get(5).map_err(get)?,
+                    not_null: row.try_get(4).map_err(get)?,
+                    default: row.try_get(5).map_err(get)?,
+                    key_position: row.try_get(6).map_err(get)?,
                 })
             })
             .collect()
@@ -105,24 +120,18 @@ impl Sql {
         let rows = self.query(DOING, PARTITION_ROOT, &[&table.0]).await?;
         rows.first().map(|row| Ok((row.try_get(0).map_err(get)?, row.try_get(1).map_err(get)?))).transpose()
     }
+}
 
-    async fn types(&self, table: Oid) -> Result<HashMap<Oid, TypeRow>, Error> {
-        const DOING: &str = "reading the types of a table's columns";
-        let get = |error| Error::sql(DOING, error);
-        let rows = self.query(DOING, TYPES, &[&table.0]).await?;
-        rows.iter()
-            .map(|row| {
-                let facts = TypeRow {
-                    name: row.try_get(1).map_err(get)?,
-                    class: row.try_get(2).map_err(get)?,
-                    base: Oid(row.try_get(3).map_err(get)?),
-                    base_modifier: row.try_get(4).map_err(get)?,
-                    element: Oid(row.try_get(5).map_err(get)?),
-                    labels: row.try_get(6).map_err(get)?,
-                };
-                Ok((Oid(row.try_get(0).map_err(get)?), facts))
-            })
-            .collect()
+impl TypeRow {
+    fn read(row: &Row) -> Result<Self, tokio_postgres::Error> {
+        Ok(Self {
+            name: row.try_get(1)?,
+            class: row.try_get(7)?,
+            base: Oid(row.try_get(8)?),
+            base_modifier: row.try_get(9)?,
+            element: Oid(row.try_get(10)?),
+            labels: row.try_get(11)?,
+        })
     }
 }
 

@@ -11,6 +11,7 @@
 )]
 
 mod alerts;
+mod altered_tables;
 mod avro;
 mod blocking_snapshots;
 mod broker_errors;
