@@ -121,6 +121,8 @@ impl Rules<'_> {
             }
             [] => self.not_listed(relation, member),
             _ if member => self.not_listed(relation, member),
+            // The columns of an outbox are like no others. Those of any table are: Debezium goes by its name.
+            _ if by_itself && self.route.outbox().is_none() => self.not_listed(relation, member),
             several => Verdict::Unknown(several.iter().map(|root| full_name(root)).collect()),
         }
     }
