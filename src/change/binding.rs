@@ -4,7 +4,7 @@ use std::sync::Arc;
 use super::events::Connector;
 use super::labels::Labels;
 use super::reselect::Selection;
-use super::routed::Routed;
+use super::routed::RoutedTables;
 use super::source::Source;
 use super::table::{AddedField, BoundColumn, ChangeTable, Key};
 use super::{placeholder, zero};
@@ -47,7 +47,7 @@ pub(super) fn bind(
         connector.chain.renamed(&topic).filter(|name| *name == topic || check_topic_name(name).is_ok());
     let direct_to = renamed.filter(|_| takes_fields);
     let envelope = Arc::new(envelope);
-    let routed = Routed::bind(&connector, relation, descriptions);
+    let routed = RoutedTables::bind(&connector, relation, descriptions);
     let key_columns = key.as_ref().map(|key| key.columns.as_slice());
     let selection = Selection::bind(&connector, relation, &described, &columns, key_columns);
     ChangeTable {

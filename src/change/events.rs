@@ -125,9 +125,9 @@ impl ChangeEvents {
         others.filter(|(_, class)| renames(class)).map(|(alias, _)| alias).next()
     }
 
-    /// The EventRouter that stands among them.
-    pub(crate) fn event_router(&self) -> Option<&EventRouter> {
-        self.0.options.router.as_ref()
+    /// The EventRouters that stand among them.
+    pub(crate) fn event_routers(&self) -> impl Iterator<Item = &EventRouter> {
+        self.0.options.routers.iter().map(|(_, router)| router)
     }
 
     /// Whether `message.key.columns` names the key of a table.

@@ -25,8 +25,8 @@ pub(crate) struct ChangeOptions {
     pub(crate) messages: MessagePrefixes,
     /// `post.processors`: which values are read from the table.
     pub(crate) reselect: Option<Reselect>,
-    /// The EventRouter that stands among the transforms.
-    pub(crate) router: Option<EventRouter>,
+    /// The EventRouters that stand among the transforms, by name.
+    pub(crate) routers: Vec<(String, EventRouter)>,
 }
 
 impl ChangeOptions {
@@ -47,7 +47,7 @@ impl ChangeOptions {
             keys: KeyColumns::read(options, MESSAGE_KEY_COLUMNS)?,
             messages: MessagePrefixes::default(),
             reselect: Reselect::read(options)?,
-            router: None,
+            routers: Vec::new(),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! An EventRouter among other transforms: the rows of an outbox are routed, those of other tables are change events.
+//! EventRouters among other transforms: the rows of an outbox are routed, those of other tables are change events.
 
 use super::context::ChangeContext;
 use super::events::Connector;
@@ -9,12 +9,20 @@ use crate::connect::source_record::{Datum, SourceRecord};
 use crate::connect::transform::error::{Problem, TransformError};
 use crate::connect::transform::is_change_event;
 use crate::connect::{Kind, Value};
-use crate::outbox::{BindError, InvalidOperation, OutboxSource, RouteError};
+use crate::outbox::{BindError, EventRouter, InvalidOperation, OutboxSource, RouteError};
 use crate::pgoutput::Relation;
 
-/// What an EventRouter makes of the rows of a table; the mistakes of one that it cannot use matter only if it takes its rows.
+/// What each EventRouter makes of the rows of a table.
 #[derive(Debug)]
-pub(super) struct Routed(Result<OutboxSource, BindError>);
+pub(super) struct RoutedTables(Vec<Routed>);
+
+/// What an EventRouter makes of them; the mistakes of a table that it cannot use matter only if it takes its rows.
+#[derive(Debug)]
+struct Routed {
+    /// The router's name.
+    alias: String,
+    table: Result<OutboxSource, BindError>,
+}
 
 /// What a record is of: the operation, and the row that was inserted.
 #[derive(Clone, Copy)]
@@ -38,37 +46,42 @@ impl From<TransformError> for Failed {
     }
 }
 
-impl Routed {
-    /// None without an EventRouter.
-    pub(super) fn bind(
-        connector: &Connector,
-        relation: &Relation,
-        columns: &[ColumnDescription],
-    ) -> Option<Self> {
-        let router = connector.options.router.as_ref()?;
-        Some(Self(OutboxSource::bind(router, relation, columns)))
+impl RoutedTables {
+    /// Finds the columns that each router wants.
+    pub(super) fn bind(connector: &Connector, relation: &Relation, columns: &[ColumnDescription]) -> Self {
+        let bind = |(alias, router): &(String, EventRouter)| Routed {
+            alias: alias.clone(),
+            table: OutboxSource::bind(router, relation, columns),
+        };
+        Self(connector.options.routers.iter().map(bind).collect())
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn of(&self, alias: &str) -> Option<&Result<OutboxSource, BindError>> {
+        self.0.iter().find(|routed| routed.alias == alias).map(|routed| &routed.table)
     }
 }
 
 impl ChangeTable {
     /// What an update of the table's rows does, where an EventRouter may take them.
     pub(crate) fn on_update(&self) -> Option<InvalidOperation> {
-        let Routed(table) = self.routed.as_ref()?;
-        table.as_ref().ok().map(OutboxSource::on_update)
+        let fitting = |routed: &Routed| routed.table.as_ref().ok().map(OutboxSource::on_update);
+        self.routed.0.iter().find_map(fitting)
     }
 
     /// The table, unless its rows come to the EventRouter and it cannot use them.
     ///
     /// # Errors
     /// When that is so.
-    pub(crate) fn fit(mut self) -> Result<Self, BindError> {
-        let takes = self.connector.chain.routes_at_once(&self.sample());
-        match self.routed {
-            Some(Routed(Err(error))) if takes => Err(error),
-            routed => {
-                self.routed = routed;
-                Ok(self)
-            }
+    pub(crate) fn fit(self) -> Result<Self, BindError> {
+        let taken =
+            self.connector.chain.routes_at_once(&self.sample()).and_then(|alias| self.routed.of(alias));
+        match taken {
+            Some(Err(error)) => Err(error.clone()),
+            _ => Ok(self),
         }
     }
 
@@ -79,17 +92,17 @@ impl ChangeTable {
         origin: Origin<'_, 'a>,
     ) -> Result<Option<SourceRecord<'a>>, RouteError> {
         let chain = &self.connector.chain;
-        // Transforms before the router may change the row.
-        let sent = (self.routed.is_some() && !chain.begins_with_router()).then(|| record.value.clone());
-        let outcome = chain.apply_with(record, &mut |record| {
+        // Transforms before a router may change the row.
+        let sent = (!self.routed.is_empty() && !chain.begins_with_routers()).then(|| record.value.clone());
+        let outcome = chain.apply_with(record, &mut |alias, record| {
             // What is no change event any more passes the router.
             if is_change_event(&record.value)
                 && sent.as_ref().is_some_and(|sent| new_row(sent) != new_row(&record.value))
-                && let Some(refused) = chain.refused_by_router(Problem::ChangedRow)
+                && let Some(refused) = chain.refused_by_router(alias, Problem::ChangedRow)
             {
                 return Err(Failed::Transform(refused));
             }
-            self.route(record, origin).map_err(Failed::Route)
+            self.route(alias, record, origin).map_err(Failed::Route)
         });
         outcome.map_err(|failed| match failed {
             Failed::Transform(source) => RouteError::Transform { table: self.name.clone(), source },
@@ -100,10 +113,11 @@ impl ChangeTable {
     /// What is no change event passes, a tombstone does not.
     fn route<'a>(
         &'a self,
+        alias: &str,
         record: SourceRecord<'a>,
         Origin { op, new, now_ms, .. }: Origin<'_, 'a>,
     ) -> Result<Option<SourceRecord<'a>>, RouteError> {
-        let Some(Routed(table)) = &self.routed else { return Ok(Some(record)) };
+        let Some(table) = self.routed.of(alias) else { return Ok(Some(record)) };
         if record.value.value.is_null() {
             return Ok(None);
         }
@@ -115,21 +129,19 @@ impl ChangeTable {
                 let table = table.as_ref().map_err(|error| RouteError::Unfit(Box::new(error.clone())))?;
                 table.route(row, record, now_ms).map(Some)
             }
-            ("u", _) if self.on_update() == Some(InvalidOperation::Fatal) => {
-                Err(RouteError::Updated { table: self.name.clone() })
-            }
+            ("u", _) if is_fatal(table) => Err(RouteError::Updated { table: self.name.clone() }),
             _ => Ok(None),
         }
     }
 
-    /// Whether the record of an inserted row comes to the EventRouter.
+    /// Whether the record of an inserted row comes to an EventRouter.
     ///
     /// # Errors
     /// When a transform before it cannot work on the row.
     pub(crate) fn routes<'a>(&'a self, row: Row<'_, 'a>, at: &ChangeContext) -> Result<bool, RouteError> {
         let mut comes = false;
-        if self.routed.is_some() {
-            let outcome = self.connector.chain.apply_with(self.inserted(row, at)?, &mut |_| {
+        if !self.routed.is_empty() {
+            let outcome = self.connector.chain.apply_with(self.inserted(row, at)?, &mut |_, _| {
                 comes = true;
                 Ok::<_, TransformError>(None)
             });
@@ -143,6 +155,11 @@ impl ChangeTable {
         let value = Datum { schema: None, value: Value::str("") };
         self.source_record(Value::Null, value, None)
     }
+}
+
+/// Whether an update of a row that comes to the router ends the relay.
+fn is_fatal(table: &Result<OutboxSource, BindError>) -> bool {
+    table.as_ref().is_ok_and(|table| table.on_update() == InvalidOperation::Fatal)
 }
 
 /// The row behind a change.

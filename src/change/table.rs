@@ -6,7 +6,7 @@ use super::events::Connector;
 use super::labels::Labels;
 use super::record::{ChangeRecords, Inconvertible};
 use super::reselect::Selection;
-use super::routed::{Origin, Routed};
+use super::routed::{Origin, RoutedTables};
 use super::row_change::{OldRow, Row, RowChange};
 use super::source::Source;
 use super::transaction;
@@ -39,7 +39,7 @@ pub struct ChangeTable {
     /// The topic of events that are written without a tree of their values, see [`ChangeTable::write`]; none when they are not.
     pub(super) direct_to: Option<String>,
     /// Where an EventRouter stands among the transforms.
-    pub(super) routed: Option<Routed>,
+    pub(super) routed: RoutedTables,
     /// What of its rows is read from the table.
     pub(super) selection: Option<Selection>,
 }

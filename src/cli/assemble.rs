@@ -188,30 +188,33 @@ fn changes(
         options.messages = messages.unwrap_or_default();
     }
     let context = context(draft, String::new(), converters.as_ref().ok());
-    let router = match (&chain, &converters, &context) {
-        (Ok(chain), Ok(converters), Ok(context)) => router_among(draft, chain, converters, context, tracer),
-        _ => Ok(None),
+    let routers = match (&chain, &converters, &context) {
+        (Ok(chain), Ok(converters), Ok(context)) => routers_among(draft, chain, converters, context, tracer),
+        _ => Ok(Vec::new()),
     };
     if let Ok(options) = &mut options {
-        options.router = router?;
+        options.routers = routers?;
     }
     let database = draft.config().postgres.server.database.clone();
     Ok(ChangeEvents::new(options?, chain?, converters?, context?, database))
 }
 
-/// The EventRouter that stands among the transforms.
-fn router_among(
+/// The EventRouters that stand among the transforms, by name. Each one's mistakes are told.
+fn routers_among(
     draft: &mut Draft,
     chain: &Chain,
     converters: &Converters,
     context: &EventContext,
     tracer: Option<&Tracer>,
-) -> Result<Option<EventRouter>, Refused> {
-    let Some(alias) = chain.event_router() else { return Ok(None) };
-    let option_prefix = format!("transforms.{alias}.");
-    let options = draft.section(&option_prefix, EventRouterOptions::read).map(|it| traced(it, tracer))?;
-    let context = EventContext { option_prefix, ..context.clone() };
-    Ok(Some(EventRouter::among_transforms(options, converters.clone(), context)))
+) -> Result<Vec<(String, EventRouter)>, Refused> {
+    let mut one = |alias: &str| {
+        let option_prefix = format!("transforms.{alias}.");
+        let options = draft.section(&option_prefix, EventRouterOptions::read).map(|it| traced(it, tracer))?;
+        let context = EventContext { option_prefix, ..context.clone() };
+        Ok((alias.to_owned(), EventRouter::among_transforms(options, converters.clone(), context)))
+    };
+    let routers: Vec<_> = chain.event_routers().map(&mut one).collect();
+    routers.into_iter().collect()
 }
 
 fn context(

@@ -56,7 +56,7 @@ pub(super) fn targets(router: &EventRouter, outboxes: &[(Outbox, Vec<String>)]) 
 /// table go to the topics of its partitions.
 pub(super) fn of_tables(changes: &ChangeEvents, tables: &[Described], via_root: bool) -> Vec<Target> {
     let is_routed = |columns: &[ColumnDescription]| {
-        changes.event_router().is_some_and(|router| {
+        changes.event_routers().any(|router| {
             let mut needed = router.required_columns().into_iter();
             needed.all(|(_, name)| columns.iter().any(|column| column.name == name))
         })

@@ -63,7 +63,7 @@ pub(in crate::cli) fn may_be_of(parts: &RelayParts, topic: &str) -> bool {
         Route::Outbox(router) => leads_to(router, topic),
         Route::Changes(changes) => {
             !topic.starts_with("__") && topic.starts_with(&changes.topic_prefix())
-                || changes.event_router().is_some_and(|router| leads_to(router, topic))
+                || changes.event_routers().any(|router| leads_to(router, topic))
         }
     }
 }

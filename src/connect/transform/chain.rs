@@ -35,8 +35,9 @@ struct Link {
     step: Step,
 }
 
-/// What an EventRouter makes of a record that it takes.
-pub(crate) type Route<'r, 'a, E> = dyn FnMut(SourceRecord<'a>) -> Result<Option<SourceRecord<'a>>, E> + 'r;
+/// What the EventRouter of a name makes of a record that it takes.
+pub(crate) type Route<'r, 'a, E> =
+    dyn FnMut(&'a str, SourceRecord<'a>) -> Result<Option<SourceRecord<'a>>, E> + 'r;
 
 #[derive(Debug, Clone)]
 struct Condition {
@@ -113,35 +114,32 @@ impl Chain {
         self.links.iter().try_fold(topic.to_owned(), |topic, link| link.renamed(topic))
     }
 
-    /// The name of the EventRouter, when there is one.
+    /// The names of the EventRouters, in their order.
+    pub(crate) fn event_routers(&self) -> impl Iterator<Item = &str> {
+        self.links.iter().filter(|link| link.is_event_router()).map(|link| link.alias.as_str())
+    }
+
+    /// What the EventRouter of this name cannot work on.
     #[must_use]
-    pub(crate) fn event_router(&self) -> Option<&str> {
-        self.router().map(|link| link.alias.as_str())
+    pub(crate) fn refused_by_router(&self, alias: &str, problem: Problem) -> Option<TransformError> {
+        self.links.iter().find(|link| link.alias == alias).map(|link| link.failed(problem))
     }
 
-    /// What the EventRouter cannot work on.
+    /// Whether no other transform stands before the last EventRouter.
     #[must_use]
-    pub(crate) fn refused_by_router(&self, problem: Problem) -> Option<TransformError> {
-        self.router().map(|link| link.failed(problem))
+    pub(crate) fn begins_with_routers(&self) -> bool {
+        let others_first = self.links.iter().skip_while(|link| link.is_event_router());
+        !others_first.into_iter().any(Link::is_event_router)
     }
 
-    fn router(&self) -> Option<&Link> {
-        self.links.iter().find(|link| link.is_event_router())
-    }
-
-    /// Whether no transform stands before the EventRouter.
+    /// The name of the EventRouter that takes records like this one, as far as is known before the transforms that stand before it.
     #[must_use]
-    pub(crate) fn begins_with_router(&self) -> bool {
-        self.links.first().is_some_and(Link::is_event_router)
+    pub(crate) fn routes_at_once(&self, record: &SourceRecord<'_>) -> Option<&str> {
+        let routers = self.links.iter().take_while(|link| link.is_event_router());
+        routers.into_iter().find(|link| link.selects(record) == Ok(true)).map(|link| link.alias.as_str())
     }
 
-    /// Whether the EventRouter takes records like this one, as far as is known before the transforms that stand before it.
-    #[must_use]
-    pub(crate) fn routes_at_once(&self, record: &SourceRecord<'_>) -> bool {
-        self.begins_with_router() && self.links.first().is_some_and(|link| link.selects(record) == Ok(true))
-    }
-
-    /// The record behind all transforms, or none when one drops it. An EventRouter lets it pass.
+    /// The record behind all transforms, or none when one drops it. EventRouters let it pass.
     ///
     /// # Errors
     /// When a transform cannot work on the record.
@@ -149,10 +147,10 @@ impl Chain {
         &'a self,
         record: SourceRecord<'a>,
     ) -> Result<Option<SourceRecord<'a>>, TransformError> {
-        self.apply_with(record, &mut |record| Ok(Some(record)))
+        self.apply_with(record, &mut |_, record| Ok(Some(record)))
     }
 
-    /// The same; `route` is what the EventRouter makes of the records that it takes.
+    /// The same; `route` is what the EventRouters make of the records that they take.
     ///
     /// # Errors
     /// When a transform cannot work on the record, or `route` cannot.
@@ -217,7 +215,7 @@ impl Link {
         route: &mut Route<'_, 'a, E>,
     ) -> Result<Option<SourceRecord<'a>>, E> {
         match &self.step {
-            Step::EventRouter => route(record),
+            Step::EventRouter => route(&self.alias, record),
             Step::Spans(_) => Ok(Some(record)),
             Step::Transform(transform) => {
                 transform.apply(record).map_err(|problem| self.failed(problem).into())

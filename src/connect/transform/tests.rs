@@ -170,11 +170,12 @@ fn the_event_router_has_a_place_in_the_chain() {
     });
     let chain = read(&options).unwrap();
     let record = |topic: &'static str| Schemas::new().record(&serde_json::json!({ "topic": topic }));
-    assert_eq!((chain.event_router(), chain.begins_with_router()), (Some("router"), false));
+    assert_eq!((chain.event_routers().next(), chain.begins_with_routers()), (Some("router"), false));
     let topics = [("srv.public.outbox", "routed-day"), ("srv.public.orders", "public.orders-day")];
     for (topic, expected) in topics {
-        let mut route =
-            |record| Ok::<_, error::TransformError>(Some(SourceRecord { topic: "routed".into(), ..record }));
+        let mut route = |_: &str, record| {
+            Ok::<_, error::TransformError>(Some(SourceRecord { topic: "routed".into(), ..record }))
+        };
         let behind = chain.apply_with(record(topic), &mut route).unwrap().unwrap();
         assert_eq!(behind.topic, expected);
     }
