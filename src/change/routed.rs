@@ -68,6 +68,11 @@ impl RoutedTables {
 impl ChangeTable {
     /// What an update of the table's rows does, where an EventRouter may take them.
     pub(crate) fn on_update(&self) -> Option<InvalidOperation> {
+        let chain = &self.connector.chain;
+        if chain.begins_with_routers() {
+            let taken = chain.routes_at_once(&self.sample()).and_then(|alias| self.routed.of(alias))?;
+            return taken.as_ref().ok().map(OutboxSource::on_update);
+        }
         let fitting = |routed: &Routed| routed.table.as_ref().ok().map(OutboxSource::on_update);
         self.routed.0.iter().find_map(fitting)
     }

@@ -16,8 +16,10 @@ const TABLE: &str = "outboxd.cleanup.archive.table";
 pub(super) fn options(reader: &mut Reader<'_>, sends_changes: bool) -> CleanupOptions {
     let enabled = reader.boolean(ENABLE, false);
     if let Some(setting) = reader.settings.get(ENABLE).filter(|_| enabled && sends_changes) {
-        let reason = "it takes rows of an outbox away; a row of another table that is deleted is an event";
-        reader.problems.push(Problem::refused(setting, reason, format!("remove {ENABLE}")));
+        let reason = "it takes rows away where one EventRouter stands alone; here a row of another table that is \
+                      deleted is an event";
+        let cure = format!("remove {ENABLE}, or give the outbox an outboxd of its own");
+        reader.problems.push(Problem::refused(setting, reason, cure));
     }
     let partitions = [("rows", Partitions::Rows), ("drop", Partitions::Drop), ("detach", Partitions::Detach)];
     let formats = [("ndjson", ArchiveFormat::Ndjson), ("parquet", ArchiveFormat::Parquet)];

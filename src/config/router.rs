@@ -49,13 +49,14 @@ pub(super) fn is_there(reader: &Reader<'_>) -> bool {
     classes.any(is_event_router)
 }
 
-/// Whether rows are events of an outbox and nothing else: there is an EventRouter, or what decodes messages for one, no other
+/// Whether rows are events of an outbox and nothing else: there is one EventRouter, or what decodes messages for one, no other
 /// transform, no table that is left out of it, and no record of a transaction.
 pub(super) fn is_outbox(reader: &Reader<'_>) -> bool {
     let aliases = aliases(reader);
     let classes = aliases.iter().map(|alias| reader.text(&format!("transforms.{alias}.type")));
     let classes: Vec<_> = classes.flatten().collect();
-    let is_alone = classes.iter().all(|class| is_event_router(class) || is_decoder(class));
+    let is_alone = classes.iter().all(|class| is_event_router(class) || is_decoder(class))
+        && classes.iter().filter(|class| is_event_router(class)).count() <= 1;
     !classes.is_empty()
         && is_alone
         && !left_out::shares(reader, &aliases)
@@ -151,9 +152,6 @@ fn is_about_type(problem: &Problem) -> bool {
 }
 
 fn reason(class: &str) -> &'static str {
-    if is_event_router(class) {
-        return "there is one EventRouter here, for all outboxes: another one takes another outboxd";
-    }
     if is_decoder(class) {
         return "one is enough, and it must stand before the EventRouter, which routes what it decodes";
     }

@@ -402,6 +402,14 @@ fn what_decodes_messages_stands_before_the_router() {
 }
 
 #[test]
+fn several_routers_make_change_events_of_what_they_leave() {
+    let another = ["transforms=outbox,audit", "transforms.audit.type=EventRouter"];
+    assert!(complete_and(&another).unwrap().sends_changes());
+    let cleanup = complete_and(&[&another[..], &["outboxd.cleanup.enable=true"]].concat()).unwrap_err();
+    assert!(cleanup.to_string().contains("where one EventRouter stands alone"), "{cleanup}");
+}
+
+#[test]
 fn mistakes_of_other_modules_are_kept_under_their_full_keys() {
     let lines = ["transforms.outbox.table.op.invalid.behavior=loud", "slot.name=B"];
     let mut draft = draft(&lines);

@@ -1,8 +1,9 @@
-//! An EventRouter among other transforms: the rows of one table are routed, those of others are change events.
+//! EventRouters among other transforms, and more than one: the rows of their tables are routed, those of others are change events.
 
 use serde_json::{Value, json};
 
 use crate::changes::{config, topic};
+use crate::check::check;
 use crate::support::kafka::kafka;
 use crate::support::outbox::Outbox;
 use crate::support::postgres::postgres18;
@@ -153,5 +154,101 @@ fn a_table_that_the_router_takes_and_cannot_use_ends_the_start() {
     let mut relay = Relay::start(&routed(&db, &[]));
     assert_eq!(relay.wait_for_exit(DEADLINE), 3);
     relay.wait_for_stderr("transforms.router.table.field.event.key");
+    assert!(db.slot().is_none());
+}
+
+const TWO_OUTBOXES: &str = "create table orders (id int primary key, total int);
+    create table outbox (id int primary key, aggregatetype text, aggregateid text, type text, payload text);
+    create table audit (nr int primary key, subject text, who text, body text)";
+
+/// One EventRouter takes the outbox, another one with options of its own the audit.
+fn two_routers(db: &Outbox, settings: &[(&str, &str)]) -> Config {
+    let patterns = ["outbox", "audit"].map(|table| topic(db, table).replace('.', "\\."));
+    let [outbox, audit] = patterns.each_ref().map(String::as_str);
+    let matches = "org.apache.kafka.connect.transforms.predicates.TopicNameMatches";
+    let chain = [
+        ("transforms", "router,audit"),
+        ("transforms.router.type", "io.debezium.transforms.outbox.EventRouter"),
+        ("transforms.router.predicate", "isOutbox"),
+        ("transforms.router.route.topic.replacement", "${routedByValue}"),
+        ("transforms.audit.type", "io.debezium.transforms.outbox.EventRouter"),
+        ("transforms.audit.predicate", "isAudit"),
+        ("transforms.audit.route.by.field", "subject"),
+        ("transforms.audit.route.topic.replacement", "${routedByValue}"),
+        ("transforms.audit.table.field.event.id", "nr"),
+        ("transforms.audit.table.field.event.key", "who"),
+        ("transforms.audit.table.field.event.payload", "body"),
+        ("transforms.audit.table.fields.additional.placement", "who:header:actor"),
+        ("transforms.audit.table.op.invalid.behavior", "error"),
+        ("predicates", "isOutbox,isAudit"),
+        ("predicates.isOutbox.type", matches),
+        ("predicates.isOutbox.pattern", outbox),
+        ("predicates.isAudit.type", matches),
+        ("predicates.isAudit.pattern", audit),
+    ];
+    config(db, &[&chain[..], settings].concat())
+}
+
+/// Makes the topics of both outboxes and of the table.
+fn topics_of_two(db: &Outbox) -> [String; 3] {
+    let topics = [format!("{}.routed", db.name()), format!("{}.audited", db.name()), topic(db, "orders")];
+    for topic in &topics {
+        kafka().create_topic(topic, 1, &[]);
+    }
+    topics
+}
+
+#[test]
+fn each_of_two_routers_has_its_outbox() {
+    for guarantee in ["tail_dedupe", "exactly_once"] {
+        let db = Outbox::create_bare(postgres18(), TWO_OUTBOXES);
+        let [events, audited, orders] = topics_of_two(&db);
+        let dead = format!("{}.dead", db.name());
+        kafka().create_topic(&dead, 1, &[]);
+        let settings = [
+            ("snapshot.mode", "initial"),
+            ("outboxd.delivery.guarantee", guarantee),
+            ("errors.tolerance", "all"),
+            ("errors.deadletterqueue.topic.name", dead.as_str()),
+        ];
+        let insert = |id: i32| {
+            db.execute(&format!(
+                "begin; insert into orders values ({id}, 7);
+                 insert into outbox values ({id}, '{events}', 'k', 'made', 'p{id}');
+                 insert into audit values ({id}, '{audited}', 'ann', 'b{id}'), (-{id}, null, 'ann', 'dead');
+                 update audit set who = 'x'; delete from audit; delete from outbox; commit"
+            ));
+        };
+        db.execute(&format!(
+            "insert into outbox values (0, '{events}', 'k', 'made', 'p0'); insert into audit values (0, '{audited}', 'ann', 'b0')"
+        ));
+        for id in 1..=2 {
+            let mut relay = Relay::start(&two_routers(&db, &settings));
+            db.wait_until_streaming();
+            insert(id);
+            db.wait_until_confirmed();
+            let told = relay.wait_for_stderr("an outbox row was updated: not sent");
+            assert!(told.contains("ERROR") && told.contains("public.audit"), "{told}");
+            if id == 1 { relay.kill() } else { assert_eq!(relay.stop(), 0) }
+        }
+        assert_eq!(values(&events), ["p0", "p1", "p2"], "{guarantee}");
+        assert_eq!(values(&audited), ["b0", "b1", "b2"], "{guarantee}");
+        assert_eq!(kafka().records(&audited)[1].header("actor"), "ann");
+        assert_eq!(values(&orders).len(), 2);
+        let letters: Vec<_> = values(&dead).iter().map(|letter| letter["after"]["nr"].clone()).collect();
+        assert_eq!(letters, ["-1", "-2"]);
+    }
+}
+
+#[test]
+fn a_table_that_one_of_two_routers_cannot_use_ends_the_start() {
+    let db = Outbox::create_bare(postgres18(), &TWO_OUTBOXES.replace("who text, ", ""));
+    let config = two_routers(&db, &[]);
+    let told = "transforms.audit.table.field.event.key";
+    let (_, report) = check(&config, &[]);
+    assert!(report.contains(told), "{report}");
+    let mut relay = Relay::start(&config);
+    assert_eq!(relay.wait_for_exit(DEADLINE), 3);
+    relay.wait_for_stderr(told);
     assert!(db.slot().is_none());
 }

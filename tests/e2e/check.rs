@@ -41,7 +41,7 @@ impl Report {
     }
 }
 
-fn check(config: &Config, arguments: &[&str]) -> (i32, String) {
+pub(crate) fn check(config: &Config, arguments: &[&str]) -> (i32, String) {
     let watcher = Watcher::new("outboxd-check-");
     let file = watcher.folder().join("config.json");
     fs::write(&file, serde_json::to_vec(config).unwrap()).unwrap();

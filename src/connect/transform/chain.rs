@@ -68,13 +68,6 @@ impl Chain {
         let mut links = Vec::new();
         for alias in names(options, "transforms", &mut first) {
             match link(options, alias, &predicates) {
-                Ok(link) if link.is_event_router() && links.iter().any(Link::is_event_router) => {
-                    let key = format!("transforms.{}.type", link.alias);
-                    let class = options.text(&key).unwrap_or_default();
-                    let reason =
-                        "there is one EventRouter here, for all outboxes: another one takes another outboxd";
-                    first.get_or_insert(options.refuse(key, class, reason));
-                }
                 Ok(link) => links.push(link),
                 Err(refused) => {
                     first.get_or_insert(refused);
