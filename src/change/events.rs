@@ -11,6 +11,7 @@ use super::transaction::{End, TransactionTopic};
 use crate::connect::column::ColumnDescription;
 use crate::connect::converter::{Converters, Destination};
 use crate::connect::transform::chain::Chain;
+use crate::connect::transform::timescale::Hypertables;
 use crate::connect::{Heartbeat, Kind, OptionError, OptionReader, Schema};
 use crate::outbox::{EventContext, EventRouter, RouteError};
 use crate::pgoutput::{Begin, Relation};
@@ -121,8 +122,15 @@ impl ChangeEvents {
     /// The first transform that may give a record of a table another topic.
     pub(crate) fn renaming_transform(&self) -> Option<&str> {
         let others = self.transforms().filter(|(_, class)| !class.ends_with(".EventRouter"));
-        let renames = |class: &str| ["Router", "RouteByExpression"].iter().any(|end| class.ends_with(end));
+        let renames = |class: &str| {
+            ["Router", "RouteByExpression", "TimescaleDb"].iter().any(|end| class.ends_with(end))
+        };
         others.filter(|(_, class)| renames(class)).map(|(alias, _)| alias).next()
+    }
+
+    /// What they must know of TimescaleDB's catalog.
+    pub(crate) fn hypertables(&self) -> impl Iterator<Item = &Hypertables> {
+        self.0.chain.hypertables()
     }
 
     /// The EventRouters that stand among them.

@@ -21,6 +21,7 @@ mod socket;
 mod sql;
 mod stream;
 mod tables;
+mod timescale;
 mod tls;
 mod versions;
 
@@ -43,4 +44,5 @@ pub(crate) use snapshot::{SnapshotReader, SnapshotRow};
 pub(crate) use sql::Sql;
 pub use stream::ReplicationStream;
 pub(crate) use tables::TableFilter;
+pub(crate) use timescale::TimescaleFacts;
 pub(crate) use versions::{FoundTable, Member, PublicationVersion, Storage, TableVersion};

@@ -5,6 +5,7 @@ use tokio::{join, try_join};
 
 use super::capture::{CapturedTables, Rules, not_in_the_wal};
 use super::error::Error;
+use super::hypertables;
 use super::origin::Origin;
 use super::parts::RelayParts;
 use super::resolution::relation_of;
@@ -166,6 +167,7 @@ impl Capture {
         let all = sql.tables().await?;
         let captured = Rules { filter, route, captured: known }.select(&all)?;
         let mut assumptions = Vec::new();
+        hypertables::learn(sql, route).await?;
         if captured.is_empty() {
             if !parts.may_capture_none() {
                 return Err(no_table(filter, route, &all).into());

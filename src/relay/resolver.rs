@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::capture::{CapturedTable, CapturedTables, Rules, Today, Verdict};
 use super::error::Error;
+use super::hypertables;
 use super::parts::RelayParts;
 use super::preflight::Capture;
 use super::resolution::{Resolution, Resolved};
@@ -54,6 +55,7 @@ impl<'s> Resolver<'s> {
             Resolved::NotCaptured(not_sent) => Ok(Table::NotCaptured(not_sent)),
             Resolved::Captured(table) => {
                 let columns = self.sql.describe(resolution.described(&table)).await?;
+                hypertables::learn_chunk(&self.sql, rules.route, &table.schema, &table.name).await?;
                 resolution.bind(table, &columns)
             }
         }

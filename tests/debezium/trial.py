@@ -172,8 +172,15 @@ def config(case, database, slot, registry=""):
     base = TABLES if case.base == "tables" else BASE
     merged = {**base, **database.address(), "slot.name": slot, "publication.name": slot}
     merged |= case.config
+    merged |= catalog_address(merged, database)
     merged = {key: value for key, value in merged.items() if value is not None}
     return {key: value.replace(ADDRESS, registry) if isinstance(value, str) else value for key, value in merged.items()}
+
+
+def catalog_address(merged, database):
+    """TimescaleDb reads the catalog over a connection of its own, in the same database."""
+    of_transforms = (key.removesuffix("type") for key, value in merged.items() if str(value).endswith(".TimescaleDb"))
+    return {owner + key: value for owner in of_transforms for key, value in database.address().items()}
 
 
 def side_by_side(work, items, workers):

@@ -86,6 +86,7 @@ mod support;
 mod tables;
 mod tail;
 mod tail_dedupe;
+mod timescaledb;
 mod topics;
 mod topology;
 mod tracing;

@@ -105,6 +105,8 @@ pub(super) const SLOT_POSITION: Code = Code("PG045");
 pub(super) const POLLED: Code = Code("PG046");
 /// The role may read the rows that a snapshot sends.
 pub(super) const READABLE: Code = Code("PG047");
+/// TimescaleDB's catalog can be read, where a transform needs it.
+pub(super) const TIMESCALE: Code = Code("PG048");
 
 /// Kafka can be reached and lets us in.
 pub(super) const KAFKA: Code = Code("KA001");

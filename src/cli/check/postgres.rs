@@ -14,7 +14,7 @@ use crate::postgres::{
     Connection, Error, Options, ServerFacts, ServerOptions, SlotFacts, SnapshotMode, Sql, TableFacts,
     TlsSetup,
 };
-use crate::relay::RelayParts;
+use crate::relay::{RelayParts, learn_hypertables};
 use crate::wal::Oid;
 
 /// Connecting, one query, and everything together take no longer than this.
@@ -157,6 +157,9 @@ impl Findings {
     ) -> Result<Vec<TableFacts>, Error> {
         let (tables, check) = tables::captured(&parts.tables, &parts.route, parts.may_capture_none(), all);
         self.checks.push(check);
+        if let Err(error) = learn_hypertables(sql, &parts.route).await {
+            self.checks.push(Check::error(codes::TIMESCALE, &error));
+        }
         for table in &tables {
             self.checks.extend(tables::unlogged(table));
             let Some(router) = parts.route.outbox() else {

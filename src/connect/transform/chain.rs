@@ -12,6 +12,7 @@ use super::error::{Problem, TransformError};
 use super::predicate::Predicate;
 use super::registry::{self, Step};
 use super::settings::Settings;
+use super::timescale::Hypertables;
 use super::unwrap::is_delete_event;
 use crate::connect::source_record::{DatumHeader, SourceRecord};
 use crate::connect::{OptionReader, Refused};
@@ -105,6 +106,14 @@ impl Chain {
     #[must_use]
     pub(crate) fn renamed(&self, topic: &str) -> Option<String> {
         self.links.iter().try_fold(topic.to_owned(), |topic, link| link.renamed(topic))
+    }
+
+    /// What the transforms must know of TimescaleDB's catalog, before a record of a chunk comes.
+    pub(crate) fn hypertables(&self) -> impl Iterator<Item = &Hypertables> {
+        self.links.iter().filter_map(|link| match &link.step {
+            Step::Transform(transform) => transform.hypertables(),
+            Step::EventRouter | Step::Spans(_) => None,
+        })
     }
 
     /// The names of the EventRouters, in their order.

@@ -45,6 +45,7 @@ mod structs;
 mod swap_coordinates;
 #[cfg(test)]
 mod tests;
+pub(crate) mod timescale;
 mod timestamp_converter;
 mod timezone;
 mod topic_router;
@@ -59,6 +60,7 @@ use expression::Renaming;
 pub(crate) use unwrap::is_change_event;
 
 use super::source_record::{DatumHeader, SourceRecord};
+use timescale::Hypertables;
 
 /// Why a pattern for times is refused.
 const UNKNOWN_FORMAT: &str = "it has a letter that java.text.SimpleDateFormat or outboxd does not know";
@@ -70,6 +72,11 @@ trait Transform: std::fmt::Debug + Send + Sync {
 
     /// What it renames topics by, when that is all that it does.
     fn renaming(&self) -> Option<&Renaming> {
+        None
+    }
+
+    /// What it must know of TimescaleDB's catalog.
+    fn hypertables(&self) -> Option<&Hypertables> {
         None
     }
 

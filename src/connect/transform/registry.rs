@@ -23,6 +23,7 @@ use super::script::{FilterByExpression, RouteByExpression};
 use super::settings::Settings;
 use super::side::Side;
 use super::swap_coordinates::SwapGeometryCoordinates;
+use super::timescale::TimescaleDb;
 use super::timestamp_converter::TimestampConverter;
 use super::timezone::TimezoneConverter;
 use super::topic_router::{Filter, RegexRouter, TimestampRouter};
@@ -66,6 +67,9 @@ pub(super) fn read(settings: &mut Settings<'_, '_>) -> Result<Step, Refused> {
     }
     if class == "io.debezium.transforms.tracing.ActivateTracingSpan" {
         return Ok(Step::Spans(ActivateTracingSpan::read(settings)));
+    }
+    if class == "io.debezium.connector.postgresql.transforms.timescaledb.TimescaleDb" {
+        return TimescaleDb::read(settings).map(|transform| Step::Transform(Arc::new(transform)));
     }
     match class.strip_prefix(DEBEZIUM) {
         Some(name) => debezium(settings, name).map(Step::Transform),

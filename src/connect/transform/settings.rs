@@ -26,6 +26,11 @@ impl<'r, 'l> Settings<'r, 'l> {
         self.options.text(&self.key(name))
     }
 
+    /// The text of one of the connector's own options, unless it is empty.
+    pub(super) fn of_connector(&self, key: &str) -> Option<String> {
+        self.options.filled(key)
+    }
+
     /// The text of an option that must be given.
     pub(super) fn required(&mut self, name: &str) -> Result<String, Refused> {
         match self.options.filled(&self.key(name)) {

@@ -181,6 +181,32 @@ fn the_event_router_has_a_place_in_the_chain() {
     }
 }
 
+#[test]
+fn timescaledbs_catalog_is_read_where_the_tables_are() {
+    let refused = |option: &str, value: &str| {
+        let options = serde_json::json!({
+            "database.hostname": "db", "database.dbname": "shop", "transforms": "ts",
+            "transforms.ts.type": "io.debezium.connector.postgresql.transforms.timescaledb.TimescaleDb",
+            (format!("transforms.ts.database.{option}")): value,
+        });
+        read(&options).err().unwrap_or_default()
+    };
+    for (option, value) in
+        [("hostname", "db"), ("port", "5432"), ("dbname", "shop"), ("dbname", ""), ("user", "other")]
+    {
+        assert_eq!(refused(option, value), [""; 0], "{option}={value}");
+    }
+    for (option, value, cure) in [
+        ("hostname", "other", "write \"db\""),
+        ("port", "5433", "write \"5432\""),
+        ("dbname", "other", "write \"shop\""),
+    ] {
+        let told = refused(option, value);
+        let [told] = told.as_slice() else { panic!("{told:?}") };
+        assert!(told.contains(&format!("transforms.ts.database.{option}")) && told.contains(cure), "{told}");
+    }
+}
+
 fn read(options: &Json) -> Result<Chain, Vec<String>> {
     let lookup = |key: &str| options[key].as_str().map(str::to_owned);
     let mut reader = OptionReader::new(&lookup);

@@ -18,6 +18,7 @@ use crate::pgoutput::ColumnValue;
 use crate::postgres::{self, ChunkConnection, ChunkQuery, OrderColumn, Sql, TableFacts, TlsSetup};
 use crate::relay::backoff::Backoff;
 use crate::relay::clock::Now;
+use crate::relay::hypertables;
 use crate::relay::parts::RelayParts;
 use crate::relay::preflight::application;
 use crate::relay::resolution::{read_whole, relation_of};
@@ -182,6 +183,7 @@ impl<'s> ChunkReader<'s> {
             return Ok(Look::Nothing(NoChunk::Unknown));
         }
         let columns: Vec<_> = self.sql.describe(facts.oid).await?.iter().map(read_whole).collect();
+        hypertables::learn_chunk(&self.sql, &self.parts.route, &facts.schema, &facts.name).await?;
         let bound = match self.parts.route.bind(&relation_of(&facts, &columns), &columns) {
             Ok(Bound::Changes(table)) => Arc::new(*table),
             _ => return Ok(Look::Nothing(NoChunk::Unknown)),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::ChunkReader;
 use crate::error::{Class, Diagnose as _, chain};
 use crate::postgres::{self, ChunkConnection};
+use crate::relay::hypertables;
 use crate::relay::preflight::application;
 use crate::relay::resolution::{read_whole, relation_of};
 use crate::relay::route::Bound;
@@ -84,6 +85,7 @@ impl ChunkReader<'_> {
         };
         let names = self.scanner().await?.connection.declare(&statement).await?;
         let shown: Vec<_> = columns.iter().map(read_whole).collect();
+        hypertables::learn_chunk(&self.sql, &self.parts.route, &facts.schema, &facts.name).await?;
         let bound = match self.parts.route.bind(&relation_of(facts, &shown), &shown) {
             Ok(Bound::Changes(bound)) => bound,
             Ok(Bound::Outbox(_)) => {
