@@ -128,6 +128,11 @@ impl ChangeEvents {
         others.filter(|(_, class)| renames(class)).map(|(alias, _)| alias).next()
     }
 
+    /// Whether records are in the topics that EventRouters have given them: there is no other transform.
+    pub(crate) fn has_routers_only(&self) -> bool {
+        self.0.chain.event_routers().count() == self.transforms().count()
+    }
+
     /// What they must know of TimescaleDB's catalog.
     pub(crate) fn hypertables(&self) -> impl Iterator<Item = &Hypertables> {
         self.0.chain.hypertables()

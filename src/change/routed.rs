@@ -77,7 +77,14 @@ impl ChangeTable {
         self.routed.0.iter().find_map(fitting)
     }
 
-    /// The table, unless its rows come to the EventRouter and it cannot use them.
+    /// The EventRouter that the rows come to, as far as is known before the transforms that stand before it.
+    pub(crate) fn event_router(&self) -> Option<&EventRouter> {
+        let taking = self.connector.chain.routes_at_once(&self.sample())?;
+        let mut routers = self.connector.options.routers.iter();
+        routers.find(|(alias, _)| alias == taking).map(|(_, router)| router)
+    }
+
+    /// The table, unless its rows come to an EventRouter and it cannot use them.
     ///
     /// # Errors
     /// When that is so.

@@ -34,6 +34,14 @@ impl Bound {
         }
     }
 
+    /// The EventRouter among other transforms that takes its rows.
+    pub(crate) fn event_router(&self) -> Option<&EventRouter> {
+        match self {
+            Self::Outbox(_) => None,
+            Self::Changes(table) => table.event_router(),
+        }
+    }
+
     /// The table, with its schema.
     pub(crate) fn name(&self) -> &str {
         match self {

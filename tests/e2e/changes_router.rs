@@ -157,12 +157,12 @@ fn a_table_that_the_router_takes_and_cannot_use_ends_the_start() {
     assert!(db.slot().is_none());
 }
 
-const TWO_OUTBOXES: &str = "create table orders (id int primary key, total int);
+pub(crate) const TWO_OUTBOXES: &str = "create table orders (id int primary key, total int);
     create table outbox (id int primary key, aggregatetype text, aggregateid text, type text, payload text);
     create table audit (nr int primary key, subject text, who text, body text)";
 
 /// One EventRouter takes the outbox, another one with options of its own the audit.
-fn two_routers(db: &Outbox, settings: &[(&str, &str)]) -> Config {
+pub(crate) fn two_routers(db: &Outbox, settings: &[(&str, &str)]) -> Config {
     let patterns = ["outbox", "audit"].map(|table| topic(db, table).replace('.', "\\."));
     let [outbox, audit] = patterns.each_ref().map(String::as_str);
     let matches = "org.apache.kafka.connect.transforms.predicates.TopicNameMatches";
@@ -190,7 +190,7 @@ fn two_routers(db: &Outbox, settings: &[(&str, &str)]) -> Config {
 }
 
 /// Makes the topics of both outboxes and of the table.
-fn topics_of_two(db: &Outbox) -> [String; 3] {
+pub(crate) fn topics_of_two(db: &Outbox) -> [String; 3] {
     let topics = [format!("{}.routed", db.name()), format!("{}.audited", db.name()), topic(db, "orders")];
     for topic in &topics {
         kafka().create_topic(topic, 1, &[]);
@@ -238,6 +238,33 @@ fn each_of_two_routers_has_its_outbox() {
         let letters: Vec<_> = values(&dead).iter().map(|letter| letter["after"]["nr"].clone()).collect();
         assert_eq!(letters, ["-1", "-2"]);
     }
+}
+
+#[test]
+fn each_of_two_outboxes_is_checked() {
+    let db = Outbox::create_bare(postgres18(), TWO_OUTBOXES);
+    let [events, audited, _] = topics_of_two(&db);
+    db.execute(&format!(
+        "insert into outbox values (1, '{events}', 'k', 'made', 'p'); insert into audit values (1, '{audited}', 'ann', 'b')"
+    ));
+    let (_, report) = check(&two_routers(&db, &[]), &["--json"]);
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let titles = |code: &str| -> Vec<&str> {
+        let checks = report["checks"].as_array().unwrap().iter().filter(|check| check["code"] == code);
+        checks.map(|check| check["title"].as_str().unwrap()).collect()
+    };
+    let expected = [
+        ("PG022", "public.outbox has every column"),
+        ("PG022", "public.audit has every column"),
+        ("PG023", "column \"aggregateid\" of table public.outbox"),
+        ("PG023", "column \"who\" of table public.audit (table.field.event.key)"),
+        ("KA011", events.as_str()),
+        ("KA011", audited.as_str()),
+    ];
+    for (code, part) in expected {
+        assert!(titles(code).iter().any(|title| title.contains(part)), "{part}: {report:#}");
+    }
+    assert!(!titles("PG022").concat().contains("orders"), "{report:#}");
 }
 
 #[test]

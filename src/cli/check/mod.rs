@@ -78,12 +78,12 @@ async fn ask(parts: Arc<crate::relay::RelayParts>) -> Vec<Check> {
         kafka::reach_with_position(&parts),
         registry::check(&parts.registries)
     );
-    let via_root = parts.postgres.publication.via_partition_root;
-    let (targets, about_routes) = match (parts.route.outbox(), parts.route.changes()) {
-        (Some(router), _) => topics::targets(router, &found.outboxes),
-        (None, Some(changes)) => (topics::of_tables(changes, &found.tables, via_root), Vec::new()),
-        (None, None) => Default::default(),
-    };
+    let (mut targets, about_routes) = topics::targets(&parts.route, &found.outboxes);
+    if let Some(changes) = parts.route.changes() {
+        let via_root = parts.postgres.publication.via_partition_root;
+        let of_tables = topics::of_tables(changes, &found.tables, via_root);
+        of_tables.into_iter().for_each(|target| topics::add(&mut targets, target));
+    }
     let dead_letters =
         parts.dead_letters.as_ref().map(|dead_letters| topics::Target::dead_letters(dead_letters.topic()));
     let (mut checks, slot) = (found.checks, found.slot);

@@ -10,6 +10,7 @@ use super::{identity, publication, retention, server, slot};
 use crate::cleanup::Manager;
 use crate::connect::column::ColumnDescription;
 use crate::error::Diagnose as _;
+use crate::outbox::EventRouter;
 use crate::postgres::{
     Connection, Error, Options, ServerFacts, ServerOptions, SlotFacts, SnapshotMode, Sql, TableFacts,
     TlsSetup,
@@ -36,12 +37,22 @@ const UNREADABLE: [&str; 3] = ["42501", "55P03", "57014"];
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub(super) checks: Vec<Check>,
-    /// The captured tables that can be an outbox, with values that their route has.
-    pub(super) outboxes: Vec<(Outbox, Vec<String>)>,
+    /// The captured tables that can be an outbox.
+    pub(super) outboxes: Vec<FoundOutbox>,
     /// The captured tables whose rows become change events, with their columns.
     pub(super) tables: Vec<(TableFacts, Vec<ColumnDescription>)>,
     /// The slot or its absence, once that is known.
     pub(super) slot: Option<FoundSlot>,
+}
+
+/// An outbox.
+#[derive(Debug)]
+pub(super) struct FoundOutbox {
+    /// The EventRouter that takes its rows.
+    pub(super) router: EventRouter,
+    pub(super) outbox: Outbox,
+    /// Values that its route has.
+    pub(super) values: Vec<String>,
 }
 
 /// The slot, if there is one, and the database that is there now.
@@ -162,19 +173,26 @@ impl Findings {
         }
         for table in &tables {
             self.checks.extend(tables::unlogged(table));
-            let Some(router) = parts.route.outbox() else {
-                let columns = sql.describe(table.oid).await?;
-                self.checks.extend(tables::unroutable(&parts.route, table, &columns));
-                self.tables.push((table.clone(), columns));
-                continue;
+            let columns = sql.describe(table.oid).await?;
+            let (found, checks) = match parts.route.outbox() {
+                Some(router) => {
+                    let (outbox, checks) = tables::bind(router, table, columns);
+                    (outbox.map(|outbox| (router.clone(), outbox)), checks)
+                }
+                None => {
+                    let (found, checks) = tables::bind_routed(&parts.route, table, &columns);
+                    if found.is_none() {
+                        self.tables.push((table.clone(), columns));
+                    }
+                    (found, checks)
+                }
             };
-            let (outbox, checks) = tables::bind(router, table, sql.describe(table.oid).await?);
             self.checks.extend(checks);
-            if let Some(outbox) = outbox {
+            if let Some((router, outbox)) = found {
                 self.checks.extend(tables::nullable(&outbox));
                 self.checks.extend(tables::polled(&outbox));
                 let values = self.ask_routes(sql, &outbox).await?;
-                self.outboxes.push((outbox, values));
+                self.outboxes.push(FoundOutbox { router, outbox, values });
             }
         }
         self.ask_rights(parts, sql, &tables).await?;
@@ -259,7 +277,7 @@ impl Findings {
         self.checks.extend(publication::existing(options, &facts, &captured, &rights));
         if version_num >= FILTERS_VERSION_NUM {
             let published = catalog::published_tables(sql, name).await?;
-            let outboxes: Vec<_> = self.outboxes.iter().map(|(outbox, _)| outbox.clone()).collect();
+            let outboxes: Vec<_> = self.outboxes.iter().map(|found| found.outbox.clone()).collect();
             self.checks.extend(publication::filters(name, &published, &outboxes));
         }
         Ok(())

@@ -179,10 +179,19 @@ pub(in crate::cli) fn bind(
     (bound.is_ok().then_some(outbox), checks)
 }
 
-/// A table whose rows come to an EventRouter among other transforms, and that it cannot use.
-pub(super) fn unroutable(route: &Route, table: &TableFacts, columns: &[ColumnDescription]) -> Option<Check> {
-    let error = route.bind(&relation_of(table, columns), columns).err()?;
-    Some(Check::error(codes::COLUMNS, &error))
+/// The same of an EventRouter among other transforms, or of several, if the table's rows come to one.
+pub(super) fn bind_routed(
+    route: &Route,
+    table: &TableFacts,
+    columns: &[ColumnDescription],
+) -> (Option<(EventRouter, Outbox)>, Vec<Check>) {
+    let bound = match route.bind(&relation_of(table, columns), columns) {
+        Ok(bound) => bound,
+        Err(error) => return (None, vec![Check::error(codes::COLUMNS, &error)]),
+    };
+    let Some(router) = bound.event_router() else { return (None, Vec::new()) };
+    let (outbox, checks) = bind(router, table, columns.to_vec());
+    (outbox.map(|outbox| (router.clone(), outbox)), checks)
 }
 
 fn columns_found(table: &TableFacts, assumptions: &[Assumption], error: Option<&BindError>) -> Vec<Check> {

@@ -1,6 +1,7 @@
 //! What the topics mean for a relay.
 
 use super::codes;
+use super::postgres::FoundOutbox;
 use super::report::{Check, Outcome};
 use super::tables::{self, Outbox};
 use crate::change::ChangeEvents;
@@ -8,6 +9,7 @@ use crate::connect::column::ColumnDescription;
 use crate::kafka::{Settings, Topic};
 use crate::outbox::EventRouter;
 use crate::postgres::TableFacts;
+use crate::relay::Route;
 
 pub(super) const IN_SYNC_MIN: &str = "min.insync.replicas";
 
@@ -33,17 +35,24 @@ impl Target {
 }
 
 /// The topics that can be known now: the only one there is, or those that rows in the tables lead to.
-pub(super) fn targets(router: &EventRouter, outboxes: &[(Outbox, Vec<String>)]) -> (Vec<Target>, Vec<Check>) {
-    let key_may_be_null = outboxes.iter().any(|(outbox, _)| outbox.key_may_be_null());
-    if let Some(topic) = only_topic(router) {
-        return (vec![Target { topic, key_may_be_null }], Vec::new());
-    }
+pub(super) fn targets(route: &Route, outboxes: &[FoundOutbox]) -> (Vec<Target>, Vec<Check>) {
     let (mut targets, mut checks) = (Vec::<Target>::new(), Vec::new());
-    for (outbox, values) in outboxes {
-        for value in values {
-            match router.topic(value) {
-                Ok(topic) if targets.iter().any(|known| known.topic == topic) => {}
-                Ok(topic) => targets.push(Target { topic, key_may_be_null: outbox.key_may_be_null() }),
+    // Other transforms may give the records other topics.
+    if route.changes().is_some_and(|changes| !changes.has_routers_only()) {
+        return (targets, checks);
+    }
+    // It is known before there is an outbox.
+    let only = route.outbox().and_then(only_topic).map(|topic| Target { topic, key_may_be_null: false });
+    targets.extend(only);
+    for FoundOutbox { router, outbox, values } in outboxes {
+        let key_may_be_null = outbox.key_may_be_null();
+        let topics = match only_topic(router) {
+            Some(topic) => vec![Ok(topic)],
+            None => values.iter().map(|value| router.topic(value)).collect(),
+        };
+        for topic in topics {
+            match topic {
+                Ok(topic) => add(&mut targets, Target { topic, key_may_be_null }),
                 Err(problem) => checks.push(no_topic(outbox, &problem.to_string())),
             }
         }
@@ -68,12 +77,17 @@ pub(super) fn of_tables(changes: &ChangeEvents, tables: &[Described], via_root: 
         }
         let Some(topic) = changes.topic_of(&table.schema, &table.name) else { continue };
         let key_may_be_null = changes.key_columns(&table.schema, &table.name, columns).is_empty();
-        match targets.iter_mut().find(|known| known.topic == topic) {
-            Some(known) => known.key_may_be_null |= key_may_be_null,
-            None => targets.push(Target { topic, key_may_be_null }),
-        }
+        add(&mut targets, Target { topic, key_may_be_null });
     }
     targets
+}
+
+/// Adds a topic, which more than one table may lead to.
+pub(super) fn add(targets: &mut Vec<Target>, target: Target) {
+    match targets.iter_mut().find(|known| known.topic == target.topic) {
+        Some(known) => known.key_may_be_null |= target.key_may_be_null,
+        None => targets.push(target),
+    }
 }
 
 /// What there is to tell of all topics: where they are many, once of those that are alike.
@@ -272,11 +286,12 @@ pub(super) mod tests {
     #[test]
     fn topics_come_from_the_values_that_are_there() {
         let values = ["order", "order", "no topic"].map(str::to_owned).to_vec();
-        let (found, checks) = targets(&router(), &[(outbox(), values)]);
+        let route = Route::Outbox(router());
+        let (found, checks) = targets(&route, &[FoundOutbox { router: router(), outbox: outbox(), values }]);
         assert_eq!(found, [Target { topic: "outbox.event.order".to_owned(), key_may_be_null: false }]);
         assert_eq!(outcome(&checks, codes::ROUTES), Some(Warning));
         assert!(!checks[0].title.contains("no topic\""), "the value is told: {checks:?}");
-        assert_eq!(targets(&router(), &[]), (Vec::new(), Vec::new()));
+        assert_eq!(targets(&route, &[]), (Vec::new(), Vec::new()));
     }
 
     #[test]

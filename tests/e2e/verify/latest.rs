@@ -6,6 +6,7 @@ use serde_json::json;
 use super::answer::{Answer, produce_again, verify};
 use super::{NO, USAGE, YES};
 use crate::changes::{config, topic};
+use crate::changes_router::{TWO_OUTBOXES, topics_of_two, two_routers};
 use crate::support::kafka::kafka;
 use crate::support::outbox::Outbox;
 use crate::support::postgres::{postgres15, postgres18};
@@ -306,6 +307,33 @@ fn an_outbox_among_the_tables_is_compared_by_its_ids() {
         "{stdout}"
     );
     assert_eq!(running.stop(), 0);
+}
+
+#[test]
+fn outboxes_with_routers_of_their_own_are_compared() {
+    let db = Outbox::create_bare(postgres18(), TWO_OUTBOXES);
+    let [events, audited, _] = topics_of_two(&db);
+    let settings = [("outboxd.delivery.guarantee", "tail_dedupe"), ("outboxd.position.topic", "")];
+    let config = two_routers(&db, &settings);
+    let insert = |id: i32| {
+        format!(
+            "insert into orders values ({id}, 7); insert into outbox values ({id}, '{events}', 'k', 't', 'p');
+             insert into audit values ({id}, '{audited}', 'ann', 'b')"
+        )
+    };
+    sent(&db, &config, &[&insert(1), &insert(2)]);
+    let answer = Answer::of(&config, &["--wait", "0"]);
+    assert_eq!((answer.exit, found(&answer)), (YES, vec![]), "{:#}", answer.json);
+    assert_eq!(answer.count("rows"), 2, "{:#}", answer.json);
+    assert_eq!(answer.json["outbox"]["counts"]["rows"], 4, "{:#}", answer.json);
+
+    // Nobody sends these.
+    db.execute(
+        "update audit set body = 'other' where nr = 1; update outbox set payload = 'other' where id = 2",
+    );
+    db.query("SELECT pg_replication_slot_advance($1, pg_current_wal_lsn())", &[&db.name()]);
+    let answer = Answer::of(&config, &["--wait", "0"]);
+    assert_eq!(found(&answer), expected(&[("changed", "1"), ("changed", "2")]), "{:#}", answer.json);
 }
 
 #[test]
