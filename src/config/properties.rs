@@ -7,12 +7,14 @@ use super::file::Entry;
 
 /// Reads properties. UTF-8 as Quarkus reads them; a file that is not UTF-8 is taken for ISO 8859-1, as Java does.
 pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Entry>, PropertiesError> {
-    // The reader forgets a last line that ends in a continuation with nothing after it.
-    let closed = [bytes, b"\n"].concat();
-    let lines = match std::str::from_utf8(bytes) {
-        Ok(_) => PropertiesIter::new_with_encoding(closed.as_slice(), UTF_8),
-        Err(_) => PropertiesIter::new(closed.as_slice()),
+    let mut text = match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        // Not by the reader: it takes two bytes at the beginning for a sign of UTF-16, and panics over what follows.
+        Err(_) => bytes.iter().copied().map(char::from).collect(),
     };
+    // The reader forgets a last line that ends in a continuation with nothing after it.
+    text.push('\n');
+    let lines = PropertiesIter::new_with_encoding(text.as_bytes(), UTF_8);
     let mut entries = Vec::new();
     for line in lines {
         let line = line?;
@@ -55,6 +57,8 @@ mod tests {
             assert_eq!(read(text), expected, "{text:?}");
         }
         assert_eq!(parse(b"a=\xe9").unwrap()[0].value, "é");
+        // What stands before UTF-16.
+        assert_eq!(parse(b"\xfe\xff\0a=b").unwrap()[0].key, "þÿ\0a");
     }
 
     #[test]
