@@ -16,8 +16,8 @@ pub(super) enum Need {
     Topic(String),
     /// What is at the end of a topic.
     Tail(Box<Question>),
-    /// Values of a row, as its table has them now.
-    Values(Box<Lookup>),
+    /// Values of a row, as its table has them once this transaction is seen.
+    Values { lookup: Box<Lookup>, within: Option<Xid> },
     /// That everything in flight comes back. Nobody is asked for it.
     QueueEmpty,
     /// That the rows of a chunk are read. The chunk reader is asked for them.

@@ -1,6 +1,7 @@
 //! Asks the catalog what a relation is. What follows from that is decided in `resolution`.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use super::capture::{CapturedTable, CapturedTables, Rules, Today, Verdict};
 use super::error::Error;
@@ -25,6 +26,8 @@ pub(super) struct Resolver<'s> {
     version_num: i32,
     pub(super) status: &'s Status,
     pub(super) metrics: &'s Metrics,
+    /// The transaction that was last waited for until others see it.
+    pub(super) seen: Arc<AtomicU32>,
 }
 
 impl<'s> Resolver<'s> {
@@ -36,7 +39,7 @@ impl<'s> Resolver<'s> {
         metrics: &'s Metrics,
     ) -> Self {
         let (sql, captured) = (Arc::clone(sql), capture.known.clone());
-        Self { parts, sql, captured, version_num: capture.version_num, status, metrics }
+        Self { parts, sql, captured, version_num: capture.version_num, status, metrics, seen: Arc::default() }
     }
 
     /// What a relation that the stream describes is to us.

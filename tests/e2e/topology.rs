@@ -147,6 +147,36 @@ fn a_table_that_its_first_rows_bring_is_described_as_that_transaction_has_made_i
     let db = Outbox::create_bare(&server, "");
     let relay = Relay::start(&changes::config(&db, &[]));
     db.wait_until_streaming();
+    let made = "CREATE TABLE late (id int PRIMARY KEY, v text NOT NULL); INSERT INTO late VALUES (1, 'x')";
+    write_unseen(&db, made);
+    let records = kafka().read(&changes::topic(&db, "late"), 1);
+    assert_eq!(records[0].key.as_deref(), Some(br#"{"id":1}"#.as_slice()));
+    assert_eq!(relay.stop(), 0);
+}
+
+/// So does the table itself, from which large values are read again.
+#[test]
+fn a_row_that_is_read_again_is_not_older_than_its_transaction() {
+    let server = postgres::start(18);
+    let table = "CREATE TABLE t (id int PRIMARY KEY, n int, large text); \
+                 ALTER TABLE t ALTER large SET STORAGE EXTERNAL; INSERT INTO t VALUES (1, 1, repeat('l', 3000))";
+    let db = Outbox::create_bare(&server, table);
+    let again = "io.debezium.processors.reselect.ReselectColumnsPostProcessor";
+    let settings = [("post.processors", "again"), ("post.processors.again.type", again)];
+    let relay = Relay::start(&changes::config(&db, &settings));
+    db.wait_until_streaming();
+    write_unseen(&db, "UPDATE t SET n = 2; UPDATE t SET large = 'short'");
+    let records = kafka().read(&changes::topic(&db, "t"), 2);
+    assert!(
+        records[0].value().contains(r#""after":{"id":1,"n":2,"large":"short"}"#),
+        "{}",
+        records[0].value()
+    );
+    assert_eq!(relay.stop(), 0);
+}
+
+/// Writes a transaction that is in the WAL while others do not see it, until the relay has asked whether they do.
+fn write_unseen(db: &Outbox, sql: &str) {
     let set = |setting: &str| {
         db.execute(&format!("ALTER SYSTEM {setting}"));
         db.query("SELECT pg_reload_conf()", &[]);
@@ -156,16 +186,9 @@ fn a_table_that_its_first_rows_bring_is_described_as_that_transaction_has_made_i
     let asked =
         "SELECT FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query LIKE '%pg_current_snapshot()%'";
     thread::scope(|scope| {
-        let writing = scope.spawn(|| {
-            writer.execute(
-                "CREATE TABLE late (id int PRIMARY KEY, v text NOT NULL); INSERT INTO late VALUES (1, 'x')",
-            );
-        });
+        let writing = scope.spawn(|| writer.execute(sql));
         eventually(DEADLINE, "asks which transactions are seen", || !db.query(asked, &[]).is_empty());
         set("SET synchronous_standby_names = ''");
         writing.join().unwrap();
     });
-    let records = kafka().read(&changes::topic(&db, "late"), 1);
-    assert_eq!(records[0].key.as_deref(), Some(br#"{"id":1}"#.as_slice()));
-    assert_eq!(relay.stop(), 0);
 }

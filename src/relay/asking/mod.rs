@@ -47,9 +47,12 @@ pub(super) fn ask<'s>(resolver: &Resolver<'s>, need: Need) -> PendingAnswer<'s> 
             let options = parts.kafka.clone();
             Box::pin(async move { Ok(Answer::Tail(repeats::read(options, *question).await)) })
         }
-        Need::Values(lookup) => {
+        Need::Values { lookup, within } => {
             let resolver = resolver.clone();
-            Box::pin(async move { Ok(Answer::Values(resolver.reselect(*lookup).await?)) })
+            Box::pin(async move {
+                seen(&resolver, within).await?;
+                Ok(Answer::Values(resolver.reselect(*lookup).await?))
+            })
         }
         // The core sees it by itself.
         Need::QueueEmpty | Need::Rows => Box::pin(pending()),
@@ -66,9 +69,7 @@ pub(super) async fn answered(answer: &mut Option<PendingAnswer<'_>>) -> Result<A
 
 async fn describe(resolver: Resolver<'_>, relation: Relation, within: Option<Xid>) -> Result<Answer, Error> {
     let oid = relation.oid;
-    if let Some(xid) = within {
-        seen(&resolver.sql, &relation, xid).await?;
-    }
+    seen(&resolver, within).await?;
     let table = resolver.resolve(relation).await?;
     Ok(Answer::Table { relation: oid, table })
 }

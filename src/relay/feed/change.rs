@@ -78,7 +78,7 @@ impl<T: Transport> Feed<'_, T> {
         let is_read = self.snapshot != Snapshot::False || reselected.is_some();
         if let Some(lookup) = if is_read { None } else { table.lookup(change) } {
             self.out.again = Some(Again { position, refused });
-            return Ok(Outcome::TakeAgain(Need::Values(Box::new(lookup))));
+            return Ok(Outcome::TakeAgain(Need::Values { lookup: Box::new(lookup), within: self.within() }));
         }
         let refused = refused.or_else(|| unread(table, position, reselected.as_ref()));
         let row = reselected.as_ref().and_then(|reselected| reselected.patch(change));

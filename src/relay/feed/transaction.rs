@@ -7,13 +7,18 @@ use crate::pgoutput::{Begin, Commit, Relation};
 use crate::relay::clock::Now;
 use crate::relay::error::Error;
 use crate::relay::needs::Need;
-use crate::wal::Lsn;
+use crate::wal::{Lsn, Xid};
 
 impl<T: Transport> Feed<'_, T> {
     /// What a relation is must be known, as the open transaction has left it.
     pub(in crate::relay) fn asks_for(&self, relation: Box<Relation>) -> Need {
+        Need::Table { relation, within: self.within() }
+    }
+
+    /// The open transaction of the stream.
+    pub(super) fn within(&self) -> Option<Xid> {
         let open = self.open.filter(|_| self.snapshot == Snapshot::False);
-        Need::Table { relation, within: open.map(|begin| begin.xid) }
+        open.map(|begin| begin.xid)
     }
 
     /// Tells that a transaction begins, when transactions are told.

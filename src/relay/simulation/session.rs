@@ -273,7 +273,7 @@ impl<'p> Session<'p> {
                 let mut kafka = self.kafka.borrow_mut();
                 Answer::Tail(tails::read(&mut kafka, self.process, question, self.bug, rng))
             }),
-            Need::Schema(_) | Need::Values(_) | Need::QueueEmpty | Need::Rows => None,
+            Need::Schema(_) | Need::Values { .. } | Need::QueueEmpty | Need::Rows => None,
         };
         answer.map(Ok)
     }
