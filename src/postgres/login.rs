@@ -14,7 +14,7 @@ const SCRAM_PLUS: &str = "SCRAM-SHA-256-PLUS";
 
 /// Session settings that decide the text form of values, those that would end a long-lived session, and the one that could
 /// keep from us what the server says only in a warning. They go before the settings of the role and the database.
-pub(super) const SESSION: [(&str, &str); 10] = [
+pub(super) const SESSION: [(&str, &str); 11] = [
     ("client_encoding", "UTF8"),
     ("DateStyle", "ISO"),
     ("IntervalStyle", "postgres"),
@@ -24,8 +24,14 @@ pub(super) const SESSION: [(&str, &str); 10] = [
     ("statement_timeout", "0"),
     ("lock_timeout", "0"),
     ("idle_session_timeout", "0"),
+    // A snapshot waits in its transaction, for Kafka and for its other connections.
+    ("idle_in_transaction_session_timeout", "0"),
     ("client_min_messages", "notice"),
 ];
+
+/// The first PostgreSQL with a limit for whole transactions. Older ones refuse a session that sets it.
+const LIMITED_TRANSACTIONS_MAJOR: u32 = 17;
+const UNLIMITED_TRANSACTIONS: &str = "SET transaction_timeout = 0";
 
 /// Which kind of backend is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +60,19 @@ pub(super) async fn log_in(
     let parameters = identity.into_iter().chain(replication).chain(SESSION);
     connection.send(|out| frontend::startup_message(parameters, out)).await?;
     login.authenticate(connection).await?;
-    login.until_ready(connection).await
+    let Backend { process_id, major } = login.until_ready(connection).await?;
+    if major >= LIMITED_TRANSACTIONS_MAJOR {
+        connection.command("logging in", UNLIMITED_TRANSACTIONS).await?;
+    }
+    Ok(process_id)
+}
+
+/// Who serves us.
+#[derive(Debug, Default)]
+struct Backend {
+    process_id: i32,
+    /// The server's version; 0 while it is not told.
+    major: u32,
 }
 
 struct Login<'a> {
@@ -131,11 +149,14 @@ impl Login<'_> {
         }
     }
 
-    async fn until_ready(&self, connection: &mut Connection) -> Result<i32, Error> {
-        let mut backend = 0;
+    async fn until_ready(&self, connection: &mut Connection) -> Result<Backend, Error> {
+        let mut backend = Backend::default();
         loop {
             match connection.receive("logging in").await? {
-                BackendMessage::BackendKeyData { process_id } => backend = process_id,
+                BackendMessage::BackendKeyData { process_id } => backend.process_id = process_id,
+                BackendMessage::ParameterStatus { name: "server_version", value } => {
+                    backend.major = major(value);
+                }
                 BackendMessage::ParameterStatus { .. } | BackendMessage::NoticeResponse(_) => {}
                 BackendMessage::ReadyForQuery => return Ok(backend),
                 other => return Err(self.refused(other)),
@@ -161,6 +182,12 @@ impl Login<'_> {
     }
 }
 
+/// `18.4 (Debian …)`, `19beta1`
+fn major(version: &str) -> u32 {
+    let digits = version.split(|c: char| !c.is_ascii_digit()).next();
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or_default()
+}
+
 /// A login that the server refused, in the user's names.
 pub(super) fn refusal(options: &ServerOptions, source: ServerError) -> Error {
     Error::Login {
@@ -181,6 +208,12 @@ fn iterations(challenge: &[u8]) -> Option<u32> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn the_major_version_stands_first() {
+        let cases = [("18.4 (Debian 18.4-1)", 18), ("19beta1", 19), ("9.6.24", 9), ("", 0), ("x", 0)];
+        assert!(cases.iter().all(|(version, expected)| major(version) == *expected));
+    }
 
     #[test]
     fn iterations_are_read_from_a_challenge() {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use outboxd::internals::secret::Secret;
 use outboxd::internals::throwaway::{Options, StopMode, ThrowawayPostgres, unused_port};
 
+use crate::changes;
 use crate::support::http::{get_until, try_get};
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
@@ -141,6 +142,26 @@ fn a_slot_that_nobody_read_for_too_long_is_told_as_that() {
         db.slot().unwrap().wal_status.as_deref() == Some("lost")
     });
     refused(&no_snapshot(&db), 7, &["idle_replication_slot_timeout", "slot.recovery=snapshot"]);
+}
+
+/// Who runs databases for many ends what takes long. A snapshot does.
+#[test]
+fn a_server_that_ends_long_transactions_leaves_a_snapshot_alone() {
+    const ROWS: i64 = 20_000;
+    let limits = [("transaction_timeout", "500ms"), ("idle_in_transaction_session_timeout", "100ms")];
+    let server = postgres::start_with(18, &limits);
+    let db = Outbox::create_bare(&server, "CREATE TABLE t (id int PRIMARY KEY)");
+    db.execute(&format!("SET transaction_timeout = 0; INSERT INTO t SELECT generate_series(1, {ROWS})"));
+    let topic = changes::topic(&db, "t");
+    kafka().create_topic(&topic, 1, &[]);
+    // So it takes more than a second.
+    let slow = [("snapshot.mode", "initial"), ("outboxd.inflight.records.max", "20")];
+    let relay = Relay::start(&changes::config(&db, &slow));
+    kafka().wait_for_count(&topic, ROWS);
+    db.wait_until_streaming();
+    assert!(!relay.stderr().contains("timeout"), "{}", relay.stderr());
+    assert_eq!(relay.stop(), 0);
+    assert_eq!(kafka().record_count(&topic), ROWS, "rows came twice");
 }
 
 /// Making a slot waits for every transaction that has begun to write.
