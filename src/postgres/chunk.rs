@@ -3,6 +3,7 @@
 use postgres_protocol::escape::{escape_identifier, escape_literal};
 
 use super::connection::Connection;
+use super::grants::ALL_ROWS;
 use super::login::Mode;
 use super::{Error, Options, TlsSetup};
 use crate::connect::column::ColumnDescription;
@@ -56,6 +57,7 @@ impl ChunkConnection {
         let limit = options.message_bytes_max;
         let mut connection = Connection::open_as(Mode::Sql, &options.server, tls, application, limit).await?;
         connection.command("preparing to read chunks", "SET synchronous_commit = local").await?;
+        connection.command("preparing to read all rows", ALL_ROWS).await?;
         Ok(Self { connection })
     }
 

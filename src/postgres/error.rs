@@ -1,5 +1,6 @@
 use std::io;
 
+use super::grants::hiding_table;
 use crate::error::{Class, Diagnose, Exit};
 use crate::wal::Lsn;
 use crate::wire::{DecodeError, FrameError, ServerError};
@@ -295,6 +296,10 @@ impl Diagnose for Error {
             Self::Server { doing, source } if doing == STREAMING && source.code == "42704" => {
                 NO_PUBLICATION_CURE.to_owned()
             }
+            Self::Server { source, .. } if let Some(table) = hiding_table(source) => format!(
+                "as a superuser: ALTER ROLE ROLE BYPASSRLS; or let outboxd's role own table {table}: its policies hide rows from the role, \
+                 and a snapshot must have all of them, as the stream has"
+            ),
             Self::Server { source, .. } if let Some(table) = forbidden_table(source) => format!(
                 "as the owner of table {table}: grant outboxd's role what it lacks there, such as GRANT SELECT ON {table} TO \
                  ROLE; sql/role.sql lists all that outboxd needs"

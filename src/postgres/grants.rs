@@ -6,6 +6,7 @@ use super::sql::Sql;
 use super::{Error, TableFacts};
 use crate::error::chain;
 use crate::wal::Oid;
+use crate::wire::ServerError;
 
 /// `insufficient_privilege`
 const FORBIDDEN: &str = "42501";
@@ -13,20 +14,28 @@ const FORBIDDEN: &str = "42501";
 /// As the server names the schema that a role may not look into, untranslated.
 const SCHEMA: &str = "permission denied for schema ";
 
+/// With this a table whose policies hide rows from the role is refused; without, it has fewer rows.
+pub(super) const ALL_ROWS: &str = "SET row_security = off";
+
+/// As the server says that, untranslated.
+const HIDING: &str = "query would be affected by row-level security policy for table ";
+
 /// Rights on each column are as good as one on the table.
 const UNREADABLE: &str = "
-select c.oid, has_schema_privilege(c.relnamespace, 'USAGE')
+select c.oid, has_schema_privilege(c.relnamespace, 'USAGE'), row_security_active(c.oid)
 from pg_class c
-where c.oid = any($1) and (not has_schema_privilege(c.relnamespace, 'USAGE') or not has_table_privilege(c.oid, 'SELECT') and exists(
+where c.oid = any($1) and (row_security_active(c.oid) or not has_schema_privilege(c.relnamespace, 'USAGE') or not has_table_privilege(c.oid, 'SELECT') and exists(
   select from pg_attribute a
   where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and not has_column_privilege(c.oid, a.attnum, 'SELECT')))";
 
-/// A table that the role may not read.
+/// A table that the role may not read, or not all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unreadable {
     pub(crate) table: Oid,
     /// It may look into the table's schema.
     pub(crate) sees_schema: bool,
+    /// Policies hide rows from it.
+    pub(crate) hides_rows: bool,
 }
 
 impl Sql {
@@ -35,9 +44,10 @@ impl Sql {
         const DOING: &str = "reading the rights of the role";
         let oids: Vec<u32> = tables.iter().map(|table| table.oid.0).collect();
         let rows = self.query(DOING, UNREADABLE, &[&oids]).await?;
-        let facts = rows
-            .iter()
-            .map(|row| Ok(Unreadable { table: Oid(row.try_get(0)?), sees_schema: row.try_get(1)? }));
+        let facts = rows.iter().map(|row| {
+            let (table, sees_schema) = (Oid(row.try_get(0)?), row.try_get(1)?);
+            Ok(Unreadable { table, sees_schema, hides_rows: row.try_get(2)? })
+        });
         facts.collect::<Result<_, _>>().map_err(|error| Error::sql(DOING, error))
     }
 }
@@ -45,6 +55,9 @@ impl Sql {
 impl Unreadable {
     /// What gives the role what it lacks.
     pub(crate) fn grants(self, table: &TableFacts, role: &str) -> String {
+        if self.hides_rows {
+            return no_policies(role);
+        }
         let select = on_table("SELECT", &table.quoted(), role);
         if self.sees_schema { select } else { format!("{}\n{select}", on_schema(&table.schema, role)) }
     }
@@ -65,6 +78,19 @@ impl Error {
     }
 }
 
+/// The table whose policies hide rows, as the server names it.
+pub(super) fn hiding_table(error: &ServerError) -> Option<&str> {
+    error.message.strip_prefix(HIDING).filter(|_| error.code == FORBIDDEN)
+}
+
+/// The stream tells all rows, whatever policies say: what is hidden is not kept from anybody.
+fn no_policies(role: &str) -> String {
+    format!(
+        "as a superuser: ALTER ROLE {} BYPASSRLS; the stream has the rows of all, and a snapshot must have them too",
+        escape_identifier(role)
+    )
+}
+
 fn on_table(privileges: &str, table: &str, role: &str) -> String {
     format!("as the owner of the table: GRANT {privileges} ON {table} TO {};", escape_identifier(role))
 }
@@ -78,7 +104,6 @@ fn on_schema(schema: &str, role: &str) -> String {
 mod tests {
     use super::*;
     use crate::error::{Diagnose as _, Exit};
-    use crate::wire::ServerError;
 
     #[test]
     fn a_refusal_is_told_with_the_statement() {

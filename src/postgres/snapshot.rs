@@ -1,6 +1,7 @@
 use postgres_protocol::message::frontend;
 
 use super::connection::Connection;
+use super::grants::ALL_ROWS;
 use super::login::Mode;
 use super::{Error, Options, SnapshotOptions, TableFacts, TlsSetup};
 use crate::connect::column::ColumnDescription;
@@ -42,6 +43,7 @@ impl SnapshotReader {
     ) -> Result<Self, Error> {
         let limit = options.message_bytes_max;
         let mut connection = Connection::open_as(Mode::Sql, &options.server, tls, application, limit).await?;
+        connection.command("preparing to read all rows", ALL_ROWS).await?;
         let begin = "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY";
         connection.command("beginning the snapshot", begin).await?;
         if let Some(name) = snapshot {

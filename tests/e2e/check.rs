@@ -21,20 +21,20 @@ const FAILURES: i32 = 2;
 const DEAD_PORT: &str = "1";
 
 /// What `outboxd check --json` said.
-struct Report {
+pub(crate) struct Report {
     exit: i32,
     json: Value,
 }
 
 impl Report {
-    fn of(config: &Config) -> Self {
+    pub(crate) fn of(config: &Config) -> Self {
         let (exit, stdout) = check(config, &["--json"]);
         Self { exit, json: serde_json::from_str(&stdout).unwrap() }
     }
 
     /// The first check of this code that ended so.
     #[track_caller]
-    fn find(&self, code: &str, outcome: &str) -> &Value {
+    pub(crate) fn find(&self, code: &str, outcome: &str) -> &Value {
         let mut checks = self.json["checks"].as_array().unwrap().iter();
         let found = checks.find(|check| check["code"] == code && check["outcome"] == outcome);
         found.unwrap_or_else(|| panic!("no {outcome} of {code} in {:#}", self.json))

@@ -6,10 +6,11 @@ use outboxd::internals::secret::Secret;
 use outboxd::internals::throwaway::{Options, StopMode, ThrowawayPostgres, unused_port};
 
 use crate::changes;
+use crate::check;
 use crate::support::http::{get_until, try_get};
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
-use crate::support::postgres;
+use crate::support::postgres::{self, postgres18};
 use crate::support::relay::{Config, Relay, with};
 use crate::support::session::Session;
 use crate::support::wait::{DEADLINE, eventually};
@@ -162,6 +163,36 @@ fn a_server_that_ends_long_transactions_leaves_a_snapshot_alone() {
     assert!(!relay.stderr().contains("timeout"), "{}", relay.stderr());
     assert_eq!(relay.stop(), 0);
     assert_eq!(kafka().record_count(&topic), ROWS, "rows came twice");
+}
+
+/// The stream has all rows. A snapshot with fewer would lack them for ever, and nobody would know.
+#[test]
+fn a_role_that_does_not_see_all_rows_gets_no_snapshot() {
+    let table = "CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1), (2); \
+                 ALTER TABLE t ENABLE ROW LEVEL SECURITY; CREATE POLICY one ON t USING (id = 1)";
+    let db = Outbox::create_bare(postgres18(), table);
+    let role = db.name();
+    db.execute(&format!(
+        "CREATE ROLE {role} LOGIN REPLICATION; GRANT SELECT ON t TO {role}; CREATE PUBLICATION {role} FOR TABLE t"
+    ));
+    let login =
+        [("database.user", role), ("publication.autocreate.mode", "disabled"), ("snapshot.mode", "initial")];
+    let config = changes::config(&db, &login);
+    let report = check::Report::of(&config);
+    let found = report.find("PG047", "failure");
+    assert!(found["title"].as_str().unwrap().ends_with("may not read all rows of table public.t"), "{found}");
+    assert!(
+        found["cure"].as_str().unwrap().contains(&format!("ALTER ROLE \"{role}\" BYPASSRLS;")),
+        "{found}"
+    );
+    refused(&config, 3, &["row-level security policy for table", "BYPASSRLS"]);
+    assert!(kafka().topics(db.name()).is_empty());
+
+    db.execute(&format!("ALTER ROLE {role} BYPASSRLS"));
+    let relay = Relay::start(&config);
+    assert_eq!(kafka().read(&changes::topic(&db, "t"), 2).len(), 2);
+    assert_eq!(relay.stop(), 0);
+    db.execute(&format!("REVOKE ALL ON t FROM {role}; DROP ROLE {role}"));
 }
 
 /// Making a slot waits for every transaction that has begun to write.

@@ -106,7 +106,8 @@ pub(super) enum Reader {
 /// A table that the role may not read.
 pub(super) fn unreadable(reader: Reader, lacking: Unreadable, table: &TableFacts, role: &str) -> Check {
     let shown = name(table);
-    let title = format!("role {role:?} may not read the rows of table {shown}");
+    let what = if lacking.hides_rows { "all rows" } else { "the rows" };
+    let title = format!("role {role:?} may not read {what} of table {shown}");
     let check = match reader {
         Reader::Snapshot => {
             Check::failure(codes::READABLE, title).detail("the next start sends them (snapshot.mode)")
