@@ -54,7 +54,7 @@ async fn missing(
     (captured, version_num): (&CapturedTables, i32),
 ) -> Result<Vec<String>, Error> {
     let all = sql.tables().await?;
-    // Also one that is unlogged is said to be missing: its rows are in no stream.
+    // A start refuses an unlogged one. Here it is missing wherever the publication names its tables: it cannot be added.
     let all: Vec<_> = all.into_iter().map(|table| TableFacts { logged: true, ..table }).collect();
     let (filter, route) = (&parts.tables, &parts.route);
     let is_taken =
