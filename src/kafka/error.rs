@@ -306,8 +306,10 @@ const fn unwritten(rejection: &Rejection) -> &'static str {
         "Kafka acknowledged a record that it may not have written"
     } else if matches!(rejection.fault(), Some(Fault::Partition)) {
         "a topic was made anew with fewer partitions"
-    } else {
+    } else if rejection.is_consequence() {
         "Kafka does not accept this producer any more"
+    } else {
+        "Kafka did not write a record, and does not say what is wrong with it"
     }
 }
 

@@ -19,7 +19,7 @@ impl Fault {
     /// What a code says about a record; `None` when it says nothing about it.
     pub(super) const fn of(code: Code) -> Option<Self> {
         match code {
-            Code::MessageSizeTooLarge => Some(Self::Size),
+            Code::MessageSizeTooLarge | Code::MessageBatchTooLarge => Some(Self::Size),
             Code::InvalidRecord | Code::InvalidTimestamp => Some(Self::Contents),
             Code::UnknownPartition => Some(Self::Partition),
             Code::UnknownTopic | Code::UnknownTopicOrPartition | Code::InvalidTopic => Some(Self::Topic),
@@ -35,7 +35,9 @@ impl Fault {
 }
 
 impl Rejection {
-    /// Whether the same record would be refused again.
+    /// Whether the same record would be refused again. Anything else says nothing against it: the brokers do not go on with this
+    /// producer, or cannot say what is wrong (`UNKNOWN_SERVER_ERROR`, of a log that is just being deleted). A new producer can send
+    /// it again.
     #[must_use]
     pub fn is_lasting(&self) -> bool {
         self.fault().is_some() || self.cure().is_some()
@@ -56,6 +58,9 @@ impl Rejection {
         match self.cause {
             Cause::Code(Code::MessageSizeTooLarge) => {
                 "org.apache.kafka.common.errors.RecordTooLargeException"
+            }
+            Cause::Code(Code::MessageBatchTooLarge) => {
+                "org.apache.kafka.common.errors.RecordBatchTooLargeException"
             }
             Cause::Code(Code::InvalidRecord) => "org.apache.kafka.common.InvalidRecordException",
             Cause::Code(Code::InvalidTimestamp) => "org.apache.kafka.common.errors.InvalidTimestampException",

@@ -117,20 +117,6 @@ impl Rejection {
         )
     }
 
-    /// Whether nothing stands against the record itself: the brokers do not go on with this producer, or nobody has told why it
-    /// cannot. A new producer can send it again.
-    #[must_use]
-    pub const fn is_of_producer(&self) -> bool {
-        use RDKafkaErrorCode as Code;
-        self.is_consequence()
-            || matches!(
-                self.cause,
-                Cause::Code(
-                    Code::UnknownProducerId | Code::InvalidProducerEpoch | Code::InvalidProducerIdMapping
-                )
-            )
-    }
-
     /// What helps against it.
     #[must_use]
     pub fn cure(&self) -> Option<String> {
@@ -140,6 +126,10 @@ impl Rejection {
             RDKafkaErrorCode::MessageSizeTooLarge => format!(
                 "raise the topic's limit: kafka-configs.sh --alter --topic {topic} --add-config max.message.bytes=…; if \
                  single records are far below it, lower producer.batch.size instead"
+            ),
+            RDKafkaErrorCode::MessageBatchTooLarge => format!(
+                "lower producer.batch.size below the topic's segment.bytes, or raise that: kafka-configs.sh --alter \
+                 --topic {topic} --add-config segment.bytes=…"
             ),
             RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic => {
                 format!("create the topic: kafka-topics.sh --create --topic {topic} --partitions 3")
@@ -152,9 +142,20 @@ impl Rejection {
             RDKafkaErrorCode::TopicAuthorizationFailed => {
                 format!("kafka-acls.sh --add --allow-principal User:… --operation Write --topic {topic}")
             }
+            RDKafkaErrorCode::ClusterAuthorizationFailed => {
+                "kafka-acls.sh --add --allow-principal User:… --operation IdempotentWrite --cluster"
+                    .to_owned()
+            }
+            RDKafkaErrorCode::UnsupportedCompressionType => {
+                "choose another producer.compression.type: the brokers do not know this one".to_owned()
+            }
             RDKafkaErrorCode::InvalidTopic => {
                 "Kafka does not allow this topic name: correct route.topic.replacement or the row".to_owned()
             }
+            RDKafkaErrorCode::InvalidTimestamp => format!(
+                "the row's time is further from the broker's clock than topic {topic} allows: see its settings \
+                 message.timestamp.before.max.ms and message.timestamp.after.max.ms"
+            ),
             RDKafkaErrorCode::InvalidRecord => format!(
                 "topic {topic} refuses the record: a compacted topic needs a key, and a timestamp must be \
                  near the broker's clock"

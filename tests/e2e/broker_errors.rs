@@ -36,7 +36,7 @@ enum Outcome {
 use Outcome::{Exit, GoesOn};
 use RDKafkaRespErr as Code;
 
-const ANSWERS: [(Code, Outcome); 14] = [
+const ANSWERS: [(Code, Outcome); 21] = [
     (Code::RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS, GoesOn),
     (Code::RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS_AFTER_APPEND, GoesOn),
     (Code::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION, GoesOn),
@@ -45,9 +45,16 @@ const ANSWERS: [(Code, Outcome); 14] = [
     (Code::RD_KAFKA_RESP_ERR_KAFKA_STORAGE_ERROR, GoesOn),
     (Code::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, GoesOn),
     (Code::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, Exit(6, "kafka-acls.sh")),
-    (Code::RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED, Exit(6, "refused")),
+    (Code::RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED, Exit(6, "kafka-acls.sh")),
     (Code::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, Exit(6, "max.message.bytes")),
     (Code::RD_KAFKA_RESP_ERR_INVALID_RECORD, Exit(6, "compacted")),
+    (Code::RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE, Exit(6, "segment.bytes")),
+    (Code::RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP, Exit(6, "message.timestamp.before.max.ms")),
+    (Code::RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION, Exit(6, "topic name")),
+    (Code::RD_KAFKA_RESP_ERR_UNSUPPORTED_COMPRESSION_TYPE, Exit(6, "producer.compression.type")),
+    (Code::RD_KAFKA_RESP_ERR_UNKNOWN, GoesOn),
+    (Code::RD_KAFKA_RESP_ERR_INVALID_MSG, GoesOn),
+    (Code::RD_KAFKA_RESP_ERR_NETWORK_EXCEPTION, GoesOn),
     (Code::RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER, GoesOn),
     (Code::RD_KAFKA_RESP_ERR_UNKNOWN_PRODUCER_ID, GoesOn),
     (Code::RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH, GoesOn),

@@ -350,7 +350,7 @@ impl<'p, T: Transport> Flight<'p, T> {
             return None;
         }
         self.metrics.publish_error(&rejection.kind());
-        if rejection.is_doubtful() || rejection.is_of_producer() || self.is_outdated(&rejection) {
+        if !rejection.is_lasting() || self.is_outdated(&rejection) {
             return Some(kafka::Error::Unwritten(Box::new(rejection)).into());
         }
         if rejection.ticket == Ticket::STATE {
