@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _};
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::{Message as _, Offset, TopicPartitionList};
 
 use super::client_config::client_config;
@@ -18,6 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct SignalTopic {
     consumer: BaseConsumer,
     topic: String,
+    /// What keeps it from being read, once that was told.
+    told: Option<Code>,
 }
 
 /// A record of the topic.
@@ -49,23 +51,24 @@ impl SignalTopic {
         let mut assignment = TopicPartitionList::new();
         assignment.add_partition_offset(topic, PARTITION, offset).map_err(unread)?;
         consumer.assign(&assignment).map_err(unread)?;
-        Ok(Self { consumer, topic: topic.to_owned() })
+        Ok(Self { consumer, topic: topic.to_owned(), told: None })
     }
 
     /// The next record, if one comes within this time. Blocks.
-    pub(crate) fn next(&self, within: Duration) -> Option<SignalRecord> {
-        match self.consumer.poll(within) {
-            Some(Ok(message)) => Some(SignalRecord {
-                key: message.key().map(<[u8]>::to_vec),
-                value: message.payload().map(<[u8]>::to_vec),
-                offset: message.offset(),
-            }),
-            // Most heal by themselves, and librdkafka tries again.
-            Some(Err(error)) => {
-                tracing::debug!(%error, topic = self.topic, "signals cannot be read now");
+    pub(crate) fn next(&mut self, within: Duration) -> Option<SignalRecord> {
+        match self.consumer.poll(within)? {
+            Ok(message) => {
+                self.told = None;
+                Some(SignalRecord {
+                    key: message.key().map(<[u8]>::to_vec),
+                    value: message.payload().map(<[u8]>::to_vec),
+                    offset: message.offset(),
+                })
+            }
+            Err(error) => {
+                tell(&self.topic, &mut self.told, &error);
                 None
             }
-            None => None,
         }
     }
 
@@ -79,6 +82,23 @@ impl SignalTopic {
         let next = Offset::Offset(record.offset.saturating_add(1));
         places.add_partition_offset(&self.topic, PARTITION, next).map_err(unread)?;
         self.consumer.commit(&places, CommitMode::Sync).map_err(unread)
+    }
+}
+
+/// librdkafka tries again, and most heals by itself. What does not is told once: whoever sends a signal waits for it.
+fn tell(topic: &str, told: &mut Option<Code>, error: &KafkaError) {
+    let code = error.rdkafka_error_code();
+    let to_fix = match code {
+        Some(Code::TopicAuthorizationFailed | Code::GroupAuthorizationFailed) => {
+            format!("kafka-acls.sh --add --allow-principal User:… --operation Read --topic {topic} --group …")
+        }
+        Some(Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition) => {
+            format!("create the topic: kafka-topics.sh --create --topic {topic} --partitions 1")
+        }
+        _ => return tracing::debug!(%error, topic, "signals cannot be read now"),
+    };
+    if std::mem::replace(told, code) != code {
+        tracing::warn!(%error, topic, to_fix, "no signal can be read from the topic");
     }
 }
 

@@ -71,6 +71,7 @@ mod scale_out;
 mod secrets;
 mod server_limits;
 mod servers;
+mod signal_channels;
 mod signals;
 mod slot_guard;
 mod slot_holders;

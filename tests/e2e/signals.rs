@@ -1,13 +1,10 @@
 //! Signals and what they ask for: snapshots beside the stream, and such for which it waits.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use outboxd::internals::throwaway::unused_port;
-use rdkafka::producer::BaseRecord;
 use serde_json::Value;
 
 use crate::support::kafka::kafka;
@@ -77,7 +74,7 @@ pub(crate) fn told(db: &Outbox) -> Vec<(String, Value)> {
     kafka().records(&notes(db)).iter().map(value).map(told).collect()
 }
 
-fn wait_until_told(db: &Outbox, what: &str) {
+pub(crate) fn wait_until_told(db: &Outbox, what: &str) {
     eventually(LONG, what, || told(db).iter().any(|(kind, _)| kind == what));
 }
 
@@ -327,55 +324,6 @@ fn the_place_of_an_event_does_not_depend_on_the_rows_that_a_signal_asked_for() {
     assert!(read.iter().all(|record| record.headers.iter().all(|(name, _)| name != "outboxd.position")));
     // The signal is the first event of the transaction.
     assert!(changed[0].header("outboxd.position").ends_with("/00000001"), "{:?}", changed[0]);
-}
-
-#[test]
-fn signals_come_from_a_topic_and_from_a_file() {
-    let db = Outbox::create_bare(postgres18(), TABLES);
-    db.execute("insert into a select g, g, g from generate_series(1, 10) g");
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("signals.txt");
-    let signals = format!("{}-signal", db.name());
-    kafka().create_topic(&signals, 1, &[]);
-    let relay = start(
-        &db,
-        &[
-            ("signal.enabled.channels", "kafka,file"),
-            ("signal.file", file.to_str().unwrap()),
-            ("signal.poll.interval.ms", "50"),
-            ("read.only", "true"),
-        ],
-    );
-    let execute = r#"{"id": "k-1", "type": "execute-snapshot", "data": {"data-collections": ["public.a"], "additional-conditions": [{"data-collection": "public.a", "filter": "id <= 4"}]}}"#;
-    kafka().produce(BaseRecord::to(&signals).key(b"another".as_slice()).payload(execute.as_bytes()));
-    kafka().produce(BaseRecord::to(&signals).key(db.name().as_bytes()).payload(execute.as_bytes()));
-    wait_until_told(&db, "COMPLETED");
-    assert_eq!(count_of(&db, "incremental"), 4);
-    fs::write(
-        &file,
-        "not json\n{\"id\": \"f-1\", \"type\": \"log\", \"data\": {\"message\": \"hello there\"}}\n",
-    )
-    .unwrap();
-    relay.wait_for_stderr("hello there");
-    eventually(LONG, "an empty file", || fs::read_to_string(&file).unwrap().is_empty());
-    assert_eq!(relay.stop(), 0);
-}
-
-#[test]
-fn signals_are_read_from_the_kafka_that_they_are_said_to_be_in() {
-    let db = Outbox::create_bare(postgres18(), TABLES);
-    kafka().create_topic(&format!("{}-signal", db.name()), 1, &[]);
-    let nobody = format!("localhost:{}", unused_port().unwrap());
-    let relay = start(
-        &db,
-        &[
-            ("signal.enabled.channels", "kafka"),
-            ("signal.kafka.bootstrap.servers", &nobody),
-            ("read.only", "true"),
-        ],
-    );
-    relay.wait_for_stderr("signals are not heard now");
-    assert_eq!(relay.stop(), 0);
 }
 
 #[test]
