@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::capture::{CapturedTables, Look, unpublished};
 use super::parts::RelayParts;
-use crate::postgres::{Error, Sql, TableFacts};
-use crate::telemetry::Status;
+use crate::postgres::{Error, Sql, Storage, TableFacts, TableVersion};
+use crate::telemetry::{Status, Unpublished};
 use crate::wal::Oid;
 
 /// How often new tables are looked for. A look reads the names of all tables.
@@ -17,8 +17,8 @@ pub(super) struct Newcomers {
     looked: Option<Instant>,
     /// The names of all tables at the last look.
     names: String,
-    /// Those that are not published, as SQL wants their names.
-    missing: Vec<String>,
+    /// Captured tables that have come, and of which the stream has brought nothing yet.
+    new: Vec<Oid>,
 }
 
 impl Newcomers {
@@ -30,7 +30,7 @@ impl Newcomers {
         &mut self,
         parts: &RelayParts,
         sql: &Sql,
-        known: (&CapturedTables, i32),
+        (captured, version_num): (&CapturedTables, i32),
         status: &Status,
     ) -> Result<(), Error> {
         if self.looked.is_some_and(|looked| looked.elapsed() < INTERVAL) {
@@ -38,23 +38,20 @@ impl Newcomers {
         }
         self.looked = Some(Instant::now());
         let names = sql.names_of_tables().await?;
-        if names == self.names && self.missing.is_empty() {
-            return Ok(());
+        if names != self.names {
+            self.new = new(parts, sql, captured).await?;
+            self.names = names;
         }
-        self.missing = missing(parts, sql, known).await?;
-        self.names = names;
-        status.unpublished(&parts.postgres.publication.name, &self.missing);
+        self.new.retain(|oid| captured.get(*oid).is_none());
+        let unsent = unsent(parts, sql, &self.new, version_num).await?;
+        status.unpublished(unsent);
         Ok(())
     }
 }
 
-async fn missing(
-    parts: &RelayParts,
-    sql: &Sql,
-    (captured, version_num): (&CapturedTables, i32),
-) -> Result<Vec<String>, Error> {
+async fn new(parts: &RelayParts, sql: &Sql, captured: &CapturedTables) -> Result<Vec<Oid>, Error> {
     let all = sql.tables().await?;
-    // A start refuses an unlogged one. Here it is missing wherever the publication names its tables: it cannot be added.
+    // A start refuses an unlogged one. Here it is named.
     let all: Vec<_> = all.into_iter().map(|table| TableFacts { logged: true, ..table }).collect();
     let (filter, route) = (&parts.tables, &parts.route);
     let is_taken =
@@ -64,13 +61,24 @@ async fn missing(
         let is_known = |oid| captured.get(oid).is_some();
         is_taken(table) && !is_known(table.oid) && !table.root.is_some_and(is_known)
     };
-    let new: Vec<Oid> = found.iter().filter(is_new).map(|table| table.oid).collect();
+    Ok(found.iter().filter(is_new).map(|table| table.oid).collect())
+}
+
+/// Those whose rows do not come to the stream.
+async fn unsent(parts: &RelayParts, sql: &Sql, new: &[Oid], version_num: i32) -> Result<Unpublished, Error> {
+    let name = &parts.postgres.publication.name;
     if new.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Unpublished::none(name));
     }
-    let tables = sql.table_versions(&new).await?;
-    let mut asked = new;
+    let tables = sql.table_versions(new).await?;
+    let mut asked = new.to_vec();
     asked.extend(tables.iter().flat_map(|table| table.ancestors.iter().copied().chain([table.oid])));
-    let publication = sql.publication_version(&parts.postgres.publication.name, &asked, version_num).await?;
-    Ok(unpublished(&Look { publication, tables, namesakes: Vec::new() }))
+    let publication = sql.publication_version(name, &asked, version_num).await?;
+    let (logged, unlogged): (Vec<_>, Vec<_>) =
+        tables.into_iter().partition(|table| table.storage != Storage::Unlogged);
+    Ok(Unpublished {
+        tables: unpublished(&Look { publication, tables: logged, namesakes: Vec::new() }),
+        unlogged: unlogged.iter().map(TableVersion::quoted).collect(),
+        ..Unpublished::none(name)
+    })
 }

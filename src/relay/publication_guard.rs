@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -8,11 +8,12 @@ use tokio::time;
 use super::capture::{
     CapturedTable, CapturedTables, Finding, Look, Namesake, Watched, judge, renamed, unpublished,
 };
+use super::lookout::look;
 use super::newcomers::Newcomers;
 use super::parts::RelayParts;
 use super::preflight::Capture;
 use crate::postgres::{Error, PublicationOptions, Sql, TableVersion};
-use crate::telemetry::Status;
+use crate::telemetry::{CatalogLook, Status};
 use crate::wal::Oid;
 
 /// How often the catalog is looked at. A look is five small queries: 7 ms with 100 partitions, on two busy cores.
@@ -67,16 +68,19 @@ impl Watcher {
     /// Looks again and again, and returns with what ends the relay. The look before may be that of an earlier session.
     async fn watch(self) -> Error {
         let mut newcomers = Newcomers::default();
+        [CatalogLook::Publication, CatalogLook::NewTables]
+            .into_iter()
+            .for_each(|look| self.status.seen(look, Instant::now()));
         loop {
-            // The stream tells when PostgreSQL is gone; this connection alone says nothing new.
             if !self.captures_none
-                && let Ok(look) = self.look().await
+                && let Ok(look) = look(&self.status, CatalogLook::Publication, self.look()).await
                 && let Some(error) = self.judge(&look).await
             {
                 return error;
             }
             let known = (&self.captured, self.version_num);
-            drop(newcomers.look(&self.parts, &self.sql, known, &self.status).await);
+            let looking = newcomers.look(&self.parts, &self.sql, known, &self.status);
+            drop(look(&self.status, CatalogLook::NewTables, looking).await);
             time::sleep(INTERVAL).await;
         }
     }

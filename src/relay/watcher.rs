@@ -6,11 +6,14 @@ use tokio::sync::mpsc;
 use tokio::time;
 use tokio_util::sync::CancellationToken;
 
+use super::lookout::look;
 use super::options::GuardOptions;
 use super::parts::RelayParts;
 use super::slot_guard::{Change, SlotGuard, cure, unconfirmed_bytes};
 use crate::postgres::{self, SlotFacts, SlotOptions, Sql};
-use crate::telemetry::{Component, Metrics, SlotDanger, SlotReport, Status, UNACKNOWLEDGED_CURE};
+use crate::telemetry::{
+    CatalogLook, Component, Metrics, SlotDanger, SlotReport, Status, UNACKNOWLEDGED_CURE,
+};
 use crate::wal::Lsn;
 
 /// How often the slot's row is read. It costs one small query.
@@ -64,11 +67,12 @@ impl SlotWatch {
     /// Watches the slot beside the data path, so that a slow catalog query never holds up a row.
     /// It goes on until it is aborted.
     pub(super) async fn watch(self) {
+        self.status.seen(CatalogLook::Slot, Instant::now());
         loop {
-            match self.sql.slot(&self.options().name).await {
+            let looking = self.sql.slot(&self.options().name);
+            match look(&self.status, CatalogLook::Slot, looking).await {
                 Ok(Some(facts)) => self.take(&facts),
                 Ok(None) => self.tell_lost("it was dropped"),
-                // The stream tells when PostgreSQL is gone; this connection alone says nothing new.
                 Err(error) => {
                     tracing::debug!(slot = %self.options().name, %error, "the slot's state cannot be read");
                 }

@@ -31,9 +31,13 @@ pub(crate) use overview::{
     DeadLetters, Lag, Level, NotSent, Overview, Part, Problem, Runway, SlotView, SnapshotView, TopicView,
     events_of_all,
 };
+pub(crate) use status::Unpublished;
 #[cfg(test)]
 pub(crate) use status::WARNINGS_MAX;
-pub(crate) use status::{Component, Condition, Holder, NotReady, Progress, Readiness, Snapshot, TablesRead};
+pub(crate) use status::{
+    CatalogLook, Component, Condition, Holder, NotReady, Progress, Readiness, Snapshot, TablesRead,
+    UNSEEN_MAX,
+};
 pub use status::{Limits, Phase, Status};
 pub(crate) use status_line::StatusLine;
 

@@ -6,9 +6,50 @@ use crate::changes;
 use crate::support::http::get_until;
 use crate::support::kafka::kafka;
 use crate::support::outbox::Outbox;
-use crate::support::postgres::postgres18;
+use crate::support::postgres::{self, postgres18};
 use crate::support::relay::Relay;
+use crate::support::session::Session;
 use crate::unseen_rows::warns_of;
+
+/// What is left out of the stream is named, whatever keeps it out, and as long as it does.
+#[test]
+fn a_new_table_is_named_when_it_leaves_the_publication_or_is_unlogged() {
+    let db = Outbox::create_bare(postgres18(), "CREATE TABLE shop_a (id int PRIMARY KEY)");
+    let settings = [("table.include.list", "public.shop_.*"), ("publication.autocreate.mode", "filtered")];
+    let port = unused_port().unwrap();
+    let relay = Relay::start_with(&changes::config(&db, &settings), &["--http", &port.to_string()], &[]);
+    db.wait_until_streaming();
+    db.execute("CREATE TABLE shop_b (id int PRIMARY KEY)");
+    get_until(port, "/readyz", "names the table", |page| warns_of(page, "shop_b"));
+    let publication = format!("ALTER PUBLICATION \"{}\"", db.name());
+    db.execute(&format!("{publication} ADD TABLE shop_b"));
+    get_until(port, "/readyz", "names it no more", |page| !warns_of(page, "shop_b"));
+    db.execute(&format!("{publication} DROP TABLE shop_b"));
+    get_until(port, "/readyz", "names it again", |page| warns_of(page, "shop_b"));
+
+    db.execute("CREATE UNLOGGED TABLE shop_c (id int PRIMARY KEY)");
+    let cure = "ALTER TABLE \\\"public\\\".\\\"shop_c\\\" SET LOGGED";
+    get_until(port, "/readyz", "names the unlogged one", |page| page.body.contains(cure));
+    get_until(port, "/metrics", "counts both", |page| page.body.contains("\nrelay_warnings 2\n"));
+    db.execute(&format!("ALTER TABLE shop_c SET LOGGED; {publication} ADD TABLE shop_b, shop_c"));
+    get_until(port, "/readyz", "names none", |page| !warns_of(page, "shop_b") && !warns_of(page, "shop_c"));
+    assert_eq!(relay.stop(), 0);
+}
+
+/// It is in the publication at once, and its rows are not.
+#[test]
+fn a_new_unlogged_table_is_named_although_all_tables_are_published() {
+    let db = Outbox::create_bare(postgres18(), "CREATE TABLE shop_a (id int PRIMARY KEY)");
+    let settings = [("table.include.list", "public.shop_.*"), ("publication.autocreate.mode", "all_tables")];
+    let port = unused_port().unwrap();
+    let relay = Relay::start_with(&changes::config(&db, &settings), &["--http", &port.to_string()], &[]);
+    db.wait_until_streaming();
+    db.execute("CREATE UNLOGGED TABLE shop_b (id int PRIMARY KEY)");
+    get_until(port, "/readyz", "names the table", |page| warns_of(page, "shop_b"));
+    db.execute("ALTER TABLE shop_b SET LOGGED");
+    get_until(port, "/readyz", "names none", |page| !warns_of(page, "shop_b"));
+    assert_eq!(relay.stop(), 0);
+}
 
 /// Only a start adds it to the publication; what is written until then is in no stream.
 #[test]
@@ -32,5 +73,25 @@ fn a_new_table_that_is_not_published_is_named_until_it_is() {
     db.execute("INSERT INTO shop_b VALUES (2)");
     let records = kafka().read(&changes::topic(&db, "shop_b"), 1);
     assert_eq!(records[0].key.as_deref(), Some(br#"{"id":2}"#.as_slice()));
+    assert_eq!(relay.stop(), 0);
+}
+
+/// Nobody else says it: rows still come, and what keeps others out of the stream would pass by unseen.
+#[test]
+fn a_catalog_that_cannot_be_looked_at_is_told() {
+    let server = postgres::start(18);
+    let db = Outbox::create_bare(&server, "CREATE TABLE shop_a (id int PRIMARY KEY)");
+    let port = unused_port().unwrap();
+    let relay = Relay::start_with(&changes::config(&db, &[]), &["--http", &port.to_string()], &[]);
+    db.wait_until_streaming();
+    db.execute("INSERT INTO shop_a VALUES (1)");
+    db.wait_until_confirmed();
+    let other = Session::new(db.address().clone());
+    other.execute("BEGIN; LOCK TABLE pg_publication_rel IN ACCESS EXCLUSIVE MODE");
+    let warning = "the publication and its tables could not be looked at for";
+    get_until(port, "/readyz", "tells it", |page| page.code == 200 && page.body.contains(warning));
+    relay.wait_for_stderr(warning);
+    other.execute("COMMIT");
+    get_until(port, "/readyz", "tells it no more", |page| page.code == 200 && !page.body.contains(warning));
     assert_eq!(relay.stop(), 0);
 }

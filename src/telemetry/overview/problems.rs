@@ -25,7 +25,7 @@ pub(super) fn problems(state: &Snapshot, now: Instant) -> Vec<Problem> {
         watch(what, crate::telemetry::UNACKNOWLEDGED_CURE)
     }));
     problems.extend(other_tables(state));
-    problems.extend(state.unpublished.warning().map(|what| watch(what, &state.unpublished.cure())));
+    problems.extend(state.catalog_warnings(now).map(|(what, cure)| watch(what, &cure)));
     problems.extend(state.late_position(now).map(|what| watch(what, LATE_POSITION)));
     problems.extend(state.warnings.iter().map(|warning| Problem {
         level: Level::Watch,
@@ -102,7 +102,7 @@ fn slot(state: &Snapshot) -> Option<Problem> {
 mod tests {
     use super::*;
     use crate::telemetry::SlotReport;
-    use crate::telemetry::status::{Limits, Status};
+    use crate::telemetry::status::{CatalogLook, Limits, Status, Unpublished};
 
     #[test]
     fn a_relay_that_is_well_has_none() {
@@ -150,7 +150,7 @@ mod tests {
         let status = Status::streaming(Instant::now());
         let told = |tables: usize| {
             let tables: Vec<_> = (0..tables).map(|number| format!("\"public\".\"t{number}\"")).collect();
-            status.unpublished("p", &tables);
+            status.unpublished(Unpublished { tables, ..Unpublished::none("p") });
             problems(&status.snapshot(), Instant::now())
         };
         let [one] = told(1).try_into().unwrap();
@@ -160,6 +160,25 @@ mod tests {
         assert!(one.cure.unwrap().starts_with("ALTER PUBLICATION \"p\" ADD TABLE \"public\".\"t0\"; "));
         assert!(told(7)[0].what.contains("\"public\".\"t4\" and 2 more"));
         assert_eq!(told(0), []);
+        status.unpublished(Unpublished { unlogged: vec!["\"u\"".to_owned()], ..Unpublished::none("p") });
+        let [unlogged] = problems(&status.snapshot(), Instant::now()).try_into().unwrap();
+        assert!(unlogged.what.contains("no row of \"u\""), "{unlogged:?}");
+        assert!(unlogged.cure.unwrap().starts_with("ALTER TABLE \"u\" SET LOGGED; "));
+    }
+
+    #[test]
+    fn a_catalog_that_cannot_be_looked_at_is_told_while_rows_stream() {
+        let start = Instant::now();
+        let status = Status::streaming(start);
+        status.seen(CatalogLook::Publication, start);
+        let late = start + std::time::Duration::from_secs(31);
+        status.not_seen(CatalogLook::Publication, "permission denied", late);
+        let found = problems(&status.snapshot(), late);
+        let told =
+            found.iter().find(|problem| problem.what.contains("could not be looked at for 31 s")).unwrap();
+        assert!(told.cure.as_ref().unwrap().contains("permission denied"));
+        status.enter(Phase::Connecting);
+        assert!(problems(&status.snapshot(), late).iter().all(|problem| !problem.what.contains("looked at")));
     }
 
     #[test]

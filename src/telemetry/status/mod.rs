@@ -4,6 +4,7 @@ mod condition;
 mod progress;
 mod readiness;
 mod unpublished;
+mod unseen;
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -15,7 +16,9 @@ use crate::error::{Diagnose, chain};
 pub(crate) use condition::{Component, Condition};
 pub(crate) use progress::{Progress, TablesRead};
 pub(crate) use readiness::{NotReady, Readiness, Role};
-use unpublished::Unpublished;
+pub(crate) use unpublished::Unpublished;
+use unseen::Unseen;
+pub(crate) use unseen::{CatalogLook, UNSEEN_MAX};
 
 /// What the relay is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,6 +92,8 @@ pub struct Snapshot {
     pub holder_lacks: Vec<String>,
     /// Captured tables that have come since the start and that the publication has not got.
     pub unpublished: Unpublished,
+    /// What could not be looked at in the catalog.
+    pub unseen: Unseen,
     /// How far the relay has got.
     pub progress: Progress,
     /// How far the snapshot is, or the last one was.
@@ -118,6 +123,7 @@ impl Status {
             slot_cure: None,
             holder_lacks: Vec::new(),
             unpublished: Unpublished::default(),
+            unseen: Unseen::default(),
             progress: Progress::default(),
             tables_read: TablesRead::default(),
             snapshot_waits: None,
@@ -196,21 +202,26 @@ impl Status {
         });
     }
 
-    /// Which captured tables, as SQL wants their names, have come and are not in the publication of this name.
-    pub fn unpublished(&self, publication: &str, tables: &[String]) {
+    /// Which captured tables have come and are not sent.
+    pub fn unpublished(&self, unpublished: Unpublished) {
         self.0.send_if_modified(|state| {
-            let is_new = state.unpublished.tables != tables;
-            if is_new && !tables.is_empty() {
-                tracing::warn!(
-                    publication,
-                    tables = tables.join(", "),
-                    "new tables are captured and not in the publication: their rows are not sent until it has them"
-                );
+            let is_new = state.unpublished != unpublished;
+            if is_new {
+                unpublished.warnings().iter().for_each(|(what, to_fix)| tracing::warn!(to_fix, "{what}"));
             }
-            state.unpublished =
-                Unpublished { publication: publication.to_owned(), tables: tables.to_owned() };
+            state.unpublished = unpublished;
             is_new
         });
+    }
+
+    /// A look at the catalog has succeeded, or begins.
+    pub(crate) fn seen(&self, look: CatalogLook, now: Instant) {
+        self.0.send_modify(|state| state.unseen.seen(look, now));
+    }
+
+    /// A look at the catalog has failed, or takes long.
+    pub(crate) fn not_seen(&self, look: CatalogLook, why: &str, now: Instant) {
+        self.0.send_modify(|state| state.unseen.not_seen(look, why, now));
     }
 
     /// Keeps a warning for as long as the process lives. True when it is new. Beyond `WARNINGS_MAX` none is kept, nor new.

@@ -97,8 +97,15 @@ impl Snapshot {
         self.warnings
             .iter()
             .cloned()
-            .chain(self.unpublished.warning_and_cure())
+            .chain(self.catalog_warnings(now).map(|(what, cure)| format!("{what}; to fix: {cure}")))
             .chain(self.late_position(now))
+    }
+
+    /// What was found in the catalog, or could not be; each with its cure. While there is no stream something else is told.
+    pub(crate) fn catalog_warnings(&self, now: Instant) -> impl Iterator<Item = (String, String)> {
+        let is_streaming = self.phase == Phase::Streaming;
+        let unseen = if is_streaming { self.unseen.warnings(now) } else { Vec::new() };
+        self.unpublished.warnings().into_iter().chain(unseen)
     }
 
     fn tick_age(&self, now: Instant) -> Duration {

@@ -3,39 +3,60 @@ use postgres_protocol::escape::escape_identifier;
 /// So many tables are named.
 const NAMED_MAX: usize = 5;
 
-/// Captured tables that have come since the start and that the publication has not got.
+/// Captured tables that have come since the start and whose rows do not come to the stream. Tables are named as SQL wants it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unpublished {
-    pub(super) publication: String,
-    /// As SQL wants their names.
-    pub(super) tables: Vec<String>,
+    pub(crate) publication: String,
+    /// The publication has not got them.
+    pub(crate) tables: Vec<String>,
+    /// Their rows are not in the WAL.
+    pub(crate) unlogged: Vec<String>,
 }
 
 impl Unpublished {
-    /// What is wrong, in one line; `None` when there are none.
-    pub(crate) fn warning(&self) -> Option<String> {
-        let (first, more) = self.tables.split_at_checked(NAMED_MAX).unwrap_or((&self.tables, &[]));
-        let named = Some(first).filter(|tables| !tables.is_empty())?.join(", ");
-        let more = match more.len() {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
+    /// Everything is in the publication of this name.
+    pub(crate) fn none(publication: &str) -> Self {
+        Self { publication: publication.to_owned(), ..Self::default() }
+    }
+
+    /// What is wrong, each in one line, and its cure.
+    pub(crate) fn warnings(&self) -> Vec<(String, String)> {
+        self.not_published().into_iter().chain(self.not_logged()).collect()
+    }
+
+    fn not_published(&self) -> Option<(String, String)> {
         let publication = &self.publication;
-        Some(format!(
-            "new tables are captured and not in publication \"{publication}\": no row of {named}{more} is sent"
+        let named = named(&self.tables)?;
+        let (quoted, tables) = (escape_identifier(publication), self.tables.join(", "));
+        Some((
+            format!(
+                "new tables are captured and not in publication \"{publication}\": no row of {named} is sent"
+            ),
+            format!("ALTER PUBLICATION {quoted} ADD TABLE {tables}; {THERE_ALREADY}"),
         ))
     }
 
-    /// The same, with its cure.
-    pub(super) fn warning_and_cure(&self) -> Option<String> {
-        self.warning().map(|warning| format!("{warning}; to fix: {}", self.cure()))
+    fn not_logged(&self) -> Option<(String, String)> {
+        let named = named(&self.unlogged)?;
+        let statements: Vec<_> =
+            self.unlogged.iter().map(|table| format!("ALTER TABLE {table} SET LOGGED")).collect();
+        Some((
+            format!(
+                "new tables are captured and unlogged, so that no row is in the WAL: no row of {named} is sent"
+            ),
+            format!("{}; {THERE_ALREADY}", statements.join("; ")),
+        ))
     }
+}
 
-    /// Rows that were written before it are not in the stream either.
-    pub(crate) fn cure(&self) -> String {
-        let (publication, tables) = (escape_identifier(&self.publication), self.tables.join(", "));
-        format!(
-            "ALTER PUBLICATION {publication} ADD TABLE {tables}; rows that are there already are sent by a signal execute-snapshot"
-        )
-    }
+/// Rows that were written before the cure are not in the stream either.
+const THERE_ALREADY: &str = "rows that are there already are sent by a signal execute-snapshot";
+
+fn named(tables: &[String]) -> Option<String> {
+    let (first, more) = tables.split_at_checked(NAMED_MAX).unwrap_or((tables, &[]));
+    let named = Some(first).filter(|tables| !tables.is_empty())?.join(", ");
+    Some(match more.len() {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    })
 }
