@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use crate::ack::Ticket;
 use crate::connect::record::{Header, ProducerRecord};
 
@@ -12,7 +14,15 @@ const KEEP_BYTES_MAX: usize = 2 * BYTES_MAX;
 const RECORD_OVERHEAD: usize = 40;
 const HEADER_OVERHEAD: usize = 10;
 
+/// Less than this in common with the value before is not worth to be put together again.
+const SHARED_MIN: usize = 256;
+/// What is compared at once.
+const BLOCK: usize = 64;
+
 /// Records of one partition that go to the producer together. They are copied: what they borrowed from goes on.
+///
+/// The values of a table with their schema begin alike, for thousands of bytes. What a value has in common with the last one
+/// that is kept whole is not kept again.
 #[derive(Debug, Default)]
 pub(super) struct ProducerBatch {
     records: Vec<Batched>,
@@ -21,6 +31,10 @@ pub(super) struct ProducerBatch {
     /// Keys, values, values of headers and positions, in the order in which they are taken out.
     bytes: Vec<u8>,
     names: String,
+    /// Where among the bytes the last value is that is there as a whole.
+    whole: Range<usize>,
+    /// How much of the values is not among the bytes, being in those.
+    shared: usize,
     weight: usize,
 }
 
@@ -30,6 +44,8 @@ struct Batched {
     ticket: Ticket,
     timestamp_ms: i64,
     key: Option<usize>,
+    /// So much of the last whole value, and what follows.
+    shared: usize,
     value: Option<usize>,
     headers: usize,
     position: Option<usize>,
@@ -48,7 +64,8 @@ impl ProducerBatch {
         let overhead = records
             .saturating_mul(RECORD_OVERHEAD)
             .saturating_add(self.headers.len().saturating_mul(HEADER_OVERHEAD));
-        let bytes = self.bytes.len().saturating_add(self.names.len()).saturating_add(overhead);
+        let bytes = self.bytes.len().saturating_add(self.shared).saturating_add(self.names.len());
+        let bytes = bytes.saturating_add(overhead);
         records >= RECORDS_MAX || bytes >= BYTES_MAX
     }
 
@@ -64,7 +81,7 @@ impl ProducerBatch {
     pub(super) fn push(&mut self, record: &ProducerRecord<'_>, ticket: Ticket) {
         self.weight = self.weight.saturating_add(record.weight());
         let key = self.keep(record.key);
-        let value = self.keep(record.value);
+        let (shared, value) = self.keep_value(record.value);
         for header in record.headers {
             self.names.push_str(header.name);
             let value = self.keep(header.value);
@@ -72,12 +89,26 @@ impl ProducerBatch {
         }
         let position = self.keep(record.position);
         let (timestamp_ms, headers) = (record.timestamp_ms, record.headers.len());
-        self.records.push(Batched { ticket, timestamp_ms, key, value, headers, position });
+        self.records.push(Batched { ticket, timestamp_ms, key, shared, value, headers, position });
     }
 
     fn keep(&mut self, bytes: Option<&[u8]>) -> Option<usize> {
         self.bytes.extend_from_slice(bytes?);
         bytes.map(<[u8]>::len)
+    }
+
+    fn keep_value(&mut self, value: Option<&[u8]>) -> (usize, Option<usize>) {
+        let Some(value) = value else { return (0, None) };
+        let whole = self.bytes.get(self.whole.clone()).unwrap_or_default();
+        let shared = beginning_of_both(whole, value);
+        let (_, rest) = value.split_at_checked(shared).unwrap_or_default();
+        let kept = self.keep(Some(rest));
+        if shared == 0 {
+            let end = self.bytes.len();
+            self.whole = end.saturating_sub(value.len())..end;
+        }
+        self.shared = self.shared.saturating_add(shared);
+        (shared, kept)
     }
 
     /// Gives its records out, in their order.
@@ -89,9 +120,10 @@ impl ProducerBatch {
     ) -> Result<(), E> {
         let (mut bytes, mut names) = (self.bytes.as_slice(), self.names.as_str());
         let mut lengths = self.headers.iter();
-        let mut headers = Vec::new();
+        let (mut headers, mut values) = (Vec::new(), Values::default());
         for record in &self.records {
-            let (key, value) = (cut(&mut bytes, record.key), cut(&mut bytes, record.value));
+            let (key, rest) = (cut(&mut bytes, record.key), cut(&mut bytes, record.value));
+            let value = rest.map(|rest| values.value(record.shared, rest));
             headers.clear();
             for header in lengths.by_ref().take(record.headers) {
                 let (name, rest) = names.split_at_checked(header.name).unwrap_or_default();
@@ -114,13 +146,47 @@ impl ProducerBatch {
 
     /// Empties it, and keeps its space.
     pub(super) fn clear(&mut self) {
-        let Self { records, headers, bytes, names, weight } = self;
+        let Self { records, headers, bytes, names, whole, shared, weight } = self;
         records.clear();
         headers.clear();
         bytes.clear();
         names.clear();
+        *whole = 0..0;
+        *shared = 0;
         *weight = 0;
     }
+}
+
+/// Puts values together again.
+#[derive(Default)]
+struct Values<'b> {
+    /// The last whole one.
+    whole: &'b [u8],
+    /// The last one that was put together, and how much of it is the whole one's.
+    made: Vec<u8>,
+    shared: usize,
+}
+
+impl<'b> Values<'b> {
+    fn value<'v>(&'v mut self, shared: usize, rest: &'b [u8]) -> &'v [u8] {
+        if shared == 0 {
+            (self.whole, self.shared) = (rest, 0);
+            return rest;
+        }
+        self.made.truncate(self.shared.min(shared));
+        let lacking = self.whole.get(self.made.len()..shared).unwrap_or_default();
+        self.made.extend_from_slice(lacking);
+        self.made.extend_from_slice(rest);
+        self.shared = shared;
+        &self.made
+    }
+}
+
+/// How many bytes, in blocks, both begin with; 0 when it is not worth it.
+fn beginning_of_both(whole: &[u8], value: &[u8]) -> usize {
+    let blocks = whole.as_chunks::<BLOCK>().0.iter().zip(value.as_chunks::<BLOCK>().0);
+    let equal = blocks.take_while(|(whole, value)| whole == value).count().saturating_mul(BLOCK);
+    if equal < SHARED_MIN { 0 } else { equal }
 }
 
 /// The next so many bytes.
@@ -144,8 +210,18 @@ mod tests {
         prop::option::of(prop::collection::vec(any::<u8>(), 0..5))
     }
 
+    /// Some begin alike, and differ somewhere, or nowhere.
+    fn value() -> impl Strategy<Value = Bytes> {
+        let alike = (0..4 * SHARED_MIN, 0..4 * SHARED_MIN).prop_map(|(length, place)| {
+            let mut value: Vec<u8> = (0..=u8::MAX).cycle().take(length).collect();
+            value.iter_mut().skip(place).take(1).for_each(|byte| *byte = byte.wrapping_add(1));
+            Some(value)
+        });
+        prop_oneof![bytes(), alike]
+    }
+
     fn parts() -> impl Strategy<Value = Parts> {
-        (bytes(), bytes(), prop::collection::vec((".{0,3}", bytes()), 0..3), bytes())
+        (bytes(), value(), prop::collection::vec((".{0,3}", bytes()), 0..3), bytes())
     }
 
     fn fill(batch: &mut ProducerBatch, records: &[Parts]) {
@@ -197,6 +273,16 @@ mod tests {
             fill(&mut batch, &others);
             prop_assert_eq!(taken_out(&batch), others);
         }
+    }
+
+    #[test]
+    fn what_values_have_in_common_is_kept_once() {
+        let record = |end: &str| (None, Some([vec![b'x'; 3_000], end.into()].concat()), Vec::new(), None);
+        let records = ["1", "22", ""].map(record);
+        let mut batch = ProducerBatch::default();
+        fill(&mut batch, &records);
+        assert!(batch.bytes.len() < 3_200, "{}", batch.bytes.len());
+        assert_eq!(taken_out(&batch), records);
     }
 
     #[test]
