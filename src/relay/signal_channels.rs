@@ -112,7 +112,13 @@ async fn take_file(path: &Path, scribe: &mut Scribe<'_>) -> Result<(), ChannelEr
         return Ok(());
     }
     let place = path.to_owned();
-    in_thread(move || fs::write(place, "")).await?.map_err(failed)
+    in_thread(move || empty(&place, &text)).await?.map_err(failed)
+}
+
+/// Takes out of the file what was read of it. Signals that were written to it meanwhile stay for the next time.
+fn empty(path: &Path, taken: &str) -> io::Result<()> {
+    let now = read(path)?;
+    fs::write(path, now.strip_prefix(taken).unwrap_or(&now))
 }
 
 /// What is in the file; nothing when there is none.
@@ -195,5 +201,27 @@ impl Scribe<'_> {
         let sql = self.sql.insert(sql);
         sql.query("writing a signal to the WAL", statement, &[&SIGNAL_PREFIX, &document]).await?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_to_the_file_while_it_is_read_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("signals");
+        let left = |now: &str| {
+            fs::write(&path, now).unwrap();
+            empty(&path, "a\nb\n").unwrap();
+            fs::read_to_string(&path).unwrap()
+        };
+        assert_eq!(left("a\nb\n"), "");
+        assert_eq!(left("a\nb\nc\n"), "c\n");
+        assert_eq!(left("of another file\n"), "of another file\n");
+        fs::remove_file(&path).unwrap();
+        empty(&path, "a\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "");
     }
 }
