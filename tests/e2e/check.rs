@@ -32,11 +32,14 @@ impl Report {
         Self { exit, json: serde_json::from_str(&stdout).unwrap() }
     }
 
+    fn checks(&self) -> impl Iterator<Item = &Value> {
+        self.json["checks"].as_array().unwrap().iter()
+    }
+
     /// The first check of this code that ended so.
     #[track_caller]
     pub(crate) fn find(&self, code: &str, outcome: &str) -> &Value {
-        let mut checks = self.json["checks"].as_array().unwrap().iter();
-        let found = checks.find(|check| check["code"] == code && check["outcome"] == outcome);
+        let found = self.checks().find(|check| check["code"] == code && check["outcome"] == outcome);
         found.unwrap_or_else(|| panic!("no {outcome} of {code} in {:#}", self.json))
     }
 }
@@ -183,6 +186,36 @@ fn a_dead_postgres_leaves_kafka_to_be_checked_and_the_other_way_round() {
     assert_eq!(no_kafka.exit, FAILURES);
     no_kafka.find("KA001", "failure");
     no_kafka.find("PG022", "ok");
+}
+
+#[test]
+fn generated_columns_that_no_stream_has_are_told() {
+    let db = Outbox::create_bare(
+        postgres18(),
+        "CREATE TABLE a (id int PRIMARY KEY, twice int GENERATED ALWAYS AS (id * 2) STORED);
+         CREATE TABLE b (id int PRIMARY KEY, twice int GENERATED ALWAYS AS (id * 2) VIRTUAL)",
+    );
+    let config = changes::config(&db, &[("publication.autocreate.mode", "disabled")]);
+    db.execute(&format!("CREATE PUBLICATION \"{}\" FOR ALL TABLES", db.name()));
+    let report = Report::of(&config);
+    let told = |report: &Report, table: &str| {
+        let told = report.checks().find(|check| {
+            check["code"] == "PG049" && check["title"].as_str().unwrap().ends_with(&format!("public.{table}"))
+        });
+        told.map(|check| check["cure"].as_str().unwrap().to_owned())
+    };
+    assert!(told(&report, "b").unwrap().contains("column.exclude.list"));
+    db.execute(&told(&report, "a").unwrap());
+    assert_eq!(told(&Report::of(&config), "a"), None, "the cure has cured it");
+
+    let outbox = Outbox::create(postgres15());
+    outbox.execute(
+        "ALTER TABLE outbox DROP COLUMN aggregatetype,
+         ADD COLUMN aggregatetype text NOT NULL GENERATED ALWAYS AS ('order') STORED",
+    );
+    let report = Report::of(&outbox.config(kafka()));
+    assert_eq!(report.exit, FAILURES);
+    assert!(report.find("PG049", "failure")["title"].as_str().unwrap().contains("aggregatetype"));
 }
 
 #[test]

@@ -107,6 +107,8 @@ pub(super) const POLLED: Code = Code("PG046");
 pub(super) const READABLE: Code = Code("PG047");
 /// TimescaleDB's catalog can be read, where a transform needs it.
 pub(super) const TIMESCALE: Code = Code("PG048");
+/// Generated columns are in the stream.
+pub(super) const GENERATED: Code = Code("PG049");
 
 /// Kafka can be reached and lets us in.
 pub(super) const KAFKA: Code = Code("KA001");

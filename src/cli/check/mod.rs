@@ -9,6 +9,7 @@
 pub(super) mod catalog;
 mod codes;
 mod configuration;
+mod generated;
 mod identity;
 mod kafka;
 mod makers;

@@ -6,7 +6,7 @@ use super::catalog::{self, Rights};
 use super::codes::{self, Code};
 use super::report::Check;
 use super::tables::{self, Outbox, Reader};
-use super::{identity, publication, retention, server, slot};
+use super::{generated, identity, publication, retention, server, slot};
 use crate::cleanup::Manager;
 use crate::connect::column::ColumnDescription;
 use crate::error::Diagnose as _;
@@ -262,6 +262,7 @@ impl Findings {
         &ServerFacts { version_num, in_recovery, .. }: &ServerFacts,
     ) -> Result<(), Error> {
         let (options, name) = (&options.publication, &options.publication.name);
+        self.ask_generated(sql, tables, name, version_num).await?;
         // On a standby nobody has any.
         let rights: Rights =
             if in_recovery { Rights::default() } else { catalog::rights(sql, tables, name).await? };
@@ -279,6 +280,31 @@ impl Findings {
             let published = catalog::published_tables(sql, name).await?;
             let outboxes: Vec<_> = self.outboxes.iter().map(|found| found.outbox.clone()).collect();
             self.checks.extend(publication::filters(name, &published, &outboxes));
+        }
+        Ok(())
+    }
+}
+
+impl Findings {
+    async fn ask_generated(
+        &mut self,
+        sql: &Sql,
+        tables: &[TableFacts],
+        publication: &str,
+        version_num: i32,
+    ) -> Result<(), Error> {
+        for unsent in generated::unsent(sql, tables, publication).await? {
+            let is_it = |table: &TableFacts| table.oid == unsent.table;
+            let changed = self.tables.iter().map(|(table, _)| table).find(|table| is_it(table));
+            let outbox = self.outboxes.iter().map(|found| &found.outbox).find(|outbox| is_it(&outbox.table));
+            let check = match (changed, outbox) {
+                (Some(table), _) => Some(unsent.of_changes(table, publication, version_num)),
+                (None, Some(Outbox { table, mapped, .. })) => {
+                    unsent.of_outbox(table, mapped, publication, version_num)
+                }
+                (None, None) => None,
+            };
+            self.checks.extend(check);
         }
         Ok(())
     }
