@@ -3,7 +3,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::transform::expression::Renaming;
-use super::transform::key_field::KeyField;
+use super::transform::key_field::{KeyField, PHYSICAL_TABLE};
 use super::transform::settings::Settings;
 use super::{OptionReader, Refused};
 
@@ -116,7 +116,7 @@ impl Shared {
     fn read(options: &mut OptionReader<'_>) -> Result<Arc<Self>, Refused> {
         let mut settings = Settings::new(options, "topic".to_owned());
         let topic = Renaming::read(&mut settings, "regex", "replacement");
-        let key_field = KeyField::read(&mut settings);
+        let key_field = KeyField::read(&mut settings, PHYSICAL_TABLE);
         Ok(Arc::new(Self { topic: topic?, key_field: key_field? }))
     }
 

@@ -63,7 +63,7 @@ class Links:
             options |= {"key.field.name": "shard", "key.field.regex": r"(.*?)(\d+)", "key.field.replacement": "$2"}
         elif self.rng.random() < 0.5:
             options["key.enforce.uniqueness"] = "false"
-        return {"type": DEBEZIUM + "ByLogicalTableRouter", **options}
+        return {"type": DEBEZIUM + self.rng.choice(["ByLogicalTableRouter", "ToLogicalTopicRouter"]), **options}
 
     def partition_routing(self):
         fields = self.rng.choice(["change.v", "change.n", "source.table", "change.id,change.n", "op"])

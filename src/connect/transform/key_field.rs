@@ -5,7 +5,10 @@ use super::expression::Renaming;
 use super::settings::Settings;
 use crate::connect::Refused;
 
-const NAME: &str = "__dbz__physicalTableIdentifier";
+/// How the field is called, but by `ToLogicalTopicRouter`.
+pub(in crate::connect) const PHYSICAL_TABLE: &str = "__dbz__physicalTableIdentifier";
+/// How `ToLogicalTopicRouter` calls it.
+pub(super) const SOURCE: &str = "__dbz__sourceIdentifier";
 
 /// The field by which keys of several tables are told apart that share a topic: `key.field.name`, and what of the table's own
 /// topic it holds.
@@ -16,10 +19,13 @@ pub(in crate::connect) struct KeyField {
 }
 
 impl KeyField {
-    /// Reads the field; none when `key.enforce.uniqueness` is false.
-    pub(in crate::connect) fn read(settings: &mut Settings<'_, '_>) -> Result<Option<Self>, Refused> {
+    /// Reads the field, which is called `name` unless something else is said; none when `key.enforce.uniqueness` is false.
+    pub(in crate::connect) fn read(
+        settings: &mut Settings<'_, '_>,
+        name: &str,
+    ) -> Result<Option<Self>, Refused> {
         let is_unique = settings.boolean("key.enforce.uniqueness", true);
-        let name = settings.text("key.field.name").unwrap_or_else(|| NAME.to_owned());
+        let name = settings.text("key.field.name").unwrap_or_else(|| name.to_owned());
         // A replacement alone is passed over, as Debezium does.
         let [regex, _] = ["key.field.regex", "key.field.replacement"].map(|option| settings.text(option));
         let content = match regex.filter(|text| !text.trim().is_empty()) {

@@ -13,9 +13,10 @@ use super::unwrap::is_change_event;
 use crate::connect::source_record::{Datum, SourceRecord};
 use crate::connect::{Field, Kind, NameAdjustment, Refused, Schema, Value};
 
-/// `ByLogicalTableRouter`: several tables go to one topic, and their keys tell them apart.
+/// `ToLogicalTopicRouter`, and `ByLogicalTableRouter`, as it was called before: several tables go to one topic, and their keys
+/// tell them apart.
 #[derive(Debug)]
-pub(super) struct ByLogicalTableRouter {
+pub(super) struct ToLogicalTopicRouter {
     topic: Renaming,
     /// The field that is added to keys.
     key_field: Option<KeyField>,
@@ -24,10 +25,11 @@ pub(super) struct ByLogicalTableRouter {
     envelopes: PerSchema<Arc<Schema>>,
 }
 
-impl ByLogicalTableRouter {
-    pub(super) fn read(settings: &mut Settings<'_, '_>) -> Result<Self, Refused> {
+impl ToLogicalTopicRouter {
+    /// Reads it; `key_field` is how the field is called that tells the tables apart.
+    pub(super) fn read(settings: &mut Settings<'_, '_>, key_field: &str) -> Result<Self, Refused> {
         let topic = Renaming::read(settings, "topic.regex", "topic.replacement");
-        let key_field = KeyField::read(settings)?;
+        let key_field = KeyField::read(settings, key_field)?;
         Ok(Self {
             topic: topic?,
             key_field,
@@ -70,7 +72,7 @@ impl ByLogicalTableRouter {
     }
 }
 
-impl Transform for ByLogicalTableRouter {
+impl Transform for ToLogicalTopicRouter {
     fn apply<'a>(&'a self, mut record: SourceRecord<'a>) -> Result<Option<SourceRecord<'a>>, Problem> {
         let Some(topic) = self.topic.rename(&record.topic)?.filter(|topic| !topic.is_empty()) else {
             return Ok(Some(record));

@@ -12,7 +12,8 @@ use super::header_to_value::HeaderToValue;
 use super::headers::{DropHeaders, HeaderFrom, InsertHeader};
 use super::hoist_field::HoistField;
 use super::insert_field::InsertField;
-use super::logical_router::ByLogicalTableRouter;
+use super::key_field;
+use super::logical_router::ToLogicalTopicRouter;
 use super::mask_field::MaskField;
 use super::partition_routing::PartitionRouting;
 use super::record_size::EnforceRecordSize;
@@ -115,7 +116,7 @@ fn of_side(settings: &mut Settings<'_, '_>, name: &str, side: Side) -> Result<Ar
 
 fn debezium(settings: &mut Settings<'_, '_>, name: &str) -> Result<Arc<dyn Transform>, Refused> {
     Ok(match name {
-        "ByLogicalTableRouter" => Arc::new(ByLogicalTableRouter::read(settings)?),
+        "ByLogicalTableRouter" => Arc::new(ToLogicalTopicRouter::read(settings, key_field::PHYSICAL_TABLE)?),
         "EnforceRecordSize" => Arc::new(EnforceRecordSize::read(settings)?),
         "ExtractChangedRecordState" => Arc::new(ExtractChangedRecordState::read(settings)),
         "ExtractSchemaToNewRecord" => Arc::new(ExtractSchemaToNewRecord::read(settings)),
@@ -123,6 +124,7 @@ fn debezium(settings: &mut Settings<'_, '_>, name: &str) -> Result<Arc<dyn Trans
         "HeaderToValue" => Arc::new(HeaderToValue::read(settings)?),
         "SchemaChangeEventFilter" => Arc::new(SchemaChangeEventFilter::read(settings)?),
         "SwapGeometryCoordinates" => Arc::new(SwapGeometryCoordinates::read(settings)?),
+        "ToLogicalTopicRouter" => Arc::new(ToLogicalTopicRouter::read(settings, key_field::SOURCE)?),
         "TimezoneConverter" => Arc::new(TimezoneConverter::read(settings)?),
         "partitions.PartitionRouting" => Arc::new(PartitionRouting::read(settings)?),
         "VectorToJsonConverter" => Arc::new(VectorToJsonConverter::default()),
