@@ -6,7 +6,7 @@ use super::row_change::Row;
 use super::table::ChangeTable;
 use crate::connect::column::ColumnDescription;
 use crate::connect::source_record::{Datum, SourceRecord};
-use crate::connect::transform::error::{Problem, TransformError};
+use crate::connect::transform::error::TransformError;
 use crate::connect::transform::is_change_event;
 use crate::connect::{Kind, Value};
 use crate::outbox::{BindError, EventRouter, InvalidOperation, OutboxSource, RouteError};
@@ -107,14 +107,8 @@ impl ChangeTable {
         // Transforms before a router may change the row.
         let sent = (!self.routed.is_empty() && !chain.begins_with_routers()).then(|| record.value.clone());
         let outcome = chain.apply_with(record, &mut |alias, record| {
-            // What is no change event any more passes the router.
-            if is_change_event(&record.value)
-                && sent.as_ref().is_some_and(|sent| new_row(sent) != new_row(&record.value))
-                && let Some(refused) = chain.refused_by_router(alias, Problem::ChangedRow)
-            {
-                return Err(Failed::Transform(refused));
-            }
-            self.route(alias, record, origin).map_err(Failed::Route)
+            let is_changed = sent.as_ref().is_some_and(|sent| new_row(sent) != new_row(&record.value));
+            self.route(alias, record, origin, is_changed).map_err(Failed::Route)
         });
         outcome.map_err(|failed| match failed {
             Failed::Transform(source) => RouteError::Transform { table: self.name.clone(), source },
@@ -128,6 +122,7 @@ impl ChangeTable {
         alias: &str,
         record: SourceRecord<'a>,
         Origin { op, new, now_ms, .. }: Origin<'_, 'a>,
+        is_changed: bool,
     ) -> Result<Option<SourceRecord<'a>>, RouteError> {
         let Some(table) = self.routed.of(alias) else { return Ok(Some(record)) };
         if record.value.value.is_null() {
@@ -139,7 +134,7 @@ impl ChangeTable {
         match (op, new) {
             ("c" | "r", Some(row)) => {
                 let table = table.as_ref().map_err(|error| RouteError::Unfit(Box::new(error.clone())))?;
-                table.route(row, record, now_ms).map(Some)
+                table.route(row, is_changed, record, now_ms).map(Some)
             }
             ("u", _) if is_fatal(table) => Err(RouteError::Updated { table: self.name.clone() }),
             _ => Ok(None),

@@ -45,6 +45,14 @@ impl Envelope {
         schema
     }
 
+    /// Gives the further columns the schemas that transforms before the router have left them.
+    pub(super) fn take_schemas<'s>(schema: &mut Schema, further: impl Iterator<Item = &'s Arc<Schema>>) {
+        let Kind::Struct(fields) = &mut schema.kind else { return };
+        for (field, further) in fields.iter_mut().skip(1).zip(further) {
+            field.schema = Arc::clone(further);
+        }
+    }
+
     /// The struct: the payload, then the further columns.
     pub(super) fn value<'a>(payload: Value<'a>, further: impl Iterator<Item = Value<'a>>) -> Value<'a> {
         Value::Struct(std::iter::once(payload).chain(further).collect())

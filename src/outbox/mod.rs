@@ -12,6 +12,7 @@
 //! What can be known before the first row is refused at `parse` and `bind`; what is left for `route` to refuse is the
 //! row's own.
 
+mod arrived;
 mod binding;
 mod encoder;
 mod envelope;

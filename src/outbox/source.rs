@@ -3,17 +3,19 @@
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::arrived::Arrived;
 use super::envelope::Envelope;
 use super::error::{BindError, RouteError};
 use super::expand::{KnownSchemas, Shaped, Shaping};
 use super::options::InvalidOperation;
 use super::router::EventRouter;
 use super::table::{BoundColumn, OutboxTable, Row, is_empty};
-use crate::connect::Value;
+use super::timestamp::{EventTimestamp, TimestampKind};
 use crate::connect::column::ColumnDescription;
 use crate::connect::converter::Converter;
 use crate::connect::source_record::{Datum, DatumHeader, SourceRecord};
 use crate::connect::transform::activate_tracing::ActivateTracingSpan;
+use crate::connect::{Schema, Value};
 use crate::pgoutput::Relation;
 use crate::trace::is_of_trace;
 
@@ -46,18 +48,22 @@ impl OutboxSource {
         self.table.router.options.invalid_operation
     }
 
-    /// What the EventRouter makes of the record of an inserted row, at `now_ms`.
+    /// What the EventRouter makes of the record of an inserted row, at `now_ms`. `is_changed` says that the row in the record is
+    /// not as the database sent it.
     ///
     /// # Errors
     /// When the row has no topic, or one of its values cannot be read.
     pub(crate) fn route<'a>(
         &'a self,
         row: Row<'_, 'a>,
+        is_changed: bool,
         record: SourceRecord<'a>,
         now_ms: i64,
     ) -> Result<SourceRecord<'a>, RouteError> {
+        let event = is_changed.then(|| record.value.clone());
+        let row = Arrived::new(row, event.as_ref());
         let table = &self.table;
-        let route = table.route_value(row)?;
+        let route = self.route_value(row)?;
         let topic = table.router.options.topic.topic(&route).map_err(|error| RouteError::Topic {
             table: table.table.clone(),
             column: table.route.name.clone(),
@@ -78,28 +84,57 @@ impl OutboxSource {
         }
         Ok(SourceRecord {
             topic: Cow::Owned(topic.into_owned()),
-            partition: table.partition(row)?,
-            timestamp_ms: Some(table.timestamp_ms(row)?.unwrap_or(now_ms)),
+            partition: table.partition(row.row)?,
+            timestamp_ms: Some(self.timestamp_ms(row)?.unwrap_or(now_ms)),
             key: self.datum(&table.key, row)?,
             value: self.value(row, &route)?,
             headers,
         })
     }
 
-    fn datum<'a>(&'a self, column: &'a BoundColumn, row: Row<'_, 'a>) -> Result<Datum<'a>, RouteError> {
-        Ok(Datum::new(Arc::clone(column.codec.schema()), self.table.decode(column, row)?))
+    fn datum<'a>(&'a self, column: &'a BoundColumn, row: Arrived<'_, 'a>) -> Result<Datum<'a>, RouteError> {
+        let Some((schema, value)) = row.changed(column) else {
+            return Ok(Datum::new(Arc::clone(column.codec.schema()), self.table.decode(column, row.row)?));
+        };
+        let value = match (value, &schema.default) {
+            (Value::Null, Some(default)) => default.clone(),
+            (value, _) => value.clone(),
+        };
+        Ok(Datum::new(Arc::clone(schema), value))
     }
 
-    fn value<'a>(&'a self, row: Row<'_, 'a>, route: &str) -> Result<Datum<'a>, RouteError> {
+    fn route_value<'a>(&'a self, row: Arrived<'_, 'a>) -> Result<Cow<'a, str>, RouteError> {
+        match row.changed(&self.table.route) {
+            Some((_, Value::Str(text))) => Ok(text.clone()),
+            _ => self.table.route_value(row.row),
+        }
+    }
+
+    /// Only a `timestamp` tells another moment when a transform has changed it.
+    fn timestamp_ms(&self, row: Arrived<'_, '_>) -> Result<Option<i64>, RouteError> {
         let table = &self.table;
-        let payload = table.decode(&table.payload, row)?;
+        let Some(sent) = table.timestamp_ms(row.row)? else { return Ok(None) };
+        let Some(EventTimestamp { column, kind: TimestampKind::Timestamp }) = &table.timestamp else {
+            return Ok(Some(sent));
+        };
+        match row.changed(column).and_then(|(schema, value)| millis(schema, value)) {
+            Some(..0) => {
+                Err(RouteError::Timestamp { table: table.table.clone(), column: column.name.clone() })
+            }
+            changed => Ok(changed.or(Some(sent))),
+        }
+    }
+
+    fn value<'a>(&'a self, row: Arrived<'_, 'a>, route: &str) -> Result<Datum<'a>, RouteError> {
+        let table = &self.table;
+        let Datum { schema, value: payload } = self.datum(&table.payload, row)?;
         if table.router.options.tombstone_on_empty_payload && is_empty(&payload) {
             return Ok(Datum::NULL);
         }
         let shaping = Shaping {
             expansion: table.router.options.expand_json,
             name: &table.payload.name,
-            schema: table.payload.codec.schema(),
+            schema: schema.as_ref().unwrap_or_else(|| table.payload.codec.schema()),
             enveloped: table.envelope.is_some(),
             ignore_schemas: table.router.converters.value == Converter::String,
         };
@@ -108,11 +143,24 @@ impl OutboxSource {
         let (Some(envelope), Some(payload_schema)) = (&table.envelope, &schema) else {
             return Ok(Datum { schema, value });
         };
-        let further: Result<Vec<Value<'a>>, RouteError> =
-            envelope.columns.iter().map(|named| table.decode(&named.column, row)).collect();
-        let value = Envelope::value(value, further?.into_iter());
+        let further: Result<Vec<Datum<'a>>, RouteError> =
+            envelope.columns.iter().map(|named| self.datum(&named.column, row)).collect();
+        let further = further?;
         let name = format!("{}.{route}.Value", table.schema_prefix);
-        let schema = envelope.schema(name, table.schema_version(row)?, payload_schema);
+        let mut schema = envelope.schema(name, table.schema_version(row.row)?, payload_schema);
+        Envelope::take_schemas(&mut schema, further.iter().filter_map(|datum| datum.schema.as_ref()));
+        let value = Envelope::value(value, further.into_iter().map(|datum| datum.value));
         Ok(Datum::new(Arc::new(schema), value))
+    }
+}
+
+/// Milliseconds since the epoch, cut off toward zero as Java's division does.
+fn millis(schema: &Schema, value: &Value<'_>) -> Option<i64> {
+    match (schema.name()?, value) {
+        ("org.apache.kafka.connect.data.Timestamp", Value::Date(time))
+        | ("io.debezium.time.Timestamp", Value::Int64(time)) => Some(*time),
+        ("io.debezium.time.MicroTimestamp", Value::Int64(time)) => Some(time / 1_000),
+        ("io.debezium.time.NanoTimestamp", Value::Int64(time)) => Some(time / 1_000_000),
+        _ => None,
     }
 }

@@ -121,12 +121,6 @@ impl Chain {
         self.links.iter().filter(|link| link.is_event_router()).map(|link| link.alias.as_str())
     }
 
-    /// What the EventRouter of this name cannot work on.
-    #[must_use]
-    pub(crate) fn refused_by_router(&self, alias: &str, problem: Problem) -> Option<TransformError> {
-        self.links.iter().find(|link| link.alias == alias).map(|link| link.failed(problem))
-    }
-
     /// Whether no other transform stands before the last EventRouter.
     #[must_use]
     pub(crate) fn begins_with_routers(&self) -> bool {

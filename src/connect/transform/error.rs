@@ -50,11 +50,6 @@ pub enum Problem {
     /// The record has no timestamp.
     #[error("the record has no timestamp")]
     NoTimestamp,
-    /// A row that is not what the database sent any more.
-    #[error(
-        "a transform before the EventRouter has changed the row, which the EventRouter takes as the database sent it"
-    )]
-    ChangedRow,
     /// An expression that was given up on.
     #[error("the regular expression takes too long on the topic's name")]
     Expression,
