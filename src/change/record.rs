@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::digest::ChangeDigest;
 use crate::connect::converter::{ConvertError, Converter, Converters, Destination, Encoded};
 use crate::connect::record::{DIGEST_HEADER, Header, ProducerRecord};
-use crate::connect::source_record::{Datum, SourceRecord};
+use crate::connect::source_record::{Datum, DatumHeader, SourceRecord};
 use crate::outbox::RouteError;
 
 /// Headers that fit without an allocation: four of Debezium's context and one of a changed key.
@@ -59,7 +59,7 @@ impl<'a> ChangeRecords<'a> {
         let SourceRecord { topic, partition, timestamp_ms, key, value, headers } = record;
         let mut into = Destination { scratch: into.scratch, topic: &topic, schemas: into.schemas };
         let key = convert("key.converter", &converters.key, &key, &mut into)?;
-        let value = convert("value.converter", &converters.value, &value, &mut into)?;
+        let value = convert_value(&converters.value, &value, &headers, &mut into)?;
         let mut converted = SmallVec::with_capacity(headers.len());
         for header in headers {
             let bytes = convert("header.converter", &converters.header, &header.datum, &mut into)?;
@@ -147,6 +147,20 @@ impl<'a> Converted<'a> {
             position: None,
         }
     }
+}
+
+/// Converts the value of a record.
+fn convert_value<'a>(
+    converter: &Converter,
+    value: &Datum<'a>,
+    headers: &[DatumHeader<'a>],
+    into: &mut Destination<'_>,
+) -> Result<Encoded<'a>, Inconvertible> {
+    if value.schema.is_none() && value.value.is_null() {
+        return Ok(Encoded::Null);
+    }
+    let converted = converter.convert_beside(value, headers, into);
+    converted.map_err(|source| Inconvertible { option: "value.converter", source })
 }
 
 /// Converts a part of a record.

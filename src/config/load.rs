@@ -285,7 +285,9 @@ fn skipped_operations(reader: &mut Reader<'_>) -> crate::relay::SkippedOperation
 
 fn note_converters(reader: &mut Reader<'_>, sends_changes: bool) {
     let class = reader.filled("value.converter").and_then(|class| class.rsplit('.').next());
-    if class == Some("CloudEventsConverter") && router::is_there(reader) {
+    let source = reader.filled("value.converter.metadata.source").unwrap_or_default();
+    let from_headers = source.trim_start().to_ascii_lowercase().starts_with("header");
+    if class == Some("CloudEventsConverter") && !from_headers && router::is_there(reader) {
         let text = "CloudEventsConverter makes events of change events only: what the EventRouter has made is sent \
                     without its value, as Debezium sends it";
         reader.assume("value.converter", text);

@@ -26,7 +26,8 @@ LAST = f"{QUOTE}LAST{QUOTE}"
 
 def masked(records, started_ms):
     """The same records without what a run decides."""
-    texts = [record[part] for record in records for part in ("key", "value") if isinstance(record[part], str)]
+    texts = [text for record in records for text in (record["key"], record["value"], *(value for _, value in record["headers"]))
+             if isinstance(text, str)]
     positions, xids = set(), set()
     for text in texts:
         positions.update(int(found[1]) for found in POSITION.finditer(text))
@@ -58,7 +59,8 @@ def masked(records, started_ms):
         return found[1] + ("NOW" if earliest <= ms <= latest else found[2])
 
     unit = 1
-    return [{**record, "key": mask(record["key"]), "value": mask(record["value"])} for record in records]
+    return [{**record, "key": mask(record["key"]), "value": mask(record["value"]),
+             "headers": [[name, mask(value)] for name, value in record["headers"]]} for record in records]
 
 
 def sequence(numbers, lsn):

@@ -23,6 +23,7 @@ pub use json::JsonConverter;
 pub use options::Converters;
 pub(crate) use struct_writer::{FieldLabel, StructWriter};
 
+use super::source_record::{Datum, DatumHeader};
 use super::{Kind, Schema, Value};
 use registered::{RegisteredConverter, Registration, SchemaError, SchemaIds};
 
@@ -94,6 +95,9 @@ pub enum ConvertError {
         "CloudEventsConverter cannot use the field {0:?} of the envelope: it is missing or of another type"
     )]
     NoCloudEvent(String),
+    /// A CloudEvent's header that is missing, or holds something else.
+    #[error("CloudEventsConverter cannot use the header {0:?}: it is missing or of another type")]
+    NoCloudEventHeader(String),
     /// The registry's form of schemas cannot have the value's.
     #[error(transparent)]
     Schema(#[from] SchemaError),
@@ -138,12 +142,31 @@ impl Converter {
             Self::SimpleHeader => Ok(header::convert(schema, value, into.scratch)),
             Self::Json(converter) => converter.convert(schema, value, into.scratch),
             Self::Registered(converter) => converter.convert(schema, value, into),
-            Self::CloudEvents(events) => events.convert(schema, value, into.scratch),
+            Self::CloudEvents(events) => events.convert(schema, value, &[], into),
             Self::ByteArray => Ok(binary::bytes(self.name(), schema, value, into.scratch)?),
             Self::BinaryData(Some(delegate)) if !is_binary(schema, value) => {
                 delegate.convert(schema, value, into)
             }
             Self::BinaryData(_) => Ok(binary::bytes(self.name(), schema, value, into.scratch)?),
+        }
+    }
+
+    /// Converts the value of a record, by its headers too where the converter looks at them.
+    ///
+    /// # Errors
+    /// As [`Self::convert`].
+    pub(crate) fn convert_beside<'a>(
+        &self,
+        value: &Datum<'a>,
+        headers: &[DatumHeader<'a>],
+        into: &mut Destination<'_>,
+    ) -> Result<Encoded<'a>, ConvertError> {
+        match (self, &value.schema) {
+            (Self::CloudEvents(events), schema) => {
+                events.convert(schema.as_deref(), &value.value, headers, into)
+            }
+            (_, Some(schema)) => self.convert_shared(schema, &value.value, into),
+            (_, None) => self.convert(None, &value.value, into),
         }
     }
 
@@ -204,7 +227,7 @@ impl Converter {
     pub fn writes_schemas(&self) -> bool {
         match self {
             Self::Json(converter) => converter.schemas,
-            Self::CloudEvents(events) => events.json.schemas,
+            Self::CloudEvents(events) => events.writes_schemas(),
             Self::Registered(_) => true,
             Self::BinaryData(Some(delegate)) => delegate.writes_schemas(),
             _ => false,
@@ -216,9 +239,15 @@ impl Converter {
     pub fn registered(&self) -> Option<&RegisteredConverter> {
         match self {
             Self::Registered(converter) => Some(converter),
+            Self::CloudEvents(events) => events.registered(),
             Self::BinaryData(Some(delegate)) => delegate.registered(),
             _ => None,
         }
+    }
+
+    /// Whether it reads the headers of a record, as JSON with schemas.
+    pub(super) fn reads_headers(&self) -> bool {
+        matches!(self, Self::CloudEvents(events) if events.reads_headers())
     }
 
     /// The converter's class, without its package.

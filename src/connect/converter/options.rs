@@ -61,11 +61,25 @@ impl Converters {
     pub(crate) fn read_or(options: &mut OptionReader<'_>, default: Self) -> Result<Self, Refused> {
         let [key, value, header] =
             ["key.converter", "value.converter", "header.converter"].map(|key| converter(options, key));
-        Ok(Self {
+        let converters = Self {
             key: key?.unwrap_or(default.key),
             value: value?.unwrap_or(default.value),
             header: header?.unwrap_or(default.header),
-        })
+        };
+        converters.check_headers(options)?;
+        Ok(converters)
+    }
+
+    /// A converter that reads headers takes them as they are written.
+    fn check_headers(&self, options: &mut OptionReader<'_>) -> Result<(), Refused> {
+        let is_json = matches!(&self.header, Converter::Json(json) if json.schemas);
+        if is_json || !self.value.reads_headers() {
+            return Ok(());
+        }
+        let reason = "CloudEventsConverter reads metadata from headers that are JSON with schemas: set \
+                      org.apache.kafka.connect.json.JsonConverter, and header.converter.schemas.enable to true";
+        let said = options.text("header.converter").unwrap_or_default();
+        Err(options.refuse("header.converter", said, reason))
     }
 }
 

@@ -119,27 +119,39 @@ fn a_default_in_a_schema_is_a_number_where_decimals_are() {
 #[test]
 fn cloud_events_are_refused_where_they_would_not_be_those_of_debezium() {
     let class = "io.debezium.converters.CloudEventsConverter";
-    let parsed = |role: &str, option: &str| {
-        let (name, said) = option.split_once('=').unwrap();
+    let parsed = |role: &str, said: &str| {
+        let said = format!("={class} .{}", said.replace(' ', " ."));
+        let said: Vec<_> = said.split(' ').map(|option| option.split_once('=').unwrap()).collect();
         Converters::parse(&|key| {
-            let is_option = key.strip_prefix(role).is_some_and(|rest| rest == format!(".{name}"));
-            if key == role { Some(class.to_owned()) } else { is_option.then(|| said.to_owned()) }
+            let is_option = |(name, _): &&(&str, &str)| key.strip_prefix(role) == Some(*name);
+            said.iter().find(is_option).map(|(_, value)| (*value).to_owned())
         })
     };
-    for (option, reason) in [
-        ("serializer.type=avro", "JSON only"),
-        ("data.serializer.type=avro", "JSON only"),
-        ("metadata.source=header", "metadata are taken from the value"),
-        ("metadata.source=value,id:header,type:generate", "metadata are taken from the value"),
-        ("opentelemetry.tracing.attributes.enable=true", "headers are not read"),
-        ("schema.data.name.source.header.enable=true", "headers are not read"),
+    for (options, reason) in [
+        ("serializer.type=avro", "data in JSON cannot be in an event in Avro"),
+        ("serializer.type=xml", "one of json, avro"),
+        ("data.serializer.type=avro", "avro.schema.registry.url"),
+        ("metadata.source=generate", "must begin with value or header"),
+        ("metadata.source=value", "neither id nor type"),
+        ("metadata.source=value,id:header", "neither id nor type"),
+        ("metadata.source=header,id", "NAME:header or NAME:generate"),
+        ("metadata.source=header,time:header", "only id, type, traceparent and dataSchemaName"),
+        ("metadata.source=header", "headers that are JSON with schemas"),
+        (
+            "metadata.source=value,id:generate,type:generate opentelemetry.tracing.attributes.enable=true",
+            "add traceparent:header",
+        ),
     ] {
-        let error = parsed("value.converter", option).expect_err(option);
-        assert!(error.to_string().contains(reason), "{option}: {error}");
+        let error = parsed("value.converter", options).expect_err(options);
+        assert!(error.to_string().contains(reason), "{options}: {error}");
     }
-    for option in ["serializer.type=JSON", "metadata.source=value,id:generate,type:generate"] {
-        let made = parsed("value.converter", option).unwrap().value;
-        assert_eq!(made.name(), "CloudEventsConverter", "{option}");
+    for options in [
+        "serializer.type=JSON",
+        "metadata.source=value,id:generate,type:generate",
+        "serializer.type=avro data.serializer.type=avro avro.schema.registry.url=http://r:8081",
+    ] {
+        let made = parsed("value.converter", options).unwrap().value;
+        assert_eq!(made.name(), "CloudEventsConverter", "{options}");
     }
     for role in ["key.converter", "header.converter"] {
         let error = parsed(role, "serializer.type=json").expect_err(role);

@@ -136,8 +136,11 @@ impl Expected {
 
 /// Writes what a run decides in the records of tables as a case does.
 pub(super) fn mask(records: &mut [Expected], run_ms: RangeInclusive<i64>) {
-    let parts = records.iter_mut().flat_map(|record| [record.key.as_mut(), record.value.as_mut()]);
-    let texts = parts.flatten().filter_map(|part| match part {
+    let parts = records.iter_mut().flat_map(|record| {
+        let headers = record.headers.iter_mut().filter_map(|(_, value)| value.as_mut());
+        [record.key.as_mut(), record.value.as_mut()].into_iter().flatten().chain(headers)
+    });
+    let texts = parts.filter_map(|part| match part {
         Bytes::Text(text) => Some(text),
         Bytes::Binary { .. } => None,
     });
