@@ -5,6 +5,8 @@ mod attributes;
 mod metadata;
 mod options;
 mod record;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
