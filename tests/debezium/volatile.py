@@ -26,8 +26,7 @@ LAST = f"{QUOTE}LAST{QUOTE}"
 
 def masked(records, started_ms):
     """The same records without what a run decides."""
-    texts = [text for record in records for text in (record["key"], record["value"], *(value for _, value in record["headers"]))
-             if isinstance(text, str)]
+    texts = [text for record in records for text in (record["key"], record["value"], *headers(record)) if isinstance(text, str)]
     positions, xids = set(), set()
     for text in texts:
         positions.update(int(found[1]) for found in POSITION.finditer(text))
@@ -60,7 +59,13 @@ def masked(records, started_ms):
 
     unit = 1
     return [{**record, "key": mask(record["key"]), "value": mask(record["value"]),
-             "headers": [[name, mask(value)] for name, value in record["headers"]]} for record in records]
+             "headers": [[header[0], mask(header[1])] if isinstance(header, list) else header for header in record["headers"]]}
+            for record in records]
+
+
+def headers(record):
+    """The values of its headers, but for those that stand together as `context`."""
+    return [header[1] for header in record["headers"] if isinstance(header, list)]
 
 
 def sequence(numbers, lsn):

@@ -41,6 +41,9 @@ pub enum Converter {
     Json(JsonConverter),
     /// `org.apache.kafka.connect.converters.ByteArrayConverter`
     ByteArray,
+    /// `io.debezium.converters.ByteArrayConverter` with the converter for what is no Java array of bytes: all but bits, for a
+    /// `bytea` is a `ByteBuffer`.
+    DebeziumByteArray(Box<Self>),
     /// One of those whose schemas a registry keeps, such as `io.confluent.connect.avro.AvroConverter`.
     Registered(RegisteredConverter),
     /// `io.debezium.converters.BinaryDataConverter`, with the converter for what is not binary.
@@ -121,7 +124,8 @@ impl Converter {
             }
             Self::Registered(converter) => converter.accepts(schema),
             Self::BinaryData(Some(delegate)) if schema.kind != Kind::Bytes => delegate.accepts(schema),
-            Self::ByteArray | Self::BinaryData(_) => Ok(()),
+            Self::DebeziumByteArray(delegate) if !is_bits(schema) => delegate.accepts(schema),
+            Self::ByteArray | Self::DebeziumByteArray(_) | Self::BinaryData(_) => Ok(()),
         }
     }
 
@@ -147,7 +151,12 @@ impl Converter {
             Self::BinaryData(Some(delegate)) if !is_binary(schema, value) => {
                 delegate.convert(schema, value, into)
             }
-            Self::BinaryData(_) => Ok(binary::bytes(self.name(), schema, value, into.scratch)?),
+            Self::DebeziumByteArray(delegate) if !is_byte_array(schema, value) => {
+                delegate.convert(schema, value, into)
+            }
+            Self::BinaryData(_) | Self::DebeziumByteArray(_) => {
+                Ok(binary::bytes(self.name(), schema, value, into.scratch)?)
+            }
         }
     }
 
@@ -229,7 +238,7 @@ impl Converter {
             Self::Json(converter) => converter.schemas,
             Self::CloudEvents(events) => events.writes_schemas(),
             Self::Registered(_) => true,
-            Self::BinaryData(Some(delegate)) => delegate.writes_schemas(),
+            Self::BinaryData(Some(delegate)) | Self::DebeziumByteArray(delegate) => delegate.writes_schemas(),
             _ => false,
         }
     }
@@ -240,7 +249,7 @@ impl Converter {
         match self {
             Self::Registered(converter) => Some(converter),
             Self::CloudEvents(events) => events.registered(),
-            Self::BinaryData(Some(delegate)) => delegate.registered(),
+            Self::BinaryData(Some(delegate)) | Self::DebeziumByteArray(delegate) => delegate.registered(),
             _ => None,
         }
     }
@@ -259,7 +268,7 @@ impl Converter {
             Self::SimpleHeader => "SimpleHeaderConverter",
             Self::Json(_) => "JsonConverter",
             Self::Registered(converter) => converter.name(),
-            Self::ByteArray => "ByteArrayConverter",
+            Self::ByteArray | Self::DebeziumByteArray(_) => "ByteArrayConverter",
             Self::BinaryData(_) => "BinaryDataConverter",
             Self::CloudEvents(_) => "CloudEventsConverter",
         }
@@ -271,6 +280,19 @@ fn is_binary(schema: Option<&Schema>, value: &Value<'_>) -> bool {
         Some(schema) => schema.kind == Kind::Bytes,
         None => matches!(value, Value::Bytes(_) | Value::Null),
     }
+}
+
+/// Whether Debezium's ByteArrayConverter writes a value itself.
+fn is_byte_array(schema: Option<&Schema>, value: &Value<'_>) -> bool {
+    match schema {
+        Some(schema) => is_bits(schema) || value.is_null() && schema.kind == Kind::Bytes,
+        None => value.is_null(),
+    }
+}
+
+/// Whether a schema's values are arrays of bytes in Debezium.
+fn is_bits(schema: &Schema) -> bool {
+    schema.name() == Some("io.debezium.data.Bits")
 }
 
 impl<'a> Encoded<'a> {

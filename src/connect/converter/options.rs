@@ -94,6 +94,12 @@ fn converter(options: &mut OptionReader<'_>, key: &str) -> Result<Option<Convert
         "AvroConverter" | "JsonSchemaConverter" | "ProtobufConverter" => {
             Converter::Registered(RegisteredConverter::read(options, key, &class)?)
         }
+        "ByteArrayConverter" if class.trim().starts_with("io.debezium.") => {
+            match converter(options, &format!("{key}.{BINARY_DELEGATE}"))? {
+                Some(delegate) => Converter::DebeziumByteArray(Box::new(delegate)),
+                None => Converter::ByteArray,
+            }
+        }
         "ByteArrayConverter" => Converter::ByteArray,
         "CloudEventsConverter" => Converter::CloudEvents(cloud_events::read(options, key, &class)?),
         "BinaryDataConverter" | "ByteBufferConverter" => {
