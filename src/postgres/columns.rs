@@ -34,12 +34,14 @@ needed(oid) as (
          lateral (values (t.typbasetype), (case t.typcategory when 'A' then t.typelem else 0 end)) part(oid)
     where part.oid <> 0)
 select attnum, name, type, modifier, required, expression, place,
-       null::text, null::oid, null::int, null::oid, null::text[]
+       null::text, null::oid, null::int, null::oid, null::text[], null::int
 from columns
 union all
 select null, t.typname::text, t.oid, null, null, null, null,
        t.typtype::text, t.typbasetype, t.typtypmod, case t.typcategory when 'A' then t.typelem else 0::oid end,
-       array(select e.enumlabel::text from pg_enum e where e.enumtypid = t.oid order by e.enumsortorder)
+       array(select e.enumlabel::text from pg_enum e where e.enumtypid = t.oid order by e.enumsortorder),
+       -- Digits of zero behind the one before the point: the session's lc_monetary, which is the walsender's too.
+       case t.oid when 'money'::regtype then length(regexp_replace(0::money::text, '[^0]', '', 'g')) - 1 end
 from pg_type t join needed n on n.oid = t.oid
 order by 1";
 
@@ -62,6 +64,7 @@ struct TypeRow {
     base_modifier: i32,
     element: Oid,
     labels: Vec<String>,
+    money_digits: Option<i32>,
 }
 
 impl Sql {
@@ -131,6 +134,7 @@ impl TypeRow {
             base_modifier: row.try_get(9)?,
             element: Oid(row.try_get(10)?),
             labels: row.try_get(11)?,
+            money_digits: row.try_get(12)?,
         })
     }
 }
@@ -149,6 +153,9 @@ fn kind(types: &HashMap<Oid, TypeRow>, oid: Oid, depth: u8) -> TypeKind {
         "e" => TypeKind::Enum { name, labels: row.labels.clone() },
         "b" if row.element != Oid(0) => {
             TypeKind::Array { element: Box::new(kind(types, row.element, deeper)) }
+        }
+        "b" if let Some(digits) = row.money_digits.and_then(|digits| digits.try_into().ok()) => {
+            TypeKind::Money { fraction_digits: digits }
         }
         "b" | "r" => TypeKind::Base { name },
         _ => TypeKind::Other { name },

@@ -23,7 +23,12 @@ pub(super) fn value(column: &ColumnDescription, format: &Format) -> Option<Value
             let text = if is_generated(expression) { zero.to_owned() } else { literal(expression)? };
             parsed(name, text, column.type_modifier)?
         }
-        TypeKind::Domain { .. } | TypeKind::Array { .. } | TypeKind::Other { .. } => return None,
+        TypeKind::Money { .. }
+        | TypeKind::Domain { .. }
+        | TypeKind::Array { .. }
+        | TypeKind::Other { .. } => {
+            return None;
+        }
     };
     let value = match format {
         Format::Bits => decode_bits(&text)?,

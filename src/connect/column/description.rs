@@ -29,6 +29,11 @@ pub enum TypeKind {
         /// `typname`
         name: String,
     },
+    /// `money`, whose text the session's `lc_monetary` decides.
+    Money {
+        /// Digits behind the point there.
+        fraction_digits: usize,
+    },
     /// A domain.
     Domain {
         /// `typname`
@@ -134,6 +139,7 @@ impl TypeKind {
             | Self::Domain { name, .. }
             | Self::Enum { name, .. }
             | Self::Other { name } => name.clone(),
+            Self::Money { .. } => "money".to_owned(),
             Self::Array { element } => format!("{}[]", element.name()),
         }
     }

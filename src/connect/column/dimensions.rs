@@ -18,6 +18,7 @@ impl Dimensions {
     pub(super) fn of(kind: &TypeKind, modifier: i32) -> Self {
         match kind {
             TypeKind::Base { name } => base(name, modifier),
+            TypeKind::Money { .. } => base("money", modifier),
             TypeKind::Domain { base, modifier: own, .. } => {
                 Self::of(base, if modifier >= 0 { modifier } else { *own })
             }

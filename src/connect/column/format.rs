@@ -21,7 +21,7 @@ pub(super) enum Format {
     /// The text is the value.
     Text,
     Numeric(numeric::NumericFormat),
-    Money(numeric::NumericFormat),
+    Money(numeric::MoneyFormat),
     Bytea(super::BinaryHandling),
     /// `bit(1)`: a boolean.
     Bit,
@@ -53,6 +53,7 @@ impl Format {
     pub(super) fn of(kind: &TypeKind, modifier: i32, options: &ColumnOptions) -> Option<(Self, Schema)> {
         match kind {
             TypeKind::Base { name } => base(name, modifier, options),
+            TypeKind::Money { fraction_digits } => Some(numeric::money(Some(*fraction_digits), options)),
             TypeKind::Domain { base, modifier: own, .. } => {
                 Self::of(base, if modifier >= 0 { modifier } else { *own }, options)
             }
@@ -85,7 +86,7 @@ impl Format {
             Self::Float32 => Value::Float32(text.parse().ok()?),
             Self::Float64 => Value::Float64(text.parse().ok()?),
             Self::Numeric(format) => return format.decode(text),
-            Self::Money(format) => return format.decode_money(text),
+            Self::Money(format) => return format.decode(text),
             Self::Bytea(handling) => return bytes::decode(text, *handling),
             Self::Bit => Value::Bool(boolean(text)?),
             Self::Bits => return bytes::decode_bits(text),
@@ -116,7 +117,7 @@ fn base(name: &str, modifier: i32, options: &ColumnOptions) -> Option<(Format, S
         "float4" => Some((Format::Float32, Schema::new(Kind::Float32))),
         "float8" => Some((Format::Float64, Schema::new(Kind::Float64))),
         "numeric" => Some(numeric::numeric(modifier, options)),
-        "money" => Some(numeric::money(options)),
+        "money" => Some(numeric::money(None, options)),
         "bytea" => Some((Format::Bytea(options.binary), bytes::schema(options.binary))),
         "bit" => Some(bytes::bits(modifier.max(1))),
         "varbit" => Some(bytes::bits(if modifier < 0 { i32::MAX } else { modifier })),
@@ -168,6 +169,7 @@ fn enumeration(labels: &[String]) -> Schema {
 fn array_of(element: &TypeKind, modifier: i32, options: &ColumnOptions) -> Option<(Format, Schema)> {
     let (format, schema) = match element {
         TypeKind::Base { name } if is_left_out(name) => return None,
+        TypeKind::Money { .. } => return None,
         TypeKind::Base { .. } | TypeKind::Enum { .. } => Format::of(element, modifier, options)?,
         // To Debezium such an array has enums, of which it does not find the values.
         element if is_domain_over_enum(element) => (Format::Text, enumeration(&[])),
@@ -212,7 +214,7 @@ fn has_required_elements(element: &TypeKind) -> bool {
             ["tsvector", "isbn"].contains(&name.as_str()) || Vector::named(name).is_some()
         }
         TypeKind::Domain { .. } => is_domain_over_enum(element),
-        TypeKind::Array { .. } | TypeKind::Other { .. } => false,
+        TypeKind::Money { .. } | TypeKind::Array { .. } | TypeKind::Other { .. } => false,
     }
 }
 

@@ -71,7 +71,10 @@ fn is_maskable(kind: &TypeKind) -> bool {
     match kind.underlying() {
         TypeKind::Base { name } => ["text", "varchar", "bpchar", "char", "name"].contains(&name.as_str()),
         TypeKind::Enum { .. } => true,
-        TypeKind::Domain { .. } | TypeKind::Array { .. } | TypeKind::Other { .. } => false,
+        TypeKind::Money { .. }
+        | TypeKind::Domain { .. }
+        | TypeKind::Array { .. }
+        | TypeKind::Other { .. } => false,
     }
 }
 

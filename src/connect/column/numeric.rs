@@ -38,15 +38,23 @@ pub(super) fn numeric(modifier: i32, options: &ColumnOptions) -> (Format, Schema
     (Format::Numeric(format), schema)
 }
 
+/// What a `money` becomes, and how its text is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct MoneyFormat {
+    number: NumericFormat,
+    /// Digits behind the point in the session's `lc_monetary`, when they are known.
+    fraction_digits: Option<usize>,
+}
+
 /// `money`
-pub(super) fn money(options: &ColumnOptions) -> (Format, Schema) {
+pub(super) fn money(fraction_digits: Option<usize>, options: &ColumnOptions) -> (Format, Schema) {
     let scale = i32::from(options.money_fraction_digits);
-    let (format, schema) = match options.decimal {
+    let (number, schema) = match options.decimal {
         DecimalHandling::Precise => (NumericFormat::Fixed(scale), decimal(scale)),
         DecimalHandling::Double => (NumericFormat::Double, Schema::new(Kind::Float64)),
         DecimalHandling::String => (NumericFormat::Text, Schema::new(Kind::String)),
     };
-    (Format::Money(format), schema)
+    (Format::Money(MoneyFormat { number, fraction_digits }), schema)
 }
 
 /// `numeric(p, s)` from its modifier: the precision in the upper half, the scale in eleven bits with a sign.
@@ -92,35 +100,34 @@ impl NumericFormat {
             }
         })
     }
+}
 
+impl MoneyFormat {
     /// Reads a `money`: a currency sign, grouped digits, and a sign or parentheses as the server's locale has them.
-    pub(super) fn decode_money(self, text: &str) -> Option<Value<'static>> {
-        let plain = plain_money(text);
-        match self {
-            Self::Fixed(scale) => Some(Value::Decimal(Decimal::parse(&plain)?.rounded(scale)?)),
-            _ => self.decode(&plain).map(Value::into_owned),
+    pub(super) fn decode(self, text: &str) -> Option<Value<'static>> {
+        let plain = plain_money(text, self.fraction_digits);
+        match self.number {
+            NumericFormat::Fixed(scale) => Some(Value::Decimal(Decimal::parse(&plain)?.rounded(scale)?)),
+            number => number.decode(&plain).map(Value::into_owned),
         }
     }
 }
 
-/// The last point or comma with one or two digits after it is the decimal point; all others group digits.
-fn plain_money(text: &str) -> String {
-    let point = text.rfind(['.', ',']).filter(|at| {
-        let behind = text.get(at + 1..).unwrap_or_default().bytes().filter(u8::is_ascii_digit).count();
-        (1..=2).contains(&behind)
-    });
-    let mut plain = String::with_capacity(text.len());
-    if text.contains(['-', '(']) {
-        plain.push('-');
-    }
-    for (at, character) in text.char_indices() {
-        if character.is_ascii_digit() {
-            plain.push(character);
-        } else if Some(at) == point {
-            plain.push('.');
-        }
-    }
-    plain
+/// Points and commas tell nothing: a locale groups digits with the one that another has before cents, some have three digits behind it
+/// or none, and a currency sign may have points too.
+fn plain_money(text: &str, fraction_digits: Option<usize>) -> String {
+    let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+    let fraction_digits = fraction_digits.unwrap_or_else(|| guessed_fraction_digits(text));
+    let (whole, fraction) = digits.split_at(digits.len().saturating_sub(fraction_digits));
+    let sign = if text.contains(['-', '(']) { "-" } else { "" };
+    let point = if fraction.is_empty() { "" } else { "." };
+    format!("{sign}{whole}{point}{fraction}")
+}
+
+/// One or two digits behind the last point or comma are cents.
+fn guessed_fraction_digits(text: &str) -> usize {
+    let last = text.rsplit(['.', ',']).next().filter(|last| last.len() < text.len()).unwrap_or_default();
+    Some(last.bytes().filter(u8::is_ascii_digit).count()).filter(|digits| *digits <= 2).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -128,16 +135,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn money_is_read_in_several_locales() {
+    fn money_is_read_in_every_locale() {
         let cases = [
-            ("$1,234.56", "1234.56"),
-            ("-$1,234.56", "-1234.56"),
-            ("($0.05)", "-0.05"),
-            ("1.234,56 €", "1234.56"),
-            ("¥1,234", "1234"),
+            ("$1,234.56", 2, "1234.56"),
+            ("-$1,234.56", 2, "-1234.56"),
+            ("($0.05)", 2, "-0.05"),
+            ("1.234,56 €", 2, "1234.56"),
+            ("1\u{202f}234,56 лв.", 2, "1234.56"),
+            ("kr. 5,00", 2, "5.00"),
+            ("CHF- 1’234.56", 2, "-1234.56"),
+            ("¥1,234", 0, "1234"),
+            ("1.234 kr", 0, "1234"),
+            ("د.ك. 1,234.567-", 3, "-1234.567"),
+            ("د.ك. 0.005", 3, "0.005"),
+            ("1.234,567 L", 3, "1234.567"),
         ];
-        for (text, plain) in cases {
-            assert_eq!(plain_money(text), plain);
+        for (text, fraction_digits, plain) in cases {
+            assert_eq!(plain_money(text, Some(fraction_digits)), plain);
+        }
+    }
+
+    #[test]
+    fn without_the_locale_cents_are_guessed() {
+        for (text, plain) in
+            [("$1,234.56", "1234.56"), ("1.234,5 €", "1234.5"), ("¥1,234", "1234"), ("5", "5")]
+        {
+            assert_eq!(plain_money(text, None), plain);
         }
     }
 }
