@@ -77,10 +77,24 @@ fn parsed(type_name: &str, text: String, modifier: i32) -> Option<String> {
             let scale = precision_and_scale(modifier).map_or(number.scale(), |(_, scale)| scale);
             Some(number.with_scale(scale)?.to_plain_string())
         }
+        "uuid" => uuid(&text),
+        // Words without a digit are no time, and no bits.
+        "interval" if !text.contains(|c: char| c.is_ascii_digit()) => Some("00:00:00".to_owned()),
+        "bit" | "varbit" if !text.contains(|c: char| c.is_ascii_digit()) => Some(String::new()),
         "time" if text.starts_with("24:00") => Some(END_OF_DAY.to_owned()),
         "date" | "timestamp" | "timestamptz" => Some(moment(type_name, &text).unwrap_or(text)),
         _ => Some(text),
     }
+}
+
+/// As Java reads one: five numbers, each cut to its length.
+fn uuid(text: &str) -> Option<String> {
+    let number = |part: &str| u64::from_str_radix(part, 16).ok().filter(|_| !part.starts_with('+'));
+    let numbers: Vec<_> = text.split('-').map(number).collect::<Option<_>>()?;
+    let [low, middle, version, variant, node] = numbers[..] else { return None };
+    let [low, middle, version] = [low & 0xFFFF_FFFF, middle & 0xFFFF, version & 0xFFFF];
+    let [variant, node] = [variant & 0xFFFF, node & 0xFFFF_FFFF_FFFF];
+    Some(format!("{low:08x}-{middle:04x}-{version:04x}-{variant:04x}-{node:012x}"))
 }
 
 /// What a literal of another of these types says, as `ALTER COLUMN … TYPE` leaves it behind its casts: a moment its day, a day its
