@@ -9,6 +9,9 @@ use crate::pgoutput::{ColumnValue, Tuple};
 use crate::wal::Xid;
 use crate::wire::BackendMessage;
 
+/// A scan that joins another one begins in the middle of the table, and several workers mix their rows.
+const IN_ORDER: &str = "SET synchronize_seqscans = off; SET max_parallel_workers_per_gather = 0";
+
 /// Reads tables as they stood at one moment, row by row: nothing is collected.
 #[derive(Debug)]
 pub(crate) struct SnapshotReader {
@@ -44,6 +47,7 @@ impl SnapshotReader {
         let limit = options.message_bytes_max;
         let mut connection = Connection::open_as(Mode::Sql, &options.server, tls, application, limit).await?;
         connection.command("preparing to read all rows", ALL_ROWS).await?;
+        connection.command("preparing to read rows in their order", IN_ORDER).await?;
         let begin = "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY";
         connection.command("beginning the snapshot", begin).await?;
         if let Some(name) = snapshot {

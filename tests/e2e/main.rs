@@ -70,6 +70,7 @@ mod restored;
 mod scale_out;
 mod secrets;
 mod server_limits;
+mod server_settings;
 mod servers;
 mod signal_channels;
 mod signals;
