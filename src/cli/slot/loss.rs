@@ -1,3 +1,4 @@
+use postgres_protocol::escape::escape_identifier;
 use serde::Serialize;
 
 use crate::error::chain;
@@ -76,7 +77,9 @@ impl Loss {
 async fn peek(sql: &Sql, slot: &str, publication: &str, to: Option<Lsn>) -> Result<Changes, Error> {
     const DOING: &str = "counting what the slot has not sent";
     let to = to.map(|lsn| lsn.to_string());
-    let rows = sql.query(DOING, PEEK, &[&slot, &to, &CHANGES_MAX, &publication]).await?;
+    // A list of names, of which the server makes small letters where they are not quoted.
+    let publications = escape_identifier(publication);
+    let rows = sql.query(DOING, PEEK, &[&slot, &to, &CHANGES_MAX, &publications]).await?;
     let row = rows.first().ok_or(Error::Unexpected { message: "empty answer".to_owned(), doing: DOING })?;
     let get = |error| Error::sql(DOING, error);
     let messages: i64 = row.try_get(4).map_err(get)?;

@@ -11,8 +11,8 @@ use serde_json::Value;
 use crate::support::http::get_until;
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
-use crate::support::postgres::{postgres15, start};
-use crate::support::relay::Relay;
+use crate::support::postgres::{postgres15, postgres18, start};
+use crate::support::relay::{Relay, with};
 use crate::support::terminal::Terminal;
 use crate::support::wait::{DEADLINE, eventually};
 use crate::support::watcher::Watcher;
@@ -255,6 +255,27 @@ fn who_is_asked_on_a_terminal_must_type_the_name() {
         assert!(screen.contains(&format!("slot {slot} would never send")), "{screen}");
         assert_eq!(screen.contains("nothing was done"), exit == 1, "{screen}");
         assert_eq!(db.slot().is_none(), exit == 0, "{screen}");
+    }
+}
+
+/// PostgreSQL 18 passes over a publication that it does not find, and there are no changes then.
+#[test]
+fn what_a_slot_has_not_sent_is_counted_whatever_the_publication_is_called() {
+    for server in [postgres15(), postgres18()] {
+        let db = Outbox::create(server);
+        let folder = Watcher::new("outboxd-commands-");
+        let file = folder.folder().join("outbox.json").display().to_string();
+        let config = with(db.config(kafka()), &[("publication.name", "Orders, \"and\" more")]);
+        fs::write(&file, serde_json::to_vec(&config).unwrap()).unwrap();
+        let relay = Relay::start(&config);
+        db.wait_until_streaming();
+        assert_eq!(relay.stop(), 0);
+        db.insert(&[Event::new("order", "o-1", "OrderCreated", "{}")]);
+        let (exit, stdout, stderr) = run(&["slot", "drop", "-c", &file, "--yes", "--json"]);
+        assert_eq!(exit, 0, "{stderr}");
+        let told: Value = serde_json::from_str(&stdout).unwrap();
+        assert_eq!(told["lost"]["changes"]["rows"], 1, "{told}");
+        db.execute("DROP PUBLICATION \"Orders, \"\"and\"\" more\"");
     }
 }
 
