@@ -2,7 +2,7 @@
 
 use postgres_protocol::escape::escape_identifier;
 
-use super::publication::READ_ONLY;
+use super::publication::{READ_ONLY, unwritten};
 use super::{Error, Sql, TableFacts};
 use crate::connect::{NamePatterns, OptionError};
 use crate::wal::Oid;
@@ -135,13 +135,13 @@ impl ReplicaIdentityRule {
                 ),
                 cure: format!("as the owner of the table: {statement};"),
             }),
-            Err(error) if error.sqlstate() == Some(READ_ONLY) => Err(Error::Precondition {
-                problem: format!(
-                    "a standby cannot set the replica identity of table {}.{}, as {OPTION} says",
+            Err(error) if error.sqlstate() == Some(READ_ONLY) => {
+                let problem = format!(
+                    "table {}.{} has not the replica identity that {OPTION} says",
                     table.schema, table.name
-                ),
-                cure: format!("on the primary, as the owner of the table: {statement};"),
-            }),
+                );
+                Err(unwritten(sql, &problem, "set", &statement).await?)
+            }
             outcome => outcome,
         }
     }

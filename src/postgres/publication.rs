@@ -4,7 +4,7 @@ use super::catalog::{PublicationFacts, TableFacts};
 use super::sql::Sql;
 use super::{Autocreate, Error, HandoverPhase, PublicationOptions, PublishedOperations};
 
-/// SQLSTATE `read_only_sql_transaction`: a standby takes no statement that writes.
+/// SQLSTATE `read_only_sql_transaction`: a standby takes no statement that writes, nor does a session that may only read.
 pub(super) const READ_ONLY: &str = "25006";
 
 /// What was done about the publication.
@@ -56,10 +56,10 @@ impl PublicationOptions {
                 problem: format!("the role may not create publication {:?}", self.name),
                 cure: format!("as the owner of the table: {statement};"),
             }),
-            Err(error) if error.sqlstate() == Some(READ_ONLY) => Err(Error::Precondition {
-                problem: format!("publication {:?} does not exist, and a standby cannot make it", self.name),
-                cure: format!("on the primary, as the owner of the table: {statement};"),
-            }),
+            Err(error) if error.sqlstate() == Some(READ_ONLY) => {
+                let problem = format!("publication {:?} does not exist", self.name);
+                Err(unwritten(sql, &problem, "make", &statement).await?)
+            }
             Err(error) => Err(error),
         }
     }
@@ -147,6 +147,18 @@ impl PublicationFacts {
             || table.root.is_some_and(named)
             || self.published.iter().any(|(schema, name)| *schema == table.schema && *name == table.name)
     }
+}
+
+/// The error for a statement that writes, where nothing can be written.
+pub(super) async fn unwritten(sql: &Sql, problem: &str, verb: &str, statement: &str) -> Result<Error, Error> {
+    let place = primary_first(sql).await?;
+    let who = if place.is_empty() {
+        "a session whose default_transaction_read_only is on, as this role or its database has it,"
+    } else {
+        "a standby"
+    };
+    let problem = format!("{problem}, and {who} cannot {verb} it");
+    Ok(Error::Precondition { problem, cure: format!("{place}as the owner of the table: {statement};") })
 }
 
 /// Where a statement must be typed that a standby does not take.
