@@ -12,9 +12,9 @@ const SCRAM_ITERATIONS_MAX: u32 = 5_000_000;
 
 const SCRAM_PLUS: &str = "SCRAM-SHA-256-PLUS";
 
-/// Session settings that decide the text form of values, those that would end a long-lived session, and the one that could
-/// keep from us what the server says only in a warning. They go before the settings of the role and the database.
-pub(super) const SESSION: [(&str, &str); 11] = [
+/// Session settings that decide the text form of values, those that would end a long-lived session, the one that could
+/// keep from us what the server says only in a warning, and how much a statement sees. They go before the settings of the role and the database.
+pub(super) const SESSION: [(&str, &str); 12] = [
     ("client_encoding", "UTF8"),
     ("DateStyle", "ISO"),
     ("IntervalStyle", "postgres"),
@@ -27,6 +27,8 @@ pub(super) const SESSION: [(&str, &str); 11] = [
     // A snapshot waits in its transaction, for Kafka and for its other connections.
     ("idle_in_transaction_session_timeout", "0"),
     ("client_min_messages", "notice"),
+    // A statement behind a lock must see what was committed before the lock was given; and a standby refuses `serializable`.
+    ("default_transaction_isolation", "read committed"),
 ];
 
 /// The first PostgreSQL with a limit for whole transactions. Older ones refuse a session that sets it.

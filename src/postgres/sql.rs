@@ -9,6 +9,10 @@ use super::error::server_error;
 use super::login::SESSION;
 use super::{Error, ServerOptions, SslMode, login};
 
+/// Older servers have no such limit, and refuse a session that sets it.
+const UNLIMITED_TRANSACTIONS: &str =
+    "select set_config(name, '0', false) from pg_settings where name = 'transaction_timeout'";
+
 /// The SQL connection beside the replication connection: catalog, publication, lag.
 #[derive(Debug)]
 pub struct Sql {
@@ -30,6 +34,7 @@ impl Sql {
             }
             outcome => outcome,
         }?;
+        sql.execute("preparing the session", UNLIMITED_TRANSACTIONS).await?;
         for statement in &options.initial_statements {
             sql.execute("running database.initial.statements", statement).await?;
         }
@@ -46,7 +51,8 @@ impl Sql {
         config.host(&options.host).port(options.port).user(&options.user).dbname(&options.database);
         config.application_name(application).connect_timeout(options.connect_timeout);
         config.keepalives(options.tcp_keepalive);
-        config.options(SESSION.map(|(name, value)| format!("-c {name}={value}")).join(" "));
+        let setting = |(name, value): (&str, &str)| format!("-c {name}={}", value.replace(' ', "\\ "));
+        config.options(SESSION.map(setting).join(" "));
         if let Some(password) = &options.password {
             config.password(password.expose());
         }

@@ -62,7 +62,8 @@ fn a_role_that_may_not_is_told_what_it_lacks() {
              CREATE ROLE hurried LOGIN SUPERUSER;
              ALTER ROLE hurried SET statement_timeout = '1ms';
              ALTER ROLE hurried SET lock_timeout = '1ms';
-             ALTER ROLE hurried SET idle_session_timeout = '300ms'",
+             ALTER ROLE hurried SET idle_session_timeout = '300ms';
+             ALTER ROLE hurried SET default_transaction_isolation = 'serializable'",
         );
         let login =
             |user: &str| with(no_snapshot(&db), &[("database.user", user), ("database.password", "right")]);

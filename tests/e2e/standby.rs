@@ -86,6 +86,22 @@ fn wait_until_streaming(primary: &Outbox, standby: &Outbox) {
     });
 }
 
+/// There the server refuses `serializable`.
+#[test]
+fn a_standby_is_read_whatever_the_isolation_of_sessions() {
+    let site = Site::start_published(18);
+    let name = site.primary.name();
+    site.primary
+        .execute(&format!("ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'"));
+    site.wait_until_replayed();
+    let relay = Relay::start(&site.config(&[]));
+    site.wait_until_streaming();
+    site.primary.insert(&[Event::new("order", "o-1", "OrderCreated", "{}")]);
+    site.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    assert_eq!(kafka().record_count(&site.primary.topic("order")), 1);
+}
+
 fn rows_arrive_through_everything(major: u16) {
     let mut site = Site::start_published(major);
     let topic = site.primary.topic(Backlog::TYPE);
