@@ -78,9 +78,10 @@ impl Error {
     }
 }
 
-/// The table whose policies hide rows, as the server names it.
+/// The table whose policies hide rows, as the server names it. `lc_messages` may translate that, but not the file.
 pub(super) fn hiding_table(error: &ServerError) -> Option<&str> {
-    error.message.strip_prefix(HIDING).filter(|_| error.code == FORBIDDEN)
+    let translated = || (error.file.as_deref() == Some("rls.c")).then_some("that the message names");
+    error.message.strip_prefix(HIDING).or_else(translated).filter(|_| error.code == FORBIDDEN)
 }
 
 /// The stream tells all rows, whatever policies say: what is hidden is not kept from anybody.

@@ -6,6 +6,7 @@ use tokio_postgres::{Client, Config, NoTls, Row, SimpleQueryMessage, SimpleQuery
 
 use super::connection::TlsSetup;
 use super::error::server_error;
+use super::grants::ALL_ROWS;
 use super::login::SESSION;
 use super::{Error, ServerOptions, SslMode, login};
 
@@ -23,7 +24,8 @@ pub struct Sql {
 }
 
 impl Sql {
-    /// Connects, logs in and runs `database.initial.statements`.
+    /// Connects, logs in and runs `database.initial.statements`. Where policies hide rows from the role, the server then refuses
+    /// a statement rather than let it pass them over.
     ///
     /// # Errors
     /// When the server cannot be reached, TLS fails, or the login or a statement is refused.
@@ -38,6 +40,7 @@ impl Sql {
         for statement in &options.initial_statements {
             sql.execute("running database.initial.statements", statement).await?;
         }
+        sql.execute("preparing to read all rows", ALL_ROWS).await?;
         Ok(sql)
     }
 
@@ -78,6 +81,14 @@ impl Sql {
             .map_err(|_| unreachable(options, std::io::ErrorKind::TimedOut.into()))?
             .map_err(|error| open_error(options, error))?;
         Ok(Self { client, _driver: driver, timeout: options.query_timeout })
+    }
+
+    /// For statements of the user's own: policies decide again which rows they see and write.
+    ///
+    /// # Errors
+    /// As [`Self::query`].
+    pub(crate) async fn heed_policies(&self) -> Result<(), Error> {
+        self.execute("preparing the session", "RESET row_security").await
     }
 
     /// Whether the connection is gone.

@@ -40,7 +40,11 @@ async fn act_once(
 ) -> Result<(), crate::postgres::Error> {
     let sql = match connection.take().filter(|sql| !sql.is_closed()) {
         Some(sql) => sql,
-        None => Sql::open(&parts.postgres.server, tls, &application(&parts.postgres)).await?,
+        None => {
+            let sql = Sql::open(&parts.postgres.server, tls, &application(&parts.postgres)).await?;
+            sql.heed_policies().await?;
+            sql
+        }
     };
     connection.insert(sql).execute("running heartbeat.action.query", query).await
 }

@@ -79,7 +79,7 @@ fn rows_that_policies_hide_are_not_passed_over_by_a_command() {
     let role = db.name();
     db.execute(&format!(
         "CREATE TABLE beats (at timestamptz DEFAULT now()); ALTER TABLE beats ENABLE ROW LEVEL SECURITY; ALTER TABLE outbox ENABLE ROW LEVEL SECURITY;
-         CREATE POLICY some ON outbox USING (aggregateid = 'o-1'); CREATE POLICY all_of ON beats USING (true);
+         CREATE POLICY first_of ON outbox USING (aggregateid = 'o-1'); CREATE POLICY all_of ON beats USING (true);
          CREATE ROLE {role} LOGIN REPLICATION; GRANT SELECT ON outbox TO {role}; GRANT INSERT ON beats TO {role};
          CREATE PUBLICATION {role} FOR TABLE outbox"
     ));
@@ -100,8 +100,8 @@ fn rows_that_policies_hide_are_not_passed_over_by_a_command() {
     let file = folder.folder().join("outbox.json").display().to_string();
     fs::write(&file, serde_json::to_vec(&config).unwrap()).unwrap();
     let mut explain = Relay::command(&["explain", &hidden.id.to_string(), "-c", &file]);
-    assert_eq!(explain.wait_for_exit(DEADLINE), 3, "{}{}", explain.stdout(), explain.stderr());
-    let said = explain.stderr();
-    assert!(said.contains("row-level security policy") && said.contains("BYPASSRLS"), "{said}");
+    assert_eq!(explain.wait_for_exit(DEADLINE), 1, "{}", explain.stderr());
+    let said = explain.stdout();
+    assert!(said.contains("row-level security policy") && !said.contains("never written"), "{said}");
     db.execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
 }

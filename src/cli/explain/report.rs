@@ -19,7 +19,7 @@ pub(super) fn lines(story: &Story) -> String {
     let mut field = |name: &str, text: String| lines.push(format!("  {name:<9} {text}"));
     story.rows.iter().take(LINES_MAX).for_each(|row| field("row", self::row(row)));
     if story.rows.is_empty() && story.wanted.lsn.is_none() {
-        field("row", no_row(&story.keyless));
+        field("row", no_row(&story.keyless, &story.unread));
     }
     story.unread.iter().for_each(|why| field("row", format!("not looked at: {why}")));
     for record in story.records.sent.iter().take(LINES_MAX) {
@@ -44,8 +44,9 @@ pub(super) fn lines(story: &Story) -> String {
     lines.into_iter().map(|line| clean(&line) + "\n").collect()
 }
 
-fn no_row(keyless: &[String]) -> String {
+fn no_row(keyless: &[String], unread: &[String]) -> String {
     match keyless {
+        [] if !unread.is_empty() => "in none of the tables that could be looked at".to_owned(),
         [] => "in none of the tables: deleted, or never written".to_owned(),
         tables => format!(
             "in none of the tables with a key: deleted, or never written; not looked at: {}",
