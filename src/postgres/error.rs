@@ -388,6 +388,14 @@ fn sqlstate_cure(code: &str) -> Option<String> {
         "40001" => "on the standby: ALTER SYSTEM SET hot_standby_feedback = on; or a longer max_standby_streaming_delay; \
                     then SELECT pg_reload_conf();"
             .to_owned(),
+        "25006" => "it writes, which a standby does not take, nor a session whose default_transaction_read_only is on (to see who \
+                    says so: SELECT * FROM pg_db_role_setting;)"
+            .to_owned(),
+        "22P05" => {
+            "a row's text has a character that UTF-8 lacks, or none of server_encoding. Correct the row; to go on without it, \
+             advance the slot past its transaction as docs/operations.md says under exit 6"
+                .to_owned()
+        }
         "22021" => {
             "a row's text is not UTF-8, and the server cannot convert it: with server_encoding SQL_ASCII it does not know what the \
              bytes are. Correct the writer; to go on without the row, advance the slot past its transaction as \
