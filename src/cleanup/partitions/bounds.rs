@@ -31,7 +31,8 @@ impl KeyType {
         match name {
             "smallint" | "integer" | "bigint" => Some(Self::Number),
             "timestamp with time zone" => Some(Self::Moment),
-            "date" | "timestamp without time zone" => Some(Self::Local),
+            // Quoted with quote_all_identifiers.
+            "date" | "\"date\"" | "timestamp without time zone" => Some(Self::Local),
             _ => None,
         }
     }
