@@ -15,16 +15,18 @@ pub(crate) fn compile_ignoring_case(java: &str) -> Result<Regex, Box<Error>> {
     Ok(Regex::new(&format!("(?i)\\A(?:{})\\z", translate(java)))?)
 }
 
-/// Java's `\d`, `\w` and `\s` are ASCII, its `.` leaves more line ends out, and it quotes with `\Q…\E`.
+/// Java's `\d`, `\w` and `\s` are ASCII, and so are the letters whose case it ignores, its `.` leaves more line ends out, and it quotes
+/// with `\Q…\E`.
 fn translate(java: &str) -> String {
     let mut pattern = String::with_capacity(java.len());
     let mut rest = java.chars();
     // How many character classes are open.
     let mut depth = 0usize;
-    let dot_all = sets_dot_all(java);
+    let (dot_all, any_case) = (sets_flag(java, 's'), sets_flag(java, 'u'));
     while let Some(character) = rest.next() {
         match character {
             '\\' => rest = escape(&mut pattern, rest, depth > 0),
+            letter if !letter.is_ascii() && depth == 0 && !any_case => in_its_case(&mut pattern, letter),
             '.' if depth == 0 && !dot_all => pattern.push_str(r"[^\n\r\x{85}\x{2028}\x{2029}]"),
             other => {
                 match other {
@@ -39,11 +41,15 @@ fn translate(java: &str) -> String {
     pattern
 }
 
-/// Whether an inline flag such as `(?s)` or `(?is:` lets the point match line ends.
-fn sets_dot_all(java: &str) -> bool {
+/// Whether there is an inline flag: with `(?s)` or `(?is:` the point matches line ends, with `(?u)` the case of all letters may be ignored.
+fn sets_flag(java: &str, wanted: char) -> bool {
     java.split("(?")
         .skip(1)
-        .any(|group| group.chars().take_while(char::is_ascii_alphabetic).any(|flag| flag == 's'))
+        .any(|group| group.chars().take_while(char::is_ascii_alphabetic).any(|flag| flag == wanted))
+}
+
+fn in_its_case(pattern: &mut String, letter: char) {
+    pattern.extend(["(?-i:", letter.encode_utf8(&mut [0; 4]), ")"]);
 }
 
 /// Translates what follows a backslash and hands back what follows that.
@@ -59,7 +65,9 @@ fn escape<'a>(pattern: &mut String, mut rest: std::str::Chars<'a>, in_class: boo
         Some('Q') => {
             let quoted = rest.as_str();
             let (literal, behind) = quoted.split_once("\\E").unwrap_or((quoted, ""));
-            pattern.push_str(&fancy_regex::escape(literal));
+            for character in fancy_regex::escape(literal).chars() {
+                if character.is_ascii() { pattern.push(character) } else { in_its_case(pattern, character) }
+            }
             return behind.chars();
         }
         Some(other) => pattern.extend(['\\', other]),
@@ -88,6 +96,11 @@ mod tests {
             ("(?is).*", "a\nb", true),
             ("(?<s>.*)", "a\nb", false),
             (r"\Qa.b\E+", "a.bbb", true),
+            ("(?i)bü+cher", "Büücher", true),
+            ("(?i)bücher", "BÜCHER", false),
+            (r"(?i)\Qbü.\E", "Bü.", true),
+            (r"(?i)\Qbü.\E", "BÜ.", false),
+            ("(?iu)bücher", "BÜCHER", true),
             (r"\Qa.b\E", "axb", false),
             ("(?!x).*", "y", true),
             (r"(a)\1", "aa", true),
