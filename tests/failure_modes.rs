@@ -9,7 +9,7 @@ const TABLE: &str = include_str!("../docs/failure-modes.md");
 
 /// Each group's letter, and how many failure modes it has.
 const GROUPS: [(char, u32); 9] =
-    [('A', 17), ('B', 21), ('C', 18), ('D', 25), ('E', 22), ('F', 34), ('G', 17), ('H', 27), ('I', 15)];
+    [('A', 18), ('B', 21), ('C', 18), ('D', 25), ('E', 22), ('F', 34), ('G', 17), ('H', 27), ('I', 15)];
 
 /// So many rows have a test at least.
 const TESTED_MIN: usize = 165;
