@@ -3,8 +3,6 @@
 use postgres_protocol::escape::{escape_identifier, escape_literal};
 
 use super::connection::Connection;
-use super::grants::ALL_ROWS;
-use super::login::Mode;
 use super::{Error, Options, TlsSetup};
 use crate::connect::column::ColumnDescription;
 use crate::signal::{ChunkKey, PgSnapshot};
@@ -55,9 +53,8 @@ impl ChunkConnection {
     /// When no connection can be made.
     pub(crate) async fn open(options: &Options, tls: &TlsSetup, application: &str) -> Result<Self, Error> {
         let limit = options.message_bytes_max;
-        let mut connection = Connection::open_as(Mode::Sql, &options.server, tls, application, limit).await?;
+        let mut connection = Connection::open_to_read(&options.server, tls, application, limit).await?;
         connection.command("preparing to read chunks", "SET synchronous_commit = local").await?;
-        connection.command("preparing to read all rows", ALL_ROWS).await?;
         Ok(Self { connection })
     }
 

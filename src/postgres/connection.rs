@@ -4,6 +4,7 @@ use bytes::BytesMut;
 use postgres_protocol::message::frontend;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use super::grants::ALL_ROWS;
 use super::login::Mode;
 use super::socket::{self, Transport};
 use super::tls::Tls;
@@ -37,7 +38,23 @@ impl Connection {
         Self::open_as(Mode::Replication, options, tls, application, message_bytes_max).await
     }
 
-    pub(super) async fn open_as(
+    /// A session that reads tables, after `database.initial.statements`, as Debezium's. Where policies hide rows from the role, the
+    /// server refuses a statement rather than let it pass them over.
+    pub(super) async fn open_to_read(
+        options: &ServerOptions,
+        tls: &TlsSetup,
+        application: &str,
+        message_bytes_max: usize,
+    ) -> Result<Self, Error> {
+        let mut connection = Self::open_as(Mode::Sql, options, tls, application, message_bytes_max).await?;
+        for statement in &options.initial_statements {
+            connection.command("running database.initial.statements", statement).await?;
+        }
+        connection.command("preparing to read all rows", ALL_ROWS).await?;
+        Ok(connection)
+    }
+
+    async fn open_as(
         mode: Mode,
         options: &ServerOptions,
         tls: &TlsSetup,

@@ -42,7 +42,7 @@ pub struct ServerOptions {
     pub tls: TlsOptions,
     /// `database.tcpKeepAlive` (true).
     pub tcp_keepalive: bool,
-    /// `database.initial.statements`: SQL run on the SQL connection, in order.
+    /// `database.initial.statements`: SQL run, in order, on each connection but that of the stream.
     pub initial_statements: Vec<String>,
     /// `database.query.timeout.ms` (600 s).
     pub query_timeout: Duration,

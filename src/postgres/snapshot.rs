@@ -1,8 +1,6 @@
 use postgres_protocol::message::frontend;
 
 use super::connection::Connection;
-use super::grants::ALL_ROWS;
-use super::login::Mode;
 use super::{Error, Options, SnapshotOptions, TableFacts, TlsSetup};
 use crate::connect::column::ColumnDescription;
 use crate::pgoutput::{ColumnValue, Tuple};
@@ -45,8 +43,7 @@ impl SnapshotReader {
         snapshot: Option<&str>,
     ) -> Result<Self, Error> {
         let limit = options.message_bytes_max;
-        let mut connection = Connection::open_as(Mode::Sql, &options.server, tls, application, limit).await?;
-        connection.command("preparing to read all rows", ALL_ROWS).await?;
+        let mut connection = Connection::open_to_read(&options.server, tls, application, limit).await?;
         connection.command("preparing to read rows in their order", IN_ORDER).await?;
         let begin = "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY";
         connection.command("beginning the snapshot", begin).await?;
