@@ -31,7 +31,7 @@ pub use connection::{Connection, TlsSetup};
 pub(crate) use error::{Error, SlotHolder};
 pub(crate) use grants::Unreadable;
 pub(crate) use handover::{Handover, HandoverPhase};
-pub(crate) use identities::ReplicaIdentities;
+pub(crate) use identities::{ReplicaIdentities, ReplicaIdentityRule};
 pub use options::*;
 pub(crate) use pages::PageRange;
 pub(crate) use publication::Publication;

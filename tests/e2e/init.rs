@@ -29,7 +29,7 @@ struct Case {
 }
 
 /// Runs a command; its exit code, standard output, and standard error.
-fn run(arguments: &[&str]) -> (i32, String, String) {
+pub(crate) fn run(arguments: &[&str]) -> (i32, String, String) {
     let mut process = Relay::command(arguments);
     (process.wait_for_exit(DEADLINE), process.stdout(), process.stderr())
 }
@@ -41,15 +41,15 @@ fn url(address: &Address) -> String {
 }
 
 /// A database, and where its configuration is to be written.
-struct Place {
-    db: Outbox,
-    url: String,
-    file: String,
+pub(crate) struct Place {
+    pub(crate) db: Outbox,
+    pub(crate) url: String,
+    pub(crate) file: String,
     _folder: Watcher,
 }
 
 impl Place {
-    fn build(server: &ThrowawayPostgres, ddl: &str) -> Self {
+    pub(crate) fn build(server: &ThrowawayPostgres, ddl: &str) -> Self {
         let db = Outbox::create_bare(server, ddl);
         let folder = Watcher::new("outboxd-init-");
         let file = folder.folder().join("outbox.json").display().to_string();
@@ -57,7 +57,7 @@ impl Place {
         Self { db, url, file, _folder: folder }
     }
 
-    fn init(&self, more: &[&str]) -> (i32, String, String) {
+    pub(crate) fn init(&self, more: &[&str]) -> (i32, String, String) {
         run(&[&["init", "--postgres", &self.url, "--into", &self.file], more].concat())
     }
 
@@ -141,6 +141,7 @@ fn an_empty_database_becomes_one_whose_events_are_in_kafka() {
 
     let (exit, _, stderr) = init(&[]);
     assert!(exit == 3 && stderr.contains("--create-table"), "{stderr}");
+    assert!(stderr.contains("--tables SCHEMA.TABLE,… sends each change"), "{stderr}");
     // More copies than there are brokers: nothing is made, in PostgreSQL neither.
     let (exit, _, stderr) = init(&["--create-table", "--yes", "--replication-factor", "9"]);
     assert!(exit == 3 && stderr.contains("--replication-factor N"), "{stderr}");

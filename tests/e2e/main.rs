@@ -45,6 +45,7 @@ mod failover;
 mod heartbeats;
 mod impostors;
 mod init;
+mod init_tables;
 mod injection;
 mod json_schemas;
 mod kafka_logins;

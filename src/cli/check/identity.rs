@@ -5,7 +5,7 @@ use postgres_protocol::escape::escape_identifier;
 use super::codes;
 use super::report::Check;
 use crate::change::ChangeEvents;
-use crate::postgres::{Error, ReplicaIdentities, Sql, TableFacts};
+use crate::postgres::{Error, ReplicaIdentities, ReplicaIdentityRule, Sql, TableFacts};
 
 /// Each captured table; of a partitioned one its partitions, whose identities count.
 const IDENTITIES: &str = "
@@ -28,7 +28,7 @@ where c.relkind = 'r' order by 1, 2";
 /// What the catalog tells of one table.
 #[derive(Debug, Clone)]
 #[cfg_attr(test, derive(Default))]
-pub(super) struct Identity {
+pub(in crate::cli) struct Identity {
     schema: String,
     name: String,
     /// The captured table, when this is a partition of it.
@@ -46,7 +46,7 @@ pub(super) struct Identity {
 }
 
 /// Reads the identities of the captured tables.
-pub(super) async fn identities(sql: &Sql, tables: &[TableFacts]) -> Result<Vec<Identity>, Error> {
+pub(in crate::cli) async fn identities(sql: &Sql, tables: &[TableFacts]) -> Result<Vec<Identity>, Error> {
     const DOING: &str = "reading the replica identities";
     let get = |source| Error::Sql { doing: DOING.to_owned(), source };
     let oids: Vec<u32> = tables.iter().map(|table| table.oid.0).collect();
@@ -70,7 +70,7 @@ pub(super) async fn identities(sql: &Sql, tables: &[TableFacts]) -> Result<Vec<I
 
 impl Identity {
     /// The identity as a start sets it, by `replica.identity.autoset.values`, and what there is to tell of that.
-    pub(super) fn set_by(self, rules: &ReplicaIdentities) -> (Self, Option<Check>) {
+    pub(in crate::cli) fn set_by(self, rules: &ReplicaIdentities) -> (Self, Option<Check>) {
         match rules.of(&self.schema, &self.name) {
             Ok(Some(rule)) if rule.letter() != self.setting => {
                 let statement = rule.statement(&self.quoted());
@@ -91,7 +91,7 @@ impl Identity {
     }
 
     /// What it means for the table's change events; nothing to tell when they are whole and have a key.
-    pub(super) fn checks(&self, changes: &ChangeEvents) -> Vec<Check> {
+    pub(in crate::cli) fn checks(&self, changes: &ChangeEvents) -> Vec<Check> {
         let has_key = self.has_unique_index || changes.chooses_key(&self.root.0, &self.root.1);
         [self.updates(), (!has_key).then(|| self.no_key()), self.placeholders()]
             .into_iter()
@@ -99,15 +99,31 @@ impl Identity {
             .collect()
     }
 
-    /// PostgreSQL refuses the application's writes when it could not tell a subscriber which row they are about.
-    fn updates(&self) -> Option<Check> {
-        let identifies = match self.setting.as_str() {
+    /// What keeps updates and deletes possible beside a publication, and what takes it back; `None` where they are.
+    pub(in crate::cli) fn lets_updates(&self) -> Option<(String, String)> {
+        let before =
+            if self.setting == "n" { ReplicaIdentityRule::Nothing } else { ReplicaIdentityRule::Default };
+        let table = self.quoted();
+        (!self.identifies()).then(|| (ReplicaIdentityRule::Full.statement(&table), before.statement(&table)))
+    }
+
+    /// The same table with full identity.
+    pub(in crate::cli) fn with_full(self) -> Self {
+        Self { setting: ReplicaIdentityRule::Full.letter().to_owned(), ..self }
+    }
+
+    fn identifies(&self) -> bool {
+        match self.setting.as_str() {
             "f" => true,
             "i" => self.has_identity_index,
             "d" => self.has_primary_key,
             _ => false,
-        };
-        (!identifies).then(|| {
+        }
+    }
+
+    /// PostgreSQL refuses the application's writes when it could not tell a subscriber which row they are about.
+    fn updates(&self) -> Option<Check> {
+        (!self.identifies()).then(|| {
             let title = format!("table {} has no replica identity", self.shown());
             let detail = "PostgreSQL refuses every UPDATE and DELETE of it, the application's too, as soon as a publication \
                           of updates and deletes has the table";
@@ -145,7 +161,8 @@ impl Identity {
         })
     }
 
-    fn shown(&self) -> String {
+    /// The table, as messages name it.
+    pub(in crate::cli) fn shown(&self) -> String {
         format!("{}.{}", self.schema, self.name)
     }
 

@@ -25,6 +25,10 @@ mod state_topic;
 pub(super) mod tables;
 mod topics;
 
+pub(super) use identity::{Identity, identities};
+pub(super) use report::{Check, as_object, told};
+pub(super) use topics::topics_of_tables;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +36,7 @@ use super::args::CheckArgs;
 use super::assemble::{Assembly, assemble};
 use crate::change::ChangeEvents;
 use crate::error::Exit;
-use report::{Check, Outcome, print, worst};
+use report::{Outcome, print, worst};
 
 /// How long threads that still wait for a server are waited for at the end.
 const FAREWELL: Duration = Duration::from_millis(100);

@@ -107,6 +107,31 @@ impl Outcome {
     }
 }
 
+/// The same lines beside what another command says, without codes.
+pub(in crate::cli) fn told(checks: &[Check]) -> String {
+    let mut text = String::new();
+    for check in checks {
+        text.push_str(&format!("{} {}\n", check.outcome.sign(), hanging(&check.title, "  ")));
+        let more = [("", "  ", &check.detail), ("to fix: ", "          ", &check.cure)];
+        for (label, indent, said) in more {
+            let said = said.iter().map(|said| format!("  {label}{}\n", hanging(said, indent)));
+            text.extend(said);
+        }
+    }
+    text
+}
+
+/// One for a script.
+pub(in crate::cli) fn as_object(check: &Check) -> Value {
+    json!({
+        "code": check.code.as_str(),
+        "title": check.title,
+        "outcome": check.outcome.name(),
+        "detail": check.detail,
+        "cure": check.cure,
+    })
+}
+
 /// The worst of them.
 pub(super) fn worst(checks: &[Check]) -> Outcome {
     checks.iter().map(|check| check.outcome).max().unwrap_or(Outcome::Ok)
@@ -125,20 +150,11 @@ fn wants_colour() -> bool {
 }
 
 fn object(checks: &[Check]) -> Value {
-    let of = |check: &Check| {
-        json!({
-            "code": check.code.as_str(),
-            "title": check.title,
-            "outcome": check.outcome.name(),
-            "detail": check.detail,
-            "cure": check.cure,
-        })
-    };
     json!({
         "outcome": worst(checks).name(),
         "warnings": count(checks, Outcome::Warning),
         "failures": count(checks, Outcome::Failure),
-        "checks": checks.iter().map(of).collect::<Vec<_>>(),
+        "checks": checks.iter().map(as_object).collect::<Vec<_>>(),
     })
 }
 

@@ -17,7 +17,7 @@ pub(super) const IN_SYNC_MIN: &str = "min.insync.replicas";
 const EACH_MAX: usize = 10;
 
 /// A table, with its columns.
-type Described = (TableFacts, Vec<ColumnDescription>);
+pub(in crate::cli) type Described = (TableFacts, Vec<ColumnDescription>);
 
 /// A topic that events will go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,6 +80,15 @@ pub(super) fn of_tables(changes: &ChangeEvents, tables: &[Described], via_root: 
         add(&mut targets, Target { topic, key_may_be_null });
     }
     targets
+}
+
+/// The names of these topics.
+pub(in crate::cli) fn topics_of_tables(
+    changes: &ChangeEvents,
+    tables: &[Described],
+    via_root: bool,
+) -> Vec<String> {
+    of_tables(changes, tables, via_root).into_iter().map(|target| target.topic).collect()
 }
 
 /// Adds a topic, which more than one table may lead to.

@@ -6,7 +6,7 @@ use crate::cli::args::ConfigArgs;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct InitArgs {
-    /// The database with the outbox, and who makes what is missing there: postgresql://user:password@host:5432/database
+    /// The database with the outbox or the tables, and who makes what is missing there: postgresql://user:password@host:5432/database
     #[arg(long, value_name = "URL")]
     pub(super) postgres: Option<String>,
     /// The brokers; without them no topic is looked at
@@ -14,9 +14,14 @@ pub(in crate::cli) struct InitArgs {
     pub(super) kafka: Option<String>,
     #[command(flatten)]
     pub(super) config: ConfigArgs,
-    /// The configuration file to write: .json, or .properties. One that is there is used and left as it is
-    #[arg(long, value_name = "FILE", default_value = "outbox.json")]
-    pub(super) into: PathBuf,
+    /// The configuration file to write: .json, or .properties; outbox.json, or with --tables changes.json, when not given. One that
+    /// is there is used and left as it is
+    #[arg(long, value_name = "FILE")]
+    into: Option<PathBuf>,
+    /// Without an outbox: send each change of these tables. Names (TABLE or SCHEMA.TABLE) or regular expressions as
+    /// table.include.list has them, with commas between
+    #[arg(long, value_name = "TABLES", conflicts_with_all = ["table", "preset", "topic", "create_table", "no_poller"])]
+    pub(super) tables: Option<String>,
     /// The outbox, when several tables could be it: TABLE or SCHEMA.TABLE
     #[arg(long, value_name = "TABLE")]
     pub(super) table: Option<String>,
@@ -54,4 +59,24 @@ pub(in crate::cli) struct InitArgs {
     /// Print one JSON object
     #[arg(long, conflicts_with = "print_sql")]
     pub(super) json: bool,
+}
+
+impl InitArgs {
+    /// The configuration file.
+    pub(super) fn file(&self) -> PathBuf {
+        let usual = if self.tables.is_some() { "changes.json" } else { "outbox.json" };
+        self.into.clone().unwrap_or_else(|| PathBuf::from(usual))
+    }
+
+    /// What was said that only an outbox has.
+    pub(super) const fn outbox_option(&self) -> Option<&'static str> {
+        match self {
+            Self { table: Some(_), .. } => Some("--table"),
+            Self { preset: Some(_), .. } => Some("--preset"),
+            Self { topic: Some(_), .. } => Some("--topic"),
+            Self { create_table: true, .. } => Some("--create-table"),
+            Self { no_poller: true, .. } => Some("--no-poller"),
+            _ => None,
+        }
+    }
 }

@@ -34,14 +34,28 @@ pub(super) enum InitError {
     NoPreset(String),
     #[error("database {database:?} has no table {table:?}")]
     NoTable { table: String, database: String },
-    #[error("database {0:?} has no table that looks like an outbox")]
-    NoOutbox(String),
+    #[error("database {database:?} has no table that looks like an outbox")]
+    NoOutbox { database: String, tables: Vec<String> },
     #[error("table {table} does not look like an outbox{}", preset.as_ref().map(|name| format!(" of preset {name}")).unwrap_or_default())]
     NoShape { table: String, preset: Option<String> },
     #[error("{} tables look like an outbox: {}", tables.len(), tables.join(", "))]
     Several { tables: Vec<String> },
-    #[error("{} sends change events of tables; init is for an outbox", path.display())]
-    ChangeEvents { path: PathBuf },
+    #[error("{} sends change events of tables; {option} is for an outbox", path.display())]
+    ChangeEvents { path: PathBuf, option: &'static str },
+    #[error("{} sends the events of an outbox, not of tables", path.display())]
+    Outbox { path: PathBuf },
+    #[error("{} does not capture {}", path.display(), tables.join(", "))]
+    NotCaptured { path: PathBuf, tables: Vec<String> },
+    #[error("--tables names no table")]
+    NoneNamed,
+    #[error(
+        "--tables: {entry:?} is no table of database {database:?}, and as a regular expression it matches none"
+    )]
+    NoTables { entry: String, database: String, closest: Option<String> },
+    #[error("--tables: several tables are called {entry:?}: {}", tables.join(", "))]
+    Ambiguous { entry: String, tables: Vec<String> },
+    #[error("--tables: {0}")]
+    Pattern(String),
     #[error("the brokers do not make topic {topic:?}: {reason}")]
     Topic { topic: String, reason: String },
     #[error("{} cannot be written", path.display())]
@@ -50,11 +64,30 @@ pub(super) enum InitError {
 
 impl InitError {
     /// With what lets this role read the table, when the server has refused that.
-    pub(super) fn or_grant(self, table: &TableFacts, role: &str) -> Self {
+    pub(super) fn or_grant(self, tables: &[TableFacts], role: &str) -> Self {
         match self {
-            Self::Postgres(error) => Self::Postgres(error.or_grant("SELECT", &table.quoted(), role)),
+            Self::Postgres(error) => {
+                let quoted: Vec<_> = tables.iter().map(TableFacts::quoted).collect();
+                Self::Postgres(error.or_grant("SELECT", &quoted.join(", "), role))
+            }
             error => error,
         }
+    }
+
+    /// Whether another command line is the cure.
+    const fn is_typed_wrong(&self) -> bool {
+        matches!(
+            self,
+            Self::NoServer
+                | Self::NoPreset(_)
+                | Self::Several { .. }
+                | Self::ChangeEvents { .. }
+                | Self::Outbox { .. }
+                | Self::NotCaptured { .. }
+                | Self::NoneNamed
+                | Self::Ambiguous { .. }
+                | Self::Pattern(_)
+        )
     }
 
     fn inner(&self) -> Option<&dyn Diagnose> {
@@ -74,21 +107,19 @@ impl InitError {
 impl Diagnose for InitError {
     fn class(&self) -> Class {
         match self {
-            Self::NoServer | Self::NoPreset(_) | Self::Several { .. } | Self::ChangeEvents { .. } => {
-                Class::Config
-            }
+            _ if self.is_typed_wrong() => Class::Config,
             _ => self.inner().map_or(Class::Definite, Diagnose::class),
         }
     }
 
     fn exit(&self) -> Exit {
         match self {
-            Self::NoServer | Self::NoPreset(_) | Self::Several { .. } | Self::ChangeEvents { .. } => {
-                Exit::Usage
-            }
-            Self::NoTable { .. } | Self::NoOutbox(_) | Self::NoShape { .. } | Self::Topic { .. } => {
-                Exit::Precondition
-            }
+            _ if self.is_typed_wrong() => Exit::Usage,
+            Self::NoTable { .. }
+            | Self::NoTables { .. }
+            | Self::NoOutbox { .. }
+            | Self::NoShape { .. }
+            | Self::Topic { .. } => Exit::Precondition,
             _ => self.inner().map_or(Exit::Failed, Diagnose::exit),
         }
     }
@@ -106,8 +137,12 @@ impl Diagnose for InitError {
                 Some(format!("{meant}there are {}", names.join(", ")))
             }
             Self::NoTable { .. } => Some("--table takes TABLE or SCHEMA.TABLE, in the table's own case".to_owned()),
-            Self::NoOutbox(_) => {
-                Some("--create-table makes public.outbox; --table TABLE names one that there is".to_owned())
+            Self::NoOutbox { tables, .. } => {
+                let these = if tables.is_empty() { "SCHEMA.TABLE,…".to_owned() } else { tables.join(",") };
+                Some(format!(
+                    "--create-table makes public.outbox; --table TABLE names one that there is. Without an outbox, --tables {these} \
+                     sends each change of these tables as an event"
+                ))
             }
             Self::NoShape { .. } => Some(
                 "it needs columns for an id, a topic and a payload, best with a key: sql/outbox.sql shows one. Columns of other \
@@ -118,7 +153,18 @@ impl Diagnose for InitError {
                 let named: Vec<_> = tables.iter().map(|table| format!("--table {table}")).collect();
                 Some(format!("say which: {}", named.join(", or ")))
             }
-            Self::ChangeEvents { .. } => Some("--into another file".to_owned()),
+            Self::ChangeEvents { .. } | Self::Outbox { .. } => Some("--into another file".to_owned()),
+            Self::NotCaptured { path, .. } => Some(format!(
+                "init leaves {} as it is: name them in its table.include.list, and run this again; or --into another file",
+                path.display()
+            )),
+            Self::NoneNamed => Some("--tables takes names with commas between: --tables public.orders,public.lines".to_owned()),
+            Self::NoTables { closest, .. } => {
+                let meant = closest.as_ref().map(|name| format!("did you mean {name}? ")).unwrap_or_default();
+                Some(format!("{meant}--tables takes TABLE, SCHEMA.TABLE, in the table's own case, or a regular expression such as 'public\\..*'"))
+            }
+            Self::Ambiguous { .. } => Some("name it with its schema".to_owned()),
+            Self::Pattern(_) => Some("--tables 'public\\..*' is one that matches all tables of a schema".to_owned()),
             Self::Topic { topic, .. } => Some(format!(
                 "--replication-factor N: not more than there are brokers; --partitions N: not more than they allow. Or make the topic \
                  yourself: kafka-topics.sh --create --topic {topic}"

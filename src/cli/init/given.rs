@@ -34,9 +34,10 @@ impl Given {
     pub(super) fn of(args: &InitArgs) -> Result<Self, InitError> {
         let address = args.postgres.as_deref().map(Address::parse).transpose()?;
         let mut sources = args.config.sources();
-        let is_there = args.into.exists();
+        let into = args.file();
+        let is_there = into.exists();
         if is_there {
-            sources.files.push(args.into.clone());
+            sources.files.push(into.clone());
         }
         if address.is_none() && sources.is_empty() {
             return Err(InitError::NoServer);
@@ -56,7 +57,7 @@ impl Given {
         }
         let server = DatabaseConfig::load(&sources).map_err(config)?.options.server;
         let is_complete = is_there || said.iter().any(|setting| setting.key == "transforms");
-        let file = if is_there { Some(args.into.clone()) } else { args.config.config.last().cloned() };
+        let file = if is_there { Some(into) } else { args.config.config.last().cloned() };
         let user = said.iter().find(|setting| setting.key == "database.user").and_then(plain);
         Ok(Self {
             role: args.role.clone().or(user).unwrap_or_else(|| server.user.clone()),

@@ -1,7 +1,8 @@
-//! `outboxd init`: finds the outbox, writes the configuration, and makes what is missing.
+//! `outboxd init`: finds the outbox, or takes the tables that are named, writes the configuration, and makes what is missing.
 //!
 //! ```text
 //! given (arguments, files) ─▶ found ─ shape, mark (the table's columns) ─▶ proposal (Debezium's keys) ─┐
+//!                          └▶ tables (--tables) ───────────────────────────────────────────────────────┤
 //!                                                                                                      ▼
 //!                                     objects, topics (statements, and which of them are done) ─────▶ plan ─▶ report ─▶ made
 //! ```
@@ -12,11 +13,15 @@ mod file;
 mod found;
 mod given;
 mod mark;
+mod named;
 mod objects;
+mod outbox;
 mod plan;
 mod proposal;
 mod report;
+mod role;
 mod shape;
+mod tables;
 mod topics;
 
 pub(super) use args::InitArgs;
@@ -53,9 +58,9 @@ async fn work(args: InitArgs) -> Result<Exit, InitError> {
         return Ok(Exit::Ok);
     }
     if plan.written.is_some() {
-        file::check_folder(&args.into)?;
+        file::check_folder(&args.file())?;
     }
-    let into = args.into.display().to_string();
+    let into = args.file().display().to_string();
     if !args.json {
         print(&report::lines(&plan, &given, &into));
     }
@@ -80,16 +85,17 @@ async fn make(args: &InitArgs, given: &Given, plan: &Plan, sql: &Sql) -> Result<
     steps::apply(Database { sql, server: &given.server }, &plan.steps).await?;
     topics::make(&plan.parts, args, &plan.topics.missing).await?;
     if let Some(settings) = &plan.written {
-        file::write(&args.into, settings)?;
-        let into = args.into.display();
-        say(&format!("wrote {into}{}", file::form(&args.into)));
+        let path = args.file();
+        file::write(&path, settings)?;
+        let into = path.display();
+        say(&format!("wrote {into}{}", file::form(&path)));
         if !given.has_brokers {
             say("  bootstrap.servers is not in it: add it, or set OUTBOXD_BOOTSTRAP_SERVERS");
         }
         if settings.iter().any(|(_, value)| value.contains("OUTBOXD_DATABASE_PASSWORD")) {
             say("  the password is not in it: set OUTBOXD_DATABASE_PASSWORD");
         }
-        match plan.poller.as_ref().map(|(mark, _)| mark.migrate_command(&into.to_string())) {
+        match plan.poller().map(|(mark, _)| mark.migrate_command(&into.to_string())) {
             None => say(&format!("next: outboxd check -c {into}; outboxd run -c {into}")),
             Some(Some(command)) => say(&format!("next: {command}")),
             Some(None) => {

@@ -3,20 +3,9 @@
 use postgres_protocol::escape::{escape_identifier, escape_literal};
 
 use crate::cli::steps::Step;
-use crate::postgres::{Error, PublicationOptions, Sql, TableFacts};
+use crate::postgres::{Error, PublicationOptions, PublishedOperations, Sql, TableFacts};
 
 const TABLE: &str = include_str!("../../../sql/outbox.sql");
-
-/// What the role has. Of one that is not there, nothing; of a superuser, everything.
-const ROLE: &str = "
-select r.rolsuper, r.rolreplication or coalesce((select pg_has_role(r.oid, a.oid, 'member') from pg_roles a
-                                                  where a.rolname = 'rds_replication'), false),
-       has_database_privilege(r.oid, current_database(), 'CONNECT'),
-       coalesce(has_schema_privilege(r.oid, to_regnamespace($2), 'USAGE'), false),
-       coalesce(has_table_privilege(r.oid, to_regclass($3), 'SELECT'), false)
-from pg_roles r where r.rolname = $1";
-
-const AWS: &str = "select exists(select from pg_roles where rolname = 'rds_replication')";
 
 /// The table, when it is to be made.
 pub(super) fn table(there: bool) -> Step {
@@ -28,90 +17,43 @@ pub(super) fn table(there: bool) -> Step {
         .unless(there)
 }
 
-/// The publication of this table.
+/// The publication of these tables.
 pub(super) async fn publication(
     sql: &Sql,
     options: &PublicationOptions,
-    table: &TableFacts,
+    tables: &[TableFacts],
 ) -> Result<Step, Error> {
-    let (quoted, name) = (table.quoted(), escape_identifier(&options.name));
-    let what = format!("publication {name} of {quoted}, inserts only");
+    let name = escape_identifier(&options.name);
+    let inserts = if options.operations == PublishedOperations::Inserts { ", inserts only" } else { "" };
+    let all: Vec<_> = tables.iter().collect();
     let Some(existing) = sql.publication(&options.name).await? else {
-        let create = options.create_statement(&[table]);
+        let create = options.create_statement(&all);
+        let of = if create.contains(" FOR ALL TABLES") { "all tables".to_owned() } else { list(&all) };
+        let what = format!("publication {name} of {of}{inserts}");
         return Ok(Step::new(what, create, format!("DROP PUBLICATION {name}")));
     };
     if !existing.inserts {
         return Err(Error::Precondition {
             problem: format!("publication {name} is there and does not publish inserts"),
             cure: format!(
-                "give publication.name another name, or, if nobody else reads it: ALTER PUBLICATION {name} SET (publish = 'insert');"
+                "give publication.name another name, or, if nobody else reads it: ALTER PUBLICATION {name} SET (publish = '{}');",
+                options.needed.publish()
             ),
         });
     }
+    let missing: Vec<_> = all.iter().copied().filter(|table| !existing.publishes(table)).collect();
+    let done = missing.is_empty();
+    let of = list(if done { &all } else { &missing });
     let add = Step::new(
-        format!("publication {name} of {quoted}"),
-        format!("ALTER PUBLICATION {name} ADD TABLE {quoted}"),
-        format!("ALTER PUBLICATION {name} DROP TABLE {quoted}"),
+        format!("publication {name} of {of}"),
+        format!("ALTER PUBLICATION {name} ADD TABLE {of}"),
+        format!("ALTER PUBLICATION {name} DROP TABLE {of}"),
     );
-    Ok(add.unless(existing.publishes(table)))
+    Ok(add.unless(done))
 }
 
-/// The role, and what it needs.
-pub(super) async fn role(
-    sql: &Sql,
-    role: &str,
-    database: &str,
-    table: &TableFacts,
-) -> Result<Vec<Step>, Error> {
-    const DOING: &str = "reading the rights of the role";
-    let get = |error| Error::sql(DOING, error);
-    let (quoted, schema) = (escape_identifier(role), escape_identifier(&table.schema));
-    let rows = sql.query(DOING, ROLE, &[&role, &schema, &table.quoted()]).await?;
-    let mut has = [false; 5];
-    if let Some(row) = rows.first() {
-        for (at, has) in has.iter_mut().enumerate() {
-            *has = row.try_get(at).map_err(get)?;
-        }
-    }
-    let [superuser, replicates, connects, uses, selects] = has;
-    if superuser {
-        return Ok(vec![Step::new(format!("role {quoted}, a superuser"), "", "").unless(true)]);
-    }
-    let on_aws = sql.query(DOING, AWS, &[]).await?;
-    let on_aws: bool = on_aws.first().map_or(Ok(false), |row| row.try_get(0)).map_err(get)?;
-    let replication = if on_aws {
-        Step::new(
-            format!("role {quoted} may read the stream"),
-            format!("GRANT rds_replication TO {quoted}"),
-            format!("REVOKE rds_replication FROM {quoted}"),
-        )
-    } else {
-        Step::new(
-            format!("role {quoted} may read the stream"),
-            format!("ALTER ROLE {quoted} REPLICATION"),
-            format!("ALTER ROLE {quoted} NOREPLICATION"),
-        )
-    };
-    let grant = |right: &str, on: &str| {
-        Step::new(
-            format!("role {quoted} has {right} on {on}"),
-            format!("GRANT {right} ON {on} TO {quoted}"),
-            format!("REVOKE {right} ON {on} FROM {quoted}"),
-        )
-    };
-    let database = escape_identifier(database);
-    Ok(vec![
-        Step::new(
-            format!("role {quoted}"),
-            format!("CREATE ROLE {quoted} LOGIN"),
-            format!("DROP ROLE {quoted}"),
-        )
-        .unless(!rows.is_empty()),
-        replication.unless(replicates),
-        grant("CONNECT", &format!("DATABASE {database}")).unless(connects),
-        grant("USAGE", &format!("SCHEMA {schema}")).unless(uses),
-        grant("SELECT", &format!("TABLE {}", table.quoted())).unless(selects),
-    ])
+fn list(tables: &[&TableFacts]) -> String {
+    tables.iter().map(|table| table.quoted()).collect::<Vec<_>>().join(", ")
 }
 
 /// The slot, when it is to be made before the first start.

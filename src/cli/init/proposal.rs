@@ -69,19 +69,23 @@ pub(super) fn settings(shape: &Shape, around: Surroundings<'_>) -> Vec<(String, 
 /// A slot's name is the server's, so the database is part of it. So is the schema: two outboxes with one slot would be two relays of
 /// which one waits for ever.
 fn slot_name(database: &str, table: &TableFacts) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     let schema = if table.schema == "public" { String::new() } else { format!("{}_", table.schema) };
-    let name: String = format!("{database}_{schema}{}", table.name).chars().map(plain).collect();
-    name.chars().take(NAME_BYTES_MAX).collect()
+    database_name(database, &format!("{schema}{}", table.name))
 }
 
-fn topic_prefix(database: &str) -> String {
+/// A name for slot and publication.
+pub(super) fn database_name(database: &str, what: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+    format!("{database}_{what}").chars().map(plain).take(NAME_BYTES_MAX).collect()
+}
+
+pub(super) fn topic_prefix(database: &str) -> String {
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     database.chars().map(|c| if legal(c) { c } else { '_' }).collect()
 }
 
 /// The table's name as a regular expression. A dot between schema and table matches itself well enough, as all examples have it.
-fn pattern(table: &TableFacts) -> String {
+pub(super) fn pattern(table: &TableFacts) -> String {
     let escaped = |name: &str| -> String {
         name.chars()
             .flat_map(|c| {

@@ -1,7 +1,11 @@
 use serde_json::{Map, Value, json};
 
+use super::found;
 use super::given::Given;
-use super::plan::Plan;
+use super::outbox::Outbox;
+use super::plan::{Plan, What};
+use super::tables::Tables;
+use crate::cli::check::{as_object, told};
 use crate::cli::steps;
 use crate::cli::text::{clean, columns};
 
@@ -10,31 +14,10 @@ const MODULITH: &str = "modulith";
 
 /// What was found and what would be made, as a person reads it.
 pub(super) fn lines(plan: &Plan, given: &Given, into: &str) -> String {
-    let mut text = String::new();
-    match &plan.shape {
-        Some(shape) => {
-            let is = if shape.preset == "columns" {
-                String::new()
-            } else {
-                format!(", known as {}", shape.preset)
-            };
-            text.push_str(&format!("outbox {}{is}\n", clean(&plan.table())));
-            let event_type = shape.event_type.iter().filter(|column| **column != shape.route);
-            let rows: Vec<_> = [
-                [format!("  {}", shape.id), "id, header of the record".to_owned()],
-                [format!("  {}", shape.key), "key".to_owned()],
-                [format!("  {}", shape.route), format!("topic {}", topic(plan).unwrap_or_default())],
-                [format!("  {}", shape.payload), "value".to_owned()],
-            ]
-            .into_iter()
-            .chain(event_type.map(|column| [format!("  {column}"), "header".to_owned()]))
-            .map(|row| row.map(|cell| clean(&cell)))
-            .collect();
-            text.push_str(&columns(&rows));
-        }
-        None => text.push_str(&format!("outbox {}\n", clean(&plan.table()))),
-    }
-    text.push_str(&warnings(plan, into));
+    let mut text = match &plan.what {
+        What::Outbox(outbox) => of_outbox(plan, outbox) + &warnings(plan, outbox, into),
+        What::Tables(tables) => of_tables(plan, tables),
+    };
     text.push_str("in PostgreSQL\n");
     text.push_str(&steps::shown(&plan.steps));
     if !plan.topics.missing.is_empty() || !plan.topics.there.is_empty() {
@@ -64,20 +47,63 @@ pub(super) fn lines(plan: &Plan, given: &Given, into: &str) -> String {
     text
 }
 
+fn of_outbox(plan: &Plan, outbox: &Outbox) -> String {
+    let name = clean(&outbox.name());
+    let Some(shape) = &outbox.shape else { return format!("outbox {name}\n") };
+    let is = if shape.preset == "columns" { String::new() } else { format!(", known as {}", shape.preset) };
+    let event_type = shape.event_type.iter().filter(|column| **column != shape.route);
+    let rows: Vec<_> = [
+        [format!("  {}", shape.id), "id, header of the record".to_owned()],
+        [format!("  {}", shape.key), "key".to_owned()],
+        [format!("  {}", shape.route), format!("topic {}", topic(plan, outbox).unwrap_or_default())],
+        [format!("  {}", shape.payload), "value".to_owned()],
+    ]
+    .into_iter()
+    .chain(event_type.map(|column| [format!("  {column}"), "header".to_owned()]))
+    .map(|row| row.map(|cell| clean(&cell)))
+    .collect();
+    format!("outbox {name}{is}\n{}", columns(&rows))
+}
+
+fn of_tables(plan: &Plan, tables: &Tables) -> String {
+    let names = tables.all.iter().map(|table| format!("  {}\n", clean(&found::name(table))));
+    let mut text = format!("each change of\n{}", names.collect::<String>());
+    text.push_str(&told(&tables.warnings));
+    if plan.written.is_some() {
+        text.push_str(&rows(plan));
+    }
+    if tables.is_routed {
+        text.push_str("! transforms lead records to topics that are not known before: the first record of each makes it\n");
+    }
+    text
+}
+
+/// What becomes of rows that are there.
+fn rows(plan: &Plan) -> String {
+    if plan.rows == 0 {
+        return String::new();
+    }
+    let what = match snapshot_leaves_out(plan) {
+        true => "are not sent (snapshot.mode=no_data): only what is written from the first start on",
+        false => "are sent at the first start; snapshot.mode=no_data leaves them out",
+    };
+    format!("! {} {what}\n", counted(plan.rows))
+}
+
 /// What the user should know before.
-fn warnings(plan: &Plan, into: &str) -> String {
+fn warnings(plan: &Plan, outbox: &Outbox, into: &str) -> String {
     let mut text = String::new();
-    if let Some(shape) = &plan.shape
+    if let Some(shape) = &outbox.shape
         && shape.key == shape.id
     {
         text.push_str("! no column says what an event is about: its id becomes the key, and events have no order among them\n");
     }
-    if plan.shape.as_ref().is_some_and(|shape| shape.preset == MODULITH) {
+    if outbox.shape.as_ref().is_some_and(|shape| shape.preset == MODULITH) {
         text.push_str(
             "! Spring Modulith writes a row for each listener: an event that several listen to is on its topic as often\n",
         );
     }
-    if let Some((mark, unmarked)) = &plan.poller {
+    if let Some((mark, unmarked)) = &outbox.poller {
         let looks = match mark.column() {
             Some(column) => {
                 format!("column {} looks like the mark of a program that polls this table", clean(column))
@@ -96,12 +122,8 @@ fn warnings(plan: &Plan, into: &str) -> String {
                     .to_owned()
             }
         });
-    } else if plan.rows > 0 {
-        let what = match snapshot_leaves_out(plan) {
-            true => "are not sent (snapshot.mode=no_data): only what is written from the first start on",
-            false => "are sent at the first start; snapshot.mode=no_data leaves them out",
-        };
-        text.push_str(&format!("! {} {what}\n", counted(plan.rows)));
+    } else {
+        text.push_str(&rows(plan));
     }
     text
 }
@@ -119,11 +141,11 @@ fn counted(rows: i64) -> String {
     }
 }
 
-fn topic(plan: &Plan) -> Option<String> {
+fn topic(plan: &Plan, outbox: &Outbox) -> Option<String> {
     let settings = plan.written.iter().flatten();
     let said = settings.into_iter().find(|(key, _)| key.ends_with(".route.topic.replacement"));
     let only = plan.topics.only.clone();
-    let known = || plan.shape.as_ref().map(|shape| shape.topic().to_owned());
+    let known = || outbox.shape.as_ref().map(|shape| shape.topic().to_owned());
     said.map(|(_, topic)| topic.clone()).or(only).or_else(known)
 }
 
@@ -133,18 +155,26 @@ pub(super) fn object(plan: &Plan, done: bool) -> Value {
         .written
         .as_ref()
         .map(|all| all.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect());
-    let mark = plan
-        .poller
-        .as_ref()
-        .map(|(mark, unmarked)| json!({ "column": mark.column(), "told": unmarked.told() }));
-    json!({
-        "table": plan.table(),
-        "preset": plan.shape.as_ref().map(|shape| &shape.preset),
-        "poller": mark,
+    let mut object = match &plan.what {
+        What::Outbox(outbox) => json!({
+            "table": outbox.name(),
+            "preset": outbox.shape.as_ref().map(|shape| &shape.preset),
+            "poller": outbox.poller.as_ref().map(|(mark, unmarked)| json!({ "column": mark.column(), "told": unmarked.told() })),
+        }),
+        What::Tables(tables) => json!({
+            "tables": tables.all.iter().map(found::name).collect::<Vec<_>>(),
+            "warnings": tables.warnings.iter().map(as_object).collect::<Vec<_>>(),
+        }),
+    };
+    let rest = json!({
         "rows": plan.rows,
         "steps": steps::object(&plan.steps),
         "topics": { "there": plan.topics.there, "missing": plan.topics.missing },
         "configuration": configuration,
         "done": done,
-    })
+    });
+    if let (Some(object), Value::Object(rest)) = (object.as_object_mut(), rest) {
+        object.extend(rest);
+    }
+    object
 }

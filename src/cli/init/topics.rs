@@ -53,6 +53,14 @@ pub(super) async fn look_for(parts: &Arc<RelayParts>, values: Vec<String>) -> Re
         Some(topic) => BTreeSet::from([topic]),
         None => values.iter().filter_map(|value| router.topic(value).ok()).collect(),
     };
+    Ok(Topics { only, ..held_against(parts, wanted).await? })
+}
+
+/// Which of these are there.
+pub(super) async fn held_against(
+    parts: &Arc<RelayParts>,
+    wanted: BTreeSet<String>,
+) -> Result<Topics, InitError> {
     // Also when no topic is known yet: whether there are brokers is.
     let admin = Admin::new(&parts.kafka)?;
     let _notice = Notice::of_kafka(&Progress::hidden(), &parts.kafka);
@@ -61,7 +69,7 @@ pub(super) async fn look_for(parts: &Arc<RelayParts>, values: Vec<String>) -> Re
     let (_, known) = asking.await.map_err(aborted)??;
     let (there, missing) =
         wanted.into_iter().partition(|topic| known.iter().any(|known| known.name == *topic));
-    Ok(Topics { there, missing, only })
+    Ok(Topics { there, missing, only: None })
 }
 
 /// Whether the brokers would make those that are missing: asked before anything is made.
@@ -95,7 +103,12 @@ fn refused(error: kafka::Error) -> InitError {
     }
 }
 
+/// As the command line says; otherwise as the configuration says, if it does.
 fn options(parts: &RelayParts, args: &InitArgs) -> kafka::Options {
+    let is_said = args.partitions.is_some() || args.replication_factor.is_some();
+    if !is_said && parts.kafka.topic_creation.is_some() {
+        return parts.kafka.clone();
+    }
     let group = TopicGroup {
         name: "init".to_owned(),
         patterns: TopicPatterns::default(),

@@ -1,0 +1,157 @@
+//! The rows of an outbox: the table, and what it asks for.
+
+use std::slice;
+use std::sync::Arc;
+
+use super::args::InitArgs;
+use super::error::InitError;
+use super::found::{Found, find, name};
+use super::given::Given;
+use super::mark::{Mark, Unmarked};
+use super::plan::{Plan, What, Written, rows};
+use super::proposal::{Surroundings, settings};
+use super::role::role;
+use super::shape::Shape;
+use super::topics::Topics;
+use super::{objects, topics};
+use crate::cli::assemble::assemble_sources;
+use crate::postgres::{Sql, TableFacts};
+use crate::relay::{Capture, RelayParts};
+use crate::wal::Oid;
+
+/// The columns of sql/outbox.sql.
+const NEW: [&str; 7] =
+    ["id", "aggregate_type", "aggregate_id", "event_type", "payload", "headers", "created_at"];
+
+/// An outbox.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    table: TableFacts,
+    /// What its columns are; none when the user's configuration says so.
+    pub(super) shape: Option<Shape>,
+    /// The column that a polling relay marks, and how many rows it has not.
+    pub(super) poller: Option<(Mark, Unmarked)>,
+}
+
+impl Outbox {
+    /// The table, as messages name it.
+    pub(super) fn name(&self) -> String {
+        name(&self.table)
+    }
+}
+
+/// There is a configuration: what it captures is the outbox.
+pub(super) async fn settled(
+    args: &InitArgs,
+    given: &Given,
+    sql: &Sql,
+    parts: Arc<RelayParts>,
+) -> Result<Plan, InitError> {
+    let table = match Capture::find(sql, &parts).await {
+        Ok(capture) => capture.tables.into_iter().next(),
+        Err(_) if args.create_table && parts.tables.matches("public", "outbox") && !is_there(sql).await? => {
+            None
+        }
+        Err(error) => return Err(InitError::Relay(Box::new(error))),
+    };
+    let Some(table) = table else {
+        return planned(args, given, sql, (new_table(), true, None), parts, None).await;
+    };
+    let whole = name(&table);
+    let found = find(sql, &given.server.database, Some(&whole), None).await.ok().flatten();
+    let shape = found.map(|found| found.shape);
+    planned(args, given, sql, (table, false, shape), parts, None).await
+}
+
+/// There is none: the columns say what it should be.
+pub(super) async fn proposed(args: &InitArgs, given: &Given, sql: &Sql) -> Result<Plan, InitError> {
+    let database = given.server.database.as_str();
+    let found = find(sql, database, args.table.as_deref(), args.preset.as_deref()).await?;
+    let (table, is_new, shape) = match found {
+        Some(Found { table, shape }) => (table, false, shape),
+        None if args.create_table => {
+            let columns = NEW.map(|column| (column.to_owned(), String::new()));
+            let Some(shape) = Shape::of("outbox", &columns, None) else {
+                return Err(no_outbox(sql, database).await?);
+            };
+            (new_table(), true, shape)
+        }
+        None => return Err(no_outbox(sql, database).await?),
+    };
+    let around =
+        Surroundings { database, table: &table, topic: args.topic.as_deref(), polled: shape.mark.is_some() };
+    let proposed = settings(&shape, around);
+    let parts = Arc::new(assemble_sources(&given.with(&proposed))?.parts);
+    if !is_new {
+        // What it asks for is held against the table as outboxd run would.
+        Capture::find(sql, &parts).await.map_err(|error| InitError::Relay(Box::new(error)))?;
+    }
+    let written = given.written(proposed, args.kafka.as_deref());
+    planned(args, given, sql, (table, is_new, Some(shape)), parts, Some(written)).await
+}
+
+async fn planned(
+    args: &InitArgs,
+    given: &Given,
+    sql: &Sql,
+    (table, is_new, shape): (TableFacts, bool, Option<Shape>),
+    parts: Arc<RelayParts>,
+    written: Written,
+) -> Result<Plan, InitError> {
+    let all = slice::from_ref(&table);
+    let mark = shape.as_ref().and_then(|shape| shape.mark.clone()).filter(|_| !args.no_poller && !is_new);
+    let poller = match mark {
+        Some(mark) => {
+            let unmarked = mark.unmarked(sql, &table).await?;
+            Some((mark, unmarked))
+        }
+        None => None,
+    };
+    let mut steps = Vec::new();
+    if is_new {
+        steps.push(objects::table(false));
+    }
+    steps.extend(role(sql, &given.role, &given.server.database, all).await?);
+    // While a program sends the rows, the way over decides which of them the publication has.
+    if poller.is_none() {
+        steps.push(objects::publication(sql, &parts.postgres.publication, all).await?);
+        if args.create_slot {
+            steps.push(objects::slot(sql, parts.postgres.slot.name.as_str()).await?);
+        }
+    }
+    let denied = |error: InitError| error.or_grant(all, &given.server.user);
+    let topics = match (given.has_brokers, is_new) {
+        (true, false) => topics::look(&parts, sql, &table).await.map_err(denied)?,
+        (true, true) => topics::look_for(&parts, Vec::new()).await?,
+        (false, _) => Topics::default(),
+    };
+    let rows = if is_new { 0 } else { rows(sql, all).await.map_err(denied)? };
+    let what = What::Outbox(Outbox { table, shape, poller });
+    Ok(Plan { parts, what, rows, steps, topics, written })
+}
+
+/// With some tables of the database, whose changes could be sent instead.
+async fn no_outbox(sql: &Sql, database: &str) -> Result<InitError, InitError> {
+    const SHOWN: usize = 3;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+    let all = sql.tables().await?;
+    let names = all.iter().filter(|table| table.root.is_none() && table.logged).map(name);
+    let tables = names.filter(|name| name.chars().all(is_plain)).take(SHOWN).collect();
+    Ok(InitError::NoOutbox { database: database.to_owned(), tables })
+}
+
+async fn is_there(sql: &Sql) -> Result<bool, InitError> {
+    Ok(sql.tables().await?.iter().any(|table| name(table) == "public.outbox"))
+}
+
+fn new_table() -> TableFacts {
+    TableFacts {
+        oid: Oid(0),
+        schema: "public".to_owned(),
+        name: "outbox".to_owned(),
+        partitioned: false,
+        root: None,
+        logged: true,
+        columns: NEW.map(str::to_owned).to_vec(),
+    }
+}
