@@ -3,7 +3,7 @@ mod error;
 pub(super) use error::AssembleError;
 
 use crate::change::{ChangeEvents, ChangeOptions};
-use crate::config::{Config, Draft, Notice, Sources};
+use crate::config::{Config, ConfigError, Draft, Notice, Problem, Sources};
 use crate::connect::TopicNaming;
 use crate::connect::column::ColumnOptions;
 use crate::connect::converter::registered::SchemaIds;
@@ -97,6 +97,21 @@ pub(super) fn assemble_sources(sources: &Sources) -> Result<Assembly, AssembleEr
         registries,
     };
     Ok(Assembly { parts, notices: config.notices, info, exporter })
+}
+
+/// What is wrong with a configuration, apart from what it does not say: a part of one is no mistake.
+pub(super) fn mistakes(sources: &Sources) -> Option<ConfigError> {
+    let made = Config::draft(sources).map(|mut draft| {
+        let made = Made::read(&mut draft, None);
+        draft.finish(made).map(drop)
+    });
+    let problems = match made {
+        Ok(Ok(())) => return None,
+        Ok(Err(error)) | Err(error) => error.into_problems(),
+    };
+    ConfigError::of(
+        problems.into_iter().filter(|problem| !matches!(problem, Problem::Missing { .. })).collect(),
+    )
 }
 
 /// What the options of other modules come to.

@@ -23,6 +23,11 @@ impl ConfigError {
         Some(Self { first, others: problems.collect() })
     }
 
+    /// The same mistakes one by one.
+    pub(crate) fn into_problems(self) -> Vec<Problem> {
+        std::iter::once(self.first).chain(self.others).collect()
+    }
+
     /// Every mistake, in the order they were found.
     pub(crate) fn problems(&self) -> impl Iterator<Item = &Problem> {
         std::iter::once(&self.first).chain(&self.others)

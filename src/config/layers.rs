@@ -73,6 +73,8 @@ pub(super) struct Layers {
     pub notices: Vec<Notice>,
     /// What was written where a placeholder was, by canonical key.
     pub said: BTreeMap<String, String>,
+    /// Keys whose last value could not be read, by canonical key: what was said before does not hold.
+    pub unread: BTreeMap<String, Origin>,
     /// Whether a file before was a Connect worker's.
     behind_worker: bool,
 }
@@ -86,6 +88,7 @@ pub(super) fn collect(sources: &Sources) -> Result<Layers, Problem> {
         problems: Vec::new(),
         notices: Vec::new(),
         said: BTreeMap::new(),
+        unread: BTreeMap::new(),
         behind_worker: false,
     };
     for path in &sources.files {
@@ -172,12 +175,14 @@ impl Layers {
             }
             Err(source) => {
                 let said = (&setting).into();
+                self.cannot_read(&setting);
                 return self.problems.push(Problem::Placeholder { said, source });
             }
         }
         if spelling::is_format(&setting.written) {
             let Some(class) = spelling::format_class(&setting.value) else {
                 let allowed = "it must be json, simplestring, binary or avro; others are not available yet";
+                self.cannot_read(&setting);
                 return self.problems.push(Problem::invalid(&setting, allowed));
             };
             class.clone_into(&mut setting.value);
@@ -188,8 +193,14 @@ impl Layers {
             } else {
                 self.said.insert(key.clone(), value.to_owned());
             }
+            self.unread.remove(&key);
             self.settings.insert(key, setting.clone());
         }
+    }
+
+    fn cannot_read(&mut self, setting: &Setting) {
+        let keys = spelling::canonical(&setting.written).into_iter();
+        self.unread.extend(keys.map(|key| (key, setting.origin.clone())));
     }
 
     /// Debezium Server sends keys, values and headers as JSON with schemas when nothing else is said.

@@ -17,7 +17,9 @@ pub(crate) struct ShownConfig {
     pub(crate) settings: Vec<ShownSetting>,
     /// Key and value of what nobody says, in the order of the keys.
     pub(crate) defaults: Vec<(String, String)>,
-    /// What could not be read.
+    /// Key and source of what could not be read, in the order of the keys.
+    pub(crate) unread: Vec<(String, String)>,
+    /// Why it could not.
     pub(crate) problems: Vec<Problem>,
 }
 
@@ -53,10 +55,12 @@ impl ShownConfig {
     /// # Errors
     /// When a file cannot be read.
     pub(crate) fn load(sources: &Sources) -> Result<Self, ConfigError> {
-        let Layers { mut settings, dialect, problems, said, .. } = layers::collect(sources)?;
+        let Layers { mut settings, dialect, problems, said, unread, .. } = layers::collect(sources)?;
         name_as_the_server_does(&mut settings, dialect);
         let mut defaults = defaults::unsaid(&settings, dialect);
+        defaults.retain(|(key, _)| !unread.contains_key(key));
         defaults.sort();
+        let unread_shown = unread.iter().map(|(key, origin)| (shown_key(key), origin.to_string())).collect();
         let settings = settings
             .iter()
             .map(|(key, setting)| {
@@ -71,7 +75,7 @@ impl ShownConfig {
                 ShownSetting { key: shown_key(key), shown, source: setting.origin.to_string(), portable }
             })
             .collect();
-        Ok(Self { settings, defaults, problems })
+        Ok(Self { settings, defaults, unread: unread_shown, problems })
     }
 }
 
@@ -138,6 +142,14 @@ mod tests {
             ("slot.name", Portable::Plain("orders".to_owned())),
         ];
         assert_eq!(portable, expected);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_none_of_what_was_said_before() {
+        let config = load(&["slot.name=a", "slot.name=${env:NOPE}", "name=${env:NOPE}", "name=b"]);
+        assert_eq!(config.unread, [("slot.name".to_owned(), "-X".to_owned())]);
+        assert!(config.settings.iter().any(|setting| setting.key == "name" && setting.shown == "b"));
+        assert!(!config.defaults.iter().any(|(key, _)| key == "slot.name"));
     }
 
     #[test]

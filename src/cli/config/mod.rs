@@ -9,7 +9,7 @@ pub(super) use convert::property;
 
 use args::ConfigCommand;
 
-use super::assemble::AssembleError;
+use super::assemble::{AssembleError, mistakes};
 use super::{fail, say};
 use crate::config::{ConfigError, ShownConfig};
 use crate::error::Exit;
@@ -28,14 +28,19 @@ pub(super) fn config(args: &ConfigCommandArgs) -> Exit {
         Ok(config) => config,
         Err(error) => return fail(&error),
     };
-    match &args.command {
-        ConfigCommand::Show(args) => show::show(&config, args),
+    let error = match &args.command {
+        ConfigCommand::Show(args) => {
+            let mistakes = mistakes(&sources);
+            show::show(&config, mistakes.as_ref(), args);
+            mistakes
+        }
         // What is not whole is not written down again.
-        ConfigCommand::Convert(args) if config.problems.is_empty() => convert::convert(&config, args.to),
-        ConfigCommand::Convert(_) => {}
-    }
-    match ConfigError::of(config.problems) {
-        Some(error) => fail(&error),
-        None => Exit::Ok,
-    }
+        ConfigCommand::Convert(args) if config.problems.is_empty() => {
+            convert::convert(&config, args.to);
+            None
+        }
+        ConfigCommand::Convert(_) => ConfigError::of(config.problems),
+    };
+    // Last, where it is seen.
+    error.map_or(Exit::Ok, |error| fail(&error))
 }

@@ -3,35 +3,45 @@ use serde_json::json;
 use super::args::ShowArgs;
 use crate::cli::print;
 use crate::cli::text::{clean, columns};
-use crate::config::ShownConfig;
+use crate::config::{ConfigError, ShownConfig};
+use crate::error::chain;
 
 /// Where a value was said that nobody said.
 const DEFAULT: &str = "default";
 
-/// Key, value, and where it was said.
-type Line<'c> = [&'c str; 3];
+/// What stands for a value that could not be read; the mistake says why.
+const UNREAD: &str = "(cannot be read)";
+
+/// Key, value if it could be read, and where it was said.
+type Line<'c> = (&'c str, Option<&'c str>, &'c str);
 
 /// `outboxd config show`.
-pub(super) fn show(config: &ShownConfig, args: &ShowArgs) {
+pub(super) fn show(config: &ShownConfig, mistakes: Option<&ConfigError>, args: &ShowArgs) {
     let lines = lines(config, args.all);
     if args.json {
-        let settings =
-            lines.iter().map(|[key, value, source]| json!({ "key": key, "value": value, "source": source }));
-        return print(&format!("{}\n", json!({ "settings": settings.collect::<Vec<_>>() })));
+        let settings = lines
+            .iter()
+            .map(|(key, value, source)| json!({ "key": key, "value": value, "source": source }))
+            .collect::<Vec<_>>();
+        let mistakes = mistakes.into_iter().flat_map(ConfigError::problems);
+        let mistakes: Vec<_> = mistakes.map(|mistake| chain(mistake)).collect();
+        return print(&format!("{}\n", json!({ "settings": settings, "mistakes": mistakes })));
     }
-    let said = |[key, value, _]: &Line<'_>| format!("{}={}", clean(key), clean(value));
+    let said = |(key, value, _): &Line<'_>| format!("{}={}", clean(key), clean(value.unwrap_or(UNREAD)));
     if args.sources || args.all {
-        let rows: Vec<_> = lines.iter().map(|line @ [_, _, source]| [said(line), clean(source)]).collect();
+        let rows: Vec<_> = lines.iter().map(|line| [said(line), clean(line.2)]).collect();
         return print(&columns(&rows));
     }
     print(&lines.iter().map(|line| said(line) + "\n").collect::<String>());
 }
 
 fn lines(config: &ShownConfig, all: bool) -> Vec<Line<'_>> {
-    let said = config.settings.iter().map(|it| [it.key.as_str(), it.shown.as_str(), it.source.as_str()]);
+    let said = config.settings.iter().filter(|it| !config.unread.iter().any(|(unread, _)| *unread == it.key));
+    let said = said.map(|it| (it.key.as_str(), Some(it.shown.as_str()), it.source.as_str()));
+    let unread = config.unread.iter().map(|(key, source)| (key.as_str(), None, source.as_str()));
     let defaults = config.defaults.iter().filter(|_| all);
-    let mut lines: Vec<_> =
-        said.chain(defaults.map(|(key, value)| [key.as_str(), value.as_str(), DEFAULT])).collect();
-    lines.sort_by_key(|[key, ..]| *key);
+    let defaults = defaults.map(|(key, value)| (key.as_str(), Some(value.as_str()), DEFAULT));
+    let mut lines: Vec<_> = said.chain(unread).chain(defaults).collect();
+    lines.sort_by_key(|(key, ..)| *key);
     lines
 }

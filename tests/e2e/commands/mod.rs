@@ -85,6 +85,43 @@ fn the_session_about_the_configuration_is_what_is_seen() {
 }
 
 #[test]
+fn what_is_wrong_with_a_configuration_is_shown_with_it() {
+    let wrong = ["-X", "slot.name=orders", "-X", "slot.name=${env:OUTBOXD_NO_SUCH}", "-X", "slot.nam=a"];
+    let (exit, stdout, stderr) = run(&[&["config", "show", "-X", "topic.prefix=a b"][..], &wrong].concat());
+    // What was said before an unreadable value is not in force.
+    assert!(stdout.contains("slot.name=(cannot be read)\n") && !stdout.contains("=orders"), "{stdout}");
+    assert_eq!(exit, 2, "{stderr}");
+    for told in ["cannot be resolved", "topic.prefix=a b is not allowed", "unknown key \"slot.nam\""] {
+        assert!(stderr.contains(told), "{told} is not in {stderr}");
+    }
+    let (exit, stdout, _) = run(&[&["config", "show", "--all", "--json"][..], &wrong].concat());
+    let shown: Value = serde_json::from_str(&stdout).unwrap();
+    let of_slot: Vec<_> =
+        shown["settings"].as_array().unwrap().iter().filter(|line| line["key"] == "slot.name").collect();
+    assert_eq!((exit, of_slot.len(), &of_slot[0]["value"]), (2, 1, &Value::Null), "{stdout}");
+    assert_eq!(shown["mistakes"].as_array().map(Vec::len), Some(2), "{stdout}");
+    // A part of a configuration is no mistake.
+    let (exit, stdout, stderr) = run(&["config", "show", "-X", "slot.name=orders", "--json"]);
+    assert!(exit == 0 && stdout.contains(r#""mistakes":[]"#), "{stdout}{stderr}");
+}
+
+#[test]
+fn a_name_that_no_slot_can_have_is_told_with_one_that_it_can() {
+    let own = ["-X", "database.hostname=127.0.0.1", "-X", "database.dbname=a", "-X", "database.user=a"];
+    for arguments in [
+        ["slot", "create", "--slot", "Orders-DB"],
+        ["slot", "create", "-X", "slot.name=Orders-DB"],
+        ["slot", "drop", "--slot", "Orders-DB"],
+    ] {
+        let (exit, _, stderr) = run(&[&arguments[..], &own].concat());
+        assert!(
+            exit == 2 && stderr.contains("1 to 63 of a-z, 0-9 and _") && stderr.contains("orders_db"),
+            "{exit} {stderr}"
+        );
+    }
+}
+
+#[test]
 fn a_converted_configuration_is_the_same() {
     let db = Outbox::create(postgres15());
     let folder = Watcher::new("outboxd-commands-");
@@ -96,7 +133,8 @@ fn a_converted_configuration_is_the_same() {
         assert_eq!(exit, 0);
         fs::write(path(name), text).unwrap();
         let without_secrets = |text: &str| -> Vec<String> {
-            text.lines().filter(|line| !line.ends_with("********")).map(str::to_owned).collect()
+            let is_secret = |line: &&str| line.ends_with("********") || line.ends_with("(cannot be read)");
+            text.lines().filter(|line| !is_secret(line)).map(str::to_owned).collect()
         };
         assert_eq!(without_secrets(&shown(&path(name))), without_secrets(&shown(&path("a.json"))), "{form}");
     }
