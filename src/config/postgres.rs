@@ -92,8 +92,10 @@ fn slot(reader: &mut Reader<'_>) -> SlotOptions {
 
 fn slot_name(reader: &mut Reader<'_>) -> SlotName {
     let Some(setting) = reader.settings.get("slot.name") else { return SlotName::default() };
-    SlotName::new(setting.value.trim()).unwrap_or_else(|_| {
-        reader.invalid(setting, "PostgreSQL takes 1 to 63 of a-z, 0-9 and _ for a slot");
+    SlotName::new(setting.value.trim()).unwrap_or_else(|error| {
+        // A value that must not be shown is not shown in another form either.
+        let like = if setting.secret { String::new() } else { format!(", such as {}", error.like()) };
+        reader.invalid(setting, format!("PostgreSQL takes 1 to 63 of a-z, 0-9 and _ for a slot{like}"));
         SlotName::default()
     })
 }

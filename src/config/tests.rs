@@ -422,7 +422,7 @@ fn mistakes_of_other_modules_are_kept_under_their_full_keys() {
     let error = draft.finish(error).unwrap_err();
     let told: Vec<_> = error.problems().map(ToString::to_string).collect();
     let expected = [
-        "-X: slot.name=B is not allowed: PostgreSQL takes 1 to 63 of a-z, 0-9 and _ for a slot",
+        "-X: slot.name=B is not allowed: PostgreSQL takes 1 to 63 of a-z, 0-9 and _ for a slot, such as b",
         "-X: transforms.outbox.table.op.invalid.behavior=loud is not allowed: it must be one of warn, error, fatal",
         "value.converter.schema.registry.url is missing: needed",
     ];

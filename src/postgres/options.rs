@@ -172,14 +172,24 @@ pub struct SlotRetry {
     pub delay: Duration,
 }
 
+const SLOT_NAME_MAX: usize = 63;
+
 /// A name that PostgreSQL accepts for a slot: 1 to 63 of `a-z`, `0-9` and `_`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotName(String);
 
 /// A text that is no slot name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a slot name: 1 to 63 of a-z, 0-9 and _")]
+#[error("{0:?} is not a slot name: PostgreSQL takes 1 to 63 of a-z, 0-9 and _")]
 pub struct InvalidSlotName(String);
+
+impl InvalidSlotName {
+    /// The name that is most like it.
+    #[must_use]
+    pub fn like(&self) -> SlotName {
+        SlotName::like(&self.0)
+    }
+}
 
 impl Default for SlotName {
     /// Debezium's default.
@@ -196,11 +206,18 @@ impl SlotName {
     pub fn new(name: impl Into<String>) -> Result<Self, InvalidSlotName> {
         let name = name.into();
         let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
-        if (1..=63).contains(&name.len()) && name.bytes().all(legal) {
+        if (1..=SLOT_NAME_MAX).contains(&name.len()) && name.bytes().all(legal) {
             Ok(Self(name))
         } else {
             Err(InvalidSlotName(name))
         }
+    }
+
+    /// One that PostgreSQL takes and that is most like this text.
+    fn like(text: &str) -> Self {
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+        let name: String = text.trim().chars().map(plain).take(SLOT_NAME_MAX).collect();
+        if name.chars().all(|c| c == '_') { Self::default() } else { Self(name) }
     }
 
     /// The name.

@@ -1,6 +1,6 @@
 use crate::config::ConfigError;
 use crate::error::{Class, Diagnose, Exit};
-use crate::postgres;
+use crate::postgres::{self, InvalidSlotName};
 use crate::wal::Lsn;
 
 /// Why nothing was done about a slot.
@@ -10,6 +10,8 @@ pub(super) enum SlotError {
     Config(Box<ConfigError>),
     #[error(transparent)]
     Postgres(#[from] postgres::Error),
+    #[error("--slot: {0}")]
+    NoName(#[from] InvalidSlotName),
     #[error("there is no replication slot {0:?}")]
     NoSlot(String),
     #[error("there is a replication slot {0:?} already")]
@@ -33,7 +35,7 @@ impl Diagnose for SlotError {
         match self {
             Self::Config(error) => error.class(),
             Self::Postgres(error) => error.class(),
-            Self::Backwards { .. } | Self::BeyondTheEnd { .. } => Class::Config,
+            Self::NoName(_) | Self::Backwards { .. } | Self::BeyondTheEnd { .. } => Class::Config,
             _ => Class::Definite,
         }
     }
@@ -42,7 +44,7 @@ impl Diagnose for SlotError {
         match self {
             Self::Config(error) => error.exit(),
             Self::Postgres(error) => error.exit(),
-            Self::Backwards { .. } | Self::BeyondTheEnd { .. } => Exit::Usage,
+            Self::NoName(_) | Self::Backwards { .. } | Self::BeyondTheEnd { .. } => Exit::Usage,
             _ => Exit::Precondition,
         }
     }
@@ -51,6 +53,7 @@ impl Diagnose for SlotError {
         match self {
             Self::Config(error) => error.cure(),
             Self::Postgres(error) => error.cure(),
+            Self::NoName(error) => Some(format!("--slot {}", error.like())),
             Self::NoSlot(_) => Some("outboxd slot ls -c FILE shows those that there are".to_owned()),
             Self::Exists(_) => {
                 Some("use it as it is, or drop it first: outboxd slot drop -c FILE".to_owned())

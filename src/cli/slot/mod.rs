@@ -16,7 +16,7 @@ use super::asynchronously;
 use super::sql::open;
 use crate::config::{DatabaseConfig, Sources};
 use crate::error::Exit;
-use crate::postgres::{Options, SlotFacts, Sql};
+use crate::postgres::{Options, SlotFacts, SlotName, Sql};
 
 /// How our sessions are named in `pg_stat_activity`.
 const APPLICATION: &str = "outboxd slot";
@@ -44,8 +44,10 @@ struct Target {
 impl Target {
     async fn open(args: &TargetArgs) -> Result<Self, SlotError> {
         let options = options(&args.config.sources())?;
+        // Before a server is asked: there cannot be one of another name.
+        let name =
+            args.slot.clone().map_or_else(|| Ok(options.slot.name.clone()), SlotName::new)?.to_string();
         let sql = open(&options.server, APPLICATION).await?;
-        let name = args.slot.clone().unwrap_or_else(|| options.slot.name.to_string());
         Ok(Self { options, sql, name })
     }
 
