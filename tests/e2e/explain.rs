@@ -28,7 +28,7 @@ fn event(n: u32) -> Event {
 }
 
 /// Exit code, and what was said as JSON.
-fn explain(file: &str, what: &str, more: &[&str]) -> (i32, Value) {
+pub(crate) fn explain(file: &str, what: &str, more: &[&str]) -> (i32, Value) {
     let arguments = [&["explain", what, "-c", file, "--json"], more].concat();
     let mut process = Relay::command(&arguments);
     let exit = process.wait_for_exit(DEADLINE);

@@ -41,6 +41,7 @@ mod dlq;
 mod exactly_once;
 mod exactly_once_faults;
 mod explain;
+mod explain_tables;
 mod failover;
 mod heartbeats;
 mod impostors;

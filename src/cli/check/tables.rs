@@ -181,7 +181,7 @@ pub(in crate::cli) fn bind(
 }
 
 /// The same of an EventRouter among other transforms, or of several, if the table's rows come to one.
-pub(super) fn bind_routed(
+pub(in crate::cli) fn bind_routed(
     route: &Route,
     table: &TableFacts,
     columns: &[ColumnDescription],

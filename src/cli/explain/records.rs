@@ -14,6 +14,10 @@ use crate::wal::Lsn;
 /// So many records are kept: a key can have any number.
 pub(super) const RECORDS_MAX: usize = 1_000;
 
+const CREATE: &str = "create";
+const READ: &str = "read";
+const UPDATE: &str = "update";
+
 /// Where records are looked for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place<'p> {
@@ -54,6 +58,15 @@ pub(super) struct FoundRecord {
     pub(super) is_time_of_arrival: bool,
     pub(super) event_id: Option<String>,
     pub(super) position: Option<Position>,
+    /// What happened to the row, where the value of a change event tells it.
+    pub(super) operation: Option<&'static str>,
+}
+
+impl FoundRecord {
+    /// Whether the row was there behind this change.
+    pub(super) fn leaves_a_row(&self) -> bool {
+        matches!(self.operation, Some(CREATE | READ | UPDATE))
+    }
 }
 
 impl Records {
@@ -129,7 +142,9 @@ impl Records {
             self.more = true;
             return Ok(());
         }
+        let operation = if wanted.fields { operation(record, decoder)? } else { None };
         list.push(FoundRecord {
+            operation,
             topic: record.topic().to_owned(),
             partition: record.partition(),
             offset: record.offset(),
@@ -151,6 +166,19 @@ fn said_lsn(
     let Some(value) = record.value() else { return Ok(None) };
     let value = decoder.known(Side::Value, value, |why| *unread = Some(why))?;
     Ok(read(&value).and_then(|said| said.lsn).map(Lsn::new))
+}
+
+/// What a change event did. What cannot be read does not tell it.
+fn operation(
+    record: &ScannedRecord<'_>,
+    decoder: &mut RecordDecoder,
+) -> Result<Option<&'static str>, ExplainError> {
+    let Some(value) = record.value() else { return Ok(Some("tombstone")) };
+    let value = decoder.known(Side::Value, value, drop)?;
+    let op = read(&value).and_then(|said| said.op);
+    let known =
+        [("c", CREATE), ("r", READ), ("u", UPDATE), ("d", "delete"), ("t", "truncate"), ("m", "message")];
+    Ok(op.and_then(|op| known.into_iter().find(|(letter, _)| *letter == op)).map(|(_, word)| word))
 }
 
 fn key_says(

@@ -19,7 +19,7 @@ pub(super) fn lines(story: &Story) -> String {
     let mut field = |name: &str, text: String| lines.push(format!("  {name:<9} {text}"));
     story.rows.iter().take(LINES_MAX).for_each(|row| field("row", self::row(row)));
     if story.rows.is_empty() && story.wanted.lsn.is_none() {
-        field("row", no_row(&story.keyless, &story.unread));
+        field("row", no_row(story));
     }
     story.unread.iter().for_each(|why| field("row", format!("not looked at: {why}")));
     for record in story.records.sent.iter().take(LINES_MAX) {
@@ -44,9 +44,16 @@ pub(super) fn lines(story: &Story) -> String {
     lines.into_iter().map(|line| clean(&line) + "\n").collect()
 }
 
-fn no_row(keyless: &[String], unread: &[String]) -> String {
-    match keyless {
-        [] if !unread.is_empty() => "in none of the tables that could be looked at".to_owned(),
+fn no_row(story: &Story) -> String {
+    if let Some(last) = story.not_deleted() {
+        let operation = last.operation.unwrap_or_default();
+        return format!(
+            "in none of the tables, but its last record is no delete ({operation}): the delete is still to come or was left out \
+             (skipped.operations, a filter), or the table was truncated"
+        );
+    }
+    match story.keyless.as_slice() {
+        [] if !story.unread.is_empty() => "in none of the tables that could be looked at".to_owned(),
         [] => "in none of the tables: deleted, or never written".to_owned(),
         tables => format!(
             "in none of the tables with a key: deleted, or never written; not looked at: {}",
@@ -65,6 +72,7 @@ fn row(row: &FoundRow) -> String {
 fn record(record: &FoundRecord) -> String {
     let FoundRecord { topic, partition, offset, .. } = record;
     let mut text = format!("{topic}[{partition}]@{offset}");
+    text.extend(record.operation.map(|operation| format!("  {operation}")));
     if let Some(at) = record.timestamp_ms {
         let what = if record.is_time_of_arrival { "acknowledged" } else { "timestamp" };
         text.push_str(&format!("  {what} {}", time::show(at)));
@@ -181,6 +189,7 @@ mod tests {
     #[test]
     fn what_is_not_shown_is_told() {
         let record = FoundRecord {
+            operation: None,
             topic: "t".to_owned(),
             partition: 0,
             offset: 0,

@@ -8,10 +8,8 @@ use super::error::ExplainError;
 use super::wanted::{Compared, Wanted};
 use crate::cli::check::tables::{self, Outbox};
 use crate::cli::sql::open;
-use crate::connect::column::ColumnDescription;
-use crate::outbox::EventRouter;
 use crate::postgres::{Error, SlotFacts, Sql, TableFacts};
-use crate::relay::{Capture, RelayParts};
+use crate::relay::{Capture, RelayParts, Route, learn_hypertables};
 
 /// How our sessions are named in `pg_stat_activity`.
 const APPLICATION: &str = "outboxd explain";
@@ -63,19 +61,24 @@ impl Database {
             // It says why, where there should be one.
             Capture::find(&sql, parts).await.map_err(|error| ExplainError::Relay(Box::new(error)))?;
         }
+        learn_hypertables(&sql, &parts.route).await?;
         let (mut rows, mut unread, mut keyless) = (Vec::new(), Vec::new(), Vec::new());
         for table in captured.iter().filter(|_| wanted.lsn.is_none()) {
             let columns = sql.describe(table.oid).await?;
-            let searched = match (parts.route.outbox(), parts.route.changes()) {
-                (Some(router), _) => of_outbox(router, table, columns, wanted),
-                (None, Some(changes)) => {
-                    let key = changes.key_columns(&table.schema, &table.name, &columns);
-                    if key.is_empty() {
-                        keyless.push(tables::name(table));
-                    }
-                    by_key(table, &key, wanted)
+            let searched = match &parts.route {
+                Route::Outbox(router) => {
+                    tables::bind(router, table, columns).0.map(|outbox| of_outbox(&outbox, wanted))
                 }
-                (None, None) => None,
+                Route::Changes(changes) => match tables::bind_routed(&parts.route, table, &columns).0 {
+                    Some((_, outbox)) => Some(of_outbox(&outbox, wanted)),
+                    None => {
+                        let key = changes.key_columns(&table.schema, &table.name, &columns);
+                        if key.is_empty() {
+                            keyless.push(tables::name(table));
+                        }
+                        by_key(table, &key, wanted)
+                    }
+                },
             };
             let Some(search) = searched else { continue };
             match find(&sql, table, search).await {
@@ -106,15 +109,8 @@ fn read(row: &Row, table: &str) -> Result<FoundRow, tokio_postgres::Error> {
     })
 }
 
-fn of_outbox<'w>(
-    router: &EventRouter,
-    table: &TableFacts,
-    columns: Vec<ColumnDescription>,
-    wanted: &'w Wanted,
-) -> Option<Search<'w>> {
-    let (outbox, _) = tables::bind(router, table, columns);
-    let texts = wanted.texts().into_iter().map(Cow::Borrowed).collect();
-    outbox.map(|outbox| (statement(&outbox, wanted), texts))
+fn of_outbox<'w>(outbox: &Outbox, wanted: &'w Wanted) -> Search<'w> {
+    (statement(outbox, wanted), wanted.texts().into_iter().map(Cow::Borrowed).collect())
 }
 
 /// Compares as text: what the column's type is does not matter.

@@ -115,6 +115,20 @@ impl Story {
         }
     }
 
+    /// The last record of a key whose row is gone, when it does not say so.
+    pub(super) fn not_deleted(&self) -> Option<&FoundRecord> {
+        let is_known = self.rows.is_empty() && self.unread.is_empty() && !self.records.more;
+        let last = |record: &&FoundRecord| {
+            let of_its_partition = self
+                .records
+                .sent
+                .iter()
+                .filter(|other| (&other.topic, other.partition) == (&record.topic, record.partition));
+            of_its_partition.map(|other| other.offset).max() == Some(record.offset)
+        };
+        self.records.sent.iter().filter(|_| is_known).filter(last).find(|record| record.leaves_a_row())
+    }
+
     /// Records of one event beyond its first, where ids tell.
     pub(super) fn is_repeat(&self, record: &FoundRecord) -> bool {
         let same = |other: &&FoundRecord| other.event_id.is_some() && other.event_id == record.event_id;
