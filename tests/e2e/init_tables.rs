@@ -125,6 +125,14 @@ fn what_names_no_table_is_told() {
         let (exit, stdout, stderr) = init(&arguments);
         assert!(exit == code && stderr.contains(told), "{arguments:?}: {stdout}{stderr}");
     }
+    place.db.execute("INSERT INTO lines VALUES (1, 1, 'a')");
+    // A start that finds a slot takes no snapshot.
+    for (more, told) in
+        [("--role=x", "is sent at the first start"), ("--create-slot", "is not sent: a start")]
+    {
+        let (_, stdout, stderr) = init(&["--tables", "lines", more]);
+        assert!(stdout.contains("! 1 row that is there ") && stdout.contains(told), "{stdout}{stderr}");
+    }
     let (exit, _, stderr) = init(&["--tables", "lines", "--yes"]);
     assert_eq!(exit, 0, "{stderr}");
     let (exit, _, stderr) = init(&["--tables", "lines,audit"]);

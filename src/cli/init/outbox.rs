@@ -8,7 +8,7 @@ use super::error::InitError;
 use super::found::{Found, find, name};
 use super::given::Given;
 use super::mark::{Mark, Unmarked};
-use super::plan::{Plan, What, Written, rows};
+use super::plan::{Plan, SlotBefore, What, Written, rows};
 use super::proposal::{Surroundings, settings};
 use super::role::role;
 use super::shape::Shape;
@@ -107,6 +107,8 @@ async fn planned(
         }
         None => None,
     };
+    let slot_step = objects::slot(sql, parts.postgres.slot.name.as_str()).await?;
+    let slot = SlotBefore::of(&slot_step, args);
     let mut steps = Vec::new();
     if is_new {
         steps.push(objects::table(false));
@@ -115,9 +117,7 @@ async fn planned(
     // While a program sends the rows, the way over decides which of them the publication has.
     if poller.is_none() {
         steps.push(objects::publication(sql, &parts.postgres.publication, all).await?);
-        if args.create_slot {
-            steps.push(objects::slot(sql, parts.postgres.slot.name.as_str()).await?);
-        }
+        steps.extend(args.create_slot.then(|| slot_step.clone()));
     }
     let denied = |error: InitError| error.or_grant(all, &given.server.user);
     let topics = match (given.has_brokers, is_new) {
@@ -127,7 +127,7 @@ async fn planned(
     };
     let rows = if is_new { 0 } else { rows(sql, all).await.map_err(denied)? };
     let what = What::Outbox(Outbox { table, shape, poller });
-    Ok(Plan { parts, what, rows, steps, topics, written })
+    Ok(Plan { parts, what, rows, slot, steps, topics, written })
 }
 
 /// With some tables of the database, whose changes could be sent instead.

@@ -27,9 +27,29 @@ pub(super) struct Plan {
     pub(super) what: What,
     /// Rows that are there, as far as they are counted.
     pub(super) rows: i64,
+    pub(super) slot: SlotBefore,
     pub(super) steps: Vec<Step>,
     pub(super) topics: Topics,
     pub(super) written: Written,
+}
+
+/// The slot before the first start, which takes no snapshot where there is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SlotBefore {
+    Absent,
+    /// `--create-slot` makes it.
+    Made,
+    There,
+}
+
+impl SlotBefore {
+    pub(super) const fn of(step: &Step, args: &InitArgs) -> Self {
+        match (step.done, args.create_slot) {
+            (true, _) => Self::There,
+            (false, true) => Self::Made,
+            (false, false) => Self::Absent,
+        }
+    }
 }
 
 /// What is sent.

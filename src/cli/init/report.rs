@@ -3,11 +3,12 @@ use serde_json::{Map, Value, json};
 use super::found;
 use super::given::Given;
 use super::outbox::Outbox;
-use super::plan::{Plan, What};
+use super::plan::{Plan, SlotBefore, What};
 use super::tables::Tables;
 use crate::cli::check::{as_object, told};
 use crate::cli::steps;
 use crate::cli::text::{clean, columns};
+use crate::postgres::SnapshotMode;
 
 /// The shape of Spring Modulith's event publications.
 const MODULITH: &str = "modulith";
@@ -69,9 +70,7 @@ fn of_tables(plan: &Plan, tables: &Tables) -> String {
     let names = tables.all.iter().map(|table| format!("  {}\n", clean(&found::name(table))));
     let mut text = format!("each change of\n{}", names.collect::<String>());
     text.push_str(&told(&tables.warnings));
-    if plan.written.is_some() {
-        text.push_str(&rows(plan));
-    }
+    text.push_str(&rows(plan));
     if tables.is_routed {
         text.push_str("! transforms lead records to topics that are not known before: the first record of each makes it\n");
     }
@@ -80,14 +79,29 @@ fn of_tables(plan: &Plan, tables: &Tables) -> String {
 
 /// What becomes of rows that are there.
 fn rows(plan: &Plan) -> String {
-    if plan.rows == 0 {
-        return String::new();
-    }
-    let what = match snapshot_leaves_out(plan) {
-        true => "are not sent (snapshot.mode=no_data): only what is written from the first start on",
-        false => "are sent at the first start; snapshot.mode=no_data leaves them out",
+    let what = match (plan.parts.postgres.snapshot.mode, plan.slot) {
+        // Whoever has a configuration and its slot has had a start.
+        (_, SlotBefore::There) if plan.written.is_none() => return String::new(),
+        _ if plan.rows == 0 => return String::new(),
+        (SnapshotMode::NoData, _) => {
+            "not sent (snapshot.mode=no_data): only what is written from the first start on".to_owned()
+        }
+        (SnapshotMode::Always, _) => "sent at each start (snapshot.mode=always)".to_owned(),
+        (_, SlotBefore::Absent) => {
+            "sent at the first start; snapshot.mode=no_data leaves out what is there".to_owned()
+        }
+        (_, SlotBefore::Made) => {
+            "not sent: a start that finds a slot takes no snapshot. Without --create-slot the first start \
+                                  sends them and makes the slot"
+                .to_owned()
+        }
+        (_, SlotBefore::There) => format!(
+            "not sent: replication slot {} is there, and a start that finds one takes no snapshot. -X slot.name=NAME is another",
+            plan.parts.postgres.slot.name
+        ),
     };
-    format!("! {} {what}\n", counted(plan.rows))
+    let verb = if plan.rows == 1 { "is" } else { "are" };
+    format!("! {} {verb} {what}\n", counted(plan.rows))
 }
 
 /// What the user should know before.
@@ -126,11 +140,6 @@ fn warnings(plan: &Plan, outbox: &Outbox, into: &str) -> String {
         text.push_str(&rows(plan));
     }
     text
-}
-
-fn snapshot_leaves_out(plan: &Plan) -> bool {
-    let settings = plan.written.iter().flatten();
-    settings.into_iter().any(|(key, value)| key == "snapshot.mode" && value == "no_data")
 }
 
 fn counted(rows: i64) -> String {

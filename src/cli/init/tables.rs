@@ -8,7 +8,7 @@ use super::error::InitError;
 use super::found::name;
 use super::given::Given;
 use super::named::include_list;
-use super::plan::{Plan, What, Written, rows};
+use super::plan::{Plan, SlotBefore, What, Written, rows};
 use super::proposal::{database_name, topic_prefix};
 use super::role::role;
 use super::topics::Topics;
@@ -101,16 +101,16 @@ async fn planned(
     let (tables, identities) = Tables::look(sql, &parts, captured).await?;
     steps.extend(identities);
     steps.push(objects::publication(sql, &parts.postgres.publication, &tables.all).await?);
-    if args.create_slot {
-        steps.push(objects::slot(sql, parts.postgres.slot.name.as_str()).await?);
-    }
+    let slot_step = objects::slot(sql, parts.postgres.slot.name.as_str()).await?;
+    let slot = SlotBefore::of(&slot_step, args);
+    steps.extend(args.create_slot.then_some(slot_step));
     let topics = match given.has_brokers {
         true => topics::held_against(&parts, tables.topics(sql, &parts).await?.into_iter().collect()).await?,
         false => Topics::default(),
     };
     let denied = |error: InitError| error.or_grant(&tables.all, &given.server.user);
     let rows = rows(sql, &tables.all).await.map_err(denied)?;
-    Ok(Plan { parts, what: What::Tables(tables), rows, steps, topics, written })
+    Ok(Plan { parts, what: What::Tables(tables), rows, slot, steps, topics, written })
 }
 
 /// The configuration that sends these tables, in the order in which it is written down.
