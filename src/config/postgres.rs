@@ -153,7 +153,7 @@ fn publication(reader: &mut Reader<'_>, alias: Option<&str>) -> PublicationOptio
     PublicationOptions {
         name: reader.filled("publication.name").unwrap_or("dbz_publication").to_owned(),
         autocreate,
-        needed: if alias.is_some() { PublishedOperations::Inserts } else { operations.clone() },
+        needed: if alias.is_some() { PublishedOperations::Inserts } else { kept(reader, "t") },
         operations,
         via_partition_root: reader.boolean("publish.via.partition.root", false),
         may_lack_tables: alias.is_none() && matches!(autocreate, Autocreate::Disabled | Autocreate::NoTables),
@@ -162,8 +162,14 @@ fn publication(reader: &mut Reader<'_>, alias: Option<&str>) -> PublicationOptio
 
 /// What `skipped.operations` leaves, when it says something: what is not published needs no replica identity, and moves no
 /// `source.sequence`. The inserts of a signalling table are needed all the same.
+/// Those that a publication is made with. As in Debezium truncates too, which are skipped unless somebody says otherwise.
 fn published(reader: &Reader<'_>) -> PublishedOperations {
-    let skipped = reader.text("skipped.operations").unwrap_or_default().to_ascii_lowercase();
+    kept(reader, "")
+}
+
+/// The operations that are not skipped; `default` is skipped when nobody says what is.
+fn kept(reader: &Reader<'_>, default: &str) -> PublishedOperations {
+    let skipped = reader.text("skipped.operations").unwrap_or(default).to_ascii_lowercase();
     let skipped: Vec<_> = skipped.split(',').map(str::trim).collect();
     let has_signals = reader.filled("signal.data.collection").is_some();
     let operations = [("c", "insert"), ("u", "update"), ("d", "delete"), ("t", "truncate")];

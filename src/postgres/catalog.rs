@@ -74,6 +74,8 @@ pub struct PublicationFacts {
     pub all_tables: bool,
     /// Whether inserts are published.
     pub inserts: bool,
+    /// `publish`: what is published, in PostgreSQL's order.
+    pub operations: String,
     /// `publish_via_partition_root`.
     pub via_root: bool,
     /// The tables named in it.
@@ -159,7 +161,9 @@ select p.puballtables, p.pubinsert, p.pubviaroot,
        array(select r.prrelid from pg_publication_rel r where r.prpubid = p.oid order by r.oid),
        array(select t.schemaname::text from pg_publication_tables t where t.pubname = p.pubname order by t.schemaname, t.tablename),
        array(select t.tablename::text from pg_publication_tables t where t.pubname = p.pubname order by t.schemaname, t.tablename),
-       obj_description(p.oid, 'pg_publication')
+       obj_description(p.oid, 'pg_publication'),
+       concat_ws(', ', case when p.pubinsert then 'insert' end, case when p.pubupdate then 'update' end,
+                 case when p.pubdelete then 'delete' end, case when p.pubtruncate then 'truncate' end)
 from pg_publication p where p.pubname = $1";
 
 const SLOT: &str = "
@@ -258,6 +262,7 @@ impl Sql {
         Ok(Some(PublicationFacts {
             all_tables: row.try_get(0).map_err(get)?,
             inserts: row.try_get(1).map_err(get)?,
+            operations: row.try_get(7).map_err(get)?,
             via_root: row.try_get(2).map_err(get)?,
             tables: row.try_get::<_, Vec<u32>>(3).map_err(get)?.into_iter().map(Oid).collect(),
             published: schemas.into_iter().zip(tables).collect(),

@@ -7,6 +7,9 @@ use super::{Autocreate, Error, HandoverPhase, PublicationOptions, PublishedOpera
 /// SQLSTATE `read_only_sql_transaction`: a standby takes no statement that writes, nor does a session that may only read.
 pub(super) const READ_ONLY: &str = "25006";
 
+/// In PostgreSQL's order.
+const OPERATIONS: [&str; 4] = ["insert", "update", "delete", "truncate"];
+
 /// What was done about the publication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Publication {
@@ -138,6 +141,21 @@ impl PublicationOptions {
 }
 
 impl PublicationFacts {
+    /// The operations that are needed and not published, as `publish` names them.
+    #[must_use]
+    pub fn lacking(&self, needed: &PublishedOperations) -> Vec<&'static str> {
+        let all = OPERATIONS.into_iter();
+        all.filter(|name| has(needed.publish(), name) && !has(&self.operations, name)).collect()
+    }
+
+    /// What it publishes and what is needed, as `publish` names them.
+    #[must_use]
+    pub fn widened(&self, needed: &PublishedOperations) -> String {
+        let all = OPERATIONS.into_iter();
+        let all = all.filter(|name| has(needed.publish(), name) || has(&self.operations, name));
+        all.collect::<Vec<_>>().join(", ")
+    }
+
     /// Whether inserts into this table, or into its partitions, are sent.
     #[must_use]
     pub fn publishes(&self, table: &TableFacts) -> bool {
@@ -159,6 +177,10 @@ pub(super) async fn unwritten(sql: &Sql, problem: &str, verb: &str, statement: &
     };
     let problem = format!("{problem}, and {who} cannot {verb} it");
     Ok(Error::Precondition { problem, cure: format!("{place}as the owner of the table: {statement};") })
+}
+
+fn has(operations: &str, name: &str) -> bool {
+    operations.split(", ").any(|operation| operation == name)
 }
 
 /// Where a statement must be typed that a standby does not take.

@@ -109,6 +109,37 @@ fn topics_are_those_that_the_configuration_asks_for() {
 }
 
 #[test]
+fn a_publication_that_lacks_operations_is_widened() {
+    let place = Place::build(postgres18(), TABLES);
+    let Place { db, file, .. } = &place;
+    let published = || -> bool {
+        db.query(
+            "SELECT pubupdate AND pubdelete AND NOT pubtruncate FROM pg_publication WHERE pubname = $1",
+            &[&format!("{}_changes", db.name())],
+        )[0]
+        .get(0)
+    };
+    db.execute(&format!(
+        "CREATE PUBLICATION {}_changes FOR TABLE orders WITH (publish = 'insert')",
+        db.name()
+    ));
+    let check = || {
+        let brokers = format!("bootstrap.servers={}", kafka().bootstrap());
+        let (_, report, stderr) = run(&["check", "-c", file, "-X", &brokers, "--json"]);
+        let report: Value = serde_json::from_str(&report).unwrap_or_else(|error| panic!("{error}: {stderr}"));
+        let mut checks = report["checks"].as_array().unwrap().iter();
+        checks.find(|check| check["code"] == "PG031").unwrap()["outcome"].as_str().unwrap().to_owned()
+    };
+    let (exit, stdout, stderr) = place.init(&["--tables", "orders", "--print-sql"]);
+    assert!(exit == 0 && stdout.contains("SET (publish = 'insert, update, delete')"), "{stdout}{stderr}");
+    assert!(stdout.contains("-- undo: ALTER PUBLICATION") && !published(), "{stdout}");
+    let (exit, stdout, stderr) = place.init(&["--tables", "orders", "--yes"]);
+    assert!(exit == 0 && published() && check() == "ok", "{stdout}{stderr}");
+    db.execute(&format!("ALTER PUBLICATION {}_changes SET (publish = 'insert, delete')", db.name()));
+    assert_eq!(check(), "warning");
+}
+
+#[test]
 fn what_names_no_table_is_told() {
     let place =
         Place::build(postgres15(), &format!("{TABLES}; CREATE SCHEMA old; CREATE TABLE old.orders (id int)"));

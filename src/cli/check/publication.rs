@@ -6,7 +6,7 @@ use super::catalog::{PublishedTable, Rights};
 use super::codes;
 use super::report::Check;
 use super::tables::{self, Outbox};
-use crate::postgres::{Autocreate, PublicationFacts, PublicationOptions, TableFacts};
+use crate::postgres::{Autocreate, PublicationFacts, PublicationOptions, PublishedOperations, TableFacts};
 
 /// The publication that must be made.
 pub(super) fn to_be_made(
@@ -93,29 +93,46 @@ pub(super) fn existing(
 ) -> Vec<Check> {
     let name = escape_identifier(&options.name);
     let mut checks = vec![Check::ok(codes::PUBLICATION, format!("publication {name} exists"))];
-    if facts.inserts {
-        checks.push(Check::ok(codes::PUBLISHED_OPERATIONS, "it publishes inserts"));
-    } else if options.needed.has_inserts() {
-        let title = format!("publication {name} does not publish inserts");
-        let cure = format!("ALTER PUBLICATION {name} SET (publish = '{}');", options.needed.publish());
-        checks.push(Check::failure(codes::PUBLISHED_OPERATIONS, title).cure(cure));
-    }
+    checks.extend(operations(&name, options, facts));
     if facts.all_tables {
-        checks.push(everything(&name, tables));
+        checks.push(everything(&name, options, tables));
     }
     checks.push(membership(options, facts, tables, rights));
     checks.extend(tables.iter().filter_map(|table| partitions(&name, facts, table)));
     checks
 }
 
-fn everything(name: &str, tables: &[&TableFacts]) -> Check {
+/// Without inserts a relay does not start. Other operations that are not published make no events, and nobody misses them.
+fn operations(name: &str, options: &PublicationOptions, facts: &PublicationFacts) -> Option<Check> {
+    let code = codes::PUBLISHED_OPERATIONS;
+    let cure = format!("ALTER PUBLICATION {name} SET (publish = '{}');", facts.widened(&options.needed));
+    let lacking = facts.lacking(&options.needed);
+    if lacking.contains(&"insert") {
+        return Some(Check::failure(code, format!("publication {name} does not publish inserts")).cure(cure));
+    }
+    if !lacking.is_empty() {
+        let title =
+            format!("publication {name} does not publish {}: they make no events", lacking.join(", "));
+        return Some(Check::warning(code, title).cure(cure));
+    }
+    let what = match &options.needed {
+        PublishedOperations::Inserts => "inserts",
+        needed => needed.publish(),
+    };
+    (!what.is_empty()).then(|| Check::ok(code, format!("it publishes {what}")))
+}
+
+fn everything(name: &str, options: &PublicationOptions, tables: &[&TableFacts]) -> Check {
+    let what = if options.needed == PublishedOperations::Inserts { "insert into" } else { "change of" };
     Check::warning(codes::PUBLISHED_EXCESS, format!("publication {name} is FOR ALL TABLES"))
-        .detail("the server decodes and sends every insert into any table, and outboxd drops those of other \
-                 tables")
+        .detail(format!(
+            "the server decodes and sends every {what} any table, and outboxd drops those of other tables"
+        ))
         .cure(format!(
-            "make a narrow one under another name: CREATE PUBLICATION outboxd FOR TABLE {} WITH (publish = 'insert');\n\
+            "make a narrow one under another name: CREATE PUBLICATION outboxd FOR TABLE {} WITH (publish = '{}');\n\
              then, when the slot has passed that point, set publication.name to it",
-            list(tables)
+            list(tables),
+            options.needed.publish()
         ))
 }
 
@@ -245,6 +262,7 @@ mod tests {
         PublicationFacts {
             all_tables: false,
             inserts: true,
+            operations: "insert".to_owned(),
             via_root: false,
             tables: vec![Oid(1)],
             published: Vec::new(),
@@ -289,8 +307,15 @@ mod tests {
         };
         let good = check(&facts(), &known, &guest);
         assert!(good.iter().all(|check| check.outcome == Ok), "{good:?}");
-        let updates = PublicationFacts { inserts: false, ..facts() };
+        let updates = PublicationFacts { inserts: false, operations: "update".to_owned(), ..facts() };
         assert_eq!(outcome(&check(&updates, &known, &owner), codes::PUBLISHED_OPERATIONS), Some(Failure));
+        let needed = PublishedOperations::Listed("insert, update, delete".to_owned());
+        let of_changes = PublicationOptions { needed, ..options(Autocreate::Filtered) };
+        let told = existing(&of_changes, &facts(), &[&known], &owner);
+        let told = told.iter().find(|check| check.code == codes::PUBLISHED_OPERATIONS).unwrap();
+        assert_eq!(told.outcome, Warning);
+        assert!(told.title.contains("does not publish update, delete"), "{told:?}");
+        assert!(told.cure.as_ref().unwrap().contains("'insert, update, delete'"), "{told:?}");
         let all = PublicationFacts { all_tables: true, ..facts() };
         assert_eq!(outcome(&check(&all, &unknown, &guest), codes::PUBLISHED_EXCESS), Some(Warning));
         assert_eq!(outcome(&check(&all, &unknown, &guest), codes::PUBLISHED_TABLES), Some(Ok));

@@ -348,6 +348,7 @@ pub(super) mod tests {
         let publication = PublicationFacts {
             all_tables: false,
             inserts: true,
+            operations: "insert".to_owned(),
             via_root: false,
             tables: vec![Oid(1), Oid(2), Oid(3), Oid(4)],
             published: Vec::new(),

@@ -22,7 +22,7 @@ pub(super) async fn publication(
     sql: &Sql,
     options: &PublicationOptions,
     tables: &[TableFacts],
-) -> Result<Step, Error> {
+) -> Result<Vec<Step>, Error> {
     let name = escape_identifier(&options.name);
     let inserts = if options.operations == PublishedOperations::Inserts { ", inserts only" } else { "" };
     let all: Vec<_> = tables.iter().collect();
@@ -30,7 +30,7 @@ pub(super) async fn publication(
         let create = options.create_statement(&all);
         let of = if create.contains(" FOR ALL TABLES") { "all tables".to_owned() } else { list(&all) };
         let what = format!("publication {name} of {of}{inserts}");
-        return Ok(Step::new(what, create, format!("DROP PUBLICATION {name}")));
+        return Ok(vec![Step::new(what, create, format!("DROP PUBLICATION {name}"))]);
     };
     if !existing.inserts {
         return Err(Error::Precondition {
@@ -49,7 +49,15 @@ pub(super) async fn publication(
         format!("ALTER PUBLICATION {name} ADD TABLE {of}"),
         format!("ALTER PUBLICATION {name} DROP TABLE {of}"),
     );
-    Ok(add.unless(done))
+    let lacking = existing.lacking(&options.needed);
+    let widen = (!lacking.is_empty()).then(|| {
+        Step::new(
+            format!("publication {name} publishes {}", lacking.join(", ")),
+            format!("ALTER PUBLICATION {name} SET (publish = '{}')", existing.widened(&options.needed)),
+            format!("ALTER PUBLICATION {name} SET (publish = '{}')", existing.operations),
+        )
+    });
+    Ok(std::iter::once(add.unless(done)).chain(widen).collect())
 }
 
 fn list(tables: &[&TableFacts]) -> String {

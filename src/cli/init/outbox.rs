@@ -116,7 +116,7 @@ async fn planned(
     steps.extend(role(sql, &given.role, &given.server.database, all).await?);
     // While a program sends the rows, the way over decides which of them the publication has.
     if poller.is_none() {
-        steps.push(objects::publication(sql, &parts.postgres.publication, all).await?);
+        steps.extend(objects::publication(sql, &parts.postgres.publication, all).await?);
         steps.extend(args.create_slot.then(|| slot_step.clone()));
     }
     let denied = |error: InitError| error.or_grant(all, &given.server.user);

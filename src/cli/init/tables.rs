@@ -100,7 +100,7 @@ async fn planned(
     let mut steps = role(sql, &given.role, &given.server.database, &captured).await?;
     let (tables, identities) = Tables::look(sql, &parts, captured).await?;
     steps.extend(identities);
-    steps.push(objects::publication(sql, &parts.postgres.publication, &tables.all).await?);
+    steps.extend(objects::publication(sql, &parts.postgres.publication, &tables.all).await?);
     let slot_step = objects::slot(sql, parts.postgres.slot.name.as_str()).await?;
     let slot = SlotBefore::of(&slot_step, args);
     steps.extend(args.create_slot.then_some(slot_step));

@@ -22,7 +22,8 @@ pub(super) async fn create(args: &TargetArgs) -> Result<Exit, SlotError> {
     let publication = &options.publication.name;
     if sql.publication(publication).await?.is_none() {
         let (publication, database) = (publication.clone(), options.server.database.clone());
-        return Err(SlotError::NoPublication { publication, database });
+        let publish = options.publication.needed.publish().to_owned();
+        return Err(SlotError::NoPublication { publication, database, publish });
     }
     options.slot.check_failover(&sql.server().await?)?;
     let text = if options.slot.failover { CREATE_FAILOVER } else { CREATE };

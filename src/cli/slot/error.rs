@@ -17,7 +17,7 @@ pub(super) enum SlotError {
     #[error("there is a replication slot {0:?} already")]
     Exists(String),
     #[error("there is no publication {publication:?} in database {database:?}")]
-    NoPublication { publication: String, database: String },
+    NoPublication { publication: String, database: String, publish: String },
     #[error("replication slot {slot:?} is in use by pid {pid}{}", named(application.as_deref()))]
     InUse { slot: String, pid: i32, application: Option<String> },
     #[error("replication slot {slot:?} stands at {confirmed} and cannot go back to {to}")]
@@ -58,9 +58,9 @@ impl Diagnose for SlotError {
             Self::Exists(_) => {
                 Some("use it as it is, or drop it first: outboxd slot drop -c FILE".to_owned())
             }
-            Self::NoPublication { publication, .. } => Some(format!(
+            Self::NoPublication { publication, publish, .. } => Some(format!(
                 "make it first, so that the slot can be read: CREATE PUBLICATION {publication} FOR TABLE … WITH \
-                 (publish = 'insert'); or let outboxd run make both at its first start"
+                 (publish = '{publish}'); or let outboxd run make both at its first start"
             )),
             Self::InUse { .. } => Some("stop the outboxd that reads it, then run this again".to_owned()),
             Self::Backwards { .. } => Some(
