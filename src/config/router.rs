@@ -104,10 +104,13 @@ pub(super) fn find(reader: &mut Reader<'_>) -> Transforms {
         reader.missing("transforms", "without the EventRouter a logical message is no event", &lines);
     }
     if !is_outbox {
-        reader.assume(
-            "transforms",
-            "it is not an EventRouter alone: each change of a captured table becomes a change event",
-        );
+        let of_others = match is_there(reader) {
+            true => {
+                "not an EventRouter alone: each change of a captured table whose rows it does not take becomes a change event"
+            }
+            false => "no EventRouter: each change of a captured table becomes a change event",
+        };
+        reader.assume("transforms", of_others);
     }
     if let Some(router) = &router {
         check_replacement(reader, &format!("transforms.{router}.route.topic.replacement"));

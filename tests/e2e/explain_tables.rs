@@ -49,6 +49,25 @@ fn each_record_of_a_key_says_what_happened_to_its_row() {
 }
 
 #[test]
+fn a_version_of_a_row_that_no_record_tells_is_told() {
+    let db = Outbox::create_bare(postgres18(), "CREATE TABLE customers (id int PRIMARY KEY, name text)");
+    kafka().create_topic(&topic(&db, "customers"), 1, &[]);
+    db.execute("INSERT INTO customers VALUES (3, 'there before')");
+    let settings = [("skipped.operations", "u,t"), ("snapshot.mode", "initial")];
+    let (_relay, _folder, file) = started(&db, &config(&db, &settings));
+    db.execute("INSERT INTO customers VALUES (1, 'Ann'), (2, 'Bob')");
+    db.execute("UPDATE customers SET name = 'Bea' WHERE id = 2");
+    db.execute("INSERT INTO customers VALUES (4, 'Cid')");
+    db.wait_until_confirmed();
+    for (key, is_behind) in [("1", false), ("2", true), ("3", false), ("4", false)] {
+        let mut shown = Relay::command(&["explain", key, "-c", &file]);
+        assert_eq!(shown.wait_for_exit(crate::support::wait::DEADLINE), 0, "{key}: {}", shown.stderr());
+        let said = shown.stdout();
+        assert_eq!(said.contains("none of its records tells this transaction"), is_behind, "{key}: {said}");
+    }
+}
+
+#[test]
 fn rows_of_each_router_are_found_by_id_and_by_key() {
     let db = Outbox::create_bare(
         postgres18(),

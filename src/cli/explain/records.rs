@@ -60,9 +60,16 @@ pub(super) struct FoundRecord {
     pub(super) position: Option<Position>,
     /// What happened to the row, where the value of a change event tells it.
     pub(super) operation: Option<&'static str>,
+    /// The transaction of the change, where the value tells it.
+    pub(super) transaction: Option<u32>,
 }
 
 impl FoundRecord {
+    /// Whether it can be told of no other transaction: a snapshot tells its own, for rows of any.
+    pub(super) fn is_of_its_transaction(&self) -> bool {
+        self.transaction.is_some() && matches!(self.operation, Some(CREATE | UPDATE | "delete"))
+    }
+
     /// Whether the row was there behind this change.
     pub(super) fn leaves_a_row(&self) -> bool {
         matches!(self.operation, Some(CREATE | READ | UPDATE))
@@ -142,9 +149,11 @@ impl Records {
             self.more = true;
             return Ok(());
         }
-        let operation = if wanted.fields { operation(record, decoder)? } else { None };
+        let (operation, transaction) =
+            if wanted.fields { change(record, decoder)? } else { Default::default() };
         list.push(FoundRecord {
             operation,
+            transaction,
             topic: record.topic().to_owned(),
             partition: record.partition(),
             offset: record.offset(),
@@ -168,17 +177,19 @@ fn said_lsn(
     Ok(read(&value).and_then(|said| said.lsn).map(Lsn::new))
 }
 
-/// What a change event did. What cannot be read does not tell it.
-fn operation(
+/// What a change event did, and its transaction. What cannot be read does not tell it.
+fn change(
     record: &ScannedRecord<'_>,
     decoder: &mut RecordDecoder,
-) -> Result<Option<&'static str>, ExplainError> {
-    let Some(value) = record.value() else { return Ok(Some("tombstone")) };
+) -> Result<(Option<&'static str>, Option<u32>), ExplainError> {
+    let Some(value) = record.value() else { return Ok((Some("tombstone"), None)) };
     let value = decoder.known(Side::Value, value, drop)?;
-    let op = read(&value).and_then(|said| said.op);
+    let Some(said) = read(&value) else { return Ok((None, None)) };
     let known =
         [("c", CREATE), ("r", READ), ("u", UPDATE), ("d", "delete"), ("t", "truncate"), ("m", "message")];
-    Ok(op.and_then(|op| known.into_iter().find(|(letter, _)| *letter == op)).map(|(_, word)| word))
+    let word =
+        said.op.and_then(|op| known.into_iter().find(|(letter, _)| *letter == op)).map(|(_, word)| word);
+    Ok((word, said.xid))
 }
 
 fn key_says(

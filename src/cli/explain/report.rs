@@ -17,7 +17,14 @@ const LETTERS_MAX: usize = 5;
 pub(super) fn lines(story: &Story) -> String {
     let mut lines = vec![story.wanted.text.clone()];
     let mut field = |name: &str, text: String| lines.push(format!("  {name:<9} {text}"));
-    story.rows.iter().take(LINES_MAX).for_each(|row| field("row", self::row(row)));
+    for row in story.rows.iter().take(LINES_MAX) {
+        field("row", self::row(row));
+        if story.is_behind(row) {
+            let what = "none of its records tells this transaction: its change is still to come or was left out (skipped.operations, a \
+                        filter), or was made behind a savepoint";
+            field("row", what.to_owned());
+        }
+    }
     if story.rows.is_empty() && story.wanted.lsn.is_none() {
         field("row", no_row(story));
     }
@@ -192,6 +199,7 @@ mod tests {
     fn what_is_not_shown_is_told() {
         let record = FoundRecord {
             operation: None,
+            transaction: None,
             topic: "t".to_owned(),
             partition: 0,
             offset: 0,

@@ -49,6 +49,9 @@ pub(super) struct FoundRow {
     /// What decides its topic.
     #[serde(skip)]
     pub(super) route: Option<String>,
+    /// The topic of its table, when its changes are events of a topic that is known.
+    #[serde(skip)]
+    pub(super) topic: Option<String>,
 }
 
 impl Database {
@@ -65,6 +68,7 @@ impl Database {
         let (mut rows, mut unread, mut keyless) = (Vec::new(), Vec::new(), Vec::new());
         for table in captured.iter().filter(|_| wanted.lsn.is_none()) {
             let columns = sql.describe(table.oid).await?;
+            let mut topic = None;
             let searched = match &parts.route {
                 Route::Outbox(router) => {
                     tables::bind(router, table, columns).0.map(|outbox| of_outbox(&outbox, wanted))
@@ -76,13 +80,16 @@ impl Database {
                         if key.is_empty() {
                             keyless.push(tables::name(table));
                         }
+                        topic = changes.topic_of(&table.schema, &table.name);
                         by_key(table, &key, wanted)
                     }
                 },
             };
             let Some(search) = searched else { continue };
             match find(&sql, table, search).await {
-                Ok(found) => rows.extend(found),
+                Ok(found) => {
+                    rows.extend(found.into_iter().map(|row| FoundRow { topic: topic.clone(), ..row }));
+                }
                 Err(error) => unread.push(crate::error::chain(&error)),
             }
         }
@@ -106,6 +113,7 @@ fn read(row: &Row, table: &str) -> Result<FoundRow, tokio_postgres::Error> {
         transaction: row.try_get(3)?,
         committed: row.try_get(4)?,
         keeps_commit_times: row.try_get(5)?,
+        topic: None,
     })
 }
 

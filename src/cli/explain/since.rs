@@ -41,6 +41,7 @@ mod tests {
 
     fn row(id: &str, committed: Option<&str>) -> FoundRow {
         FoundRow {
+            topic: None,
             table: "public.outbox".to_owned(),
             id: Some(id.to_owned()),
             key: Some("42".to_owned()),

@@ -115,6 +115,18 @@ impl Story {
         }
     }
 
+    /// Whether no record tells of the transaction that wrote this version of a row, as far as records tell theirs.
+    pub(super) fn is_behind(&self, row: &FoundRow) -> bool {
+        let Some(topic) = &row.topic else { return false };
+        let of_it: Vec<_> = self.records.sent.iter().filter(|record| record.topic == *topic).collect();
+        let mut changes = of_it.iter().filter(|record| record.operation != Some("tombstone"));
+        let is_told = |record: &&FoundRecord| {
+            !record.is_of_its_transaction()
+                || record.transaction.is_some_and(|told| told.to_string() == row.transaction)
+        };
+        !self.records.more && changes.clone().next().is_some() && !changes.any(|record| is_told(record))
+    }
+
     /// The last record of a key whose row is gone, when it does not say so.
     pub(super) fn not_deleted(&self) -> Option<&FoundRecord> {
         let is_known = self.rows.is_empty() && self.unread.is_empty() && !self.records.more;

@@ -52,7 +52,9 @@ impl Unsuited {
     /// What to do about it.
     pub(crate) const fn cure(&self) -> &'static str {
         match self {
-            Self::Changes => "cleanup is for an outbox",
+            Self::Changes => {
+                "cleanup is for an outbox that one EventRouter alone sends, in a configuration of its own"
+            }
             Self::Tolerates => {
                 "set errors.deadletterqueue.topic.name, which keeps them, and event.processing.failure.handling.mode=fail"
             }
