@@ -160,14 +160,13 @@ fn publication(reader: &mut Reader<'_>, alias: Option<&str>) -> PublicationOptio
     }
 }
 
-/// What `skipped.operations` leaves, when it says something: what is not published needs no replica identity, and moves no
-/// `source.sequence`. The inserts of a signalling table are needed all the same.
-/// Those that a publication is made with. As in Debezium truncates too, which are skipped unless somebody says otherwise.
+/// The operations that a publication is made with. As in Debezium truncates too, which are skipped unless somebody says otherwise.
 fn published(reader: &Reader<'_>) -> PublishedOperations {
     kept(reader, "")
 }
 
-/// The operations that are not skipped; `default` is skipped when nobody says what is.
+/// What `skipped.operations` leaves; `default` is skipped when it says nothing. What is not published needs no replica identity,
+/// and moves no `source.sequence`. The inserts of a signalling table are needed all the same.
 fn kept(reader: &Reader<'_>, default: &str) -> PublishedOperations {
     let skipped = reader.text("skipped.operations").unwrap_or(default).to_ascii_lowercase();
     let skipped: Vec<_> = skipped.split(',').map(str::trim).collect();
