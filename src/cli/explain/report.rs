@@ -52,9 +52,7 @@ pub(super) fn lines(story: &Story) -> String {
 }
 
 fn no_row(story: &Story) -> String {
-    if story.unread.is_empty()
-        && let Some(last) = story.not_deleted()
-    {
+    if let Some(last) = story.not_deleted() {
         let operation = last.operation.unwrap_or_default();
         return format!(
             "in none of the tables, but its last record is no delete ({operation}): the delete is still to come or was left out \

@@ -124,7 +124,7 @@ impl Story {
             !record.is_of_its_transaction()
                 || record.transaction.is_some_and(|told| told.to_string() == row.transaction)
         };
-        !self.records.more && changes.clone().next().is_some() && !changes.any(|record| is_told(record))
+        !self.records.more && changes.clone().next().is_some() && !changes.any(is_told)
     }
 
     /// The last record of a key whose row is gone, when it does not say so.

@@ -126,7 +126,7 @@ async fn planned(
         (false, _) => Topics::default(),
     };
     let rows = if is_new { 0 } else { rows(sql, all).await.map_err(denied)? };
-    let what = What::Outbox(Outbox { table, shape, poller });
+    let what = What::Outbox(Box::new(Outbox { table, shape, poller }));
     Ok(Plan { parts, what, rows, slot, steps, topics, written })
 }
 

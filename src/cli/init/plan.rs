@@ -55,7 +55,7 @@ impl SlotBefore {
 /// What is sent.
 #[derive(Debug)]
 pub(super) enum What {
-    Outbox(Outbox),
+    Outbox(Box<Outbox>),
     Tables(Tables),
 }
 
