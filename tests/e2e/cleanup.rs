@@ -1,4 +1,5 @@
 //! `outboxd cleanup`, and `outboxd.cleanup.*` inside `run`: no row goes that is not proven to be sent.
+//! Each test has a server of its own: a transaction that is open anywhere on a server keeps younger rows from being proven.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +10,7 @@ use serde_json::Value;
 use crate::commands::session::Session;
 use crate::support::kafka::{Kafka, kafka};
 use crate::support::outbox::{Event, Outbox};
-use crate::support::postgres::{postgres15, postgres18};
+use crate::support::postgres::start;
 use crate::support::relay::{Config, Relay, with};
 use crate::support::session::Session as Sql;
 use crate::support::terminal::Terminal;
@@ -57,7 +58,8 @@ fn eager(db: &Outbox, kafka: &Kafka) -> Config {
 #[test]
 fn cleanup_inside_run_waits_for_kafka_and_for_open_transactions() {
     let mut kafka = Kafka::start();
-    let db = Outbox::create(postgres18());
+    let server = start(18);
+    let db = Outbox::create(&server);
     let config = eager(&db, &kafka);
     let relay = Relay::start(&config);
     db.wait_until_streaming();
@@ -96,7 +98,8 @@ fn cleanup_inside_run_waits_for_kafka_and_for_open_transactions() {
 
 #[test]
 fn cleanup_races_the_relay_and_its_restarts_and_takes_no_unsent_row() {
-    let (kafka, db) = (kafka(), Outbox::create(postgres15()));
+    let server = start(15);
+    let (kafka, db) = (kafka(), Outbox::create(&server));
     let config = eager(&db, kafka);
     let mut all = BTreeSet::new();
     for round in 0..4 {
@@ -126,7 +129,8 @@ fn cleanup_races_the_relay_and_its_restarts_and_takes_no_unsent_row() {
 
 #[test]
 fn the_command_takes_only_what_is_proven() {
-    let db = Outbox::create(postgres18());
+    let server = start(18);
+    let db = Outbox::create(&server);
     let folder = Watcher::new("outboxd-cleanup-");
     let file = folder.folder().join("outbox.json").display().to_string();
     let config = with(db.config(kafka()), &[("status.update.interval.ms", "100")]);
@@ -208,7 +212,8 @@ fn the_command_takes_only_what_is_proven() {
 
 #[test]
 fn on_a_terminal_a_bar_says_how_many_are_deleted() {
-    let db = Outbox::create(postgres18());
+    let server = start(18);
+    let db = Outbox::create(&server);
     let folder = Watcher::new("outboxd-cleanup-");
     let file = folder.folder().join("outbox.json").display().to_string();
     let settings = [
@@ -236,7 +241,8 @@ fn on_a_terminal_a_bar_says_how_many_are_deleted() {
 
 #[test]
 fn the_session_about_rows_that_are_sent_is_what_is_seen() {
-    let db = Outbox::create(postgres18());
+    let server = start(18);
+    let db = Outbox::create(&server);
     let folder = Watcher::new("outboxd-cleanup-");
     let file = folder.folder().join("outbox.json").display().to_string();
     let config = with(db.config(kafka()), &[("status.update.interval.ms", "100")]);

@@ -1,5 +1,5 @@
 //! `outboxd cleanup` with an archive, while somebody alters the table between two of its batches: no row goes that is not archived with the
-//! columns that it had.
+//! columns that it had. Each test has servers of its own, as those of `cleanup`.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
-use crate::support::postgres::{postgres15, postgres18};
+use crate::support::postgres::start;
 use crate::support::relay::{Config, Relay, with};
 use crate::support::session::Session;
 use crate::support::wait::{DEADLINE, eventually, eventually_eq, let_pass};
@@ -176,7 +176,8 @@ fn parquet(path: &Path, column: &str) -> Vec<Kept> {
 #[test]
 fn a_column_that_comes_between_two_batches_is_archived() {
     for to in [To::Table, To::Lines, To::Parquet] {
-        let (place, relay) = Place::build(postgres18(), to);
+        let server = start(18);
+        let (place, relay) = Place::build(&server, to);
         let left = place.altered_in_between("ALTER TABLE outbox ADD COLUMN extra text DEFAULT 'new'");
         if to == To::Table {
             // Values would be lost.
@@ -196,7 +197,8 @@ fn a_column_that_comes_between_two_batches_is_archived() {
 #[test]
 fn a_column_that_goes_between_two_batches_is_archived_as_long_as_it_was_there() {
     for to in [To::Table, To::Lines, To::Parquet] {
-        let (place, relay) = Place::build(postgres15(), to);
+        let server = start(15);
+        let (place, relay) = Place::build(&server, to);
         let left = place.altered_in_between("ALTER TABLE outbox DROP COLUMN note");
         place.finish();
         place.check("note", "old", ROWS as usize - left);
@@ -206,7 +208,8 @@ fn a_column_that_goes_between_two_batches_is_archived_as_long_as_it_was_there() 
 
 #[test]
 fn a_relay_says_which_column_its_archive_lacks_and_goes_on_when_it_is_there() {
-    let (place, relay) = Place::build(postgres18(), To::Table);
+    let server = start(18);
+    let (place, relay) = Place::build(&server, To::Table);
     assert_eq!(relay.stop(), 0);
     let settings = [
         ("outboxd.cleanup.enable", "true"),
@@ -229,8 +232,9 @@ fn a_relay_says_which_column_its_archive_lacks_and_goes_on_when_it_is_there() {
 /// Partitions go as a whole, and their rows in one statement.
 #[test]
 fn a_partition_stays_as_long_as_its_archive_lacks_a_column() {
+    let server = start(15);
     let db = Outbox::create_bare(
-        postgres15(),
+        &server,
         "CREATE TABLE outbox (id uuid NOT NULL, aggregatetype text, aggregateid text, type text, payload jsonb, n int NOT NULL)
              PARTITION BY RANGE (n);
          CREATE TABLE outbox_1 PARTITION OF outbox FOR VALUES FROM (0) TO (100);

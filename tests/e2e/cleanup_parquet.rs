@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::support::kafka::kafka;
 use crate::support::outbox::Outbox;
-use crate::support::postgres::{postgres15, postgres18};
+use crate::support::postgres::start;
 use crate::support::relay::{Config, Relay, with};
 use crate::support::wait::{DEADLINE, eventually_eq};
 use crate::support::watcher::Watcher;
@@ -136,7 +136,8 @@ fn command(folder: &Path, config: &Config, more: &[&str]) -> Value {
 #[test]
 fn a_parquet_file_has_the_rows_of_the_table_with_its_types() {
     let columns = COLUMNS.map(|(column, ..)| column).join(", ");
-    let db = Outbox::create_bare(postgres18(), &format!("CREATE TABLE outbox ({columns})"));
+    let server = start(18);
+    let db = Outbox::create_bare(&server, &format!("CREATE TABLE outbox ({columns})"));
     let folder = Watcher::new("outboxd-cleanup-");
     let config = with(db.config(kafka()), &[("status.update.interval.ms", "100")]);
     let relay = Relay::start(&config);
@@ -162,7 +163,8 @@ fn a_parquet_file_has_the_rows_of_the_table_with_its_types() {
 
 #[test]
 fn what_a_relay_has_begun_is_one_file_with_every_row_once() {
-    let db = Outbox::create(postgres15());
+    let server = start(15);
+    let db = Outbox::create(&server);
     let folder = Watcher::new("outboxd-cleanup-");
     let into = folder.folder().display().to_string();
     let config = with(
@@ -213,8 +215,9 @@ fn what_a_relay_has_begun_is_one_file_with_every_row_once() {
 
 #[test]
 fn a_partition_that_goes_is_a_parquet_file() {
+    let server = start(18);
     let db = Outbox::create_bare(
-        postgres18(),
+        &server,
         "CREATE TABLE outbox (id uuid NOT NULL, aggregatetype text, aggregateid text, type text, payload jsonb, n bigint NOT NULL)
              PARTITION BY RANGE (n);
          CREATE TABLE outbox_1 PARTITION OF outbox FOR VALUES FROM (0) TO (100);

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::commands::session::Session;
 use crate::support::kafka::{Kafka, kafka};
 use crate::support::outbox::Outbox;
-use crate::support::postgres::{postgres15, postgres18, start};
+use crate::support::postgres::start;
 use crate::support::relay::{Config, Relay, with};
 use crate::support::session::Session as Sql;
 use crate::support::wait::{DEADLINE, eventually, eventually_eq};
@@ -81,7 +81,8 @@ fn file(folder: &Path, config: &Config) -> String {
 #[test]
 fn a_partition_goes_when_every_row_of_it_is_sent_and_the_next_ones_come() {
     let mut kafka = Kafka::start();
-    let db = by_number(postgres15());
+    let server = start(15);
+    let db = by_number(&server);
     let config = eager(&db, &kafka, &[("outboxd.cleanup.partitions.ahead", "2")]);
     let relay = Relay::start(&config);
     db.wait_until_streaming();
@@ -122,7 +123,8 @@ fn a_partition_goes_when_every_row_of_it_is_sent_and_the_next_ones_come() {
 /// The outbox of `sql/outbox-partitioned.sql`: by days, with a default partition.
 #[test]
 fn days_go_and_come_beside_a_default_partition() {
-    let db = Outbox::create_bare(postgres15(), include_str!("../../sql/outbox-partitioned.sql"));
+    let server = start(15);
+    let db = Outbox::create_bare(&server, include_str!("../../sql/outbox-partitioned.sql"));
     db.execute(
         "DO $$ BEGIN FOR ago IN 1..2 LOOP EXECUTE format(
             'CREATE TABLE outbox_%s PARTITION OF outbox FOR VALUES FROM (%L) TO (%L)',
@@ -178,7 +180,8 @@ fn days_go_and_come_beside_a_default_partition() {
 
 #[test]
 fn partitions_race_the_relay_its_restarts_and_late_writers_and_no_unsent_row_is_lost() {
-    let (kafka, db) = (kafka(), by_number(postgres18()));
+    let server = start(18);
+    let (kafka, db) = (kafka(), by_number(&server));
     let config = eager(&db, kafka, &[("outboxd.cleanup.partitions.ahead", "8")]);
     let mut all = BTreeSet::new();
     let mut next = 0;
@@ -222,7 +225,8 @@ fn partitions_race_the_relay_its_restarts_and_late_writers_and_no_unsent_row_is_
 
 #[test]
 fn the_command_keeps_the_rows_and_leaves_what_it_may_not_touch() {
-    let db = by_number(postgres18());
+    let server = start(18);
+    let db = by_number(&server);
     let folder = Watcher::new("outboxd-cleanup-");
     let config = with(db.config(kafka()), &[("status.update.interval.ms", "100")]);
     let file = file(folder.folder(), &config);
@@ -286,7 +290,8 @@ fn the_command_keeps_the_rows_and_leaves_what_it_may_not_touch() {
 /// A publication that has some partitions only: the others' rows are in no stream.
 #[test]
 fn rows_that_the_publication_does_not_have_are_left() {
-    let db = by_number(postgres15());
+    let server = start(15);
+    let db = by_number(&server);
     db.execute(&format!(
         "CREATE PUBLICATION {} FOR TABLE outbox_1, outbox_2 WITH (publish = 'insert')",
         db.name()
@@ -331,7 +336,8 @@ fn rows_that_the_publication_does_not_have_are_left() {
 
 #[test]
 fn the_session_about_partitions_is_what_is_seen() {
-    let db = by_number(postgres18());
+    let server = start(18);
+    let db = by_number(&server);
     let folder = Watcher::new("outboxd-cleanup-");
     let config = with(db.config(kafka()), &[("status.update.interval.ms", "100")]);
     let file = file(folder.folder(), &config);
@@ -348,7 +354,8 @@ fn the_session_about_partitions_is_what_is_seen() {
 /// We wait for the outbox with a lock on the partition, a late writer for the partition with a lock on the outbox.
 #[test]
 fn a_late_writer_is_never_ended_because_a_partition_is_to_go() {
-    let db = by_number(postgres15());
+    let server = start(15);
+    let db = by_number(&server);
     let folder = Watcher::new("outboxd-cleanup-");
     let into = folder.folder().display().to_string();
     let relay = Relay::start(&eager(&db, kafka(), &[("outboxd.cleanup.archive.folder", &into)]));
@@ -376,7 +383,8 @@ fn a_late_writer_is_never_ended_because_a_partition_is_to_go() {
 /// The column that says how old a row is has a comparison that lasts, or fails, where the row says so.
 #[test]
 fn a_partition_that_cannot_be_looked_at_does_not_keep_the_others() {
-    let db = by_number(postgres18());
+    let server = start(18);
+    let db = by_number(&server);
     db.execute(
         "CREATE TYPE age AS ENUM ('old', 'slow', 'wrong');
          CREATE FUNCTION is_before(age, timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
@@ -407,7 +415,6 @@ fn a_partition_that_cannot_be_looked_at_does_not_keep_the_others() {
 
 #[test]
 fn partitions_that_show_the_pattern_stay_as_long_as_none_can_be_made() {
-    // Of its own: an open transaction of another test there would keep rows from being proven.
     let server = start(15);
     let db = by_number(&server);
     let folder = Watcher::new("outboxd-cleanup-");
