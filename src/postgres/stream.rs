@@ -73,7 +73,8 @@ impl ReplicationStream {
             .await
     }
 
-    /// Ends the stream: CopyDone, then everything the server still sends up to its own CopyDone, then goodbye.
+    /// Ends the stream: CopyDone, then everything the server still sends until it waits for another command, then goodbye. Behind its
+    /// own CopyDone the server lets the slot go: whoever wants it next is not told that it is in use.
     ///
     /// # Errors
     /// When the connection breaks first.
@@ -86,7 +87,7 @@ impl ReplicationStream {
             .await?;
         loop {
             match self.connection.receive("ending the stream").await? {
-                BackendMessage::CopyDone | BackendMessage::ReadyForQuery => break,
+                BackendMessage::ReadyForQuery => break,
                 BackendMessage::ErrorResponse(source) => {
                     return Err(Error::Server {
                         doing: "ending the stream".to_owned(),
