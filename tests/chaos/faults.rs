@@ -10,10 +10,7 @@ use crate::fleet::Fleet;
 use crate::support::outbox::Outbox;
 use crate::support::proxy::{Ending, Proxy, Weather};
 use crate::support::wait::{DEADLINE, eventually, let_pass};
-use crate::world::{Site, WAL_SENDER_TIMEOUT_S, World};
-
-/// The second relay streams at the latest so long after the first was stopped, besides `wal_sender_timeout`.
-pub(crate) const TAKE_OVER_GRACE: Duration = Duration::from_secs(5);
+use crate::world::{Site, World};
 
 /// A fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -208,8 +205,7 @@ impl Scene<'_> {
     fn replace_relay(&mut self, alone: bool) {
         self.fleet.start_second(&self.site.db);
         self.fleet.pause();
-        let within = Duration::from_secs(WAL_SENDER_TIMEOUT_S) + TAKE_OVER_GRACE;
-        let took = self.fleet.swap(&self.site.db, if alone { within } else { DEADLINE });
+        let took = self.fleet.swap(&self.site.db, DEADLINE);
         if alone {
             self.times.push(("SIGSTOP to a second relay that streams", took));
         }

@@ -13,7 +13,7 @@ const TABLE: &str = "create table a (id int primary key)";
 /// In a transaction with a row, and outside of one; those of outboxd's own prefixes are never events.
 const MESSAGES: &str = "begin; select pg_logical_emit_message(true, 'm', 'one'); insert into a values (1);
     select pg_logical_emit_message(true, 'outboxd.signal', '{}'); select pg_logical_emit_message(true, 'left out', ''); commit;
-    select pg_logical_emit_message(false, 'm', E'\\\\x00ff'::bytea)";
+    select pg_logical_emit_message(false, 'm', E'\\\\x00ff'::bytea); select txid_current()";
 
 fn values(topic: &str) -> Vec<Value> {
     kafka().records(topic).iter().map(|record| serde_json::from_str(record.value()).unwrap()).collect()

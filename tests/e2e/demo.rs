@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use crate::support::kafka::kafka;
 use crate::support::outbox::Outbox;
@@ -80,7 +79,7 @@ fn rows_of_others_are_shown_too() {
 fn servers_of_the_user_are_left_as_they_were() {
     let db = Outbox::create(postgres18());
     let url = format!("postgresql://postgres@127.0.0.1:{}/{}", postgres18().port(), db.name());
-    let arguments = ["demo", "--for", "3s", "--postgres", &url, "--kafka", &kafka().bootstrap()];
+    let arguments = ["demo", "--postgres", &url, "--kafka", &kafka().bootstrap()];
     let mut demo = Relay::command(&arguments);
     demo.wait_for_stderr("Ctrl-C stops");
     assert_eq!(kafka().topics("outboxd_demo."), ["outboxd_demo.event.order"]);
@@ -88,7 +87,7 @@ fn servers_of_the_user_are_left_as_they_were() {
     let mut second = Relay::command(&arguments);
     assert_eq!(second.wait_for_exit(DEADLINE), 3);
     assert!(second.stderr().contains("already has topic outboxd_demo.event.order"), "{}", second.stderr());
-    let mut second = Relay::command(&arguments[..5]);
+    let mut second = Relay::command(&arguments[..3]);
     assert_eq!(second.wait_for_exit(DEADLINE), 3);
     let refusal = second.stderr();
     assert!(
@@ -96,8 +95,11 @@ fn servers_of_the_user_are_left_as_they_were() {
         "{refusal}"
     );
 
+    eventually(DEADLINE, "a record is shown", || {
+        demo.stdout().contains("outboxd_demo.event.order partition=")
+    });
+    demo.interrupt();
     assert_eq!(demo.wait_for_exit(DEADLINE), 0, "{}", demo.stderr());
-    assert!(demo.stdout().contains("outboxd_demo.event.order partition="), "{}", demo.stdout());
     let left = db.query(
         "SELECT nspname FROM pg_namespace WHERE nspname = 'outboxd_demo'
          UNION ALL SELECT pubname FROM pg_publication WHERE pubname = 'outboxd_demo'
@@ -105,9 +107,7 @@ fn servers_of_the_user_are_left_as_they_were() {
         &[],
     );
     assert!(left.is_empty(), "{left:?}");
-    eventually(Duration::from_secs(10), "the topic is deleted", || {
-        kafka().topics("outboxd_demo.").is_empty()
-    });
+    eventually(DEADLINE, "the topic is deleted", || kafka().topics("outboxd_demo.").is_empty());
 }
 
 /// The folder of the demo's server: the keeper, a child of one of the demo's threads, is told it.

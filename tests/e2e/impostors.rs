@@ -3,12 +3,12 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::thread;
-use std::time::Duration;
 
 use crate::support::kafka::kafka;
 use crate::support::outbox::Outbox;
 use crate::support::postgres::postgres18;
 use crate::support::relay::{Relay, with};
+use crate::support::wait::DEADLINE;
 
 /// What is said to a client, without regard to what it says.
 #[derive(Debug, Clone)]
@@ -121,10 +121,10 @@ fn whoever_is_no_postgres_is_refused_in_words_that_help() {
                     ("database.port", port.as_str()),
                     ("database.sslmode", mode),
                     ("database.password", "hunter2"),
-                    ("outboxd.startup.timeout.ms", "300"),
+                    ("outboxd.startup.timeout.ms", "3000"),
                 ];
                 let mut relay = Relay::start(&with(db.config(kafka()), &settings));
-                assert_eq!(relay.wait_for_exit(Duration::from_secs(20)), exit, "{word}: {}", relay.stderr());
+                assert_eq!(relay.wait_for_exit(DEADLINE), exit, "{word}: {}", relay.stderr());
                 let said = relay.stderr();
                 assert!(said.contains(word) && !said.contains("hunter2"), "{word} is not in {said}");
             });

@@ -187,6 +187,7 @@ fn a_replay_needs_the_rights_that_are_told(kafka: &SecureKafka, authority: &Auth
     }
     let (exit, said) = replay();
     assert_eq!(exit, 0, "{said}");
+    kafka.kafka.wait_until_decided("strict-origin");
     let sent = kafka.kafka.records("strict-origin");
     assert_eq!((sent.len(), sent[0].value()), (1, "v"));
 }

@@ -75,7 +75,7 @@ fn a_first_slot_that_takes_its_time_is_waited_for() {
     writer.execute("BEGIN; INSERT INTO other VALUES (1)");
     let waited = "SELECT FROM pg_stat_activity WHERE backend_type = 'walsender' AND wait_event_type = 'Lock'
                   AND now() - query_start > interval '3 seconds'";
-    let patience = [("outboxd.startup.timeout.ms", "1000"), ("database.query.timeout.ms", "1000")];
+    let patience = [("outboxd.startup.timeout.ms", "3000"), ("database.query.timeout.ms", "1000")];
     let relay = Relay::start(&with(db.config(kafka()), &patience));
     eventually(DEADLINE, "the slot has waited", || !db.query(waited, &[]).is_empty());
     writer.execute("COMMIT");

@@ -24,7 +24,9 @@ fn fill(db: &Outbox, rows: u32) {
 }
 
 fn mode(db: &Outbox, mode: &str) -> Config {
-    with(db.config(kafka()), &[("snapshot.mode", mode), ("outboxd.inflight.records.max", "100")])
+    // So that it lasts.
+    let slow = [("outboxd.inflight.records.max", "100"), ("producer.override.linger.ms", "20")];
+    with(with(db.config(kafka()), &[("snapshot.mode", mode)]), &slow)
 }
 
 fn values(db: &Outbox) -> Vec<String> {

@@ -26,7 +26,7 @@ static KAFKA: LazyLock<Kafka> = LazyLock::new(Kafka::start);
 /// How long one question to the broker may take before it is asked again.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// What is committed has its markers by then, if no more is committed meanwhile.
-pub(crate) const MARKERS_WRITTEN: Duration = Duration::from_millis(500);
+pub(crate) const MARKERS_WRITTEN: Duration = Duration::from_secs(5);
 /// Far less than the time after which brokers abort a transaction that is left open.
 pub(crate) const DECIDED_WITHIN: Duration = Duration::from_secs(20);
 

@@ -257,7 +257,7 @@ impl Captured {
         lock(&self.text).clone()
     }
 
-    fn finish(&mut self) {
+    pub(super) fn finish(&mut self) {
         if let Some(reader) = self.reader.take() {
             reader.join().unwrap();
         }

@@ -62,6 +62,7 @@ impl Terminal {
         eventually(DEADLINE, "it has left", || self.process.try_wait().unwrap().is_some());
         let status = self.process.wait().unwrap();
         self.watcher.release();
+        self.screen.finish();
         (status.code(), self.screen.text())
     }
 }

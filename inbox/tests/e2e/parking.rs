@@ -16,13 +16,14 @@ fn what_is_parked_survives_a_kill_and_is_handled_in_order_while_offsets_go_on() 
     events[31].fail = "once";
     events[42].fail = "always";
     shop.produce(&events);
-    let waits = ["--retry", "none", "--park", "6s"];
-    let first = shop.start(&waits);
+    let waits = ["--retry", "none", "--park"];
+    let first = shop.start(&[&waits[..], &["10m"]].concat());
     shop.wait_until_committed();
     first.kill();
     // All events of the other keys, and those that come before in the two.
     assert_eq!((shop.applied_count(), parked_count(&shop)), (240 + 3 + 4, 27 + 26));
-    let second = shop.start(&waits);
+    shop.execute("UPDATE inbox_parked SET not_before = now()");
+    let second = shop.start(&[&waits[..], &["1s"]].concat());
     let dead = shop.wait_for_dead_letters(1);
     shop.wait_for_applied(299);
     eventually_eq(DEADLINE, &0, || parked_count(&shop));
@@ -61,7 +62,7 @@ fn what_is_parked_goes_with_its_partition() {
         event.fail = "once";
     }
     shop.produce(&events[..300]);
-    let waits = ["--retry", "none", "--park", "6s"];
+    let waits = ["--retry", "none", "--park", "20s"];
     let first = shop.start(&waits);
     shop.wait_until_committed();
     // All keys are parked. The second consumer takes some of them, and the third what the first one leaves.

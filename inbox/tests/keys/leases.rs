@@ -13,7 +13,7 @@ use crate::base::wait::DEADLINE;
 use crate::support::postgres::Database;
 use crate::support::redis::{RedisServer, redis};
 
-const SHORT: Duration = Duration::from_millis(300);
+const SHORT: Duration = Duration::from_secs(2);
 
 pub(crate) fn on(server: &RedisServer) -> RedisStore {
     RedisStore::new(Servers::one(server.client()))
@@ -64,7 +64,7 @@ async fn one_at_a_time<S: Store>(leases: Leases<S>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_work_is_stopped_before_another_one_can_have_the_lease() {
     let server = RedisServer::start(&[]);
-    let lasts = Duration::from_secs(1);
+    let lasts = Duration::from_secs(5);
     let leases = Leases::new(on(&server), "stopped").lasts(lasts);
     let lease = held(leases.try_acquire("report").await.unwrap());
     // From here on no sign of life arrives; the last one was not before this.

@@ -90,11 +90,12 @@ async fn d8_who_is_late_overwrites_nothing() {
     assert_eq!(kept, "COMPLETED by the first", "the old way");
 
     let server = RedisServer::start(&[]);
-    let records = Records::new(on(&server), "d8").lease(SHORT);
+    let lease = Duration::from_secs(2);
+    let records = Records::new(on(&server), "d8").lease(lease);
     let begin = async || records.begin("a-1", Fingerprint::none()).await.unwrap();
     let Start::Run(first) = begin().await else { panic!("not begun") };
     // As long as the first one is alive, nobody takes over, however long the work lasts.
-    tokio::time::sleep(SHORT * 2).await;
+    tokio::time::sleep(lease * 2).await;
     assert!(matches!(begin().await, Start::InFlight { .. }));
     // It is cut off.
     server.pause();

@@ -9,6 +9,7 @@ use outboxd_inbox::idempotency::{
     Answer, Begun, Claim, Ended, Ending, Entry, Extended, Fingerprint, NotDone, Once, Owner, Records, Start,
     Store,
 };
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::base::wait::DEADLINE;
@@ -174,7 +175,7 @@ async fn a_lost_connection_to_postgres_is_opened_again() {
 /// The provider is asked once, whoever comes and however often.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_done_once_is_done_once() {
-    let lease = Duration::from_millis(200);
+    let lease = Duration::from_secs(2);
     let records = Records::new(OnRedis::new(redis()), "once").lease(lease);
     let none = Fingerprint::none();
     let charged = |answer: Result<&'static str, NotDone<fmt::Error>>| async move {
@@ -183,8 +184,15 @@ async fn what_is_done_once_is_done_once() {
     let away = records.once("a", none, |_| charged(Err(fmt::Error.into()))).await.unwrap();
     assert!(matches!(away, Once::Open(fmt::Error)), "{away:?}");
     // Stopped where it is: nobody gives signs of life, and the next one takes over.
-    let stopped = records.once("a", none, |_| std::future::pending::<Result<Answer, NotDone<fmt::Error>>>());
-    tokio::time::timeout(lease / 2, stopped).await.unwrap_err();
+    let begun = Notify::new();
+    let stopped = records.once("a", none, |_| {
+        begun.notify_one();
+        std::future::pending::<Result<Answer, NotDone<fmt::Error>>>()
+    });
+    tokio::select! {
+        _ = stopped => panic!("it has ended"),
+        () = begun.notified() => {}
+    }
     let asked = AtomicU32::new(0);
     let charge = |claim: Claim| {
         asked.fetch_add(1, Ordering::SeqCst);
@@ -216,7 +224,7 @@ async fn what_is_done_once_is_done_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_that_was_finished_by_its_owner_does_not_count_as_lost() {
     let mut database = Database::create().await;
-    let lease = Duration::from_millis(200);
+    let lease = Duration::from_secs(2);
     let records = Records::new(database.store().await, "finished").lease(lease);
     let Start::Run(attempt) = records.begin("a", Fingerprint::none()).await.unwrap() else {
         panic!("not begun")

@@ -56,7 +56,9 @@ impl<'p> Session<'p> {
     fn step(&self, step: &str, names: &[(&str, String)]) -> i32 {
         let (command, expected) = step.split_once('\n').unwrap();
         let mut process = Relay::command_with(&words(&arguments(command, names)), &self.environment);
-        let said = |process: &Relay| by_the_page(process.stdout() + &process.stderr(), names);
+        let said = |process: &Relay| {
+            without_waits(&by_the_page(process.stdout() + &process.stderr(), names), expected)
+        };
         let (before, after) = expected.split_once(INTERRUPT).unwrap_or((expected, ""));
         let is_interrupted = expected.contains(INTERRUPT);
         let lines = before.trim().lines().count();
@@ -100,6 +102,13 @@ fn words(arguments: &[String]) -> Vec<&str> {
 
 fn by_the_page(said: String, names: &[(&str, String)]) -> String {
     names.iter().fold(said, |said, (page, here)| said.replace(here, page))
+}
+
+/// What it waits for is said only when it takes long, which a page need not show.
+fn without_waits(said: &str, page: &str) -> String {
+    let shown = |line: &str| shapes(page).contains(&shapes(line).concat());
+    let lines = said.lines().filter(|line| !line.starts_with("waiting for ") || shown(line));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The lines of a page that were not said, as shapes.

@@ -71,7 +71,10 @@ impl<'k> Dlq<'k> {
     /// `outboxd dlq` on this topic: exit code, standard output, standard error.
     pub(super) fn run(&self, command: &str, arguments: &[&str]) -> (i32, String, String) {
         let mut process = self.start(command, arguments);
-        (process.wait_for_exit(DEADLINE), process.stdout(), process.stderr())
+        let exit = process.wait_for_exit(DEADLINE);
+        // What is committed is seen a moment later.
+        self.kafka.wait_until_decided(&self.origin);
+        (exit, process.stdout(), process.stderr())
     }
 
     pub(super) fn start(&self, command: &str, arguments: &[&str]) -> Relay {

@@ -31,6 +31,7 @@ fn the_session_of_the_docs_is_what_is_seen() {
         let (command, expected) = step.split_once('\n').unwrap();
         assert_eq!(run(&names, command).trim(), expected.trim(), "{command}");
     }
+    kafka.wait_until_decided(ORIGIN);
     assert_eq!(kafka.records(ORIGIN).len(), 38);
     let exported = fs::read_to_string(&file).unwrap();
     let exported: Vec<Value> = exported.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
