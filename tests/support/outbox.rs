@@ -313,17 +313,8 @@ impl Outbox {
 /// A server has room for so many slots only, and an abandoned one holds back WAL.
 impl Drop for Outbox {
     fn drop(&mut self) {
-        // Its walsender may not have seen yet that the relay is gone.
-        let sql = "DO $$ BEGIN
-                       FOR attempt IN 1..500 LOOP
-                           PERFORM pg_terminate_backend(active_pid) FROM pg_replication_slots
-                           WHERE database = current_database() AND active;
-                           PERFORM pg_drop_replication_slot(slot_name) FROM pg_replication_slots
-                           WHERE database = current_database() AND NOT active;
-                           EXIT WHEN NOT EXISTS (SELECT FROM pg_replication_slots WHERE database = current_database());
-                           PERFORM pg_sleep(0.01);
-                       END LOOP;
-                   END $$";
+        let sql = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
+                   WHERE database = current_database() AND NOT active";
         // The server may be gone already, together with the slot.
         drop(self.session.try_execute(sql));
     }
