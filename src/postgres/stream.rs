@@ -77,7 +77,7 @@ impl ReplicationStream {
     /// own CopyDone the server lets the slot go: whoever wants it next is not told that it is in use.
     ///
     /// # Errors
-    /// When the connection breaks first.
+    /// When the connection breaks before the server's CopyDone.
     pub async fn finish(mut self) -> Result<(), Error> {
         self.connection
             .send(|out| {
@@ -85,19 +85,23 @@ impl ReplicationStream {
                 Ok(())
             })
             .await?;
+        let mut is_over = false;
         loop {
-            match self.connection.receive("ending the stream").await? {
-                BackendMessage::ReadyForQuery => break,
-                BackendMessage::ErrorResponse(source) => {
+            match self.connection.receive("ending the stream").await {
+                Ok(BackendMessage::ReadyForQuery) => return self.connection.terminate().await,
+                Ok(BackendMessage::CopyDone) => is_over = true,
+                // A server that stops leaves there, and the slot is free with that.
+                Ok(BackendMessage::ErrorResponse(_)) | Err(_) if is_over => return Ok(()),
+                Ok(BackendMessage::ErrorResponse(source)) => {
                     return Err(Error::Server {
                         doing: "ending the stream".to_owned(),
                         source: Box::new(source),
                     });
                 }
-                _ => {}
+                Ok(_) => {}
+                Err(error) => return Err(error),
             }
         }
-        self.connection.terminate().await
     }
 
     fn next_is_aside(&mut self) -> Result<bool, Error> {
