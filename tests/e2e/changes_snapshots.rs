@@ -125,6 +125,7 @@ fn several_connections_begin_with_large_tables() {
     ];
     let relay = Relay::start(&config(&db, &settings));
     db.wait_until_streaming();
+    relay.wait_for_stderr("current_collection_in_progress=public.c");
     let log = relay.stderr();
     let begun =
         ["b", "a", "c"].map(|table| log.find(&format!("current_collection_in_progress=public.{table}")));

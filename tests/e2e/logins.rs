@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use outboxd::internals::throwaway::{Certificate, Options, ThrowawayPostgres};
 
@@ -11,6 +10,7 @@ use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{self, postgres18};
 use crate::support::relay::{Config, Relay, with};
+use crate::support::wait::DEADLINE;
 
 /// One role for each method; the rest, such as the tests' own sessions, is trusted.
 const HBA: [&str; 7] = [
@@ -90,7 +90,7 @@ fn tls_that_cannot_be_trusted_is_refused() {
 fn a_server_without_tls_cannot_satisfy_require() {
     let db = Outbox::create(postgres18());
     let mut relay = Relay::start(&with(db.config(kafka()), &[("database.sslmode", "require")]));
-    assert_eq!(relay.wait_for_exit(Duration::from_secs(10)), 4, "{}", relay.stderr());
+    assert_eq!(relay.wait_for_exit(DEADLINE), 4, "{}", relay.stderr());
     assert!(relay.stderr().contains("database.sslmode"), "{}", relay.stderr());
 }
 
@@ -108,7 +108,7 @@ fn login(db: &Outbox, user: &str) -> Config {
 #[track_caller]
 fn refuse(db: &Outbox, settings: &[(&str, &str)], names: &[&str]) {
     let mut relay = Relay::start(&with(login(db, "by_tls"), settings));
-    let exit = relay.wait_for_exit(Duration::from_secs(10));
+    let exit = relay.wait_for_exit(DEADLINE);
     let said = relay.stderr();
     assert_eq!(exit, 4, "{settings:?}: {said}");
     names.iter().for_each(|name| assert!(said.contains(name), "{settings:?} does not name {name}: {said}"));

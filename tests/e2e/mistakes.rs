@@ -1,7 +1,5 @@
 //! A configuration that cannot work is refused soon, in the user's words, and changes nothing in the database.
 
-use std::time::Duration;
-
 use outboxd::internals::secret::Secret;
 use outboxd::internals::throwaway::{Authentication, Options, ThrowawayPostgres, unused_port};
 
@@ -9,6 +7,7 @@ use crate::support::kafka::kafka;
 use crate::support::outbox::Outbox;
 use crate::support::postgres::{self, postgres15, postgres18};
 use crate::support::relay::{Relay, with};
+use crate::support::wait::DEADLINE;
 
 /// Settings, the exit code that they lead to, and what the message names.
 type Mistake<'a> = (&'a [(&'a str, &'a str)], i32, &'a [&'a str]);
@@ -80,7 +79,7 @@ fn a_server_without_logical_decoding() {
 #[track_caller]
 fn refuse(db: &Outbox, (settings, exit, names): Mistake<'_>) {
     let mut relay = Relay::start(&with(db.config(kafka()), settings));
-    let actual = relay.wait_for_exit(Duration::from_secs(10));
+    let actual = relay.wait_for_exit(DEADLINE);
     let said = relay.stderr();
     assert_eq!(actual, exit, "{settings:?}: {said}");
     names.iter().for_each(|name| assert!(said.contains(name), "{settings:?} does not name {name}: {said}"));

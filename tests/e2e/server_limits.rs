@@ -209,7 +209,7 @@ fn a_slot_that_waits_for_an_old_transaction_can_be_given_up() {
     let mut relay = Relay::start(&config);
     eventually(DEADLINE, "the slot waits", || !db.query(waits, &[]).is_empty());
     relay.terminate();
-    assert_eq!(relay.wait_for_exit(Duration::from_secs(10)), 0, "{}", relay.stderr());
+    assert_eq!(relay.wait_for_exit(DEADLINE), 0, "{}", relay.stderr());
     writer.execute("COMMIT");
     eventually(DEADLINE, "nothing is left behind", || db.slot().is_none());
 

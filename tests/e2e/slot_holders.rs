@@ -1,7 +1,5 @@
 //! Somebody else streams from the slot.
 
-use std::time::Duration;
-
 use outboxd::internals::throwaway::unused_port;
 use serde_json::Value;
 
@@ -12,6 +10,7 @@ use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{postgres15, postgres18};
 use crate::support::relay::{Relay, with};
+use crate::support::wait::DEADLINE;
 
 #[test]
 fn a_slot_that_another_program_holds_is_refused_with_its_pid() {
@@ -26,7 +25,7 @@ fn a_slot_that_another_program_holds_is_refused_with_its_pid() {
             db.query("SELECT active_pid FROM pg_replication_slots WHERE slot_name = $1", &[&db.name()]);
         let pid: i32 = rows[0].get(0);
         let mut relay = Relay::start(&config);
-        assert_eq!(relay.wait_for_exit(Duration::from_secs(10)), 3);
+        assert_eq!(relay.wait_for_exit(DEADLINE), 3);
         let said = relay.stderr();
         for name in [db.name(), &pid.to_string(), "pg_recvlogical", "pg_terminate_backend"] {
             assert!(said.contains(name), "{name}: {said}");

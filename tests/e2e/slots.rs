@@ -65,7 +65,7 @@ fn a_failover_slot_is_made_where_the_server_knows_them() {
     }
     let old = Outbox::create(postgres15());
     let mut relay = Relay::start(&with(old.config(kafka()), &[("slot.failover", "true")]));
-    assert_eq!(relay.wait_for_exit(Duration::from_secs(10)), 3);
+    assert_eq!(relay.wait_for_exit(DEADLINE), 3);
     assert!(relay.stderr().contains("needs PostgreSQL 17"), "{}", relay.stderr());
     assert!(old.slot().is_none());
     let folder = Watcher::new("outboxd-slots-");
@@ -73,7 +73,7 @@ fn a_failover_slot_is_made_where_the_server_knows_them() {
     fs::write(&file, serde_json::to_vec(&old.config(kafka())).unwrap()).unwrap();
     old.execute(&format!("CREATE PUBLICATION {} FOR TABLE outbox", old.name()));
     let mut create = Relay::command(&["slot", "create", "-c", &file, "-X", "slot.failover=true"]);
-    assert_eq!(create.wait_for_exit(Duration::from_secs(10)), 3, "{}", create.stderr());
+    assert_eq!(create.wait_for_exit(DEADLINE), 3, "{}", create.stderr());
     assert!(create.stderr().contains("to fix: remove slot.failover"), "{}", create.stderr());
 }
 
@@ -92,7 +92,7 @@ fn a_foreign_holder_is_awaited_as_often_as_slot_max_retries_says() {
     let foreign = ForeignConsumer::occupy(&db, "pg_recvlogical");
     let few = with(config.clone(), &[("slot.max.retries", "3"), ("slot.retry.delay.ms", "200")]);
     let started = Instant::now();
-    assert_eq!(Relay::start(&few).wait_for_exit(Duration::from_secs(10)), 3);
+    assert_eq!(Relay::start(&few).wait_for_exit(DEADLINE), 3);
     assert!(started.elapsed() >= Duration::from_millis(600));
 
     let many = with(config, &[("slot.max.retries", "1000"), ("slot.retry.delay.ms", "100")]);

@@ -10,6 +10,7 @@ use crate::support::kafka::Kafka;
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{self, postgres18};
 use crate::support::relay::{Relay, with};
+use crate::support::wait::DEADLINE;
 
 #[test]
 fn nothing_follows_the_first_record_of_a_partition_before_it_is_acknowledged() {
@@ -53,7 +54,7 @@ fn a_record_that_waits_for_its_topic_holds_up_neither_status_updates_nor_a_stop(
         samples.map(|name| page.sample(name)) == [Some(1.0), Some(0.0)]
     });
     relay.terminate();
-    assert_eq!(relay.wait_for_exit(Duration::from_secs(10)), 0);
+    assert_eq!(relay.wait_for_exit(DEADLINE), 0);
     kafka.resume();
     let _relay = Relay::start(&db.config(&kafka));
     let records = kafka.read(&db.topic("order"), 2);
