@@ -423,12 +423,14 @@ mod tests {
     #[test]
     fn each_mistake_has_its_cure() {
         let error =
-            assembled("slot.nam=a ; transforms.outbox.route.by.feild=x ; value.converter=AvroConverter")
+            assembled("slot.nam=a ; qqqqqqqqqq=b ; transforms.outbox.route.by.feild=x ; column.whitelist=x ; value.converter=AvroConverter")
                 .unwrap_err();
         let cure = error.cure().unwrap();
         for expected in [
-            "did you mean slot.name?",
+            "did you mean slot.name? If not, remove slot.nam: Debezium does not read it either",
+            "remove qqqqqqqqqq: Debezium does not read it either",
             "did you mean transforms.outbox.route.by.field?",
+            "remove column.whitelist, as Debezium passes over it, or say with column.include.list what it meant",
             "add\n  value.converter.schema.registry.url=…",
         ] {
             assert!(cure.contains(expected), "{cure}");

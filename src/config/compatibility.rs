@@ -51,7 +51,7 @@ fn verdict(row: &Row) -> &'static str {
         Status::Better => "better",
         Status::Changes => "same",
         Status::Ignored => "ignored",
-        Status::Refused => "refused",
+        Status::Refused | Status::Renamed => "refused",
     }
 }
 

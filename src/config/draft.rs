@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
+use super::check;
 use super::error::{ConfigError, Problem};
 use super::keys::{Status, lookup};
 use super::layers::Dialect;
@@ -99,10 +100,15 @@ impl Draft {
         };
         let unasked =
             self.config.settings.iter().filter(|(key, _)| key.starts_with(&below) && !is_known(key));
+        let settings = &self.config.settings;
         let problems: Vec<_> = unasked
-            .map(|(key, setting)| {
+            .filter_map(|(key, setting)| {
+                if let Some(row) = lookup(key).filter(|row| row.status == Status::Renamed) {
+                    return check::renamed(settings, row, key, setting);
+                }
                 let prefix = setting.written.strip_suffix(key).unwrap_or_default();
-                Problem::unknown(setting, closest(key, asked()).map(|meant| format!("{prefix}{meant}")))
+                let meant = closest(key, asked()).map(|meant| format!("{prefix}{meant}"));
+                Some(Problem::unknown(setting, meant))
             })
             .collect();
         self.problems.extend(problems);

@@ -159,6 +159,15 @@ pub(crate) enum Problem {
     },
 }
 
+/// Whether a key is read by outboxd or by a Kafka client, and not by Debezium.
+fn is_ours(key: &str) -> bool {
+    ["outboxd.", "rdkafka."].iter().any(|prefix| key.starts_with(prefix)) || key.contains("producer.")
+}
+
+fn meant(nearest: Option<&str>) -> Option<String> {
+    nearest.map(|nearest| format!("did you mean {nearest}?"))
+}
+
 /// What was said, as it may be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
@@ -200,9 +209,15 @@ impl Problem {
     #[must_use]
     pub(crate) fn cure(&self) -> Option<String> {
         match self {
-            Self::UnknownKey { nearest, .. } | Self::UnknownVariable { nearest, .. } => {
-                nearest.as_ref().map(|nearest| format!("did you mean {nearest}?"))
+            Self::UnknownKey { said, nearest } if is_ours(&said.key) => meant(nearest.as_deref()),
+            Self::UnknownKey { said, nearest } => {
+                let removed = format!("remove {}: Debezium does not read it either", said.key);
+                Some(match meant(nearest.as_deref()) {
+                    Some(meant) => format!("{meant} If not, {removed}"),
+                    None => removed,
+                })
             }
+            Self::UnknownVariable { nearest, .. } => meant(nearest.as_deref()),
             Self::Refused { cure, .. } => Some(cure.clone()),
             Self::Missing { lines, .. } => Some(format!("add\n  {}", lines.replace('\n', "\n  "))),
             Self::Override(_) => Some("-X slot.name=outbox".to_owned()),

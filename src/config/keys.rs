@@ -20,6 +20,8 @@ pub(super) enum Status {
     Ignored,
     /// An error unless the value is one of the allowed: ignoring it could lose or change data.
     Refused,
+    /// A name of older versions, which Debezium does not read any more. Its reason is the name of today.
+    Renamed,
 }
 
 /// One row of the table.
@@ -42,10 +44,20 @@ impl Row {
         self.allowed().any(|allowed| allowed.eq_ignore_ascii_case(value.trim()))
     }
 
+    /// What a renamed key is called today.
+    pub(super) fn successor(&self, key: &str) -> String {
+        self.reason.replace("<alias>", self.alias(key).unwrap_or("<alias>"))
+    }
+
+    fn alias<'a>(&self, key: &'a str) -> Option<&'a str> {
+        let (before, after) = self.pattern.split_once("<alias>")?;
+        let alias = key.strip_prefix(before)?.strip_suffix(after)?;
+        (!alias.is_empty() && !alias.contains('.')).then_some(alias)
+    }
+
     fn matches(&self, key: &str) -> bool {
-        if let Some((before, after)) = self.pattern.split_once("<alias>") {
-            let alias = key.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
-            return alias.is_some_and(|alias| !alias.is_empty() && !alias.contains('.'));
+        if self.pattern.contains("<alias>") {
+            return self.alias(key).is_some();
         }
         match self.pattern.strip_suffix('*') {
             Some(prefix) => key.len() > prefix.len() && key.starts_with(prefix),
@@ -74,6 +86,7 @@ fn row(line: &'static str) -> Option<Row> {
         "changes" => Status::Changes,
         "ignored" => Status::Ignored,
         "refused" => Status::Refused,
+        "renamed" => Status::Renamed,
         _ => return None,
     };
     let (allowed, reason) = (columns.next().unwrap_or_default(), columns.next().unwrap_or_default());
@@ -89,7 +102,7 @@ pub(super) fn lookup(key: &str) -> Option<&'static Row> {
 /// The known key that resembles an unknown one most, if any does.
 pub(super) fn nearest(key: &str) -> Option<String> {
     let alias = key.strip_prefix("transforms.").and_then(|rest| rest.split('.').next()).unwrap_or("outbox");
-    let known = rows().iter().filter(|row| !row.pattern.ends_with('*'));
+    let known = rows().iter().filter(|row| !row.pattern.ends_with('*') && row.status != Status::Renamed);
     closest(key, known.map(|row| row.pattern.replace("<alias>", alias)))
 }
 
@@ -112,6 +125,10 @@ mod tests {
             let is_used = matches!(row.status, Status::Used | Status::Better);
             assert!(!is_used || row.allowed.is_empty(), "{}", row.pattern);
             assert!(!row.reason.ends_with('.'), "{}", row.pattern);
+            let is_renamed = row.status == Status::Renamed;
+            let named = rows().iter().any(|today| today.pattern == row.reason);
+            let of_other_transforms = row.reason.starts_with("transforms.<alias>.");
+            assert!(!is_renamed || named || of_other_transforms, "{}: {}", row.pattern, row.reason);
         }
     }
 
