@@ -4,13 +4,13 @@ use tokio_postgres::Row;
 
 use super::Error;
 use super::sql::Sql;
-use crate::connect::column::{ColumnDescription, TypeKind};
+use crate::connect::column::{ColumnDescription, TableDescription, TypeKind};
 use crate::wal::Oid;
 
 /// Domains over arrays of domains … are followed this far.
 const TYPE_DEPTH_MAX: u8 = 16;
 
-/// A table's columns, and behind them their types and the types those are made of. One statement sees one catalog: between two
+/// A table's columns, and behind them their types, those that are asked for, and the types those are made of. One statement sees one catalog: between two
 /// the table may be altered, and a column would have a type that is not there.
 const COLUMNS: &str = "
 with recursive key as (
@@ -29,6 +29,7 @@ columns as (
     where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped),
 needed(oid) as (
     select type from columns
+    union select unnest($2::oid[])
     union
     select part.oid from needed n join pg_type t on t.oid = n.oid,
          lateral (values (t.typbasetype), (case t.typcategory when 'A' then t.typelem else 0 end)) part(oid)
@@ -74,19 +75,28 @@ impl Sql {
     /// # Errors
     /// When the query fails.
     pub async fn describe(&self, table: Oid) -> Result<Vec<ColumnDescription>, Error> {
+        Ok(self.describe_with(table, &[]).await?.columns)
+    }
+
+    /// The same, and what these types are: a column may have had another one when its rows were written.
+    ///
+    /// # Errors
+    /// When the query fails.
+    pub(crate) async fn describe_with(&self, table: Oid, types: &[Oid]) -> Result<TableDescription, Error> {
         const DOING: &str = "reading the columns of a table";
         let get = |error| Error::sql(DOING, error);
-        let rows = self.query(DOING, COLUMNS, &[&table.0]).await?;
-        let (mut columns, mut types) = (Vec::new(), HashMap::new());
+        let asked: Vec<u32> = types.iter().map(|oid| oid.0).collect();
+        let rows = self.query(DOING, COLUMNS, &[&table.0, &asked]).await?;
+        let (mut columns, mut types_there) = (Vec::new(), HashMap::new());
         for row in &rows {
             match row.try_get::<_, Option<i16>>(0).map_err(get)? {
                 Some(_) => columns.push(row),
                 None => {
-                    types.insert(Oid(row.try_get(2).map_err(get)?), TypeRow::read(row).map_err(get)?);
+                    types_there.insert(Oid(row.try_get(2).map_err(get)?), TypeRow::read(row).map_err(get)?);
                 }
             }
         }
-        columns
+        let columns = columns
             .into_iter()
             .map(|row| {
                 let type_oid = Oid(row.try_get(2).map_err(get)?);
@@ -94,13 +104,16 @@ impl Sql {
                     name: row.try_get(1).map_err(get)?,
                     type_oid,
                     type_modifier: row.try_get(3).map_err(get)?,
-                    kind: kind(&types, type_oid, TYPE_DEPTH_MAX),
+                    kind: kind(&types_there, type_oid, TYPE_DEPTH_MAX),
                     not_null: row.try_get(4).map_err(get)?,
                     default: row.try_get(5).map_err(get)?,
                     key_position: row.try_get(6).map_err(get)?,
                 })
             })
-            .collect()
+            .collect::<Result<_, _>>()?;
+        let known = asked.into_iter().map(Oid).filter(|oid| types_there.contains_key(oid));
+        let types = known.map(|oid| (oid, kind(&types_there, oid, TYPE_DEPTH_MAX))).collect();
+        Ok(TableDescription { columns, types })
     }
 
     /// The columns of a table's primary key, in the key's order; none when it has no primary key.

@@ -5,7 +5,7 @@ use super::capture::{
 };
 use super::error::Error;
 use super::table::Table;
-use crate::connect::column::{ColumnDescription, TypeKind};
+use crate::connect::column::{ColumnDescription, TableDescription, TypeKind};
 use crate::pgoutput::{Column, Relation, ReplicaIdentity};
 use crate::postgres::{RelationFacts, TableFacts};
 use crate::telemetry::{Metrics, Status};
@@ -57,17 +57,17 @@ impl Resolution<'_> {
         if self.facts.is_some() { table.oid() } else { table.root() }
     }
 
-    /// Makes a captured relation ready to be sent; `columns` are those of [`Self::described`]. It is captured from now on,
+    /// Makes a captured relation ready to be sent; `description` is that of [`Self::described`]. It is captured from now on,
     /// whatever it is named later.
     ///
     /// # Errors
     /// When the router cannot use it.
-    pub(super) fn bind(&self, table: CapturedTable, columns: &[ColumnDescription]) -> Result<Table, Error> {
+    pub(super) fn bind(&self, table: CapturedTable, description: &TableDescription) -> Result<Table, Error> {
         self.tell(&table);
         let Rules { route, captured, .. } = self.rules;
         let (schema, name) = (table.schema.clone(), table.name.clone());
         let named = Relation { schema, table: name, ..self.relation.clone() };
-        let bound = route.bind(&named, columns);
+        let bound = route.bind(&named, &description.at_the_time_of(&named));
         let is_new = captured.get(table.oid()).is_none();
         captured.add(table.clone());
         self.capture_root(&table);
@@ -75,6 +75,7 @@ impl Resolution<'_> {
             bound.notes().iter().for_each(|note| tracing::warn!("{note}"));
         }
         bound.map(Table::Captured).map_err(|source| {
+            let columns = &description.columns;
             let today = relation_from(table.root(), &table.schema, &table.name, columns);
             let mended = route.bind(&today, columns).is_ok();
             let since = if mended { Since::Mended } else { Since::Altered };
@@ -188,7 +189,7 @@ mod tests {
             let resolution = Resolution { rules, relation, facts, status: &status, metrics: &metrics };
             let verdict = rules.judge(relation, facts).expect("a partition");
             let Ok(Resolved::Captured(table)) = resolution.resolve(verdict) else { panic!("{relation:?}") };
-            resolution.bind(table, &[]).unwrap();
+            resolution.bind(table, &TableDescription::default()).unwrap();
         }
         assert_eq!(captured.roots().len(), 1);
         assert_eq!(captured.list().len(), 3);

@@ -57,9 +57,10 @@ impl<'s> Resolver<'s> {
         match resolution.resolve(verdict)? {
             Resolved::NotCaptured(not_sent) => Ok(Table::NotCaptured(not_sent)),
             Resolved::Captured(table) => {
-                let columns = self.sql.describe(resolution.described(&table)).await?;
+                let types: Vec<Oid> = relation.columns.iter().map(|column| column.type_oid).collect();
+                let description = self.sql.describe_with(resolution.described(&table), &types).await?;
                 hypertables::learn_chunk(&self.sql, rules.route, &table.schema, &table.name).await?;
-                resolution.bind(table, &columns)
+                resolution.bind(table, &description)
             }
         }
     }

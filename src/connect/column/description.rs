@@ -1,5 +1,7 @@
+use std::collections::HashMap;
+
 use super::builtin;
-use crate::pgoutput::Column;
+use crate::pgoutput::{Column, Relation};
 use crate::wal::Oid;
 
 /// What is known of a column: from `pg_attribute` and `pg_type`, or from pgoutput alone.
@@ -60,6 +62,44 @@ pub enum TypeKind {
         /// `typname`
         name: String,
     },
+}
+
+/// What the catalog says of a table, and of types that its columns had.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct TableDescription {
+    /// Its columns; none when it is gone.
+    pub columns: Vec<ColumnDescription>,
+    /// The types that were asked for and are still there.
+    pub types: HashMap<Oid, TypeKind>,
+}
+
+impl TableDescription {
+    /// The columns that rows have in the stream: name, type and modifier of the rows' own time, the rest as the catalog has it now.
+    #[must_use]
+    pub(crate) fn at_the_time_of(&self, relation: &Relation) -> Vec<ColumnDescription> {
+        if self.columns.is_empty() {
+            return Vec::new();
+        }
+        relation.columns.iter().map(|column| self.column(column)).collect()
+    }
+
+    fn column(&self, column: &Column) -> ColumnDescription {
+        let then = ColumnDescription::from_pgoutput(column);
+        let then = match self.types.get(&column.type_oid) {
+            Some(kind) => ColumnDescription { kind: kind.clone(), ..then },
+            None => then,
+        };
+        match self.columns.iter().find(|known| known.name == column.name) {
+            Some(known) if known.type_oid == column.type_oid => known.clone(),
+            Some(ColumnDescription { not_null, default, key_position, .. }) => ColumnDescription {
+                not_null: *not_null,
+                default: default.clone(),
+                key_position: *key_position,
+                ..then
+            },
+            None => then,
+        }
+    }
 }
 
 impl ColumnDescription {

@@ -33,6 +33,7 @@ pub(crate) use bytes::{encode as binary, schema as binary_schema};
 pub(crate) use calendar::{Moment, civil_date, civil_days, parse_timestamp, parse_timestamptz};
 pub use codec::ColumnCodec;
 pub(crate) use codec::ColumnError;
+pub(crate) use description::TableDescription;
 pub use description::{ColumnDescription, TypeKind};
 pub(crate) use mapper::Mapper;
 pub(crate) use mask_hash::{HashForm, MaskHash};

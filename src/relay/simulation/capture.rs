@@ -3,6 +3,7 @@
 use super::bug::Bug;
 use super::catalog::{Catalog, PUBLICATION};
 use super::world::Bench;
+use crate::connect::column::TableDescription;
 use crate::pgoutput::Relation;
 use crate::postgres::{self, PublishedOperations, TableFilter};
 use crate::relay::capture::{
@@ -98,7 +99,7 @@ impl Capture<'_> {
             Resolved::NotCaptured(not_sent) => Ok(Table::NotCaptured(not_sent)),
             Resolved::Captured(table) => {
                 let columns = catalog.describe(resolution.described(&table));
-                resolution.bind(table, &columns)
+                resolution.bind(table, &TableDescription { columns, ..TableDescription::default() })
             }
         }
     }
