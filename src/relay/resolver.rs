@@ -11,8 +11,9 @@ use super::preflight::Capture;
 use super::resolution::{Resolution, Resolved};
 use super::table::Table;
 use crate::change::{Lookup, Reselected};
+use crate::connect::column::{ColumnDescription, TableDescription};
 use crate::error::{Class, Diagnose as _, chain};
-use crate::pgoutput::Relation;
+use crate::pgoutput::{Relation, ReplicaIdentity};
 use crate::postgres::{self, RelationFacts, Sql};
 use crate::telemetry::{Metrics, Status};
 use crate::wal::Oid;
@@ -57,12 +58,26 @@ impl<'s> Resolver<'s> {
         match resolution.resolve(verdict)? {
             Resolved::NotCaptured(not_sent) => Ok(Table::NotCaptured(not_sent)),
             Resolved::Captured(table) => {
-                let types: Vec<Oid> = relation.columns.iter().map(|column| column.type_oid).collect();
-                let description = self.sql.describe_with(resolution.described(&table), &types).await?;
+                let description = self.describe(resolution.described(&table), &relation).await?;
                 hypertables::learn_chunk(&self.sql, rules.route, &table.schema, &table.name).await?;
                 resolution.bind(table, &description)
             }
         }
+    }
+
+    /// What the catalog says of a table. In the place of one that is gone stands the one that has its name now, as in Debezium: a
+    /// table is often made anew by its owner's tools. One with another key is another table.
+    async fn describe(&self, table: Oid, relation: &Relation) -> Result<TableDescription, Error> {
+        let types: Vec<Oid> = relation.columns.iter().map(|column| column.type_oid).collect();
+        let description = self.sql.describe_with(table, &types).await?;
+        if !description.columns.is_empty() {
+            return Ok(description);
+        }
+        let named = self.sql.tables_named(&[(relation.schema.as_str(), relation.table.as_str())]).await?;
+        let Some(namesake) = named.first() else { return Ok(description) };
+        let namesake = self.sql.describe_with(namesake.table.oid, &types).await?;
+        let is_the_same = has_key_of(&namesake.at_the_time_of(relation), relation);
+        Ok(if is_the_same { namesake } else { description })
     }
 
     /// What the table has of a row now. A server that is away is an error, a row or a table that is away is not.
@@ -100,6 +115,14 @@ impl<'s> Resolver<'s> {
         let Some(publication) = publication else { return Err(gone(name).into()) };
         Ok(self.rules().judge_former(relation, &Today { facts, publication: &publication, roots: &roots }))
     }
+}
+
+/// Whether a key is what identifies the old rows of a relation.
+fn has_key_of(columns: &[ColumnDescription], relation: &Relation) -> bool {
+    let is_full = relation.replica_identity == ReplicaIdentity::Full;
+    let in_key = |column: &ColumnDescription| column.key_position.is_some();
+    let mut pairs = relation.columns.iter().zip(columns);
+    columns.iter().any(in_key) && pairs.all(|(then, now)| is_full || then.in_identity == in_key(now))
 }
 
 fn gone(publication: &str) -> postgres::Error {
