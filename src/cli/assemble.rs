@@ -270,7 +270,8 @@ fn tables(draft: &mut Draft) -> TableFilter {
     let crate::postgres::Options { tables, snapshot, .. } = draft.config().postgres.clone();
     let read = draft
         .section("", |options| Ok(TableFilter::read(options, &tables).with_snapshot(options, &snapshot)));
-    read.unwrap_or_default()
+    let read = read.unwrap_or_default();
+    if draft.config().sends_changes() { read.of_changes() } else { read }
 }
 
 const HEARTBEAT_NAME: &str = "topic.heartbeat.name";

@@ -8,7 +8,11 @@ pub struct TableFilter {
     schema_include: NamePatterns,
     schema_exclude: NamePatterns,
     table_include: NamePatterns,
+    /// The entries of `table.include.list` as they are written.
+    entries: Vec<String>,
     table_exclude: NamePatterns,
+    /// Whether rows become change events. A router's tables are those of its outbox.
+    is_of_changes: bool,
     /// `table.ignore.builtin=false`
     includes_builtin: bool,
     /// The signalling table.
@@ -35,7 +39,9 @@ impl TableFilter {
             schema_include: NamePatterns::read(options, "schema.include.list", &tables.schema_include),
             schema_exclude: NamePatterns::read(options, "schema.exclude.list", &tables.schema_exclude),
             table_include: NamePatterns::read(options, "table.include.list", &tables.table_include),
+            entries: tables.table_include.clone(),
             table_exclude: NamePatterns::read(options, "table.exclude.list", &tables.table_exclude),
+            is_of_changes: false,
             includes_builtin: tables.includes_builtin,
             signals: tables.signals.clone(),
             in_snapshot: NamePatterns::default(),
@@ -47,6 +53,21 @@ impl TableFilter {
     pub fn with_snapshot(self, options: &mut OptionReader<'_>, snapshot: &SnapshotOptions) -> Self {
         let in_snapshot = NamePatterns::read(options, "snapshot.include.collection.list", &snapshot.include);
         Self { in_snapshot, ..self }
+    }
+
+    /// The same, of change events.
+    #[must_use]
+    pub fn of_changes(self) -> Self {
+        Self { is_of_changes: true, ..self }
+    }
+
+    /// Whether a table is unlogged and left aside for it: its changes never reach the WAL. One that a list names is meant, and
+    /// refused. One that an expression finds, or that is captured with all others, is often somebody's for a while.
+    #[must_use]
+    pub fn passes_over(&self, table: &TableFacts) -> bool {
+        let name = format!("{}.{}", table.schema, table.name);
+        let is_named = |entry: &String| entry.trim().replace('\\', "").eq_ignore_ascii_case(&name);
+        !table.logged && self.is_of_changes && !self.entries.iter().any(is_named) && !self.is_signals(table)
     }
 
     /// Whether tables are named at all. If not, a table is captured for its columns.
@@ -108,7 +129,9 @@ impl TableFilter {
         is_outbox: impl Fn(&TableFacts) -> bool,
     ) -> Result<Vec<&'t TableFacts>, Error> {
         let matched = |table: &TableFacts| {
-            self.matches(&table.schema, &table.name) && (self.names_tables() || is_outbox(table))
+            self.matches(&table.schema, &table.name)
+                && !self.passes_over(table)
+                && (self.names_tables() || is_outbox(table))
         };
         let root_matched = |table: &TableFacts| {
             table.root.is_some_and(|root| tables.iter().any(|other| other.oid == root && matched(other)))
@@ -120,7 +143,10 @@ impl TableFilter {
                     "table {}.{} is unlogged: its rows never reach the WAL",
                     table.schema, table.name
                 ),
-                cure: format!("ALTER TABLE {} SET LOGGED;", table.quoted()),
+                cure: format!(
+                    "ALTER TABLE {} SET LOGGED; or leave it out by table.exclude.list",
+                    table.quoted()
+                ),
             }),
             None => Ok(captured),
         }
@@ -208,6 +234,23 @@ mod tests {
             let (filter, kept) = (filter(include), |name: &&str| table(1, name, None));
             let kept: Vec<_> = names.into_iter().filter(|name| filter.is_in_snapshot(&kept(name))).collect();
             assert_eq!(kept, expected, "{include:?}");
+        }
+    }
+
+    #[test]
+    fn an_unlogged_table_is_left_aside_unless_it_is_named() {
+        let mut tables = [table(1, "a", None), table(2, "b", None)];
+        tables[1].logged = false;
+        let count = |filter: &TableFilter| filter.captured(&tables, |_| true).ok().map(|found| found.len());
+        for (include, of_router, of_changes) in [
+            (&[] as &[&str], None, Some(1)),
+            (&["public.*"], None, Some(1)),
+            (&["public.a", "PUBLIC\\.b"], None, None),
+            (&["public.a", "public.b"], None, None),
+            (&["public.a"], Some(1), Some(1)),
+        ] {
+            assert_eq!(count(&filter(include, &[])), of_router, "{include:?}");
+            assert_eq!(count(&filter(include, &[]).of_changes()), of_changes, "{include:?}");
         }
     }
 

@@ -168,6 +168,7 @@ impl Findings {
     ) -> Result<Vec<TableFacts>, Error> {
         let (tables, check) = tables::captured(&parts.tables, &parts.route, parts.may_capture_none(), all);
         self.checks.push(check);
+        self.checks.extend(tables::passed_over(&parts.tables, all));
         if let Err(error) = learn_hypertables(sql, &parts.route).await {
             self.checks.push(Check::error(codes::TIMESCALE, &error));
         }

@@ -66,7 +66,8 @@ pub(in crate::cli) fn captured(
     all: &[TableFacts],
 ) -> (Vec<TableFacts>, Check) {
     // Each unlogged table is told by a check of its own, and the rest of it is looked at all the same.
-    let as_logged: Vec<_> = all.iter().map(|table| TableFacts { logged: true, ..table.clone() }).collect();
+    let as_logged = |table: &TableFacts| TableFacts { logged: !filter.passes_over(table), ..table.clone() };
+    let as_logged: Vec<_> = all.iter().map(as_logged).collect();
     let acts_on = |table: &TableFacts| route.acts_on(&table.schema, &table.name);
     let found = match filter.captured(&as_logged, |table| acts_on(table) && route.fits(&table.columns)) {
         Ok(found) => found,
@@ -126,6 +127,17 @@ pub(super) fn unlogged(table: &TableFacts) -> Option<Check> {
         Check::failure(codes::LOGGED, format!("table {shown} is unlogged: its rows never reach the WAL"))
             .cure(format!("ALTER TABLE {quoted} SET LOGGED;"))
     })
+}
+
+/// Tables that would be captured were they not unlogged.
+pub(super) fn passed_over(filter: &TableFilter, all: &[TableFacts]) -> Vec<Check> {
+    let is_one =
+        |table: &&TableFacts| filter.matches(&table.schema, &table.name) && filter.passes_over(table);
+    let told = |table: &TableFacts| {
+        let title = format!("table {} is unlogged, and not captured for that", name(table));
+        Check::warning(codes::LOGGED, title).cure(format!("ALTER TABLE {} SET LOGGED;", table.quoted()))
+    };
+    all.iter().filter(is_one).map(told).collect()
 }
 
 /// Partitions whose inserts do not reach the WAL.
@@ -248,7 +260,7 @@ fn type_name(kind: &TypeKind) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::report::Outcome::{Failure, Note, Ok};
+    use super::super::report::Outcome::{Failure, Note, Ok, Warning};
     use super::*;
     use crate::connect::NameAdjustment;
     use crate::connect::column::{ColumnOptions, ColumnRules, TypeKind};
@@ -334,6 +346,16 @@ pub(super) mod tests {
         assert_eq!(check.outcome, Ok);
         assert_eq!(unlogged(&tables[0]).map(|check| check.outcome), Some(Failure));
         assert_eq!(unlogged(&table(1)), None);
+    }
+
+    #[test]
+    fn an_unlogged_table_that_nothing_names_is_told_and_not_captured() {
+        let all = [TableFacts { logged: false, ..table(1) }, table(2)];
+        let filter = TableFilter::new(&TableOptions::default()).unwrap().of_changes();
+        let (tables, check) = captured(&filter, &Route::Outbox(router()), false, &all);
+        assert_eq!((tables.len(), check.outcome), (1, Ok));
+        let told: Vec<_> = passed_over(&filter, &all).into_iter().map(|check| check.outcome).collect();
+        assert_eq!(told, [Warning]);
     }
 
     #[test]

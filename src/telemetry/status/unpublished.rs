@@ -42,7 +42,7 @@ impl Unpublished {
             self.unlogged.iter().map(|table| format!("ALTER TABLE {table} SET LOGGED")).collect();
         Some((
             format!(
-                "new tables are captured and unlogged, so that no row is in the WAL: no row of {named} is sent"
+                "tables are captured and unlogged, so that no row is in the WAL: no row of {named} is sent"
             ),
             format!("{}; {THERE_ALREADY}", statements.join("; ")),
         ))
