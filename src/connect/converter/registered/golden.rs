@@ -12,7 +12,12 @@ use std::sync::Arc;
 const RECORDED: &str = include_str!("../../../../tests/golden/confluent/converters.tsv");
 
 /// Each converter with the options that its cases are recorded with.
-const CONVERTERS: [(&str, &str, &[&str]); 2] = [
+const CONVERTERS: [(&str, &str, &[&str]); 3] = [
+    (
+        "avro",
+        "io.confluent.connect.avro.AvroConverter",
+        &["", "connect.meta.data=false", "scrub.invalid.names=true", "ignore.default.for.nullables=true"],
+    ),
     (
         "json",
         "io.confluent.connect.json.JsonSchemaConverter",
