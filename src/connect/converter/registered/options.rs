@@ -221,6 +221,7 @@ fn json_schema(options: &mut OptionReader<'_>, key: &str) -> Form {
         schemas: false,
         decimal_format: options.one_of(&format!("{key}.decimal.format"), &formats, DecimalFormat::Base64),
         replace_null_with_default: !ignores_defaults,
+        named_entries: true,
     };
     let additional_properties = options.boolean(&format!("{key}.object.additional.properties"), true);
     Form::JsonSchema(JsonSchemaOptions { values, additional_properties })
