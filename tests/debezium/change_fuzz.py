@@ -47,7 +47,7 @@ def fuzz_tables(trials, seeds, count, known, form):
 
     for _, done in side_by_side(attempt, seeds, WORKERS):
         found = done.comparison
-        totals.update({"batches": 1, "tables": count, "equal records": found.equal if found else 0, **(found.deliberate if found else {})})
+        totals.update({"batches": 1, "tables": len(done.batch.tables), "equal records": found.equal if found else 0, **(found.deliberate if found else {})})
         if not found or found.differences:
             differing += 1
             totals.update({"tables that differ": len({topic for topic, _ in found.differences}) if found else count})

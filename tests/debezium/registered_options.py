@@ -41,11 +41,16 @@ def registered(rng, config, form):
     for role in ("key", "value") if rng.random() < 0.8 else ("value",):
         config = {key: value for key, value in config.items() if not key.startswith(f"{role}.converter")}
         options = ADDRESSES.get(form, CONFLUENTS) | random_options(rng, form)
+        if form != APICURIO_AVRO and rng.random() < 0.3:
+            options[f"{role}.subject.name.strategy"] = rng.choice(STRATEGIES)
         config |= {f"{role}.converter": CONVERTERS[form]} | {f"{role}.converter.{key}": value for key, value in options.items()}
     for names in ("schema", "field"):
         if rng.random() < (0.9 if form != "json-schema" else 0.3):
             config[f"{names}.name.adjustment.mode"] = rng.choice(["avro", "avro_unicode"])
     return config
+
+
+STRATEGIES = [f"io.confluent.kafka.serializers.subject.{name}Strategy" for name in ("TopicName", "RecordName", "TopicRecordName")]
 
 
 def random_options(rng, form):
