@@ -12,6 +12,7 @@ from columns import columns
 from corpus import corpus
 from fuzz import fuzz
 from record import record
+from registered_options import APICURIO_AVRO
 from trial import Trials
 
 
@@ -34,7 +35,11 @@ def main():
     changing.add_argument("--seeds", default="1-20", help="FIRST-LAST, default 1-20")
     changing.add_argument("--tables", type=int, default=20, help="tables of a seed, all under its configuration, default 20")
     changing.add_argument("--known", metavar="FILE", help="more entries like those of deliberate_changes.yaml: differences already found")
-    changing.add_argument("--avro", action="store_true", help="keys and values in Avro, with a registry for each of the two")
+    forms = changing.add_mutually_exclusive_group()
+    forms.add_argument("--avro", dest="form", action="store_const", const=APICURIO_AVRO,
+                       help="keys and values in Avro, with a registry for each of the two")
+    forms.add_argument("--confluent", dest="form", choices=["avro", "json-schema", "protobuf"],
+                       help="keys and values by Confluent's converters, whose jars are in $CONFLUENT")
     collecting = commands.add_parser("corpus", help="write tests/cases/generated anew")
     collecting.add_argument("--seeds", default="1000-1099", help="FIRST-LAST, default 1000-1099")
     collecting.add_argument("--rows", type=int, default=600, help="how many records are enough, default 600")
@@ -54,7 +59,7 @@ def main():
             options = (arguments.known, arguments.verbose, arguments.minimise)
             sys.exit(1 if fuzz(Trials(addresses), seeds(arguments.seeds), *options) else 0)
         elif arguments.command == "fuzz-tables":
-            found = fuzz_tables(Trials(addresses), seeds(arguments.seeds), arguments.tables, arguments.known, arguments.avro)
+            found = fuzz_tables(Trials(addresses), seeds(arguments.seeds), arguments.tables, arguments.known, arguments.form)
             sys.exit(1 if found else 0)
         elif arguments.command == "corpus":
             sys.exit(0 if corpus(Trials(addresses), seeds(arguments.seeds), arguments.rows) >= arguments.rows else 1)

@@ -3,21 +3,13 @@
 import json
 import struct
 
-MAGIC = 0
-
-
-def shown(data, texts):
-    """The id before a value and the value, by the text behind the id; what is not Avro of these texts stays as it is."""
-    if not data or data[0] != MAGIC or len(data) < 5:
-        return data
-    schema_id = int.from_bytes(data[1:5], "big")
-    if schema_id not in texts:
-        return data
-    reader, schema = Reader(data[5:]), json.loads(texts[schema_id])
+def shown(data, text):
+    """A value of the schema with this text."""
+    reader, schema = Reader(data), json.loads(text)
     reader.name(schema, None)
-    text = reader.value(schema, None)
+    value = reader.value(schema, None)
     rest = f" and {reader.data[reader.at:].hex()}" if reader.at < len(reader.data) else ""
-    return f"schema x{schema_id:08x}: {text}{rest}".encode()
+    return f"{value}{rest}"
 
 
 class Reader:

@@ -12,6 +12,7 @@ import yaml
 from change_comparison import ChangeJudge
 from change_generator import Batch, generated, tag_of
 from comparison import Comparison
+from registered_options import APICURIO_AVRO
 from trial import side_by_side
 
 DELIBERATE = pathlib.Path(__file__).parent / "deliberate_changes.yaml"
@@ -28,25 +29,25 @@ class Attempt:
     notes: str = ""
 
 
-def fuzz_tables(trials, seeds, count, known, avro):
+def fuzz_tables(trials, seeds, count, known, form):
     """Prints what differs; how many batches do."""
     entries = [entry for path in (DELIBERATE, known) if path for entry in yaml.safe_load(pathlib.Path(path).read_text()) or []]
     totals, differing = Counter(), 0
 
     def attempt(seed):
-        batch = generated(seed, count, avro)
+        batch = generated(seed, count, form)
         started_ms = int(time.time() * 1000)
         try:
             debezium, outboxd = trials.compare(batch.case, tag_of(seed))
             notes = f"{len(debezium.records)} records; Debezium: {debezium.failure}; outboxd: {outboxd.failure} {outboxd.errors[-1500:]}"
-            judge = ChangeJudge(entries, started_ms, batch.case.config.get("snapshot.mode") != "no_data")
+            judge = ChangeJudge(entries, started_ms, batch.case.config.get("snapshot.mode") != "no_data", form == APICURIO_AVRO)
             return Attempt(batch, judge.compare(debezium, outboxd), notes=notes)
         except Exception:  # one broken seed must not end the others
             return Attempt(batch, broken=traceback.format_exc())
 
     for _, done in side_by_side(attempt, seeds, WORKERS):
         found = done.comparison
-        totals.update({"batches": 1, "tables": count, "equal records": found.equal if found else 0, **(found.deliberate if found else {})})
+        totals.update({"batches": 1, "tables": len(done.batch.tables), "equal records": found.equal if found else 0, **(found.deliberate if found else {})})
         if not found or found.differences:
             differing += 1
             totals.update({"tables that differ": len({topic for topic, _ in found.differences}) if found else count})

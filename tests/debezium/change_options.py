@@ -5,7 +5,6 @@ import re
 from change_tables import plain
 from change_transforms import random_chain
 from options import JSON, MODES, STRING, header_converter, json_options, regex_literal
-from registry import ADDRESS, APICURIO
 
 BASE = {"transforms.outbox.type": None, "table.include.list": None, "tombstones.on.delete": None, "transforms": None}
 """Without what an outbox' connector has."""
@@ -26,14 +25,6 @@ CHANGES = {
     "extended.headers.enabled": ["false", "true"],
     "event.converting.failure.handling.mode": ["warn", "skip", "fail"],
 }
-
-AVRO = {
-    "": "io.apicurio.registry.utils.converter.AvroConverter",
-    ".apicurio.registry.url": ADDRESS + APICURIO, ".apicurio.registry.auto-register": "true",
-    ".apicurio.registry.as-confluent": "true", ".apicurio.registry.use-id": "contentId",
-    ".apicurio.registry.headers.enabled": "false",
-}
-"""Apicurio's converter in its Confluent form; its AvroData is a copy of Confluent's, which is not in Maven Central."""
 
 
 def random_change_config(rng, tables, tag):
@@ -82,19 +73,6 @@ def converter(rng, role, choices):
     chosen = rng.choice(choices)
     options = json_options(rng) if chosen == JSON else {}
     return {f"{role}.converter": chosen} | {f"{role}.converter{key}": value for key, value in options.items()}
-
-
-def in_avro(rng, config):
-    """The configuration with keys and values in Avro, mostly with names that Avro takes."""
-    for role in ("key", "value") if rng.random() < 0.8 else ("value",):
-        config = {key: value for key, value in config.items() if not key.startswith(f"{role}.converter")}
-        config |= {f"{role}.converter{key}": value for key, value in AVRO.items()}
-        if rng.random() < 0.2:
-            config[f"{role}.converter.connect.meta.data"] = "false"
-    for names in ("schema", "field"):
-        if rng.random() < 0.9:
-            config[f"{names}.name.adjustment.mode"] = rng.choice(["avro", "avro_unicode"])
-    return config
 
 
 def columns(rng, tables):

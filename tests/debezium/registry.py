@@ -1,5 +1,5 @@
 """A schema registry for one side of one case: as much of Apicurio's interface as its Avro converter asks for, and of
-Confluent's as outboxd does. A schema's id comes from its text, so that two registries give the same one."""
+Confluent's as its converters and outboxd do. A schema's id comes from its text, so that two registries give the same one."""
 
 import contextlib
 import json
@@ -11,18 +11,19 @@ from urllib.parse import unquote, urlsplit
 ADDRESS = "{registry}"
 """What stands for the registry's address in a configuration."""
 APICURIO, CONFLUENT = "/apis/registry/v2", "/apis/ccompat/v7"
+AVRO = "AVRO"
 ID_MASK = 2**31 - 1
 
 
 class Registry:
     def __init__(self):
         self.subjects, self.texts, self.lock = {}, {}, threading.Lock()
-        """The texts of each subject, in order; the text behind each id."""
+        """The texts of each subject, in order; the kind and the text behind each id."""
 
-    def register(self, subject, text):
+    def register(self, subject, text, kind=AVRO):
         with self.lock:
             schema_id = zlib.crc32(text.encode()) & ID_MASK
-            if self.texts.setdefault(schema_id, text) != text:
+            if self.texts.setdefault(schema_id, (kind, text)) != (kind, text):
                 raise ValueError("two schemas have one id")
             versions = self.subjects.setdefault(subject, [])
             if text not in versions:
@@ -47,7 +48,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self):
         path = urlsplit(self.path).path
-        self._answer(200, ["AVRO"]) if path == f"{CONFLUENT}/schemas/types" else self._unknown()
+        self._answer(200, [AVRO, "JSON", "PROTOBUF"]) if path == f"{CONFLUENT}/schemas/types" else self._unknown()
 
     def do_POST(self):
         path = urlsplit(self.path).path
@@ -56,14 +57,16 @@ class Handler(BaseHTTPRequestHandler):
             self._artifact(self.headers["X-Registry-ArtifactId"], body)
         elif path.startswith(f"{CONFLUENT}/subjects/") and path.endswith("/versions"):
             subject = unquote(path.removeprefix(f"{CONFLUENT}/subjects/").removesuffix("/versions"))
-            self._answer(200, {"id": self.registry.register(subject, json.loads(body)["schema"])[0]})
+            asked = json.loads(body)
+            schema_id, version = self.registry.register(subject, asked["schema"], asked.get("schemaType") or AVRO)
+            self._answer(200, {"id": schema_id, "version": version})
         else:
             self._unknown()
 
     def _artifact(self, name, text):
         schema_id, version = self.registry.register(name, text)
         moment = "2024-01-01T00:00:00+0000"
-        self._answer(200, {"id": name, "groupId": "default", "version": str(version), "type": "AVRO", "state": "ENABLED",
+        self._answer(200, {"id": name, "groupId": "default", "version": str(version), "type": AVRO, "state": "ENABLED",
                            "globalId": schema_id, "contentId": schema_id, "createdOn": moment, "modifiedOn": moment,
                            "createdBy": "", "modifiedBy": "", "references": []})
 

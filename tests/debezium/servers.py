@@ -145,7 +145,7 @@ key.converter=org.apache.kafka.connect.json.JsonConverter
 value.converter=org.apache.kafka.connect.json.JsonConverter
 offset.storage.file.filename={folder / "offsets"}
 offset.flush.interval.ms=1000
-plugin.path={home / "plugins"}
+plugin.path={",".join(plugins(home))}
 plugin.discovery=hybrid_warn
 listeners={address}
 """)
@@ -153,6 +153,11 @@ listeners={address}
     with process(command, folder / "out.log", cwd=folder):
         wait_until(lambda: answers(f"{address}/connector-plugins"), address)
         yield address
+
+
+def plugins(home):
+    """Folders of plugins; $CONFLUENT has Confluent's converters, with all that they need, in a folder of their own."""
+    return [str(home / "plugins"), *filter(None, [os.environ.get("CONFLUENT")])]
 
 
 def java(home, folder, *arguments):

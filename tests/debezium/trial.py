@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import psycopg2
 
-import avro_text
 import case_file
+import registered_text
 import volatile
 from broker import Broker
 from database import Database
@@ -163,7 +163,7 @@ class Side:
 
     def readable(self, record):
         """With the registry's schemas."""
-        key, value = (avro_text.shown(data, self.registry.texts) for data in (record.key, record.value))
+        key, value = (registered_text.shown(data, self.registry.texts) for data in (record.key, record.value))
         return replace(record, key=key, value=value)
 
 

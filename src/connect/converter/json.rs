@@ -21,6 +21,8 @@ pub struct JsonConverter {
     pub decimal_format: DecimalFormat,
     /// `replace.null.with.default` (true): a null of a schema with a default is written as the default.
     pub replace_null_with_default: bool,
+    /// The entries of a map whose keys are no texts have names, as JsonSchemaConverter has them (false).
+    pub(super) named_entries: bool,
 }
 
 /// `decimal.format`
@@ -40,8 +42,12 @@ impl Default for JsonConverter {
 
 impl JsonConverter {
     /// JSON without schema.
-    pub(super) const PLAIN: Self =
-        Self { schemas: false, decimal_format: DecimalFormat::Base64, replace_null_with_default: true };
+    pub(super) const PLAIN: Self = Self {
+        schemas: false,
+        decimal_format: DecimalFormat::Base64,
+        replace_null_with_default: true,
+        named_entries: false,
+    };
 
     /// The same with decimals as numbers.
     pub(super) const NUMERIC: Self = Self { decimal_format: DecimalFormat::Numeric, ..Self::PLAIN };
@@ -140,7 +146,7 @@ impl JsonConverter {
         Ok(())
     }
 
-    /// A map of string keys is an object, another one a list of pairs.
+    /// A map of string keys is an object, another one a list of pairs or of objects.
     fn write_map(
         &self,
         out: &mut Vec<u8>,
@@ -155,8 +161,11 @@ impl JsonConverter {
             Some(keys) => keys.kind == Kind::String,
             None => entries.iter().all(|(key, _)| matches!(key, Value::Str(_))),
         };
-        let ([begin, end], [open, between, close]): (_, [&[u8]; 3]) =
-            if is_object { (*b"{}", [b"", b":", b""]) } else { (*b"[]", [b"[", b",", b"]"]) };
+        let ([begin, end], [open, between, close]): (_, [&[u8]; 3]) = match self.named_entries {
+            _ if is_object => (*b"{}", [b"", b":", b""]),
+            false => (*b"[]", [b"[", b",", b"]"]),
+            true => (*b"[]", [b"{\"key\":", b",\"value\":", b"}"]),
+        };
         out.push(begin);
         for (index, (key, value)) in entries.iter().enumerate() {
             comma(out, index);

@@ -137,6 +137,7 @@ impl JsonConverter {
                 default.decimal_format,
             ),
             replace_null_with_default: options.boolean(&replace_null, default.replace_null_with_default),
+            named_entries: default.named_entries,
         }
     }
 }
@@ -154,7 +155,7 @@ mod tests {
     #[test]
     fn converters_are_read_with_their_options() {
         let json = |schemas, decimal_format| {
-            Converter::Json(JsonConverter { schemas, decimal_format, replace_null_with_default: true })
+            Converter::Json(JsonConverter { schemas, decimal_format, ..JsonConverter::default() })
         };
         let cases: &[(&[(&str, &str)], Converter)] = &[
             (&[], Converter::PayloadBytes),

@@ -3,7 +3,7 @@ use smallvec::SmallVec;
 use super::ConvertError;
 use super::json::JsonConverter;
 use super::json_text::{NonBmp, write_string};
-use super::registered::{self, OpenMessage, ProtobufWriter};
+use super::registered::{self, AvroWriter, OpenMessage, ProtobufWriter};
 use crate::connect::{Schema, Value};
 
 /// Writes a struct field by field, so that nobody has to gather its values first.
@@ -28,7 +28,7 @@ struct MessagePlace {
 #[derive(Debug, Clone, Copy)]
 enum Form {
     Json(JsonConverter),
-    Avro,
+    Avro(AvroWriter),
     Protobuf(ProtobufWriter),
 }
 
@@ -52,8 +52,8 @@ impl<'w> StructWriter<'w> {
         Self { form: Form::Json(converter), out, messages: SmallVec::new() }
     }
 
-    pub(super) fn avro(out: &'w mut Vec<u8>) -> Self {
-        Self { form: Form::Avro, out, messages: SmallVec::new() }
+    pub(super) fn avro(writer: AvroWriter, out: &'w mut Vec<u8>) -> Self {
+        Self { form: Form::Avro(writer), out, messages: SmallVec::new() }
     }
 
     pub(super) fn protobuf(writer: ProtobufWriter, out: &'w mut Vec<u8>) -> Self {
@@ -64,7 +64,7 @@ impl<'w> StructWriter<'w> {
     pub(crate) fn begin(&mut self, schema: &Schema) {
         match self.form {
             Form::Json(_) => self.out.push(b'{'),
-            Form::Avro => registered::begin_struct(self.out, schema),
+            Form::Avro(_) => registered::begin_struct(self.out, schema),
             Form::Protobuf(_) => {
                 let outer = self.messages.last().map(|outer| outer.field);
                 let message = outer.map(|number| OpenMessage::begin(self.out, number));
@@ -77,7 +77,7 @@ impl<'w> StructWriter<'w> {
     pub(crate) fn end(&mut self) {
         match self.form {
             Form::Json(_) => self.out.push(b'}'),
-            Form::Avro => {}
+            Form::Avro(_) => {}
             Form::Protobuf(_) => {
                 if let Some(MessagePlace { message: Some(message), .. }) = self.messages.pop() {
                     message.end(self.out);
@@ -96,7 +96,7 @@ impl<'w> StructWriter<'w> {
                 }
                 self.out.extend_from_slice(&label.json);
             }
-            Form::Avro => {}
+            Form::Avro(_) => {}
             Form::Protobuf(_) => {
                 if let Some(place) = self.messages.last_mut() {
                     place.field = place.field.saturating_add(1);
@@ -109,7 +109,7 @@ impl<'w> StructWriter<'w> {
     pub(crate) fn value(&mut self, schema: &Schema, value: &Value<'_>) -> Result<(), ConvertError> {
         match self.form {
             Form::Json(converter) => converter.write(self.out, Some(schema), value),
-            Form::Avro => registered::write_field(self.out, schema, value),
+            Form::Avro(writer) => writer.field(self.out, schema, value),
             Form::Protobuf(writer) => {
                 let number = self.messages.last().map_or(0, |place| place.field);
                 writer.field(self.out, number, schema, value)

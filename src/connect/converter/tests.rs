@@ -17,7 +17,7 @@ fn written(
 }
 
 fn json(schemas: bool, decimal_format: DecimalFormat) -> Converter {
-    Converter::Json(JsonConverter { schemas, decimal_format, replace_null_with_default: true })
+    Converter::Json(JsonConverter { schemas, decimal_format, ..JsonConverter::default() })
 }
 
 #[test]

@@ -1,4 +1,4 @@
-// Records what Confluent's JsonSchemaConverter and ProtobufConverter make of each case, into converters.tsv.
+// Records what Confluent's AvroConverter, JsonSchemaConverter and ProtobufConverter make of each case, into converters.tsv.
 //
 // Reads inputs (case, converter, options, the value as Kafka's JsonConverter writes it with its schema), one a line, and adds
 // the text of the schema, as a JSON string, and what stands behind the id, in hex; `null` is Kafka's null, `FAILS` a refusal.
@@ -9,16 +9,21 @@
 // On the class path are Confluent's converters of version 8.3.1 and what they need. They are not in Maven Central.
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.google.protobuf.Message;
+import io.confluent.connect.avro.AvroConverter;
+import io.confluent.connect.avro.AvroData;
+import io.confluent.connect.avro.AvroDataConfig;
 import io.confluent.connect.json.JsonSchemaData;
 import io.confluent.connect.json.JsonSchemaDataConfig;
 import io.confluent.connect.protobuf.ProtobufData;
 import io.confluent.connect.protobuf.ProtobufDataConfig;
+import io.confluent.kafka.schemaregistry.client.MockSchemaRegistryClient;
 import io.confluent.kafka.schemaregistry.json.jackson.Jackson;
 import java.io.BufferedReader;
 import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.Map;
@@ -44,7 +49,11 @@ public class Recorder {
             options.put(option.split("=")[0], option.split("=")[1]);
           }
         }
-        outcome = columns[1].equals("protobuf") ? protobuf(options, input) : jsonSchema(options, input);
+        outcome = switch (columns[1]) {
+          case "avro" -> avro(options, input);
+          case "protobuf" -> protobuf(options, input);
+          default -> jsonSchema(options, input);
+        };
       } catch (Throwable failure) {
         if (System.getenv("WHY") != null) {
           System.err.println(columns[0] + ": " + failure);
@@ -53,6 +62,17 @@ public class Recorder {
       }
       out.println(line + "\t" + outcome);
     }
+  }
+
+  static String avro(Map<String, String> options, SchemaAndValue input) throws Exception {
+    String text = new AvroData(new AvroDataConfig(options)).fromConnectSchema(input.schema()).toString();
+    AvroConverter converter = new AvroConverter(new MockSchemaRegistryClient());
+    Map<String, String> all = new HashMap<>(options);
+    all.put("schema.registry.url", "mock://recorder");
+    converter.configure(all, false);
+    byte[] record = converter.fromConnectData("t", input.schema(), input.value());
+    String body = record == null ? "null" : hex(Arrays.copyOfRange(record, 5, record.length));
+    return JSON.writeValueAsString(text) + "\t" + body;
   }
 
   static String jsonSchema(Map<String, String> options, SchemaAndValue input) throws Exception {

@@ -228,7 +228,7 @@ pub(super) fn record_cases() -> Vec<(&'static str, Schema, Value<'static>)> {
     ]
 }
 
-/// Sparse vectors, whose numbers stand in a map by numbers. JSON Schema and Protobuf have none.
+/// Sparse vectors, whose numbers stand in a map by numbers.
 pub(super) fn sparse_cases() -> Vec<(&'static str, Schema, Value<'static>)> {
     let numbers = Kind::Map(Arc::new(Schema::new(Kind::Int16)), Arc::new(Schema::new(Kind::Float64)));
     let fields = vec![("dimensions", Schema::new(Kind::Int16)), ("vector", Schema::new(numbers))];

@@ -21,12 +21,6 @@ pub enum SchemaError {
     /// A list of lists, or of maps.
     #[error("{0} is a list of lists, which Protobuf does not have")]
     NestedList(String),
-    /// A map whose keys are no texts.
-    #[error(
-        "{0} takes no maps whose keys are numbers, as in a sparsevec; VectorToJsonConverter makes a text of \
-         one, and column.exclude.list leaves the column out"
-    )]
-    MapKeys(&'static str),
     /// Null in a list.
     #[error("a list has a null in it, for which Protobuf has no place; array_remove(…, NULL) takes it out")]
     NullInList,

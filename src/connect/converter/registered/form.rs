@@ -10,7 +10,7 @@ use crate::connect::{Schema, Value};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// `AvroConverter`
-    Avro(Flavor, TextOptions),
+    Avro(Flavor, TextOptions, avro::Writer),
     /// `JsonSchemaConverter`
     JsonSchema(JsonSchemaOptions),
     /// `ProtobufConverter`
@@ -85,7 +85,7 @@ impl Form {
     /// Whether the text of this schema has a name.
     pub(super) fn names(self, schema: &Schema) -> bool {
         match self {
-            Self::Avro(_, text) => text.is_lone_record(schema),
+            Self::Avro(_, text, _) => text.is_lone_record(schema),
             Self::JsonSchema(_) => json_schema::title(schema).is_some(),
             Self::Protobuf(_) => true,
         }
@@ -109,7 +109,9 @@ impl Form {
         out: &mut Vec<u8>,
     ) -> Result<(), ConvertError> {
         match (self, schema) {
-            (Self::Avro(flavor, text), schema) => avro::write(flavor, text, schema, value, out),
+            (Self::Avro(flavor, text, writer), schema) => {
+                avro::write(flavor, text, writer, schema, value, out)
+            }
             (Self::JsonSchema(options), Some(schema)) => options.values.write(out, Some(schema), value),
             (Self::Protobuf(options), Some(schema)) => protobuf::write(out, schema, value, options),
             (Self::JsonSchema(_) | Self::Protobuf(_), None) => Err(self.without_schema().into()),
@@ -123,7 +125,7 @@ impl Form {
         out: &'w mut Vec<u8>,
     ) -> Result<StructWriter<'w>, ConvertError> {
         Ok(match self {
-            Self::Avro(..) => StructWriter::avro(out),
+            Self::Avro(_, _, writer) => StructWriter::avro(writer, out),
             Self::JsonSchema(options) => StructWriter::json(options.values, out),
             Self::Protobuf(options) => StructWriter::protobuf(protobuf::begin(out, schema, options)?, out),
         })
@@ -132,7 +134,7 @@ impl Form {
     /// The text of a schema; `None` is that of a value without one.
     pub(super) fn text(self, schema: Option<&Schema>) -> Result<SchemaText, ConvertError> {
         Ok(match (self, schema) {
-            (Self::Avro(_, options), schema) => avro::text(schema, options)?,
+            (Self::Avro(_, options, _), schema) => avro::text(schema, options)?,
             (Self::JsonSchema(options), Some(schema)) => json_schema::text(schema, options)?,
             (Self::Protobuf(options), Some(schema)) => protobuf::text(schema, options)?,
             (Self::JsonSchema(_) | Self::Protobuf(_), None) => return Err(self.without_schema().into()),

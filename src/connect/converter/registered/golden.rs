@@ -12,7 +12,12 @@ use std::sync::Arc;
 const RECORDED: &str = include_str!("../../../../tests/golden/confluent/converters.tsv");
 
 /// Each converter with the options that its cases are recorded with.
-const CONVERTERS: [(&str, &str, &[&str]); 2] = [
+const CONVERTERS: [(&str, &str, &[&str]); 3] = [
+    (
+        "avro",
+        "io.confluent.connect.avro.AvroConverter",
+        &["", "connect.meta.data=false", "scrub.invalid.names=true", "ignore.default.for.nullables=true"],
+    ),
     (
         "json",
         "io.confluent.connect.json.JsonSchemaConverter",
@@ -38,7 +43,7 @@ const CONVERTERS: [(&str, &str, &[&str]); 2] = [
 ];
 
 /// What the recorder would not read as it was written: the entries of a map come in another order.
-const UNORDERED: [&str; 2] = ["map", "map default"];
+const UNORDERED: [&str; 3] = ["map", "map default", "sparse vectors in a row"];
 
 /// Confluent's ProtobufConverter writes such a value, when it is no field, as another message than its schema says, which
 /// nobody can read; ours refuses it.
@@ -48,7 +53,7 @@ fn is_refused(converter: &str, schema: &Schema) -> bool {
 }
 
 fn cases() -> Vec<(&'static str, Schema, Value<'static>)> {
-    let known = plain_cases().into_iter().chain(record_cases());
+    let known = plain_cases().into_iter().chain(record_cases()).chain(sparse_cases());
     let mut cases: Vec<_> = known.filter(|(name, ..)| !UNORDERED.contains(name)).collect();
     cases.extend(change_cases());
     cases

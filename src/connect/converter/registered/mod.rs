@@ -36,7 +36,7 @@ use super::{ConvertError, Destination, Encoded, UnsupportedSchema};
 use crate::connect::{Schema, Value};
 use ids::Meant;
 
-pub(super) use avro::{begin_struct, write_field};
+pub(super) use avro::{Writer as AvroWriter, begin_struct};
 pub(super) use protobuf::{OpenMessage, Writer as ProtobufWriter};
 
 /// The first byte of everything that the registry's id precedes.

@@ -1,4 +1,4 @@
-use super::avro::TextOptions;
+use super::avro::{TextOptions, Writer};
 use super::form::Form;
 use super::ids::Side;
 use super::json_schema::JsonSchemaOptions;
@@ -11,16 +11,15 @@ use crate::connect::{OptionReader, Refused};
 const IDS_MAX: usize = 1_000;
 
 /// Options of `AvroConverter`.
-const AVRO_OPTIONS: [&str; 2] = ["connect.meta.data", "scrub.invalid.names"];
+const AVRO_OPTIONS: [&str; 3] = ["connect.meta.data", "scrub.invalid.names", "ignore.default.for.nullables"];
 
 /// Options that change nothing for Avro: they are about enums of Avro's, unions, maps with optional keys, and about
 /// reading.
-const AVRO_WITHOUT_EFFECT: [&str; 5] = [
+const AVRO_WITHOUT_EFFECT: [&str; 4] = [
     "enhanced.avro.schema.support",
     "generalized.sum.type.support",
     "allow.optional.map.keys",
     "flatten.singleton.unions",
-    "ignore.default.for.nullables",
 ];
 
 /// Options of `JsonSchemaConverter`.
@@ -208,7 +207,10 @@ fn avro(options: &mut OptionReader<'_>, key: &str, flavor: Flavor) -> Form {
         scrub: options.boolean(&format!("{key}.scrub.invalid.names"), false),
         lone_records: flavor == Flavor::Apicurio,
     };
-    Form::Avro(flavor, text)
+    // Apicurio's converter does not know it.
+    let ignore_defaults =
+        options.boolean(&format!("{key}.ignore.default.for.nullables"), false) && flavor == Flavor::Confluent;
+    Form::Avro(flavor, text, Writer { ignore_defaults })
 }
 
 fn json_schema(options: &mut OptionReader<'_>, key: &str) -> Form {
@@ -219,6 +221,7 @@ fn json_schema(options: &mut OptionReader<'_>, key: &str) -> Form {
         schemas: false,
         decimal_format: options.one_of(&format!("{key}.decimal.format"), &formats, DecimalFormat::Base64),
         replace_null_with_default: !ignores_defaults,
+        named_entries: true,
     };
     let additional_properties = options.boolean(&format!("{key}.object.additional.properties"), true);
     Form::JsonSchema(JsonSchemaOptions { values, additional_properties })

@@ -5,78 +5,96 @@ use crate::connect::converter::json::counted;
 use crate::connect::java_hash_map::{Made, in_order};
 use crate::connect::{Kind, Schema, Value};
 
-/// Appends a value of this schema.
-pub(super) fn write(out: &mut Vec<u8>, schema: &Schema, value: &Value<'_>) -> Result<(), ConvertError> {
-    if schema.optional {
-        // Which branch of the union it is.
-        write_long(out, i64::from(value.is_null() != null_is_first(schema)));
-    }
-    write_branch(out, schema, value)
+/// Writes values with the converter's options.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::connect::converter) struct Writer {
+    /// `ignore.default.for.nullables` (false): a null is not replaced by the default.
+    pub(in super::super) ignore_defaults: bool,
 }
 
-/// Appends a value without telling which branch of a union it is.
-pub(super) fn write_branch(
-    out: &mut Vec<u8>,
-    schema: &Schema,
-    value: &Value<'_>,
-) -> Result<(), ConvertError> {
-    match (&schema.kind, value) {
-        (_, Value::Null) if schema.optional => {}
-        (_, Value::Null) => return Err(ConvertError::RequiredNull),
-        (Kind::Boolean, Value::Bool(flag)) => out.push(u8::from(*flag)),
-        (Kind::Int8, Value::Int8(number)) => write_long(out, i64::from(*number)),
-        (Kind::Int16, Value::Int16(number)) => write_long(out, i64::from(*number)),
-        (Kind::Int32, Value::Int32(number)) => write_long(out, i64::from(*number)),
-        (Kind::Int64, Value::Int64(number)) => write_long(out, *number),
-        (Kind::Int32 | Kind::Int64, Value::Date(millis)) => write_long(out, counted(Some(schema), *millis)),
-        (Kind::Float32, Value::Float32(number)) => out.extend(number.to_le_bytes()),
-        (Kind::Float64, Value::Float64(number)) => out.extend(number.to_le_bytes()),
-        (Kind::Float64, Value::Json(digits)) => {
-            let nearest: f64 = digits.parse().map_err(|_| unsupported(&schema.kind))?;
-            out.extend(nearest.to_le_bytes());
+impl Writer {
+    /// Appends a value of this schema.
+    pub(super) fn value(
+        self,
+        out: &mut Vec<u8>,
+        schema: &Schema,
+        value: &Value<'_>,
+    ) -> Result<(), ConvertError> {
+        if schema.optional {
+            // Which branch of the union it is.
+            write_long(out, i64::from(value.is_null() != null_is_first(schema)));
         }
-        (Kind::String, Value::Str(text)) => write_bytes(out, text.as_bytes()),
-        (Kind::Bytes, Value::Bytes(bytes)) => write_bytes(out, bytes),
-        (Kind::Bytes, Value::Decimal(number)) => write_bytes(out, &number.unscaled_bytes()),
-        (Kind::Array(element), Value::Array(items)) => {
-            write_block(out, items, |out, item| write(out, element, item))?;
-        }
-        (Kind::Map(keys, values), Value::Map(entries)) if keys.kind != Kind::String => {
-            write_block(out, entries, |out, (key, value)| {
-                write(out, keys, key)?;
-                write(out, values, value)
-            })?;
-        }
-        (Kind::Map(_, values), Value::Map(entries)) => {
-            let mut texts = Vec::with_capacity(entries.len());
-            for (key, value) in entries {
-                let Value::Str(key) = key else { return Err(unsupported(&schema.kind)) };
-                texts.push((key.as_ref(), value));
-            }
-            // The converter copies it into a `HashMap` of its own.
-            write_block(out, &in_order(texts, Made::Empty, |(key, _)| key), |out, (key, value)| {
-                write_bytes(out, key.as_bytes());
-                write(out, values, value)
-            })?;
-        }
-        (Kind::Struct(fields), Value::Struct(values)) if fields.len() == values.len() => {
-            for (field, value) in fields.iter().zip(values) {
-                write_field(out, &field.schema, value)?;
-            }
-        }
-        (kind, _) => return Err(unsupported(kind)),
+        self.branch(out, schema, value)
     }
-    Ok(())
-}
 
-/// Appends the value of a struct's field: `Struct.get` gives the default for null.
-pub(in super::super::super) fn write_field(
-    out: &mut Vec<u8>,
-    schema: &Schema,
-    value: &Value<'_>,
-) -> Result<(), ConvertError> {
-    let default = schema.default.as_ref().filter(|_| value.is_null());
-    write(out, schema, default.unwrap_or(value))
+    /// Appends a value without telling which branch of a union it is.
+    pub(super) fn branch(
+        self,
+        out: &mut Vec<u8>,
+        schema: &Schema,
+        value: &Value<'_>,
+    ) -> Result<(), ConvertError> {
+        match (&schema.kind, value) {
+            (_, Value::Null) if schema.optional => {}
+            (_, Value::Null) => return Err(ConvertError::RequiredNull),
+            (Kind::Boolean, Value::Bool(flag)) => out.push(u8::from(*flag)),
+            (Kind::Int8, Value::Int8(number)) => write_long(out, i64::from(*number)),
+            (Kind::Int16, Value::Int16(number)) => write_long(out, i64::from(*number)),
+            (Kind::Int32, Value::Int32(number)) => write_long(out, i64::from(*number)),
+            (Kind::Int64, Value::Int64(number)) => write_long(out, *number),
+            (Kind::Int32 | Kind::Int64, Value::Date(millis)) => {
+                write_long(out, counted(Some(schema), *millis))
+            }
+            (Kind::Float32, Value::Float32(number)) => out.extend(number.to_le_bytes()),
+            (Kind::Float64, Value::Float64(number)) => out.extend(number.to_le_bytes()),
+            (Kind::Float64, Value::Json(digits)) => {
+                let nearest: f64 = digits.parse().map_err(|_| unsupported(&schema.kind))?;
+                out.extend(nearest.to_le_bytes());
+            }
+            (Kind::String, Value::Str(text)) => write_bytes(out, text.as_bytes()),
+            (Kind::Bytes, Value::Bytes(bytes)) => write_bytes(out, bytes),
+            (Kind::Bytes, Value::Decimal(number)) => write_bytes(out, &number.unscaled_bytes()),
+            (Kind::Array(element), Value::Array(items)) => {
+                write_block(out, items, |out, item| self.value(out, element, item))?;
+            }
+            (Kind::Map(keys, values), Value::Map(entries)) if keys.kind != Kind::String => {
+                write_block(out, entries, |out, (key, value)| {
+                    self.value(out, keys, key)?;
+                    self.value(out, values, value)
+                })?;
+            }
+            (Kind::Map(_, values), Value::Map(entries)) => {
+                let mut texts = Vec::with_capacity(entries.len());
+                for (key, value) in entries {
+                    let Value::Str(key) = key else { return Err(unsupported(&schema.kind)) };
+                    texts.push((key.as_ref(), value));
+                }
+                // The converter copies it into a `HashMap` of its own.
+                write_block(out, &in_order(texts, Made::Empty, |(key, _)| key), |out, (key, value)| {
+                    write_bytes(out, key.as_bytes());
+                    self.value(out, values, value)
+                })?;
+            }
+            (Kind::Struct(fields), Value::Struct(values)) if fields.len() == values.len() => {
+                for (field, value) in fields.iter().zip(values) {
+                    self.field(out, &field.schema, value)?;
+                }
+            }
+            (kind, _) => return Err(unsupported(kind)),
+        }
+        Ok(())
+    }
+
+    /// Appends the value of a struct's field: `Struct.get` gives the default for null.
+    pub(in crate::connect::converter) fn field(
+        self,
+        out: &mut Vec<u8>,
+        schema: &Schema,
+        value: &Value<'_>,
+    ) -> Result<(), ConvertError> {
+        let default = schema.default.as_ref().filter(|_| value.is_null() && !self.ignore_defaults);
+        self.value(out, schema, default.unwrap_or(value))
+    }
 }
 
 /// A struct begins, whose fields are appended one by one: which branch of the union it is.

@@ -8,7 +8,7 @@ mod schema;
 #[cfg(test)]
 mod tests;
 
-pub(in super::super) use binary::{begin_struct, write_field};
+pub(in super::super) use binary::{Writer, begin_struct};
 pub(super) use name::NameError;
 pub(super) use schema::{TextOptions, text};
 #[cfg(test)]
@@ -21,6 +21,7 @@ use crate::connect::{Kind, Schema, Value};
 pub(super) fn write(
     flavor: Flavor,
     text: TextOptions,
+    writer: Writer,
     schema: Option<&Schema>,
     value: &Value<'_>,
     out: &mut Vec<u8>,
@@ -28,8 +29,8 @@ pub(super) fn write(
     match schema {
         None => anything::write(out, value),
         Some(schema) if is_bare(flavor, schema) => binary::write_bare(out, value),
-        Some(schema) if text.is_lone_record(schema) => binary::write_branch(out, schema, value),
-        Some(schema) => binary::write(out, schema, value),
+        Some(schema) if text.is_lone_record(schema) => writer.branch(out, schema, value),
+        Some(schema) => writer.value(out, schema, value),
     }
 }
 

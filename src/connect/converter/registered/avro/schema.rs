@@ -46,7 +46,8 @@ pub(in super::super) fn text(
             name: Some(format!("{NAMESPACE}.{ANYTHING_NAME}")),
         });
     };
-    let mut writer = Writer { options, out: Vec::new(), records: Vec::new(), entry: None, unnamed: 0 };
+    let mut writer =
+        Writer { options, out: Vec::new(), records: Vec::new(), entry: None, unnamed: Vec::new() };
     let is_record = options.is_lone_record(schema);
     if is_record {
         writer.base(schema, None)?;
@@ -65,8 +66,8 @@ pub(super) struct Writer<'s> {
     records: Vec<(Name, &'s [Field])>,
     /// The key and the value of map entries, when their record is written already.
     entry: Option<(&'s Schema, &'s Schema)>,
-    /// How many structs without a name there were.
-    unnamed: usize,
+    /// The structs without a name there were, each as if it were required. Equal ones are one record.
+    unnamed: Vec<Schema>,
 }
 
 impl<'s> Writer<'s> {
@@ -199,8 +200,12 @@ impl<'s> Writer<'s> {
         if let Some(name) = schema.name() {
             return Name::split(name, self.options.scrub);
         }
-        self.unnamed = self.unnamed.saturating_add(1);
-        let number = if self.unnamed > 1 { self.unnamed.to_string() } else { String::new() };
+        let required = schema.clone().optional(false);
+        let place = self.unnamed.iter().position(|known| *known == required).unwrap_or(self.unnamed.len());
+        if place == self.unnamed.len() {
+            self.unnamed.push(required);
+        }
+        let number = if place > 0 { place.saturating_add(1).to_string() } else { String::new() };
         Ok(Name { namespace: Some(NAMESPACE.to_owned()), simple: format!("{DEFAULT_NAME}{number}") })
     }
 

@@ -18,6 +18,8 @@ const GOLDEN: &str = include_str!("../../../../../tests/golden/avro/converter.ts
 
 const METADATA: TextOptions = TextOptions { metadata: true, scrub: false, lone_records: false };
 
+const WRITER: Writer = Writer { ignore_defaults: false };
+
 fn golden(case: &str) -> (String, Vec<u8>) {
     let line =
         GOLDEN.lines().find(|line| line.split('\t').next() == Some(case)).unwrap_or_else(|| panic!("{case}"));
@@ -39,7 +41,7 @@ fn schemas_and_bodies_are_those_of_the_java_converter() {
         let (text, body) = golden(case);
         assert_eq!(text_of(Some(&schema), METADATA).as_ref(), Ok(&text), "{case}");
         let mut out = Vec::new();
-        binary::write(&mut out, &schema, &value).unwrap();
+        WRITER.value(&mut out, &schema, &value).unwrap();
         assert_eq!(out, body, "{case}");
     }
 }
@@ -57,7 +59,7 @@ fn maps_come_in_the_order_of_a_hash_map() {
     let entries = [("type", "path"), ("closed", "true")];
     let path = Value::Map(entries.map(|(key, value)| (Value::str(key), Value::str(value))).into());
     let mut out = Vec::new();
-    binary::write(&mut out, &Schema::new(Kind::Map(texts(), texts())), &path).unwrap();
+    WRITER.value(&mut out, &Schema::new(Kind::Map(texts(), texts())), &path).unwrap();
     assert_eq!(out, golden("map of a path").1);
 }
 
@@ -67,7 +69,7 @@ fn maps_with_numbers_as_keys_are_lists_of_entries() {
         let (text, body) = golden(case);
         assert_eq!(text_of(Some(&schema), METADATA).as_ref(), Ok(&text), "{case}");
         let mut out = Vec::new();
-        binary::write(&mut out, &schema, &value).unwrap();
+        WRITER.value(&mut out, &schema, &value).unwrap();
         assert_eq!(out, body, "{case}");
     }
 }
@@ -166,7 +168,11 @@ fn converter(flavor: Flavor) -> RegisteredConverter {
         side: Side::Value,
         subject: SubjectNameStrategy::Topic,
         ids_max: 10,
-        form: Form::Avro(flavor, TextOptions { lone_records: flavor == Flavor::Apicurio, ..METADATA }),
+        form: Form::Avro(
+            flavor,
+            TextOptions { lone_records: flavor == Flavor::Apicurio, ..METADATA },
+            WRITER,
+        ),
     }
 }
 
@@ -267,7 +273,7 @@ proptest! {
         let text = text_of(Some(&schema), METADATA).unwrap();
         let parsed = apache_avro::Schema::parse_str(&text).unwrap();
         let mut body = Vec::new();
-        binary::write(&mut body, &schema, &value).unwrap();
+        WRITER.value(&mut body, &schema, &value).unwrap();
         let mut rest = body.as_slice();
         let reader = apache_avro::reader::datum::GenericDatumReader::builder(&parsed).build().unwrap();
         let read = reader.read_value(&mut rest).unwrap();
@@ -308,7 +314,7 @@ fn dates_are_counted_as_their_schemas_say() {
         schema.default = schema.default.map(|_| Value::Date(0));
         assert_eq!(text_of(Some(&schema), METADATA), Ok(text), "{case}");
         let mut out = Vec::new();
-        binary::write(&mut out, &schema, &Value::Date(date)).unwrap();
+        WRITER.value(&mut out, &schema, &Value::Date(date)).unwrap();
         assert_eq!(out, body, "{case}");
     }
 }

@@ -3,9 +3,10 @@
 //! Its objects are the entries of Java's hash maps, in their order.
 
 use std::io::Write as _;
+use std::sync::Arc;
 
 use super::default;
-use super::{JsonSchemaOptions, SchemaError, SchemaText};
+use super::{JsonSchemaOptions, SchemaText};
 use crate::connect::converter::json_text::{NonBmp, write_string};
 use crate::connect::converter::{ConvertError, DecimalFormat};
 use crate::connect::java_hash_map::{Made, in_order};
@@ -100,8 +101,15 @@ impl Writer {
                 self.key("items");
                 self.schema(element, None)
             }
-            Kind::Map(keys, _) if keys.kind != Kind::String => {
-                Err(SchemaError::MapKeys("JsonSchemaConverter").into())
+            Kind::Map(keys, values) if keys.kind != Kind::String => {
+                self.key("items");
+                self.out.extend(b"{\"type\":\"object\"");
+                self.properties(
+                    &[("key", keys), ("value", values)]
+                        .map(|(name, schema)| Field::new(name, Arc::clone(schema))),
+                )?;
+                self.out.push(b'}');
+                Ok(())
             }
             Kind::Map(_, values) => {
                 self.key("additionalProperties");
@@ -138,6 +146,8 @@ impl Writer {
             Kind::Bytes if is_number(schema, self.options) => "number",
             Kind::Bytes => "string",
             Kind::Array(_) => "array",
+            // A list of entries.
+            Kind::Map(ref keys, _) if keys.kind != Kind::String => "array",
             Kind::Map(..) | Kind::Struct(_) => "object",
         };
         self.key("type");
