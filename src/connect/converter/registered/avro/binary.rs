@@ -43,7 +43,7 @@ impl Writer {
             (Kind::Int32, Value::Int32(number)) => write_long(out, i64::from(*number)),
             (Kind::Int64, Value::Int64(number)) => write_long(out, *number),
             (Kind::Int32 | Kind::Int64, Value::Date(millis)) => {
-                write_long(out, counted(Some(schema), *millis))
+                write_long(out, counted(Some(schema), *millis));
             }
             (Kind::Float32, Value::Float32(number)) => out.extend(number.to_le_bytes()),
             (Kind::Float64, Value::Float64(number)) => out.extend(number.to_le_bytes()),
