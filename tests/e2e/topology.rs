@@ -1,7 +1,9 @@
 //! Another server at the address, or one that waits for others.
 
 use std::fs;
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 
 use crate::changes;
 use crate::slot_recovery::{copy_folder, stop};
@@ -116,15 +118,11 @@ fn a_standby_that_is_down_holds_up_the_stream_or_only_the_writer() {
         page.sample("relay_lag_bytes").is_some_and(|lag| lag > 0.0)
     });
     assert_eq!(published(&db), [""; 0]);
-    let set = |setting: &str| {
-        db.execute(&format!("ALTER SYSTEM {setting}"));
-        db.query("SELECT pg_reload_conf()", &[]);
-    };
-    set("SET synchronized_standby_slots = ''");
+    set(&db, "synchronized_standby_slots = ''");
     kafka().read(&db.topic("order"), 1);
 
     // The event comes before its row can be seen.
-    set("SET synchronous_standby_names = 'nobody'");
+    let probe = hold_commits(&db);
     let writer = Session::new(db.address().clone());
     let rows = || db.query("SELECT FROM outbox", &[]).len();
     thread::scope(|scope| {
@@ -133,7 +131,7 @@ fn a_standby_that_is_down_holds_up_the_stream_or_only_the_writer() {
         });
         kafka().read(&db.topic("order"), 2);
         assert_eq!(rows(), 1);
-        set("SET synchronous_standby_names = ''");
+        release_commits(&db, probe);
         writing.join().unwrap();
     });
     assert_eq!(rows(), 2);
@@ -177,18 +175,42 @@ fn a_row_that_is_read_again_is_not_older_than_its_transaction() {
 
 /// Writes a transaction that is in the WAL while others do not see it, until the relay has asked whether they do.
 fn write_unseen(db: &Outbox, sql: &str) {
-    let set = |setting: &str| {
-        db.execute(&format!("ALTER SYSTEM {setting}"));
-        db.query("SELECT pg_reload_conf()", &[]);
-    };
-    set("SET synchronous_standby_names = 'nobody'");
+    let probe = hold_commits(db);
     let writer = Session::new(db.address().clone());
     let asked =
         "SELECT FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query LIKE '%pg_current_snapshot()%'";
     thread::scope(|scope| {
         let writing = scope.spawn(|| writer.execute(sql));
         eventually(DEADLINE, "asks which transactions are seen", || !db.query(asked, &[]).is_empty());
-        set("SET synchronous_standby_names = ''");
+        release_commits(db, probe);
         writing.join().unwrap();
     });
+}
+
+/// From now on each commit waits for a standby that is not there. The server's processes take a setting one after the other, so
+/// a transaction of nobody's is committed until one waits.
+fn hold_commits(db: &Outbox) -> JoinHandle<()> {
+    set(db, "synchronous_standby_names = 'nobody'");
+    let (address, waits) = (db.address().clone(), Arc::new(AtomicBool::new(false)));
+    let over = Arc::clone(&waits);
+    let probe = thread::spawn(move || {
+        let session = Session::new(address);
+        while !over.load(Ordering::Relaxed) {
+            session.execute("SELECT pg_current_xact_id()");
+        }
+    });
+    let waiting = "SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+    eventually(DEADLINE, "commits wait", || !db.query(waiting, &[]).is_empty());
+    waits.store(true, Ordering::Relaxed);
+    probe
+}
+
+fn release_commits(db: &Outbox, probe: JoinHandle<()>) {
+    set(db, "synchronous_standby_names = ''");
+    probe.join().unwrap();
+}
+
+fn set(db: &Outbox, setting: &str) {
+    db.execute(&format!("ALTER SYSTEM SET {setting}"));
+    db.query("SELECT pg_reload_conf()", &[]);
 }
