@@ -51,7 +51,7 @@ impl Newcomers {
 
 async fn new(parts: &RelayParts, sql: &Sql, captured: &CapturedTables) -> Result<Vec<Oid>, Error> {
     let all = sql.tables().await?;
-    // A start refuses an unlogged one. Here it is named.
+    // A start refuses an unlogged one that a list names. Here each is named.
     let all: Vec<_> = all.into_iter().map(|table| TableFacts { logged: true, ..table }).collect();
     let (filter, route) = (&parts.tables, &parts.route);
     let is_taken =

@@ -36,18 +36,21 @@ fn a_new_table_is_named_when_it_leaves_the_publication_or_is_unlogged() {
     assert_eq!(relay.stop(), 0);
 }
 
-/// It is in the publication at once, and its rows are not.
+/// It is in the publication at once, and its rows are not; nor are those of one that was there before.
 #[test]
-fn a_new_unlogged_table_is_named_although_all_tables_are_published() {
-    let db = Outbox::create_bare(postgres18(), "CREATE TABLE shop_a (id int PRIMARY KEY)");
+fn an_unlogged_table_is_named_although_all_tables_are_published() {
+    let tables =
+        "CREATE TABLE shop_a (id int PRIMARY KEY); CREATE UNLOGGED TABLE shop_0 (id int PRIMARY KEY)";
+    let db = Outbox::create_bare(postgres18(), tables);
     let settings = [("table.include.list", "public.shop_.*"), ("publication.autocreate.mode", "all_tables")];
     let port = unused_port().unwrap();
     let relay = Relay::start_with(&changes::config(&db, &settings), &["--http", &port.to_string()], &[]);
     db.wait_until_streaming();
+    get_until(port, "/readyz", "names the table that was there", |page| warns_of(page, "shop_0"));
     db.execute("CREATE UNLOGGED TABLE shop_b (id int PRIMARY KEY)");
     get_until(port, "/readyz", "names the table", |page| warns_of(page, "shop_b"));
-    db.execute("ALTER TABLE shop_b SET LOGGED");
-    get_until(port, "/readyz", "names none", |page| !warns_of(page, "shop_b"));
+    db.execute("ALTER TABLE shop_b SET LOGGED; ALTER TABLE shop_0 SET LOGGED");
+    get_until(port, "/readyz", "names none", |page| !warns_of(page, "shop_b") && !warns_of(page, "shop_0"));
     assert_eq!(relay.stop(), 0);
 }
 
