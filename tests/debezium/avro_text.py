@@ -3,6 +3,9 @@
 import json
 import struct
 
+from varints import Bytes
+
+
 def shown(data, text):
     """A value of the schema with this text."""
     reader, schema = Reader(data), json.loads(text)
@@ -12,9 +15,10 @@ def shown(data, text):
     return f"{value}{rest}"
 
 
-class Reader:
+class Reader(Bytes):
     def __init__(self, data):
-        self.data, self.at, self.named = data, 0, {}
+        super().__init__(data)
+        self.named = {}
 
     def name(self, schema, space):
         """Keeps the records, each of which is defined where it first stands."""
@@ -61,22 +65,11 @@ class Reader:
         return items if sizes in ([], [len(items)]) else [*items, f"blocks {sizes}"]
 
     def long(self):
-        number, shift = 0, 0
-        while True:
-            byte = self.take(1)[0]
-            number |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return (number >> 1) ^ -(number & 1)
+        number = self.varint()
+        return (number >> 1) ^ -(number & 1)
 
     def string(self):
         return json.dumps(self.take(self.long()).decode(), ensure_ascii=False)
-
-    def take(self, length):
-        self.at += length
-        if self.at > len(self.data):
-            raise ValueError("a value ends too early")
-        return self.data[self.at - length:self.at]
 
 
 PLAIN = {

@@ -5,6 +5,8 @@ import json
 import re
 import struct
 
+from varints import Bytes
+
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\w.]+|[^\s\w]')
 FIXED = {1: ("<d", 8), 5: ("<f", 4)}
 NUMBERS = {"int32", "int64", "bool"}
@@ -62,10 +64,7 @@ def skip(tokens):
         depth += {"[": 1, "]": -1}.get(next(tokens), 0)
 
 
-class Reader:
-    def __init__(self, data, at=0):
-        self.data, self.at = data, at
-
+class Reader(Bytes):
     def message(self, message, scope, end):
         parts = []
         while self.at < end:
@@ -102,21 +101,6 @@ class Reader:
         if found or kind.startswith(("google.", "confluent.")):
             return self.message(found, [*scope, found] if found else [], end)
         return f'"x{self.take(end - self.at).hex()}"'
-
-    def varint(self):
-        number, shift = 0, 0
-        while True:
-            byte = self.take(1)[0]
-            number |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return number
-
-    def take(self, length):
-        self.at += length
-        if self.at > len(self.data):
-            raise ValueError("a value ends too early")
-        return self.data[self.at - length:self.at]
 
 
 def signed(number):
