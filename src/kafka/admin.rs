@@ -52,7 +52,7 @@ impl Admin {
     /// When librdkafka refuses a setting.
     pub(crate) fn new(options: &Options) -> Result<Self, Error> {
         let inner =
-            client_config(options).create_with_context(Deliveries::default()).map_err(Error::Settings)?;
+            client_config(options).create_with_context(Deliveries::default()).map_err(Error::settings)?;
         Ok(Self { inner, servers: options.bootstrap_servers.clone() })
     }
 

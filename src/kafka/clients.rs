@@ -64,7 +64,7 @@ impl Clients {
 
     pub(super) fn new(options: &Options, deliveries: &Deliveries) -> Result<Self, Error> {
         let create =
-            |config: ClientConfig| config.create_with_context(deliveries.clone()).map_err(Error::Settings);
+            |config: ClientConfig| config.create_with_context(deliveries.clone()).map_err(Error::settings);
         let with_linger = |linger_ms: &str| {
             let mut config = client_config(options);
             config.set("linger.ms", linger_ms);
@@ -99,7 +99,7 @@ impl Clients {
         config.set("transaction.timeout.ms", timeout_ms.as_str());
         // librdkafka keeps a record of a partition that is gone for as long as it may: beyond this the brokers abort it anyway.
         config.set("message.timeout.ms", timeout_ms);
-        let prompt = config.create_with_context(deliveries.clone()).map_err(Error::Settings)?;
+        let prompt = config.create_with_context(deliveries.clone()).map_err(Error::settings)?;
         let ends = StableEnds::new(options)?;
         let transactions = Some(Transactional { settings: settings.clone(), ends });
         Ok(Self { prompt, bulk: None, transactions })

@@ -9,9 +9,9 @@ use crate::error::{Class, Diagnose, Exit};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// librdkafka refuses a setting.
-    #[error("a Kafka setting is not usable")]
-    Settings(#[source] KafkaError),
+    /// librdkafka refuses a setting, for this reason.
+    #[error("a Kafka setting is not usable: {0}")]
+    Settings(String),
     /// No broker answered.
     #[error("Kafka at {servers} cannot be reached{}: {}", within(*seconds), plain(reason))]
     Unreachable {
@@ -165,6 +165,14 @@ pub enum TopicFault {
 }
 
 impl Error {
+    /// The client library's words have the value behind the key, which may be a secret.
+    pub(super) fn settings(error: KafkaError) -> Self {
+        Self::Settings(match error {
+            KafkaError::ClientConfig(_, description, _, _) => description,
+            error => error.to_string(),
+        })
+    }
+
     /// Whether the brokers do not let this producer go on.
     #[must_use]
     pub const fn is_fenced_or_refused(&self) -> bool {
@@ -349,7 +357,17 @@ fn unreachable_cure(reason: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use rdkafka::types::RDKafkaConfRes;
+
     use super::*;
+
+    #[test]
+    fn a_refused_setting_is_told_without_its_value() {
+        let (reason, key) = ("Configuration property \"ssl.key.pem\" is not usable", "ssl.key.pem");
+        let refused = RDKafkaConfRes::RD_KAFKA_CONF_INVALID;
+        let error = KafkaError::ClientConfig(refused, reason.into(), key.into(), "hunter2".into());
+        assert_eq!(Error::settings(error).to_string(), format!("a Kafka setting is not usable: {reason}"));
+    }
 
     #[test]
     fn why_kafka_cannot_be_reached_is_told_without_the_librarys_states() {

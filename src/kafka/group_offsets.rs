@@ -24,7 +24,7 @@ pub(crate) fn group_offsets(
     let mut config = client_config(options);
     config.set("group.id", group).set("enable.auto.commit", "false");
     let failures = ConnectionFailures::default();
-    let consumer: Reader = config.create_with_context(failures.clone()).map_err(Error::Settings)?;
+    let consumer: Reader = config.create_with_context(failures.clone()).map_err(Error::settings)?;
     let mut question = TopicPartitionList::with_capacity(partitions.len());
     for (topic, partition) in partitions {
         question.add_partition(topic, *partition);

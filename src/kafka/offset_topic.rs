@@ -41,7 +41,7 @@ impl OffsetTopic {
         let mut config = client_config(options);
         config.set("message.timeout.ms", patience.as_millis().max(1).to_string());
         config.set("enable.gapless.guarantee", "false").set("linger.ms", "0");
-        let producer = config.create_with_context(Reports).map_err(Error::Settings)?;
+        let producer = config.create_with_context(Reports).map_err(Error::settings)?;
         Ok(Self { options: options.clone(), name: name.to_owned(), producer })
     }
 
@@ -110,7 +110,7 @@ impl OffsetTopic {
         config.set("enable.partition.eof", "true");
         // The ends are asked for, not what may still come.
         config.set("fetch.wait.max.ms", "10");
-        config.create().map_err(Error::Settings)
+        config.create().map_err(Error::settings)
     }
 
     fn partitions(&self, consumer: &BaseConsumer, patience: Duration) -> Result<Vec<i32>, Error> {

@@ -76,7 +76,7 @@ impl PositionTopic {
         for (key, value) in SETTINGS {
             config.set(key, value);
         }
-        let producer = config.create_with_context(Reports { wake }).map_err(Error::Settings)?;
+        let producer = config.create_with_context(Reports { wake }).map_err(Error::settings)?;
         Ok(Self { topic: CompactedTopic::new(options, name), producer })
     }
 

@@ -34,7 +34,7 @@ pub(super) fn reader(
     for (key, value) in SETTINGS {
         config.set(key, value);
     }
-    config.set("isolation.level", isolation).create_with_context(failures.clone()).map_err(Error::Settings)
+    config.set("isolation.level", isolation).create_with_context(failures.clone()).map_err(Error::settings)
 }
 
 /// The partitions of a topic; none when there is no such topic. A consumer's question does not make it.

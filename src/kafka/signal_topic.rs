@@ -38,7 +38,7 @@ impl SignalTopic {
     pub(crate) fn open(options: &Options, topic: &str, group: &str) -> Result<Self, Error> {
         let mut config = client_config(options);
         config.set("group.id", group).set("enable.auto.commit", "false").set("auto.offset.reset", "earliest");
-        let consumer: BaseConsumer = config.create().map_err(Error::Settings)?;
+        let consumer: BaseConsumer = config.create().map_err(Error::settings)?;
         let mut places = TopicPartitionList::new();
         places.add_partition(topic, PARTITION);
         let unread = |error: KafkaError| Error::unread_tail(topic.to_owned(), &error);

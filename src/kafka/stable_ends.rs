@@ -43,7 +43,7 @@ impl StableEnds {
         let consumer = |isolation: &str| {
             let mut config = client_config(options);
             config.set("isolation.level", isolation);
-            config.create().map_err(Error::Settings)
+            config.create().map_err(Error::settings)
         };
         let (decided, all) = (consumer("read_committed")?, consumer("read_uncommitted")?);
         Ok(Self { options: options.clone(), decided, all, settled: Mutex::default() })

@@ -43,7 +43,7 @@ impl StateTopic {
         let mut config = client_config(&self.0.options);
         config.set("message.timeout.ms", patience.as_millis().max(1).to_string());
         config.set("enable.gapless.guarantee", "false");
-        let producer: BaseProducer = config.create().map_err(Error::Settings)?;
+        let producer: BaseProducer = config.create().map_err(Error::settings)?;
         let tombstone = BaseRecord::<[u8], [u8]>::to(&self.0.name).partition(PARTITION).key(key);
         producer.send(tombstone).map_err(|(error, _)| self.failed("written", &error))?;
         producer.flush(patience).map_err(|error| self.failed("written", &error))?;

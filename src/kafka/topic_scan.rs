@@ -144,7 +144,7 @@ impl TopicScan {
             config.set(key, value);
         }
         let failures = ConnectionFailures::default();
-        let consumer = config.create_with_context(failures.clone()).map_err(Error::Settings)?;
+        let consumer = config.create_with_context(failures.clone()).map_err(Error::settings)?;
         let servers = options.bootstrap_servers.clone();
         let mut scan = Self { consumer, servers, failures, partitions: Vec::new() };
         for topic in topics {

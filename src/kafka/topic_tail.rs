@@ -117,7 +117,7 @@ impl TopicTail {
         for (key, value) in SETTINGS {
             config.set(key, value);
         }
-        let consumer = config.create().map_err(Error::Settings)?;
+        let consumer = config.create().map_err(Error::settings)?;
         let mut tail = Self { consumer, topic: topic.to_owned(), partitions: Vec::new() };
         tail.partitions = tail.partition_ids()?.into_iter().map(Partition::unread).collect();
         Ok(tail)

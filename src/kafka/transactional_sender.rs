@@ -99,7 +99,7 @@ impl TransactionalSender {
         let timeout_ms = TRANSACTION_TIMEOUT.as_millis().to_string();
         config.set("transaction.timeout.ms", timeout_ms.as_str());
         config.set("message.timeout.ms", timeout_ms);
-        let producer = config.create_with_context(Refusals::default()).map_err(Error::Settings)?;
+        let producer = config.create_with_context(Refusals::default()).map_err(Error::settings)?;
         let sender = Self { producer, id };
         let taken = sender.insist(patience, stop, |producer| producer.init_transactions(SLICE));
         taken.map_err(|error| sender.failed("begun", &error))?;
