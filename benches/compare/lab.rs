@@ -34,6 +34,7 @@ pub(crate) struct Lab {
     postgres: ThrowawayPostgres,
     /// Instead of the outbox.
     pub(crate) tables: Option<Tables>,
+    compression: String,
 }
 
 impl Lab {
@@ -49,7 +50,7 @@ impl Lab {
                 "CREATE PUBLICATION {PUBLICATION} FOR TABLE outbox WITH (publish = 'insert')"
             )),
         }
-        Self { db, kafka, postgres, tables }
+        Self { db, kafka, postgres, tables, compression: options.compression.clone() }
     }
 
     /// The configuration of a relay: the same for outboxd and Debezium.
@@ -63,6 +64,7 @@ impl Lab {
             ("tombstones.on.delete", "false"),
             ("transforms.outbox.route.topic.replacement", topic),
             ("key.converter", "org.apache.kafka.connect.storage.StringConverter"),
+            ("producer.override.compression.type", &self.compression),
         ];
         let config = with(with(self.db.config(&self.kafka), &ours), shape.settings());
         match self.tables {
@@ -124,10 +126,11 @@ impl Lab {
         let server: String = self.db.query("SHOW server_version", &[])[0].get(0);
         let cpus = std::thread::available_parallelism().map_or(0, usize::from);
         println!(
-            "PostgreSQL {server}, Kafka {}, all on {cpus} CPUs; shape {:?} {}",
+            "PostgreSQL {server}, Kafka {}, all on {cpus} CPUs; shape {:?} {}, compression {}",
             Kafka::version(),
             options.shape,
-            self.tables.map(|tables| format!("{tables:?}")).unwrap_or_default()
+            self.tables.map(|tables| format!("{tables:?}")).unwrap_or_default(),
+            self.compression
         );
         debug_assert_eq!(self.postgres.major(), MAJOR);
     }

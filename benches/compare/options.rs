@@ -38,6 +38,9 @@ pub(crate) struct Options {
     /// How change events are written, with `--shape tables`
     #[arg(long, value_enum, default_value_t = Form::Json)]
     pub(crate) form: Form,
+    /// The producers' `compression.type`, of outboxd and Debezium
+    #[arg(long, default_value = "none", value_parser = ["none", "gzip", "snappy", "lz4", "zstd"])]
+    pub(crate) compression: String,
     /// These contestants only; all that can be had when not given
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) only: Vec<Contestant>,
