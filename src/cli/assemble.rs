@@ -428,8 +428,8 @@ mod tests {
                 .unwrap_err();
         let cure = error.cure().unwrap();
         for expected in [
-            "did you mean slot.name? If not, remove slot.nam: Debezium does not read it either",
-            "remove qqqqqqqqqq: Debezium does not read it either",
+            "did you mean slot.name? If not, remove slot.nam: Debezium 3.7 does not know it either",
+            "remove qqqqqqqqqq: Debezium 3.7 does not know it either",
             "did you mean transforms.outbox.route.by.field?",
             "remove column.whitelist, as Debezium passes over it, or say with column.include.list what it meant",
             "add\n  value.converter.schema.registry.url=…",

@@ -211,7 +211,7 @@ impl Problem {
         match self {
             Self::UnknownKey { said, nearest } if is_ours(&said.key) => meant(nearest.as_deref()),
             Self::UnknownKey { said, nearest } => {
-                let removed = format!("remove {}: Debezium does not read it either", said.key);
+                let removed = format!("remove {}: Debezium 3.7 does not know it either", said.key);
                 Some(match meant(nearest.as_deref()) {
                     Some(meant) => format!("{meant} If not, {removed}"),
                     None => removed,
