@@ -45,6 +45,10 @@ fn messages_have_their_place_in_a_transaction_and_come_once() {
     assert_eq!((&one["op"], &one["source"]["table"]), (&json!("m"), &json!("")));
     assert_eq!(two["message"], json!({"prefix": "m", "content": "00ff"}));
     assert_eq!((&two["transaction"], &two["source"]["txId"]), (&Value::Null, &Value::Null));
+    assert_eq!(
+        two["source"]["ts_us"], one["source"]["ts_us"],
+        "that of the transaction before, as in Debezium"
+    );
     let end = &values(&transactions)[1];
     assert_eq!(end["event_count"], 2, "{end}");
     let records = kafka().records(&messages);

@@ -54,14 +54,17 @@ impl<T: Transport> Feed<'_, T> {
         self.out.give_up(unmade, remains, position, now)
     }
 
-    /// A message outside a transaction is its own commit.
+    /// A message outside a transaction is its own commit, at the time of the one before it, as Debezium tells it.
     fn message_context(&self, lsn: Lsn, message: &LogicalMessage<'_>, now: Now) -> ChangeContext {
         let open = self.open.filter(|open| open.xid != Xid(0));
         let tells = self.transactions.is_some() && open.is_some();
         ChangeContext {
             before: tells.then(|| self.tally.before(MESSAGES)),
             now_us: now.unix_us,
-            commit_time: open.map_or_else(|| now.postgres(), |open| open.commit_time),
+            commit_time: open
+                .map(|open| open.commit_time)
+                .or(self.last_commit_time)
+                .unwrap_or_else(|| now.postgres()),
             xid: open.map(|open| open.xid),
             lsn,
             last_commit: if message.transactional { self.last_commit } else { Some(lsn) },

@@ -48,7 +48,7 @@ use crate::pgoutput::{Begin, Commit, Message, Relation};
 use crate::source_offset::{SentBefore, SourceOffset};
 use crate::telemetry::{Change, Metrics};
 use crate::transaction::{Assembler, EventPosition, Identity, SequenceError};
-use crate::wal::{Lsn, Oid};
+use crate::wal::{Lsn, Oid, PgTimestamp, Xid};
 
 /// Rows and messages in, records out. One per session; it does no I/O but hand records to the producer, which never
 /// blocks.
@@ -79,6 +79,8 @@ pub(super) struct Feed<'p, T = Inlet> {
     origin: Option<Arc<ReplicationOrigin>>,
     /// Where the last commit ended.
     pub(super) last_commit: Option<Lsn>,
+    /// When the last transaction of the stream was committed. A message outside transactions has it too, as in Debezium.
+    last_commit_time: Option<PgTimestamp>,
     /// The slot's xmin, when events tell it.
     pub(super) xmin: Option<SlotXmin>,
     /// What the table has of the row that is taken again.
@@ -200,6 +202,7 @@ impl<'p, T: Transport> Feed<'p, T> {
             origin: None,
             xmin: None,
             last_commit: None,
+            last_commit_time: None,
             reselected: None,
             labels: AskedLabels::default(),
             changes: None,
@@ -372,6 +375,9 @@ impl<'p, T: Transport> Feed<'p, T> {
             signals.commit(open.xid.0, commit.end_lsn);
         }
         self.last_commit = Some(commit.end_lsn);
+        if let Some(open) = open.filter(|open| open.xid != Xid(0)) {
+            self.last_commit_time = Some(open.commit_time);
+        }
         self.out.flight.commit(commit.commit_lsn, commit.end_lsn)?;
         if let Some(sent_before) = &mut self.sent_before {
             sent_before.commit();
