@@ -15,8 +15,9 @@ REPOSITORY = HERE.parents[1]
 SUITE = "bookworm"
 
 SHELL = "base-files,bash,coreutils,dash,grep,sed,util-linux"
-# Of the packages in the official image those that are used, and those whose libraries could be linked by accident.
-BUILD = f"{SHELL},ca-certificates,diffutils,file,findutils,g++,gcc,gzip,hostname,libcurl4-openssl-dev,libssl-dev,make," \
+# Of the packages in the official image those that are used, and those whose libraries could be linked by accident; and cmake, which the
+# Dockerfile installs there.
+BUILD = f"{SHELL},ca-certificates,cmake,diffutils,file,findutils,g++,gcc,gzip,hostname,libcurl4-openssl-dev,libssl-dev,make," \
         "mawk,patch,perl,pkg-config,tar,zlib1g-dev"
 # What distroless' cc image is made of.
 RUNTIME = "base-files,ca-certificates,libc6,libgcc-s1,libgomp1,libssl3,libstdc++6,netbase,tzdata"
