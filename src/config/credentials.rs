@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::secret::Secret;
 
-use super::jaas;
+use super::jaas::{self, Login};
+use super::oauthbearer;
 use super::producer::insert;
 use super::read::Reader;
 use super::settings::Setting;
@@ -21,26 +22,35 @@ fn login(reader: &mut Reader<'_>, properties: &mut BTreeMap<String, Secret>) {
     let mut mechanism = None;
     if let Some(setting) = reader.settings.get("producer.sasl.jaas.config") {
         match jaas::parse(&setting.value) {
-            Ok(login) => {
+            Ok(Login::Password(login)) => {
                 insert(properties, "sasl.username", &login.username);
                 properties.insert("sasl.password".to_owned(), login.password);
                 mechanism = login.mechanism;
+            }
+            Ok(Login::Token(login)) => {
+                oauthbearer::ask_with(login, properties);
+                mechanism = Some(oauthbearer::MECHANISM);
             }
             Err(reason) => reader.invalid(setting, reason),
         }
     }
     let protocol = reader.filled("producer.security.protocol").unwrap_or_default().to_ascii_lowercase();
-    let is_said = ["producer.sasl.mechanism", "rdkafka.sasl.mechanism", "rdkafka.sasl.mechanisms"];
-    if !protocol.starts_with("sasl") || is_said.iter().any(|key| reader.settings.get(key).is_some()) {
+    if !protocol.starts_with("sasl") {
         return;
     }
-    match mechanism {
-        Some(mechanism) => insert(properties, "sasl.mechanism", mechanism),
-        None => reader.missing(
+    let is_said = ["producer.sasl.mechanism", "rdkafka.sasl.mechanism", "rdkafka.sasl.mechanisms"];
+    let said = is_said.iter().find_map(|key| reader.filled(key));
+    match (said, mechanism) {
+        (None, Some(told)) => insert(properties, "sasl.mechanism", told),
+        (None, None) => reader.missing(
             "producer.sasl.mechanism",
             "the client's default, GSSAPI, is not built in",
             &[("producer.sasl.mechanism", "SCRAM-SHA-512")],
         ),
+        (Some(_), _) => {}
+    }
+    if said.or(mechanism).is_some_and(|used| used.eq_ignore_ascii_case(oauthbearer::MECHANISM)) {
+        oauthbearer::ask_for_tokens(reader, properties);
     }
 }
 

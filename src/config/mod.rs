@@ -37,6 +37,7 @@ mod load;
 mod lookup;
 mod metric_tags;
 mod notice;
+mod oauthbearer;
 mod offset;
 mod placeholder;
 mod position;

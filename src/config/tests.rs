@@ -304,7 +304,8 @@ fn notifications_by_http_need_a_url() {
 fn producer_keys_become_librdkafkas() {
     for line in include_str!("cases/producer.tsv").lines().skip(1) {
         let (setting, expected) = line.split_once('\t').unwrap_or((line, ""));
-        match complete_and(&[setting]) {
+        let settings: Vec<_> = setting.split(" + ").collect();
+        match complete_and(&settings) {
             Err(error) => {
                 let expected =
                     expected.strip_prefix("error: ").unwrap_or_else(|| panic!("{setting}: {error}"));

@@ -335,7 +335,10 @@ fn plain(reason: &str) -> String {
 
 fn unreachable_cure(reason: &str) -> &'static str {
     let says = |word: &str| reason.to_ascii_lowercase().contains(word);
-    if says("sasl") || says("authentication") {
+    if says("oauthbearer") {
+        "check producer.sasl.oauthbearer.token.endpoint.url, and clientId and clientSecret in \
+         producer.sasl.jaas.config"
+    } else if says("sasl") || says("authentication") {
         "check producer.security.protocol, producer.sasl.mechanism and producer.sasl.jaas.config"
     } else if says(" alert ") {
         "the broker refuses outboxd's certificate, or needs one: check producer.ssl.keystore.location (a \

@@ -8,6 +8,8 @@ use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::postgres18;
 use crate::support::relay::{Config, Relay, with};
 use crate::support::secure_kafka::{Door, SecureKafka, USER};
+use crate::support::token_endpoint::TokenEndpoint;
+use crate::support::wait::{DEADLINE, eventually};
 use crate::support::watcher::Watcher;
 
 const PASSWORD: &str = "p=a ss";
@@ -147,5 +149,75 @@ fn a_mistake_that_is_found_while_kafka_is_spoken_to_has_its_exit_code() {
     for _ in 0..STARTS {
         let mut relay = Relay::start(&config);
         assert_eq!(relay.wait_for_exit(PATIENCE), 2, "{}", relay.stderr());
+    }
+}
+
+const TOKENS: [(&str, &str); 2] =
+    [("producer.security.protocol", "SASL_PLAINTEXT"), ("producer.sasl.mechanism", "OAUTHBEARER")];
+
+fn bearer(options: &str) -> String {
+    format!("org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required {options};")
+}
+
+/// As Apache Kafka's client and Strimzi's have it. The secret has what must not be taken for the end of it.
+#[test]
+fn tokens_of_an_identity_provider_let_events_through() {
+    let locked = Locked::new();
+    let endpoint = TokenEndpoint::start("outbox", PASSWORD, Duration::from_secs(3600));
+    let url = endpoint.url();
+    let at = ("producer.sasl.oauthbearer.token.endpoint.url", url.as_str());
+    let apache = bearer(&format!("clientId=\"outbox\" clientSecret=\"{PASSWORD}\" scope=\"kafka write\""));
+    let handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler";
+    let says = [
+        at,
+        ("producer.sasl.jaas.config", apache.as_str()),
+        ("producer.sasl.login.callback.handler.class", handler),
+    ];
+    locked.let_in("apache", Door::Tokens, &[&TOKENS[..], &says].concat());
+    assert!(endpoint.asked().iter().all(|body| body.contains("scope=kafka write")), "{:?}", endpoint.asked());
+    let strimzi = bearer(&format!(
+        "oauth.client.id=\"outbox\" oauth.client.secret=\"{PASSWORD}\" oauth.token.endpoint.uri=\"{url}\""
+    ));
+    let handler = "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler";
+    let says = [
+        ("producer.sasl.jaas.config", strimzi.as_str()),
+        ("producer.sasl.login.callback.handler.class", handler),
+    ];
+    locked.let_in("strimzi", Door::Tokens, &[&TOKENS[..], &says].concat());
+}
+
+#[test]
+fn a_token_is_asked_for_again_before_it_ends() {
+    let locked = Locked::new();
+    let endpoint = TokenEndpoint::start("outbox", PASSWORD, Duration::from_secs(5));
+    let (url, jaas) = (endpoint.url(), bearer(&format!("clientId=outbox clientSecret=\"{PASSWORD}\"")));
+    let says = [
+        ("producer.sasl.oauthbearer.token.endpoint.url", url.as_str()),
+        ("producer.sasl.jaas.config", jaas.as_str()),
+    ];
+    let relay = Relay::start(&locked.config(Door::Tokens, "127.0.0.1", &[&TOKENS[..], &says].concat()));
+    locked.db.wait_until_streaming();
+    let asked = endpoint.asked().len();
+    eventually(DEADLINE, "tokens are asked for again", || endpoint.asked().len() > asked + 3);
+    locked.db.insert(&[Event::new("renewed", "o-1", "OrderCreated", "{}")]);
+    locked.kafka.kafka.read(&locked.db.topic("renewed"), 1);
+    locked.db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+}
+
+#[test]
+fn who_gets_no_token_is_told_why() {
+    let locked = Locked::new();
+    let endpoint = TokenEndpoint::start("outbox", PASSWORD, Duration::from_secs(3600));
+    let (url, nowhere) = (endpoint.url(), "http://127.0.0.1:1/token");
+    let jaas = |secret: &str| bearer(&format!("clientId=outbox clientSecret=\"{secret}\""));
+    let key = "producer.sasl.oauthbearer.token.endpoint.url";
+    for (url, secret, words) in [
+        (url.as_str(), "hunter2", ["invalid_client", "producer.sasl.jaas.config"]),
+        (nowhere, PASSWORD, ["onnect", key]),
+    ] {
+        let jaas = jaas(secret);
+        let says = [&TOKENS[..], &[(key, url), ("producer.sasl.jaas.config", jaas.as_str())]].concat();
+        locked.refuse(Door::Tokens, "127.0.0.1", &says, &words);
     }
 }

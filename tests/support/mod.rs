@@ -42,5 +42,6 @@ pub(crate) mod secure_kafka;
 pub(crate) mod session;
 pub(crate) mod standby;
 pub(crate) mod terminal;
+pub(crate) mod token_endpoint;
 pub(crate) mod wait;
 pub(crate) mod watcher;

@@ -25,6 +25,7 @@ struct Ports {
     mutual_tls: u16,
     sasl: u16,
     sasl_tls: u16,
+    tokens: u16,
 }
 
 /// A way in.
@@ -38,6 +39,8 @@ pub(crate) enum Door {
     Sasl,
     /// `SASL_SSL`.
     SaslTls,
+    /// `SASL_PLAINTEXT`, with tokens that nobody has to sign.
+    Tokens,
 }
 
 impl SecureKafka {
@@ -71,8 +74,9 @@ impl SecureKafka {
     }
 
     fn start_with(authority: &Authority, password: &str, more: &str) -> Self {
-        let [plain, tls, mutual_tls, sasl, sasl_tls] = std::array::from_fn(|_| unused_port().unwrap());
-        let ports = Ports { tls, mutual_tls, sasl, sasl_tls };
+        let [plain, tls, mutual_tls, sasl, sasl_tls, tokens] =
+            std::array::from_fn(|_| unused_port().unwrap());
+        let ports = Ports { tls, mutual_tls, sasl, sasl_tls, tokens };
         let kafka = Kafka::start_configured(plain, plain, |folder, controller| {
             write_stores(folder, authority);
             properties(folder, plain, controller, ports, password) + more
@@ -87,6 +91,7 @@ impl SecureKafka {
             Door::MutualTls => self.ports.mutual_tls,
             Door::Sasl => self.ports.sasl,
             Door::SaslTls => self.ports.sasl_tls,
+            Door::Tokens => self.ports.tokens,
         };
         format!("{host}:{port}")
     }
@@ -116,17 +121,18 @@ fn write_stores(folder: &Path, authority: &Authority) {
 }
 
 fn properties(folder: &Path, plain: u16, controller: u16, ports: Ports, password: &str) -> String {
-    let Ports { tls, mutual_tls, sasl, sasl_tls } = ports;
+    let Ports { tls, mutual_tls, sasl, sasl_tls, tokens } = ports;
     let public = format!(
         "PLAINTEXT://127.0.0.1:{plain},TLS://127.0.0.1:{tls},MUTUAL://127.0.0.1:{mutual_tls},\
-         SASL://127.0.0.1:{sasl},SASLTLS://127.0.0.1:{sasl_tls}"
+         SASL://127.0.0.1:{sasl},SASLTLS://127.0.0.1:{sasl_tls},TOKENS://127.0.0.1:{tokens}"
     );
     let mut text = format!(
         "listeners={public},CONTROLLER://127.0.0.1:{controller}\n\
          advertised.listeners={public}\n\
          listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,TLS:SSL,MUTUAL:SSL,\
-         SASL:SASL_PLAINTEXT,SASLTLS:SASL_SSL\n\
+         SASL:SASL_PLAINTEXT,SASLTLS:SASL_SSL,TOKENS:SASL_PLAINTEXT\n\
          sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512\n\
+         listener.name.tokens.sasl.enabled.mechanisms=OAUTHBEARER\n\
          ssl.keystore.type=PEM\n\
          ssl.keystore.location={folder}/broker.pem\n\
          ssl.truststore.type=PEM\n\
@@ -143,5 +149,7 @@ fn properties(folder: &Path, plain: u16, controller: u16, ports: Ports, password
              listener.name.{listener}.scram-sha-512.sasl.jaas.config={module}.scram.ScramLoginModule required;\n"
         );
     }
-    text
+    text + &format!(
+        "listener.name.tokens.oauthbearer.sasl.jaas.config={module}.oauthbearer.OAuthBearerLoginModule required;\n"
+    )
 }
