@@ -163,6 +163,8 @@ fn a_slot_that_was_moved_is_told_before_the_start() {
     let db = Outbox::create(postgres18());
     let relay = Relay::start(&db.config(kafka()));
     db.wait_until_streaming();
+    // A slot may be made at the end of the WAL. What lies behind it is confirmed when Kafka has the position.
+    db.execute("CREATE TABLE one (n int)");
     db.wait_until_confirmed();
     assert_eq!(relay.stop(), 0);
     let report = Report::of(&db.config(kafka()));

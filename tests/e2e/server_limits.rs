@@ -150,10 +150,13 @@ fn a_slot_that_nobody_read_for_too_long_is_told_as_that() {
 #[test]
 fn a_server_that_ends_long_transactions_leaves_a_snapshot_alone() {
     const ROWS: i64 = 20_000;
-    let limits = [("transaction_timeout", "500ms"), ("idle_in_transaction_session_timeout", "100ms")];
-    let server = postgres::start_with(18, &limits);
-    let db = Outbox::create_bare(&server, "CREATE TABLE t (id int PRIMARY KEY)");
-    db.execute(&format!("SET transaction_timeout = 0; INSERT INTO t SELECT generate_series(1, {ROWS})"));
+    let table = format!(
+        "CREATE TABLE t AS SELECT generate_series(1, {ROWS}) AS id; ALTER TABLE t ADD PRIMARY KEY (id)"
+    );
+    let db = Outbox::create_bare(postgres18(), &table);
+    for limit in ["transaction_timeout = '500ms'", "idle_in_transaction_session_timeout = '100ms'"] {
+        db.execute(&format!("ALTER DATABASE \"{}\" SET {limit}", db.name()));
+    }
     let topic = changes::topic(&db, "t");
     kafka().create_topic(&topic, 1, &[]);
     // So it takes more than a second.
