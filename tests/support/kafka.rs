@@ -16,7 +16,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{Offset, TopicPartitionList};
 
-use super::kafka_home::{java, kafka_home, properties, version};
+use super::kafka_home::{copy_folder, java, kafka_home, properties, version};
 use super::record::Record;
 use super::wait::{DEADLINE, eventually, eventually_some};
 use super::watcher::{Watcher, signal};
@@ -328,16 +328,4 @@ fn read_to_end(consumer: &BaseConsumer, partition_count: usize) -> Vec<Record> {
     }
     records.sort_by(|a, b| a.place().cmp(&b.place()));
     records
-}
-
-fn copy_folder(from: &Path, to: &Path) {
-    fs::create_dir(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let (from, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
-        if from.is_dir() {
-            copy_folder(&from, &to);
-        } else {
-            fs::copy(from, to).unwrap();
-        }
-    }
 }
