@@ -54,6 +54,8 @@ mod http_client;
 #[cfg(feature = "io")]
 mod kafka;
 #[cfg(feature = "io")]
+mod key_store;
+#[cfg(feature = "io")]
 mod otlp;
 #[cfg(feature = "io")]
 mod postgres;

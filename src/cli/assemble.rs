@@ -65,7 +65,8 @@ pub(super) fn assemble_sources(sources: &Sources) -> Result<Assembly, AssembleEr
     let mut draft = Config::draft(sources)?;
     let Tracing { tracer, exporter } = Tracing::read(&draft, sources)?;
     let made = Made::read(&mut draft, tracer.as_ref());
-    let (config, made) = draft.finish(made)?;
+    let (mut config, made) = draft.finish(made)?;
+    config.kafka.open_stores()?;
     let [key_registry, value_registry] = made.registries;
     let registries = Registries::new(key_registry, value_registry)?;
     let producer = Producer::new(&config.kafka)?;

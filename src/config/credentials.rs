@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::key_store::KeyStore;
 use crate::secret::Secret;
 
+use super::check;
 use super::jaas::{self, Login};
 use super::oauthbearer;
 use super::producer::insert;
@@ -14,8 +16,6 @@ use super::settings::Setting;
 pub(super) fn translate(reader: &mut Reader<'_>, properties: &mut BTreeMap<String, Secret>) {
     login(reader, properties);
     endpoint(reader, properties);
-    trust_store(reader, properties);
-    key_store(reader, properties);
 }
 
 fn login(reader: &mut Reader<'_>, properties: &mut BTreeMap<String, Secret>) {
@@ -65,60 +65,48 @@ fn endpoint(reader: &mut Reader<'_>, properties: &mut BTreeMap<String, Secret>) 
     insert(properties, "ssl.endpoint.identification.algorithm", algorithm);
 }
 
-/// How certificates and keys are stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Store {
-    Pem,
-    Pkcs12,
-    Java,
-}
-
-/// The type that is said, or the one that the file's name tells; Java's default is JKS.
-fn store(reader: &mut Reader<'_>, type_key: &str, location: &str) -> Store {
-    let types = [("PEM", Store::Pem), ("PKCS12", Store::Pkcs12), ("JKS", Store::Java)];
+/// A file that is known to be PEM is librdkafka's to read. Any other is looked at first.
+fn is_pem(reader: &mut Reader<'_>, type_key: &str, location: &str) -> bool {
     let extension = location.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
-    let told = match extension.as_str() {
-        "pem" | "crt" | "cer" => Store::Pem,
-        "p12" | "pfx" => Store::Pkcs12,
-        _ => Store::Java,
-    };
-    reader.choice(type_key, &types, told)
+    let told = matches!(extension.as_str(), "pem" | "crt" | "cer");
+    reader.choice(type_key, &[("PEM", true), ("PKCS12", false), ("JKS", false)], told)
 }
 
-fn trust_store(reader: &mut Reader<'_>, properties: &mut BTreeMap<String, Secret>) {
-    let Some(setting) = located(reader, "producer.ssl.truststore.location") else { return };
-    let path = &setting.value;
-    match store(reader, "producer.ssl.truststore.type", path) {
-        Store::Pem => insert(properties, "ssl.ca.location", path),
-        Store::Pkcs12 | Store::Java => reader.invalid(
-            setting,
-            format!(
-                "a key store of Java cannot be read: export its certificates with \
-                 `keytool -list -rfc -keystore {path} > ca.pem` and set {}=ca.pem",
-                setting.written
-            ),
-        ),
-    }
-}
-
-fn key_store(reader: &mut Reader<'_>, properties: &mut BTreeMap<String, Secret>) {
-    let Some(setting) = located(reader, "producer.ssl.keystore.location") else { return };
-    let path = &setting.value;
-    match store(reader, "producer.ssl.keystore.type", path) {
-        Store::Pem => {
-            insert(properties, "ssl.certificate.location", path);
-            insert(properties, "ssl.key.location", path);
+/// `ssl.truststore.*`; the store, unless it is PEM.
+pub(super) fn trust_store(
+    reader: &mut Reader<'_>,
+    properties: &mut BTreeMap<String, Secret>,
+) -> Option<KeyStore> {
+    const PASSWORD: &str = "producer.ssl.truststore.password";
+    let setting = located(reader, "producer.ssl.truststore.location")?;
+    let password = reader.settings.get(PASSWORD);
+    if is_pem(reader, "producer.ssl.truststore.type", &setting.value) {
+        insert(properties, "ssl.ca.location", &setting.value);
+        if let Some(password) = password {
+            check::ignore(&mut reader.notices, "certificates in a PEM file are not encrypted", password);
         }
-        Store::Pkcs12 => insert(properties, "ssl.keystore.location", path),
-        Store::Java => reader.invalid(
-            setting,
-            format!(
-                "a key store of Java cannot be read: convert it with `keytool -importkeystore -srckeystore {path} \
-                 -destkeystore client.p12 -deststoretype PKCS12` and set {}=client.p12",
-                setting.written
-            ),
-        ),
+        return None;
     }
+    let password = password.map(|password| Secret::new(&password.value));
+    Some(store(setting, password))
+}
+
+/// `ssl.keystore.*`; the store, unless it is PEM. Its password is librdkafka's.
+pub(super) fn key_store(
+    reader: &mut Reader<'_>,
+    properties: &mut BTreeMap<String, Secret>,
+) -> Option<KeyStore> {
+    let setting = located(reader, "producer.ssl.keystore.location")?;
+    if is_pem(reader, "producer.ssl.keystore.type", &setting.value) {
+        insert(properties, "ssl.certificate.location", &setting.value);
+        insert(properties, "ssl.key.location", &setting.value);
+        return None;
+    }
+    Some(store(setting, None))
+}
+
+fn store(setting: &Setting, password: Option<Secret>) -> KeyStore {
+    KeyStore { option: setting.written.clone(), path: setting.value.clone(), password }
 }
 
 fn located<'a>(reader: &Reader<'a>, key: &str) -> Option<&'a Setting> {

@@ -104,6 +104,8 @@ pub(super) fn options(reader: &mut Reader<'_>, connect_timeout: Duration) -> Opt
         }
     }
     credentials::translate(reader, &mut properties);
+    let trust_store = credentials::trust_store(reader, &mut properties);
+    let key_store = credentials::key_store(reader, &mut properties);
     for (key, setting) in settings.iter() {
         let Some(name) = key.strip_prefix("rdkafka.").filter(|name| !name.is_empty()) else { continue };
         match lookup(key) {
@@ -115,6 +117,8 @@ pub(super) fn options(reader: &mut Reader<'_>, connect_timeout: Duration) -> Opt
     Options {
         bootstrap_servers,
         properties: properties.into_iter().collect(),
+        trust_store,
+        key_store,
         connect_timeout,
         topic_creation,
     }
@@ -175,7 +179,9 @@ fn unknown(client: &str, setting: &Setting) -> Problem {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{complete_and, notices};
     use super::*;
+    use crate::key_store::KeyStore;
 
     #[test]
     fn the_table_is_whole_and_sorted() {
@@ -197,6 +203,36 @@ mod tests {
                 Action::Required | Action::Ignored => !row.note.is_empty(),
             };
             assert!(whole, "{}", row.key);
+        }
+    }
+
+    #[test]
+    fn producer_keys_become_librdkafkas() {
+        for line in include_str!("cases/producer.tsv").lines().skip(1) {
+            let (setting, expected) = line.split_once('\t').unwrap_or((line, ""));
+            let settings: Vec<_> = setting.split(" + ").collect();
+            match complete_and(&settings) {
+                Err(error) => {
+                    let expected =
+                        expected.strip_prefix("error: ").unwrap_or_else(|| panic!("{setting}: {error}"));
+                    assert!(error.to_string().contains(expected), "{setting}: {error}");
+                    assert!(!error.to_string().contains("hunter2"), "{setting}");
+                }
+                Ok(config) => match expected.strip_prefix("notice: ") {
+                    Some(expected) => assert!(notices(&config).concat().contains(expected), "{setting}"),
+                    None => {
+                        let shown = |(name, value): &(String, crate::secret::Secret)| {
+                            format!("{name}={}", value.expose())
+                        };
+                        let (kafka, path) =
+                            (&config.kafka, |store: &KeyStore| format!("{}={}", store.option, store.path));
+                        let stores = [&kafka.trust_store, &kafka.key_store].into_iter().flatten().map(path);
+                        let found: Vec<_> = kafka.properties.iter().map(shown).chain(stores).collect();
+                        assert_eq!(found.join(" "), expected, "{setting}");
+                        assert_eq!(notices(&config), Vec::<String>::new(), "{setting}");
+                    }
+                },
+            }
         }
     }
 }

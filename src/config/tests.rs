@@ -31,7 +31,7 @@ fn case(name: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src/config/cases")).join(name)
 }
 
-fn complete_and(lines: &[&str]) -> Result<Config, ConfigError> {
+pub(super) fn complete_and(lines: &[&str]) -> Result<Config, ConfigError> {
     let overrides = COMPLETE.iter().chain(lines).map(|line| (*line).to_owned()).collect();
     Config::load(&Sources { overrides, ..Sources::default() })
 }
@@ -46,7 +46,7 @@ fn file_and_bootstrap(name: &str) -> Config {
     Config::load(&Sources { files: vec![case(name)], environment, overrides: vec![] }).unwrap()
 }
 
-fn notices(config: &Config) -> Vec<String> {
+pub(super) fn notices(config: &Config) -> Vec<String> {
     config.notices.iter().map(ToString::to_string).collect()
 }
 
@@ -298,33 +298,6 @@ fn notifications_by_http_need_a_url() {
     assert!(config.notification_posts.is_some() && config.relay.notifications.is_on());
     let unused = of_tables(&[&setting("hooks:80")]).unwrap();
     assert!(unused.notification_posts.is_none());
-}
-
-#[test]
-fn producer_keys_become_librdkafkas() {
-    for line in include_str!("cases/producer.tsv").lines().skip(1) {
-        let (setting, expected) = line.split_once('\t').unwrap_or((line, ""));
-        let settings: Vec<_> = setting.split(" + ").collect();
-        match complete_and(&settings) {
-            Err(error) => {
-                let expected =
-                    expected.strip_prefix("error: ").unwrap_or_else(|| panic!("{setting}: {error}"));
-                assert!(error.to_string().contains(expected), "{setting}: {error}");
-                assert!(!error.to_string().contains("hunter2"), "{setting}");
-            }
-            Ok(config) => match expected.strip_prefix("notice: ") {
-                Some(expected) => assert!(notices(&config).concat().contains(expected), "{setting}"),
-                None => {
-                    let shown = |(name, value): &(String, crate::secret::Secret)| {
-                        format!("{name}={}", value.expose())
-                    };
-                    let found: Vec<_> = config.kafka.properties.iter().map(shown).collect();
-                    assert_eq!(found.join(" "), expected, "{setting}");
-                    assert_eq!(notices(&config), Vec::<String>::new(), "{setting}");
-                }
-            },
-        }
-    }
 }
 
 #[test]

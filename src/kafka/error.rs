@@ -346,12 +346,12 @@ fn unreachable_cure(reason: &str) -> &'static str {
          it"
     } else if says("certificate verify failed") {
         // The client library does not say which of the two it is.
-        "producer.ssl.truststore.location (a PEM file) must hold the authority that signed the broker's \
+        "producer.ssl.truststore.location must hold the authority that signed the broker's \
          certificate, and the certificate must name the host in bootstrap.servers and in the brokers' \
          advertised.listeners (an empty producer.ssl.endpoint.identification.algorithm switches the check \
          of the host off)"
     } else if says("ssl") || says("certificate") {
-        "check producer.security.protocol and producer.ssl.truststore.location (a PEM file)"
+        "check producer.security.protocol and producer.ssl.truststore.location"
     } else {
         "check bootstrap.servers, that the brokers run, and that their advertised.listeners can be reached \
          from here; if they need TLS or a login, set producer.security.protocol"

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::topic_creation::TopicCreation;
+use crate::key_store::{self, Form, KeyStore};
 use crate::secret::Secret;
 
 /// How Kafka is reached. Keys and values are librdkafka's; what our guarantees rest on is set by the producer itself
@@ -12,8 +13,41 @@ pub struct Options {
     pub bootstrap_servers: String,
     /// What `producer.*` and `rdkafka.*` say, translated to librdkafka's names. Values may be secrets.
     pub properties: Vec<(String, Secret)>,
+    /// `producer.ssl.truststore.*`, when it is not known to be PEM. [`Self::open_stores`] makes properties of it.
+    pub trust_store: Option<KeyStore>,
+    /// The same of `producer.ssl.keystore.*`.
+    pub key_store: Option<KeyStore>,
     /// How long a start waits for the first broker to answer (`outboxd.connect.timeout.ms`, 5 s).
     pub connect_timeout: Duration,
     /// `topic.creation.*`: how topics are made that are not there; without it they are for the brokers to make.
     pub topic_creation: Option<Arc<TopicCreation>>,
+}
+
+impl Options {
+    /// Reads the stores, so that librdkafka need not know Java's.
+    ///
+    /// # Errors
+    /// When one of them cannot be used.
+    pub(crate) fn open_stores(&mut self) -> Result<(), key_store::Error> {
+        if let Some(store) = self.trust_store.take() {
+            self.add("ssl.ca.pem", store.certificates()?);
+        }
+        if let Some(store) = self.key_store.take() {
+            match store.form()? {
+                Form::Pem => {
+                    self.add("ssl.certificate.location", store.path.clone());
+                    self.add("ssl.key.location", store.path);
+                }
+                Form::Pkcs12 => self.add("ssl.keystore.location", store.path),
+            }
+        }
+        Ok(())
+    }
+
+    /// What `rdkafka.*` says wins.
+    fn add(&mut self, name: &str, value: String) {
+        if self.properties.iter().all(|(said, _)| said != name) {
+            self.properties.push((name.to_owned(), Secret::new(value)));
+        }
+    }
 }

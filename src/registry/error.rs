@@ -1,6 +1,7 @@
 use std::io;
 
 use crate::error::{Class, Diagnose, Exit};
+use crate::key_store;
 
 /// What can go wrong between us and the schema registry.
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +26,10 @@ pub enum Error {
         /// Its own words.
         reason: String,
     },
-    /// The certificates that were named cannot be used.
+    /// The file with the authorities that are trusted cannot be used.
+    #[error(transparent)]
+    KeyStore(#[from] key_store::Error),
+    /// The certificates that were said cannot be used.
     #[error("{option} cannot be used")]
     Certificates {
         /// The option.
@@ -96,7 +100,7 @@ impl Diagnose for Error {
     fn class(&self) -> Class {
         match self {
             Self::Unreachable { .. } | Self::Unavailable { .. } => Class::Transient,
-            Self::Certificates { .. } => Class::Config,
+            Self::KeyStore(_) | Self::Certificates { .. } => Class::Config,
             Self::Denied { .. }
             | Self::NotRegistered { .. }
             | Self::Incompatible { .. }
@@ -109,7 +113,7 @@ impl Diagnose for Error {
     fn exit(&self) -> Exit {
         match self {
             Self::Unreachable { .. } | Self::Unavailable { .. } => Exit::Failed,
-            Self::Certificates { .. } => Exit::Usage,
+            Self::KeyStore(_) | Self::Certificates { .. } => Exit::Usage,
             Self::Denied { .. } | Self::Unexpected { .. } => Exit::Precondition,
             Self::NotRegistered { .. }
             | Self::Incompatible { .. }
@@ -122,10 +126,9 @@ impl Diagnose for Error {
         Some(match self {
             Self::Unreachable { .. } => "start it, or correct its URL".to_owned(),
             Self::Unavailable { .. } => return None,
-            Self::Certificates { .. } => {
-                "name a PEM file: schema.registry.ssl.truststore.type=PEM, and its path as \
-                 schema.registry.ssl.truststore.location"
-                    .to_owned()
+            Self::KeyStore(error) => return error.cure(),
+            Self::Certificates { option, .. } => {
+                format!("correct {option}: it must have certificates in PEM")
             }
             Self::Denied { cure, .. } => cure.clone(),
             Self::NotRegistered { cure, .. } => cure.clone(),

@@ -1,9 +1,8 @@
-use std::path::PathBuf;
-
 use crate::connect::converter::registered::{Flavor, RegisteredConverter};
 use crate::connect::option::closest;
 use crate::connect::{OptionError, OptionReader};
 use crate::http_client::{Address, Credentials};
+use crate::key_store::KeyStore;
 use crate::secret::Secret;
 
 /// How the registry is reached, and how it is asked.
@@ -38,8 +37,8 @@ pub enum Lookup {
 /// `schema.registry.ssl.*`
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TlsOptions {
-    /// `truststore.location`: PEM certificates; the system's when it is absent.
-    pub truststore: Option<PathBuf>,
+    /// `truststore.location`; the system's authorities when it is absent.
+    pub truststore: Option<KeyStore>,
     /// `truststore.certificates`: the same as text.
     pub certificates: Option<String>,
     /// `endpoint.identification.algorithm`: empty to trust a certificate of another host.
@@ -47,7 +46,7 @@ pub struct TlsOptions {
 }
 
 /// Everything that is read here for Confluent's converter.
-const CONFLUENT: [&str; 18] = [
+const CONFLUENT: [&str; 19] = [
     "schema.registry.url",
     "auto.register.schemas",
     "use.latest.version",
@@ -63,13 +62,14 @@ const CONFLUENT: [&str; 18] = [
     "max.schemas.per.subject",
     "schema.registry.ssl.truststore.type",
     "schema.registry.ssl.truststore.location",
+    "schema.registry.ssl.truststore.password",
     "schema.registry.ssl.truststore.certificates",
     "schema.registry.ssl.endpoint.identification.algorithm",
     "schemas.enable",
 ];
 
 /// Everything that is read here for Apicurio's.
-const APICURIO: [&str; 10] = [
+const APICURIO: [&str; 11] = [
     "apicurio.registry.url",
     "apicurio.registry.auto-register",
     "apicurio.registry.auto-register.if-exists",
@@ -78,6 +78,7 @@ const APICURIO: [&str; 10] = [
     "apicurio.auth.password",
     "apicurio.registry.request.ssl.truststore.type",
     "apicurio.registry.request.ssl.truststore.location",
+    "apicurio.registry.request.ssl.truststore.password",
     "discard.type.doc.default",
     "schemas.enable",
 ];
@@ -233,20 +234,24 @@ impl Reader<'_, '_> {
 
     fn tls(&mut self, prefix: &str) -> TlsOptions {
         let option = |name: &str| format!("{prefix}.{name}");
-        let truststore = self.text(&option("truststore.location"));
-        let certificates = self.text(&option("truststore.certificates"));
+        let location = option("truststore.location");
         let name = option("truststore.type");
-        let kind = self.text(&name).unwrap_or_default();
-        let is_said = truststore.is_some() || certificates.is_some();
-        if is_said && !kind.trim().eq_ignore_ascii_case("PEM") {
-            let reason =
-                format!("Java keystores cannot be read: name a PEM file, and set {}.{name}=PEM", self.key);
-            self.refuse(&name, &kind, &reason);
+        if let Some(kind) = self.text(&name)
+            && !["PEM", "PKCS12", "JKS"].iter().any(|known| kind.trim().eq_ignore_ascii_case(known))
+        {
+            self.refuse(&name, &kind, "it must be one of PEM, PKCS12, JKS");
         }
+        let password = self.text(&option("truststore.password")).map(Secret::new);
+        let truststore = self.text(&location).map(|path| KeyStore {
+            option: format!("{}.{location}", self.key),
+            path,
+            password,
+        });
+        let certificates = self.text(&option("truststore.certificates"));
         let algorithm = format!("{}.{}", self.key, option("endpoint.identification.algorithm"));
         let algorithm = self.options.text(&algorithm);
         TlsOptions {
-            truststore: truststore.map(PathBuf::from),
+            truststore,
             certificates,
             any_host: algorithm.is_some_and(|algorithm| algorithm.trim().is_empty()),
         }
@@ -385,8 +390,8 @@ mod tests {
             (CONFLUENT_CLASS, vec![URL, ("discard.type.doc.default", "true")], "say false"),
             (
                 CONFLUENT_CLASS,
-                vec![URL, ("schema.registry.ssl.truststore.location", "a.jks")],
-                "truststore.type=PEM",
+                vec![URL, ("schema.registry.ssl.truststore.type", "BCFKS")],
+                "one of PEM, PKCS12, JKS",
             ),
             (JSON_CLASS, vec![], "JsonSchemaConverter needs a schema registry"),
             (JSON_CLASS, vec![URL, ("connect.meta.data", "true")], "JsonSchemaConverter has no such option"),

@@ -6,6 +6,7 @@ use super::{Address, Client, Credentials, Error, Lookup, Options, Registries, Tl
 use crate::connect::converter::registered::{Registration, SchemaId, SchemaType, Side};
 use crate::error::{Class, Diagnose as _, chain};
 use crate::http_client::test_server::{answer, certificate, serve};
+use crate::key_store::KeyStore;
 use crate::secret::Secret;
 
 fn options(addresses: &[String]) -> Options {
@@ -78,7 +79,7 @@ fn certificates_are_checked_against_the_truststore() {
         serving.join().unwrap();
         outcome
     };
-    let named = TlsOptions { truststore: Some(file), ..TlsOptions::default() };
+    let named = TlsOptions { truststore: Some(truststore(file.display())), ..TlsOptions::default() };
     assert_eq!(attempt(named).unwrap(), SchemaId(9));
     let inline = TlsOptions { certificates: Some(certificate), ..TlsOptions::default() };
     assert_eq!(attempt(inline).unwrap(), SchemaId(9));
@@ -102,9 +103,15 @@ fn a_certificate_of_another_host_is_taken_only_when_told() {
 
 #[test]
 fn a_truststore_that_cannot_be_read_is_told_at_once() {
-    let tls = TlsOptions { truststore: Some("/nowhere/ca.pem".into()), ..TlsOptions::default() };
+    let tls = TlsOptions { truststore: Some(truststore("/nowhere/ca.pem")), ..TlsOptions::default() };
     let error = Client::new(Options { tls, ..options(&[]) }).unwrap_err();
     assert_eq!(error.class(), Class::Config);
+    assert!(error.to_string().contains("location=/nowhere/ca.pem cannot be read"), "{error}");
+}
+
+fn truststore(path: impl ToString) -> KeyStore {
+    let option = "value.converter.schema.registry.ssl.truststore.location".to_owned();
+    KeyStore { option, path: path.to_string(), password: None }
 }
 
 #[test]

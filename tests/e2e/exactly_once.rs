@@ -237,6 +237,8 @@ fn a_state_that_is_removed_is_gone() {
         properties: Vec::new(),
         connect_timeout: DEADLINE,
         topic_creation: None,
+        trust_store: None,
+        key_store: None,
     };
     let topic = StateTopic::new(&options, &format!("__outboxd-state.{}", db.name()));
     let (key, stop) = (db.name().as_bytes(), CancellationToken::new());

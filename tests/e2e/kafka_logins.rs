@@ -1,8 +1,14 @@
 //! Every way in which Kafka may ask who we are, and whom we trust.
 
 use std::fs;
+use std::process::Command;
 use std::time::Duration;
 
+use openssl::pkcs12::Pkcs12;
+use openssl::pkey::PKey;
+use openssl::x509::X509;
+
+use crate::support::cache::run;
 use crate::support::certificate::Authority;
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::postgres18;
@@ -38,6 +44,24 @@ impl Locked {
             fs::write(keys.folder().join(name), text).unwrap();
         }
         Self { kafka: SecureKafka::start(&authority, PASSWORD), db: Outbox::create(postgres18()), keys }
+    }
+
+    /// Writes our authority into a store, as `keytool` does.
+    fn import(&self, kind: &str, name: &str) -> String {
+        let (certificate, store) = (self.key("ours.pem"), self.key(name));
+        let mut keytool = Command::new("keytool");
+        keytool.args([
+            "-importcert",
+            "-noprompt",
+            "-alias",
+            "ours",
+            "-storepass",
+            PASSWORD,
+            "-storetype",
+            kind,
+        ]);
+        run("keytool", keytool.args(["-file", &certificate, "-keystore", &store]));
+        store
     }
 
     fn key(&self, name: &str) -> String {
@@ -102,6 +126,33 @@ fn every_login_that_kafka_knows_lets_events_through() {
         locked.let_in(&format!("sasl{n}"), Door::Sasl, &sasl);
         let both = [&says[..], &[("producer.security.protocol", "SASL_SSL"), trust]].concat();
         locked.let_in(&format!("both{n}"), Door::SaslTls, &both);
+    }
+}
+
+/// Java takes any of its stores under any name.
+#[test]
+fn stores_that_java_has_written_let_events_through() {
+    let locked = Locked::new();
+    let tls = ("producer.security.protocol", "SSL");
+    let trust = locked.import("PKCS12", "ours.jks");
+    let trust =
+        [tls, ("producer.ssl.truststore.location", &trust), ("producer.ssl.truststore.password", PASSWORD)];
+    locked.let_in("trust", Door::Tls, &trust);
+    let client = fs::read(locked.key("client.pem")).unwrap();
+    let (key, certificate) = (PKey::private_key_from_pem(&client).unwrap(), X509::from_pem(&client).unwrap());
+    let store = Pkcs12::builder().pkey(&key).cert(&certificate).build2(PASSWORD).unwrap();
+    fs::write(locked.key("client.jks"), store.to_der().unwrap()).unwrap();
+    let client = locked.key("client.jks");
+    let both =
+        [("producer.ssl.keystore.location", client.as_str()), ("producer.ssl.keystore.password", PASSWORD)];
+    locked.let_in("both", Door::MutualTls, &[&trust[..], &both].concat());
+    let old = locked.import("JKS", "old.jks");
+    for option in ["producer.ssl.truststore.location", "producer.ssl.keystore.location"] {
+        let mut relay = Relay::start(&locked.config(Door::Tls, "127.0.0.1", &[tls, (option, &old)]));
+        assert_eq!(relay.wait_for_exit(DEADLINE), 2, "{}", relay.stderr());
+        let said = relay.stderr();
+        let command = format!("keytool -importkeystore -srckeystore {old}");
+        assert!(said.contains(option) && said.contains(&command), "{said}");
     }
 }
 

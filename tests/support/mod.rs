@@ -18,7 +18,7 @@ pub(crate) mod backlog;
 pub(crate) mod backup;
 pub(crate) mod broker_proxy;
 pub(crate) mod browser;
-mod cache;
+pub(crate) mod cache;
 pub(crate) mod certificate;
 pub(crate) mod collector;
 pub(crate) mod foreign;

@@ -1,6 +1,6 @@
 use crate::config::ConfigError;
 use crate::error::{Class, Diagnose};
-use crate::{kafka, otlp, registry};
+use crate::{kafka, key_store, otlp, registry};
 
 /// Why a configuration cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -9,6 +9,8 @@ pub(in crate::cli) enum AssembleError {
     NoConfiguration,
     #[error(transparent)]
     Config(Box<ConfigError>),
+    #[error(transparent)]
+    KeyStore(#[from] key_store::Error),
     #[error(transparent)]
     Kafka(#[from] kafka::Error),
     #[error(transparent)]
@@ -35,6 +37,7 @@ impl Diagnose for AssembleError {
                     .to_owned(),
             ),
             Self::Config(error) => error.cure(),
+            Self::KeyStore(error) => error.cure(),
             Self::Kafka(error) => error.cure(),
             Self::Registry(error) => error.cure(),
             Self::Otlp(error) => error.cure(),

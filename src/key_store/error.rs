@@ -1,0 +1,76 @@
+use std::io;
+
+use openssl::error::ErrorStack;
+
+use crate::error::{Class, Diagnose};
+
+/// Why a file with certificates or keys cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{option}={path} {reason}")]
+pub struct Error {
+    /// The option that names the file, as it was written.
+    pub option: String,
+    /// The file.
+    pub path: String,
+    /// What is wrong with it.
+    pub reason: Reason,
+}
+
+/// What is wrong with a file.
+#[derive(Debug, thiserror::Error)]
+pub enum Reason {
+    /// The operating system says so.
+    #[error("cannot be read: {0}")]
+    File(io::Error),
+    /// The form that `keytool` wrote before Java 9.
+    #[error("is a JKS store, which only Java reads")]
+    Jks,
+    /// The password is another one, or is not said.
+    #[error("cannot be opened with its password")]
+    Password,
+    /// It is encrypted as Java 8 did by default.
+    #[error("is encrypted in a way that OpenSSL does not know any more")]
+    Cipher,
+    /// It is cut short, or is no store at all.
+    #[error("cannot be read: {0}")]
+    Unreadable(ErrorStack),
+    /// It has keys only, or nothing.
+    #[error("has no certificate")]
+    Empty,
+}
+
+impl Reason {
+    pub(super) fn of_pkcs12(error: ErrorStack) -> Self {
+        let says = |word: &str| {
+            error.errors().iter().filter_map(|one| one.reason()).any(|reason| reason.contains(word))
+        };
+        if says("mac verify failure") {
+            return Self::Password;
+        }
+        if says("unsupported") { Self::Cipher } else { Self::Unreadable(error) }
+    }
+}
+
+impl Diagnose for Error {
+    fn class(&self) -> Class {
+        Class::Config
+    }
+
+    fn cure(&self) -> Option<String> {
+        let Self { option, path, reason } = self;
+        let password = option.replace("location", "password");
+        Some(match reason {
+            Reason::File(_) => format!("correct {option}, or let outboxd read the file"),
+            Reason::Jks | Reason::Cipher => {
+                let new = format!("{}.p12", path.strip_suffix(".jks").unwrap_or(path));
+                format!(
+                    "write it anew, with Java 17 or later: keytool -importkeystore -srckeystore {path} -destkeystore {new} -deststoretype \
+                     PKCS12, and set {option}={new}"
+                )
+            }
+            Reason::Password => format!("set {password}"),
+            Reason::Unreadable(_) => format!("name a file in PEM or PKCS#12 as {option}"),
+            Reason::Empty => format!("name the file that has the authorities as {option}"),
+        })
+    }
+}
