@@ -2,7 +2,7 @@
 
 use outboxd_inbox::dead_letter::DeadLetter;
 
-use crate::shop::{Shop, payments};
+use crate::shop::{Payment, Shop, payments};
 use crate::support::kafka::kafka;
 use crate::support::postgres::postgres18;
 
@@ -39,9 +39,13 @@ fn what_fails_waits_in_its_topics_and_nothing_waits_for_it() {
     let place = (origin.topic.as_str(), origin.partition.unwrap(), origin.offset.unwrap());
     assert_eq!((place, letter.attempts), (original.place(), Some(3)));
 
-    // The one that failed once is the last of its key.
+    // The one that failed once comes later than others of its key.
     events.remove(42);
     let late = events.remove(31);
-    events.push(late);
+    let place = shop.place_of(&late);
+    assert!(place > shop.place_of(&events[40]), "{} waited for it", events[40].id);
+    let is_after = |event: &Payment| event.customer == late.customer && shop.place_of(event) > place;
+    let after = events.iter().position(is_after).unwrap_or(events.len());
+    events.insert(after, late);
     shop.check(&events);
 }

@@ -184,6 +184,11 @@ impl<'a> Shop<'a> {
         self.kafka.records(&self.dead_letter_topic())
     }
 
+    /// When it was applied, among all.
+    pub(crate) fn place_of(&self, payment: &Payment) -> i64 {
+        self.query("SELECT n FROM applied WHERE event_id = $1", &[&payment.id])[0].get(0)
+    }
+
     /// Each of these was applied once and in order, and nothing else was.
     #[track_caller]
     pub(crate) fn check(&self, payments: &[Payment]) {
