@@ -221,9 +221,7 @@ mod tests {
                 Ok(config) => match expected.strip_prefix("notice: ") {
                     Some(expected) => assert!(notices(&config).concat().contains(expected), "{setting}"),
                     None => {
-                        let shown = |(name, value): &(String, crate::secret::Secret)| {
-                            format!("{name}={}", value.expose())
-                        };
+                        let shown = |(name, value): &(String, Secret)| format!("{name}={}", value.expose());
                         let (kafka, path) =
                             (&config.kafka, |store: &KeyStore| format!("{}={}", store.option, store.path));
                         let stores = [&kafka.trust_store, &kafka.key_store].into_iter().flatten().map(path);

@@ -36,7 +36,7 @@ struct Inner {
 
 #[derive(Debug)]
 enum Store {
-    Topic(OffsetTopic),
+    Topic(Box<OffsetTopic>),
     File(PathBuf),
 }
 
@@ -48,7 +48,9 @@ impl Offsets {
             return Ok(None);
         };
         let store = match store {
-            OffsetStore::Topic(name) => Store::Topic(OffsetTopic::new(&parts.kafka, &name, flush_timeout)?),
+            OffsetStore::Topic(name) => {
+                Store::Topic(Box::new(OffsetTopic::new(&parts.kafka, &name, flush_timeout)?))
+            }
             OffsetStore::File(path) => Store::File(path),
         };
         Ok(Some(Self(Arc::new(Inner { store, key, flush_interval, flush_timeout }))))
