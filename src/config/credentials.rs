@@ -78,8 +78,17 @@ pub(super) fn trust_store(
     properties: &mut BTreeMap<String, Secret>,
 ) -> Option<KeyStore> {
     const PASSWORD: &str = "producer.ssl.truststore.password";
-    let setting = located(reader, "producer.ssl.truststore.location")?;
     let password = reader.settings.get(PASSWORD);
+    let Some(setting) = located(reader, "producer.ssl.truststore.location") else {
+        if let Some(password) = password {
+            check::ignore(
+                &mut reader.notices,
+                "it is of ssl.truststore.location, which is not said",
+                password,
+            );
+        }
+        return None;
+    };
     if is_pem(reader, "producer.ssl.truststore.type", &setting.value) {
         insert(properties, "ssl.ca.location", &setting.value);
         if let Some(password) = password {

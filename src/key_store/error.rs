@@ -22,6 +22,9 @@ pub enum Reason {
     /// The operating system says so.
     #[error("cannot be read: {0}")]
     File(io::Error),
+    /// No store of authorities is.
+    #[error("is larger than 16 MiB")]
+    TooLong,
     /// The form that `keytool` wrote before Java 9.
     #[error("is a JKS store, which only Java reads")]
     Jks,
@@ -58,7 +61,7 @@ impl Diagnose for Error {
 
     fn cure(&self) -> Option<String> {
         let Self { option, path, reason } = self;
-        let password = option.replace("location", "password");
+        let password = option.replace("location", "password").replace("LOCATION", "PASSWORD");
         Some(match reason {
             Reason::File(_) => format!("correct {option}, or let outboxd read the file"),
             Reason::Jks | Reason::Cipher => {
@@ -70,7 +73,7 @@ impl Diagnose for Error {
             }
             Reason::Password => format!("set {password}"),
             Reason::Unreadable(_) => format!("name a file in PEM or PKCS#12 as {option}"),
-            Reason::Empty => format!("name the file that has the authorities as {option}"),
+            Reason::TooLong | Reason::Empty => format!("name the file that has the authorities as {option}"),
         })
     }
 }

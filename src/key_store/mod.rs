@@ -3,7 +3,7 @@
 mod error;
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::Read as _;
 
 use openssl::pkcs12::Pkcs12;
 use openssl::x509::X509;
@@ -66,17 +66,20 @@ impl KeyStore {
     }
 
     fn read(&self) -> Result<Vec<u8>, Error> {
-        let read = || {
-            let mut bytes = Vec::new();
-            File::open(&self.path)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
-            Ok(bytes)
-        };
-        read().map_err(|source: io::Error| self.unusable(Reason::File(source)))
+        read_file(&self.path).map_err(|reason| self.unusable(reason))
     }
 
     fn unusable(&self, reason: Reason) -> Error {
         Error { option: self.option.clone(), path: self.path.clone(), reason }
     }
+}
+
+/// A file that is cut would lack authorities, and nobody would know.
+fn read_file(path: &str) -> Result<Vec<u8>, Reason> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(Reason::File)?;
+    let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(Reason::File)?;
+    if read as u64 > FILE_BYTES_MAX { Err(Reason::TooLong) } else { Ok(bytes) }
 }
 
 /// By the first bytes: a JKS or JCEKS store has a magic number, PKCS#12 is a sequence in DER, and the rest is text.
@@ -154,7 +157,9 @@ mod tests {
     fn what_cannot_be_used_is_told_with_what_to_type() {
         let locked = pkcs12(&[certificate()], "hunter2");
         let cut = locked.get(..locked.len() / 2).unwrap();
-        let cases: [(&[u8], _, _, _); 7] = [
+        let long = vec![b'#'; usize::try_from(FILE_BYTES_MAX).unwrap() + 1];
+        let cases: [(&[u8], _, _, _); 8] = [
+            (&long, None, "larger than 16 MiB", "authorities"),
             (&locked, None, "cannot be opened", "set ssl.truststore.password"),
             (&locked, Some("hunter3"), "cannot be opened", "set ssl.truststore.password"),
             (&key_only("p"), Some("p"), "no certificate", "authorities"),
