@@ -13,7 +13,7 @@ pub struct Options {
     pub bootstrap_servers: String,
     /// What `producer.*` and `rdkafka.*` say, translated to librdkafka's names. Values may be secrets.
     pub properties: Vec<(String, Secret)>,
-    /// `producer.ssl.truststore.*`, when it is not known to be PEM. [`Self::open_stores`] makes properties of it.
+    /// `producer.ssl.truststore.*`, when it is not known to be PEM. `open_stores` makes properties of it.
     pub trust_store: Option<KeyStore>,
     /// The same of `producer.ssl.keystore.*`.
     pub key_store: Option<KeyStore>,
