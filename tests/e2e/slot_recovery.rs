@@ -154,7 +154,7 @@ fn a_standby_that_takes_over_and_hands_back_is_not_taken_for_a_stranger() {
 
 #[test]
 fn a_slot_that_was_invalidated_meanwhile_is_made_anew_when_that_is_wanted() {
-    for major in [15, 18] {
+    for major in [15, 16, 18] {
         let server = postgres::start_with(
             major,
             &[("min_wal_size", "32MB"), ("max_wal_size", "32MB"), ("max_slot_wal_keep_size", "16MB")],

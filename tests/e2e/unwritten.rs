@@ -56,6 +56,7 @@ fn a_record_that_waits_for_its_topic_holds_up_neither_status_updates_nor_a_stop(
     relay.terminate();
     assert_eq!(relay.wait_for_exit(DEADLINE), 0);
     kafka.resume();
+    kafka.wait_until_ready();
     let _relay = Relay::start(&db.config(&kafka));
     let records = kafka.read(&db.topic("order"), 2);
     assert_eq!(records.len(), 2, "{records:?}");
