@@ -171,8 +171,9 @@ select s.plugin::text, s.database::text, s.active_pid, a.application_name, host(
        s.confirmed_flush_lsn::text, s.restart_lsn::text, s.wal_status, s.safe_wal_size,
        coalesce(pg_wal_lsn_diff(l.lsn, s.restart_lsn), 0)::bigint, l.lsn::text,
        -- Columns that older servers have not got. PostgreSQL 16 calls every slot that is lost a conflicting one.
-       coalesce(to_jsonb(s)->>'invalidation_reason', case when to_jsonb(s)->>'conflicting' <> 'true' then null
-                                                          when s.restart_lsn is null then 'wal_removed' else 'conflict' end),
+       coalesce(to_jsonb(s)->>'invalidation_reason',
+                case when to_jsonb(s)->>'conflicting' = 'true'
+                     then case when s.restart_lsn is null then 'wal_removed' else 'conflict' end end),
        to_jsonb(s)->>'inactive_since'
 from pg_replication_slots s
      cross join (select case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_lsn() end as lsn) l
