@@ -29,6 +29,7 @@ mod heartbeat_query;
 mod hypertables;
 mod last_state;
 mod link;
+mod liveness;
 mod lookout;
 mod mailbox;
 mod memory;

@@ -4,6 +4,9 @@
 
 use std::fs;
 
+use outboxd::internals::throwaway::unused_port;
+
+use crate::support::http::{get_until, try_get};
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{newest, postgres18, start, start_with};
@@ -65,7 +68,7 @@ fn wal_level_minimal_is_not() {
 }
 
 /// The server waits with the first slot until all processes know that there is more to write. Here it waits for an old
-/// transaction instead, for longer than a start may try to reach the server.
+/// transaction instead, for longer than a start may try to reach the server, and longer than a loop may stand still.
 #[test]
 fn a_first_slot_that_takes_its_time_is_waited_for() {
     let server = start(18);
@@ -74,10 +77,15 @@ fn a_first_slot_that_takes_its_time_is_waited_for() {
     let writer = Session::new(db.address().clone());
     writer.execute("BEGIN; INSERT INTO other VALUES (1)");
     let waited = "SELECT FROM pg_stat_activity WHERE backend_type = 'walsender' AND wait_event_type = 'Lock'
-                  AND now() - query_start > interval '3 seconds'";
+                  AND now() - query_start > interval '32 seconds'";
     let patience = [("outboxd.startup.timeout.ms", "3000"), ("database.query.timeout.ms", "1000")];
-    let relay = Relay::start(&with(db.config(kafka()), &patience));
-    eventually(DEADLINE, "the slot has waited", || !db.query(waited, &[]).is_empty());
+    let port = unused_port().unwrap();
+    let relay = Relay::start_with(&with(db.config(kafka()), &patience), &["--http", &port.to_string()], &[]);
+    get_until(port, "/livez", "is alive", |page| page.code == 200);
+    eventually(DEADLINE, "the slot has waited", || {
+        assert_eq!(try_get(port, "/livez").unwrap().code, 200);
+        !db.query(waited, &[]).is_empty()
+    });
     writer.execute("COMMIT");
     db.wait_until_streaming();
     assert_eq!(relay.stop(), 0);

@@ -22,6 +22,7 @@ use super::feed::Feed;
 use super::heartbeat::Pulse;
 use super::heartbeat_query;
 use super::link::Link;
+use super::liveness::alive;
 use super::memory::Memory;
 use super::offsets::Offsets;
 use super::parts::RelayParts;
@@ -299,7 +300,7 @@ impl Relay {
     /// Takes the Kafka transactions over. What blocks meanwhile is told when the target becomes another, and waited for.
     async fn take_over(&self, link: &mut Link, target: &TargetReceiver) -> Result<Option<Batch>, Error> {
         let told = CancellationToken::new();
-        let mut taking = std::pin::pin!(takeover::take_over(&self.parts, link, &told));
+        let mut taking = std::pin::pin!(alive(&self.status, takeover::take_over(&self.parts, link, &told)));
         tokio::select! {
             biased;
             batch = &mut taking => return batch,

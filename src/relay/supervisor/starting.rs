@@ -11,6 +11,7 @@ use crate::relay::control::{Target, TargetReceiver};
 use crate::relay::delay;
 use crate::relay::error::Error;
 use crate::relay::link::Link;
+use crate::relay::liveness::alive;
 use crate::relay::memory::Memory;
 use crate::relay::opening::{Opened, is_our_own};
 use crate::relay::retry::{self, HeldSlot, Next, Situation};
@@ -108,7 +109,7 @@ impl Relay {
                     }
                     return Ok(Attempt::TargetChanged);
                 }
-                outcome = opening.open() => outcome,
+                outcome = alive(status, opening.open()) => outcome,
             };
             let pause = match outcome {
                 Ok(Opened::SnapshotOnly) => return Ok(Attempt::SnapshotOnly),
