@@ -10,23 +10,30 @@ use crate::wal::Oid;
 /// Domains over arrays of domains … are followed this far.
 const TYPE_DEPTH_MAX: u8 = 16;
 
-/// A table's columns, and behind them their types, those that are asked for, and the types those are made of. One statement sees one catalog: between two
-/// the table may be altered, and a column would have a type that is not there.
+/// How many tables one statement describes: enough that planning it does not count, and few enough that the next is asked soon.
+const TABLES_AT_ONCE: usize = 200;
+
+/// The tables' columns, and behind them their types, those that are asked for, and the types those are made of. One statement sees one catalog: between two
+/// a table may be altered, and a column would have a type that is not there.
 const COLUMNS: &str = "
 with recursive key as (
-    select i.indkey::int2[] as columns, case when i.indisprimary then i.indnkeyatts else i.indnatts end as count
+    select distinct on (i.indrelid) i.indrelid as relid, i.indkey::int2[] as columns,
+           case when i.indisprimary then i.indnkeyatts else i.indnatts end as count
     from pg_index i join pg_class c on c.oid = i.indexrelid
-    where i.indrelid = $1 and i.indisunique and i.indexprs is null
-    order by i.indisprimary desc, c.relname limit 1),
+    where i.indrelid = any($1) and i.indisunique and i.indexprs is null
+    order by i.indrelid, i.indisprimary desc, c.relname),
+place as (
+    select key.relid, k.attnum, min(k.position) as position
+    from key, unnest(key.columns) with ordinality k(attnum, position) where k.position <= key.count
+    group by key.relid, k.attnum),
 columns as (
-    select a.attnum, a.attname::text as name, a.atttypid as type, a.atttypmod as modifier,
+    select a.attrelid, a.attnum, a.attname::text as name, a.atttypid as type, a.atttypmod as modifier,
            a.attnotnull or t.typtype = 'd' and t.typnotnull as required,
-           pg_get_expr(d.adbin, d.adrelid) as expression,
-           (select k.position from key, unnest(key.columns) with ordinality k(attnum, position)
-            where k.attnum = a.attnum and k.position <= key.count) as place
+           pg_get_expr(d.adbin, d.adrelid) as expression, place.position as place
     from pg_attribute a join pg_type t on t.oid = a.atttypid
          left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
-    where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped),
+         left join place on place.relid = a.attrelid and place.attnum = a.attnum
+    where a.attrelid = any($1) and a.attnum > 0 and not a.attisdropped),
 needed(oid) as (
     select type from columns
     union select unnest($2::oid[])
@@ -34,16 +41,17 @@ needed(oid) as (
     select part.oid from needed n join pg_type t on t.oid = n.oid,
          lateral (values (t.typbasetype), (case t.typcategory when 'A' then t.typelem else 0 end)) part(oid)
     where part.oid <> 0)
-select attnum, name, type, modifier, required, expression, place,
+select attnum, name, type, modifier, required, expression, place, attrelid,
        null::text, null::oid, null::int, null::oid, null::text[], null::int
 from columns
 union all
-select null, t.typname::text, t.oid, null, null, null, null,
+select null, t.typname::text, t.oid, null, null, null, null, null,
        t.typtype::text, t.typbasetype, t.typtypmod, case t.typcategory when 'A' then t.typelem else 0::oid end,
        array(select e.enumlabel::text from pg_enum e where e.enumtypid = t.oid order by e.enumsortorder),
        -- Digits of zero behind the one before the point: the session's lc_monetary, which is the walsender's too.
        case t.oid when 'money'::regtype then length(regexp_replace(0::money::text, '[^0]', '', 'g')) - 1 end
-from pg_type t join needed n on n.oid = t.oid
+-- By the index for each: PostgreSQL takes the list to be long, and would read all types. Each table has two.
+from needed n cross join lateral (select * from pg_type where oid = n.oid offset 0) t
 order by 1";
 
 const PARTITION_ROOT: &str = "
@@ -78,42 +86,39 @@ impl Sql {
         Ok(self.describe_with(table, &[]).await?.columns)
     }
 
-    /// The same, and what these types are: a column may have had another one when its rows were written.
+    /// The same of many tables, in their order.
+    ///
+    /// # Errors
+    /// When a query fails.
+    pub(crate) async fn describe_all(
+        &self,
+        tables: impl Iterator<Item = Oid>,
+    ) -> Result<Vec<Vec<ColumnDescription>>, Error> {
+        let tables: Vec<Oid> = tables.collect();
+        let mut described = Vec::with_capacity(tables.len());
+        for some in tables.chunks(TABLES_AT_ONCE) {
+            let mut answer = self.ask_columns(some, &[]).await?;
+            described.extend(some.iter().map(|table| answer.columns.remove(table).unwrap_or_default()));
+        }
+        Ok(described)
+    }
+
+    /// The same of one, and what these types are: a column may have had another one when its rows were written.
     ///
     /// # Errors
     /// When the query fails.
     pub(crate) async fn describe_with(&self, table: Oid, types: &[Oid]) -> Result<TableDescription, Error> {
-        const DOING: &str = "reading the columns of a table";
-        let get = |error| Error::sql(DOING, error);
-        let asked: Vec<u32> = types.iter().map(|oid| oid.0).collect();
-        let rows = self.query(DOING, COLUMNS, &[&table.0, &asked]).await?;
-        let (mut columns, mut types_there) = (Vec::new(), HashMap::new());
-        for row in &rows {
-            match row.try_get::<_, Option<i16>>(0).map_err(get)? {
-                Some(_) => columns.push(row),
-                None => {
-                    types_there.insert(Oid(row.try_get(2).map_err(get)?), TypeRow::read(row).map_err(get)?);
-                }
-            }
-        }
-        let columns = columns
-            .into_iter()
-            .map(|row| {
-                let type_oid = Oid(row.try_get(2).map_err(get)?);
-                Ok(ColumnDescription {
-                    name: row.try_get(1).map_err(get)?,
-                    type_oid,
-                    type_modifier: row.try_get(3).map_err(get)?,
-                    kind: kind(&types_there, type_oid, TYPE_DEPTH_MAX),
-                    not_null: row.try_get(4).map_err(get)?,
-                    default: row.try_get(5).map_err(get)?,
-                    key_position: row.try_get(6).map_err(get)?,
-                })
-            })
-            .collect::<Result<_, _>>()?;
-        let known = asked.into_iter().map(Oid).filter(|oid| types_there.contains_key(oid));
-        let types = known.map(|oid| (oid, kind(&types_there, oid, TYPE_DEPTH_MAX))).collect();
-        Ok(TableDescription { columns, types })
+        let mut answer = self.ask_columns(&[table], types).await?;
+        let known = types.iter().copied().filter(|oid| answer.types.contains_key(oid));
+        let types = known.map(|oid| (oid, kind(&answer.types, oid, TYPE_DEPTH_MAX))).collect();
+        Ok(TableDescription { columns: answer.columns.remove(&table).unwrap_or_default(), types })
+    }
+
+    async fn ask_columns(&self, tables: &[Oid], types: &[Oid]) -> Result<Answer, Error> {
+        const DOING: &str = "reading the columns of tables";
+        let numbers = |oids: &[Oid]| oids.iter().map(|oid| oid.0).collect::<Vec<u32>>();
+        let rows = self.query(DOING, COLUMNS, &[&numbers(tables), &numbers(types)]).await?;
+        Answer::read(&rows).map_err(|error| Error::sql(DOING, error))
     }
 
     /// The columns of a table's primary key, in the key's order; none when it has no primary key.
@@ -138,16 +143,52 @@ impl Sql {
     }
 }
 
+/// What the catalog said.
+struct Answer {
+    columns: HashMap<Oid, Vec<ColumnDescription>>,
+    types: HashMap<Oid, TypeRow>,
+}
+
+impl Answer {
+    fn read(rows: &[Row]) -> Result<Self, tokio_postgres::Error> {
+        let (mut of_columns, mut types) = (Vec::new(), HashMap::new());
+        for row in rows {
+            match row.try_get::<_, Option<u32>>(7)? {
+                Some(table) => of_columns.push((Oid(table), row)),
+                None => drop(types.insert(Oid(row.try_get(2)?), TypeRow::read(row)?)),
+            }
+        }
+        let mut columns: HashMap<_, Vec<_>> = HashMap::new();
+        for (table, row) in of_columns {
+            columns.entry(table).or_default().push(column(row, &types)?);
+        }
+        Ok(Self { columns, types })
+    }
+}
+
+fn column(row: &Row, types: &HashMap<Oid, TypeRow>) -> Result<ColumnDescription, tokio_postgres::Error> {
+    let type_oid = Oid(row.try_get(2)?);
+    Ok(ColumnDescription {
+        name: row.try_get(1)?,
+        type_oid,
+        type_modifier: row.try_get(3)?,
+        kind: kind(types, type_oid, TYPE_DEPTH_MAX),
+        not_null: row.try_get(4)?,
+        default: row.try_get(5)?,
+        key_position: row.try_get(6)?,
+    })
+}
+
 impl TypeRow {
     fn read(row: &Row) -> Result<Self, tokio_postgres::Error> {
         Ok(Self {
             name: row.try_get(1)?,
-            class: row.try_get(7)?,
-            base: Oid(row.try_get(8)?),
-            base_modifier: row.try_get(9)?,
-            element: Oid(row.try_get(10)?),
-            labels: row.try_get(11)?,
-            money_digits: row.try_get(12)?,
+            class: row.try_get(8)?,
+            base: Oid(row.try_get(9)?),
+            base_modifier: row.try_get(10)?,
+            element: Oid(row.try_get(11)?),
+            labels: row.try_get(12)?,
+            money_digits: row.try_get(13)?,
         })
     }
 }

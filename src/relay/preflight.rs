@@ -174,8 +174,8 @@ impl Capture {
             }
             assumptions.extend(parts.messages.is_none().then(|| none_yet(filter, &all)));
         }
-        for table in &captured {
-            let columns = sql.describe(table.oid).await?;
+        let described = sql.describe_all(captured.iter().map(|table| table.oid)).await?;
+        for (table, columns) in captured.iter().zip(described) {
             assumptions.extend(route.bind(&relation_of(table, &columns), &columns)?.notes());
         }
         if !filter.names_tables() && !captured.is_empty() && route.outbox().is_some() {

@@ -172,9 +172,9 @@ impl Findings {
         if let Err(error) = learn_hypertables(sql, &parts.route).await {
             self.checks.push(Check::error(codes::TIMESCALE, &error));
         }
-        for table in &tables {
+        let described = sql.describe_all(tables.iter().map(|table| table.oid)).await?;
+        for (table, columns) in tables.iter().zip(described) {
             self.checks.extend(tables::unlogged(table));
-            let columns = sql.describe(table.oid).await?;
             let (found, checks) = match parts.route.outbox() {
                 Some(router) => {
                     let (outbox, checks) = tables::bind(router, table, columns);
