@@ -7,7 +7,7 @@ use tokio::time::{sleep, timeout};
 use super::catalog::{ServerFacts, SlotFacts};
 use super::connection::Connection;
 use super::sql::Sql;
-use super::{Error, SlotHolder, SlotOptions};
+use super::{Error, SlotHolder, SlotOptions, slot_wait};
 use crate::replication::{CreateSlot, SlotKind};
 use crate::wal::Lsn;
 
@@ -248,7 +248,8 @@ impl SlotOptions {
             );
         }
         let backend = connection.backend();
-        let Ok(outcome) = timeout(CREATE_TIMEOUT, connection.command(&doing, &command)).await else {
+        let making = timeout(CREATE_TIMEOUT, connection.command(&doing, &command));
+        let Ok(outcome) = slot_wait::told(self.name.as_str(), (sql, backend), making).await else {
             // Dropping the connection alone would leave the server waiting; cancelled, it leaves no slot behind.
             sql.query("cancelling the creation of the slot", "select pg_cancel_backend($1)", &[&backend])
                 .await?;

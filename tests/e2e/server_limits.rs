@@ -202,7 +202,7 @@ fn a_role_that_does_not_see_all_rows_gets_no_snapshot() {
 /// Making a slot waits for every transaction that has begun to write.
 #[test]
 fn a_slot_that_waits_for_an_old_transaction_can_be_given_up() {
-    let server = postgres::start(18);
+    let server = postgres::start_with(18, &[("max_prepared_transactions", "1")]);
     let db = Outbox::create(&server);
     db.execute("CREATE TABLE other (n int)");
     let writer = Session::new(db.address().clone());
@@ -211,15 +211,17 @@ fn a_slot_that_waits_for_an_old_transaction_can_be_given_up() {
     let config = with(no_snapshot(&db), &[("outboxd.startup.timeout.ms", "-1")]);
     let mut relay = Relay::start(&config);
     eventually(DEADLINE, "the slot waits", || !db.query(waits, &[]).is_empty());
+    let pid: i32 = writer.query("SELECT pg_backend_pid()", &[])[0].get(0);
+    relay.wait_for_stderr(&format!("SELECT pg_terminate_backend({pid});"));
     relay.terminate();
     assert_eq!(relay.wait_for_exit(DEADLINE), 0, "{}", relay.stderr());
     writer.execute("COMMIT");
     eventually(DEADLINE, "nothing is left behind", || db.slot().is_none());
 
-    writer.execute("BEGIN; INSERT INTO other VALUES (1)");
+    writer.execute("BEGIN; INSERT INTO other VALUES (1); PREPARE TRANSACTION 'forgotten'");
     let relay = Relay::start(&config);
-    eventually(DEADLINE, "the slot waits", || !db.query(waits, &[]).is_empty());
-    writer.execute("COMMIT");
+    relay.wait_for_stderr("ROLLBACK PREPARED 'forgotten';");
+    writer.execute("COMMIT PREPARED 'forgotten'");
     db.wait_until_streaming();
     insert(&db);
     db.wait_until_confirmed();
