@@ -40,10 +40,12 @@ def generated(seed, count, form=None):
     schema = [setup(tables), *(table.definition() for table in tables)]
     if any(table.partitioned for table in tables):
         schema.append(own_publication(config))
-    tx = transactions(rng, changes, STEPS)  # which may add columns to the tables
+    # The end of a transaction names messages by the address of a Java object.
+    messages = "provide.transaction.metadata" not in config
+    tx = transactions(rng, changes, STEPS, messages)  # which may add columns to the tables
     alterations, pause = altered(seed, tables), len(tx)
     if alterations:
-        tx += alterations + transactions(rng, changes, LATER_STEPS)
+        tx += alterations + transactions(rng, changes, LATER_STEPS, messages)
     about = f"Random tables, options and changes of seed {seed}."
     case = Case(about=about, source="", schema="\n".join(schema), before=before, config=config, tx=tx, lenient=True,
                 pause=pause if alterations else None)

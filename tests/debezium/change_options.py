@@ -2,9 +2,10 @@
 
 import re
 
-from change_tables import plain
+from change_tables import IDS, plain
 from change_transforms import random_chain
 from options import JSON, MODES, STRING, header_converter, json_options, regex_literal
+from tables import identifier, literal
 
 BASE = {"transforms.outbox.type": None, "table.include.list": None, "tombstones.on.delete": None, "transforms": None}
 """Without what an outbox' connector has."""
@@ -24,12 +25,15 @@ CHANGES = {
     "field.name.adjustment.mode": ["avro", "avro_unicode", "none"],
     "extended.headers.enabled": ["false", "true"],
     "event.converting.failure.handling.mode": ["warn", "skip", "fail"],
+    "message.prefix.include.list": ["audit", "a.*", "audit,é.*"],
+    "table.ignore.builtin": ["false"],
+    "schema.refresh.mode": ["columns_diff_exclude_unchanged_toast"],
 }
 
 
 def random_change_config(rng, tables, tag):
     config = {"topic.prefix": tag, "errors.tolerance": "all"}
-    modes = {**MODES, **CHANGES, "snapshot.mode": ["initial", "no_data"]}
+    modes = {**MODES, **CHANGES, "snapshot.mode": ["initial", "initial", "no_data", "no_data", "always", "when_needed"]}
     config |= {key: rng.choice(values) for key, values in modes.items() if rng.random() < (0.5 if key in ("snapshot.mode",) else 0.22)}
     if stops(config.get("time.precision.mode"), tables):
         del config["time.precision.mode"]
@@ -39,7 +43,7 @@ def random_change_config(rng, tables, tag):
     if any(key in config for key in ("column.include.list", "column.exclude.list")) and leaves_out_key(config, tables):
         # Of a key that is left out Debezium's snapshot reads nothing, and stops.
         config["snapshot.mode"] = "no_data"
-    config |= tables_left_out(rng, tables)
+    config |= tables_left_out(rng, tables) | snapshot(rng, tables)
     # A key by StringConverter may hold the address of a Java object, and choose another partition each time.
     config |= converter(rng, "key", [JSON]) | converter(rng, "value", [STRING, *[JSON] * 9]) | header_converter(rng)
     if rng.random() < 0.6:
@@ -53,6 +57,27 @@ def stops(time_mode, tables):
     of = {"nanoseconds": r"timestamp", "structured": r"time(\(\d\))?$"}.get(time_mode)
     required = [column.type.sql for table in tables for column in table.columns if column.not_null]
     return bool(of) and any(re.match(of, sql) for sql in required)
+
+
+def snapshot(rng, tables):
+    """Which tables and rows of them a snapshot has."""
+    options = {}
+    # Of other names Debezium stops.
+    usual = [table for table in tables if re.fullmatch(r"[\w$]+", table.schema + table.name)]
+    if rng.random() < 0.15:
+        chosen = rng.sample(tables, min(len(tables), rng.choice([1, 3, 8])))
+        options["snapshot.include.collection.list"] = ",".join(regex_literal(f"{table.schema}.{table.name}") for table in chosen)
+    if usual and rng.random() < 0.15:
+        chosen = rng.sample(usual, min(len(usual), 3))
+        options["snapshot.select.statement.overrides"] = ",".join(f"{table.schema}.{table.name}" for table in chosen)
+        options |= {f"snapshot.select.statement.overrides.{table.schema}.{table.name}": selected(rng, table) for table in chosen}
+    return options
+
+
+def selected(rng, table):
+    of_first = f"{identifier(table.id.name)} = {literal(IDS[table.id.type.sql](1))}"
+    return rng.choice([f"select * from {table.sql} where {of_first}", f"select * from {table.sql} where not {of_first}",
+                       f"select * from {table.sql} where false"])
 
 
 def leaves_out_key(config, tables):

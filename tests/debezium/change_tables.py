@@ -30,6 +30,10 @@ TYPES += [column_types.ColumnType(sql, column_types.one_of(*texts)) for sql, *te
     ("timestamptz", "infinity", "-infinity", "0044-03-15 12:00:00+00 BC"), ("pg_lsn", "16/B374D848"),
     ("regclass", "pg_class"), ("time", "24:00", "00:00"), ("timetz", "24:00+00", "00:00+05:30"), ("real[]", "{NaN,1e30}"),
     ("price", "0", "-1.5", "99999.999"), ("birthday", "2024-02-29"), ("moment", "2024-01-02 03:04:05.678"), ("document", "{}", "[1, null]"),
+    ("comp", "(1,x)", '(,"a ""b"" \\\\")', "(-5,)"), ("comp[]", '{"(1,x)"}', "{}"), ("smallprice", "0.5", "-99.999"), ("feeling", "sad", "ok"),
+    ("prices", "{1.5,2}", "{}"), ("posint[]", "{1,2}", "{}"), ("name", "n", ""), ("xid", "123"), ("interval[]", "{1 day,00:00:01}"), ("tsquery", "'a' & 'b'"),
+    ("point[]", '{"(1,2)",NULL}'), ("hstore[]", '{"a=>1",NULL}'), ("ltree[]", "{a.b,c}"), ("money[]", '{"$1.50",NULL}'), ("oid[]", "{1,4294967295}"),
+    ("bpchar", "a ", ""), ("varchar(3)[]", "{abc,NULL}"), ("int[]", "{{1,2},{3,4}}", "[0:1]={5,6}"),
     ("place", "(1,2)"), ("interval year to month", "1 year 2 mons"), ("numeric", "1e-20"), ("tid", "(0,1)"), ("txid_snapshot", "10:20:10,14,15"), ("int4multirange", "{[1,5)}"),
 )]
 LARGE = ["text", "bytea", "jsonb", "varchar", "text[]", "int[]"]

@@ -28,7 +28,7 @@ class Links:
                       self.timestamp, self.timestamp, self.header_to_value, self.extract_value]
         else:
             links += [self.logical_router, self.changed, self.partition_routing, self.timezone, self.timezone, self.extract_after,
-                      self.source_schema]
+                      self.source_schema, self.event_router, self.event_router]
         return rng.choice(links)()
 
     def unwrap(self):
@@ -45,8 +45,19 @@ class Links:
         if rng.random() < 0.1:
             options["route.by.field"] = rng.choice(["v", "id"])
         if rng.random() < 0.1:
-            options["drop.fields.header.name"] = "changed"
+            options["drop.fields.header.name"] = rng.choice(["changed", "Unchanged"])
+            options |= rng.choice([{}, {"drop.fields.from.key": "true"}, {"drop.fields.keep.schema.compatible": "false"}])
         return {"type": DEBEZIUM + "ExtractNewRecordState", **options}
+
+    def event_router(self):
+        """Of one table in ten, whose rows mostly are not events."""
+        options = {f"table.field.event.{role}": name for role, name in (("key", "id"), ("payload", "v"), ("type", "n"))}
+        if self.rng.random() < 0.3:
+            options["table.fields.additional.placement"] = self.rng.choice(["n:header", "n:envelope,flag:header:Flag", "at:envelope"])
+        if self.rng.random() < 0.2:
+            options["table.field.event.timestamp"] = "n"
+        return {"type": DEBEZIUM + "outbox.EventRouter", "route.by.field": self.rng.choice(["id", "n", "flag"]),
+                "route.topic.replacement": self.tag + ".events", "predicate": "first", **options}
 
     def changed(self):
         return {"type": DEBEZIUM + "ExtractChangedRecordState", "header.changed.name": "Changed", "header.unchanged.name": "Unchanged"}
@@ -189,6 +200,7 @@ ZONED = ["source:t1:ts_ms", "source:t1,t2", "source:orders2:tz,t5:at", "t1:at", 
 PREDICATES = {
     "tombstone": {"type": KAFKA + "predicates.RecordIsTombstone"},
     "odd": {"type": KAFKA + "predicates.TopicNameMatches", "pattern": r".*[13579]"},
+    "first": {"type": KAFKA + "predicates.TopicNameMatches", "pattern": r".*1"},
     "moved": {"type": KAFKA + "predicates.HasHeaderKey", "name": "__debezium.oldkey"},
 }
 

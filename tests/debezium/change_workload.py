@@ -64,6 +64,9 @@ class Changes:
 
     def widen(self):
         """The table gets another column, of a type that it has."""
+        # Of a table with a domain of an enumeration Debezium looks into the catalog at each row: it may see the column early.
+        if any(column.type.sql == "feeling" for column in self.table.columns):
+            return self.update_all()
         column = self.rng.choice([column for column in self.table.columns if column.role != "id"] or self.table.columns)
         added = Column(f"added{len(self.table.columns)}", column.type, "extra", False, None)
         self.table.columns.append(added)
@@ -164,8 +167,9 @@ class Alterations:
         return f"alter table {self.table.sql} {how};"
 
 
-def transactions(rng, changes, count):
-    """The tables' changes, mixed: each has `count`; a transaction that PostgreSQL refuses is as if it were not there."""
+def transactions(rng, changes, count, messages):
+    """The tables' changes, mixed: each has `count`; a transaction that PostgreSQL refuses is as if it were not there. With
+    `messages`, some have logical messages."""
     waiting = [table for table in changes for _ in range(count)]
     rng.shuffle(waiting)
     result = []
@@ -173,8 +177,20 @@ def transactions(rng, changes, count):
         size = rng.choice([1, 1, 1, 2, 3, 6])
         steps = [table.step() for table in waiting[:size]]
         waiting = waiting[size:]
+        if messages and rng.random() < 0.08:
+            steps.insert(rng.randint(0, len(steps)), message(rng))
         chance = rng.random()
         if chance < 0.05:
             steps = ["begin;", steps[0], "savepoint one;", *steps[1:], "rollback to one;", *steps[1:], "commit;"]
         result.append("\n".join(steps))
     return result
+
+
+def message(rng):
+    """A logical message, which only the connector hears."""
+    transactional = rng.choice(["true", "false"])
+    content = rng.choice(["'text'", "''", "'{\"a\": 1}'", "'é😀'", "'\\x00ff80'::bytea", "repeat('long ', 3000)"])
+    return f"select pg_logical_emit_message({transactional}, {literal(rng.choice(PREFIXES))}, {content});"
+
+
+PREFIXES = ["audit", "audit", "a b", "é", "", "other.prefix"]

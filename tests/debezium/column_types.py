@@ -15,7 +15,11 @@ create domain price as numeric(8, 3);
 create domain birthday as date;
 create domain moment as timestamp(3);
 create domain document as jsonb;
-create domain place as point;"""
+create domain place as point;
+create type comp as (a int, b text);
+create domain smallprice as price check (value < 100);
+create domain feeling as mood;
+create domain prices as numeric(6, 2)[];"""
 
 LETTERS = ["a", "B", "z", "0", "9", " ", "-", "_", ".", ":", "/", "\\", "'", '"', "{", "}", "[", ",", "$1", "%", "é",
            "ß", "Ω", "中", "😀", "\t", "\n", "\u2028", "\u0001", "\u007f", "<", "&", "null"]
