@@ -19,6 +19,10 @@ use crate::wal::Oid;
 /// How often the catalog is looked at. A look is five small queries: 7 ms with 100 partitions, on two busy cores.
 const INTERVAL: Duration = Duration::from_secs(1);
 
+/// With thousands of tables a look takes long. Then this many times of it pass until the next, up to `INTERVAL_MAX`.
+const REST: u32 = 20;
+const INTERVAL_MAX: Duration = Duration::from_secs(5);
+
 /// Watches that what is written to the captured tables comes to the stream. The server says nothing when it does not:
 /// a table that leaves the publication, a filter, an unlogged partition.
 #[derive(Debug)]
@@ -72,6 +76,7 @@ impl Watcher {
             .into_iter()
             .for_each(|look| self.status.seen(look, Instant::now()));
         loop {
+            let began = Instant::now();
             if !self.captures_none
                 && let Ok(look) = look(&self.status, CatalogLook::Publication, self.look()).await
                 && let Some(error) = self.judge(&look).await
@@ -81,7 +86,7 @@ impl Watcher {
             let known = (&self.captured, self.version_num);
             let looking = newcomers.look(&self.parts, &self.sql, known, &self.status);
             drop(look(&self.status, CatalogLook::NewTables, looking).await);
-            time::sleep(INTERVAL).await;
+            time::sleep(rest_after(began.elapsed())).await;
         }
     }
 
@@ -220,5 +225,20 @@ impl Watcher {
                 renamed(&self.status, &known, &table.schema, &table.name);
             }
         }
+    }
+}
+
+fn rest_after(look: Duration) -> Duration {
+    look.saturating_mul(REST).clamp(INTERVAL, INTERVAL_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_take_a_small_part_of_the_time() {
+        let rest = |ms| rest_after(Duration::from_millis(ms)).as_millis();
+        assert_eq!([rest(7), rest(120), rest(1_000), rest(60_000)], [1_000, 2_400, 5_000, 5_000]);
     }
 }

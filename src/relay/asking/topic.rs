@@ -15,7 +15,7 @@ use crate::telemetry::{Component, Status};
 const QUESTION: Duration = Duration::from_millis(500);
 
 /// How long to wait until a topic that was absent is asked for again.
-const INTERVAL: Duration = Duration::from_millis(50);
+const INTERVAL: Duration = Duration::from_millis(20);
 
 /// How long something may stay undecided before that is told: transactions take moments.
 const UNDECIDED_GRACE: Duration = Duration::from_secs(5);
