@@ -15,6 +15,11 @@ pub(crate) fn compile_ignoring_case(java: &str) -> Result<Regex, Box<Error>> {
     Ok(Regex::new(&format!("(?i)\\A(?:{})\\z", translate(java)))?)
 }
 
+/// Whether Java's `.` leaves a character out.
+pub(crate) const fn ends_line(character: char) -> bool {
+    matches!(character, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
 /// Java's `\d`, `\w` and `\s` are ASCII, and so are the letters whose case it ignores, its `.` leaves more line ends out, and it quotes
 /// with `\Q…\E`.
 fn translate(java: &str) -> String {
