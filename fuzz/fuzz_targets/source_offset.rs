@@ -1,11 +1,2 @@
 #![no_main]
-use libfuzzer_sys::fuzz_target;
-use outboxd::internals::source_offset::{SentBefore, SourceOffset};
-
-fuzz_target!(|bytes: &[u8]| {
-    if let Ok(offset) = SourceOffset::parse(bytes) {
-        let again = SourceOffset::parse(offset.to_string().as_bytes()).expect("what is printed is read");
-        assert_eq!((again.furthest(), again.snapshot), (offset.furthest(), offset.snapshot));
-        drop(SentBefore::new(&offset));
-    }
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| outboxd_fuzz::source_offset(bytes));

@@ -1,4 +1,29 @@
-//! What the targets share: an outbox as a relay binds it.
+//! The fuzz targets as functions of bytes, and the outbox that they share. `fuzz_targets` calls them with inputs of libFuzzer,
+//! `tests/checks` with the inputs of `corpora`.
+
+mod backend_frame;
+mod column_value;
+mod logical_message;
+mod lsn;
+mod offset_map;
+mod pgoutput_message;
+mod quoting;
+mod replication_message;
+mod row;
+mod source_offset;
+mod stream;
+
+pub use backend_frame::backend_frame;
+pub use column_value::column_value;
+pub use logical_message::logical_message;
+pub use lsn::lsn;
+pub use offset_map::offset_map;
+pub use pgoutput_message::pgoutput_message;
+pub use quoting::quoting;
+pub use replication_message::replication_message;
+pub use row::row;
+pub use source_offset::source_offset;
+pub use stream::stream;
 
 use outboxd::internals::connect::NameAdjustment;
 use outboxd::internals::connect::column::{ColumnDescription, ColumnOptions, ColumnRules, TypeKind};
@@ -85,3 +110,18 @@ fn relation(columns: &[ColumnDescription]) -> Relation {
         columns: columns.iter().map(column).collect(),
     }
 }
+
+/// Each target by the name of its corpus.
+pub const TARGETS: [(&str, fn(&[u8])); 11] = [
+    ("backend_frame", backend_frame),
+    ("column_value", column_value),
+    ("logical_message", logical_message),
+    ("lsn", lsn),
+    ("offset_map", offset_map),
+    ("pgoutput_message", pgoutput_message),
+    ("quoting", quoting),
+    ("replication_message", replication_message),
+    ("row", row),
+    ("source_offset", source_offset),
+    ("stream", stream),
+];

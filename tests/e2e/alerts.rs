@@ -13,6 +13,7 @@ use crate::support::http::try_get_as;
 use crate::support::kafka::{Kafka, kafka};
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{self, postgres18};
+use crate::support::programs::{reason, spawn};
 use crate::support::prometheus::Prometheus;
 use crate::support::relay::{Config, Relay, with};
 use crate::support::wait::{DEADLINE, eventually};
@@ -88,7 +89,7 @@ fn promtool_takes_the_rules_and_their_tests() {
     let promtool = |arguments: &[&str]| {
         let mut command = Command::new("promtool");
         command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/docker/prometheus")).args(arguments);
-        let output = command.output().expect("promtool, of the Debian package prometheus");
+        let output = command.output().unwrap_or_else(|error| panic!("{}", reason(&command, &error)));
         assert!(output.status.success(), "{arguments:?}: {output:?}");
     };
     promtool(&["check", "rules", "--lint-fatal", "alerts.yaml"]);
@@ -198,7 +199,7 @@ fn the_page_is_well_formed(port: u16) {
     assert!(page.body.contains("# TYPE relay_transactions_total counter\n"), "{}", page.body);
     let mut command = Command::new("promtool");
     command.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut promtool = command.spawn().expect("promtool, of the Debian package prometheus");
+    let mut promtool = spawn(&mut command);
     promtool.stdin.take().unwrap().write_all(page.body.as_bytes()).unwrap();
     let output = promtool.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);

@@ -31,7 +31,7 @@ fn partitions(db: &Outbox) -> Vec<String> {
 }
 
 #[test]
-#[ignore = "needs pg_partman for PostgreSQL 15, which .ci/run has"]
+#[ignore = "needs pg_partman for PostgreSQL 15, which tests/run installs"]
 fn what_pg_partman_manages_is_found_and_left_to_it() {
     let db = Outbox::create_bare(postgres15(), SCHEMA);
     let folder = Watcher::new("outboxd-partman-");

@@ -2,7 +2,7 @@
 # Records what a live server's pgoutput says for every case in pgoutput/*.sql:
 #
 #   tests/golden/capture.sh 'host=127.0.0.1 port=5432 user=postgres' pg15 [CASE…]
-#   UPDATE_GOLDEN=1 cargo test --test golden
+#   UPDATE_GOLDEN=1 cargo test --test checks golden
 #
 # The first argument is a conninfo in key=value form for a superuser of a server (14 or later) with
 # wal_level=logical; the second is the label of the files written, pgoutput/<case>.<label>.hex. Each line of those is

@@ -8,6 +8,7 @@ use outboxd::internals::throwaway::unused_port;
 use serde_json::{Value, json};
 
 use super::http::{send, try_get};
+use super::programs::spawn;
 use super::wait::{DEADLINE, eventually};
 use super::watcher::Watcher;
 
@@ -36,8 +37,7 @@ impl Browser {
         let log = File::create(watcher.folder().join("log")).unwrap();
         let mut command = Command::new("chromedriver");
         command.arg(format!("--port={port}")).stdin(Stdio::null()).stderr(Stdio::null()).stdout(log);
-        let started = command.spawn();
-        watcher.watch(&started.expect("chromedriver: apt-get install chromium-driver"));
+        watcher.watch(&spawn(&mut command));
         eventually(DEADLINE.saturating_add(Duration::from_secs(30)), "chromedriver answers", || {
             try_get(port, "/status").is_some_and(|page| page.code == 200)
         });

@@ -5,6 +5,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::programs::reason;
+
 /// A folder of the cache, which `fill` fills once: in the first process that asks, while the others wait.
 pub(crate) fn cached(name: &str, fill: impl FnOnce(&Path)) -> PathBuf {
     let cache = cache_folder();
@@ -29,7 +31,7 @@ pub(crate) fn cached(name: &str, fill: impl FnOnce(&Path)) -> PathBuf {
 
 /// Runs a command to its end; what it said is shown when it fails.
 pub(crate) fn run(what: &str, command: &mut Command) {
-    let output = command.output().unwrap_or_else(|error| panic!("cannot run {what}: {error}"));
+    let output = command.output().unwrap_or_else(|error| panic!("{}", reason(command, &error)));
     let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
     assert!(output.status.success(), "{what} failed\n{stdout}\n{stderr}");
 }

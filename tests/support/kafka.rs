@@ -17,6 +17,7 @@ use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::kafka_home::{copy_folder, java, kafka_home, properties, version};
+use super::programs::spawn;
 use super::record::Record;
 use super::wait::{DEADLINE, eventually, eventually_some};
 use super::watcher::{Watcher, signal};
@@ -147,7 +148,7 @@ impl Kafka {
         let mut command = java(&kafka_home());
         command.args(self.jvm).arg("kafka.Kafka").arg(folder.join("server.properties")).current_dir(folder);
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
-        let process = command.spawn().unwrap_or_else(|error| panic!("cannot run java: {error}"));
+        let process = spawn(&mut command);
         self.watcher.watch(&process);
         self.process = Some(process);
         self.wait_until_ready();

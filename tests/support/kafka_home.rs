@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use outboxd::internals::throwaway::unused_port;
 
 use super::cache::{cached, run};
+use super::programs::spawn;
 use super::wait::{DEADLINE, eventually};
 use super::watcher::{Watcher, signal};
 
@@ -131,7 +132,7 @@ fn archive_classes(home: &Path, folder: &Path) {
     command.arg(format!("-XX:ArchiveClassesAtExit={}", folder.join(ARCHIVE).display()));
     let mut command = with_jars(command, home);
     command.arg("kafka.Kafka").arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut broker = command.spawn().unwrap_or_else(|error| panic!("cannot run java: {error}"));
+    let mut broker = spawn(&mut command);
     watcher.watch(&broker);
     let mut has_left = || broker.try_wait().unwrap().is_some();
     eventually(DEADLINE, "Kafka listens", || has_left() || TcpStream::connect(("127.0.0.1", port)).is_ok());

@@ -31,6 +31,7 @@ pub(crate) mod mock_kafka;
 pub(crate) mod outbox;
 pub(crate) mod pg_proxy;
 pub(crate) mod postgres;
+pub(crate) mod programs;
 pub(crate) mod prometheus;
 pub(crate) mod proxy;
 mod proxy_messages;

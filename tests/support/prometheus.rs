@@ -7,6 +7,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use super::http::try_get;
+use super::programs::spawn;
 use super::wait::{eventually, eventually_some};
 use super::watcher::Watcher;
 
@@ -42,7 +43,7 @@ impl Prometheus {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(fs::File::create(folder.join("log")).unwrap());
-        let process = command.spawn().expect("prometheus, of the Debian package of its name");
+        let process = spawn(&mut command);
         watcher.watch(&process);
         let started = Self { process, port, watcher };
         eventually(ALERT_DEADLINE, "Prometheus is ready", || {

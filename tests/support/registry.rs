@@ -10,6 +10,7 @@ use outboxd::internals::throwaway::unused_port;
 use serde_json::{Value, json};
 
 use super::http::{Page, send, try_get};
+use super::programs::spawn;
 use super::registry_home::apicurio;
 use super::wait::{DEADLINE, eventually, eventually_some};
 use super::watcher::Watcher;
@@ -36,7 +37,7 @@ impl Registry {
         let log = File::create(watcher.folder().join("log")).unwrap();
         let mut command = apicurio(port);
         command.current_dir(watcher.folder()).stdin(Stdio::null()).stderr(Stdio::null()).stdout(log);
-        watcher.watch(&command.spawn().unwrap());
+        watcher.watch(&spawn(&mut command));
         let registry = Self { _watcher: watcher, port };
         eventually(DEADLINE.saturating_add(Duration::from_secs(60)), "the registry answers", || {
             try_get(port, "/apis/ccompat/v7/subjects").is_some_and(|page| page.code == 200)

@@ -27,7 +27,7 @@ pub(super) struct Case {
     #[expect(dead_code, reason = "for whoever reads the file")]
     about: String,
     pub(super) source: String,
-    #[expect(dead_code, reason = "tests/inventory.rs looks for it")]
+    #[expect(dead_code, reason = "tests/checks/inventory.rs looks for it")]
     #[serde(default)]
     shows: Vec<String>,
     pub(super) schema: String,

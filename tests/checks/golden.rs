@@ -1,7 +1,6 @@
 //! What real servers sent, decoded: `tests/golden/pgoutput/<case>.<server>.hex` against `<case>.<server>.expected`.
 //!
 //! `UPDATE_GOLDEN=1` rewrites the expectations; `tests/golden/capture.sh` records the messages anew.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::env;
 use std::fmt::Write;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{File, is_test_module, module, product_lines};
+use super::tidy::{File, is_test_module, module, product_lines};
 
 /// The modules inside which an order is declared.
 const ORDERED: [&str; 2] = ["relay", "kafka"];

@@ -1,5 +1,4 @@
 //! What a message announces is not what is allocated: only bytes that have arrived count. What is made of them has a limit too.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use allocation_counter::measure;
 use outboxd::internals::connect::NameAdjustment;

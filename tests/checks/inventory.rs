@@ -1,12 +1,11 @@
 //! Debezium's own tests, as `tests/cases/debezium-tests.tsv` lists them: each is shown by a case or a unit test here, or
 //! there is a reason why not.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const LIST: &str = include_str!("cases/debezium-tests.tsv");
+const LIST: &str = include_str!("../cases/debezium-tests.tsv");
 /// Where a case or a unit test may name the tests that it shows.
 const PLACES: [&str; 2] = ["tests/cases", "src"];
 

@@ -1,7 +1,4 @@
 //! The rules of structure that the compiler does not know: who may name what, how long a file may be, what is documented.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod imports;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -85,9 +82,9 @@ const WORKPLACE: [&str; 4] =
     [concat!("../", "shared"), concat!("/work", "/"), concat!("/tmp", "/bg"), concat!("/root", "/")];
 
 /// A file of the repository: its path from the root, with `/`, and its text.
-struct File {
-    path: String,
-    text: String,
+pub(super) struct File {
+    pub(super) path: String,
+    pub(super) text: String,
 }
 
 #[test]
@@ -171,7 +168,7 @@ fn violations(files: &[File]) -> Vec<String> {
     let mut broken = Vec::new();
     broken.extend(sources.iter().flat_map(|file| names_what_it_may_not(file, files)));
     broken.extend(modules_that_know_both(&sources));
-    broken.extend(imports::violations(files));
+    broken.extend(super::imports::violations(files));
     broken.extend(
         files
             .iter()
@@ -266,7 +263,7 @@ fn modules_that_know_both(sources: &[&File]) -> Vec<String> {
 }
 
 /// `wal` of `src/wal/lsn.rs`, `error` of `src/error.rs`.
-fn module(path: &str) -> &str {
+pub(super) fn module(path: &str) -> &str {
     let inside = path.strip_prefix("src/").unwrap_or(path);
     inside.split('/').next().unwrap_or(inside).trim_end_matches(".rs")
 }
@@ -289,7 +286,7 @@ fn is_left_behind(path: &str, files: &[File]) -> bool {
 }
 
 /// Whether the parent declares the file under `#[cfg(test)]`.
-fn is_test_module(path: &str, files: &[File]) -> bool {
+pub(super) fn is_test_module(path: &str, files: &[File]) -> bool {
     let Some((folder, name)) = path.trim_end_matches(".rs").rsplit_once('/') else { return false };
     let parent = files.iter().find(|file| file.path == format!("{folder}/mod.rs"));
     let declaration = format!("mod {name};");
@@ -300,7 +297,7 @@ fn is_test_module(path: &str, files: &[File]) -> bool {
 }
 
 /// The lines without comments and without the items under `#[cfg(test)]`, which rustfmt ends at their own indentation.
-fn product_lines(text: &str) -> Vec<(usize, &str)> {
+pub(super) fn product_lines(text: &str) -> Vec<(usize, &str)> {
     let mut kept = Vec::new();
     let mut lines = (1..).zip(text.lines());
     while let Some((number, line)) = lines.next() {

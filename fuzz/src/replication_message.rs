@@ -1,0 +1,7 @@
+use outboxd::internals::replication::{ReplicationMessage, decode};
+
+pub fn replication_message(bytes: &[u8]) {
+    if let Ok(ReplicationMessage::XLogData(data)) = decode(bytes) {
+        assert_eq!(bytes.len(), 25 + data.data.len());
+    }
+}

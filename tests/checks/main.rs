@@ -1,0 +1,17 @@
+//! Tests of the repository and of recordings: no server, a few seconds.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod allocations;
+mod failure_modes;
+mod fuzz_corpora;
+mod golden;
+mod imports;
+mod inventory;
+mod tidy;
