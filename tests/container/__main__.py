@@ -5,12 +5,15 @@ import contextlib
 import json
 import pathlib
 import re
+import subprocess
 import sys
+import tempfile
 import time
 import traceback
 
 sys.dont_write_bytecode = True
 
+import compiled
 import stand_ins
 from compose import TOPIC, Compose, eventually
 from engine import Engine, NoEngine, OwnEngine, answers, can_start
@@ -25,15 +28,24 @@ NOT_RUN = 77
 class Trial:
     """The steps build on each other, so the first that fails ends it."""
 
-    def __init__(self, engine, compose):
-        self.engine, self.compose, self.inserted = engine, compose, 0
+    def __init__(self, engine, compose, binary):
+        self.engine, self.compose, self.inserted, self.binary = engine, compose, 0, binary
 
     def the_image_is_built_by_the_dockerfile(self):
         began = time.monotonic()
-        network = ["--network", "none"] if self.engine.own else []
-        self.engine.docker("build", *network, "--build-arg", "PROFILE=quick", "-f", "docker/Dockerfile", "-t", "outboxd", ".", cwd=REPOSITORY)
+        if self.binary:
+            with tempfile.TemporaryDirectory(prefix="outboxd-context-") as context:
+                subprocess.run(["strip", "-o", f"{context}/outboxd", self.binary], check=True)
+                self.build(context, "BINARY=given")
+        else:
+            self.build(REPOSITORY, "PROFILE=quick")
         size = int(self.engine.docker("image", "inspect", "--format", "{{.Size}}", "outboxd")) / 1e6
         return f"{size:.0f} MB without optimisation, built in {time.monotonic() - began:.0f} s"
+
+    def build(self, context, argument):
+        network = ["--network", "none"] if self.engine.own else []
+        dockerfile = REPOSITORY / "docker/Dockerfile"
+        self.engine.docker("build", *network, "--build-arg", argument, "-f", str(dockerfile), "-t", "outboxd", str(context))
 
     def the_image_runs_as_nobody_and_has_no_shell(self):
         image = json.loads(self.engine.docker("image", "inspect", "outboxd"))[0]
@@ -163,17 +175,25 @@ def main():
     arguments = argparse.ArgumentParser(prog="python3 tests/container")
     arguments.add_argument("--running", action="store_true", help="use the engine that runs, with the official images")
     arguments.add_argument("--data", metavar="FOLDER", help="keep images and build caches of the own engine here")
-    arguments.add_argument("--build", action="store_true", help="only build the image")
+    arguments.add_argument("--binary", metavar="FILE", help="put this binary into the image instead of compiling one")
+    arguments.add_argument("--compile", action="store_true",
+                           help="only compile the image, unless docker/compiled.sha256 names what it is made from")
     options = arguments.parse_args()
-    steps = STEPS[:1] if options.build else STEPS
+    if options.compile and compiled.is_recorded():
+        print(f"   what the image is made from was compiled before: {compiled.RECORD.relative_to(REPOSITORY)}")
+        return 0
+    steps = STEPS[:1] if options.compile else STEPS
     try:
         with engine(options) as (chosen, images):
             print(f"   images: {images}", flush=True)
             if chosen.own:
-                stand_ins.make_for_build(chosen)
-            if chosen.own and not options.build:
+                stand_ins.make_for_build(chosen, compiled=not options.binary)
+            if chosen.own and not options.compile:
                 stand_ins.make_for_compose(chosen)
-            return run(chosen, steps)
+            failed = run(chosen, steps, options.binary)
+            if not failed and not options.binary:
+                compiled.record()
+            return failed
     except (NoEngine, stand_ins.Missing) as reason:
         print(f"THE CONTAINER IS NOT TESTED HERE: {reason}")
         return NOT_RUN
@@ -190,10 +210,10 @@ def engine(options):
         raise NoEngine("no engine runs, and none can be started (that takes root and dockerd)")
 
 
-def run(chosen, steps):
+def run(chosen, steps, binary):
     """Ends with a line like cargo's, so that the passed and failed steps are counted with the other tests."""
     compose = Compose(chosen)
-    trial = Trial(chosen, compose)
+    trial = Trial(chosen, compose, binary)
     passed = failed = 0
     clear(chosen, compose)
     try:

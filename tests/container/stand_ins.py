@@ -44,18 +44,19 @@ class Missing(Exception):
 
 def names():
     """The images that are asked for: build, runtime, PostgreSQL, Kafka."""
-    build, runtime = re.findall(r"^FROM (\S+)", (REPOSITORY / "docker/Dockerfile").read_text(), re.MULTILINE)
+    stages = re.findall(r"^FROM (\S+)", (REPOSITORY / "docker/Dockerfile").read_text(), re.MULTILINE)
+    build, runtime = [stage for stage in stages if ":" in stage]
     images = re.findall(r"^ +image: (\S+)", (REPOSITORY / "docker/compose.yaml").read_text(), re.MULTILINE)
     postgres, kafka = [image for image in images if image != "outboxd"]
     return build, runtime, postgres, kafka
 
 
-def make_for_build(engine):
-    """What the Dockerfile asks for."""
+def make_for_build(engine, compiled):
+    """Makes the images that the Dockerfile names; the one with the compiler only if the binary is compiled there."""
     if not shutil.which("mmdebstrap"):
         raise Missing("mmdebstrap is not here (a Debian package has its name)")
     build, runtime, _, _ = names()
-    make_missing(engine, [(runtime, make_runtime), (build, make_build)])
+    make_missing(engine, [(runtime, make_runtime)] + ([(build, make_build)] if compiled else []))
 
 
 def make_for_compose(engine):
