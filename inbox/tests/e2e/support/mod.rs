@@ -9,6 +9,8 @@ pub(crate) mod kafka;
 mod kafka_home;
 #[path = "../../../../tests/support/postgres.rs"]
 pub(crate) mod postgres;
+#[path = "../../../../tests/support/programs.rs"]
+pub(crate) mod programs;
 #[path = "../../../../tests/support/record.rs"]
 pub(crate) mod record;
 #[path = "../../../../tests/support/wait.rs"]

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::subject::Subject;
 use crate::base::cache::{cached, run};
+use crate::base::programs::spawn;
 use crate::base::wait::{DEADLINE, eventually};
 use crate::base::watcher::Watcher;
 
@@ -45,7 +46,7 @@ impl DynamoDb {
         command.arg("software.amazon.dynamodb.services.local.main.ServerRunner");
         command.args(["-inMemory", "-disableTelemetry", "-port", &port.to_string()]);
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
-        let process = command.spawn().unwrap();
+        let process = spawn(&mut command);
         watcher.watch(&process);
         let server = Self { process, watcher, table: LocalTable { port } };
         server.create_table();

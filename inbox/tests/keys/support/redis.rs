@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use outboxd::internals::throwaway::unused_port;
 use redis::{Client, Connection, Value};
 
+use crate::base::programs::spawn;
 use crate::base::wait::{DEADLINE, eventually};
 use crate::base::watcher::{Watcher, signal};
 
@@ -52,9 +53,7 @@ impl RedisServer {
             command.args(["--save", "", "--appendonly", "no"]).args(settings);
         }
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
-        let process = command.spawn().unwrap_or_else(|error| {
-            panic!("cannot run redis-server, which Debian has in the package of this name: {error}")
-        });
+        let process = spawn(&mut command);
         watcher.watch(&process);
         let server = Self { port, process, watcher };
         eventually(DEADLINE, "Redis answers", || {
