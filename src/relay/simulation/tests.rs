@@ -1,7 +1,7 @@
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::bug::Bug;
 use super::changes;
@@ -15,9 +15,10 @@ use crate::relay::options::{GuardOptions, Options, PositionOptions, ProcessingFa
 use crate::relay::route::Route;
 use crate::telemetry::{ConfigInfo, Limits, Metrics, Status};
 
-/// Seeds of a usual run; `OUTBOXD_SEEDS=a..b` says others.
-const SEEDS: Range<u64> = 0..10_000;
-const SEEDS_OF_CHANGES: Range<u64> = 0..2_000;
+/// Seeds of a run. The first one changes each day, so that runs cover other seeds; `OUTBOXD_SEEDS=a..b` names the seeds instead.
+const SEEDS: u64 = 1_500;
+const SEEDS_OF_CHANGES: u64 = 300;
+const SECONDS_OF_A_DAY: u64 = 86_400;
 
 fn bench(guarantee: Guarantee, tells: bool) -> Bench {
     let router = table::router();
@@ -75,40 +76,37 @@ fn bench_of(messages: Option<MessageOutbox>, route: Route, guarantee: Guarantee,
     }
 }
 
-fn seeds() -> Range<u64> {
-    said_seeds().unwrap_or(SEEDS)
-}
-
-fn seeds_of_changes() -> Range<u64> {
-    said_seeds().unwrap_or(SEEDS_OF_CHANGES)
-}
-
-fn said_seeds() -> Option<Range<u64>> {
-    let text = std::env::var("OUTBOXD_SEEDS").ok()?;
+/// Returns the named seeds, or else `count` seeds of today.
+fn seeds(count: u64) -> Range<u64> {
+    let Ok(text) = std::env::var("OUTBOXD_SEEDS") else {
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let first = since_1970.as_secs() / SECONDS_OF_A_DAY * SEEDS;
+        return first..first + count;
+    };
     let (from, to) = text.split_once("..").expect("OUTBOXD_SEEDS=a..b");
-    Some(from.parse().unwrap()..to.parse().unwrap())
+    from.parse().unwrap()..to.parse().unwrap()
 }
 
 #[test]
 fn no_seed_breaks_a_promise() {
-    all_seeds(bench, AtLeastOnce, seeds());
+    all_seeds(bench, AtLeastOnce, seeds(SEEDS));
 }
 
 #[test]
 fn no_seed_breaks_a_promise_of_tail_dedupe() {
-    all_seeds(bench, TailDedupe, seeds());
+    all_seeds(bench, TailDedupe, seeds(SEEDS));
 }
 
 #[test]
 fn no_seed_commits_anything_twice() {
-    all_seeds(bench, ExactlyOnce, seeds());
+    all_seeds(bench, ExactlyOnce, seeds(SEEDS));
 }
 
 /// What becomes of a row is another thing; all else is the same code, so that fewer seeds do.
 #[test]
 fn no_seed_breaks_a_promise_of_change_events() {
     for guarantee in [AtLeastOnce, TailDedupe, ExactlyOnce] {
-        all_seeds(bench_of_changes, guarantee, seeds_of_changes());
+        all_seeds(bench_of_changes, guarantee, seeds(SEEDS_OF_CHANGES));
     }
 }
 
@@ -123,7 +121,7 @@ fn all_seeds(bench: MakeBench, guarantee: Guarantee, seeds: Range<u64>) {
         threads.map(|thread| thread.join().expect("a seed fails, see above"))
     });
     let total = tallies.into_iter().fold(Tally::default(), plus);
-    println!("{guarantee:?}, {} seeds: {total:?}", seeds.end - seeds.start);
+    println!("{guarantee:?}, seeds {seeds:?}: {total:?}");
 }
 
 fn all(bench: MakeBench, guarantee: Guarantee, seeds: Range<u64>) -> Tally {
