@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use outboxd::internals::cli::relay_parts;
 use outboxd::internals::config::Sources;
+use outboxd::internals::error::Exit;
 use outboxd::internals::relay::{Control, Error, Relay, Target};
 use outboxd::internals::telemetry::{ConfigInfo, Limits, Metrics, Phase, Status};
 use tokio::runtime::Builder;
@@ -23,19 +24,29 @@ pub(crate) struct RelayInProcess {
 
 impl RelayInProcess {
     pub(crate) fn start(config: &Config) -> Self {
+        let overrides = config.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap()));
+        let sources = Sources { overrides: overrides.collect(), ..Sources::default() };
+        Self::start_from(&sources).unwrap()
+    }
+
+    /// Starts from a configuration in files or elsewhere. A configuration that cannot work is an error.
+    pub(crate) fn start_from(sources: &Sources) -> Result<Self, Exit> {
         let control = Control::default();
         let status = Status::new(Limits::default(), Instant::now());
         let metrics = Metrics::new(&ConfigInfo::default());
-        let overrides = config.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap()));
-        let sources = Sources { overrides: overrides.collect(), ..Sources::default() };
-        let parts = relay_parts(&sources).unwrap();
+        let parts = relay_parts(sources)?;
         let relay = Relay::new(Arc::new(parts), status.clone(), metrics.clone());
         let told = control.clone();
         let thread = thread::spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(relay.run(&told))
         });
-        Self { control, status, metrics, thread: Some(thread) }
+        Ok(Self { control, status, metrics, thread: Some(thread) })
+    }
+
+    /// Returns whether it has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Says what it is to do.

@@ -73,24 +73,34 @@ impl MockKafka {
 
     /// Everything in the topic, by partition and offset.
     pub(crate) fn records(&self, topic: &str) -> Vec<Record> {
+        self.read(Some(topic))
+    }
+
+    /// Everything in all topics, by topic, partition and offset.
+    pub(crate) fn all_records(&self) -> Vec<Record> {
+        self.read(None)
+    }
+
+    fn read(&self, topic: Option<&str>) -> Vec<Record> {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", self.bootstrap()).set("group.id", "tests");
         config.set("enable.partition.eof", "true").set("fetch.wait.max.ms", "10");
         let consumer: BaseConsumer = config.create().unwrap();
-        let metadata = consumer.fetch_metadata(Some(topic), DEADLINE).unwrap();
-        let partitions = metadata.topics()[0].partitions();
+        let metadata = consumer.fetch_metadata(topic, DEADLINE).unwrap();
         let mut assignment = TopicPartitionList::new();
-        for partition in partitions {
-            assignment.add_partition_offset(topic, partition.id(), Offset::Beginning).unwrap();
+        for topic in metadata.topics() {
+            for partition in topic.partitions() {
+                assignment.add_partition_offset(topic.name(), partition.id(), Offset::Beginning).unwrap();
+            }
         }
         consumer.assign(&assignment).unwrap();
         let (mut records, mut ends) = (Vec::new(), 0);
-        while ends < partitions.len() {
+        while ends < assignment.count() {
             match consumer.poll(DEADLINE) {
                 Some(Ok(message)) => records.push(Record::from(&message)),
                 Some(Err(KafkaError::PartitionEOF(_))) => ends += 1,
                 Some(Err(error)) => panic!("cannot read: {error}"),
-                None => panic!("{ends} of {} partitions have come to their end", partitions.len()),
+                None => panic!("{ends} of {} partitions have come to their end", assignment.count()),
             }
         }
         records.sort_by(|a, b| a.place().cmp(&b.place()));

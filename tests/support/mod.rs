@@ -36,6 +36,7 @@ pub(crate) mod prometheus;
 pub(crate) mod proxy;
 mod proxy_messages;
 pub(crate) mod record;
+pub(crate) mod recording;
 pub(crate) mod registry;
 mod registry_home;
 pub(crate) mod relay;

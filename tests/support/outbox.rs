@@ -118,28 +118,7 @@ impl Outbox {
 
     /// A configuration that works: topics are `{name}.{aggregate type}`.
     pub(crate) fn config(&self, kafka: &Kafka) -> Config {
-        let address = self.session.address();
-        let config = json!({
-            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-            "plugin.name": "pgoutput",
-            "database.hostname": address.host,
-            "database.port": address.port.to_string(),
-            "database.user": address.user,
-            "database.password": address.password.as_deref().unwrap_or_default(),
-            "database.dbname": self.name,
-            "topic.prefix": self.name,
-            "slot.name": self.name,
-            "publication.name": self.name,
-            "table.include.list": "public.outbox",
-            "transforms": "outbox",
-            "transforms.outbox.type": "io.debezium.transforms.outbox.EventRouter",
-            "transforms.outbox.route.topic.replacement": self.topic("${routedByValue}"),
-            "bootstrap.servers": kafka.bootstrap(),
-        });
-        match config {
-            Value::Object(config) => config,
-            _ => unreachable!("written as an object"),
-        }
+        config_of(self.session.address(), &kafka.bootstrap())
     }
 
     /// The topic of this aggregate type.
@@ -307,6 +286,32 @@ impl Outbox {
                  payload jsonb
              )"
         )
+    }
+}
+
+/// The configuration for the outbox of a database, whose name is that of slot and publication too.
+pub(crate) fn config_of(address: &Address, bootstrap: &str) -> Config {
+    let name = &address.database;
+    let config = json!({
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "plugin.name": "pgoutput",
+        "database.hostname": address.host,
+        "database.port": address.port.to_string(),
+        "database.user": address.user,
+        "database.password": address.password.as_deref().unwrap_or_default(),
+        "database.dbname": name,
+        "topic.prefix": name,
+        "slot.name": name,
+        "publication.name": name,
+        "table.include.list": "public.outbox",
+        "transforms": "outbox",
+        "transforms.outbox.type": "io.debezium.transforms.outbox.EventRouter",
+        "transforms.outbox.route.topic.replacement": format!("{name}.${{routedByValue}}"),
+        "bootstrap.servers": bootstrap,
+    });
+    match config {
+        Value::Object(config) => config,
+        _ => unreachable!("written as an object"),
     }
 }
 

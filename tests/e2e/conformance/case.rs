@@ -5,6 +5,7 @@ use std::path::Path;
 
 use openssl::base64;
 use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
 
 use super::volatile;
 use crate::support::record::Record;
@@ -60,10 +61,10 @@ pub(super) enum Base {
 }
 
 /// A record as a case writes it.
-#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Expected {
-    topic: String,
+    pub(super) topic: String,
     partition: i32,
     key: Option<Bytes>,
     value: Option<Bytes>,
@@ -79,14 +80,14 @@ enum Bytes {
     Binary { base64: String },
 }
 
-#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 enum Time {
     Exact(i64),
     Word(Now),
 }
 
-#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Now {
     Now,
@@ -106,6 +107,15 @@ enum Group {
 }
 
 impl Case {
+    /// A digest of everything that decides what PostgreSQL and the relay say to each other.
+    pub(super) fn digest(&self) -> String {
+        let Self { schema, before, topics, partitions, base, properties, config, waits, tx, .. } = self;
+        let parts =
+            format!("{:?}", (schema, before, topics, partitions, base, properties, config, waits, tx));
+        let digest = Sha256::digest(parts.as_bytes());
+        digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+
     pub(super) fn read(path: &Path) -> Self {
         let text = fs::read_to_string(path).unwrap();
         serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
