@@ -3,18 +3,20 @@ use std::time::Duration;
 
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::mocking::{MockCluster, MockCoordinator};
 use rdkafka::producer::DefaultProducerContext;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::record::Record;
-use super::wait::DEADLINE;
+use super::wait::{DEADLINE, let_pass};
+
+type Cluster = MockCluster<'static, DefaultProducerContext>;
 
 /// librdkafka's own cluster inside this process: brokers that answer as they are told.
 pub(crate) struct MockKafka {
-    cluster: MockCluster<'static, DefaultProducerContext>,
+    cluster: Cluster,
 }
 
 impl MockKafka {
@@ -29,10 +31,17 @@ impl MockKafka {
 
     /// A topic whose partitions are led by the brokers in turn.
     pub(crate) fn create_topic(&self, name: &str, partitions: i32, brokers: i32) {
-        self.cluster.create_topic(name, partitions, 1).unwrap();
-        for partition in 0..partitions {
-            self.cluster.partition_leader(name, partition, Some(1 + partition % brokers)).unwrap();
+        self.request(|cluster| cluster.create_topic(name, partitions, 1));
+        for partition in (0..partitions).filter(|_| brokers > 1) {
+            let leader = Some(1 + partition % brokers);
+            self.request(|cluster| cluster.partition_leader(name, partition, leader));
         }
+    }
+
+    /// Changes the cluster. Its thread misses a request that arrives right behind another one, and sees it a second later.
+    fn request(&self, change: impl FnOnce(&Cluster) -> KafkaResult<()>) {
+        let_pass(Duration::from_millis(2));
+        change(&self.cluster).unwrap();
     }
 
     /// Another broker leads this partition from now on.

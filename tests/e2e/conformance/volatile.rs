@@ -3,15 +3,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
+use std::sync::LazyLock;
 
 use fancy_regex::Regex;
+
+static PATTERNS: LazyLock<Patterns> = LazyLock::new(Patterns::new);
 
 /// What a pattern has found.
 type Captures<'t> = fancy_regex::Captures<'t, str>;
 
 /// The texts of a case's records, all together.
 pub(super) fn mask(texts: &mut [&mut String], run_ms: RangeInclusive<i64>) {
-    let patterns = Patterns::new();
+    let patterns = &*PATTERNS;
     let (mut positions, mut xids) = (BTreeSet::new(), BTreeSet::new());
     for text in texts.iter() {
         patterns.collect(text, &mut positions, &mut xids);

@@ -1,6 +1,6 @@
 //! Recordings as files: one line for each message, and one file for the long texts that many recordings name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::io::ErrorKind;
@@ -55,10 +55,14 @@ impl Recording {
         // Read under the lock: a recording is written before its texts are added.
         let folders = fs::read_dir(Self::folder()).unwrap().map(|entry| entry.unwrap().path());
         let files = folders.filter(|path| path.is_dir()).flat_map(|folder| fs::read_dir(folder).unwrap());
-        let files: Vec<String> =
-            files.map(|file| fs::read_to_string(file.unwrap().path()).unwrap()).collect();
+        let mut used = BTreeSet::new();
+        for file in files {
+            let text = fs::read_to_string(file.unwrap().path()).unwrap();
+            let last_words = text.lines().filter_map(|line| line.rsplit(' ').next());
+            used.extend(last_words.filter(|word| word.starts_with('#')).map(str::to_owned));
+        }
         let before = all.len();
-        all.retain(|digest, _| files.iter().any(|file| file.contains(digest.as_str())));
+        all.retain(|digest, _| used.contains(digest));
         let dropped = before - all.len();
         if dropped > 0 {
             write_texts(&all);
