@@ -45,6 +45,14 @@ impl Exit {
     }
 }
 
+/// Returns why something cannot be used in a build without the cargo feature that has it.
+#[cfg(not(all(feature = "cel", feature = "parquet", feature = "protobuf")))]
+pub(crate) fn not_built(what: &str, feature: &str) -> String {
+    format!(
+        "this build has no {what}; the image of outboxd has it, and so has cargo build --release --features {feature}"
+    )
+}
+
 /// An error that can say what it means and what to type to cure it.
 ///
 /// The `Display` text says what failed, in the user's names, and where; [`Error::source`] says why.

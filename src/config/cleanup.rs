@@ -11,6 +11,7 @@ const KEEP: &str = "outboxd.cleanup.keep.ms";
 const COLUMN: &str = "outboxd.cleanup.time.column";
 const FOLDER: &str = "outboxd.cleanup.archive.folder";
 const TABLE: &str = "outboxd.cleanup.archive.table";
+const FORMAT: &str = "outboxd.cleanup.archive.format";
 
 /// Reads the options. `sends_changes` tells that rows become change events: a delete would be one too.
 pub(super) fn options(reader: &mut Reader<'_>, sends_changes: bool) -> CleanupOptions {
@@ -20,6 +21,11 @@ pub(super) fn options(reader: &mut Reader<'_>, sends_changes: bool) -> CleanupOp
                       deleted is an event";
         let cure = format!("remove {ENABLE}, or give the outbox an outboxd of its own");
         reader.problems.push(Problem::refused(setting, reason, cure));
+    }
+    #[cfg(not(feature = "parquet"))]
+    if let Some(setting) = reader.settings.get(FORMAT).filter(|setting| setting.value == "parquet") {
+        let reason = crate::error::not_built("Parquet", "parquet");
+        reader.problems.push(Problem::refused(setting, reason, format!("{FORMAT}=ndjson")));
     }
     let partitions = [("rows", Partitions::Rows), ("drop", Partitions::Drop), ("detach", Partitions::Detach)];
     let formats = [("ndjson", ArchiveFormat::Ndjson), ("parquet", ArchiveFormat::Parquet)];
@@ -31,7 +37,7 @@ pub(super) fn options(reader: &mut Reader<'_>, sends_changes: bool) -> CleanupOp
         keep: reader.millis(KEEP, 0, Duration::ZERO),
         time_column: reader.filled(COLUMN).map(str::to_owned),
         archive: archive(reader),
-        archive_format: reader.choice("outboxd.cleanup.archive.format", &formats, ArchiveFormat::Ndjson),
+        archive_format: reader.choice(FORMAT, &formats, ArchiveFormat::Ndjson),
         partitions: reader.choice("outboxd.cleanup.partitions", &partitions, Partitions::Rows),
         partitions_ahead: reader.integer("outboxd.cleanup.partitions.ahead", 0..=366, 0),
         batch_rows: reader.integer("outboxd.cleanup.batch.rows", 1..=100_000, 1_000),

@@ -2,6 +2,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "parquet")]
 use parquet::errors::ParquetError;
 use tokio_util::sync::CancellationToken;
 
@@ -33,8 +34,13 @@ pub(crate) enum ConvertError {
     #[error(transparent)]
     Io(#[from] io::Error),
     /// What is written, or its library.
+    #[cfg(feature = "parquet")]
     #[error(transparent)]
     Parquet(#[from] ParquetError),
+    /// The feature `parquet` is absent.
+    #[cfg(not(feature = "parquet"))]
+    #[error("{}", crate::error::not_built("Parquet", "parquet"))]
+    NotBuilt,
     /// Somebody has changed the segment.
     #[error("line {0} is no row with the columns that the first line names")]
     Line(u64),

@@ -10,6 +10,10 @@ mod aside;
 mod column;
 mod convert;
 mod lines;
+#[cfg(feature = "parquet")]
+mod parquet;
+#[cfg(not(feature = "parquet"))]
+#[path = "without_parquet.rs"]
 mod parquet;
 mod segment;
 mod segments;
@@ -57,6 +61,10 @@ impl Archive {
             Some(to @ ArchiveTo::Table(_)) => return Ok(Self::Table(to.table())),
             Some(ArchiveTo::Folder(folder)) => (folder.clone(), options.archive_format),
         };
+        #[cfg(not(feature = "parquet"))]
+        if format == ArchiveFormat::Parquet {
+            return Err(PassError::Parquet(folder, ConvertError::NotBuilt));
+        }
         if format == ArchiveFormat::Parquet {
             return Ok(Self::Segments(Segments::of(sql, folder, leaf).await?));
         }

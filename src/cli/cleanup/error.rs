@@ -148,14 +148,21 @@ impl Diagnose for CleanupError {
     }
 }
 
+const ROOM: &str =
+    "give the folder room, and run this again: the rows are in that file, and become a Parquet file then";
+
 fn parquet_cure(error: &ConvertError) -> String {
     let cure = match error {
         ConvertError::Line(_) | ConvertError::Header => {
             "somebody has changed that file: it is read again by every cleanup, until it is moved elsewhere"
         }
-        ConvertError::Io(_) | ConvertError::Parquet(_) | ConvertError::Stopped => {
-            "give the folder room, and run this again: the rows are in that file, and become a Parquet file then"
+        #[cfg(not(feature = "parquet"))]
+        ConvertError::NotBuilt => {
+            "run this with the image of outboxd, or with a build that has --features parquet"
         }
+        #[cfg(feature = "parquet")]
+        ConvertError::Parquet(_) => ROOM,
+        ConvertError::Io(_) | ConvertError::Stopped => ROOM,
     };
     cure.to_owned()
 }

@@ -38,6 +38,7 @@ mod replace_field;
 mod schema_change_filter;
 mod schema_metadata;
 mod schemas;
+#[cfg(feature = "cel")]
 mod script;
 pub(super) mod settings;
 mod side;

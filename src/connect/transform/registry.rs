@@ -20,6 +20,7 @@ use super::record_size::EnforceRecordSize;
 use super::replace_field::ReplaceField;
 use super::schema_change_filter::SchemaChangeEventFilter;
 use super::schema_metadata::SetSchemaMetadata;
+#[cfg(feature = "cel")]
 use super::script::{FilterByExpression, RouteByExpression};
 use super::settings::Settings;
 use super::side::Side;
@@ -137,8 +138,14 @@ fn debezium(settings: &mut Settings<'_, '_>, name: &str) -> Result<Arc<dyn Trans
 
 fn ours(settings: &mut Settings<'_, '_>, name: &str) -> Result<Arc<dyn Transform>, Refused> {
     Ok(match name {
+        #[cfg(feature = "cel")]
         "FilterByExpression" => Arc::new(FilterByExpression::read(settings)?),
+        #[cfg(feature = "cel")]
         "RouteByExpression" => Arc::new(RouteByExpression::read(settings)?),
+        #[cfg(not(feature = "cel"))]
+        "FilterByExpression" | "RouteByExpression" => {
+            return Err(settings.refuse("type", crate::error::not_built("CEL", "cel")));
+        }
         _ => return Err(unknown(settings)),
     })
 }

@@ -11,7 +11,9 @@
 mod avro;
 mod avro_schema;
 mod error;
+#[cfg(feature = "protobuf")]
 mod protobuf;
+#[cfg(feature = "protobuf")]
 mod protobuf_schema;
 #[cfg(test)]
 mod tests;
@@ -20,6 +22,7 @@ pub(crate) use error::DecodeError;
 
 use super::{MAGIC, SchemaId, SchemaType};
 use avro_schema::AvroSchema;
+#[cfg(feature = "protobuf")]
 use protobuf_schema::ProtobufSchema;
 
 /// A schema as the registry has it.
@@ -40,6 +43,7 @@ enum Form {
     Avro(AvroSchema),
     /// What is written is JSON already.
     Json,
+    #[cfg(feature = "protobuf")]
     Protobuf(ProtobufSchema),
 }
 
@@ -59,7 +63,12 @@ impl Decoder {
         Ok(Self(match schema.kind {
             SchemaType::Avro => Form::Avro(AvroSchema::parse(&schema.text)?),
             SchemaType::Json => Form::Json,
+            #[cfg(feature = "protobuf")]
             SchemaType::Protobuf => Form::Protobuf(ProtobufSchema::parse(&schema.text)?),
+            #[cfg(not(feature = "protobuf"))]
+            SchemaType::Protobuf => {
+                return Err(DecodeError::Schema(crate::error::not_built("a reader of Protobuf", "protobuf")));
+            }
         }))
     }
 
@@ -70,6 +79,7 @@ impl Decoder {
     pub(crate) fn json(&self, body: &[u8]) -> Result<Vec<u8>, DecodeError> {
         match &self.0 {
             Form::Avro(schema) => avro::json(schema, body),
+            #[cfg(feature = "protobuf")]
             Form::Protobuf(schema) => protobuf::json(schema, body),
             Form::Json => serde_json::from_slice::<&serde_json::value::RawValue>(body)
                 .map(|json| json.get().into())
