@@ -1,5 +1,5 @@
-//! The cases of `tests/cases`. Each is replayed: a relay in this process gets what PostgreSQL has sent when the case was
-//! recorded, and produces to librdkafka's mock broker. A spread of them, or all with `OUTBOXD_ALL_CASES=1`, also runs end to
+//! The cases of `tests/cases`. Each is replayed: a relay in this process reads the recorded messages of PostgreSQL and
+//! produces to librdkafka's mock broker. A spread of them, or all with `OUTBOXD_ALL_CASES=1`, also runs end to
 //! end, against PostgreSQL and Kafka.
 
 mod case;

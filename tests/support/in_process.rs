@@ -29,7 +29,10 @@ impl RelayInProcess {
         Self::start_from(&sources).unwrap()
     }
 
-    /// Starts from a configuration in files or elsewhere. A configuration that cannot work is an error.
+    /// Starts from a configuration in files or elsewhere.
+    ///
+    /// # Errors
+    /// When the configuration cannot work.
     pub(crate) fn start_from(sources: &Sources) -> Result<Self, Exit> {
         let control = Control::default();
         let status = Status::new(Limits::default(), Instant::now());

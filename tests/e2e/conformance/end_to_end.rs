@@ -1,5 +1,5 @@
 //! Cases against PostgreSQL and Kafka. Many name the same topics, so that those of one broker run one after another and each
-//! begins with an empty broker. With `OUTBOXD_RECORD=1` what PostgreSQL says is recorded.
+//! begins with an empty broker. `OUTBOXD_RECORD=1` records the messages of PostgreSQL.
 
 use std::env;
 

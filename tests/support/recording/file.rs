@@ -141,7 +141,8 @@ fn messages(line: &str, texts: &BTreeMap<String, String>) -> Vec<Message> {
         let bytes = unescape(&whole(rest));
         let (mut rest, mut messages) = (bytes.as_slice(), Vec::new());
         while !rest.is_empty() {
-            let length = 1 + u32::from_be_bytes(rest[1..5].try_into().unwrap()) as usize;
+            let length = u32::from_be_bytes(rest[1..5].try_into().unwrap());
+            let length = 1 + usize::try_from(length).unwrap();
             messages.push(Message::parse(&rest[..length]));
             rest = &rest[length..];
         }

@@ -1,7 +1,7 @@
 //! Recorded conversations with PostgreSQL: the requests of a relay and the answers of the server, message by message.
 //!
-//! A [`recorder::Recorder`] is a proxy that writes down what passes. A [`server::RecordedServer`] gives the same answers to a relay that asks
-//! again, so that everything from the relay's sockets on is the product's own code, and no PostgreSQL runs.
+//! A [`recorder::Recorder`] is a proxy that stores the messages. A [`server::RecordedServer`] gives the same answers to
+//! another relay, so that everything from the relay's sockets on is the product's own code, and no PostgreSQL runs.
 
 mod file;
 mod message;
@@ -16,7 +16,7 @@ use message::Message;
 /// The request that stands for a login.
 const LOGIN: &str = "login";
 
-/// Everything that one relay and PostgreSQL have said to each other, on all of its connections.
+/// The messages between one relay and PostgreSQL, on all of its connections.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Recording {
     /// Facts about the run by name, such as the database.

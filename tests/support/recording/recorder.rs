@@ -11,13 +11,13 @@ use super::{Backend, LOGIN, Recording, Round};
 /// The version of the protocol in a startup message; other first messages ask for TLS or cancel a request.
 const VERSION: [u8; 4] = [0, 3, 0, 0];
 
-/// A proxy in front of PostgreSQL that writes down what passes. Connections must be without TLS and passwords.
+/// A proxy in front of PostgreSQL that stores the messages of all connections. They must be without TLS and passwords.
 pub(crate) struct Recorder {
     proxy: Proxy,
     tape: Arc<Mutex<Tape>>,
 }
 
-/// What has passed so far.
+/// The messages so far.
 #[derive(Default)]
 struct Tape {
     recording: Recording,
