@@ -89,14 +89,16 @@ impl Recording {
                 let line = message.line();
                 let (mark, whole) = match parameters {
                     0 => (char::from(message.tag), line.get(2..).unwrap_or_default().to_owned()),
-                    _ => (PARAMETERS, escape(&head.iter().flat_map(Message::bytes).collect::<Vec<_>>())),
+                    _ => (PARAMETERS, escape(&shared(head).flat_map(Message::bytes).collect::<Vec<_>>())),
                 };
                 let name = short(&whole);
-                if name != whole && (parameters > 0 || DESCRIPTIONS.contains(&message.tag)) {
+                let is_named = name != whole && (parameters > 0 || DESCRIPTIONS.contains(&message.tag));
+                if is_named {
                     writeln!(text, "< {mark} {name}").unwrap();
                     texts.insert(name, whole);
-                } else {
-                    head.iter().for_each(|message| writeln!(text, "< {}", message.line()).unwrap());
+                }
+                for message in head.iter().filter(|message| !is_named || is_of_the_run(message)) {
+                    writeln!(text, "< {}", message.line()).unwrap();
                 }
             }
         }
@@ -128,6 +130,16 @@ impl Recording {
         }
         recording
     }
+}
+
+/// The parameters that are the same in every run.
+fn shared(parameters: &[Message]) -> impl Iterator<Item = &Message> {
+    parameters.iter().filter(|message| !is_of_the_run(message))
+}
+
+/// Whether a message is a parameter with the name of the run's slot.
+fn is_of_the_run(message: &Message) -> bool {
+    message.tag == PARAMETER && message.body.starts_with(b"application_name\0")
 }
 
 /// The messages of a line of an answer.
