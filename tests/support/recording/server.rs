@@ -168,6 +168,7 @@ fn ready() -> Message {
     Message { tag: b'Z', body: b"I".to_vec() }
 }
 
+/// XX000 is retried, and in the end it is exit code 4.
 fn refusal() -> Message {
     let fields = b"SERROR\0VERROR\0CXX000\0Mthis request is not in the recording\0\0";
     Message { tag: b'E', body: fields.to_vec() }
