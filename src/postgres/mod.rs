@@ -27,7 +27,7 @@ mod tls;
 mod versions;
 
 pub(crate) use catalog::{PublicationFacts, ServerFacts, SlotFacts, TableFacts};
-pub(crate) use chunk::{ChunkConnection, ChunkQuery, OrderColumn};
+pub(crate) use chunk::{CATALOG, ChunkConnection, ChunkQuery, OrderColumn};
 pub use connection::{Connection, TlsSetup};
 pub(crate) use error::{Error, SlotHolder};
 pub(crate) use grants::Unreadable;

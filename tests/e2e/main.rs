@@ -52,6 +52,7 @@ mod json_schemas;
 mod kafka_logins;
 mod least_privilege;
 mod logins;
+mod look_alikes;
 mod messages;
 mod migrate;
 mod mistakes;

@@ -78,7 +78,7 @@ impl ChunkReader<'_> {
         let statement = match &table.statement {
             Some(statement) => {
                 // What is more than one statement is refused here.
-                self.sql.check("looking at the statement of a signal", statement).await?;
+                self.checker().await?.check("checking the statement of a signal", statement).await?;
                 statement.clone()
             }
             None => self.parts.postgres.snapshot.statement(facts, &columns),
