@@ -16,6 +16,7 @@ mod avro;
 mod blocking_snapshots;
 mod broker_errors;
 mod broker_faults;
+mod cancelled;
 mod changes;
 mod changes_avro;
 mod changes_dead_letters;
