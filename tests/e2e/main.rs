@@ -71,6 +71,7 @@ mod protobuf;
 mod publications;
 mod refused_rows;
 mod restored;
+mod rewritten_tables;
 mod scale_out;
 mod secrets;
 mod server_limits;
