@@ -16,6 +16,7 @@ mod relations;
 mod resting;
 mod row_batch;
 mod slot;
+mod slot_kind;
 mod slot_wait;
 mod snapshot;
 mod socket;
