@@ -70,6 +70,7 @@ mod process_limits;
 mod protobuf;
 mod publications;
 mod refused_rows;
+mod refused_topics;
 mod restored;
 mod rewritten_tables;
 mod scale_out;
