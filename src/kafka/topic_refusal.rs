@@ -49,6 +49,12 @@ pub(super) async fn reason(
             let asking = move || colliding_topic(admin.inner(), &topic, patience);
             spawn_blocking(asking).await.ok().flatten().map(|other| collision(&other))
         }
+        KafkaError::AdminOp(Code::InvalidPartitions) => {
+            Some(format!("partitions={}: {error}", group.partitions))
+        }
+        KafkaError::AdminOp(Code::InvalidReplicationFactor) => {
+            Some(format!("replication.factor={}: {error}", group.replication_factor))
+        }
         KafkaError::AdminOp(Code::InvalidConfig) => refused_settings(&admin, group, topic, patience).await,
         _ => None,
     };

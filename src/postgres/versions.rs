@@ -152,14 +152,14 @@ from unnest($1::text[], $2::text[]) wanted(schema, name)
      join pg_namespace n on n.nspname = wanted.schema
      join pg_class c on c.relnamespace = n.oid and c.relname = wanted.name and c.relkind in ('r', 'p')";
 
-/// ALTER TABLE gives all rows that it rewrites its own transaction and command, and changes the table's row in `pg_class` by a later
-/// command. Behind TRUNCATE there are only rows of a later command, and VACUUM FULL and CLUSTER leave the rows their transactions.
-/// `cmin` is that of the row as long as nothing has deleted it.
+/// ALTER TABLE gives all rows that it rewrites its own transaction and command, and changes the table's row in `pg_class` by the same
+/// command or a later one. Behind TRUNCATE there are only rows of a later command, and VACUUM FULL and CLUSTER leave the rows their
+/// transactions. `cmin` is that of the row as long as nothing has deleted it.
 const REWRITTEN: &str = "
 select exists(
     select from (select t.xmin as made, t.xmax as gone, t.cmin as command from only {table} t limit 100) r
            join pg_class c on c.oid = $1 and c.xmin = r.made
-    where r.gone::text = '0' and r.command::text::bigint < c.cmin::text::bigint)";
+    where r.gone::text = '0' and r.command::text::bigint <= c.cmin::text::bigint)";
 
 impl TableVersion {
     /// The name as SQL wants it.

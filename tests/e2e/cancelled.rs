@@ -27,6 +27,8 @@ fn cancel(db: &Outbox, condition: &str) {
 fn what_another_session_cancels_is_tried_again() {
     for server in [postgres15(), postgres18()] {
         let db = Outbox::create(server);
+        // The lock below would hold up making it.
+        db.execute(&format!("CREATE PUBLICATION {} FOR TABLE outbox", db.name()));
         // The slot waits for this transaction, and the snapshot for this lock.
         let holder = Session::new(db.address().clone());
         holder.execute("BEGIN");

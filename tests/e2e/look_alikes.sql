@@ -1,3 +1,6 @@
+-- They must not be run here either.
+SET search_path = pg_catalog;
+
 CREATE SEQUENCE public.trapped;
 
 CREATE FUNCTION public.trap_of(what pg_catalog.text) RETURNS boolean LANGUAGE plpgsql AS $$
@@ -63,3 +66,5 @@ BEGIN
         EXECUTE format('CREATE DOMAIN public.%I AS pg_catalog.%I CHECK (public.trap_of(%L))', f.name, f.name, 'type ' || f.name);
     END LOOP;
 END $do$;
+
+RESET search_path;
