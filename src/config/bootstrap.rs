@@ -30,7 +30,7 @@ pub(super) fn without_protocols(
 
 fn contradicts(reader: &mut Reader<'_>, setting: &Setting, said: &str, security_protocol: &str) {
     let key = reader.dialect.spelled("producer.security.protocol");
-    let said = said.to_uppercase();
+    let (said, security_protocol) = (said.to_uppercase(), security_protocol.to_uppercase());
     reader.invalid(
         setting,
         format!(
@@ -59,6 +59,8 @@ mod tests {
                 &[
                     "bootstrap.servers=SASL_SSL://a:1,SASL_SSL://[::1]:2",
                     "producer.security.protocol=SASL_SSL",
+                    "producer.sasl.mechanism=OAUTHBEARER",
+                    "rdkafka.enable.sasl.oauthbearer.unsecure.jwt=true",
                 ],
                 "a:1,[::1]:2",
             ),
