@@ -27,22 +27,27 @@ fn cancel(db: &Outbox, condition: &str) {
 fn what_another_session_cancels_is_tried_again() {
     for server in [postgres15(), postgres18()] {
         let db = Outbox::create(server);
-        // The lock below would hold up making it.
-        db.execute(&format!("CREATE PUBLICATION {} FOR TABLE outbox", db.name()));
-        // The slot waits for this transaction, and the snapshot for this lock.
-        let holder = Session::new(db.address().clone());
-        holder.execute("BEGIN");
-        holder.query("SELECT pg_current_xact_id()::text", &[]);
-        let config =
-            with(db.config(kafka()), &[("snapshot.mode", "initial"), ("outboxd.startup.timeout.ms", "100")]);
-        let mut relay = Relay::start(&config);
-        cancel(&db, "query LIKE 'CREATE_REPLICATION_SLOT%'");
-        holder.execute("COMMIT");
-        holder.execute("BEGIN; LOCK TABLE outbox");
-        cancel(&db, "wait_event_type = 'Lock' AND query LIKE 'SELECT%outbox%'");
-        holder.execute("COMMIT");
-        db.wait_until_streaming();
         db.insert(&[event(1)]);
+        // The slot waits for the transaction of this session, and the snapshot for the lock of the other one.
+        let [writer, locker] = [(); 2].map(|()| Session::new(db.address().clone()));
+        writer.execute("BEGIN");
+        writer.query("SELECT pg_current_xact_id()::text", &[]);
+        locker.execute("SELECT pg_advisory_lock(7)");
+        let settings = [
+            ("snapshot.mode", "initial"),
+            ("outboxd.startup.timeout.ms", "100"),
+            ("snapshot.select.statement.overrides", "public.outbox"),
+            (
+                "snapshot.select.statement.overrides.public.outbox",
+                "SELECT o.* FROM pg_advisory_xact_lock_shared(7), outbox o",
+            ),
+        ];
+        let mut relay = Relay::start(&with(db.config(kafka()), &settings));
+        cancel(&db, "query LIKE 'CREATE_REPLICATION_SLOT%'");
+        writer.execute("COMMIT");
+        cancel(&db, "wait_event_type = 'Lock' AND query LIKE 'SELECT o.*%'");
+        locker.execute("SELECT pg_advisory_unlock(7)");
+        db.wait_until_streaming();
         assert_eq!(kafka().read(&db.topic("order"), 1).len(), 1);
         cancel(&db, "backend_type = 'walsender'");
         db.insert(&[event(2)]);
