@@ -19,8 +19,11 @@ pub(crate) struct RecordedServer {
     state: Arc<State>,
 }
 
+/// The answers to each request of a backend, in their order.
+type Answers = HashMap<(Backend, String), VecDeque<Vec<Message>>>;
+
 struct State {
-    answers: Mutex<HashMap<(Backend, String), VecDeque<Vec<Message>>>>,
+    answers: Mutex<Answers>,
     /// Requests that are not in the recording.
     unknown: Mutex<Vec<String>>,
     /// The highest position that the relay has reported as flushed.
@@ -30,7 +33,7 @@ struct State {
 
 impl RecordedServer {
     pub(crate) fn start(recording: &Recording) -> Self {
-        let mut answers = HashMap::<_, VecDeque<_>>::new();
+        let mut answers = Answers::new();
         for round in &recording.rounds {
             let key = (round.backend, round.request.clone());
             answers.entry(key).or_default().push_back(round.answer.clone());
