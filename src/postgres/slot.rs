@@ -82,7 +82,6 @@ impl SlotOptions {
         if let Some(reason) = slot.invalidation() {
             return Err(self.lost(&reason));
         }
-        self.check_two_phase(slot)?;
         if let Some(pid) = slot.active_pid {
             return Err(Error::SlotActive(slot.holder(name, pid)));
         }

@@ -156,8 +156,6 @@ mod tests {
             server_lsn: Lsn::new(200),
             invalidation_reason: None,
             inactive_since: None,
-            two_phase: false,
-            failover: None,
         }
     }
 

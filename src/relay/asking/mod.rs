@@ -17,12 +17,11 @@ use super::repeats;
 use super::resolver::Resolver;
 use crate::connect::converter::registered::Registration;
 use crate::error::{Class, Diagnose as _};
-use crate::kafka;
 use crate::pgoutput::Relation;
 use crate::telemetry::{Component, Status};
 use crate::wal::Xid;
 use seen::seen;
-use topic::{collision, decided, made, refused, settled};
+use topic::{decided, made, settled};
 
 /// A question on its way. Dropping it withdraws the question.
 pub(super) type PendingAnswer<'s> = Pin<Box<dyn Future<Output = Result<Answer, Error>> + Send + 's>>;
@@ -38,15 +37,8 @@ pub(super) fn ask<'s>(resolver: &Resolver<'s>, need: Need) -> PendingAnswer<'s> 
             let probe = parts.producer.topic_probe(&topic);
             let open_transactions = parts.producer.open_transactions(vec![topic.clone()]);
             Box::pin(async move {
-                let partitions = match made(parts, status, &topic).await {
-                    Ok(is_new) => settled(&probe, is_new).await,
-                    Err(error) => refused(parts, &topic, error).map(|()| 0)?,
-                };
-                if partitions == 0
-                    && let Some(reason) = collision(&probe).await
-                {
-                    refused(parts, &topic, kafka::Error::refused_topic(&topic, reason).into())?;
-                }
+                let is_new = made(parts, status, &topic).await?;
+                let partitions = settled(&probe, is_new).await;
                 decided(open_transactions).await;
                 Ok(Answer::Topic { name: topic, partitions })
             })
