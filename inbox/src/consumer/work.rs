@@ -216,8 +216,7 @@ impl<H: Handler> Context<H> {
             deliveries.into_iter().filter(|delivery| new.remove(delivery.id())).collect();
         let new = deliveries.len();
         if let Err(failure) = self.call(connection, deliveries).await? {
-            connection.roll_back(tenancy, mark).await?;
-            return Ok(of_handler(&failure));
+            return undo(connection, tenancy, mark, &failure).await;
         }
         let committed = self.commit(connection, tenancy, job, mark).await;
         if committed.is_ok() {
@@ -286,6 +285,23 @@ impl<H: Handler> Context<H> {
     }
 }
 
+/// Undoes the transaction of a handler that has failed.
+pub(super) async fn undo(
+    connection: &Connection,
+    tenancy: &Tenancy,
+    mark: Mark,
+    failure: &Failure,
+) -> Result<Outcome, postgres::Error> {
+    let is_fenced_in = connection.is_fenced_in().await?;
+    connection.roll_back(tenancy, mark).await?;
+    if is_fenced_in {
+        return Ok(of_handler(failure));
+    }
+    // Some of its statements may have been committed one by one.
+    let error = format!("{}: {}", postgres::Error::TransactionEnded, failure.chain());
+    Ok(Outcome::Failed { kind: FailureKind::Poison, error })
+}
+
 /// What has come of a transaction. When it was refused, it is undone, and that its handlers have ended is written down.
 pub(super) async fn outcome(
     connection: &Connection,
@@ -308,10 +324,15 @@ fn of_inbox(error: &postgres::Error) -> Outcome {
         tracing::warn!(error = chain(error), "PostgreSQL is not available: the events are begun again");
         return Outcome::Unavailable;
     }
-    Outcome::Failed { kind: FailureKind::Retry, error: chain(error) }
+    let kind = match error {
+        // What the handler did after that may be committed: another attempt could do it twice.
+        postgres::Error::TransactionEnded => FailureKind::Poison,
+        _ => FailureKind::Retry,
+    };
+    Outcome::Failed { kind, error: chain(error) }
 }
 
-pub(super) fn of_handler(failure: &Failure) -> Outcome {
+fn of_handler(failure: &Failure) -> Outcome {
     if !failure.is_transient() {
         return Outcome::Failed { kind: failure.kind(), error: failure.chain() };
     }

@@ -85,7 +85,7 @@ impl Connector<super::SqlxTransaction> {
         Self::of(move || {
             let options = options.clone();
             Box::pin(
-                async move { Ok(Session::Sqlx(super::sqlx_session::Session::new(options.connect().await?))) },
+                async move { Ok(Session::Sqlx(super::sqlx_session::Session::new(options.connect().await?).await?)) },
             )
         })
     }

@@ -4,6 +4,8 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio_postgres::error::SqlState;
 
+use super::statements::{IN_FAILED_TRANSACTION, NO_SUCH_CURSOR};
+
 /// What goes wrong between the inbox and PostgreSQL.
 #[derive(Debug, Error)]
 pub enum Error {
@@ -25,9 +27,18 @@ pub enum Error {
         #[source]
         source: DriverError,
     },
-    /// The handler has ended and something still holds its transaction.
-    #[error("the handler has kept its transaction")]
+    /// The handler has returned, and its transaction is still in use.
+    #[error("the handler has returned without giving back its transaction")]
     TransactionKept,
+    /// A statement of the handler failed and the handler returned `Ok`. PostgreSQL has undone everything.
+    #[error(
+        "the handler returned Ok although one of its statements had failed, so PostgreSQL undid all of its changes: return \
+         the error, or run an optional statement in a savepoint"
+    )]
+    StatementFailed,
+    /// The handler has committed or rolled back the inbox's transaction.
+    #[error("the handler has ended the transaction of the inbox: use a savepoint in the place of BEGIN, COMMIT and ROLLBACK")]
+    TransactionEnded,
 }
 
 impl Error {
@@ -35,12 +46,21 @@ impl Error {
         move |source| Self::Statement { doing, source: source.into() }
     }
 
+    /// The error of closing the fence of a transaction.
+    pub(super) fn of_fence(doing: &'static str) -> impl FnOnce(DriverError) -> Self {
+        move |source| match source.code().as_deref() {
+            Some(IN_FAILED_TRANSACTION) => Self::StatementFailed,
+            Some(NO_SUCH_CURSOR) => Self::TransactionEnded,
+            _ => Self::Statement { doing, source },
+        }
+    }
+
     /// Whether the same may succeed later without anything being changed.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Connect(_) | Self::ConnectTimeout { .. } => true,
             Self::Statement { source, .. } => source.is_transient(),
-            Self::TransactionKept => false,
+            Self::TransactionKept | Self::StatementFailed | Self::TransactionEnded => false,
         }
     }
 }

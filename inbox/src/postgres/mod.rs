@@ -26,7 +26,7 @@ pub use error::{DriverError, Error};
 pub use lease::HandlerTransaction;
 #[cfg(feature = "sqlx")]
 pub use sqlx_session::SqlxTransaction;
-pub use tokio_session::Transaction;
+pub use tokio_session::{Savepoint, Transaction};
 
 pub(crate) use connection::{Connection, Opener};
 pub(crate) use doubt::Doubts;

@@ -1,7 +1,5 @@
 //! The SQL of the inbox. What is put into a text is numbers only.
 
-use std::borrow::Cow;
-
 /// The first half of the advisory locks' numbers, "inbx"; the second is the partition's `id`.
 pub(super) const LOCK_CLASS: i32 = 0x696E_6278;
 
@@ -228,6 +226,23 @@ impl Mark {
     }
 }
 
+/// The cursor that fences the transaction of an effect. Only the inbox closes it, right before its own COMMIT.
+///
+/// PostgreSQL reads a cursor WITH HOLD to its end when its transaction commits, and reading this one fails. So a COMMIT of a
+/// handler fails and undoes everything. A ROLLBACK of a handler drops the cursor, and a failed statement keeps it from being
+/// closed. So closing it proves that the transaction is the one that was begun, and that it can be committed.
+const FENCE: &str = "DECLARE outboxd_inbox CURSOR WITH HOLD FOR \
+     SELECT current_setting('outboxd_inbox.only_the_inbox_ends_its_transactions')";
+
+/// Closes the fence.
+pub(super) const CLOSE_FENCE: &str = "CLOSE outboxd_inbox";
+
+/// SQLSTATE of a statement in a transaction in which another statement has failed.
+pub(super) const IN_FAILED_TRANSACTION: &str = "25P02";
+
+/// SQLSTATE of closing a cursor that does not exist.
+pub(super) const NO_SUCH_CURSOR: &str = "34000";
+
 /// What begins the transaction of an effect, and writes down the mark before.
 ///
 /// The setting lives as long as this transaction. Without it, [`ENTER`] does nothing: had something here failed, it would
@@ -254,11 +269,11 @@ impl Begin {
     }
 
     /// The same without what [`LOCK`] does.
-    pub(super) fn without_lock(self) -> Cow<'static, str> {
-        const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+    pub(super) fn without_lock(self) -> String {
+        let begin = format!("BEGIN ISOLATION LEVEL READ COMMITTED; {FENCE}");
         let held = format!("id = {} AND epoch = {}", self.partition, self.epoch);
         let mark = match self.mark {
-            Mark::Known => return Cow::Borrowed(BEGIN),
+            Mark::Known => return begin,
             Mark::Range { from, until } => without_flush(&format!(
                 "UPDATE inbox_partition SET begun_from = {from}, begun_until = greatest(begun_until, {until}) WHERE {held}"
             )),
@@ -268,7 +283,7 @@ impl Begin {
                  ON CONFLICT (partition_id, \"offset\") DO UPDATE SET begun = excluded.begun"
             )),
         };
-        Cow::Owned(format!("{mark}{BEGIN}"))
+        format!("{mark}{begin}")
     }
 }
 
@@ -276,13 +291,16 @@ impl Begin {
 pub(super) const LOCK: &str = "SELECT pg_advisory_xact_lock_shared($1, $2), pg_advisory_xact_lock_shared($4, $5), \
      set_config('outboxd_inbox.entered', ($3::bigint)::text, true)";
 
-/// The handlers have ended: commits the effect.
+/// The handlers have ended: proves that the transaction is still the inbox's and has not failed, and commits it. As one text,
+/// of which PostgreSQL runs nothing behind the first error.
 pub(super) fn commit(partition: i32, mark: Mark) -> String {
     match mark {
-        Mark::Known | Mark::Range { .. } => "COMMIT".to_owned(),
-        Mark::Event { offset, is_parked: false, .. } => format!("{}; COMMIT", end(partition, offset)),
+        Mark::Known | Mark::Range { .. } => format!("{CLOSE_FENCE}; COMMIT"),
+        Mark::Event { offset, is_parked: false, .. } => {
+            format!("{CLOSE_FENCE}; {}; COMMIT", end(partition, offset))
+        }
         Mark::Event { offset, is_parked: true, .. } => format!(
-            "{}; DELETE FROM inbox_parked WHERE partition_id = {partition} AND \"offset\" = {offset}; COMMIT",
+            "{CLOSE_FENCE}; {}; DELETE FROM inbox_parked WHERE partition_id = {partition} AND \"offset\" = {offset}; COMMIT",
             end(partition, offset)
         ),
     }

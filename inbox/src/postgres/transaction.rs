@@ -41,10 +41,20 @@ impl Connection {
         Ok(Entered::Fenced)
     }
 
-    /// Commits it.
+    /// Commits it. It succeeds only when what was done since [`Self::enter`] is committed: not after a statement that failed,
+    /// and not when the handler has ended the transaction.
     pub(crate) async fn commit(&self, tenancy: &Tenancy, mark: Mark) -> Result<(), Error> {
         let sql = statements::commit(tenancy.partition, mark);
-        self.batch(&sql).await.map_err(Error::of("commit"))
+        self.batch(&sql).await.map_err(Error::of_fence("commit"))
+    }
+
+    /// Reports whether the transaction of a handler that has failed is still the one that was entered.
+    pub(crate) async fn is_fenced_in(&self) -> Result<bool, Error> {
+        match self.batch(statements::CLOSE_FENCE).await.map_err(Error::of_fence("check the transaction")) {
+            Ok(()) | Err(Error::StatementFailed) => Ok(true),
+            Err(Error::TransactionEnded) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Forgets how often an event was begun: it has been given up.

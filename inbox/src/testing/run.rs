@@ -107,6 +107,9 @@ impl<'r, H: Handler> Run<'r, H> {
             Outcome::Ended(result, waits) => (result, waits),
             Outcome::Interrupted => return Ok(Handled::Interrupted),
         };
+        if !connection.is_given_back() {
+            return Ok(Handled::Failed(postgres::Error::TransactionKept.into()));
+        }
         if let Err(failure) = result {
             connection.roll_back(tenancy, Mark::Known).await?;
             return Ok(Handled::Failed(failure));
@@ -117,10 +120,12 @@ impl<'r, H: Handler> Run<'r, H> {
                 drop(interrupt(connection.commit(tenancy, Mark::Known), 1).await);
                 Ok(Handled::Interrupted)
             }
-            _ => {
-                connection.commit(tenancy, Mark::Known).await?;
-                Ok(Handled::Done(waits))
-            }
+            _ => match connection.commit(tenancy, Mark::Known).await {
+                Ok(()) => Ok(Handled::Done(waits)),
+                Err(error) if error.is_transient() => Err(error.into()),
+                // The handler returned `Ok`, and its effect is lost.
+                Err(error) => Ok(Handled::Failed(error.into())),
+            },
         }
     }
 

@@ -184,6 +184,12 @@ impl<'a> Shop<'a> {
         self.kafka.records(&self.dead_letter_topic())
     }
 
+    /// The ids of the dead letters so far.
+    pub(crate) fn dead_ids(&self) -> Vec<String> {
+        let dead = self.kafka.records(&self.dead_letter_topic());
+        dead.iter().map(|record| record.header("id").to_owned()).collect()
+    }
+
     /// When it was applied, among all.
     pub(crate) fn place_of(&self, payment: &Payment) -> i64 {
         self.query("SELECT n FROM applied WHERE event_id = $1", &[&payment.id])[0].get(0)
