@@ -1,3 +1,4 @@
+use std::any::Any;
 use std::error::Error;
 use std::fmt;
 
@@ -19,6 +20,13 @@ impl Failure {
     /// The event itself is wrong: it becomes a dead letter at once.
     pub fn poison(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { kind: FailureKind::Poison, source: source.into() }
+    }
+
+    /// The handler panicked: the event cannot be handled by this version of the service.
+    pub(super) fn panicked(panic: &(dyn Any + Send)) -> Self {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        Self::poison(format!("the handler panicked: {}", text.unwrap_or("(no message)")))
     }
 
     pub(super) fn kind(&self) -> FailureKind {

@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use super::error::Error;
+use super::failure::chain;
 use super::handler::Handler;
 use super::telemetry::Operation;
 use super::work::Context;
@@ -105,6 +106,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         let mut purges = tokio::time::interval(PURGE_EVERY);
         purges.set_missed_tick_behavior(MissedTickBehavior::Delay);
         self.check_window();
+        self.check_tables().await?;
         loop {
             let wake = self.next_wake();
             let input = tokio::select! {
@@ -128,6 +130,17 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
             }
         }
         self.finish().await
+    }
+
+    /// Checks the tables before the first record is read. A server that is away is waited for later.
+    async fn check_tables(&self) -> Result<(), Error> {
+        match self.context.opener.check_tables().await {
+            Err(error) if error.is_transient() => {
+                tracing::warn!(error = chain(&error), "PostgreSQL is not available; retrying");
+                Ok(())
+            }
+            checked => Ok(checked?),
+        }
     }
 
     /// Waits for the handlers at work, and commits what has ended.

@@ -12,7 +12,7 @@ use super::failure::{Failure, chain};
 use super::handler::Handler;
 use super::telemetry::{self, End, Telemetry};
 use crate::core::{FailureKind, Job, JobId, Order, Outcome, PartitionId};
-use crate::event::{Event, IdError, IdSource};
+use crate::event::{Event, IdError, IdScope, IdSource, Identity};
 use crate::kafka::{DeadLetters, InboxContext, Partitions, Retention, RetentionQuery};
 use crate::postgres::{self, Connection, Doubts, Entered, Mark, Opener, Remembers, Taken, Tenancy};
 use crate::retry_topic::RetryTopics;
@@ -22,6 +22,7 @@ pub(super) struct Context<H> {
     pub(super) opener: Opener,
     pub(super) consumer: Arc<str>,
     pub(super) ids: IdSource,
+    pub(super) id_scope: IdScope,
     pub(super) dedupe: Dedupe,
     /// Transactions that may still be committed, although nobody hears of it.
     pub(super) doubts: Doubts,
@@ -195,9 +196,8 @@ impl<H: Handler> Context<H> {
         deliveries: Vec<Delivery>,
     ) -> Result<Outcome, postgres::Error> {
         let mark = tenancy.mark(job);
-        let mut ids: Vec<&str> = deliveries.iter().map(Delivery::id).collect();
-        ids.sort_unstable();
-        let entered = connection.enter(tenancy, mark, &ids).await?;
+        let identities: Vec<&Identity> = deliveries.iter().map(Delivery::identity).collect();
+        let entered = connection.enter(tenancy, mark, &identities).await?;
         self.run_new(connection, tenancy, job, deliveries, (entered, mark)).await
     }
 
@@ -212,8 +212,15 @@ impl<H: Handler> Context<H> {
     ) -> Result<Outcome, postgres::Error> {
         let Entered::New(mut new) = entered else { return Ok(Outcome::Fenced) };
         // The same event twice in a batch: the first one counts.
-        let deliveries: Vec<Delivery> =
-            deliveries.into_iter().filter(|delivery| new.remove(delivery.id())).collect();
+        let (deliveries, repeats): (Vec<Delivery>, Vec<Delivery>) =
+            deliveries.into_iter().partition(|delivery| new.remove(&delivery.identity().scoped_id()));
+        let identities: Vec<&Identity> = repeats.iter().map(Delivery::identity).collect();
+        if tenancy.comparable.is_none() && connection.has_other_content(tenancy, &identities).await? {
+            connection.roll_back(tenancy, mark).await?;
+            let error =
+                "another event with this id was handled before, and its key or value differs".to_owned();
+            return Ok(Outcome::Failed { kind: FailureKind::Poison, error });
+        }
         let new = deliveries.len();
         if let Err(failure) = self.call(connection, deliveries).await? {
             return undo(connection, tenancy, mark, &failure).await;
@@ -263,13 +270,14 @@ impl<H: Handler> Context<H> {
         if !connection.is_given_back() {
             return Err(postgres::Error::TransactionKept);
         }
-        Ok(caught.unwrap_or_else(|_| Err(Failure::retry("the handler panicked"))))
+        Ok(caught.unwrap_or_else(|panic| Err(Failure::panicked(&*panic))))
     }
 
     fn deliveries(&self, job: &Job) -> Result<Vec<Delivery>, IdError> {
         let delivery = |event: &Arc<Event>| {
             let attempt = job.attempt.saturating_add(self.attempts_before(event));
-            Ok(Delivery::new(Arc::clone(event), Arc::from(self.ids.id(event)?), attempt))
+            let identity = self.ids.identity(event, self.id_scope, &self.first_topic(event))?;
+            Ok(Delivery::new(Arc::clone(event), identity, attempt))
         };
         job.events.iter().map(delivery).collect()
     }

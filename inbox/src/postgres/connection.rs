@@ -84,9 +84,9 @@ impl Connector<super::SqlxTransaction> {
         use sqlx::ConnectOptions as _;
         Self::of(move || {
             let options = options.clone();
-            Box::pin(
-                async move { Ok(Session::Sqlx(super::sqlx_session::Session::new(options.connect().await?).await?)) },
-            )
+            Box::pin(async move {
+                Ok(Session::Sqlx(super::sqlx_session::Session::new(options.connect().await?).await?))
+            })
         })
     }
 }
@@ -94,15 +94,6 @@ impl Connector<super::SqlxTransaction> {
 impl<T> Connector<T> {
     fn of(open: impl Fn() -> Connecting + Send + Sync + 'static) -> Self {
         Self { opener: Opener { open: Arc::new(open) }, transaction: PhantomData }
-    }
-
-    /// Makes the inbox's tables, unless they are there.
-    ///
-    /// # Errors
-    ///
-    /// When PostgreSQL cannot be reached, or does not let the user make tables.
-    pub async fn create_tables(&self) -> Result<(), Error> {
-        self.create(super::SCHEMA, "make the inbox's tables").await
     }
 
     /// Runs statements that make tables. Two that do so at the same time do not meet.

@@ -27,6 +27,34 @@ pub enum Error {
         #[source]
         source: DriverError,
     },
+    /// The inbox's tables do not exist, or are those of an older version.
+    #[error(
+        "the tables of the inbox are missing or of an older version ({}): call Connector::create_tables as a role that may create \
+         tables, or run outboxd_inbox::postgres::SCHEMA",
+        .found.map_or_else(|| "none".to_owned(), |found| found.to_string())
+    )]
+    OldTables {
+        /// The version that was found.
+        found: Option<i32>,
+    },
+    /// A newer version of this crate has changed the tables.
+    #[error(
+        "the tables of the inbox have version {found}, and this version of outboxd-inbox knows them up to {}",
+        super::VERSION
+    )]
+    NewerTables {
+        /// The version that was found.
+        found: i32,
+    },
+    /// A table has a name of the inbox's and other columns.
+    #[error(
+        "a table with a name of the inbox's has other columns: rename it, or set search_path to a schema of the service's own"
+    )]
+    OtherTables {
+        /// What is missing.
+        #[source]
+        source: DriverError,
+    },
     /// The handler has returned, and its transaction is still in use.
     #[error("the handler has returned without giving back its transaction")]
     TransactionKept,
@@ -37,7 +65,9 @@ pub enum Error {
     )]
     StatementFailed,
     /// The handler has committed or rolled back the inbox's transaction.
-    #[error("the handler has ended the transaction of the inbox: use a savepoint in the place of BEGIN, COMMIT and ROLLBACK")]
+    #[error(
+        "the handler has ended the transaction of the inbox: use a savepoint in the place of BEGIN, COMMIT and ROLLBACK"
+    )]
     TransactionEnded,
 }
 
@@ -60,6 +90,7 @@ impl Error {
         match self {
             Self::Connect(_) | Self::ConnectTimeout { .. } => true,
             Self::Statement { source, .. } => source.is_transient(),
+            Self::OldTables { .. } | Self::NewerTables { .. } | Self::OtherTables { .. } => false,
             Self::TransactionKept | Self::StatementFailed | Self::TransactionEnded => false,
         }
     }

@@ -11,6 +11,7 @@ mod lease;
 mod parking;
 mod positions;
 mod purge;
+mod schema;
 mod sequence;
 mod session;
 #[cfg(feature = "sqlx")]
@@ -42,5 +43,8 @@ pub(crate) use tokio_session::Session;
 pub(crate) use transaction::Entered;
 pub(crate) use way::{Change, Comparable, Remembers};
 
-/// The statements that make the inbox's tables, unless they are there.
+/// The statements that create the inbox's tables, or bring those of an older version to [`VERSION`]. They can run again.
 pub const SCHEMA: &str = include_str!("schema.sql");
+
+/// The version of the inbox's tables.
+pub const VERSION: i32 = 2;

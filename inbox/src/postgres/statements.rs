@@ -17,9 +17,32 @@ pub(super) const ENTER: &str = "WITH held AS (\
      SELECT FROM inbox_partition WHERE id = $1 AND epoch = $2::bigint \
      AND current_setting('outboxd_inbox.entered', true) = ($2::bigint)::text\
  ), new AS (\
-     INSERT INTO processed_messages (consumer, message_id) \
-     SELECT $3, message_id FROM held, unnest($4::text[]) AS message_id ON CONFLICT DO NOTHING RETURNING message_id\
- ) SELECT EXISTS (SELECT FROM held), ARRAY(SELECT message_id FROM new)";
+     INSERT INTO inbox_message (consumer, source, message_id, content) \
+     SELECT $3, asked.* FROM held, unnest($4::text[], $5::text[], $6::bigint[]) AS asked \
+     ON CONFLICT DO NOTHING RETURNING source, message_id\
+ ) SELECT EXISTS (SELECT FROM held), ARRAY(SELECT source FROM new), ARRAY(SELECT message_id FROM new)";
+
+/// The same while the consumer remembers ids without a source, of a version that had none: these count for any source.
+pub(super) const ENTER_UNSCOPED: &str = "WITH held AS (\
+     SELECT FROM inbox_partition WHERE id = $1 AND epoch = $2::bigint \
+     AND current_setting('outboxd_inbox.entered', true) = ($2::bigint)::text\
+ ), new AS (\
+     INSERT INTO inbox_message (consumer, source, message_id, content) \
+     SELECT $3, asked.* FROM held, unnest($4::text[], $5::text[], $6::bigint[]) AS asked (source, message_id, content) \
+     WHERE NOT EXISTS (SELECT FROM inbox_message AS known \
+         WHERE known.consumer = $3 AND known.source = '' AND known.message_id = asked.message_id) \
+     ON CONFLICT DO NOTHING RETURNING source, message_id\
+ ) SELECT EXISTS (SELECT FROM held), ARRAY(SELECT source FROM new), ARRAY(SELECT message_id FROM new)";
+
+/// Whether one of these ids is remembered with other content.
+pub(super) const OTHER_CONTENT: &str = "SELECT EXISTS (\
+     SELECT FROM unnest($2::text[], $3::text[], $4::bigint[]) AS asked (source, message_id, content) \
+     JOIN inbox_message AS known ON known.consumer = $1 AND known.source = asked.source \
+     AND known.message_id = asked.message_id WHERE known.content <> asked.content)";
+
+/// Whether a consumer remembers ids without a source.
+pub(super) const HAS_UNSCOPED: &str =
+    "SELECT EXISTS (SELECT FROM inbox_message WHERE consumer = $1 AND source = '')";
 
 /// The same by position. Those in $4 are new for sure; those in $5, between the positions $9 and $10, are looked up.
 pub(super) const ENTER_BY_POSITION: &str = "WITH held AS (\
@@ -27,8 +50,8 @@ pub(super) const ENTER_BY_POSITION: &str = "WITH held AS (\
      AND current_setting('outboxd_inbox.entered', true) = ($2::bigint)::text\
  ), known AS (\
      SELECT message_id FROM held, unnest($5::text[]) AS message_id WHERE EXISTS (\
-         SELECT FROM processed_messages AS processed \
-         WHERE processed.consumer = $3 AND processed.message_id = message_id.message_id\
+         SELECT FROM inbox_message AS known \
+         WHERE known.consumer = $3 AND known.source IN ('', $11::text) AND known.message_id = message_id.message_id\
      ) OR EXISTS (\
          SELECT FROM inbox_partition AS other JOIN inbox_done AS done ON done.partition_id = other.id \
          WHERE other.consumer = held.consumer AND other.topic = held.topic AND done.source = $6::text \
@@ -70,7 +93,7 @@ pub(super) const GREATEST: &str = "SELECT source, last FROM inbox_partition AS h
      WHERE held.id = $1 AND last IS NOT NULL";
 
 /// Whether a consumer has remembered events by id.
-pub(super) const HAS_IDS: &str = "SELECT EXISTS (SELECT FROM processed_messages WHERE consumer = $1)";
+pub(super) const HAS_IDS: &str = "SELECT EXISTS (SELECT FROM inbox_message WHERE consumer = $1)";
 
 /// Whether a consumer has remembered events of a topic by position.
 pub(super) const HAS_POSITIONS: &str = "SELECT EXISTS (SELECT FROM inbox_done JOIN inbox_partition AS held ON id = partition_id \
@@ -92,8 +115,8 @@ pub(super) const END_EPOCHS: &str =
 pub(super) const MOVE_TO_IDS: &str = "WITH moved AS (\
      DELETE FROM inbox_done USING inbox_partition AS held WHERE held.id = partition_id \
      AND held.consumer = $1 AND held.topic = $2 RETURNING message_ids, done_at\
- ) INSERT INTO processed_messages (consumer, message_id, processed_at) \
- SELECT $1, id, done_at FROM moved, unnest(message_ids) AS id ON CONFLICT DO NOTHING";
+ ) INSERT INTO inbox_message (consumer, source, message_id, processed_at) \
+ SELECT $1, $2, id, done_at FROM moved, unnest(message_ids) AS id ON CONFLICT DO NOTHING";
 
 /// Takes a partition for a consumer: its `id`.
 pub(super) const FIND: &str = "WITH new AS (\
@@ -184,8 +207,8 @@ pub(super) const RELEASE: &str = "WITH released AS (DELETE FROM inbox_parked USI
 pub(super) const PURGED_MAX: i64 = 1000;
 
 /// Deletes ids that are older than so many seconds; how many. Others may be at the same; each takes what the others have not.
-pub(super) const PURGE: &str = "WITH deleted AS (DELETE FROM processed_messages WHERE ctid = ANY (ARRAY(\
-     SELECT ctid FROM processed_messages WHERE consumer = $1 AND processed_at < now() - $2::float8 * interval '1 second' \
+pub(super) const PURGE: &str = "WITH deleted AS (DELETE FROM inbox_message WHERE ctid = ANY (ARRAY(\
+     SELECT ctid FROM inbox_message WHERE consumer = $1 AND processed_at < now() - $2::float8 * interval '1 second' \
      LIMIT $3 FOR UPDATE SKIP LOCKED)) RETURNING 1) SELECT count(*) FROM deleted";
 
 /// The same for those that are remembered by position.

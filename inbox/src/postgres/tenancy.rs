@@ -8,7 +8,9 @@ use tokio_postgres::types::Type;
 use super::connection::Connection;
 use super::error::{DriverError, Error};
 use super::session::Parameter;
-use super::statements::{BEGUN, Begin, END_HOLDERS, FIND, GIVE_BACK, LOCK_CLASS, Mark, NEXT_EPOCH};
+use super::statements::{
+    BEGUN, Begin, END_HOLDERS, FIND, GIVE_BACK, HAS_UNSCOPED, LOCK_CLASS, Mark, NEXT_EPOCH,
+};
 use super::way::{self, Comparable, Remembers, Way};
 use super::{parking, positions};
 use crate::core::{Job, ParkedEvent, PartitionId, Suspects};
@@ -26,6 +28,8 @@ pub(crate) struct Tenancy {
     pub(super) consumer: Arc<str>,
     /// What makes positions comparable; `None` when they are not enough to know a repeat.
     pub(crate) comparable: Option<Comparable>,
+    /// The consumer remembers ids without a source, of a version that had none.
+    pub(super) has_unscoped: bool,
     /// It is written down that handlers may have begun the events before this offset.
     marked_until: Arc<AtomicI64>,
 }
@@ -105,6 +109,7 @@ pub(crate) async fn take(
         epoch: 0,
         consumer: Arc::clone(consumer),
         comparable,
+        has_unscoped: false,
         marked_until: Arc::new(AtomicI64::new(0)),
     };
     let taken = read(connection, tenancy).await;
@@ -160,6 +165,9 @@ async fn read(connection: &Connection, tenancy: Tenancy) -> Result<Taken, Error>
     }
     let parked = parking::list(connection, tenancy.partition).await?;
     let greatest = positions::greatest(connection, &tenancy).await?;
-    let tenancy = Tenancy { epoch, ..tenancy };
+    let consumer = &*tenancy.consumer;
+    let row = connection.query_one(HAS_UNSCOPED, &[(&consumer, Type::TEXT)]).await;
+    let has_unscoped = row.and_then(|row| row.get(0)).map_err(Error::of(doing))?;
+    let tenancy = Tenancy { epoch, has_unscoped, ..tenancy };
     Ok(Taken { tenancy, suspects: Suspects::new(maybe, begun), parked, greatest })
 }

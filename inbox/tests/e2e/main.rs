@@ -27,6 +27,7 @@ mod commit_proof;
 mod doubt;
 mod faults;
 mod harness;
+mod identity;
 mod ledger;
 mod named;
 mod old_relays;

@@ -165,18 +165,17 @@ fn old_events_are_forgotten_and_a_window_that_is_too_short_is_told() {
     let shop = Shop::open(postgres18(), kafka());
     let connector = Connector::new(shop.url().parse().unwrap(), NoTls);
     shop.block_on(connector.create_tables()).unwrap();
-    let old = "INSERT INTO processed_messages SELECT $1, n::text, now() - interval '2 days' \
+    let old = "INSERT INTO inbox_message SELECT $1, 't', n::text, now() - interval '2 days' \
                FROM generate_series(1, 2500) n";
     shop.query(old, &[&shop.name()]);
     shop.query(old, &[&"another consumer"]);
-    shop.query("INSERT INTO processed_messages VALUES ($1, 'new', now())", &[&shop.name()]);
+    shop.query("INSERT INTO inbox_message VALUES ($1, 't', 'new', now())", &[&shop.name()]);
     let consumer = shop.start(&["--window", "1day"]);
     eventually_eq(
         DEADLINE,
         &vec![("another consumer".to_owned(), 2500), (shop.name().to_owned(), 1)],
         || {
-            let rows =
-                shop.query("SELECT consumer, count(*) FROM processed_messages GROUP BY 1 ORDER BY 1", &[]);
+            let rows = shop.query("SELECT consumer, count(*) FROM inbox_message GROUP BY 1 ORDER BY 1", &[]);
             rows.iter().map(|row| (row.get(0), row.get::<_, i64>(1))).collect()
         },
     );
