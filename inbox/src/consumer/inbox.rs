@@ -156,6 +156,13 @@ impl<T: HandlerTransaction> Inbox<T> {
         self
     }
 
+    /// The longest time that a handler may take; 5 minutes unless told otherwise. A handler that has not returned by then has failed.
+    #[must_use]
+    pub fn handler_within(mut self, longest: Duration) -> Self {
+        self.options.handler_within = longest;
+        self
+    }
+
     /// All other options.
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
@@ -228,6 +235,7 @@ impl<T: HandlerTransaction> Inbox<T> {
             doubts: Doubts::default(),
             order: self.options.order,
             parked_max: self.options.parked_max,
+            handler_within: self.options.handler_within,
             dead_letters: self.dead_letters.clone(),
             window: self.window,
             telemetry: Telemetry::new(Arc::clone(&self.consumer)),

@@ -25,6 +25,12 @@ use crate::postgres::{Connection, Taken, Tenancy};
 const COMMIT_EVERY: Duration = Duration::from_millis(500);
 /// How often old events are forgotten, if it is not being done.
 const PURGE_EVERY: Duration = Duration::from_secs(60);
+/// How often is looked for handlers that have not returned.
+const WATCH_EVERY: Duration = Duration::from_secs(5);
+/// A handler that takes longer than this is in the log, again after each such time.
+const SLOW_AFTER: Duration = Duration::from_secs(30);
+/// A connection is not used for longer than this. Its cached plans and settings may be out of date.
+const CONNECTION_AGE_MAX: Duration = Duration::from_secs(30 * 60);
 /// How long handlers at work are waited for at the end. Then they are given up, and their transactions are rolled back.
 const STOP_WITHIN: Duration = Duration::from_secs(20);
 /// How long Kafka may take for the last commit, at least.
@@ -51,11 +57,21 @@ pub(super) struct Loop<H, C: InboxContext> {
     idle_max: usize,
     /// Which events are new for sure, of a consumer that knows repeats by position.
     positions: HashMap<PartitionId, Positions>,
+    /// The jobs whose handlers have not returned.
+    at_work: HashMap<JobId, AtWork>,
     is_purging: bool,
     is_committing: bool,
     /// Partitions to take, and how many are being taken.
     to_take: VecDeque<Tenure>,
     taking: usize,
+}
+
+/// A job whose handler has not returned.
+struct AtWork {
+    since: Instant,
+    /// When it is in the log next.
+    report_at: Instant,
+    event: Arc<Event>,
 }
 
 /// What a task has come to.
@@ -92,6 +108,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
             idle: Vec::new(),
             idle_max,
             positions: HashMap::new(),
+            at_work: HashMap::new(),
             is_purging: false,
             is_committing: false,
             to_take: VecDeque::new(),
@@ -105,6 +122,8 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         commits.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut purges = tokio::time::interval(PURGE_EVERY);
         purges.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut watches = tokio::time::interval(WATCH_EVERY);
+        watches.set_missed_tick_behavior(MissedTickBehavior::Delay);
         self.check_window();
         self.check_tables().await?;
         loop {
@@ -116,6 +135,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
                 // These are due seldom, and then before what may be ready all the time.
                 _ = commits.tick() => { self.commit(); None }
                 _ = purges.tick() => { self.purge(); None }
+                _ = watches.tick() => { self.report_slow(); None }
                 () = tokio::time::sleep_until(wake.into()) => Some(Input::Wake),
                 // What ends makes room, and what is at its end too.
                 Some(id) = self.committing.recv() => Some(Input::Committing { id }),
@@ -206,7 +226,13 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         };
         let positions = self.positions.get_mut(&job.tenure.partition);
         let fresh: Vec<bool> = positions.into_iter().flat_map(|positions| fresh(positions, &job)).collect();
-        let (context, connection) = (Arc::clone(&self.context), self.idle.pop());
+        if let Some(event) = job.events.first().cloned() {
+            let since = Instant::now();
+            self.at_work.insert(job.id, AtWork { since, report_at: since + SLOW_AFTER, event });
+        }
+        // A further attempt has a fresh connection: the last one may have been the cause.
+        let connection = self.idle.pop().filter(|_| job.attempt <= 1);
+        let context = Arc::clone(&self.context);
         self.tasks.spawn(async move {
             let (outcome, connection) = context.handle(connection, &tenancy, &job, &fresh).await;
             Ended::Job(job.id, outcome, connection)
@@ -294,6 +320,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         Some(match ended {
             Ended::Job(id, outcome, connection) => {
                 self.keep(connection);
+                self.at_work.remove(&id);
                 Input::Ended { id, outcome }
             }
             Ended::Surrender(id, connection) => {
@@ -339,7 +366,23 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
 
     fn keep(&mut self, connection: Option<Connection>) {
         if self.idle.len() < self.idle_max {
-            self.idle.extend(connection);
+            self.idle.extend(connection.filter(|connection| connection.age() < CONNECTION_AGE_MAX));
+        }
+    }
+
+    /// Reports the handlers that do not return: their workers handle nothing else.
+    fn report_slow(&mut self) {
+        let now = Instant::now();
+        for work in self.at_work.values_mut().filter(|work| work.report_at <= now) {
+            work.report_at = now + SLOW_AFTER;
+            tracing::warn!(
+                topic = &*work.event.topic,
+                partition = work.event.partition,
+                offset = work.event.offset,
+                after = ?Duration::from_secs(now.duration_since(work.since).as_secs()),
+                limit = ?self.context.handler_within,
+                "a handler has not returned"
+            );
         }
     }
 

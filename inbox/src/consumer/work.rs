@@ -11,7 +11,7 @@ use super::delivery::Delivery;
 use super::failure::{Failure, chain};
 use super::handler::Handler;
 use super::telemetry::{self, End, Telemetry};
-use crate::core::{FailureKind, Job, JobId, Order, Outcome, PartitionId};
+use crate::core::{FailureKind, Job, JobId, Order, Outcome, PartitionId, Uncharged};
 use crate::event::{Event, IdError, IdScope, IdSource, Identity};
 use crate::kafka::{DeadLetters, InboxContext, Partitions, Retention, RetentionQuery};
 use crate::postgres::{self, Connection, Doubts, Entered, Mark, Opener, Remembers, Taken, Tenancy};
@@ -28,6 +28,7 @@ pub(super) struct Context<H> {
     pub(super) doubts: Doubts,
     pub(super) order: Order,
     pub(super) parked_max: usize,
+    pub(super) handler_within: Duration,
     pub(super) retry_topics: Option<RetryTopics>,
     pub(super) dead_letters: DeadLetters,
     pub(super) window: Duration,
@@ -175,16 +176,34 @@ impl<H: Handler> Context<H> {
             }
         };
         let (outcome, connection) = match handled.instrument(span.clone()).await {
+            // A failure may come from the connection, such as a plan that PostgreSQL has cached of a table as it was.
+            Ok(outcome @ Outcome::Failed { kind: FailureKind::Retry, .. }) => (outcome, None),
             Ok(outcome) => (outcome, Some(connection)),
             Err(error) => {
                 self.doubts.add(&connection).await;
-                (of_inbox(&error), None)
+                drop(connection);
+                self.after(&error).await
             }
         };
         let error = telemetry::error_type(&outcome);
         span.record("error.type", error);
         self.telemetry.processed(&job.tenure.partition.topic, began.elapsed(), error);
         (outcome, connection)
+    }
+
+    /// Returns what has come of a transaction whose connection cannot be used any more. When another connection can be opened,
+    /// it may have been this event that broke it, and the others need not wait.
+    async fn after(&self, error: &postgres::Error) -> (Outcome, Option<Connection>) {
+        if !error.is_transient() {
+            return (of_inbox(error), None);
+        }
+        match self.opener.connect().await {
+            Ok(connection) => {
+                let outcome = Outcome::Uncharged { reason: Uncharged::Broken, error: chain(error) };
+                (outcome, Some(connection))
+            }
+            Err(error) => (of_inbox(&error), None),
+        }
     }
 
     /// An error means that the connection cannot be used again.
@@ -266,7 +285,9 @@ impl<H: Handler> Context<H> {
             return Ok(Ok(()));
         }
         let handled = AssertUnwindSafe(self.handler.handle(connection, deliveries));
-        let caught = handled.catch_unwind().await;
+        let within = self.handler_within;
+        let caught = tokio::time::timeout(within, handled.catch_unwind()).await;
+        let caught = caught.map_err(|_| postgres::Error::HandlerTimeout { within })?;
         if !connection.is_given_back() {
             return Err(postgres::Error::TransactionKept);
         }
@@ -301,9 +322,17 @@ pub(super) async fn undo(
     failure: &Failure,
 ) -> Result<Outcome, postgres::Error> {
     let is_fenced_in = connection.is_fenced_in().await?;
+    // The inbox's own connection works: an error that says otherwise is about another one.
     connection.roll_back(tenancy, mark).await?;
+    if is_fenced_in && failure.is_read_only() && connection.is_read_only().await? {
+        tracing::warn!(error = failure.chain(), "PostgreSQL is read-only; retrying");
+        return Ok(Outcome::Unavailable);
+    }
+    if is_fenced_in && failure.is_conflict() {
+        return Ok(Outcome::Uncharged { reason: Uncharged::Conflict, error: failure.chain() });
+    }
     if is_fenced_in {
-        return Ok(of_handler(failure));
+        return Ok(Outcome::Failed { kind: failure.kind(), error: failure.chain() });
     }
     // Some of its statements may have been committed one by one.
     let error = format!("{}: {}", postgres::Error::TransactionEnded, failure.chain());
@@ -329,8 +358,15 @@ pub(super) async fn outcome(
 
 fn of_inbox(error: &postgres::Error) -> Outcome {
     if error.is_transient() {
-        tracing::warn!(error = chain(error), "PostgreSQL is not available: the events are begun again");
+        tracing::warn!(error = chain(error), "PostgreSQL is not available; retrying");
         return Outcome::Unavailable;
+    }
+    if error.is_of_the_setup() {
+        tracing::error!(error = chain(error), "a statement of the inbox does not work; retrying");
+        return Outcome::Unavailable;
+    }
+    if error.is_conflict() {
+        return Outcome::Uncharged { reason: Uncharged::Conflict, error: chain(error) };
     }
     let kind = match error {
         // What the handler did after that may be committed: another attempt could do it twice.
@@ -338,12 +374,4 @@ fn of_inbox(error: &postgres::Error) -> Outcome {
         _ => FailureKind::Retry,
     };
     Outcome::Failed { kind, error: chain(error) }
-}
-
-fn of_handler(failure: &Failure) -> Outcome {
-    if !failure.is_transient() {
-        return Outcome::Failed { kind: failure.kind(), error: failure.chain() };
-    }
-    tracing::warn!(error = failure.chain(), "PostgreSQL is not available: the events are begun again");
-    Outcome::Unavailable
 }

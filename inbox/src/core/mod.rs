@@ -1,6 +1,7 @@
 //! What a consumer decides between two waits: which event is begun next, again, or given up, and up to where offsets may be
 //! committed. No sockets and no clock: times and chance are arguments.
 
+mod backoff;
 mod begin;
 mod commits;
 mod guard;
@@ -28,6 +29,7 @@ use std::time::Instant;
 use fastrand::Rng;
 
 use crate::event::Event;
+pub(crate) use backoff::Uncharged;
 use guard::Guard;
 pub(crate) use job::{
     Commit, Failed, Job, JobId, Load, Loaded, Outcome, Park, ParkedEvent, Surrender, Tenure,
@@ -38,6 +40,12 @@ use partition::{Partition, Standing};
 pub(crate) use positions::Positions;
 use retry::Wait;
 pub(crate) use suspects::Suspects;
+
+/// The longest error that is kept, in bytes. An error may quote the whole value.
+const ERROR_BYTES_MAX: usize = 2000;
+
+/// Trials of an event that fail while everything fails, before it waits in the table.
+const TRIALS_IN_MEMORY: u32 = 3;
 
 /// What has happened.
 #[derive(Debug)]
@@ -233,15 +241,18 @@ impl Core {
         let at = if begun.is_committing { &mut self.committing } else { &mut self.running };
         *at = at.saturating_sub(1);
         self.is_alone = false;
-        match &outcome {
-            Outcome::Done | Outcome::Closed => self.guard.succeeded(),
-            Outcome::Unavailable => self.unavailable_until = Some(now + self.options.unavailable_pause),
-            Outcome::Failed { .. } | Outcome::Fenced => {}
+        if let Outcome::Unavailable = outcome {
+            self.unavailable_until = Some(now + self.options.unavailable_pause);
         }
         let partition = self.partitions.get_mut(&begun.partition);
-        let Some(partition) = partition.filter(|partition| partition.assignment == begun.assignment) else {
-            return;
-        };
+        let partition = partition.filter(|partition| partition.assignment == begun.assignment);
+        let is_single = matches!(begun.lanes.as_slice(), [(_, 1)]);
+        match &outcome {
+            Outcome::Done | Outcome::Closed => self.guard.succeeded(),
+            Outcome::Failed { kind: FailureKind::Retry, .. } if is_single && partition.is_some() => {}
+            _ => self.guard.ended_otherwise(),
+        }
+        let Some(partition) = partition else { return };
         match outcome {
             Outcome::Done => begun.lanes.iter().for_each(|(name, count)| partition.end(name, *count)),
             Outcome::Closed => begun.lanes.iter().for_each(|(name, count)| {
@@ -257,7 +268,34 @@ impl Core {
                 [(name, 1)] => self.failed(now, &begun.partition, name, kind, error, actions),
                 lanes => one_by_one(partition, lanes),
             },
+            Outcome::Uncharged { reason, error } => match begun.lanes.as_slice() {
+                [(name, 1)] => self.repeat(now, &begun.partition, name, (reason, error), actions),
+                lanes => one_by_one(partition, lanes),
+            },
         }
+    }
+
+    /// Repeats an attempt that PostgreSQL has ended. It is charged to the event only when that happens again and again.
+    fn repeat(
+        &mut self,
+        now: Instant,
+        id: &PartitionId,
+        name: &LaneName,
+        (reason, error): (Uncharged, String),
+        actions: &mut Vec<Action>,
+    ) {
+        let chance = self.rng.f64();
+        let Some(partition) = self.partitions.get_mut(id) else { return };
+        partition.forget_begun(name);
+        let Some(lane) = partition.lane_mut(name) else { return };
+        lane.repeats = lane.repeats.saturating_add(1);
+        if lane.repeats <= reason.repeats_max() {
+            let wait = Uncharged::wait(lane.repeats, chance);
+            tracing::debug!(error, ?reason, ?wait, "an attempt is repeated");
+            return partition.wait(name, now + wait);
+        }
+        lane.repeats = 0;
+        self.failed(now, id, name, FailureKind::Retry, error, actions);
     }
 
     /// The attempt of a single event has failed.
@@ -270,35 +308,67 @@ impl Core {
         error: String,
         actions: &mut Vec<Action>,
     ) {
+        let error = tidy(&error);
         let Some(partition) = self.partitions.get_mut(id) else { return };
         partition.forget_begun(name);
         let Some(lane) = partition.lane_mut(name) else { return };
-        lane.failed = lane.failed.saturating_add(1);
-        let failed = lane.failed;
-        if self.guard.failed(now, failed == 1) {
-            tracing::error!(
-                error,
-                "so many events failed in a row that the cause is not in them: no more are begun, none is given up"
-            );
+        let was_closed = self.guard.is_closed();
+        if was_closed || lane.failed == 0 {
+            lane.failed = lane.failed.saturating_add(1);
+        } else {
+            lane.trials = lane.trials.saturating_add(1);
         }
+        let (failed, trials) = (lane.failed, lane.trials);
+        let event = lane.events.front().cloned();
+        // Poison is the event's own fault: it neither counts nor waits for the others.
         let wait = match kind {
             FailureKind::Poison => None,
-            FailureKind::Retry => self.options.retry.wait(failed, self.rng.f64()),
-        };
-        let wait = match wait {
-            // Tried again as long as nothing else succeeds either.
-            None | Some(Wait::Parked(_)) if !self.guard.is_closed() => {
-                Some(Wait::Memory(self.options.guard_pause))
+            FailureKind::Retry => {
+                if self.guard.failed(now, failed == 1 && trials == 0) {
+                    tracing::error!(
+                        error,
+                        "too many events failed in a row: the cause is not in them. A few are tried at a time until one \
+                         succeeds, and none is given up"
+                    );
+                }
+                match self.guard.is_closed() {
+                    true => self.options.retry.wait(failed, self.rng.f64()),
+                    false => Some(self.wait_for_others(trials)),
+                }
             }
-            wait => wait,
         };
+        if let (Some(event), Some(Wait::Memory(next) | Wait::Parked(next))) = (event, wait) {
+            tracing::warn!(
+                topic = &*event.topic,
+                partition = event.partition,
+                offset = event.offset,
+                attempt = failed,
+                next_wait = ?next,
+                is_parked = matches!(wait, Some(Wait::Parked(_))),
+                error,
+                "an attempt has failed; retrying"
+            );
+        }
         match (wait, kind) {
-            (Some(Wait::Memory(wait)), _) => partition.wait(name, now + wait),
+            (Some(Wait::Memory(wait)), _) => {
+                let Some(partition) = self.partitions.get_mut(id) else { return };
+                partition.wait(name, now + wait);
+            }
             (Some(Wait::Parked(wait)), _) => {
-                self.park_failed(now, id, name, Failed { attempts: failed, wait, error }, actions);
+                let failed = Failed { attempts: failed, wait, error, begun: 0 };
+                self.park_failed(now, id, name, failed, actions);
             }
             (None, FailureKind::Retry) => self.surrender(id, name, Reason::Exhausted, failed, error, actions),
             (None, FailureKind::Poison) => self.surrender(id, name, Reason::Poison, failed, error, actions),
+        }
+    }
+
+    /// Returns the wait of an event that has failed while everything failed. It is not given up. After some trials it makes room in
+    /// memory for events that may succeed.
+    fn wait_for_others(&self, trials: u32) -> Wait {
+        match self.options.retry.first_parked() {
+            Some(wait) if trials >= TRIALS_IN_MEMORY => Wait::Parked(wait),
+            _ => Wait::Memory(self.options.guard_pause),
         }
     }
 
@@ -354,9 +424,11 @@ impl Core {
         if self.unavailable_until.is_some_and(|until| until <= now) {
             self.unavailable_until = None;
         }
+        // While everything fails, an event that has failed goes behind those that have not been tried.
+        let first = self.guard.is_closed();
         let mut counter = self.counter;
         for (id, partition) in &mut self.partitions {
-            partition.wake(now);
+            partition.wake(now, first);
             if matches!(partition.standing, Standing::Without(until) if until <= now) {
                 counter += 1;
                 partition.tenure = Tenure { partition: id.clone(), number: counter };
@@ -386,6 +458,14 @@ impl Core {
 /// Whether a dead letter of this lane keeps its later events waiting. One without a key has none.
 fn key_waits(options: &Options, name: &LaneName) -> bool {
     options.after_dead_letter == AfterDeadLetter::KeyWaits && !matches!(name, LaneName::Offset(_))
+}
+
+/// An error as it goes into a log, a table and a header: without zero bytes, which PostgreSQL refuses, and not too long.
+fn tidy(error: &str) -> String {
+    let end = error.floor_char_boundary(ERROR_BYTES_MAX);
+    let (kept, cut) = error.split_at_checked(end).unwrap_or((error, ""));
+    let kept = kept.replace('\0', "\u{fffd}");
+    if cut.is_empty() { kept } else { format!("{kept}… ({} bytes more)", cut.len()) }
 }
 
 /// The handler is not to blame: the same again.

@@ -3,7 +3,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
@@ -113,7 +113,8 @@ impl Opener {
     pub(crate) async fn connect(&self) -> Result<Connection, Error> {
         let session = tokio::time::timeout(CONNECT_WITHIN, (self.open)()).await;
         let session = session.map_err(|_| Error::ConnectTimeout { within: CONNECT_WITHIN })?;
-        Ok(Connection { session: session.map_err(Error::Connect)?, number: fastrand::i32(0..) })
+        let session = session.map_err(Error::Connect)?;
+        Ok(Connection { session, number: fastrand::i32(0..), since: Instant::now() })
     }
 }
 
@@ -141,9 +142,15 @@ pub struct Connection {
     pub(super) session: Session,
     /// By chance, so that its transactions are known after it has broken. Not negative, as `pg_locks` shows it.
     pub(super) number: i32,
+    since: Instant,
 }
 
 impl Connection {
+    /// Returns how long ago it was opened.
+    pub(crate) fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
+
     /// Whether it can be used again.
     pub(crate) fn is_usable(&self) -> bool {
         match &self.session {

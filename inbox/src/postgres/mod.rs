@@ -31,7 +31,7 @@ pub use tokio_session::{Savepoint, Transaction};
 
 pub(crate) use connection::{Connection, Opener};
 pub(crate) use doubt::Doubts;
-pub(crate) use error::is_transient;
+pub(crate) use error::{is_conflict, is_read_only};
 pub(crate) use parking::{Settled, Written};
 pub(crate) use positions::Placed;
 pub(crate) use purge::purge;

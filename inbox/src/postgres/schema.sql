@@ -96,6 +96,9 @@ CREATE TABLE IF NOT EXISTS inbox_parked (
     PRIMARY KEY (partition_id, "offset")
 );
 
+-- An event that waits because a process has ended so often in the middle of it.
+ALTER TABLE inbox_parked ADD COLUMN IF NOT EXISTS begun integer NOT NULL DEFAULT 0;
+
 -- The number of the next event of a key, for consumers that know repeats by number.
 CREATE TABLE IF NOT EXISTS inbox_sequence (
     consumer text   NOT NULL,

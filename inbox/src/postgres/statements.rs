@@ -1,7 +1,15 @@
 //! The SQL of the inbox. What is put into a text is numbers only.
 
-/// The first half of the advisory locks' numbers, "inbx"; the second is the partition's `id`.
+use crate::event::murmur2;
+
+/// The first half of the number of the advisory lock under which tables are created, "inbx"; the second is 0.
 pub(super) const LOCK_CLASS: i32 = 0x696E_6278;
+
+/// The first half of the numbers of the advisory locks of partitions; the second is the partition's `id`. Advisory locks are those
+/// of the database, and ids are counted by the table. So services with a schema each need classes of their own.
+pub(super) fn partition_lock_class(table: u32) -> i32 {
+    murmur2(format!("outboxd_inbox/{table}").as_bytes()).cast_signed()
+}
 
 /// The same of the locks of topics; the second half is a hash of consumer and topic.
 pub(super) const TOPIC_LOCK_CLASS: i32 = 0x696E_6279;
@@ -33,6 +41,10 @@ pub(super) const ENTER_UNSCOPED: &str = "WITH held AS (\
          WHERE known.consumer = $3 AND known.source = '' AND known.message_id = asked.message_id) \
      ON CONFLICT DO NOTHING RETURNING source, message_id\
  ) SELECT EXISTS (SELECT FROM held), ARRAY(SELECT source FROM new), ARRAY(SELECT message_id FROM new)";
+
+/// Whether nothing can be written: on a standby, or by a setting of the operator.
+pub(super) const IS_READ_ONLY: &str =
+    "SELECT pg_is_in_recovery() OR current_setting('default_transaction_read_only')::bool";
 
 /// Whether one of these ids is remembered with other content.
 pub(super) const OTHER_CONTENT: &str = "SELECT EXISTS (\
@@ -101,7 +113,7 @@ pub(super) const HAS_POSITIONS: &str = "SELECT EXISTS (SELECT FROM inbox_done JO
 
 /// The partitions of a topic, in the order in which they are locked.
 pub(super) const PARTITIONS: &str =
-    "SELECT id FROM inbox_partition WHERE consumer = $1 AND topic = $2 ORDER BY id";
+    "SELECT id, tableoid FROM inbox_partition WHERE consumer = $1 AND topic = $2 ORDER BY id";
 
 /// From now on ids are asked, and why.
 pub(super) const BY_IDS: &str = "INSERT INTO inbox_topic (consumer, topic, partitions, by_ids) VALUES ($1, $2, 0, $3) \
@@ -120,9 +132,10 @@ pub(super) const MOVE_TO_IDS: &str = "WITH moved AS (\
 
 /// Takes a partition for a consumer: its `id`.
 pub(super) const FIND: &str = "WITH new AS (\
-     INSERT INTO inbox_partition (consumer, topic, partition) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING id\
- ) SELECT id FROM new UNION ALL \
- SELECT id FROM inbox_partition WHERE consumer = $1 AND topic = $2 AND partition = $3";
+     INSERT INTO inbox_partition (consumer, topic, partition) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING \
+     RETURNING id, tableoid\
+ ) SELECT id, tableoid FROM new UNION ALL \
+ SELECT id, tableoid FROM inbox_partition WHERE consumer = $1 AND topic = $2 AND partition = $3";
 
 /// The next epoch, and which events the last holders may have begun without ending them. That is kept until the partition is
 /// given back: this process may end as well, before it has begun them.
@@ -145,7 +158,7 @@ pub(super) const PARKED: &str = "SELECT parked.key, \"offset\", \
 
 /// The first of them that waits for no number, of a key, or with an offset.
 pub(super) const LOAD: &str = "SELECT \"offset\", timestamp_ms, parked.key, value, header_names, header_values, attempts, is_dead, \
-     extract(epoch FROM not_before - now())::float8 FROM inbox_parked AS parked \
+     extract(epoch FROM not_before - now())::float8, begun FROM inbox_parked AS parked \
      LEFT JOIN inbox_sequence AS sequence ON sequence.consumer = $4 AND sequence.key = parked.key \
      WHERE partition_id = $1 AND ($2::bytea IS NULL OR parked.key = $2) AND ($3::bigint IS NULL OR \"offset\" = $3) \
      AND (number IS NULL OR number <= next) ORDER BY \"offset\" LIMIT 1";
@@ -155,11 +168,11 @@ pub(super) const HELD: &str = "SELECT FROM inbox_partition WHERE id = $1 AND epo
 
 /// Parks an event. One that is there already stays as it is, unless it has failed since.
 pub(super) const PARK: &str = "INSERT INTO inbox_parked (partition_id, \"offset\", timestamp_ms, key, value, header_names, \
-     header_values, attempts, error, not_before, is_dead) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now() + $10::float8 * interval '1 second', $11) \
+     header_values, attempts, error, not_before, is_dead, begun) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now() + $10::float8 * interval '1 second', $11, $12) \
      ON CONFLICT (partition_id, \"offset\") DO UPDATE SET attempts = excluded.attempts, error = excluded.error, \
-     not_before = excluded.not_before, is_dead = excluded.is_dead \
-     WHERE excluded.attempts > inbox_parked.attempts OR excluded.is_dead";
+     not_before = excluded.not_before, is_dead = excluded.is_dead, begun = excluded.begun \
+     WHERE excluded.error IS NOT NULL AND excluded.attempts >= inbox_parked.attempts OR excluded.is_dead";
 
 /// Parks an event until the numbers before its own have come, unless the table is full. Tells how many of its key wait.
 pub(super) const PARK_NUMBER: &str = "INSERT INTO inbox_parked (partition_id, \"offset\", timestamp_ms, key, value, \
@@ -272,6 +285,7 @@ pub(super) const NO_SUCH_CURSOR: &str = "34000";
 /// otherwise commit by itself.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Begin {
+    pub(super) lock_class: i32,
     pub(super) partition: i32,
     pub(super) epoch: i64,
     pub(super) connection: i32,
@@ -282,9 +296,9 @@ impl Begin {
     /// All of it as one text.
     #[cfg(feature = "sqlx")]
     pub(super) fn whole(self) -> String {
-        let Self { partition, epoch, connection, .. } = self;
+        let Self { lock_class, partition, epoch, connection, .. } = self;
         format!(
-            "{}; SELECT pg_advisory_xact_lock_shared({LOCK_CLASS}, {partition}), \
+            "{}; SELECT pg_advisory_xact_lock_shared({lock_class}, {partition}), \
              pg_advisory_xact_lock_shared({CONNECTION_LOCK_CLASS}, {connection}); \
              SET LOCAL outboxd_inbox.entered = '{epoch}'",
             self.without_lock()
@@ -330,9 +344,9 @@ pub(super) fn commit(partition: i32, mark: Mark) -> String {
 }
 
 /// A transaction of the inbox's own, with the partition's lock.
-pub(super) fn begin_own(partition: i32) -> String {
+pub(super) fn begin_own(lock_class: i32, partition: i32) -> String {
     format!(
-        "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock_shared({LOCK_CLASS}, {partition})"
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock_shared({lock_class}, {partition})"
     )
 }
 

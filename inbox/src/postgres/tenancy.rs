@@ -9,7 +9,7 @@ use super::connection::Connection;
 use super::error::{DriverError, Error};
 use super::session::Parameter;
 use super::statements::{
-    BEGUN, Begin, END_HOLDERS, FIND, GIVE_BACK, HAS_UNSCOPED, LOCK_CLASS, Mark, NEXT_EPOCH,
+    BEGUN, Begin, END_HOLDERS, FIND, GIVE_BACK, HAS_UNSCOPED, Mark, NEXT_EPOCH, partition_lock_class,
 };
 use super::way::{self, Comparable, Remembers, Way};
 use super::{parking, positions};
@@ -24,6 +24,8 @@ pub(super) const HOLDERS_END_WITHIN: &str = "5s";
 #[derive(Debug, Clone)]
 pub(crate) struct Tenancy {
     pub(super) partition: i32,
+    /// The class of its lock.
+    pub(super) lock_class: i32,
     pub(super) epoch: i64,
     pub(super) consumer: Arc<str>,
     /// What makes positions comparable; `None` when they are not enough to know a repeat.
@@ -55,7 +57,13 @@ impl Tenancy {
 
     /// What begins a transaction of this tenancy.
     pub(super) fn begin(&self, mark: Mark) -> Begin {
-        Begin { partition: self.partition, epoch: self.epoch, connection: 0, mark }
+        Begin {
+            lock_class: self.lock_class,
+            partition: self.partition,
+            epoch: self.epoch,
+            connection: 0,
+            mark,
+        }
     }
 
     /// It is written down.
@@ -94,18 +102,20 @@ pub(crate) async fn take(
 ) -> Result<Taken, Error> {
     let names: [Parameter<'_>; 3] =
         [(&&**consumer, Type::TEXT), (&&*id.topic, Type::TEXT), (&id.partition, Type::INT4)];
-    let row = connection.query_one(FIND, &names).await;
-    let partition: i32 = row.and_then(|row| row.get(0)).map_err(Error::of("find the partition"))?;
+    let found = connection.query_one(FIND, &names).await;
+    let found = found.and_then(|row| Ok((row.get(0)?, partition_lock_class(row.get(1)?))));
+    let (partition, lock_class): (i32, i32) = found.map_err(Error::of("find the partition"))?;
     let comparable = begin(connection, consumer, &id.topic, remembers).await?;
-    if let Err(error) = lock(connection, partition).await {
+    if let Err(error) = lock(connection, lock_class, partition).await {
         connection.batch("ROLLBACK").await.map_err(Error::of("roll back"))?;
         if error.code().as_deref() == Some(SqlState::LOCK_NOT_AVAILABLE.code()) {
-            end_holders(connection, LOCK_CLASS, partition).await?;
+            end_holders(connection, lock_class, partition).await?;
         }
         return Err(Error::of("lock the partition")(error));
     }
     let tenancy = Tenancy {
         partition,
+        lock_class,
         epoch: 0,
         consumer: Arc::clone(consumer),
         comparable,
@@ -139,8 +149,8 @@ async fn begin(
 }
 
 /// Waits for the transactions of the last holder.
-async fn lock(connection: &Connection, partition: i32) -> Result<(), DriverError> {
-    connection.batch(&format!("SELECT pg_advisory_xact_lock({LOCK_CLASS}, {partition})")).await
+async fn lock(connection: &Connection, lock_class: i32, partition: i32) -> Result<(), DriverError> {
+    connection.batch(&format!("SELECT pg_advisory_xact_lock({lock_class}, {partition})")).await
 }
 
 /// Ends the sessions that hold a lock, as those that do not give back a partition.

@@ -10,7 +10,7 @@ use tokio_postgres::{Client, Statement};
 
 use super::error::DriverError;
 use super::session::{Parameter, Query, Row};
-use super::statements::{Begin, CONNECTION_LOCK_CLASS, LOCK, LOCK_CLASS};
+use super::statements::{Begin, CONNECTION_LOCK_CLASS, LOCK};
 
 /// The transaction in which an event is remembered as done. What a handler does in it is committed with that, or not at
 /// all.
@@ -185,7 +185,7 @@ impl Session {
         queries: [Query<'_>; N],
     ) -> Result<[Vec<Row>; N], DriverError> {
         let lock: [Parameter<'_>; 5] = [
-            (&LOCK_CLASS, Type::INT4),
+            (&begin.lock_class, Type::INT4),
             (&begin.partition, Type::INT4),
             (&begin.epoch, Type::INT8),
             (&CONNECTION_LOCK_CLASS, Type::INT4),

@@ -89,7 +89,7 @@ impl Connection {
     /// and not when the handler has ended the transaction.
     pub(crate) async fn commit(&self, tenancy: &Tenancy, mark: Mark) -> Result<(), Error> {
         let sql = statements::commit(tenancy.partition, mark);
-        self.batch(&sql).await.map_err(Error::of_fence("commit"))
+        self.batch(&sql).await.map_err(Error::of_fence(super::error::COMMIT))
     }
 
     /// Reports whether the transaction of a handler that has failed is still the one that was entered.
@@ -99,6 +99,13 @@ impl Connection {
             Err(Error::TransactionEnded) => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// Reports whether nothing can be written here now.
+    pub(crate) async fn is_read_only(&self) -> Result<bool, Error> {
+        let doing = "check whether the database is read-only";
+        let row = self.query_one(statements::IS_READ_ONLY, &[]).await;
+        row.and_then(|row| row.get(0)).map_err(Error::of(doing))
     }
 
     /// Forgets how often an event was begun: it has been given up.
