@@ -61,6 +61,8 @@ pub(super) struct Loop<H, C: InboxContext> {
     at_work: HashMap<JobId, AtWork>,
     is_purging: bool,
     is_committing: bool,
+    /// Up to where each partition has ended, as PostgreSQL has stored it.
+    stored: HashMap<PartitionId, i64>,
     /// Partitions to take, and how many are being taken.
     to_take: VecDeque<Tenure>,
     taking: usize,
@@ -77,13 +79,14 @@ struct AtWork {
 /// What a task has come to.
 enum Ended {
     Job(JobId, Outcome, Option<Connection>),
-    Take(Tenure, Option<Taken>, Option<Connection>),
+    /// With the offset to go back to.
+    Take(Tenure, Option<Box<Taken>>, Option<i64>, Option<Connection>),
     Surrender(JobId, Option<Connection>),
     Park(JobId, bool, Option<Connection>),
     Load(JobId, Loaded, Option<Connection>),
     Purge(Option<Connection>),
-    /// What Kafka has accepted.
-    Commit(Vec<Commit>),
+    /// What PostgreSQL has stored, and whether Kafka has accepted it.
+    Commit(Vec<Commit>, bool, Option<Connection>),
     GiveBack(Option<Connection>),
     CheckWindow,
 }
@@ -111,6 +114,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
             at_work: HashMap::new(),
             is_purging: false,
             is_committing: false,
+            stored: HashMap::new(),
             to_take: VecDeque::new(),
             taking: 0,
         }
@@ -181,10 +185,11 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
                 }
             }
         }
+        let last = self.store_last().await;
         self.give_back(|_| true);
         // A server that is away is not waited for.
         while let Ok(Some(_)) = tokio::time::timeout(GIVE_BACK_WITHIN, self.tasks.join_next()).await {}
-        self.commit_last(deadline.max(tokio::time::Instant::now() + COMMIT_WITHIN)).await;
+        self.commit_last(last, deadline.max(tokio::time::Instant::now() + COMMIT_WITHIN)).await;
         Ok(())
     }
 
@@ -252,10 +257,19 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         let Some(tenure) = self.to_take.pop_front() else { return };
         self.taking += 1;
         let (context, connection) = (Arc::clone(&self.context), self.idle.pop());
-        let partitions = self.kafka.partitions();
+        let (partitions, group) = (self.kafka.partitions(), self.kafka.group().map(str::to_owned));
         self.tasks.spawn(async move {
-            let (taken, connection) = context.take(connection, &tenure.partition, partitions).await;
-            Ended::Take(tenure, taken, connection)
+            let id = &tenure.partition;
+            let (taken, connection) =
+                context.take(connection, id, partitions.clone(), group.as_deref()).await;
+            let stored = taken.as_ref().and_then(|taken| taken.next_offset).filter(|_| tenure.is_first);
+            match context.rewind_to(id, stored, partitions).await {
+                Ok(rewind_to) => Ended::Take(tenure, taken.map(Box::new), rewind_to, connection),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot read the committed offset; retrying");
+                    Ended::Take(tenure, None, None, connection)
+                }
+            }
         });
     }
 
@@ -300,7 +314,8 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
     }
 
     fn check_window(&mut self) {
-        let (context, query) = (Arc::clone(&self.context), self.kafka.retention());
+        let (context, query) =
+            (Arc::clone(&self.context), self.kafka.retention(self.context.dead_letters.name()));
         self.tasks.spawn(async move {
             context.check_window(&query).await;
             Ended::CheckWindow
@@ -335,25 +350,34 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
                 self.keep(connection);
                 Input::Loaded { id, loaded }
             }
-            Ended::Take(tenure, taken, connection) => {
+            Ended::Take(tenure, taken, rewind_to, connection) => {
                 self.keep(connection);
                 self.taking = self.taking.saturating_sub(1);
                 self.take_next();
                 let Some(taken) = taken else { return Some(Input::NotTaken { tenure }) };
+                if rewind_to.is_some_and(|offset| !self.kafka.seek(&tenure.partition, offset)) {
+                    return Some(Input::NotTaken { tenure });
+                }
                 if self.context.has_positions() {
                     self.positions.entry(tenure.partition.clone()).or_default().taken(taken.greatest);
                 }
                 self.tenancies.insert(tenure.clone(), taken.tenancy);
-                Input::Taken { tenure, suspects: taken.suspects, parked: taken.parked }
+                let is_rewound = rewind_to.is_some();
+                Input::Taken { tenure, suspects: taken.suspects, parked: taken.parked, is_rewound }
             }
             Ended::Purge(connection) => {
                 self.is_purging = false;
                 self.keep(connection);
                 return None;
             }
-            Ended::Commit(accepted) => {
+            Ended::Commit(stored, is_accepted, connection) => {
+                self.keep(connection);
                 self.is_committing = false;
-                self.core.committed(Instant::now(), &accepted);
+                self.stored.extend(stored.iter().map(|commit| (commit.partition.clone(), commit.end)));
+                self.set_ends();
+                if is_accepted {
+                    self.core.committed(Instant::now(), &stored);
+                }
                 return None;
             }
             Ended::GiveBack(connection) => {
@@ -399,6 +423,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
                     tracing::info!(topic = &*id.topic, partition = id.partition, "a partition is revoked");
                     self.give_back(|tenure| tenure.partition == id);
                     self.positions.remove(&id);
+                    self.stored.remove(&id);
                     self.to_take.retain(|tenure| tenure.partition != id);
                     self.turn(Input::Revoked(id));
                 }
@@ -406,28 +431,69 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         }
     }
 
-    /// One commit at a time: they must not overtake each other.
+    /// One commit at a time: they must not overtake each other. Invariant: Kafka is never told of an offset before PostgreSQL has
+    /// stored it. So an offset of Kafka that is beyond the stored one tells that the database has lost transactions.
     fn commit(&mut self) {
-        self.kafka.set_ends(self.core.ends());
         let commits = self.core.commits(Instant::now());
         if self.is_committing || commits.is_empty() {
             return;
         }
         self.is_committing = true;
-        let (committer, telemetry) = (self.kafka.committer(), self.context.telemetry.clone());
-        self.tasks.spawn_blocking(move || {
-            let began = Instant::now();
-            let is_accepted = committer.commit(commits.iter().map(|commit| (&commit.partition, commit.end)));
-            telemetry.asked(Operation::Commit, None, began.elapsed(), is_accepted);
-            Ended::Commit(if is_accepted { commits } else { Vec::new() })
+        let ends = self.held_ends(commits.iter().map(|commit| (&commit.partition, commit.end)));
+        let (committer, context, connection) =
+            (self.kafka.committer(), Arc::clone(&self.context), self.idle.pop());
+        self.tasks.spawn(async move {
+            let (is_stored, connection) = context.store_offsets(connection, &ends).await;
+            if !is_stored {
+                return Ended::Commit(Vec::new(), false, connection);
+            }
+            let telemetry = context.telemetry.clone();
+            let committed = tokio::task::spawn_blocking(move || {
+                let began = Instant::now();
+                let is_accepted =
+                    committer.commit(commits.iter().map(|commit| (&commit.partition, commit.end)));
+                telemetry.asked(Operation::Commit, None, began.elapsed(), is_accepted);
+                (commits, is_accepted)
+            });
+            let (commits, is_accepted) = committed.await.unwrap_or_default();
+            Ended::Commit(commits, is_accepted, connection)
         });
     }
 
+    /// These ends with how the partitions are held.
+    fn held_ends<'i>(&self, ends: impl Iterator<Item = (&'i PartitionId, i64)>) -> Vec<(Tenancy, i64)> {
+        let held = |id: &PartitionId| {
+            self.tenancies
+                .iter()
+                .find(|(tenure, _)| tenure.partition == *id)
+                .map(|(_, tenancy)| tenancy.clone())
+        };
+        ends.filter_map(|(id, end)| Some((held(id)?, end))).collect()
+    }
+
+    /// Remembers what is committed of a partition when it is taken away: what is stored.
+    fn set_ends(&self) {
+        self.kafka.set_ends(self.stored.iter().map(|(id, end)| (id, *end)));
+    }
+
+    /// Stores the last offsets. Returns those that Kafka may be told.
+    async fn store_last(&mut self) -> Vec<(PartitionId, i64)> {
+        let ends: Vec<(PartitionId, i64)> = self.core.ends().map(|(id, end)| (id.clone(), end)).collect();
+        let held = self.held_ends(ends.iter().map(|(id, end)| (id, *end)));
+        let store = self.context.store_offsets(self.idle.pop(), &held);
+        match tokio::time::timeout(GIVE_BACK_WITHIN, store).await {
+            Ok((true, connection)) => {
+                self.keep(connection);
+                ends
+            }
+            _ => self.stored.iter().map(|(id, end)| (id.clone(), *end)).collect(),
+        }
+    }
+
     /// The last time. Behind one that is on its way.
-    async fn commit_last(self, deadline: tokio::time::Instant) {
+    async fn commit_last(self, ends: Vec<(PartitionId, i64)>, deadline: tokio::time::Instant) {
         // Kafka takes the partitions away when the consumer is closed.
-        self.kafka.set_ends(self.core.ends());
-        let ends: Vec<_> = self.core.ends().map(|(id, end)| (id.clone(), end)).collect();
+        self.kafka.set_ends(ends.iter().map(|(id, end)| (id, *end)));
         let committer = self.kafka.committer();
         let commit = move || committer.commit(ends.iter().map(|(id, end)| (id, *end)));
         let committed = tokio::time::timeout_at(deadline, tokio::task::spawn_blocking(commit)).await;

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
+use rdkafka::error::KafkaError;
 use tokio::sync::mpsc;
 use tracing::Instrument as _;
 
@@ -45,6 +46,7 @@ impl<H: Handler> Context<H> {
         connection: Option<Connection>,
         id: &PartitionId,
         partitions: Partitions<C>,
+        group: Option<&str>,
     ) -> (Option<Taken>, Option<Connection>) {
         let Some(remembers) = self.remembers(id, partitions).await else { return (None, connection) };
         let connection = match self.connection(connection).await {
@@ -54,11 +56,67 @@ impl<H: Handler> Context<H> {
                 return (None, None);
             }
         };
-        match postgres::take(&connection, &self.consumer, id, remembers).await {
-            Ok(taken) => (Some(taken), Some(connection)),
+        match postgres::take(&connection, &self.consumer, id, remembers, group).await {
+            Ok(taken) => {
+                if let Some(other) = &taken.other_group {
+                    tracing::warn!(
+                        topic = &*id.topic,
+                        partition = id.partition,
+                        consumer = &*self.consumer,
+                        group,
+                        other,
+                        "another consumer group uses this consumer name: each event is applied for one of them only. Give \
+                         each its own consumer name, unless the group was renamed"
+                    );
+                }
+                (Some(taken), Some(connection))
+            }
             Err(error) => {
                 tracing::warn!(error = chain(&error), "a partition is not taken yet");
                 (None, None)
+            }
+        }
+    }
+
+    /// Returns the offset to go back to, when Kafka is beyond what the database has.
+    pub(super) async fn rewind_to<C: InboxContext>(
+        &self,
+        id: &PartitionId,
+        stored: Option<i64>,
+        partitions: Partitions<C>,
+    ) -> Result<Option<i64>, KafkaError> {
+        let Some(stored) = stored else { return Ok(None) };
+        let asked = id.clone();
+        let committed = tokio::task::spawn_blocking(move || partitions.committed(&asked)).await;
+        let committed = committed.unwrap_or(Ok(None))?;
+        let Some(committed) = committed.filter(|committed| *committed > stored) else { return Ok(None) };
+        tracing::warn!(
+            topic = &*id.topic,
+            partition = id.partition,
+            stored,
+            committed,
+            "the offset of the consumer group is beyond the one in the database, which has been put back to an older state: \
+             reading from the database's offset. To skip events, set inbox_partition.next_offset too"
+        );
+        Ok(Some(stored))
+    }
+
+    /// Stores up to where events have ended. Returns whether Kafka may be told.
+    pub(super) async fn store_offsets(
+        &self,
+        connection: Option<Connection>,
+        ends: &[(Tenancy, i64)],
+    ) -> (bool, Option<Connection>) {
+        let stored = async {
+            let connection = self.connection(connection).await?;
+            postgres::store_offsets(&connection, ends).await?;
+            Ok::<_, postgres::Error>(connection)
+        };
+        match stored.await {
+            Ok(connection) => (true, Some(connection)),
+            Err(error) => {
+                tracing::warn!(error = chain(&error), "cannot store offsets; retrying");
+                (false, None)
             }
         }
     }
@@ -115,8 +173,8 @@ impl<H: Handler> Context<H> {
                     topic,
                     window = ?self.window,
                     ?retention,
-                    "Kafka keeps records for longer than events are remembered: whoever reads the topic again applies the \
-                     older ones again"
+                    "Kafka retains records for longer than ids are remembered: what is read or replayed again after that is \
+                     applied again"
                 );
             }
         }

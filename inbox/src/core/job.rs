@@ -20,6 +20,8 @@ pub(crate) struct Tenure {
     pub(crate) partition: PartitionId,
     /// Counted by this consumer, for all partitions together.
     pub(crate) number: u64,
+    /// It is the first one since the partition was assigned.
+    pub(crate) is_first: bool,
 }
 
 /// Up to where a partition is to be committed.

@@ -53,7 +53,8 @@ pub(crate) enum Input {
     /// Kafka has given the partition to this consumer.
     Assigned(PartitionId),
     /// PostgreSQL has too, and says at which events the process may have ended, and which events are parked, in order.
-    Taken { tenure: Tenure, suspects: Suspects, parked: Vec<ParkedEvent> },
+    /// `is_rewound`: what was read before is read again, with what comes before it.
+    Taken { tenure: Tenure, suspects: Suspects, parked: Vec<ParkedEvent>, is_rewound: bool },
     /// PostgreSQL has not.
     NotTaken { tenure: Tenure },
     /// Kafka has taken it away.
@@ -159,9 +160,12 @@ impl Core {
         let mut actions = Vec::new();
         match input {
             Input::Assigned(partition) => self.assign(partition, &mut actions),
-            Input::Taken { tenure, suspects, parked } => {
+            Input::Taken { tenure, suspects, parked, is_rewound } => {
                 let order = self.options.order;
                 if let Some(partition) = self.held(&tenure) {
+                    if is_rewound {
+                        *partition = Partition::new(partition.assignment, tenure);
+                    }
                     partition.own(now, order, suspects, parked);
                 }
             }
@@ -212,7 +216,7 @@ impl Core {
 
     fn assign(&mut self, id: PartitionId, actions: &mut Vec<Action>) {
         let assignment = self.count();
-        let tenure = Tenure { partition: id.clone(), number: assignment };
+        let tenure = Tenure { partition: id.clone(), number: assignment, is_first: true };
         actions.push(Action::Take(tenure.clone()));
         self.partitions.insert(id, Partition::new(assignment, tenure));
     }
@@ -431,7 +435,7 @@ impl Core {
             partition.wake(now, first);
             if matches!(partition.standing, Standing::Without(until) if until <= now) {
                 counter += 1;
-                partition.tenure = Tenure { partition: id.clone(), number: counter };
+                partition.tenure = Tenure { partition: id.clone(), number: counter, is_first: false };
                 partition.standing = Standing::Taking;
                 actions.push(Action::Take(partition.tenure.clone()));
             }

@@ -63,7 +63,7 @@ impl World {
     fn take_with(&mut self, begun: BTreeMap<i64, u32>, parked: Vec<ParkedEvent>) {
         let at = self.actions.iter().position(|action| matches!(action, Action::Take(_))).unwrap();
         let Action::Take(tenure) = self.actions.remove(at) else { unreachable!() };
-        self.turn(Input::Taken { tenure, suspects: Suspects::new(0..0, begun), parked });
+        self.turn(Input::Taken { tenure, suspects: Suspects::new(0..0, begun), parked, is_rewound: false });
     }
 
     fn receive(&mut self, partition: i32, offsets: &[(i64, u8)]) {

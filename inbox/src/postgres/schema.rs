@@ -8,7 +8,7 @@ use super::{SCHEMA, VERSION};
 
 /// Reads no row of each table. It fails when a table or one of its columns is missing.
 const PROBE: &str = "SELECT consumer, source, message_id, processed_at, content FROM inbox_message LIMIT 0; \
-     SELECT id, consumer, topic, partition, epoch, begun_from, begun_until FROM inbox_partition LIMIT 0; \
+     SELECT id, consumer, topic, partition, epoch, begun_from, begun_until, consumer_group, next_offset FROM inbox_partition LIMIT 0; \
      SELECT partition_id, \"offset\", begun FROM inbox_attempt LIMIT 0; \
      SELECT partition_id, \"offset\", key, value, attempts, error, not_before, is_dead, number, begun FROM inbox_parked LIMIT 0; \
      SELECT consumer, key, next FROM inbox_sequence LIMIT 0; \

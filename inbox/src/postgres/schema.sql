@@ -66,6 +66,11 @@ CREATE TABLE IF NOT EXISTS inbox_partition (
     UNIQUE (consumer, topic, partition)
 );
 
+-- The consumer group that had the partition last, and up to where its events have ended. The offset is written before Kafka is told.
+-- So when Kafka is ahead of it, this database has been put back to an older state.
+ALTER TABLE inbox_partition ADD COLUMN IF NOT EXISTS consumer_group text;
+ALTER TABLE inbox_partition ADD COLUMN IF NOT EXISTS next_offset bigint;
+
 -- How often a handler has begun an event without ending it, for events that are under suspicion: the process ended once
 -- when they may have been begun. A row lives as long as the handler is at it, and longer only when the process ends in the
 -- middle.

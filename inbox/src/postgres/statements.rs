@@ -139,8 +139,14 @@ pub(super) const FIND: &str = "WITH new AS (\
 
 /// The next epoch, and which events the last holders may have begun without ending them. That is kept until the partition is
 /// given back: this process may end as well, before it has begun them.
-pub(super) const NEXT_EPOCH: &str = "UPDATE inbox_partition SET epoch = epoch + 1 WHERE id = $1 \
-     RETURNING epoch, begun_from, begun_until";
+pub(super) const NEXT_EPOCH: &str = "WITH former AS (SELECT consumer_group FROM inbox_partition WHERE id = $1) \
+     UPDATE inbox_partition SET epoch = epoch + 1, consumer_group = coalesce($2, consumer_group) WHERE id = $1 \
+     RETURNING epoch, begun_from, begun_until, next_offset, (SELECT consumer_group FROM former)";
+
+/// Stores up to where the events of partitions have ended, of those that are still held.
+pub(super) const STORE_OFFSETS: &str = "UPDATE inbox_partition AS held SET next_offset = ended.next_offset \
+     FROM unnest($1::int[], $2::bigint[], $3::bigint[]) AS ended (id, epoch, next_offset) \
+     WHERE held.id = ended.id AND held.epoch = ended.epoch";
 
 /// No handler is at an event of the partition any more.
 pub(super) const GIVE_BACK: &str =

@@ -9,7 +9,8 @@ use super::connection::Connection;
 use super::error::{DriverError, Error};
 use super::session::Parameter;
 use super::statements::{
-    BEGUN, Begin, END_HOLDERS, FIND, GIVE_BACK, HAS_UNSCOPED, Mark, NEXT_EPOCH, partition_lock_class,
+    BEGUN, Begin, END_HOLDERS, FIND, GIVE_BACK, HAS_UNSCOPED, Mark, NEXT_EPOCH, STORE_OFFSETS,
+    partition_lock_class,
 };
 use super::way::{self, Comparable, Remembers, Way};
 use super::{parking, positions};
@@ -81,6 +82,17 @@ pub(crate) async fn give_back(connection: &Connection, tenancy: &Tenancy) -> Res
     given_back.map(drop).map_err(Error::of("give back a partition"))
 }
 
+/// Stores up to where the events of partitions have ended. It is stored before Kafka is told, and by the same process that
+/// committed the effects. So after the loss of some transactions it is not beyond those that remain.
+pub(crate) async fn store_offsets(connection: &Connection, ends: &[(Tenancy, i64)]) -> Result<(), Error> {
+    let ids: Vec<i32> = ends.iter().map(|(tenancy, _)| tenancy.partition).collect();
+    let epochs: Vec<i64> = ends.iter().map(|(tenancy, _)| tenancy.epoch).collect();
+    let offsets: Vec<i64> = ends.iter().map(|(_, end)| *end).collect();
+    let parameters: [Parameter<'_>; 3] =
+        [(&ids, Type::INT4_ARRAY), (&epochs, Type::INT8_ARRAY), (&offsets, Type::INT8_ARRAY)];
+    connection.query(STORE_OFFSETS, &parameters).await.map(drop).map_err(Error::of("store offsets"))
+}
+
 /// A partition, with what the consumer before has left.
 #[derive(Debug)]
 pub(crate) struct Taken {
@@ -89,6 +101,10 @@ pub(crate) struct Taken {
     pub(crate) suspects: Suspects,
     /// The events that are parked, in order.
     pub(crate) parked: Vec<ParkedEvent>,
+    /// Up to where its events have ended, as this database remembers it.
+    pub(crate) next_offset: Option<i64>,
+    /// Another consumer group that had the partition before.
+    pub(crate) other_group: Option<String>,
     /// The greatest positions that are done. `None` when that does not say what is new.
     pub(crate) greatest: Option<Vec<Position>>,
 }
@@ -99,6 +115,7 @@ pub(crate) async fn take(
     consumer: &Arc<str>,
     id: &PartitionId,
     remembers: Remembers,
+    group: Option<&str>,
 ) -> Result<Taken, Error> {
     let names: [Parameter<'_>; 3] =
         [(&&**consumer, Type::TEXT), (&&*id.topic, Type::TEXT), (&id.partition, Type::INT4)];
@@ -122,7 +139,7 @@ pub(crate) async fn take(
         has_unscoped: false,
         marked_until: Arc::new(AtomicI64::new(0)),
     };
-    let taken = read(connection, tenancy).await;
+    let taken = read(connection, tenancy, group).await;
     let end = if taken.is_ok() { "COMMIT" } else { "ROLLBACK" };
     connection.batch(end).await.map_err(Error::of("take the partition"))?;
     taken
@@ -161,10 +178,14 @@ pub(super) async fn end_holders(connection: &Connection, class: i32, number: i32
     Ok(())
 }
 
-async fn read(connection: &Connection, tenancy: Tenancy) -> Result<Taken, Error> {
+async fn read(connection: &Connection, tenancy: Tenancy, group: Option<&str>) -> Result<Taken, Error> {
     let doing = "take the partition";
     let of: [Parameter<'_>; 1] = [(&tenancy.partition, Type::INT4)];
-    let row = connection.query_one(NEXT_EPOCH, &of).await.map_err(Error::of(doing))?;
+    let with_group: [Parameter<'_>; 2] = [(&tenancy.partition, Type::INT4), (&group, Type::TEXT)];
+    let row = connection.query_one(NEXT_EPOCH, &with_group).await.map_err(Error::of(doing))?;
+    let next_offset: Option<i64> = row.get(3).map_err(Error::of(doing))?;
+    let last_group: Option<String> = row.get(4).map_err(Error::of(doing))?;
+    let other_group = last_group.filter(|last| group.is_some_and(|group| group != last));
     let number = |index: usize| row.get::<i64>(index).map_err(Error::of(doing));
     let (epoch, maybe) = (number(0)?, number(1)?..number(2)?);
     let mut begun = BTreeMap::new();
@@ -179,5 +200,5 @@ async fn read(connection: &Connection, tenancy: Tenancy) -> Result<Taken, Error>
     let row = connection.query_one(HAS_UNSCOPED, &[(&consumer, Type::TEXT)]).await;
     let has_unscoped = row.and_then(|row| row.get(0)).map_err(Error::of(doing))?;
     let tenancy = Tenancy { epoch, has_unscoped, ..tenancy };
-    Ok(Taken { tenancy, suspects: Suspects::new(maybe, begun), parked, greatest })
+    Ok(Taken { tenancy, suspects: Suspects::new(maybe, begun), parked, next_offset, other_group, greatest })
 }

@@ -86,7 +86,7 @@ impl<'r, H: Handler> Run<'r, H> {
         self.start.reset(&connection).await?;
         let name: Arc<str> = Arc::from(format!("testing-{:016x}", fastrand::u64(..)));
         let id = PartitionId { topic: Arc::from("testing"), partition: 0 };
-        let taken = postgres::take(&connection, &name, &id, Remembers::Ids).await?;
+        let taken = postgres::take(&connection, &name, &id, Remembers::Ids, None).await?;
         Ok((taken.tenancy, connection))
     }
 

@@ -53,7 +53,7 @@ fn live(remembered: &mut Remembered, options: &Options, crashers: &BTreeSet<i64>
         wait: Some(Duration::ZERO),
     };
     let parked = remembered.table.keys().map(parked).collect();
-    world.turn(Input::Taken { tenure: taken[0].clone(), suspects, parked });
+    world.turn(Input::Taken { tenure: taken[0].clone(), suspects, parked, is_rewound: false });
     for offset in 0..EVENTS {
         world.receive(0, &[(offset, key(offset))]);
     }
