@@ -36,7 +36,9 @@ impl Core {
         }
         match allowance {
             Allowance::Any | Allowance::Trial => {
-                self.running < self.options.workers.get() && self.open() < self.options.open_max()
+                self.running < self.options.workers.get()
+                    && self.open() < self.options.open_max()
+                    && self.crowd.may_begin(self.open())
             }
             Allowance::Nothing => false,
         }

@@ -5,6 +5,11 @@ const FIRST_PAUSE: u32 = 10;
 /// The most events that are tried between two pauses. Several, since any of them may be one that always fails.
 const TRIALS_MAX: u32 = 16;
 
+/// This many events that fail in a row may be the beginning of an outage.
+const SUSPICIOUS: u32 = 4;
+/// How long no event is given up for that.
+const SUSPICIOUS_FOR: Duration = Duration::from_secs(60);
+
 /// Notices that everything fails. Then the cause is not in the events, and giving them up would move the topic to the dead
 /// letters. From then on a few events at a time are tried, with pauses, until one succeeds.
 ///
@@ -12,6 +17,8 @@ const TRIALS_MAX: u32 = 16;
 #[derive(Debug)]
 pub(super) struct Guard {
     in_a_row: u32,
+    /// When the first of them failed.
+    since: Option<Instant>,
     in_a_row_max: u32,
     pause_max: Duration,
     state: State,
@@ -46,18 +53,20 @@ pub(super) enum Allowance {
 
 impl Guard {
     pub(super) fn new(in_a_row_max: u32, pause_max: Duration) -> Self {
-        Self { in_a_row: 0, in_a_row_max, pause_max, state: State::Closed }
+        Self { in_a_row: 0, since: None, in_a_row_max, pause_max, state: State::Closed }
     }
 
     /// Closes the guard: an event succeeded.
     pub(super) fn succeeded(&mut self) {
         self.in_a_row = 0;
+        self.since = None;
         self.state = State::Closed;
     }
 
     /// Counts an attempt that failed, the first one of its event or a further one. Returns whether the guard trips by it.
     pub(super) fn failed(&mut self, now: Instant, first: bool) -> bool {
         self.in_a_row = self.in_a_row.saturating_add(u32::from(first));
+        self.since.get_or_insert(now);
         match self.state {
             State::Closed if self.in_a_row >= self.in_a_row_max => {
                 let pause = self.pause_max / FIRST_PAUSE;
@@ -87,9 +96,17 @@ impl Guard {
         }
     }
 
-    /// Returns whether an event may be given up for its failures.
+    /// Returns whether attempts are charged to their events.
     pub(super) fn is_closed(&self) -> bool {
         self.state == State::Closed
+    }
+
+    /// Returns whether an event may be given up for its failures. Not when several events have failed and none has succeeded:
+    /// more of them will show within a while whether everything fails.
+    pub(super) fn may_give_up(&self, now: Instant) -> bool {
+        let is_suspicious = self.in_a_row >= SUSPICIOUS.min(self.in_a_row_max);
+        let is_recent = self.since.is_some_and(|since| now < since + SUSPICIOUS_FOR);
+        self.is_closed() && !(is_suspicious && is_recent)
     }
 
     pub(super) fn allowance(&mut self, now: Instant) -> Allowance {
@@ -145,6 +162,21 @@ mod tests {
         assert_eq!(guard.allowance(later + PAUSE), Allowance::Trial);
         guard.succeeded();
         assert_eq!((guard.allowance(later), guard.is_closed()), (Allowance::Any, true));
+    }
+
+    /// Invariant: the events that fail first in an outage are not given up before the guard trips.
+    #[test]
+    fn while_several_fail_and_none_succeeds_none_is_given_up_for_a_while() {
+        let now = Instant::now();
+        let mut guard = Guard::new(64, PAUSE);
+        for _ in 1..SUSPICIOUS {
+            guard.failed(now, true);
+            assert!(guard.may_give_up(now));
+        }
+        guard.failed(now, true);
+        assert!(!guard.may_give_up(now) && guard.may_give_up(now + SUSPICIOUS_FOR));
+        guard.succeeded();
+        assert!(guard.may_give_up(now));
     }
 
     /// Invariant: what is no failure of the kind that counts neither trips the guard nor uses up its trials.

@@ -4,6 +4,7 @@
 mod backoff;
 mod begin;
 mod commits;
+mod crowd;
 mod guard;
 mod job;
 mod lane;
@@ -30,6 +31,7 @@ use fastrand::Rng;
 
 use crate::event::Event;
 pub(crate) use backoff::Uncharged;
+use crowd::Crowd;
 use guard::Guard;
 pub(crate) use job::{
     Commit, Failed, Job, JobId, Load, Loaded, Outcome, Park, ParkedEvent, Surrender, Tenure,
@@ -111,6 +113,7 @@ pub(crate) struct Core {
     /// One of them may end the process, and so is at work alone.
     is_alone: bool,
     guard: Guard,
+    crowd: Crowd,
     /// PostgreSQL does not answer: nothing is begun before this.
     unavailable_until: Option<Instant>,
     is_stopping: bool,
@@ -139,6 +142,7 @@ impl Core {
     /// Nothing is assigned. `seed` is for the jitter of retries.
     pub(crate) fn new(options: Options, seed: u64) -> Self {
         let guard = Guard::new(options.failures_in_a_row_max, options.guard_pause);
+        let crowd = Crowd::new(options.workers.get());
         Self {
             options,
             partitions: BTreeMap::new(),
@@ -147,6 +151,7 @@ impl Core {
             committing: 0,
             is_alone: false,
             guard,
+            crowd,
             unavailable_until: None,
             is_stopping: false,
             counter: 0,
@@ -245,6 +250,9 @@ impl Core {
         let at = if begun.is_committing { &mut self.committing } else { &mut self.running };
         *at = at.saturating_sub(1);
         self.is_alone = false;
+        if let Outcome::Uncharged { reason: Uncharged::Conflict, .. } = outcome {
+            self.crowd.conflicted();
+        }
         if let Outcome::Unavailable = outcome {
             self.unavailable_until = Some(now + self.options.unavailable_pause);
         }
@@ -252,7 +260,10 @@ impl Core {
         let partition = partition.filter(|partition| partition.assignment == begun.assignment);
         let is_single = matches!(begun.lanes.as_slice(), [(_, 1)]);
         match &outcome {
-            Outcome::Done | Outcome::Closed => self.guard.succeeded(),
+            Outcome::Done | Outcome::Closed => {
+                self.guard.succeeded();
+                self.crowd.succeeded();
+            }
             Outcome::Failed { kind: FailureKind::Retry, .. } if is_single && partition.is_some() => {}
             _ => self.guard.ended_otherwise(),
         }
@@ -322,6 +333,15 @@ impl Core {
         } else {
             lane.trials = lane.trials.saturating_add(1);
         }
+        if kind == FailureKind::Retry
+            && was_closed
+            && !self.guard.may_give_up(now)
+            && !matches!(self.options.retry.wait(lane.failed, 0.0), Some(Wait::Memory(_)))
+        {
+            // Its last attempt is repeated: it may be the beginning of an outage.
+            lane.failed = lane.failed.saturating_sub(1).max(1);
+            lane.trials = lane.trials.saturating_add(1);
+        }
         let (failed, trials) = (lane.failed, lane.trials);
         let event = lane.events.front().cloned();
         // Poison is the event's own fault: it neither counts nor waits for the others.
@@ -335,9 +355,11 @@ impl Core {
                          succeeds, and none is given up"
                     );
                 }
-                match self.guard.is_closed() {
-                    true => self.options.retry.wait(failed, self.rng.f64()),
-                    false => Some(self.wait_for_others(trials)),
+                let wait = self.options.retry.wait(failed, self.rng.f64());
+                match wait {
+                    Some(Wait::Memory(_)) if self.guard.is_closed() => wait,
+                    _ if self.guard.may_give_up(now) => wait,
+                    _ => Some(self.wait_for_others(trials)),
                 }
             }
         };
