@@ -6,9 +6,9 @@ const FIRST_PAUSE: u32 = 10;
 const TRIALS_MAX: u32 = 16;
 
 /// This many events that fail in a row may be the beginning of an outage.
-const SUSPICIOUS: u32 = 4;
+const SUSPICIOUS: u32 = 3;
 /// How long no event is given up for that.
-const SUSPICIOUS_FOR: Duration = Duration::from_secs(60);
+const SUSPICIOUS_FOR: Duration = Duration::from_secs(15);
 
 /// Notices that everything fails. Then the cause is not in the events, and giving them up would move the topic to the dead
 /// letters. From then on a few events at a time are tried, with pauses, until one succeeds.

@@ -333,11 +333,9 @@ impl Core {
         } else {
             lane.trials = lane.trials.saturating_add(1);
         }
-        if kind == FailureKind::Retry
-            && was_closed
-            && !self.guard.may_give_up(now)
-            && !matches!(self.options.retry.wait(lane.failed, 0.0), Some(Wait::Memory(_)))
-        {
+        let is_last = !matches!(self.options.retry.wait(lane.failed, 0.0), Some(Wait::Memory(_)));
+        let is_held = kind == FailureKind::Retry && was_closed && is_last && !self.guard.may_give_up(now);
+        if is_held {
             // Its last attempt is repeated: it may be the beginning of an outage.
             lane.failed = lane.failed.saturating_sub(1).max(1);
             lane.trials = lane.trials.saturating_add(1);
@@ -357,8 +355,8 @@ impl Core {
                 }
                 let wait = self.options.retry.wait(failed, self.rng.f64());
                 match wait {
-                    Some(Wait::Memory(_)) if self.guard.is_closed() => wait,
-                    _ if self.guard.may_give_up(now) => wait,
+                    Some(Wait::Memory(_)) if self.guard.is_closed() && !is_held => wait,
+                    _ if self.guard.may_give_up(now) && !is_held => wait,
                     _ => Some(self.wait_for_others(trials)),
                 }
             }
@@ -450,8 +448,8 @@ impl Core {
         if self.unavailable_until.is_some_and(|until| until <= now) {
             self.unavailable_until = None;
         }
-        // While everything fails, an event that has failed goes behind those that have not been tried.
-        let first = self.guard.is_closed();
+        // While several fail and none succeeds, an event that has failed goes behind those that have not been tried.
+        let first = self.guard.may_give_up(now);
         let mut counter = self.counter;
         for (id, partition) in &mut self.partitions {
             partition.wake(now, first);
