@@ -185,7 +185,7 @@ fn old_events_are_forgotten_and_a_window_that_is_too_short_is_told() {
         },
     );
     eventually(DEADLINE, "the warning", || {
-        consumer.log().contains("Kafka keeps records for longer than events are remembered")
+        consumer.log().contains("Kafka retains records for longer than ids are remembered")
     });
     consumer.stop();
 }
