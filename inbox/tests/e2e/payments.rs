@@ -76,24 +76,41 @@ fn what_fails_is_tried_again_or_becomes_a_dead_letter_and_its_key_goes_on() {
     assert_eq!(place, original.place());
 }
 
+/// Another cause may have ended the process. So the event is parked before it is given up, and other keys continue.
 #[test]
-fn an_event_that_ends_the_process_three_times_becomes_a_dead_letter() {
+fn an_event_that_ends_the_process_again_and_again_is_parked_and_then_becomes_a_dead_letter() {
     let shop = Shop::open(postgres18(), kafka());
     let mut events = payments(300, 10);
     events[150].fail = "crash";
     shop.produce(&events);
     for _ in 0..3 {
-        let mut consumer = shop.start(&[]);
+        let mut consumer = shop.start(&["--park", "1h"]);
         assert!(!consumer.wait_for_exit().success());
     }
-    let consumer = shop.start(&[]);
+    let consumer = shop.start(&["--park", "1h"]);
+    // Later events of its key wait behind it.
+    let before = events.iter().filter(|event| event.customer != 0 || event.seq < 15).count();
+    shop.wait_for_applied(i64::try_from(before).unwrap());
+    shop.wait_until_committed();
+    consumer.stop();
+    assert_eq!((shop.dead_ids(), shop.applied_count()), (vec![], i64::try_from(before).unwrap()));
+    let parked = "SELECT FROM inbox_parked WHERE begun = 3";
+    assert_eq!(shop.query(parked, &[]).len(), 1);
+
+    shop.query("UPDATE inbox_parked SET not_before = now() WHERE begun = 3", &[]);
+    let mut consumer = shop.start(&["--park", "1h"]);
+    assert!(!consumer.wait_for_exit().success());
+    let consumer = shop.start(&["--park", "1h"]);
     let dead = shop.wait_for_dead_letters(1);
     shop.wait_for_applied(299);
-    shop.wait_until_committed();
     consumer.stop();
     let crashed = events.remove(150);
     assert_eq!(dead.iter().map(|record| record.header("id")).collect::<Vec<_>>(), [crashed.id]);
-    assert_eq!(shop.query("SELECT FROM inbox_attempt", &[]).len(), 0);
+    let headers = dead[0].headers.iter().map(|(name, value)| (name.as_str(), value.as_deref()));
+    assert_eq!(DeadLetter::read(headers).unwrap().reason.as_deref(), Some("crashed"));
+    for table in ["inbox_attempt", "inbox_parked"] {
+        assert_eq!(shop.query(&format!("SELECT FROM {table}"), &[]).len(), 0, "{table}");
+    }
     shop.check(&events);
 }
 
