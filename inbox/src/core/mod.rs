@@ -328,6 +328,7 @@ impl Core {
         partition.forget_begun(name);
         let Some(lane) = partition.lane_mut(name) else { return };
         let was_closed = self.guard.is_closed();
+        let is_first = lane.failed == 0 && lane.trials == 0;
         if was_closed || lane.failed == 0 {
             lane.failed = lane.failed.saturating_add(1);
         } else {
@@ -346,7 +347,7 @@ impl Core {
         let wait = match kind {
             FailureKind::Poison => None,
             FailureKind::Retry => {
-                if self.guard.failed(now, failed == 1 && trials == 0) {
+                if self.guard.failed(now, is_first) {
                     tracing::error!(
                         error,
                         "too many events failed in a row: the cause is not in them. A few are tried at a time until one \

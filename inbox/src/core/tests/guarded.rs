@@ -80,6 +80,27 @@ fn a_failed_trial_goes_behind_those_that_have_not_been_tried() {
     panic!("not tried within 40 s");
 }
 
+/// Invariant: an outage does not empty the topic into the dead letters, however few attempts an event has.
+#[test]
+fn an_outage_gives_up_few_events_that_have_one_attempt() {
+    let workers = NonZeroUsize::new(8).unwrap();
+    let options = Options { retry: Retry::new([]), failures_in_a_row_max: 64, workers, ..Options::default() };
+    let mut world = World::new(options, 1);
+    for offset in 0..200_i64 {
+        world.receive(0, &[(offset, u8::try_from(offset).unwrap())]);
+    }
+    let mut given_up = 0;
+    for _ in 0..600 {
+        world.jobs().iter().for_each(|job| world.end(job, failed()));
+        for dead in world.surrenders() {
+            given_up += 1;
+            world.turn(Input::Surrendered { id: dead.id, has_number: false });
+        }
+        world.pass(Duration::from_millis(100));
+    }
+    assert!(given_up < 3, "{given_up} events were given up");
+}
+
 /// Invariant: what PostgreSQL ends to resolve a conflict is repeated at once and not charged, as long as it does not repeat for
 /// ever.
 #[test]
