@@ -1,5 +1,4 @@
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::Event;
@@ -17,12 +16,12 @@ pub enum SequenceSource {
 }
 
 impl SequenceSource {
-    /// The number of an event, unless it has none, or the function of the service panics.
+    /// The number of an event, unless it has none.
     #[must_use]
     pub fn number(&self, event: &Event) -> Option<i64> {
         match self {
             Self::Header(name) => std::str::from_utf8(event.headers.last(name)?).ok()?.parse().ok(),
-            Self::Function(function) => catch_unwind(AssertUnwindSafe(|| function(event))).ok()?,
+            Self::Function(function) => function(event),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Repeats that are known by an event's position.
 
-use std::sync::Arc;
+use std::collections::HashSet;
 
 use tokio_postgres::types::Type;
 
@@ -31,7 +31,6 @@ impl Connection {
         &self,
         tenancy: &Tenancy,
         mark: Mark,
-        topic: &Arc<str>,
         placed: &Placed<'_>,
     ) -> Result<Entered, Error> {
         let (begin, consumer, doing) = (tenancy.begin(mark), &*tenancy.consumer, "remember the events");
@@ -55,7 +54,6 @@ impl Connection {
                 last,
                 (&placed.doubtful_places.0, Type::TEXT),
                 (&placed.doubtful_places.1, Type::TEXT),
-                (&&**topic, Type::TEXT),
             ];
             self.begin_and_queries(begin, [(ENTER_BY_POSITION, &parameters)]).await
         };
@@ -71,7 +69,7 @@ impl Connection {
         } else {
             row.get(1).map_err(Error::of(doing))?
         };
-        Ok(Entered::New(new.into_iter().map(|id| (Arc::clone(topic), Arc::from(id))).collect()))
+        Ok(Entered::New(HashSet::from_iter(new)))
     }
 }
 

@@ -23,11 +23,9 @@ mod saga_app;
 #[allow(dead_code, reason = "its main is called by one test only")]
 mod sequence_app;
 
-mod commit_proof;
 mod doubt;
 mod faults;
 mod harness;
-mod identity;
 mod ledger;
 mod named;
 mod old_relays;
@@ -38,7 +36,6 @@ mod position;
 mod process;
 mod relay;
 mod retry_topics;
-mod running;
 mod saga;
 mod sequence;
 mod shop;
