@@ -111,8 +111,11 @@ fn relation(columns: &[ColumnDescription]) -> Relation {
     }
 }
 
+/// A fuzz target; it panics for an input that fails it.
+pub type Target = fn(&[u8]);
+
 /// Each target by the name of its corpus.
-pub const TARGETS: [(&str, fn(&[u8])); 11] = [
+pub const TARGETS: [(&str, Target); 11] = [
     ("backend_frame", backend_frame),
     ("column_value", column_value),
     ("logical_message", logical_message),

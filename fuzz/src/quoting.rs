@@ -39,9 +39,9 @@ fn quoted(rest: &mut &str, quote: char) -> String {
     take(rest, quote.encode_utf8(&mut [0; 4]));
     let mut text = String::new();
     loop {
-        let end = rest.find(quote).unwrap_or_else(|| panic!("no end of {rest:?}"));
-        text.push_str(&rest[..end]);
-        *rest = &rest[end + 1..];
+        let (before, behind) = rest.split_once(quote).unwrap_or_else(|| panic!("no end of {rest:?}"));
+        text.push_str(before);
+        *rest = behind;
         match rest.strip_prefix(quote) {
             Some(after) => *rest = after,
             None => return text,
