@@ -8,6 +8,7 @@
 
 mod aside;
 mod column;
+#[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "only the Parquet writer uses all of it"))]
 mod convert;
 mod lines;
 #[cfg(feature = "parquet")]
@@ -15,6 +16,7 @@ mod parquet;
 #[cfg(not(feature = "parquet"))]
 #[path = "without_parquet.rs"]
 mod parquet;
+#[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "only the Parquet writer uses all of it"))]
 mod segment;
 mod segments;
 mod whole;

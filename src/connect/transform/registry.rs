@@ -137,17 +137,17 @@ fn debezium(settings: &mut Settings<'_, '_>, name: &str) -> Result<Arc<dyn Trans
 }
 
 fn ours(settings: &mut Settings<'_, '_>, name: &str) -> Result<Arc<dyn Transform>, Refused> {
-    Ok(match name {
+    match name {
         #[cfg(feature = "cel")]
-        "FilterByExpression" => Arc::new(FilterByExpression::read(settings)?),
+        "FilterByExpression" => Ok(Arc::new(FilterByExpression::read(settings)?)),
         #[cfg(feature = "cel")]
-        "RouteByExpression" => Arc::new(RouteByExpression::read(settings)?),
+        "RouteByExpression" => Ok(Arc::new(RouteByExpression::read(settings)?)),
         #[cfg(not(feature = "cel"))]
         "FilterByExpression" | "RouteByExpression" => {
-            return Err(settings.refuse("type", crate::error::not_built("CEL", "cel")));
+            Err(settings.refuse("type", crate::error::not_built("CEL", "cel")))
         }
-        _ => return Err(unknown(settings)),
-    })
+        _ => Err(unknown(settings)),
+    }
 }
 
 fn no_scripts(settings: &mut Settings<'_, '_>, instead: &str) -> Refused {
