@@ -188,7 +188,7 @@ fn write_unseen(db: &Outbox, sql: &str) {
 }
 
 /// From now on each commit waits for a standby that is not there. The server's processes take a setting one after the other, so
-/// a transaction of nobody's is committed until one waits.
+/// a transaction of nobody's is committed until one waits. It locks a row, since only a commit that has written WAL waits.
 fn hold_commits(db: &Outbox) -> JoinHandle<()> {
     set(db, "synchronous_standby_names = 'nobody'");
     let (address, waits) = (db.address().clone(), Arc::new(AtomicBool::new(false)));
@@ -196,7 +196,7 @@ fn hold_commits(db: &Outbox) -> JoinHandle<()> {
     let probe = thread::spawn(move || {
         let session = Session::new(address);
         while !over.load(Ordering::Relaxed) {
-            session.execute("SELECT pg_current_xact_id()");
+            session.execute("SELECT FROM pg_namespace WHERE nspname = 'pg_catalog' FOR UPDATE");
         }
     });
     let waiting = "SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
