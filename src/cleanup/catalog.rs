@@ -68,6 +68,12 @@ where c.attrelid = $1 and c.attnum > 0 and not c.attisdropped
       and not exists(select from pg_attribute a where a.attrelid = to_regclass($2) and a.attname = c.attname
                      and a.attnum > 0 and not a.attisdropped)";
 
+/// Every name is qualified: this one runs with the role's own `search_path`.
+const ARCHIVE: &str = "
+select pg_catalog.format('%I.%I', n.nspname, c.relname)
+from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid operator(pg_catalog.=) c.relnamespace
+where c.oid operator(pg_catalog.=) pg_catalog.to_regclass($1)::pg_catalog.oid";
+
 const PRESSURE: &str = "
 select coalesce((select max(pg_wal_lsn_diff(pg_current_wal_lsn(), r.replay_lsn)) from pg_stat_replication r
                  join pg_replication_slots s on s.active_pid = r.pid and s.slot_type = 'physical'), 0)::bigint,
@@ -144,6 +150,21 @@ pub(super) async fn pages(sql: &Sql, table: Oid) -> Result<i64, Error> {
     let rows = sql.query(DOING, text, &[&table.0]).await?;
     let row = rows.first().ok_or(Error::Unexpected { message: "empty answer".to_owned(), doing: DOING })?;
     row.try_get(0).map_err(|error| Error::sql(DOING, error))
+}
+
+/// Returns the archive's table as SQL wants it. One that is named without a schema is looked for in the role's own `search_path`; one that
+/// does not exist keeps its name.
+pub(super) async fn archive_table(sql: &Sql, archive: &ArchiveTo) -> Result<String, Error> {
+    const DOING: &str = "looking for the archive";
+    let table = archive.table();
+    if archive.has_schema() {
+        return Ok(table);
+    }
+    sql.use_role_names().await?;
+    let rows = sql.query(DOING, ARCHIVE, &[&table]).await;
+    sql.use_catalog_names().await?;
+    let found = rows?.first().map(|row| row.try_get(0)).transpose();
+    Ok(found.map_err(|error| Error::sql(DOING, error))?.unwrap_or(table))
 }
 
 /// The statement that gives the archive, named as SQL wants it, the columns of a table that it lacks.

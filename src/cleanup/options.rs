@@ -67,6 +67,11 @@ pub(crate) enum ArchiveFormat {
 }
 
 impl ArchiveTo {
+    /// Whether it is a table that is named with its schema.
+    pub(super) fn has_schema(&self) -> bool {
+        matches!(self, Self::Table(table) if table.contains('.'))
+    }
+
     /// Whether it may be this table; a name without a schema may be in any.
     pub(super) fn is(&self, schema: &str, name: &str) -> bool {
         let Self::Table(table) = self else { return false };

@@ -9,7 +9,7 @@ use super::file::{self, Entry};
 use super::notice::Notice;
 use super::placeholder::{Resolved, Resolver};
 use super::settings::{Origin, Setting, Settings, holds_secret, holds_user};
-use super::{converters, spelling};
+use super::{converters, profiles, spelling};
 
 /// Where a configuration comes from.
 #[derive(Debug, Clone, Default)]
@@ -111,7 +111,8 @@ pub(super) fn collect(sources: &Sources) -> Result<Layers, Problem> {
 
 impl Layers {
     fn add_file(&mut self, path: &Path, environment: &HashMap<String, String>) -> Result<(), Problem> {
-        let entries = file::read(path)?;
+        let (entries, notice) = profiles::choose(file::read(path)?, environment);
+        self.notices.extend(notice);
         let expressions = file::is_server(&entries);
         if expressions {
             self.dialect = Dialect::Server;

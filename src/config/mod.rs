@@ -9,6 +9,7 @@
 //! Nothing below imports this module: it makes the options of the others from text. Every mistake is collected in a [`Draft`], with
 //! those of the options that other modules read, so that one run shows them all. `keys.tsv` holds every known key and what becomes of it.
 
+mod bootstrap;
 mod check;
 mod cleanup;
 mod columns;
@@ -43,6 +44,7 @@ mod placeholder;
 mod position;
 mod postgres;
 mod producer;
+mod profiles;
 mod properties;
 mod read;
 mod router;

@@ -11,7 +11,7 @@ use crate::secret::Secret;
 use super::error::Problem;
 use super::read::Reader;
 use super::settings::Setting;
-use super::{check, credentials, keys, topic_creation};
+use super::{bootstrap, check, credentials, keys, topic_creation};
 
 /// The table. `rdkafka.` rows are librdkafka's own names that are not for others to say.
 const TABLE: &str = include_str!("producer_keys.tsv");
@@ -114,6 +114,9 @@ pub(super) fn options(reader: &mut Reader<'_>, connect_timeout: Duration) -> Opt
         }
     }
     let topic_creation = topic_creation::options(reader);
+    let protocol = properties.get("security.protocol").map(Secret::expose);
+    let bootstrap_servers =
+        bootstrap::without_protocols(reader, "bootstrap.servers", &bootstrap_servers, protocol);
     Options {
         bootstrap_servers,
         properties: properties.into_iter().collect(),

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::check;
 use super::read::Reader;
+use super::{bootstrap, check};
 use crate::relay::PostOptions;
 use crate::signal::{NotificationOptions, SignalOptions, Watermarks};
 
@@ -39,7 +39,7 @@ pub(super) fn options(
         from_table: channels.contains(&"source"),
         file: channels.contains(&"file").then(|| PathBuf::from(file)),
         topic: hears_topic.then_some(topic),
-        servers: SERVERS.into_iter().find_map(|key| reader.filled(key)).map(str::to_owned),
+        servers: servers(reader),
         group: reader.filled("signal.kafka.groupId").unwrap_or("kafka-signal").to_owned(),
         key: topic_prefix.to_owned(),
         poll_interval: reader.millis("signal.poll.interval.ms", 1, Duration::from_secs(5)),
@@ -53,6 +53,13 @@ pub(super) fn options(
         (options.table, options.from_table, options.file, options.topic) = (None, false, None, None);
     }
     options
+}
+
+/// The brokers that have the topic of signals, without the protocol that may stand before an address.
+fn servers(reader: &mut Reader<'_>) -> Option<String> {
+    let (key, servers) = SERVERS.into_iter().find_map(|key| Some((key, reader.filled(key)?.to_owned())))?;
+    let protocol = reader.text("producer.security.protocol").map(str::to_owned);
+    Some(bootstrap::without_protocols(reader, key, &servers, protocol.as_deref()))
 }
 
 /// Where snapshots are told of.

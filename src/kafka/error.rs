@@ -78,8 +78,8 @@ pub enum Error {
         group: String,
         /// librdkafka's words.
         reason: String,
-        /// Whether waiting does not help.
-        lasting: bool,
+        /// What has to change.
+        fault: CreationFault,
     },
     /// The topic that tells what became of dead letters cannot be made or read.
     #[error("topic {topic:?}, which tells what became of dead letters, cannot be {doing}: {reason}")]
@@ -164,6 +164,17 @@ pub enum TopicFault {
     Missing,
 }
 
+/// What keeps a topic from being made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CreationFault {
+    /// It may be made later.
+    Passing,
+    /// Its name, or what a policy of the brokers has against it. It concerns the records for this topic.
+    Topic,
+    /// The keys `topic.creation.*` of its group.
+    Settings,
+}
+
 impl Error {
     /// The client library's words have the value behind the key, which may be a secret.
     pub(super) fn settings(error: KafkaError) -> Self {
@@ -171,6 +182,11 @@ impl Error {
             KafkaError::ClientConfig(_, description, _, _) => description,
             error => error.to_string(),
         })
+    }
+
+    /// Brokers refuse to make a topic, for this reason.
+    pub(crate) fn refused_topic(topic: &str, reason: String) -> Self {
+        Self::Rejected(Box::new(Rejection::of_topic(topic, reason)))
     }
 
     /// Whether the brokers do not let this producer go on.
@@ -209,7 +225,7 @@ impl Diagnose for Error {
             Self::StateTopic { refused: true, .. }
             | Self::PositionTopic { fault: TopicFault::Refused | TopicFault::Missing, .. }
             | Self::LetterStates { refused: true, .. }
-            | Self::TopicCreation { lasting: true, .. }
+            | Self::TopicCreation { fault: CreationFault::Topic | CreationFault::Settings, .. }
             | Self::Unread { forbidden: true, .. } => Class::Definite,
             Self::Unread { .. }
             | Self::Unreachable { .. }
@@ -239,7 +255,8 @@ impl Diagnose for Error {
             Self::StateTopic { refused: true, .. }
             | Self::PositionTopic { fault: TopicFault::Refused | TopicFault::Missing, .. }
             | Self::LetterStates { refused: true, .. }
-            | Self::TopicCreation { lasting: true, .. } => Exit::Precondition,
+            | Self::TopicCreation { fault: CreationFault::Settings, .. } => Exit::Precondition,
+            Self::TopicCreation { fault: CreationFault::Topic, .. } => Exit::Row,
             Self::StateTopic { .. }
             | Self::PositionTopic { .. }
             | Self::LetterStates { .. }
@@ -289,6 +306,11 @@ impl Diagnose for Error {
                  --operation Read --operation Write --topic {topic}, if the brokers use ACLs; to use \
                  another topic, set --state-topic"
             )),
+            Self::TopicCreation { fault: CreationFault::Topic, .. } => Some(
+                "route these events to a topic of another name. With errors.tolerance=all and errors.deadletterqueue.topic.name they \
+                 become dead letters, and the others continue"
+                    .to_owned(),
+            ),
             Self::TopicCreation { group, .. } => Some(format!(
                 "correct the keys topic.creation.{group}.*, or make the topic yourself: kafka-topics.sh --create"
             )),

@@ -35,6 +35,7 @@ mod topic_creation;
 mod topic_follow;
 mod topic_maker;
 mod topic_probe;
+mod topic_refusal;
 mod topic_scan;
 mod topic_tail;
 mod transaction_fault;
@@ -49,7 +50,7 @@ pub(crate) use clients::TransactionSettings;
 #[cfg(test)]
 pub(crate) use delivery::Deliveries;
 pub(crate) use delivery::{Delivered, REFUSED_MAX, Reports};
-pub(crate) use error::{Error, TopicFault};
+pub(crate) use error::{CreationFault, Error, TopicFault};
 pub(crate) use fault::Fault;
 pub(crate) use group_offsets::group_offsets;
 pub(crate) use letter_states::LetterStates;

@@ -86,6 +86,19 @@ impl Rejection {
         }
     }
 
+    /// Of every record for a topic that brokers refuse to make.
+    pub(crate) fn of_topic(topic: &str, reason: String) -> Self {
+        Self {
+            ticket: Ticket(0),
+            topic: topic.to_owned(),
+            partition: None,
+            event_id: None,
+            fingerprint: Fingerprint::new(None, None, None),
+            cause: Cause::Code(RDKafkaErrorCode::InvalidTopic),
+            reason,
+        }
+    }
+
     /// Whether the record was acknowledged, and is perhaps not in the log. A new producer can send it again.
     #[must_use]
     pub const fn is_doubtful(&self) -> bool {
@@ -150,7 +163,9 @@ impl Rejection {
                 "choose another producer.compression.type: the brokers do not know this one".to_owned()
             }
             RDKafkaErrorCode::InvalidTopic => {
-                "Kafka does not allow this topic name: correct route.topic.replacement or the row".to_owned()
+                "Kafka does not allow this topic name: correct route.topic.replacement or the row. With errors.tolerance=all and \
+                 errors.deadletterqueue.topic.name such events become dead letters"
+                    .to_owned()
             }
             RDKafkaErrorCode::InvalidTimestamp => format!(
                 "the row's time is further from the broker's clock than topic {topic} allows: see its settings \

@@ -7,9 +7,10 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 
 use super::client_config::client_config;
 use super::connection_failures::ConnectionFailures;
-use super::error::Error;
+use super::error::{CreationFault, Error};
 use super::options::Options;
 use super::topic_creation::TopicGroup;
+use super::topic_refusal;
 
 /// How long the brokers may take to make a topic.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -56,25 +57,35 @@ enum Create {
 }
 
 async fn create(options: &Options, group: &TopicGroup, topic: &str, what: Create) -> Result<Made, Error> {
-    match asked(options, group, topic, what).await {
+    let refused = |error: &KafkaError, reason: String| Error::TopicCreation {
+        topic: topic.to_owned(),
+        group: group.name.clone(),
+        reason,
+        fault: fault_of(error),
+    };
+    let admin: Result<AdminClient<ConnectionFailures>, KafkaError> =
+        client_config(options).create_with_context(ConnectionFailures::default());
+    let admin = admin.map_err(|error| refused(&error, error.to_string()))?;
+    match asked(&admin, group, topic, what).await {
         Ok(()) => Ok(Made::Now),
         Err(KafkaError::AdminOp(Code::TopicAlreadyExists)) => Ok(Made::NotByUs),
         Err(KafkaError::AdminOp(Code::TopicAuthorizationFailed | Code::ClusterAuthorizationFailed)) => {
             tracing::debug!(topic, "the brokers do not let us make topics: it is there, or they make it");
             Ok(Made::NotByUs)
         }
-        Err(error) => Err(Error::TopicCreation {
-            topic: topic.to_owned(),
-            group: group.name.clone(),
-            reason: error.to_string(),
-            lasting: is_lasting(&error),
-        }),
+        Err(error) => {
+            let reason = topic_refusal::reason(admin, group, topic, &error, PATIENCE).await;
+            Err(refused(&error, reason))
+        }
     }
 }
 
-async fn asked(options: &Options, group: &TopicGroup, topic: &str, what: Create) -> Result<(), KafkaError> {
-    let admin: AdminClient<ConnectionFailures> =
-        client_config(options).create_with_context(ConnectionFailures::default())?;
+async fn asked(
+    admin: &AdminClient<ConnectionFailures>,
+    group: &TopicGroup,
+    topic: &str,
+    what: Create,
+) -> Result<(), KafkaError> {
     let replication = TopicReplication::Fixed(group.replication_factor);
     let mut new = NewTopic::new(topic, group.partitions, replication);
     new.config = group.settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
@@ -86,20 +97,19 @@ async fn asked(options: &Options, group: &TopicGroup, topic: &str, what: Create)
     }
 }
 
-/// Whether asking again brings the same answer.
-fn is_lasting(error: &KafkaError) -> bool {
-    matches!(
-        error,
+/// What has to change until asking again brings another answer.
+const fn fault_of(error: &KafkaError) -> CreationFault {
+    match error {
+        KafkaError::AdminOp(Code::InvalidTopic | Code::PolicyViolation) => CreationFault::Topic,
         // What librdkafka itself refuses.
         KafkaError::AdminOpCreation(_)
-            | KafkaError::AdminOp(
-                Code::InvalidTopic
-                    | Code::InvalidPartitions
-                    | Code::InvalidReplicationFactor
-                    | Code::InvalidConfig
-                    | Code::PolicyViolation
-                    | Code::InvalidRequest
-                    | Code::InvalidArgument
-            )
-    )
+        | KafkaError::AdminOp(
+            Code::InvalidPartitions
+            | Code::InvalidReplicationFactor
+            | Code::InvalidConfig
+            | Code::InvalidRequest
+            | Code::InvalidArgument,
+        ) => CreationFault::Settings,
+        _ => CreationFault::Passing,
+    }
 }

@@ -5,6 +5,7 @@ use rdkafka::error::RDKafkaErrorCode as Code;
 use rdkafka::producer::Producer as _;
 
 use super::clients::Clients;
+use super::topic_refusal::{colliding_topic, collision};
 
 /// Asks about one topic. Asking blocks, so it can be cloned and moved to a thread that may.
 #[derive(Clone)]
@@ -57,6 +58,13 @@ impl TopicProbe {
         let leads = |partition: &i32| client.fetch_watermarks(&self.topic, *partition, patience).is_ok();
         let led = partitions.iter().all(leads);
         if led { TopicAnswer::There { partitions: partitions.len() } } else { TopicAnswer::Absent }
+    }
+
+    /// Returns why the brokers will not make the topic, if an existing one is the reason. Blocks for `patience` at most.
+    #[must_use]
+    pub fn collision(&self, patience: Duration) -> Option<String> {
+        let other = colliding_topic(self.clients.prompt().client(), &self.topic, patience)?;
+        Some(collision(&other))
     }
 
     fn partitions(&self, patience: Duration) -> Result<Vec<i32>, TopicAnswer> {

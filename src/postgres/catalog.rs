@@ -115,6 +115,10 @@ pub struct SlotFacts {
     pub invalidation_reason: Option<String>,
     /// `inactive_since` (PostgreSQL 17): since when nobody reads it.
     pub inactive_since: Option<String>,
+    /// `two_phase`: prepared transactions come at PREPARE.
+    pub two_phase: bool,
+    /// `failover` (PostgreSQL 17): whether standbys have a copy of the slot.
+    pub failover: Option<bool>,
 }
 
 /// Where the slot and the server are, and when.
@@ -174,7 +178,7 @@ select s.plugin::text, s.database::text, s.active_pid, a.application_name, host(
        coalesce(to_jsonb(s)->>'invalidation_reason',
                 case when to_jsonb(s)->>'conflicting' = 'true'
                      then case when s.restart_lsn is null then 'wal_removed' else 'conflict' end end),
-       to_jsonb(s)->>'inactive_since'
+       to_jsonb(s)->>'inactive_since', s.two_phase, (to_jsonb(s)->>'failover')::boolean
 from pg_replication_slots s
      cross join (select case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_lsn() end as lsn) l
      left join pg_stat_activity a on a.pid = s.active_pid
@@ -318,6 +322,8 @@ impl Sql {
             server_lsn: lsn(10)?.unwrap_or_default(),
             invalidation_reason: row.try_get(11).map_err(get)?,
             inactive_since: row.try_get(12).map_err(get)?,
+            two_phase: row.try_get(13).map_err(get)?,
+            failover: row.try_get(14).map_err(get)?,
         }))
     }
 

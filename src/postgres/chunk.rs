@@ -14,6 +14,11 @@ const CHUNK_BYTES_MAX: usize = 64 << 20;
 /// The one cursor of a connection.
 const CURSOR: &str = "outboxd_snapshot";
 
+/// The schema of PostgreSQL's own operators.
+pub(crate) const CATALOG: &str = "pg_catalog";
+
+const CURRENT_SNAPSHOT: &str = "SELECT pg_catalog.pg_current_snapshot()";
+
 /// A connection for chunks and watermarks.
 #[derive(Debug)]
 pub(crate) struct ChunkConnection {
@@ -25,6 +30,8 @@ pub(crate) struct ChunkConnection {
 pub(crate) struct OrderColumn {
     pub(crate) name: String,
     pub(crate) not_null: bool,
+    /// The schema of the operators that compare its values.
+    pub(crate) operators: String,
 }
 
 /// How a table's rows are read in order.
@@ -73,7 +80,7 @@ impl ChunkConnection {
     pub(crate) async fn read(&mut self, statement: &str) -> Result<ReadChunk, Error> {
         const DOING: &str = "reading a chunk";
         self.ask(DOING, "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY").await?;
-        let visible = self.ask(DOING, "SELECT pg_current_snapshot()").await;
+        let visible = self.ask(DOING, CURRENT_SNAPSHOT).await;
         let rows = match visible {
             Ok(_) => self.rows(statement, CHUNK_BYTES_MAX).await,
             Err(error) => return Err(error),
@@ -92,7 +99,7 @@ impl ChunkConnection {
     pub(crate) async fn begin(&mut self) -> Result<PgSnapshot, Error> {
         const DOING: &str = "beginning a snapshot";
         self.ask(DOING, "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY").await?;
-        let row = self.ask(DOING, "SELECT pg_current_snapshot()").await?;
+        let row = self.ask(DOING, CURRENT_SNAPSHOT).await?;
         let visible = row.and_then(|row| PgSnapshot::parse(row.first()?.as_deref()?));
         visible.ok_or_else(|| Error::Unexpected { message: "answer".to_owned(), doing: DOING })
     }
@@ -177,7 +184,7 @@ impl ChunkQuery<'_> {
 
     /// The statement that counts the rows.
     pub(crate) fn count(&self) -> String {
-        format!("SELECT count(*) FROM {}{}", self.table, self.conditions(None, None))
+        format!("SELECT pg_catalog.count(*) FROM {}{}", self.table, self.conditions(None, None))
     }
 
     /// The statement that reads the rows behind a key, as far as the last one.
@@ -203,7 +210,7 @@ impl ChunkQuery<'_> {
 
     fn not_behind(&self, key: &ChunkKey) -> String {
         match self.row_of(key) {
-            Some(row) => format!("({}) <= ({row})", self.keys()),
+            Some((schema, row)) => format!("({}) {} ({row})", self.keys(), operator(schema, "<=")),
             None => format!("NOT {}", self.behind(key)),
         }
     }
@@ -215,7 +222,7 @@ impl ChunkQuery<'_> {
             return behind;
         }
         let same = self.order.iter().zip(key).map(|(column, value)| match value.as_deref().map(literal) {
-            Some(value) => format!("{} = {value}", column.quoted()),
+            Some(value) => format!("{} {} {value}", column.quoted(), column.operator("=")),
             None => format!("{} IS NULL", column.quoted()),
         });
         format!("({behind} OR ({}))", same.collect::<Vec<_>>().join(" AND "))
@@ -223,16 +230,17 @@ impl ChunkQuery<'_> {
 
     /// NULL comes last. A comparison with it would be NULL.
     fn behind(&self, key: &ChunkKey) -> String {
-        if let Some(row) = self.row_of(key) {
-            return format!("({}) > ({row})", self.keys());
+        if let Some((schema, row)) = self.row_of(key) {
+            return format!("({}) {} ({row})", self.keys(), operator(schema, ">"));
         }
         let (mut same, mut cases) = (String::new(), Vec::new());
         for (column, value) in self.order.iter().zip(key) {
             let name = column.quoted();
             match value.as_deref().map(literal) {
                 Some(value) => {
-                    cases.push(format!("({same}({name} > {value} OR {name} IS NULL))"));
-                    same = format!("{same}{name} = {value} AND ");
+                    let [greater, equal] = [">", "="].map(|operator| column.operator(operator));
+                    cases.push(format!("({same}({name} {greater} {value} OR {name} IS NULL))"));
+                    same = format!("{same}{name} {equal} {value} AND ");
                 }
                 None => same = format!("{same}{name} IS NULL AND "),
             }
@@ -240,19 +248,36 @@ impl ChunkQuery<'_> {
         if cases.is_empty() { "false".to_owned() } else { format!("({})", cases.join(" OR ")) }
     }
 
-    /// The key as a row, when neither it nor a column can be NULL: an index serves such a comparison.
-    fn row_of(&self, key: &ChunkKey) -> Option<String> {
+    /// Returns the schema of the operators and the key as a row, when neither the key nor a column can be NULL and all columns have
+    /// their operators in one schema: an index serves such a comparison.
+    fn row_of(&self, key: &ChunkKey) -> Option<(&str, String)> {
         if key.len() != self.order.len() || self.order.iter().any(|column| !column.not_null) {
             return None;
         }
+        let schema = self.order.first()?.operators.as_str();
+        if self.order.iter().any(|column| column.operators != schema) {
+            return None;
+        }
         let values: Option<Vec<_>> = key.iter().map(|value| value.as_deref().map(literal)).collect();
-        values.map(|values| values.join(", "))
+        values.map(|values| (schema, values.join(", ")))
     }
 }
 
 impl OrderColumn {
     fn quoted(&self) -> String {
         escape_identifier(&self.name)
+    }
+
+    fn operator(&self, name: &str) -> String {
+        operator(&self.operators, name)
+    }
+}
+
+/// An operator by its schema: an unqualified one may be another user's, which fits the types better.
+fn operator(schema: &str, name: &str) -> String {
+    match schema {
+        CATALOG => format!("OPERATOR({CATALOG}.{name})"),
+        schema => format!("OPERATOR({}.{name})", escape_identifier(schema)),
     }
 }
 
@@ -265,8 +290,11 @@ mod tests {
     use super::*;
 
     fn order(columns: &[(&str, bool)]) -> Vec<OrderColumn> {
-        let column =
-            |(name, not_null): &(&str, bool)| OrderColumn { name: (*name).to_owned(), not_null: *not_null };
+        let column = |(name, not_null): &(&str, bool)| OrderColumn {
+            name: (*name).to_owned(),
+            not_null: *not_null,
+            operators: CATALOG.to_owned(),
+        };
         columns.iter().map(column).collect()
     }
 
@@ -281,13 +309,13 @@ mod tests {
         let (after, end) = (key(&[Some("1"), Some("o'x")]), key(&[Some("9"), Some("z")]));
         assert_eq!(
             query.rows(Some(&after), &end, 7),
-            r#"SELECT "a", "B" FROM t WHERE ("a", "B") > ('1', 'o''x') AND ("a", "B") <= ('9', 'z') AND (x or y) ORDER BY "a", "B" LIMIT 7"#
+            r#"SELECT "a", "B" FROM t WHERE ("a", "B") OPERATOR(pg_catalog.>) ('1', 'o''x') AND ("a", "B") OPERATOR(pg_catalog.<=) ('9', 'z') AND (x or y) ORDER BY "a", "B" LIMIT 7"#
         );
         assert_eq!(
             query.last_key(),
             r#"SELECT "a", "B" FROM t WHERE (x or y) ORDER BY "a" DESC, "B" DESC LIMIT 1"#
         );
-        assert_eq!(query.count(), "SELECT count(*) FROM t WHERE (x or y)");
+        assert_eq!(query.count(), "SELECT pg_catalog.count(*) FROM t WHERE (x or y)");
     }
 
     #[test]
@@ -297,7 +325,7 @@ mod tests {
         let (after, end) = (key(&[Some("5")]), key(&[Some("9")]));
         assert_eq!(
             query.conditions(Some(&after), Some(&end)),
-            r#" WHERE (((("v" > '5' OR "v" IS NULL))) OR ("v" = '5')) AND NOT ((("v" > '9' OR "v" IS NULL)))"#
+            r#" WHERE (((("v" OPERATOR(pg_catalog.>) '5' OR "v" IS NULL))) OR ("v" OPERATOR(pg_catalog.=) '5')) AND NOT ((("v" OPERATOR(pg_catalog.>) '9' OR "v" IS NULL)))"#
         );
     }
 
@@ -308,12 +336,33 @@ mod tests {
         let cases = [
             (
                 key(&[Some("5"), Some("1")]),
-                r#"(("s" > '5' OR "s" IS NULL)) OR ("s" = '5' AND ("id" > '1' OR "id" IS NULL))"#,
+                r#"(("s" OPERATOR(pg_catalog.>) '5' OR "s" IS NULL)) OR ("s" OPERATOR(pg_catalog.=) '5' AND ("id" OPERATOR(pg_catalog.>) '1' OR "id" IS NULL))"#,
             ),
-            (key(&[None, Some("1")]), r#"("s" IS NULL AND ("id" > '1' OR "id" IS NULL))"#),
+            (
+                key(&[None, Some("1")]),
+                r#"("s" IS NULL AND ("id" OPERATOR(pg_catalog.>) '1' OR "id" IS NULL))"#,
+            ),
         ];
         for (after, expected) in cases {
             assert_eq!(query.behind(&after), format!("({expected})"));
         }
+    }
+
+    /// An operator of an extension's type is in the extension's schema, and orders its values as its index does.
+    #[test]
+    fn operators_are_named_with_their_schema() {
+        let mut order = order(&[("name", true), ("id", true)]);
+        order[0].operators = "Ext".to_owned();
+        let query = ChunkQuery { table: "t".to_owned(), columns: &[], order: &order, filter: None };
+        assert_eq!(
+            query.behind(&key(&[Some("a"), Some("1")])),
+            r#"((("name" OPERATOR("Ext".>) 'a' OR "name" IS NULL)) OR ("name" OPERATOR("Ext".=) 'a' AND ("id" OPERATOR(pg_catalog.>) '1' OR "id" IS NULL)))"#
+        );
+        order[1].operators = "Ext".to_owned();
+        let query = ChunkQuery { table: "t".to_owned(), columns: &[], order: &order, filter: None };
+        assert_eq!(
+            query.behind(&key(&[Some("a"), Some("1")])),
+            r#"("name", "id") OPERATOR("Ext".>) ('a', '1')"#
+        );
     }
 }

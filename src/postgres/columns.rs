@@ -66,6 +66,21 @@ cross join lateral unnest(i.indkey) with ordinality key (column_number, place)
 join pg_attribute a on a.attrelid = i.indrelid and a.attnum = key.column_number
 where i.indrelid = $1 and i.indisprimary and key.place <= i.indnkeyatts order by key.place";
 
+/// The columns whose type has its default order from an operator outside of `pg_catalog`, such as `citext`; of a domain its base type.
+/// Types without an order of their own, such as `varchar`, have that of a type in `pg_catalog`.
+const OPERATORS: &str = "
+with recursive base as (
+    select a.attname, a.atttypid as type from pg_attribute a where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped
+    union all
+    select b.attname, t.typbasetype from base b join pg_type t on t.oid = b.type where t.typtype = 'd')
+select b.attname::text, n.nspname::text
+from base b join pg_opclass c on c.opcintype = b.type and c.opcdefault
+     join pg_am m on m.oid = c.opcmethod and m.amname = 'btree'
+     join pg_amop o on o.amopfamily = c.opcfamily and o.amoplefttype = b.type and o.amoprighttype = b.type and o.amopstrategy = 5
+     join pg_operator p on p.oid = o.amopopr and p.oprname = '>'
+     join pg_namespace n on n.oid = p.oprnamespace
+where n.nspname <> 'pg_catalog'";
+
 struct TypeRow {
     name: String,
     class: String,
@@ -129,6 +144,17 @@ impl Sql {
         const DOING: &str = "reading the primary key of a table";
         let rows = self.query(DOING, PRIMARY_KEY, &[&table.0]).await?;
         rows.iter().map(|row| row.try_get(0).map_err(|error| Error::sql(DOING, error))).collect()
+    }
+
+    /// Returns the schema of the operators that order a column, for each column of a table whose operators are not PostgreSQL's own.
+    ///
+    /// # Errors
+    /// When the query fails.
+    pub(crate) async fn operator_schemas(&self, table: Oid) -> Result<HashMap<String, String>, Error> {
+        const DOING: &str = "reading the operators of a table's columns";
+        let rows = self.query(DOING, OPERATORS, &[&table.0]).await?;
+        let schema = |row: &Row| Ok((row.try_get(0)?, row.try_get(1)?));
+        rows.iter().map(schema).collect::<Result<_, _>>().map_err(|error| Error::sql(DOING, error))
     }
 
     /// Schema and name of the topmost table that `table` is a partition of, itself included; `None` when it is gone.

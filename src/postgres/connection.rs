@@ -5,7 +5,7 @@ use postgres_protocol::message::frontend;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::grants::ALL_ROWS;
-use super::login::Mode;
+use super::login::{Mode, ROLE_NAMES};
 use super::socket::{self, Transport};
 use super::tls::Tls;
 use super::{Error, ServerOptions, SslMode, login};
@@ -38,8 +38,11 @@ impl Connection {
         Self::open_as(Mode::Replication, options, tls, application, message_bytes_max).await
     }
 
-    /// A session that reads tables, after `database.initial.statements`, as Debezium's. Where policies hide rows from the role, the
-    /// server refuses a statement rather than let it pass them over.
+    /// Opens a session that reads tables, after `database.initial.statements`, as Debezium's. Where policies hide rows from the role,
+    /// the server refuses a statement rather than skip them.
+    ///
+    /// It has the role's own `search_path`, unlike every other session: the text of a `regclass` depends on it, and so do the
+    /// conditions and statements that users write for snapshots. Each name in a statement of ours is qualified for it.
     pub(super) async fn open_to_read(
         options: &ServerOptions,
         tls: &TlsSetup,
@@ -47,11 +50,17 @@ impl Connection {
         message_bytes_max: usize,
     ) -> Result<Self, Error> {
         let mut connection = Self::open_as(Mode::Sql, options, tls, application, message_bytes_max).await?;
+        connection.use_role_names().await?;
         for statement in &options.initial_statements {
             connection.command("running database.initial.statements", statement).await?;
         }
         connection.command("preparing to read all rows", ALL_ROWS).await?;
         Ok(connection)
+    }
+
+    /// Returns to the role's own `search_path`, for statements in which every name is qualified.
+    pub(super) async fn use_role_names(&mut self) -> Result<(), Error> {
+        self.command("preparing the session", ROLE_NAMES).await.map(drop)
     }
 
     async fn open_as(

@@ -1,6 +1,7 @@
 use std::io;
 
 use super::grants::hiding_table;
+use super::sqlstate::{Verdict, verdict};
 use crate::error::{Class, Diagnose, Exit};
 use crate::wal::Lsn;
 use crate::wire::{DecodeError, FrameError, ServerError};
@@ -221,7 +222,7 @@ impl Diagnose for Error {
             // A certificate or a password that is rotated may be right at the next attempt, but not without a person.
             Self::TlsRefused { .. } | Self::TlsFile { .. } => Class::Config,
             Self::Login { .. } | Self::Server { .. } | Self::Sql { .. } => {
-                self.sqlstate().map_or(Class::Transient, class_of_sqlstate)
+                self.sqlstate().map_or(Class::Transient, |code| verdict(code).class())
             }
             Self::TlsHandshake { .. }
             | Self::PasswordMissing { .. }
@@ -250,9 +251,8 @@ impl Diagnose for Error {
             | Self::NotReplayed { .. }
             | Self::Broken { .. } => Exit::PostgresUnreachable,
             Self::Server { .. } | Self::Sql { .. } => match self.sqlstate() {
-                None => Exit::PostgresUnreachable,
-                Some(code) if class_of_sqlstate(code) == Class::Transient => Exit::PostgresUnreachable,
-                Some(_) => Exit::Precondition,
+                Some(code) if verdict(code) == Verdict::Lasting => Exit::Precondition,
+                _ => Exit::PostgresUnreachable,
             },
             Self::Frame { .. } | Self::Decode { .. } | Self::Unexpected { .. } => Exit::Failed,
         }
@@ -323,18 +323,6 @@ pub(super) const NO_PUBLICATION_CURE: &str = "the rows written since are not in 
                                               pg_current_wal_lsn()), start once with -X \
                                               outboxd.position.accept=END_LSN, then send what is missing \
                                               from the table";
-
-/// Whether the same command may succeed later: connection trouble (08), resources (53), shutdown and start-up (57P),
-/// an object in use (55006), conflicts (40), and the system's troubles (58) but for files that are gone (58P01), of which
-/// WAL may be one. Everything else needs a person.
-fn class_of_sqlstate(code: &str) -> Class {
-    let transient = ["08", "40", "53", "57P", "55006", "XX000", "58"];
-    if code != "58P01" && transient.iter().any(|prefix| code.starts_with(prefix)) {
-        Class::Transient
-    } else {
-        Class::Definite
-    }
-}
 
 pub(super) fn server_error(refusal: &tokio_postgres::error::DbError) -> ServerError {
     ServerError {

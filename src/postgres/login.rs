@@ -35,6 +35,15 @@ pub(super) const SESSION: [(&str, &str); 12] = [
 const LIMITED_TRANSACTIONS_MAJOR: u32 = 17;
 const UNLIMITED_TRANSACTIONS: &str = "SET transaction_timeout = 0";
 
+/// The first statement of every session. A name that a statement of outboxd leaves unqualified then means PostgreSQL's own object,
+/// never one that another user has made in a schema of the role's `search_path` (CVE-2018-1058). `SET` itself looks up no name.
+///
+/// It is a statement and not a startup parameter, so that `RESET search_path` returns to the path of the role or the database.
+pub(super) const CATALOG_NAMES: &str = "SET search_path = pg_catalog";
+
+/// Returns to the role's own `search_path`, for statements that the user has written, and for those of ours in which every name is qualified.
+pub(super) const ROLE_NAMES: &str = "RESET search_path";
+
 /// Which kind of backend is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
@@ -63,6 +72,7 @@ pub(super) async fn log_in(
     connection.send(|out| frontend::startup_message(parameters, out)).await?;
     login.authenticate(connection).await?;
     let Backend { process_id, major } = login.until_ready(connection).await?;
+    connection.command("logging in", CATALOG_NAMES).await?;
     if major >= LIMITED_TRANSACTIONS_MAJOR {
         connection.command("logging in", UNLIMITED_TRANSACTIONS).await?;
     }

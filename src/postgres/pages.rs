@@ -75,11 +75,13 @@ impl PageRange {
     pub(crate) fn condition(self, since: Option<u32>) -> String {
         let mut conditions = Vec::new();
         // What is frozen is older than any; its age may seem to be anything, so that it is read too often at worst.
-        conditions.extend(since.map(|xid| format!("age(xmin) <= age('{xid}'::xid)")));
+        conditions.extend(since.map(|xid| {
+            format!("pg_catalog.age(xmin) OPERATOR(pg_catalog.<=) pg_catalog.age('{xid}'::pg_catalog.xid)")
+        }));
         if self.from > 0 {
-            conditions.push(format!("ctid >= '({},0)'", self.from));
+            conditions.push(format!("ctid OPERATOR(pg_catalog.>=) '({},0)'", self.from));
         }
-        conditions.extend(self.to.map(|to| format!("ctid < '({to},0)'")));
+        conditions.extend(self.to.map(|to| format!("ctid OPERATOR(pg_catalog.<) '({to},0)'")));
         if conditions.is_empty() { String::new() } else { format!(" WHERE {}", conditions.join(" AND ")) }
     }
 }
@@ -141,14 +143,17 @@ mod tests {
         };
         assert_eq!(ranges(0, 4), "");
         assert_eq!(ranges(64, 4), "");
-        assert_eq!(ranges(65, 4), " WHERE ctid < '(64,0)'; WHERE ctid >= '(64,0)'");
+        assert_eq!(
+            ranges(65, 4),
+            " WHERE ctid OPERATOR(pg_catalog.<) '(64,0)'; WHERE ctid OPERATOR(pg_catalog.>=) '(64,0)'"
+        );
         assert_eq!(
             ranges(2_000, 4),
             (0..16)
                 .map(|n| match n {
-                    0 => " WHERE ctid < '(125,0)'".to_owned(),
-                    15 => " WHERE ctid >= '(1875,0)'".to_owned(),
-                    n => format!(" WHERE ctid >= '({},0)' AND ctid < '({},0)'", n * 125, n * 125 + 125),
+                    0 => " WHERE ctid OPERATOR(pg_catalog.<) '(125,0)'".to_owned(),
+                    15 => " WHERE ctid OPERATOR(pg_catalog.>=) '(1875,0)'".to_owned(),
+                    n => format!(" WHERE ctid OPERATOR(pg_catalog.>=) '({},0)' AND ctid OPERATOR(pg_catalog.<) '({},0)'", n * 125, n * 125 + 125),
                 })
                 .collect::<Vec<_>>()
                 .join(";")
@@ -162,7 +167,10 @@ mod tests {
         assert_eq!(part.divide(400, 1), [range(100, 200), range(200, 300)]);
         let rest = PageRange { from: 500, to: None };
         assert_eq!(rest.divide(400, 1), [rest]);
-        assert_eq!(rest.condition(Some(750)), " WHERE age(xmin) <= age('750'::xid) AND ctid >= '(500,0)'");
+        assert_eq!(
+            rest.condition(Some(750)),
+            " WHERE pg_catalog.age(xmin) OPERATOR(pg_catalog.<=) pg_catalog.age('750'::pg_catalog.xid) AND ctid OPERATOR(pg_catalog.>=) '(500,0)'"
+        );
     }
 
     proptest! {

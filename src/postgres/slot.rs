@@ -82,6 +82,7 @@ impl SlotOptions {
         if let Some(reason) = slot.invalidation() {
             return Err(self.lost(&reason));
         }
+        self.check_two_phase(slot)?;
         if let Some(pid) = slot.active_pid {
             return Err(Error::SlotActive(slot.holder(name, pid)));
         }

@@ -1,6 +1,7 @@
 use postgres_protocol::message::frontend;
 
 use super::connection::Connection;
+use super::login::CATALOG_NAMES;
 use super::{Error, Options, SnapshotOptions, TableFacts, TlsSetup};
 use crate::connect::column::ColumnDescription;
 use crate::pgoutput::{ColumnValue, Tuple};
@@ -9,6 +10,8 @@ use crate::wire::BackendMessage;
 
 /// A scan that joins another one begins in the middle of the table, and several workers mix their rows.
 const IN_ORDER: &str = "SET synchronize_seqscans = off; SET max_parallel_workers_per_gather = 0";
+
+const XMIN: &str = "SELECT pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::pg_catalog.xid";
 
 /// Reads tables as they stood at one moment, row by row: nothing is collected.
 #[derive(Debug)]
@@ -55,13 +58,24 @@ impl SnapshotReader {
         Ok(Self { connection })
     }
 
+    /// Sets `search_path` to `pg_catalog`, for statements with unqualified names.
+    pub(crate) async fn use_catalog_names(&mut self) -> Result<(), Error> {
+        self.connection.command("preparing the session", CATALOG_NAMES).await.map(drop)
+    }
+
+    /// Returns to the role's own `search_path`.
+    pub(crate) async fn use_role_names(&mut self) -> Result<(), Error> {
+        self.connection.use_role_names().await
+    }
+
     /// The id of the transaction that reads. A standby gives none, and Debezium tells 0 there.
     ///
     /// # Errors
     /// When the query fails.
     pub(crate) async fn transaction(&mut self) -> Result<Xid, Error> {
         const DOING: &str = "asking for the snapshot's transaction";
-        let ask = "SELECT CASE WHEN pg_is_in_recovery() THEN 0 ELSE txid_current() % 4294967296 END";
+        let ask = "SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN 0 \
+                   ELSE pg_catalog.txid_current() OPERATOR(pg_catalog.%) 4294967296 END";
         let rows = self.connection.command(DOING, ask).await?;
         let text = rows.first().and_then(|row| row.first()).and_then(Option::as_deref);
         let xid = text.and_then(|text| text.parse().ok()).map(Xid);
@@ -74,8 +88,7 @@ impl SnapshotReader {
     /// When the query fails.
     pub(crate) async fn xmin(&mut self) -> Result<u32, Error> {
         const DOING: &str = "asking what the snapshot sees";
-        let rows =
-            self.connection.command(DOING, "SELECT pg_snapshot_xmin(pg_current_snapshot())::xid").await?;
+        let rows = self.connection.command(DOING, XMIN).await?;
         let text = rows.first().and_then(|row| row.first()).and_then(Option::as_deref);
         text.and_then(|text| text.parse().ok())
             .ok_or_else(|| Error::Unexpected { message: "answer".to_owned(), doing: DOING })
@@ -96,7 +109,7 @@ impl SnapshotReader {
     /// When the query fails.
     pub(crate) async fn export(&mut self) -> Result<String, Error> {
         const DOING: &str = "exporting the snapshot";
-        let rows = self.connection.command(DOING, "SELECT pg_export_snapshot()").await?;
+        let rows = self.connection.command(DOING, "SELECT pg_catalog.pg_export_snapshot()").await?;
         let name = rows.into_iter().next().and_then(|row| row.into_iter().next()).flatten();
         name.ok_or_else(|| Error::Unexpected { message: "answer".to_owned(), doing: DOING })
     }

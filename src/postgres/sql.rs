@@ -7,7 +7,7 @@ use tokio_postgres::{Client, Config, NoTls, Row, SimpleQueryMessage, SimpleQuery
 use super::connection::TlsSetup;
 use super::error::server_error;
 use super::grants::ALL_ROWS;
-use super::login::SESSION;
+use super::login::{CATALOG_NAMES, ROLE_NAMES, SESSION};
 use super::{Error, ServerOptions, SslMode, login};
 
 /// Older servers have no such limit, and refuse a session that sets it.
@@ -21,6 +21,8 @@ pub struct Sql {
     /// Drives the connection's socket; ends with this value.
     _driver: JoinSet<()>,
     timeout: std::time::Duration,
+    /// `search_path` after `database.initial.statements`, if there are any.
+    role_names: Option<String>,
 }
 
 impl Sql {
@@ -30,18 +32,32 @@ impl Sql {
     /// # Errors
     /// When the server cannot be reached, TLS fails, or the login or a statement is refused.
     pub async fn open(options: &ServerOptions, tls: &TlsSetup, application: &str) -> Result<Self, Error> {
-        let sql = match Self::open_in_mode(options, tls, options.tls.mode, application).await {
+        let mut sql = match Self::open_in_mode(options, tls, options.tls.mode, application).await {
             Err(Error::Login { .. }) if options.tls.mode == SslMode::Allow => {
                 Self::open_in_mode(options, tls, SslMode::Require, application).await
             }
             outcome => outcome,
         }?;
+        sql.execute("preparing the session", CATALOG_NAMES).await?;
         sql.execute("preparing the session", UNLIMITED_TRANSACTIONS).await?;
-        for statement in &options.initial_statements {
-            sql.execute("running database.initial.statements", statement).await?;
-        }
+        sql.run_initial_statements(&options.initial_statements).await?;
         sql.execute("preparing to read all rows", ALL_ROWS).await?;
         Ok(sql)
+    }
+
+    /// Runs the statements with the role's own `search_path`, which they may change: later statements of the user's then have
+    /// the changed one.
+    async fn run_initial_statements(&mut self, statements: &[String]) -> Result<(), Error> {
+        if statements.is_empty() {
+            return Ok(());
+        }
+        self.execute("preparing the session", ROLE_NAMES).await?;
+        for statement in statements {
+            self.execute("running database.initial.statements", statement).await?;
+        }
+        let path = self.texts("preparing the session", "SHOW search_path").await?;
+        self.role_names = path.and_then(|row| row.into_iter().next()).flatten();
+        self.execute("preparing the session", CATALOG_NAMES).await
     }
 
     async fn open_in_mode(
@@ -80,15 +96,41 @@ impl Sql {
             .await
             .map_err(|_| unreachable(options, std::io::ErrorKind::TimedOut.into()))?
             .map_err(|error| open_error(options, error))?;
-        Ok(Self { client, _driver: driver, timeout: options.query_timeout })
+        Ok(Self { client, _driver: driver, timeout: options.query_timeout, role_names: None })
     }
 
-    /// For statements of the user's own: policies decide again which rows they see and write.
+    /// Prepares the session for statements that the user has written: they have the role's own `search_path`, and policies decide
+    /// which rows they see and write.
     ///
     /// # Errors
     /// As [`Self::query`].
-    pub(crate) async fn heed_policies(&self) -> Result<(), Error> {
-        self.execute("preparing the session", "RESET row_security").await
+    pub(crate) async fn serve_user(&self) -> Result<(), Error> {
+        self.execute("preparing the session", "RESET row_security").await?;
+        self.use_role_names().await
+    }
+
+    /// Returns to the role's own `search_path`, as `database.initial.statements` have left it. For a session that nothing else uses at
+    /// the same time.
+    ///
+    /// # Errors
+    /// As [`Self::query`].
+    pub(crate) async fn use_role_names(&self) -> Result<(), Error> {
+        let statement = self.role_names.as_ref().map_or_else(
+            || ROLE_NAMES.to_owned(),
+            |path| {
+                let path = postgres_protocol::escape::escape_literal(path);
+                format!("SELECT pg_catalog.set_config('search_path', {path}, false)")
+            },
+        );
+        self.execute("preparing the session", &statement).await
+    }
+
+    /// Ends what [`Self::use_role_names`] began.
+    ///
+    /// # Errors
+    /// As [`Self::query`].
+    pub(crate) async fn use_catalog_names(&self) -> Result<(), Error> {
+        self.execute("preparing the session", CATALOG_NAMES).await
     }
 
     /// Whether the connection is gone.

@@ -21,6 +21,9 @@ impl ReplicationStream {
     /// When the server refuses (the slot is active, invalidated or missing) or the connection breaks.
     pub async fn start(mut connection: Connection, command: &StartReplication<'_>) -> Result<Self, Error> {
         let doing = format!("START_REPLICATION of slot {:?}", command.slot);
+        // The text of a regclass in the stream is the one that Debezium sends, which depends on the role's search_path. The
+        // walsender looks up no name while it streams.
+        connection.use_role_names().await?;
         connection.start_copy(&doing, &command.text()).await?;
         Ok(Self { connection })
     }

@@ -152,6 +152,15 @@ from unnest($1::text[], $2::text[]) wanted(schema, name)
      join pg_namespace n on n.nspname = wanted.schema
      join pg_class c on c.relnamespace = n.oid and c.relname = wanted.name and c.relkind in ('r', 'p')";
 
+/// ALTER TABLE gives all rows that it rewrites its own transaction and command, and changes the table's row in `pg_class` by the same
+/// command or a later one. Behind TRUNCATE there are only rows of a later command, and VACUUM FULL and CLUSTER leave the rows their
+/// transactions. `cmin` is that of the row as long as nothing has deleted it.
+const REWRITTEN: &str = "
+select exists(
+    select from (select t.xmin as made, t.xmax as gone, t.cmin as command from only {table} t limit 100) r
+           join pg_class c on c.oid = $1 and c.xmin = r.made
+    where r.gone::text = '0' and r.command::text::bigint <= c.cmin::text::bigint)";
+
 impl TableVersion {
     /// The name as SQL wants it.
     #[must_use]
@@ -228,6 +237,17 @@ impl Sql {
         let rows = self.query(DOING, NAMES, &[]).await?;
         let names = rows.first().map(|row| row.try_get(0)).transpose();
         Ok(names.map_err(|error| Error::sql(DOING, error))?.unwrap_or_default())
+    }
+
+    /// Whether the last change of a table was an ALTER TABLE that has rewritten its rows, as far as some of its rows show that.
+    ///
+    /// # Errors
+    /// When the query fails, or the role may not read the table.
+    pub(crate) async fn is_rewritten_by_alter(&self, table: Oid, quoted: &str) -> Result<bool, Error> {
+        const DOING: &str = "reading what has rewritten a table";
+        let rows = self.query(DOING, &REWRITTEN.replace("{table}", quoted), &[&table.0]).await?;
+        let altered = rows.first().map(|row| row.try_get(0)).transpose();
+        Ok(altered.map_err(|error| Error::sql(DOING, error))?.unwrap_or_default())
     }
 
     /// The tables that have these names, of schema and table, now.

@@ -42,7 +42,7 @@ async fn act_once(
         Some(sql) => sql,
         None => {
             let sql = Sql::open(&parts.postgres.server, tls, &application(&parts.postgres)).await?;
-            sql.heed_policies().await?;
+            sql.serve_user().await?;
             sql
         }
     };

@@ -8,6 +8,7 @@ use super::comparison::{KeptSnapshots, Known};
 use super::error::Error;
 use super::feed::Feed;
 use super::origin::Origin;
+use super::retry::doubtful;
 use crate::kafka::Transport;
 use crate::signal::KeptCheckpoint;
 use crate::source_offset::SourceOffset;
@@ -43,9 +44,23 @@ pub(super) struct Memory {
     pub(super) slot_retries: u32,
     /// Sessions in a row that brought nothing forward.
     pub(super) fruitless: u32,
+    /// The server's doubtful refusal that comes again and again, with nothing brought forward.
+    refused: Option<Refusal>,
     /// How often in a row another producer has taken our transactions over, and when last.
     fenced: (u32, Option<Instant>),
 }
+
+/// A doubtful refusal by the server.
+#[derive(Debug)]
+struct Refusal {
+    /// SQLSTATE.
+    code: String,
+    since: Instant,
+    last: Instant,
+}
+
+/// A refusal that comes after a longer time is a new one: pauses between attempts are 30 s at most.
+const REFUSAL_GAP_MAX: Duration = Duration::from_secs(90);
 
 /// After so many times it is no accident.
 const FENCED_MAX: u32 = 3;
@@ -108,6 +123,24 @@ impl Memory {
         times > FENCED_MAX
     }
 
+    /// Remembers a failure, if it is a doubtful refusal by the server. Other failures in between, such as those of a restart, do not
+    /// end it.
+    pub(super) fn was_refused(&mut self, error: &Error, now: Instant) {
+        let Some(code) = doubtful(error).and_then(crate::postgres::Error::sqlstate) else { return };
+        let known = self.refused.take().filter(|refusal| {
+            refusal.code == code && now.saturating_duration_since(refusal.last) <= REFUSAL_GAP_MAX
+        });
+        let since = known.map_or(now, |refusal| refusal.since);
+        self.refused = Some(Refusal { code: code.to_owned(), since, last: now });
+    }
+
+    /// Returns for how long the same doubtful refusal has come.
+    pub(super) fn refused_for(&self) -> Duration {
+        self.refused
+            .as_ref()
+            .map_or(Duration::ZERO, |refusal| refusal.last.saturating_duration_since(refusal.since))
+    }
+
     /// A session begins. Unless the one before it ended with everything acknowledged, in this process or in that of `follows_end`, up to where
     /// the WAL ends now anything may have been sent.
     pub(super) fn begin(&mut self, follows_end: bool, wal_end: Lsn) {
@@ -137,6 +170,7 @@ impl Memory {
         }
         if frontier > confirmed {
             (self.backoff, self.fruitless, self.slot_retries) = (Backoff::default(), 0, 0);
+            self.refused = None;
         } else if failed {
             self.fruitless = self.fruitless.saturating_add(1);
         }
@@ -170,6 +204,31 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::postgres;
+    use crate::wire::ServerError;
+
+    #[test]
+    fn a_refusal_lasts_from_its_first_time() {
+        let refusal = |code: &str| -> Error {
+            let source = Box::new(ServerError { code: code.to_owned(), ..ServerError::default() });
+            postgres::Error::Server { doing: "streaming".to_owned(), source }.into()
+        };
+        let (start, mut memory) = (Instant::now(), Memory::default());
+        let cases = [
+            (0, "58P01", 0),
+            (30, "57P03", 0),
+            (60, "58P01", 60),
+            (150, "58P01", 150),
+            // Another code, or a long time without it, begins anew.
+            (160, "55000", 0),
+            (170, "55000", 10),
+            (261, "55000", 0),
+        ];
+        for (seconds, code, expected) in cases {
+            memory.was_refused(&refusal(code), start + Duration::from_secs(seconds));
+            assert_eq!(memory.refused_for().as_secs(), expected, "{seconds} {code}");
+        }
+    }
 
     #[test]
     fn a_stop_is_clean_when_it_has_come_to_what_a_crash_may_have_sent() {

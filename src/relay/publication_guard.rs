@@ -12,6 +12,7 @@ use super::lookout::look;
 use super::newcomers::Newcomers;
 use super::parts::RelayParts;
 use super::preflight::Capture;
+use crate::error::chain;
 use crate::postgres::{Error, PublicationOptions, Sql, TableVersion};
 use crate::telemetry::{CatalogLook, Status};
 use crate::wal::Oid;
@@ -97,8 +98,13 @@ impl Watcher {
             self.tell_what_is_meant(look).await;
         }
         self.tell_unpublished(before.as_ref(), look);
-        let ending =
-            judge(self.watched(), before.as_ref(), look).into_iter().find_map(|finding| self.tell(finding));
+        let mut ending = None;
+        for finding in judge(self.watched(), before.as_ref(), look) {
+            ending = self.tell(self.settle(finding).await);
+            if ending.is_some() {
+                break;
+            }
+        }
         if ending.is_none() {
             self.learn(look);
         }
@@ -204,10 +210,26 @@ impl Watcher {
         }
     }
 
+    /// Reads the rows of a table where only they show what has rewritten it. A table that cannot be read is not suspected: TRUNCATE is
+    /// frequent, and SET UNLOGGED for a moment is not.
+    async fn settle(&self, finding: Finding) -> Finding {
+        let Finding::SuspectIfAltered { table, quoted, warning } = finding else { return finding };
+        match self.sql.is_rewritten_by_alter(table, &quoted).await {
+            Ok(true) => Finding::Suspect(warning),
+            Ok(false) => Finding::Note(format!(
+                "table {quoted} was truncated, or rewritten by VACUUM FULL or CLUSTER: no event is missing"
+            )),
+            Err(error) => Finding::Note(format!(
+                "table {quoted} was truncated or rewritten; its rows, which tell by what, cannot be read: {}",
+                chain(&error)
+            )),
+        }
+    }
+
     fn tell(&self, finding: Finding) -> Option<Error> {
         match finding {
             Finding::End(error) => return Some(error),
-            Finding::Suspect(warning) => {
+            Finding::Suspect(warning) | Finding::SuspectIfAltered { warning, .. } => {
                 tracing::error!("{warning}");
                 self.status.warn(warning);
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::backoff::Backoff;
 use super::error::Error;
 use crate::error::{Class, Diagnose as _};
-use crate::postgres::SlotRetry;
+use crate::postgres::{self, DOUBT_LASTS, SlotRetry};
 
 /// How often a standby looks whether the slot is free.
 pub(super) const STANDBY_INTERVAL: Duration = Duration::from_secs(1);
@@ -23,6 +23,8 @@ const UNWRITTEN_RETRIES_MAX: u32 = 5;
 pub(super) enum Next {
     /// It ends with the error.
     Stop,
+    /// It ends: a doubtful refusal has come again for so long that it is definite.
+    Lasts,
     /// It goes on at once, with a new producer. This is no failed attempt.
     NewProducer,
     /// It tries again after a pause.
@@ -67,6 +69,8 @@ pub(super) struct Situation {
     pub(super) reached_primary: bool,
     /// What is left of `outboxd.startup.timeout.ms`, at the start.
     pub(super) time_left: Option<Duration>,
+    /// For how long the server has refused with the same code, with nothing brought forward.
+    pub(super) refused_for: Duration,
 }
 
 /// Somebody else has the slot.
@@ -84,6 +88,9 @@ pub(super) struct HeldSlot {
 
 /// What follows a failure; `jitter` lies in 0..1.
 pub(super) fn after(error: &Error, situation: Situation, jitter: f64) -> Next {
+    if doubtful(error).is_some() && situation.refused_for >= DOUBT_LASTS {
+        return Next::Lasts;
+    }
     match situation.step {
         Step::Opening => after_opening(error, situation, jitter),
         Step::Session => after_session(error, situation, jitter),
@@ -99,7 +106,9 @@ fn after_opening(error: &Error, situation: Situation, jitter: f64) -> Next {
         return Next::NewProducer;
     }
     let pause = situation.backoff.pause(jitter);
-    let too_late = !situation.reached_primary && situation.time_left.is_some_and(|left| pause > left);
+    // A server that has begun with what it was asked for has answered: a cancelled snapshot or slot is made again.
+    let is_awaited = !situation.reached_primary && !is_cancelled(error);
+    let too_late = is_awaited && situation.time_left.is_some_and(|left| pause > left);
     if too_late || situation.is_exhausted() {
         return Next::Stop;
     }
@@ -126,6 +135,17 @@ fn after_session(error: &Error, situation: Situation, jitter: f64) -> Next {
         return Next::Stop;
     }
     Next::Retry { pause: situation.backoff.pause(jitter), producer: Producer::after(error) }
+}
+
+/// Returns the server's refusal, if only asking again tells whether it is definite.
+pub(super) fn doubtful(error: &Error) -> Option<&postgres::Error> {
+    let Error::Postgres(error) = error else { return None };
+    error.is_doubtful().then_some(error)
+}
+
+/// Whether another session has cancelled a statement of ours.
+fn is_cancelled(error: &Error) -> bool {
+    matches!(error, Error::Postgres(error) if error.is_cancelled())
 }
 
 /// What follows when the slot is held by somebody else; `jitter` lies in 0..1.
@@ -164,8 +184,8 @@ mod tests {
     use crate::connect::record::Fingerprint;
     use crate::kafka::{self, Cause, Rejection, TransactionFault};
     use crate::pgoutput::UnknownRelation;
-    use crate::postgres;
     use crate::wal::{Lsn, Oid};
+    use crate::wire::ServerError;
 
     const FIRST: Duration = Duration::from_millis(100);
 
@@ -183,7 +203,14 @@ mod tests {
             fenced_again: false,
             reached_primary: false,
             time_left: None,
+            refused_for: Duration::ZERO,
         }
+    }
+
+    /// A refusal by PostgreSQL.
+    fn refusal(code: &str) -> Error {
+        let source = Box::new(ServerError { code: code.to_owned(), ..ServerError::default() });
+        postgres::Error::Server { doing: "streaming".to_owned(), source }.into()
     }
 
     fn rejection() -> Box<Rejection> {
@@ -246,6 +273,12 @@ mod tests {
             (precondition(), Stop, Stop),
             (postgres::Error::Standby.into(), Stop, Stop),
             (refused(), Stop, Stop),
+            // Another session has cancelled the walsender or a statement; a file is away; a standby that must be waited for is away.
+            (refusal("57014"), retry(Same), retry(Same)),
+            (refusal("58P01"), retry(Same), retry(Same)),
+            (refusal("55000"), retry(Same), retry(Same)),
+            (refusal("22023"), retry(Same), retry(Same)),
+            (refusal("42501"), Stop, Stop),
             (condemned(), NewProducer, NewProducer),
             (unwritten(), retry(New), retry(New)),
             (transaction(TransactionFault::Fenced), retry(Same), retry(Same)),
@@ -273,7 +306,13 @@ mod tests {
             // A failover is on its way.
             (postgres::Error::Standby.into(), Situation { reached_primary: true, ..opening }, retry(Same)),
             (postgres::Error::Standby.into(), Situation { reached_primary: true, ..session }, Stop),
+            // A refusal that has lasted.
+            (refusal("58P01"), Situation { refused_for: DOUBT_LASTS, ..session }, Next::Lasts),
+            (refusal("58P01"), Situation { refused_for: DOUBT_LASTS - FIRST, ..session }, retry(Same)),
+            (refusal("57014"), Situation { refused_for: DOUBT_LASTS, ..session }, retry(Same)),
             // The patience at the start.
+            (refusal("57014"), Situation { time_left: left(0), ..opening }, retry(Same)),
+            (refusal("58P01"), Situation { time_left: left(0), ..opening }, Stop),
             (broken(), Situation { time_left: left(100), ..opening }, retry(Same)),
             (broken(), Situation { time_left: left(99), ..opening }, Stop),
             (broken(), Situation { time_left: left(0), reached_primary: true, ..opening }, retry(Same)),

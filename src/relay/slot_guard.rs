@@ -156,6 +156,8 @@ mod tests {
             server_lsn: Lsn::new(200),
             invalidation_reason: None,
             inactive_since: None,
+            two_phase: false,
+            failover: None,
         }
     }
 

@@ -89,6 +89,7 @@ impl Opening<'_> {
         let facts = preflight.sql.slot(&options.slot.name).await?;
         let (recovering, unfinished) = match self.judge(facts.as_ref(), preflight).await {
             Ok(Judged::GoesOn(found)) => {
+                self.warn_of_failover(facts.as_ref());
                 if self.known.is_none() && mode.takes_again(found.stored.as_ref()) {
                     self.snapshot(preflight, capture, None, None).await?;
                     made.snapshot = true;
@@ -115,6 +116,15 @@ impl Opening<'_> {
             tracing::warn!(slot = %options.slot.name, lsn = %slot.confirmed_flush_lsn, "the slot is made anew, and every row that is in the table is sent");
         }
         Ok(Found::made(slot))
+    }
+
+    /// Warns of a slot that no standby has, where `slot.failover` asks for one.
+    fn warn_of_failover(self, facts: Option<&SlotFacts>) {
+        let slot = &self.parts.postgres.slot;
+        let Some(lacking) = facts.and_then(|facts| slot.lacks_failover(facts)) else { return };
+        if self.status.warn(lacking.problem.clone()) {
+            tracing::warn!(slot = %slot.name, to_fix = lacking.cure, "{}", lacking.problem);
+        }
     }
 
     /// Whether the slot that is there can be gone on from.

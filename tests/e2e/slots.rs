@@ -3,7 +3,10 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use outboxd::internals::throwaway::unused_port;
+
 use crate::support::foreign::ForeignConsumer;
+use crate::support::http::get_until;
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{postgres15, postgres18, start};
@@ -145,5 +148,45 @@ fn rows_that_no_publication_had_are_left_behind_by_moving_the_slot() {
     db.insert(&[event(3)]);
     let records = kafka().read(&db.topic("order"), 2);
     assert_eq!(records.last().unwrap().value(), r#"{"n": 3}"#);
+    assert_eq!(relay.stop(), 0);
+}
+
+/// A prepared transaction would come before it is committed, in messages of another protocol version.
+#[test]
+fn a_slot_with_two_phase_is_refused_and_its_copy_serves() {
+    for server in [postgres15(), postgres18()] {
+        let db = Outbox::create(server);
+        let (config, name) = (db.config(kafka()), db.name());
+        db.execute(&format!("CREATE PUBLICATION {name} FOR TABLE outbox"));
+        db.execute(&format!("SELECT pg_create_logical_replication_slot('{name}', 'pgoutput', false, true)"));
+        db.insert(&[event(1)]);
+        let mut relay = Relay::start(&config);
+        assert_eq!(relay.wait_for_exit(DEADLINE), 3, "{}", relay.stderr());
+        let said = relay.stderr();
+        let line = said.lines().find(|line| line.contains("two_phase") && line.contains("pg_copy")).unwrap();
+        let statements = &line[line.find("SELECT pg_copy").unwrap()..];
+        for statement in statements.split_inclusive(';').filter(|statement| statement.contains("SELECT")) {
+            db.execute(statement);
+        }
+        let relay = Relay::start(&config);
+        assert_eq!(kafka().read(&db.topic("order"), 1).len(), 1);
+        assert_eq!(relay.stop(), 0);
+    }
+}
+
+#[test]
+fn a_slot_without_the_failover_that_is_asked_for_is_warned_of() {
+    let db = Outbox::create(postgres18());
+    let name = db.name();
+    db.execute(&format!("CREATE PUBLICATION {name} FOR TABLE outbox"));
+    db.execute(&format!("SELECT pg_create_logical_replication_slot('{name}', 'pgoutput')"));
+    let http = unused_port().unwrap();
+    let config = with(db.config(kafka()), &[("slot.failover", "true")]);
+    let relay = Relay::start_with(&config, &["--http", &http.to_string()], &[]);
+    let warning = relay.wait_for_stderr("was made without failover");
+    assert!(warning.contains("ALTER_REPLICATION_SLOT") && warning.contains("FAILOVER true"), "{warning}");
+    get_until(http, "/readyz", "warns of it", |page| {
+        page.code == 200 && page.json()["warnings"].to_string().contains("without failover")
+    });
     assert_eq!(relay.stop(), 0);
 }

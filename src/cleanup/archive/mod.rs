@@ -28,7 +28,7 @@ use std::time::SystemTime;
 use postgres_protocol::escape::escape_identifier;
 use tokio_util::sync::CancellationToken;
 
-use super::catalog::{Leaf, column_names};
+use super::catalog::{Leaf, archive_table, column_names};
 use super::options::{ArchiveFormat, ArchiveTo, CleanupOptions};
 use super::pass::PassError;
 use crate::postgres::Sql;
@@ -60,7 +60,7 @@ impl Archive {
     ) -> Result<Self, PassError> {
         let (folder, format) = match &options.archive {
             None => return Ok(Self::None),
-            Some(to @ ArchiveTo::Table(_)) => return Ok(Self::Table(to.table())),
+            Some(to @ ArchiveTo::Table(_)) => return Ok(Self::Table(archive_table(sql, to).await?)),
             Some(ArchiveTo::Folder(folder)) => (folder.clone(), options.archive_format),
         };
         #[cfg(not(feature = "parquet"))]

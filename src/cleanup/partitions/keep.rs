@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::tree::Partition;
 use crate::cleanup::archive::{self, PartitionArchive, WholeForm, settle};
-use crate::cleanup::catalog::{column_names, pages};
+use crate::cleanup::catalog::{archive_table, column_names, pages};
 use crate::cleanup::options::{ArchiveTo, Partitions};
 use crate::cleanup::pass::{NO_COLUMN, PAGES, Pass, PassError};
 use crate::error::chain;
@@ -53,7 +53,10 @@ impl Pass<'_> {
     pub(super) async fn keep_partition(&self, partition: &Partition) -> Result<Kept, PassError> {
         match &self.options.archive {
             Some(to) if self.options.partitions == Partitions::Drop => match to {
-                ArchiveTo::Table(_) => self.keep_in_table(partition, &to.table()).await,
+                ArchiveTo::Table(_) => {
+                    let table = archive_table(self.sql, to).await?;
+                    self.keep_in_table(partition, &table).await
+                }
                 ArchiveTo::Folder(folder) => self.keep_in_file(partition, folder).await,
             },
             _ => Ok(Kept::Whole(None)),

@@ -109,6 +109,8 @@ pub(super) const READABLE: Code = Code("PG047");
 pub(super) const TIMESCALE: Code = Code("PG048");
 /// Generated columns are in the stream.
 pub(super) const GENERATED: Code = Code("PG049");
+/// The slot has the failover that `slot.failover` asks for.
+pub(super) const SLOT_FAILOVER: Code = Code("PG050");
 
 /// Kafka can be reached and lets us in.
 pub(super) const KAFKA: Code = Code("KA001");

@@ -102,6 +102,7 @@ impl Findings {
         let options = &parts.postgres;
         catalog::make_read_only(sql).await?;
         self.run_initial_statements(sql, &options.server).await;
+        sql.use_catalog_names().await?;
         let server = sql.server().await?;
         self.checks.extend(server::requirements(&server, options.read_only));
         self.checks.extend(server::patience(&server, options.status_interval));
@@ -119,6 +120,9 @@ impl Findings {
 
     /// They are the user's, and may do anything: here they are run in a session that cannot write.
     async fn run_initial_statements(&mut self, sql: &Sql, options: &ServerOptions) {
+        if let Err(error) = sql.use_role_names().await {
+            return self.checks.push(Check::error(codes::INITIAL_STATEMENTS, &error));
+        }
         for (index, statement) in options.initial_statements.iter().enumerate() {
             let number = index.saturating_add(1);
             let doing = format!("statement {number} of database.initial.statements");

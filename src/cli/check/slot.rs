@@ -28,6 +28,11 @@ pub(super) fn slot(
             let title = format!("the stream begins at {} (confirmed_flush_lsn)", slot.confirmed_flush_lsn);
             checks.push(Check::ok(codes::SLOT_USABLE, title));
             checks.push(wal(name, facts));
+            checks.extend(
+                options
+                    .lacks_failover(facts)
+                    .map(|lacking| Check::warning(codes::SLOT_FAILOVER, lacking.problem).cure(lacking.cure)),
+            );
         }
         Err(error) => checks.push(Check::error(codes::SLOT_USABLE, &error)),
     }
@@ -147,6 +152,8 @@ pub(super) mod tests {
             server_lsn: Lsn::new(200),
             invalidation_reason: None,
             inactive_since: None,
+            two_phase: false,
+            failover: None,
         }
     }
 
@@ -156,6 +163,22 @@ pub(super) mod tests {
             application: Some(application.to_owned()),
             client: Some("127.0.0.1".to_owned()),
             ..facts()
+        }
+    }
+
+    #[test]
+    fn a_slot_without_the_failover_that_is_asked_for_is_warned_of() {
+        let with = |failover| SlotFacts { failover, ..facts() };
+        for (wanted, found, expected) in [
+            (true, Some(false), true),
+            (true, Some(true), false),
+            (true, None, false),
+            (false, Some(false), false),
+        ] {
+            let checks = slot(&options(wanted), Some(&with(found)), "orders", 180_000);
+            let warned =
+                checks.iter().any(|check| check.code == codes::SLOT_FAILOVER && check.outcome == Warning);
+            assert_eq!(warned, expected, "{wanted} {found:?}");
         }
     }
 
@@ -185,6 +208,7 @@ pub(super) mod tests {
             (status("lost", None), "PG041", Failure, "lost"),
             (status("unreserved", None), "PG043", Warning, "about to be lost"),
             (status("extended", Some(1 << 20)), "PG043", Warning, "little room"),
+            (SlotFacts { two_phase: true, ..facts() }, "PG041", Failure, "two_phase"),
             (held_by("pg_recvlogical"), "PG042", Failure, "42 (pg_recvlogical at 127.0.0.1)"),
             (held_by("outboxd/outbox"), "PG042", Warning, "an outboxd is running"),
         ];

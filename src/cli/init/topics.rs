@@ -9,7 +9,9 @@ use super::error::InitError;
 use crate::cli::check::catalog::route_values;
 use crate::cli::notice::Notice;
 use crate::cli::progress::Progress;
-use crate::kafka::{self, Admin, TopicCreation, TopicGroup, TopicPatterns, check_topic, make_topic};
+use crate::kafka::{
+    self, Admin, CreationFault, TopicCreation, TopicGroup, TopicPatterns, check_topic, make_topic,
+};
 use crate::outbox::EventRouter;
 use crate::postgres::{Sql, TableFacts};
 use crate::relay::RelayParts;
@@ -96,9 +98,12 @@ pub(super) async fn make(parts: &RelayParts, args: &InitArgs, missing: &[String]
 /// The user has typed options, and no keys.
 fn refused(error: kafka::Error) -> InitError {
     match error {
-        kafka::Error::TopicCreation { topic, reason, lasting: true, .. } => {
-            InitError::Topic { topic, reason }
-        }
+        kafka::Error::TopicCreation {
+            topic,
+            reason,
+            fault: CreationFault::Topic | CreationFault::Settings,
+            ..
+        } => InitError::Topic { topic, reason },
         error => error.into(),
     }
 }

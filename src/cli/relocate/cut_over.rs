@@ -89,10 +89,10 @@ async fn told(site: &Site, args: &CutOverArgs) -> Result<String, MoveError> {
     let order = match &args.order_by {
         Some(column) => format!("moved.{}", escape_identifier(column)),
         // Rows of one transaction by their commands, those of one COPY as they lie in the table.
-        None => "age(moved.xmin) DESC, moved.cmin::text::bigint, moved.ctid".to_owned(),
+        None => "pg_catalog.age(moved.xmin) DESC, moved.cmin::pg_catalog.text::bigint, moved.ctid".to_owned(),
     };
     let select = format!(
-        "SELECT * FROM {} AS moved WHERE NOT EXISTS (SELECT FROM {} AS sent WHERE sent.id = moved.{id}::text){known} ORDER BY {order}",
+        "SELECT * FROM {} AS moved WHERE NOT EXISTS (SELECT FROM {} AS sent WHERE sent.id OPERATOR(pg_catalog.=) moved.{id}::pg_catalog.text){known} ORDER BY {order}",
         site.outbox.table.quoted(),
         table(site)
     );

@@ -105,8 +105,12 @@ async fn find(parts: &RelayParts) -> Result<(Sql, Outbox), MoveError> {
 async fn ids(sql: &Sql, outbox: &Outbox, id: &str, sent: Option<&str>) -> Result<Vec<String>, MoveError> {
     const DOING: &str = "reading the ids of the rows";
     let condition = sent.map(|sent| format!(" where ({sent}) is not true")).unwrap_or_default();
-    let text = format!("select {id}::text from {}{condition} limit $1", outbox.table.quoted());
+    let table = outbox.table.quoted();
+    let text = format!("select {id}::pg_catalog.text from {table}{condition} limit $1");
+    // The condition is the user's.
+    sql.use_role_names().await?;
     let rows = sql.query(DOING, &text, &[&(ROWS_MAX + 1)]).await?;
+    sql.use_catalog_names().await?;
     if i64::try_from(rows.len()).unwrap_or(i64::MAX) > ROWS_MAX {
         return Err(MoveError::TooManyRows { table: tables::name(&outbox.table), max: ROWS_MAX });
     }

@@ -162,6 +162,8 @@ mod tests {
             retained_bytes: 56,
             invalidation_reason: None,
             inactive_since: None,
+            two_phase: false,
+            failover: None,
         };
         let limit = Some(36_000_000);
         type Case<'c> = (SlotFacts, Option<u64>, &'c [&'c str], Option<&'c str>);

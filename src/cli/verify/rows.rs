@@ -83,6 +83,7 @@ impl<'r> RowReader<'r> {
     /// Reads all tables. Returns where the WAL ended then.
     pub(super) async fn read(&mut self, tls: &TlsSetup, application: &str) -> Result<Lsn, VerifyError> {
         let mut reader = SnapshotReader::open(&self.parts.postgres, tls, application, None).await?;
+        reader.use_catalog_names().await?;
         let wal_end = wal_end(&mut reader).await?;
         for (number, table) in (0..).zip(&self.plan.tables) {
             reader.select(table.select()).await?;

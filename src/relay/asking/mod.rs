@@ -17,11 +17,12 @@ use super::repeats;
 use super::resolver::Resolver;
 use crate::connect::converter::registered::Registration;
 use crate::error::{Class, Diagnose as _};
+use crate::kafka;
 use crate::pgoutput::Relation;
 use crate::telemetry::{Component, Status};
 use crate::wal::Xid;
 use seen::seen;
-use topic::{decided, made, settled};
+use topic::{collision, decided, made, refused, settled};
 
 /// A question on its way. Dropping it withdraws the question.
 pub(super) type PendingAnswer<'s> = Pin<Box<dyn Future<Output = Result<Answer, Error>> + Send + 's>>;
@@ -37,8 +38,15 @@ pub(super) fn ask<'s>(resolver: &Resolver<'s>, need: Need) -> PendingAnswer<'s> 
             let probe = parts.producer.topic_probe(&topic);
             let open_transactions = parts.producer.open_transactions(vec![topic.clone()]);
             Box::pin(async move {
-                let is_new = made(parts, status, &topic).await?;
-                let partitions = settled(&probe, is_new).await;
+                let partitions = match made(parts, status, &topic).await {
+                    Ok(is_new) => settled(&probe, is_new).await,
+                    Err(error) => refused(parts, &topic, error).map(|()| 0)?,
+                };
+                if partitions == 0
+                    && let Some(reason) = collision(&probe).await
+                {
+                    refused(parts, &topic, kafka::Error::refused_topic(&topic, reason).into())?;
+                }
                 decided(open_transactions).await;
                 Ok(Answer::Topic { name: topic, partitions })
             })

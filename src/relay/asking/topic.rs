@@ -8,7 +8,9 @@ use super::super::backoff::Backoff;
 use super::super::error::Error;
 use super::super::parts::RelayParts;
 use crate::error::{Class, Diagnose as _};
-use crate::kafka::{Made, OpenTransactions, TopicAnswer, TopicProbe, make_topic};
+use crate::kafka::{
+    self, CreationFault, Made, OpenTransactions, Rejection, TopicAnswer, TopicProbe, make_topic,
+};
 use crate::telemetry::{Component, Status};
 
 /// How long one question about a topic may take.
@@ -60,6 +62,31 @@ pub(super) async fn made(parts: &RelayParts, status: &Status, topic: &str) -> Re
             }
             Err(error) => return Err(error.into()),
         }
+    }
+}
+
+/// Returns why a topic that does not come is not made, if another topic is the reason.
+pub(super) async fn collision(probe: &TopicProbe) -> Option<String> {
+    let probe = probe.clone();
+    spawn_blocking(move || probe.collision(QUESTION)).await.ok().flatten()
+}
+
+/// Lets the records for a topic that brokers refuse to make become dead letters, if there is a topic for them.
+///
+/// # Errors
+/// The error itself, if it is about the configuration, or there is no dead-letter topic, or it is the one that is refused.
+pub(super) fn refused(parts: &RelayParts, topic: &str, error: Error) -> Result<(), Error> {
+    let reason = match &error {
+        Error::Kafka(kafka::Error::TopicCreation { fault: CreationFault::Topic, reason, .. }) => {
+            reason.clone()
+        }
+        Error::Kafka(kafka::Error::Rejected(rejection)) => rejection.reason.clone(),
+        _ => return Err(error),
+    };
+    let rejection = Rejection::of_topic(topic, reason);
+    match &parts.dead_letters {
+        Some(letters) if letters.refuse_topic(&rejection, Instant::now()) => Ok(()),
+        _ => Err(error),
     }
 }
 

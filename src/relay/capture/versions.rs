@@ -57,6 +57,8 @@ pub(in crate::relay) enum Finding {
     End(Error),
     /// Rows may be missing, and nothing proves it: a person must look.
     Suspect(String),
+    /// As `Suspect` if the table's rows show that ALTER TABLE has rewritten them: nothing else tells.
+    SuspectIfAltered { table: Oid, quoted: String, warning: String },
     /// Worth a line.
     Note(String),
 }
@@ -194,7 +196,8 @@ fn difference(old: &PublicationVersion, new: &PublicationVersion, now: &Look) ->
 
 /// A table that was written anew: perhaps because it was unlogged meanwhile. PostgreSQL refuses that for a table that a
 /// publication names. TRUNCATE, VACUUM FULL and CLUSTER keep the TOAST table, ALTER TABLE makes another; only SET UNLOGGED and
-/// SET LOGGED write the table's own sequences anew as well.
+/// SET LOGGED write the table's own sequences anew as well. A table without long values has no TOAST table, and TRUNCATE … RESTART
+/// IDENTITY writes its sequences anew: its rows tell.
 fn rewritten(old: &TableVersion, new: &TableVersion, publication: &PublicationVersion) -> Option<Finding> {
     if old.filenode == new.filenode {
         return None;
@@ -211,11 +214,15 @@ fn rewritten(old: &TableVersion, new: &TableVersion, publication: &PublicationVe
     if named || sequences_stayed {
         return Some(Finding::Note(format!("table {shown} was written anew: no event is missing")));
     }
-    Some(Finding::Suspect(format!(
+    let warning = format!(
         "table {shown} was written anew by ALTER TABLE. It may have been unlogged for a moment, and rows that were written then are \
          not in the stream. To see whether rows are missing: outboxd verify -c FILE; to send all rows that are there: -X \
          snapshot.mode=always"
-    )))
+    );
+    Some(match new.toast {
+        Oid(0) => Finding::SuspectIfAltered { table: new.oid, quoted: new.quoted(), warning },
+        _ => Finding::Suspect(warning),
+    })
 }
 
 /// Tables that have the name of one that was seen before, and were put into the publication by name, after they were made.
@@ -314,6 +321,7 @@ mod tests {
             Finding::Suspect(text) => {
                 format!("suspect: {}", text.split('.').take(2).collect::<Vec<_>>().join("."))
             }
+            Finding::SuspectIfAltered { quoted, .. } => format!("suspect if altered: {quoted}"),
             Finding::Note(text) => format!("note: {text}"),
         });
         said.collect::<Vec<_>>().join("; ")
@@ -399,6 +407,11 @@ mod tests {
                 "written anew",
                 with_partition(|it| (it.filenode, it.toast) = (Oid(9), Oid(8))),
                 "suspect: table public.outbox_1 was written anew by ALTER TABLE".to_owned(),
+            ),
+            (
+                "written anew, without a TOAST table",
+                with_partition(|it| (it.filenode, it.toast) = (Oid(9), Oid(0))),
+                "suspect if altered: \"public\".\"outbox_1\"".to_owned(),
             ),
         ];
         for (what, now, expected) in cases {

@@ -15,7 +15,7 @@ use crate::change::ChangeTable;
 use crate::connect::column::{ColumnDescription, civil_date};
 use crate::error::{Class, Diagnose as _, chain};
 use crate::pgoutput::ColumnValue;
-use crate::postgres::{self, ChunkConnection, ChunkQuery, OrderColumn, Sql, TableFacts, TlsSetup};
+use crate::postgres::{self, CATALOG, ChunkConnection, ChunkQuery, OrderColumn, Sql, TableFacts, TlsSetup};
 use crate::relay::backoff::Backoff;
 use crate::relay::clock::Now;
 use crate::relay::hypertables;
@@ -29,7 +29,8 @@ use crate::signal::{Answer, Ask, Chunk, ChunkKey, ChunkRequest, NoChunk, ReadRow
 /// How soon a chunk is read again that did not see what the stream has sent.
 const AGAIN_INTERVAL: Duration = Duration::from_millis(20);
 
-const REPLAYED: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() END";
+const REPLAYED: &str =
+    "SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() END";
 
 /// Reads chunks and writes watermarks.
 #[derive(Debug)]
@@ -40,6 +41,8 @@ pub(super) struct ChunkReader<'s> {
     /// The server takes no watermarks.
     is_standby: bool,
     connection: Option<ChunkConnection>,
+    /// Checks the conditions and statements of signals.
+    checker: Option<Sql>,
     /// The blocking snapshot that is being read.
     scanner: Option<Scanner>,
     /// It has waited as `snapshot.delay.ms` says.
@@ -74,6 +77,7 @@ impl<'s> ChunkReader<'s> {
             sql,
             is_standby,
             connection: None,
+            checker: None,
             scanner: None,
             has_waited: false,
             opened: Vec::new(),
@@ -199,6 +203,7 @@ impl<'s> ChunkReader<'s> {
             }
             primary => primary,
         };
+        let schemas = self.sql.operator_schemas(facts.oid).await?;
         let mut order = Vec::new();
         for name in leading(request, &bound, &key).into_iter().chain(key) {
             if order.iter().any(|known: &OrderColumn| known.name == name) {
@@ -214,7 +219,9 @@ impl<'s> ChunkReader<'s> {
                 );
                 return Ok(Look::Nothing(NoChunk::Failed));
             }
-            order.push(OrderColumn { name, not_null: known.is_none_or(|column| column.not_null) });
+            let operators = schemas.get(&name).map_or(CATALOG, String::as_str).to_owned();
+            let not_null = known.is_none_or(|column| column.not_null);
+            order.push(OrderColumn { name, not_null, operators });
         }
         let table = ReadTable { oid: facts.oid, bound };
         Ok(Look::Found(Box::new(Found { facts, columns, order, table })))
@@ -230,7 +237,7 @@ impl<'s> ChunkReader<'s> {
         let query = ChunkQuery { table: name, columns: &columns, order: &order, filter };
         if filter.is_some() {
             // A filter that ends the statement and begins another is refused here.
-            self.sql.check("looking at a filter", &query.count()).await?;
+            self.checker().await?.check("checking the filter of a signal", &query.count()).await?;
         }
         let connection = self.connection().await?;
         let end = match &request.end {
@@ -266,8 +273,22 @@ impl<'s> ChunkReader<'s> {
         Ok(self.connection.insert(connection))
     }
 
+    /// The session that checks what users write, with the role's own `search_path`. It is opened when it is needed.
+    async fn checker(&mut self) -> Result<&Sql, postgres::Error> {
+        let sql = match self.checker.take().filter(|sql| !sql.is_closed()) {
+            Some(sql) => sql,
+            None => {
+                let options = &self.parts.postgres;
+                let sql = Sql::open(&options.server, self.tls, &application(options)).await?;
+                sql.use_role_names().await?;
+                sql
+            }
+        };
+        Ok(self.checker.insert(sql))
+    }
+
     async fn failed(&mut self, error: &postgres::Error, is_scan: bool) -> Done {
-        (self.connection, self.scanner) = (None, None);
+        (self.connection, self.checker, self.scanner) = (None, None, None);
         tracing::warn!(
             error = chain(error),
             "a snapshot that a signal asked for is interrupted, and goes on"
@@ -286,7 +307,8 @@ impl<'s> ChunkReader<'s> {
     fn close(&self, id: &str) -> String {
         let options = &self.parts.relay.signals;
         if let (Watermarks::InsertDelete, Some(table)) = (options.watermarks, &options.table) {
-            return format!("DELETE FROM {} WHERE id = {}", quoted(table), literal(&format!("{id}-open")));
+            let id = literal(&format!("{id}-open"));
+            return format!("DELETE FROM {} WHERE id OPERATOR(pg_catalog.=) {id}", quoted(table));
         }
         let mut data = self.opened.clone();
         data.insert(1.min(data.len()), ("closeWindowTimestamp", instant(Now::read().unix_us)));
@@ -305,7 +327,8 @@ impl<'s> ChunkReader<'s> {
                 format!("INSERT INTO {} VALUES ({values})", quoted(table))
             }
             _ => {
-                format!("SELECT pg_logical_emit_message(true, {}, {})", literal(MESSAGE_PREFIX), literal(id))
+                let [prefix, id] = [MESSAGE_PREFIX, id].map(literal);
+                format!("SELECT pg_catalog.pg_logical_emit_message(true, {prefix}, {id})")
             }
         }
     }

@@ -77,8 +77,9 @@ impl ChunkReader<'_> {
         let columns = self.sql.describe(facts.oid).await?;
         let statement = match &table.statement {
             Some(statement) => {
-                // What is more than one statement is refused here.
-                self.sql.check("looking at the statement of a signal", statement).await?;
+                // What is more than one statement is refused here. A cursor has no columns, whose types the client would look up.
+                let cursor = format!("DECLARE outboxd_check CURSOR FOR {statement}");
+                self.checker().await?.check("checking the statement of a signal", &cursor).await?;
                 statement.clone()
             }
             None => self.parts.postgres.snapshot.statement(facts, &columns),

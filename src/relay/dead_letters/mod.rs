@@ -20,6 +20,7 @@ use super::error::Error;
 use super::needs::Need;
 use super::options::DeadLetterOptions;
 use crate::connect::record::{Header, ProducerRecord};
+use crate::kafka::Rejection;
 use crate::telemetry::DeathCause;
 use crate::transaction::{EventPosition, Standing};
 use crate::wal::Lsn;
@@ -83,6 +84,15 @@ impl DeadLetters {
     /// Learns from what Kafka refused. False when another session would be of no use.
     pub(super) fn judge(&self, refused: &[Refused], now: Instant) -> bool {
         self.lock().verdicts.learn(refused, &self.options.topic, now)
+    }
+
+    /// Learns that brokers refuse to make a topic, before any record for it was sent. Returns false for the dead-letter topic itself.
+    pub(super) fn refuse_topic(&self, rejection: &Rejection, now: Instant) -> bool {
+        if rejection.topic == self.options.topic {
+            return false;
+        }
+        self.lock().verdicts.refuse_topic(rejection, now);
+        true
     }
 
     /// All before this is acknowledged: nothing of it is met again.

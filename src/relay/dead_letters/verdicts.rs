@@ -85,6 +85,12 @@ impl Verdicts {
         self.records.retain(|_, (commit_lsn, _)| *commit_lsn >= frontier);
     }
 
+    /// Remembers a topic that brokers refuse to make.
+    pub(super) fn refuse_topic(&mut self, rejection: &Rejection, now: Instant) {
+        let error_context = Arc::new(ErrorContext::of_refusal(Fault::Topic, rejection));
+        self.learn_topic(&rejection.topic, error_context, now);
+    }
+
     fn learn_topic(&mut self, topic: &str, error_context: Arc<ErrorContext>, now: Instant) -> bool {
         if self.topics.len() >= TOPICS_MAX {
             self.topics.clear();
@@ -210,6 +216,14 @@ mod tests {
         assert_eq!(is_dead(verdicts.of(&record("a", "2"), now)), Some(true));
         verdicts.forget_before(Lsn::new(11));
         assert_eq!(is_dead(verdicts.of(&record("a", "2"), now)), None);
+    }
+
+    #[test]
+    fn records_for_a_topic_that_cannot_be_made_are_dead() {
+        let (mut verdicts, now) = (Verdicts::default(), Instant::now());
+        verdicts.refuse_topic(&Rejection::of_topic("a", "its name collides".to_owned()), now);
+        let found = ["a", "b"].map(|topic| is_dead(verdicts.of(&record(topic, "1"), now)));
+        assert_eq!(found, [Some(true), None]);
     }
 
     #[test]

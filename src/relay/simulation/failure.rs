@@ -1,5 +1,7 @@
 //! What follows a failure of a session or a start: for the relay, and for its operator.
 
+use std::time::Duration;
+
 use super::opening::is_refusal;
 use super::pipe::Kafka;
 use super::process::{Process, State};
@@ -35,13 +37,14 @@ impl<'p> Process<'p> {
             fenced_again: self.memory.is_fenced_again(error, world.now),
             reached_primary: self.memory.reached_primary,
             time_left: None,
+            refused_for: Duration::ZERO,
         };
         let next = retry::after(error, situation, 0.0);
         if is_refusal(error) && (next, error.exit()) != (Next::Stop, Exit::SlotLost) {
             return self.broke(error, world);
         }
         match next {
-            Next::Stop | Next::StandBy { .. } => State::Ended,
+            Next::Stop | Next::Lasts | Next::StandBy { .. } => State::Ended,
             Next::NewProducer | Next::Retry { producer: Producer::New, .. } => {
                 self.known = None;
                 self.renew(world);

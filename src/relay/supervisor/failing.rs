@@ -20,8 +20,13 @@ impl Relay {
         situation: Situation,
         memory: &mut Memory,
     ) -> Result<Duration, Error> {
+        memory.was_refused(&error, Instant::now());
+        let situation = Situation { refused_for: memory.refused_for(), ..situation };
         let (pause, producer) = match retry::after(&error, situation, fastrand::f64()) {
             Next::Stop => return Err(error),
+            Next::Lasts => {
+                return Err(retry::doubtful(&error).map(|error| error.that_lasts().into()).unwrap_or(error));
+            }
             Next::NewProducer => (Duration::ZERO, retry::Producer::New),
             Next::Retry { pause, producer } => {
                 memory.backoff = memory.backoff.counted();
@@ -74,6 +79,7 @@ impl Relay {
             fenced_again: false,
             reached_primary: memory.reached_primary,
             time_left: None,
+            refused_for: Duration::ZERO,
         }
     }
 }

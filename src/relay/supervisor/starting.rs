@@ -178,7 +178,7 @@ impl Relay {
                 self.status.down(Component::Slot, holder.to_string(), Instant::now());
                 Ok(pause)
             }
-            Next::Stop | Next::NewProducer => Err(postgres::Error::SlotActive(holder).into()),
+            Next::Stop | Next::Lasts | Next::NewProducer => Err(postgres::Error::SlotActive(holder).into()),
         }
     }
 

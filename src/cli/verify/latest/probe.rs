@@ -184,7 +184,8 @@ fn tells_delete(records: &[Rendered]) -> bool {
 pub(super) fn select(facts: &TableFacts, columns: &[ColumnDescription]) -> String {
     let quote = postgres_protocol::escape::escape_identifier;
     let own = columns.iter().map(|column| quote(&column.name));
-    let all: Vec<_> = own.chain(["tableoid::oid::text", "ctid::text"].map(str::to_owned)).collect();
+    let all: Vec<_> =
+        own.chain(["tableoid::pg_catalog.text", "ctid::pg_catalog.text"].map(str::to_owned)).collect();
     format!("SELECT {} FROM {}", all.join(", "), facts.quoted())
 }
 

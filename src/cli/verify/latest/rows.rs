@@ -71,7 +71,10 @@ impl<'r> TableReader<'r> {
     pub(super) async fn read(&mut self, sql: &Sql, tls: &TlsSetup) -> Result<ReadSnapshot, VerifyError> {
         let before = wal_end(sql).await?;
         let mut reader = SnapshotReader::open(&self.parts.postgres, tls, APPLICATION, None).await?;
+        reader.use_catalog_names().await?;
         let snapshot = snapshot(&mut reader, before).await?;
+        // The text of a regclass is to be that of the stream.
+        reader.use_role_names().await?;
         let tables = std::mem::take(&mut self.tables);
         let after = wal_end(sql).await?;
         for (number, table) in (0..).zip(&tables) {
@@ -85,6 +88,7 @@ impl<'r> TableReader<'r> {
             }
         }
         self.tables = tables;
+        reader.use_catalog_names().await?;
         self.read_outbox(&mut reader).await?;
         Ok(ReadSnapshot { after, ..snapshot })
     }
