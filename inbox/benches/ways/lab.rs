@@ -54,9 +54,9 @@ impl Lab {
         self.runtime.block_on(async {
             let mut client = self.client().await;
             let known =
-                "SELECT EXISTS (SELECT FROM processed_messages WHERE consumer = $1 AND message_id = $2)";
+                "SELECT EXISTS (SELECT FROM inbox_message WHERE consumer = $1 AND source = '' AND message_id = $2)";
             let known = client.prepare(known).await.unwrap();
-            let insert = "INSERT INTO processed_messages (consumer, message_id) VALUES ($1, $2)";
+            let insert = "INSERT INTO inbox_message (consumer, source, message_id) VALUES ($1, '', $2)";
             let insert = client.prepare(insert).await.unwrap();
             let spend = client.prepare(SPEND).await.unwrap();
             let began = Instant::now();

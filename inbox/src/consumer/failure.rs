@@ -1,8 +1,9 @@
+use std::any::Any;
 use std::error::Error;
 use std::fmt;
 
 use crate::core::FailureKind;
-use crate::postgres::is_transient;
+use crate::postgres::{is_conflict, is_read_only};
 
 /// Why a handler did not do its work. Any error becomes one by `?`, and is tried again.
 pub struct Failure {
@@ -21,14 +22,30 @@ impl Failure {
         Self { kind: FailureKind::Poison, source: source.into() }
     }
 
+    /// The handler panicked: the event cannot be handled by this version of the service.
+    pub(super) fn panicked(panic: &(dyn Any + Send)) -> Self {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        Self::poison(format!("the handler panicked: {}", text.unwrap_or("(no message)")))
+    }
+
     pub(super) fn kind(&self) -> FailureKind {
         self.kind
     }
 
-    /// Whether PostgreSQL or the connection to it is to blame.
-    pub(super) fn is_transient(&self) -> bool {
+    /// Reports whether PostgreSQL has ended the transaction to resolve a conflict with another one.
+    pub(super) fn is_conflict(&self) -> bool {
+        self.any(is_conflict)
+    }
+
+    /// Reports whether a database was read-only.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.any(is_read_only)
+    }
+
+    fn any(&self, is_it: fn(&(dyn Error + 'static)) -> bool) -> bool {
         let first: &(dyn Error + 'static) = &*self.source;
-        std::iter::once(first).chain(causes(first)).any(is_transient)
+        std::iter::once(first).chain(causes(first)).any(is_it)
     }
 
     /// The error and its causes on one line.

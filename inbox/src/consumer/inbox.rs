@@ -14,7 +14,7 @@ use super::run::Loop;
 use super::telemetry::Telemetry;
 use super::work::Context;
 use crate::core::{AfterDeadLetter, JobId, Options, Order, Retry};
-use crate::event::IdSource;
+use crate::event::{IdScope, IdSource};
 use crate::kafka::{Consumer, DeadLetters, InboxContext};
 use crate::postgres::{Connector, Doubts, HandlerTransaction, Transaction};
 use crate::retry_topic::RetryTopics;
@@ -25,6 +25,7 @@ pub struct Inbox<T = Transaction> {
     connector: Connector<T>,
     consumer: Arc<str>,
     ids: IdSource,
+    id_scope: IdScope,
     dedupe: Dedupe,
     options: Options,
     dead_letters: DeadLetters,
@@ -44,6 +45,7 @@ impl<T: HandlerTransaction> Inbox<T> {
             connector,
             consumer: Arc::from(consumer),
             ids: IdSource::default(),
+            id_scope: IdScope::default(),
             dedupe: Dedupe::default(),
             options: Options::default(),
             dead_letters,
@@ -65,6 +67,14 @@ impl<T: HandlerTransaction> Inbox<T> {
     #[must_use]
     pub fn ids(mut self, ids: IdSource) -> Self {
         self.ids = ids;
+        self
+    }
+
+    /// Among which events an id is unique; among those of a topic unless told otherwise. An event with the id of another one
+    /// and other content becomes a dead letter.
+    #[must_use]
+    pub fn id_scope(mut self, scope: IdScope) -> Self {
+        self.id_scope = scope;
         self
     }
 
@@ -146,6 +156,13 @@ impl<T: HandlerTransaction> Inbox<T> {
         self
     }
 
+    /// The longest time that a handler may take; 5 minutes unless told otherwise. A handler that has not returned by then has failed.
+    #[must_use]
+    pub fn handler_within(mut self, longest: Duration) -> Self {
+        self.options.handler_within = longest;
+        self
+    }
+
     /// All other options.
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
@@ -212,11 +229,13 @@ impl<T: HandlerTransaction> Inbox<T> {
             opener: self.connector.opener(),
             consumer: Arc::clone(&self.consumer),
             ids: self.ids.clone(),
+            id_scope: self.id_scope,
             dedupe: self.dedupe.clone(),
             retry_topics: self.retry_topics.clone(),
             doubts: Doubts::default(),
             order: self.options.order,
             parked_max: self.options.parked_max,
+            handler_within: self.options.handler_within,
             dead_letters: self.dead_letters.clone(),
             window: self.window,
             telemetry: Telemetry::new(Arc::clone(&self.consumer)),
@@ -232,6 +251,7 @@ impl<T> Clone for Inbox<T> {
             connector: self.connector.clone(),
             consumer: Arc::clone(&self.consumer),
             ids: self.ids.clone(),
+            id_scope: self.id_scope,
             dedupe: self.dedupe.clone(),
             options: self.options.clone(),
             retry_topics: self.retry_topics.clone(),

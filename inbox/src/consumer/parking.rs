@@ -59,8 +59,14 @@ impl<H: Handler> Context<H> {
     ) -> Option<Connection> {
         let attempts = surrender.attempts.saturating_add(self.attempts_before(&surrender.event));
         let began = Instant::now();
-        let (topic, end) = if let Some((topic, wait)) = self.retry_topic(surrender) {
-            self.dead_letters.write_retry(&topic, surrender, attempts, wait).await;
+        // One that does not fit into its retry topic becomes a dead letter.
+        let retried = match self.retry_topic(surrender) {
+            Some((topic, wait)) if self.dead_letters.write_retry(&topic, surrender, attempts, wait).await => {
+                Some(topic)
+            }
+            _ => None,
+        };
+        let (topic, end) = if let Some(topic) = retried {
             (topic, End::RetryTopic)
         } else {
             self.dead_letters.write(&self.consumer, &Surrender { attempts, ..surrender.clone() }).await;

@@ -36,9 +36,14 @@ impl<H: Handler> Context<H> {
             Err(Unsound::Because(why)) => return Ok(self.go_by_ids(connection, job, why).await),
             Err(Unsound::Fenced) => return Ok(Outcome::Fenced),
         };
+        let topic = &job.tenure.partition.topic;
+        if deliveries.iter().any(|delivery| delivery.source() != &**topic) {
+            let why = "ids are scoped by something else than the topic";
+            return Ok(self.go_by_ids(connection, job, why).await);
+        }
         let mark = tenancy.mark(job);
         let entered = match placed(&positions, fresh, &deliveries) {
-            Some(placed) => connection.enter_by_position(tenancy, mark, &placed).await?,
+            Some(placed) => connection.enter_by_position(tenancy, mark, topic, &placed).await?,
             None => return Ok(Outcome::Done),
         };
         self.run_new(connection, tenancy, job, deliveries, (entered, mark)).await

@@ -25,6 +25,12 @@ impl<H: Handler> Context<H> {
         retry.map_or(0, |retry| retry.attempts)
     }
 
+    /// The topic that an event was written to first.
+    pub(super) fn first_topic(&self, event: &Event) -> Arc<str> {
+        let retry = self.retry_topics.as_ref().and_then(|_| RetryRecord::of(event));
+        retry.map_or_else(|| Arc::clone(&event.topic), |retry| Arc::from(retry.topic))
+    }
+
     /// The retry topic for an event that is given up otherwise, and how long it waits there.
     pub(super) fn retry_topic(&self, surrender: &Surrender) -> Option<(String, Duration)> {
         let (topics, event) = (self.retry_topics.as_ref()?, &surrender.event);

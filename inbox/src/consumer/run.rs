@@ -1,3 +1,5 @@
+mod commits;
+
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::pin::pin;
@@ -9,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use super::error::Error;
+use super::failure::chain;
 use super::handler::Handler;
 use super::telemetry::Operation;
 use super::work::Context;
@@ -24,6 +27,12 @@ use crate::postgres::{Connection, Taken, Tenancy};
 const COMMIT_EVERY: Duration = Duration::from_millis(500);
 /// How often old events are forgotten, if it is not being done.
 const PURGE_EVERY: Duration = Duration::from_secs(60);
+/// How often is looked for handlers that have not returned.
+const WATCH_EVERY: Duration = Duration::from_secs(5);
+/// A handler that takes longer than this is in the log, again after each such time.
+const SLOW_AFTER: Duration = Duration::from_secs(30);
+/// A connection is not used for longer than this. Its cached plans and settings may be out of date.
+const CONNECTION_AGE_MAX: Duration = Duration::from_secs(30 * 60);
 /// How long handlers at work are waited for at the end. Then they are given up, and their transactions are rolled back.
 const STOP_WITHIN: Duration = Duration::from_secs(20);
 /// How long Kafka may take for the last commit, at least.
@@ -50,23 +59,36 @@ pub(super) struct Loop<H, C: InboxContext> {
     idle_max: usize,
     /// Which events are new for sure, of a consumer that knows repeats by position.
     positions: HashMap<PartitionId, Positions>,
+    /// The jobs whose handlers have not returned.
+    at_work: HashMap<JobId, AtWork>,
     is_purging: bool,
     is_committing: bool,
+    /// Up to where each partition has ended, as PostgreSQL has stored it.
+    stored: HashMap<PartitionId, i64>,
     /// Partitions to take, and how many are being taken.
     to_take: VecDeque<Tenure>,
     taking: usize,
 }
 
+/// A job whose handler has not returned.
+struct AtWork {
+    since: Instant,
+    /// When it is in the log next.
+    report_at: Instant,
+    event: Arc<Event>,
+}
+
 /// What a task has come to.
 enum Ended {
     Job(JobId, Outcome, Option<Connection>),
-    Take(Tenure, Option<Taken>, Option<Connection>),
+    /// With the offset to go back to.
+    Take(Tenure, Option<Box<Taken>>, Option<i64>, Option<Connection>),
     Surrender(JobId, Option<Connection>),
     Park(JobId, bool, Option<Connection>),
     Load(JobId, Loaded, Option<Connection>),
     Purge(Option<Connection>),
-    /// What Kafka has accepted.
-    Commit(Vec<Commit>),
+    /// What PostgreSQL has stored, and whether Kafka has accepted it.
+    Commit(Vec<Commit>, bool, Option<Connection>),
     GiveBack(Option<Connection>),
     CheckWindow,
 }
@@ -91,8 +113,10 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
             idle: Vec::new(),
             idle_max,
             positions: HashMap::new(),
+            at_work: HashMap::new(),
             is_purging: false,
             is_committing: false,
+            stored: HashMap::new(),
             to_take: VecDeque::new(),
             taking: 0,
         }
@@ -104,7 +128,10 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         commits.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut purges = tokio::time::interval(PURGE_EVERY);
         purges.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut watches = tokio::time::interval(WATCH_EVERY);
+        watches.set_missed_tick_behavior(MissedTickBehavior::Delay);
         self.check_window();
+        self.check_tables().await?;
         loop {
             let wake = self.next_wake();
             let input = tokio::select! {
@@ -114,6 +141,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
                 // These are due seldom, and then before what may be ready all the time.
                 _ = commits.tick() => { self.commit(); None }
                 _ = purges.tick() => { self.purge(); None }
+                _ = watches.tick() => { self.report_slow(); None }
                 () = tokio::time::sleep_until(wake.into()) => Some(Input::Wake),
                 // What ends makes room, and what is at its end too.
                 Some(id) = self.committing.recv() => Some(Input::Committing { id }),
@@ -128,6 +156,17 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
             }
         }
         self.finish().await
+    }
+
+    /// Checks the tables before the first record is read. A server that is away is waited for later.
+    async fn check_tables(&self) -> Result<(), Error> {
+        match self.context.opener.check_tables().await {
+            Err(error) if error.is_transient() => {
+                tracing::warn!(error = chain(&error), "PostgreSQL is not available; retrying");
+                Ok(())
+            }
+            checked => Ok(checked?),
+        }
     }
 
     /// Waits for the handlers at work, and commits what has ended.
@@ -148,10 +187,11 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
                 }
             }
         }
+        let last = self.store_last().await;
         self.give_back(|_| true);
         // A server that is away is not waited for.
         while let Ok(Some(_)) = tokio::time::timeout(GIVE_BACK_WITHIN, self.tasks.join_next()).await {}
-        self.commit_last(deadline.max(tokio::time::Instant::now() + COMMIT_WITHIN)).await;
+        self.commit_last(last, deadline.max(tokio::time::Instant::now() + COMMIT_WITHIN)).await;
         Ok(())
     }
 
@@ -193,7 +233,13 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         };
         let positions = self.positions.get_mut(&job.tenure.partition);
         let fresh: Vec<bool> = positions.into_iter().flat_map(|positions| fresh(positions, &job)).collect();
-        let (context, connection) = (Arc::clone(&self.context), self.idle.pop());
+        if let Some(event) = job.events.first().cloned() {
+            let since = Instant::now();
+            self.at_work.insert(job.id, AtWork { since, report_at: since + SLOW_AFTER, event });
+        }
+        // A further attempt has a fresh connection: the last one may have been the cause.
+        let connection = self.idle.pop().filter(|_| job.attempt <= 1);
+        let context = Arc::clone(&self.context);
         self.tasks.spawn(async move {
             let (outcome, connection) = context.handle(connection, &tenancy, &job, &fresh).await;
             Ended::Job(job.id, outcome, connection)
@@ -213,10 +259,19 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         let Some(tenure) = self.to_take.pop_front() else { return };
         self.taking += 1;
         let (context, connection) = (Arc::clone(&self.context), self.idle.pop());
-        let partitions = self.kafka.partitions();
+        let (partitions, group) = (self.kafka.partitions(), self.kafka.group().map(str::to_owned));
         self.tasks.spawn(async move {
-            let (taken, connection) = context.take(connection, &tenure.partition, partitions).await;
-            Ended::Take(tenure, taken, connection)
+            let id = &tenure.partition;
+            let (taken, connection) =
+                context.take(connection, id, partitions.clone(), group.as_deref()).await;
+            let stored = taken.as_ref().and_then(|taken| taken.next_offset).filter(|_| tenure.is_first);
+            match context.rewind_to(id, stored, partitions).await {
+                Ok(rewind_to) => Ended::Take(tenure, taken.map(Box::new), rewind_to, connection),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot read the committed offset; retrying");
+                    Ended::Take(tenure, None, None, connection)
+                }
+            }
         });
     }
 
@@ -261,7 +316,8 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
     }
 
     fn check_window(&mut self) {
-        let (context, query) = (Arc::clone(&self.context), self.kafka.retention());
+        let (context, query) =
+            (Arc::clone(&self.context), self.kafka.retention(self.context.dead_letters.name()));
         self.tasks.spawn(async move {
             context.check_window(&query).await;
             Ended::CheckWindow
@@ -281,6 +337,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         Some(match ended {
             Ended::Job(id, outcome, connection) => {
                 self.keep(connection);
+                self.at_work.remove(&id);
                 Input::Ended { id, outcome }
             }
             Ended::Surrender(id, connection) => {
@@ -295,25 +352,34 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
                 self.keep(connection);
                 Input::Loaded { id, loaded }
             }
-            Ended::Take(tenure, taken, connection) => {
+            Ended::Take(tenure, taken, rewind_to, connection) => {
                 self.keep(connection);
                 self.taking = self.taking.saturating_sub(1);
                 self.take_next();
                 let Some(taken) = taken else { return Some(Input::NotTaken { tenure }) };
+                if rewind_to.is_some_and(|offset| !self.kafka.seek(&tenure.partition, offset)) {
+                    return Some(Input::NotTaken { tenure });
+                }
                 if self.context.has_positions() {
                     self.positions.entry(tenure.partition.clone()).or_default().taken(taken.greatest);
                 }
                 self.tenancies.insert(tenure.clone(), taken.tenancy);
-                Input::Taken { tenure, suspects: taken.suspects, parked: taken.parked }
+                let is_rewound = rewind_to.is_some();
+                Input::Taken { tenure, suspects: taken.suspects, parked: taken.parked, is_rewound }
             }
             Ended::Purge(connection) => {
                 self.is_purging = false;
                 self.keep(connection);
                 return None;
             }
-            Ended::Commit(accepted) => {
+            Ended::Commit(stored, is_accepted, connection) => {
+                self.keep(connection);
                 self.is_committing = false;
-                self.core.committed(Instant::now(), &accepted);
+                self.stored.extend(stored.iter().map(|commit| (commit.partition.clone(), commit.end)));
+                self.set_ends();
+                if is_accepted {
+                    self.core.committed(Instant::now(), &stored);
+                }
                 return None;
             }
             Ended::GiveBack(connection) => {
@@ -326,7 +392,23 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
 
     fn keep(&mut self, connection: Option<Connection>) {
         if self.idle.len() < self.idle_max {
-            self.idle.extend(connection);
+            self.idle.extend(connection.filter(|connection| connection.age() < CONNECTION_AGE_MAX));
+        }
+    }
+
+    /// Reports the handlers that do not return: their workers handle nothing else.
+    fn report_slow(&mut self) {
+        let now = Instant::now();
+        for work in self.at_work.values_mut().filter(|work| work.report_at <= now) {
+            work.report_at = now + SLOW_AFTER;
+            tracing::warn!(
+                topic = &*work.event.topic,
+                partition = work.event.partition,
+                offset = work.event.offset,
+                after = ?Duration::from_secs(now.duration_since(work.since).as_secs()),
+                limit = ?self.context.handler_within,
+                "a handler has not returned"
+            );
         }
     }
 
@@ -343,40 +425,11 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
                     tracing::info!(topic = &*id.topic, partition = id.partition, "a partition is revoked");
                     self.give_back(|tenure| tenure.partition == id);
                     self.positions.remove(&id);
+                    self.stored.remove(&id);
                     self.to_take.retain(|tenure| tenure.partition != id);
                     self.turn(Input::Revoked(id));
                 }
             }
-        }
-    }
-
-    /// One commit at a time: they must not overtake each other.
-    fn commit(&mut self) {
-        self.kafka.set_ends(self.core.ends());
-        let commits = self.core.commits(Instant::now());
-        if self.is_committing || commits.is_empty() {
-            return;
-        }
-        self.is_committing = true;
-        let (committer, telemetry) = (self.kafka.committer(), self.context.telemetry.clone());
-        self.tasks.spawn_blocking(move || {
-            let began = Instant::now();
-            let is_accepted = committer.commit(commits.iter().map(|commit| (&commit.partition, commit.end)));
-            telemetry.asked(Operation::Commit, None, began.elapsed(), is_accepted);
-            Ended::Commit(if is_accepted { commits } else { Vec::new() })
-        });
-    }
-
-    /// The last time. Behind one that is on its way.
-    async fn commit_last(self, deadline: tokio::time::Instant) {
-        // Kafka takes the partitions away when the consumer is closed.
-        self.kafka.set_ends(self.core.ends());
-        let ends: Vec<_> = self.core.ends().map(|(id, end)| (id.clone(), end)).collect();
-        let committer = self.kafka.committer();
-        let commit = move || committer.commit(ends.iter().map(|(id, end)| (id, *end)));
-        let committed = tokio::time::timeout_at(deadline, tokio::task::spawn_blocking(commit)).await;
-        if !matches!(committed, Ok(Ok(true))) {
-            tracing::warn!("the last offsets are not committed: their events will be given again");
         }
     }
 

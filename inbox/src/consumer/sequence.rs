@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::delivery::Delivery;
 use super::handler::Handler;
-use super::work::{Context, of_handler, outcome};
+use super::work::{Context, outcome, undo};
 use crate::core::sequence::plan;
 use crate::core::{FailureKind, Job, Outcome};
 use crate::event::{Event, SequenceSource};
@@ -32,8 +32,7 @@ impl<H: Handler> Context<H> {
         let plan = plan(&keyed, &known);
         let deliveries = plan.handle.iter().filter_map(|index| deliveries.get(*index).cloned()).collect();
         if let Err(failure) = self.call(connection, deliveries).await? {
-            connection.roll_back(tenancy, mark).await?;
-            return Ok(of_handler(&failure));
+            return undo(connection, tenancy, mark, &failure).await;
         }
         let events: Vec<(&Arc<Event>, i64)> = job.events.iter().zip(numbers).collect();
         let written = async {

@@ -4,7 +4,7 @@ use std::time::Duration;
 use tracing::Span;
 
 use super::delivery::Delivery;
-use crate::core::{FailureKind, Outcome};
+use crate::core::{FailureKind, Outcome, Uncharged};
 
 /// What a consumer counts, by the names of OpenTelemetry's conventions for messaging. No keys and no values are in it. Without the feature `metrics` it counts nothing.
 #[derive(Clone)]
@@ -84,6 +84,8 @@ pub(super) fn error_type(outcome: &Outcome) -> Option<&'static str> {
         Outcome::Done | Outcome::Closed => None,
         Outcome::Failed { kind: FailureKind::Retry, .. } => Some("retry"),
         Outcome::Failed { kind: FailureKind::Poison, .. } => Some("poison"),
+        Outcome::Uncharged { reason: Uncharged::Conflict, .. } => Some("conflict"),
+        Outcome::Uncharged { reason: Uncharged::Broken, .. } => Some("connection"),
         Outcome::Fenced => Some("fenced"),
         Outcome::Unavailable => Some("unavailable"),
     }

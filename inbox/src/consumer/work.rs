@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
+use rdkafka::error::KafkaError;
 use tokio::sync::mpsc;
 use tracing::Instrument as _;
 
@@ -11,8 +12,8 @@ use super::delivery::Delivery;
 use super::failure::{Failure, chain};
 use super::handler::Handler;
 use super::telemetry::{self, End, Telemetry};
-use crate::core::{FailureKind, Job, JobId, Order, Outcome, PartitionId};
-use crate::event::{Event, IdError, IdSource};
+use crate::core::{FailureKind, Job, JobId, Order, Outcome, PartitionId, Uncharged};
+use crate::event::{Event, IdError, IdScope, IdSource, Identity};
 use crate::kafka::{DeadLetters, InboxContext, Partitions, Retention, RetentionQuery};
 use crate::postgres::{self, Connection, Doubts, Entered, Mark, Opener, Remembers, Taken, Tenancy};
 use crate::retry_topic::RetryTopics;
@@ -22,11 +23,13 @@ pub(super) struct Context<H> {
     pub(super) opener: Opener,
     pub(super) consumer: Arc<str>,
     pub(super) ids: IdSource,
+    pub(super) id_scope: IdScope,
     pub(super) dedupe: Dedupe,
     /// Transactions that may still be committed, although nobody hears of it.
     pub(super) doubts: Doubts,
     pub(super) order: Order,
     pub(super) parked_max: usize,
+    pub(super) handler_within: Duration,
     pub(super) retry_topics: Option<RetryTopics>,
     pub(super) dead_letters: DeadLetters,
     pub(super) window: Duration,
@@ -43,6 +46,7 @@ impl<H: Handler> Context<H> {
         connection: Option<Connection>,
         id: &PartitionId,
         partitions: Partitions<C>,
+        group: Option<&str>,
     ) -> (Option<Taken>, Option<Connection>) {
         let Some(remembers) = self.remembers(id, partitions).await else { return (None, connection) };
         let connection = match self.connection(connection).await {
@@ -52,11 +56,67 @@ impl<H: Handler> Context<H> {
                 return (None, None);
             }
         };
-        match postgres::take(&connection, &self.consumer, id, remembers).await {
-            Ok(taken) => (Some(taken), Some(connection)),
+        match postgres::take(&connection, &self.consumer, id, remembers, group).await {
+            Ok(taken) => {
+                if let Some(other) = &taken.other_group {
+                    tracing::warn!(
+                        topic = &*id.topic,
+                        partition = id.partition,
+                        consumer = &*self.consumer,
+                        group,
+                        other,
+                        "another consumer group uses this consumer name: each event is applied for one of them only. Give \
+                         each its own consumer name, unless the group was renamed"
+                    );
+                }
+                (Some(taken), Some(connection))
+            }
             Err(error) => {
                 tracing::warn!(error = chain(&error), "a partition is not taken yet");
                 (None, None)
+            }
+        }
+    }
+
+    /// Returns the offset to go back to, when Kafka is beyond what the database has.
+    pub(super) async fn rewind_to<C: InboxContext>(
+        &self,
+        id: &PartitionId,
+        stored: Option<i64>,
+        partitions: Partitions<C>,
+    ) -> Result<Option<i64>, KafkaError> {
+        let Some(stored) = stored else { return Ok(None) };
+        let asked = id.clone();
+        let committed = tokio::task::spawn_blocking(move || partitions.committed(&asked)).await;
+        let committed = committed.unwrap_or(Ok(None))?;
+        let Some(committed) = committed.filter(|committed| *committed > stored) else { return Ok(None) };
+        tracing::warn!(
+            topic = &*id.topic,
+            partition = id.partition,
+            stored,
+            committed,
+            "the offset of the consumer group is beyond the one in the database, which has been put back to an older state: \
+             reading from the database's offset. To skip events, set inbox_partition.next_offset too"
+        );
+        Ok(Some(stored))
+    }
+
+    /// Stores up to where events have ended. Returns whether Kafka may be told.
+    pub(super) async fn store_offsets(
+        &self,
+        connection: Option<Connection>,
+        ends: &[(Tenancy, i64)],
+    ) -> (bool, Option<Connection>) {
+        let stored = async {
+            let connection = self.connection(connection).await?;
+            postgres::store_offsets(&connection, ends).await?;
+            Ok::<_, postgres::Error>(connection)
+        };
+        match stored.await {
+            Ok(connection) => (true, Some(connection)),
+            Err(error) => {
+                tracing::warn!(error = chain(&error), "cannot store offsets; retrying");
+                (false, None)
             }
         }
     }
@@ -113,8 +173,8 @@ impl<H: Handler> Context<H> {
                     topic,
                     window = ?self.window,
                     ?retention,
-                    "Kafka keeps records for longer than events are remembered: whoever reads the topic again applies the \
-                     older ones again"
+                    "Kafka retains records for longer than ids are remembered: what is read or replayed again after that is \
+                     applied again"
                 );
             }
         }
@@ -174,16 +234,34 @@ impl<H: Handler> Context<H> {
             }
         };
         let (outcome, connection) = match handled.instrument(span.clone()).await {
+            // A failure may come from the connection, such as a plan that PostgreSQL has cached of a table as it was.
+            Ok(outcome @ Outcome::Failed { kind: FailureKind::Retry, .. }) => (outcome, None),
             Ok(outcome) => (outcome, Some(connection)),
             Err(error) => {
                 self.doubts.add(&connection).await;
-                (of_inbox(&error), None)
+                drop(connection);
+                self.after(&error).await
             }
         };
         let error = telemetry::error_type(&outcome);
         span.record("error.type", error);
         self.telemetry.processed(&job.tenure.partition.topic, began.elapsed(), error);
         (outcome, connection)
+    }
+
+    /// Returns what has come of a transaction whose connection cannot be used any more. When another connection can be opened,
+    /// it may have been this event that broke it, and the others need not wait.
+    async fn after(&self, error: &postgres::Error) -> (Outcome, Option<Connection>) {
+        if !error.is_transient() {
+            return (of_inbox(error), None);
+        }
+        match self.opener.connect().await {
+            Ok(connection) => {
+                let outcome = Outcome::Uncharged { reason: Uncharged::Broken, error: chain(error) };
+                (outcome, Some(connection))
+            }
+            Err(error) => (of_inbox(&error), None),
+        }
     }
 
     /// An error means that the connection cannot be used again.
@@ -195,9 +273,8 @@ impl<H: Handler> Context<H> {
         deliveries: Vec<Delivery>,
     ) -> Result<Outcome, postgres::Error> {
         let mark = tenancy.mark(job);
-        let mut ids: Vec<&str> = deliveries.iter().map(Delivery::id).collect();
-        ids.sort_unstable();
-        let entered = connection.enter(tenancy, mark, &ids).await?;
+        let identities: Vec<&Identity> = deliveries.iter().map(Delivery::identity).collect();
+        let entered = connection.enter(tenancy, mark, &identities).await?;
         self.run_new(connection, tenancy, job, deliveries, (entered, mark)).await
     }
 
@@ -212,12 +289,18 @@ impl<H: Handler> Context<H> {
     ) -> Result<Outcome, postgres::Error> {
         let Entered::New(mut new) = entered else { return Ok(Outcome::Fenced) };
         // The same event twice in a batch: the first one counts.
-        let deliveries: Vec<Delivery> =
-            deliveries.into_iter().filter(|delivery| new.remove(delivery.id())).collect();
+        let (deliveries, repeats): (Vec<Delivery>, Vec<Delivery>) =
+            deliveries.into_iter().partition(|delivery| new.remove(&delivery.identity().scoped_id()));
+        let identities: Vec<&Identity> = repeats.iter().map(Delivery::identity).collect();
+        if tenancy.comparable.is_none() && connection.has_other_content(tenancy, &identities).await? {
+            connection.roll_back(tenancy, mark).await?;
+            let error =
+                "another event with this id was handled before, and its key or value differs".to_owned();
+            return Ok(Outcome::Failed { kind: FailureKind::Poison, error });
+        }
         let new = deliveries.len();
         if let Err(failure) = self.call(connection, deliveries).await? {
-            connection.roll_back(tenancy, mark).await?;
-            return Ok(of_handler(&failure));
+            return undo(connection, tenancy, mark, &failure).await;
         }
         let committed = self.commit(connection, tenancy, job, mark).await;
         if committed.is_ok() {
@@ -260,17 +343,20 @@ impl<H: Handler> Context<H> {
             return Ok(Ok(()));
         }
         let handled = AssertUnwindSafe(self.handler.handle(connection, deliveries));
-        let caught = handled.catch_unwind().await;
+        let within = self.handler_within;
+        let caught = tokio::time::timeout(within, handled.catch_unwind()).await;
+        let caught = caught.map_err(|_| postgres::Error::HandlerTimeout { within })?;
         if !connection.is_given_back() {
             return Err(postgres::Error::TransactionKept);
         }
-        Ok(caught.unwrap_or_else(|_| Err(Failure::retry("the handler panicked"))))
+        Ok(caught.unwrap_or_else(|panic| Err(Failure::panicked(&*panic))))
     }
 
     fn deliveries(&self, job: &Job) -> Result<Vec<Delivery>, IdError> {
         let delivery = |event: &Arc<Event>| {
             let attempt = job.attempt.saturating_add(self.attempts_before(event));
-            Ok(Delivery::new(Arc::clone(event), Arc::from(self.ids.id(event)?), attempt))
+            let identity = self.ids.identity(event, self.id_scope, &self.first_topic(event))?;
+            Ok(Delivery::new(Arc::clone(event), identity, attempt))
         };
         job.events.iter().map(delivery).collect()
     }
@@ -284,6 +370,31 @@ impl<H: Handler> Context<H> {
             None => self.opener.connect().await,
         }
     }
+}
+
+/// Undoes the transaction of a handler that has failed.
+pub(super) async fn undo(
+    connection: &Connection,
+    tenancy: &Tenancy,
+    mark: Mark,
+    failure: &Failure,
+) -> Result<Outcome, postgres::Error> {
+    let is_fenced_in = connection.is_fenced_in().await?;
+    // The inbox's own connection works: an error that says otherwise is about another one.
+    connection.roll_back(tenancy, mark).await?;
+    if is_fenced_in && failure.is_read_only() && connection.is_read_only().await? {
+        tracing::warn!(error = failure.chain(), "PostgreSQL is read-only; retrying");
+        return Ok(Outcome::Unavailable);
+    }
+    if is_fenced_in && failure.is_conflict() {
+        return Ok(Outcome::Uncharged { reason: Uncharged::Conflict, error: failure.chain() });
+    }
+    if is_fenced_in {
+        return Ok(Outcome::Failed { kind: failure.kind(), error: failure.chain() });
+    }
+    // Some of its statements may have been committed one by one.
+    let error = format!("{}: {}", postgres::Error::TransactionEnded, failure.chain());
+    Ok(Outcome::Failed { kind: FailureKind::Poison, error })
 }
 
 /// What has come of a transaction. When it was refused, it is undone, and that its handlers have ended is written down.
@@ -305,16 +416,20 @@ pub(super) async fn outcome(
 
 fn of_inbox(error: &postgres::Error) -> Outcome {
     if error.is_transient() {
-        tracing::warn!(error = chain(error), "PostgreSQL is not available: the events are begun again");
+        tracing::warn!(error = chain(error), "PostgreSQL is not available; retrying");
         return Outcome::Unavailable;
     }
-    Outcome::Failed { kind: FailureKind::Retry, error: chain(error) }
-}
-
-pub(super) fn of_handler(failure: &Failure) -> Outcome {
-    if !failure.is_transient() {
-        return Outcome::Failed { kind: failure.kind(), error: failure.chain() };
+    if error.is_of_the_setup() {
+        tracing::error!(error = chain(error), "a statement of the inbox does not work; retrying");
+        return Outcome::Unavailable;
     }
-    tracing::warn!(error = failure.chain(), "PostgreSQL is not available: the events are begun again");
-    Outcome::Unavailable
+    if error.is_conflict() {
+        return Outcome::Uncharged { reason: Uncharged::Conflict, error: chain(error) };
+    }
+    let kind = match error {
+        // What the handler did after that may be committed: another attempt could do it twice.
+        postgres::Error::TransactionEnded => FailureKind::Poison,
+        _ => FailureKind::Retry,
+    };
+    Outcome::Failed { kind, error: chain(error) }
 }

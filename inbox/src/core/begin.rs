@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::guard::Allowance;
-use super::job::{Job, JobId, PartitionId, Reason};
+use super::job::{Failed, Job, JobId, PartitionId, Reason};
 use super::lane::{LaneName, Parked};
 use super::partition::{Partition, Pick};
 use super::{Action, Begun, Core};
@@ -18,10 +18,7 @@ impl Core {
             let Some((id, pick)) = self.pick(now) else { return };
             match pick {
                 Pick::Run(lanes) => self.run(&id, lanes, actions),
-                Pick::Crashed(name, begun) => {
-                    let error = "the process ended each time while a handler was at this event".to_owned();
-                    self.surrender(&id, &name, Reason::Crashed, begun, error, actions);
-                }
+                Pick::Crashed(name, begun) => self.crashed(now, &id, &name, begun, actions),
                 Pick::Alone if self.open() > 0 => return,
                 Pick::Alone => {
                     let lane = self.partitions.get_mut(&id).and_then(Partition::begin_alone);
@@ -38,10 +35,11 @@ impl Core {
             return false;
         }
         match allowance {
-            Allowance::Any => {
-                self.running < self.options.workers.get() && self.open() < self.options.open_max()
+            Allowance::Any | Allowance::Trial => {
+                self.running < self.options.workers.get()
+                    && self.open() < self.options.open_max()
+                    && self.crowd.may_begin(self.open())
             }
-            Allowance::One => self.open() == 0,
             Allowance::Nothing => false,
         }
     }
@@ -63,6 +61,38 @@ impl Core {
         Some(picked)
     }
 
+    /// The process has ended too often in the middle of an event. It may have ended for another reason, so the event waits in the
+    /// table before each further attempt, and is given up only after the last wait.
+    fn crashed(
+        &mut self,
+        now: Instant,
+        id: &PartitionId,
+        name: &LaneName,
+        begun: u32,
+        actions: &mut Vec<Action>,
+    ) {
+        let error = "the process ended each time while a handler was at this event".to_owned();
+        let Some(wait) = self.options.retry.suspect_wait(begun.saturating_sub(self.options.crashes_max))
+        else {
+            return self.surrender(id, name, Reason::Crashed, begun, error, actions);
+        };
+        let Some(lane) = self.partitions.get_mut(id).and_then(|partition| partition.lane_mut(name)) else {
+            return;
+        };
+        let failed = Failed { attempts: lane.failed, wait, error, begun };
+        if let Some(event) = lane.events.front() {
+            tracing::error!(
+                topic = &*event.topic,
+                partition = event.partition,
+                offset = event.offset,
+                begun,
+                ?wait,
+                "the process has ended again and again while a handler was at this event: it is parked"
+            );
+        }
+        self.park_failed(now, id, name, failed, actions);
+    }
+
     fn run(&mut self, id: &PartitionId, lanes: Vec<(LaneName, usize)>, actions: &mut Vec<Action>) {
         let job = JobId(self.count());
         let Some(partition) = self.partitions.get_mut(id) else { return };
@@ -80,6 +110,7 @@ impl Core {
         let open_from = partition.offsets.contiguous_end().unwrap_or_default();
         self.jobs.insert(job, Begun::new(assignment, id.clone(), lanes));
         self.running += 1;
+        self.guard.begun();
         actions.push(Action::Run(Job { id: job, tenure, events, attempt, begun, is_parked, open_from }));
     }
 }

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::backoff::Uncharged;
 use super::lane::LaneName;
 use crate::event::Event;
 
@@ -19,6 +20,8 @@ pub(crate) struct Tenure {
     pub(crate) partition: PartitionId,
     /// Counted by this consumer, for all partitions together.
     pub(crate) number: u64,
+    /// It is the first one since the partition was assigned.
+    pub(crate) is_first: bool,
 }
 
 /// Up to where a partition is to be committed.
@@ -66,6 +69,13 @@ pub(crate) enum Outcome {
     },
     /// Another consumer has the partition.
     Fenced,
+    /// PostgreSQL has ended the transaction; the handler is not to blame, and others can go on.
+    Uncharged {
+        /// Why.
+        reason: Uncharged,
+        /// The error and its causes.
+        error: String,
+    },
     /// PostgreSQL does not answer; the handler is not to blame.
     Unavailable,
 }
@@ -121,6 +131,8 @@ pub(crate) struct Failed {
     pub(crate) attempts: u32,
     pub(crate) wait: Duration,
     pub(crate) error: String,
+    /// How often a process has ended in the middle of it, if that is why it waits.
+    pub(crate) begun: u32,
 }
 
 /// The first event of a lane to be read from the table.
@@ -137,7 +149,12 @@ pub(crate) enum Loaded {
     /// There is none.
     Nothing,
     /// It may be handled.
-    Due { event: Arc<Event>, attempts: u32 },
+    Due {
+        event: Arc<Event>,
+        attempts: u32,
+        /// It has waited because a process has ended in the middle of it so often.
+        begun: u32,
+    },
     /// Not yet.
     Waits(Duration),
     /// It is a dead letter, and nobody has released its key.

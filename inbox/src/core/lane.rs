@@ -34,6 +34,12 @@ pub(super) struct Lane {
     pub(super) state: LaneState,
     /// Failed attempts of the first event.
     pub(super) failed: u32,
+    /// Failed attempts of the first event while everything failed. They are not charged to it.
+    pub(super) trials: u32,
+    /// Repeats of the first event that were not charged, in a row.
+    pub(super) repeats: u32,
+    /// The first event has waited after a process had ended so often in the middle of it.
+    pub(super) waited: u32,
     /// So many of the first events are handled alone, since a batch with them failed.
     pub(super) alone: usize,
     pub(super) parked: Parked,
@@ -78,7 +84,7 @@ impl Lane {
 
     /// The first events have ended.
     pub(super) fn advance(&mut self, count: usize) -> Vec<Arc<Event>> {
-        self.failed = 0;
+        (self.failed, self.trials, self.repeats, self.waited) = (0, 0, 0, 0);
         self.alone = self.alone.saturating_sub(count);
         let count = count.min(self.events.len());
         self.events.drain(..count).collect()

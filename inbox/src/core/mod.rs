@@ -1,8 +1,11 @@
 //! What a consumer decides between two waits: which event is begun next, again, or given up, and up to where offsets may be
 //! committed. No sockets and no clock: times and chance are arguments.
 
+mod backoff;
 mod begin;
 mod commits;
+mod crowd;
+mod failures;
 mod guard;
 mod job;
 mod lane;
@@ -28,6 +31,8 @@ use std::time::Instant;
 use fastrand::Rng;
 
 use crate::event::Event;
+pub(crate) use backoff::Uncharged;
+use crowd::Crowd;
 use guard::Guard;
 pub(crate) use job::{
     Commit, Failed, Job, JobId, Load, Loaded, Outcome, Park, ParkedEvent, Surrender, Tenure,
@@ -45,7 +50,8 @@ pub(crate) enum Input {
     /// Kafka has given the partition to this consumer.
     Assigned(PartitionId),
     /// PostgreSQL has too, and says at which events the process may have ended, and which events are parked, in order.
-    Taken { tenure: Tenure, suspects: Suspects, parked: Vec<ParkedEvent> },
+    /// `is_rewound`: what was read before is read again, with what comes before it.
+    Taken { tenure: Tenure, suspects: Suspects, parked: Vec<ParkedEvent>, is_rewound: bool },
     /// PostgreSQL has not.
     NotTaken { tenure: Tenure },
     /// Kafka has taken it away.
@@ -102,6 +108,7 @@ pub(crate) struct Core {
     /// One of them may end the process, and so is at work alone.
     is_alone: bool,
     guard: Guard,
+    crowd: Crowd,
     /// PostgreSQL does not answer: nothing is begun before this.
     unavailable_until: Option<Instant>,
     is_stopping: bool,
@@ -130,6 +137,7 @@ impl Core {
     /// Nothing is assigned. `seed` is for the jitter of retries.
     pub(crate) fn new(options: Options, seed: u64) -> Self {
         let guard = Guard::new(options.failures_in_a_row_max, options.guard_pause);
+        let crowd = Crowd::new(options.workers.get());
         Self {
             options,
             partitions: BTreeMap::new(),
@@ -138,6 +146,7 @@ impl Core {
             committing: 0,
             is_alone: false,
             guard,
+            crowd,
             unavailable_until: None,
             is_stopping: false,
             counter: 0,
@@ -151,9 +160,12 @@ impl Core {
         let mut actions = Vec::new();
         match input {
             Input::Assigned(partition) => self.assign(partition, &mut actions),
-            Input::Taken { tenure, suspects, parked } => {
+            Input::Taken { tenure, suspects, parked, is_rewound } => {
                 let order = self.options.order;
                 if let Some(partition) = self.held(&tenure) {
+                    if is_rewound {
+                        *partition = Partition::new(partition.assignment, tenure);
+                    }
                     partition.own(now, order, suspects, parked);
                 }
             }
@@ -204,7 +216,7 @@ impl Core {
 
     fn assign(&mut self, id: PartitionId, actions: &mut Vec<Action>) {
         let assignment = self.count();
-        let tenure = Tenure { partition: id.clone(), number: assignment };
+        let tenure = Tenure { partition: id.clone(), number: assignment, is_first: true };
         actions.push(Action::Take(tenure.clone()));
         self.partitions.insert(id, Partition::new(assignment, tenure));
     }
@@ -233,15 +245,24 @@ impl Core {
         let at = if begun.is_committing { &mut self.committing } else { &mut self.running };
         *at = at.saturating_sub(1);
         self.is_alone = false;
-        match &outcome {
-            Outcome::Done | Outcome::Closed => self.guard.succeeded(),
-            Outcome::Unavailable => self.unavailable_until = Some(now + self.options.unavailable_pause),
-            Outcome::Failed { .. } | Outcome::Fenced => {}
+        if let Outcome::Uncharged { reason: Uncharged::Conflict, .. } = outcome {
+            self.crowd.conflicted();
+        }
+        if let Outcome::Unavailable = outcome {
+            self.unavailable_until = Some(now + self.options.unavailable_pause);
         }
         let partition = self.partitions.get_mut(&begun.partition);
-        let Some(partition) = partition.filter(|partition| partition.assignment == begun.assignment) else {
-            return;
-        };
+        let partition = partition.filter(|partition| partition.assignment == begun.assignment);
+        let is_single = matches!(begun.lanes.as_slice(), [(_, 1)]);
+        match &outcome {
+            Outcome::Done | Outcome::Closed => {
+                self.guard.succeeded();
+                self.crowd.succeeded();
+            }
+            Outcome::Failed { kind: FailureKind::Retry, .. } if is_single && partition.is_some() => {}
+            _ => self.guard.ended_otherwise(),
+        }
+        let Some(partition) = partition else { return };
         match outcome {
             Outcome::Done => begun.lanes.iter().for_each(|(name, count)| partition.end(name, *count)),
             Outcome::Closed => begun.lanes.iter().for_each(|(name, count)| {
@@ -257,95 +278,10 @@ impl Core {
                 [(name, 1)] => self.failed(now, &begun.partition, name, kind, error, actions),
                 lanes => one_by_one(partition, lanes),
             },
-        }
-    }
-
-    /// The attempt of a single event has failed.
-    fn failed(
-        &mut self,
-        now: Instant,
-        id: &PartitionId,
-        name: &LaneName,
-        kind: FailureKind,
-        error: String,
-        actions: &mut Vec<Action>,
-    ) {
-        let Some(partition) = self.partitions.get_mut(id) else { return };
-        partition.forget_begun(name);
-        let Some(lane) = partition.lane_mut(name) else { return };
-        lane.failed = lane.failed.saturating_add(1);
-        let failed = lane.failed;
-        if self.guard.failed(now, failed == 1) {
-            tracing::error!(
-                error,
-                "so many events failed in a row that the cause is not in them: no more are begun, none is given up"
-            );
-        }
-        let wait = match kind {
-            FailureKind::Poison => None,
-            FailureKind::Retry => self.options.retry.wait(failed, self.rng.f64()),
-        };
-        let wait = match wait {
-            // Tried again as long as nothing else succeeds either.
-            None | Some(Wait::Parked(_)) if !self.guard.is_closed() => {
-                Some(Wait::Memory(self.options.guard_pause))
-            }
-            wait => wait,
-        };
-        match (wait, kind) {
-            (Some(Wait::Memory(wait)), _) => partition.wait(name, now + wait),
-            (Some(Wait::Parked(wait)), _) => {
-                self.park_failed(now, id, name, Failed { attempts: failed, wait, error }, actions);
-            }
-            (None, FailureKind::Retry) => self.surrender(id, name, Reason::Exhausted, failed, error, actions),
-            (None, FailureKind::Poison) => self.surrender(id, name, Reason::Poison, failed, error, actions),
-        }
-    }
-
-    fn surrender(
-        &mut self,
-        id: &PartitionId,
-        name: &LaneName,
-        reason: Reason,
-        attempts: u32,
-        error: String,
-        actions: &mut Vec<Action>,
-    ) {
-        let job = JobId(self.count());
-        let Some(partition) = self.partitions.get_mut(id) else { return };
-        let (assignment, tenure) = (partition.assignment, partition.tenure.clone());
-        let Some(lane) = partition.lane_mut(name) else { return };
-        let Some(event) = lane.events.front().cloned() else { return };
-        lane.state = LaneState::Surrendering;
-        let is_parked = lane.parked == Parked::First;
-        let key_waits = key_waits(&self.options, name);
-        let begun = Begun::new(assignment, id.clone(), vec![(name.clone(), 1)]);
-        self.jobs.insert(job, begun);
-        actions.push(Action::Surrender(Surrender {
-            id: job,
-            tenure,
-            event,
-            reason,
-            attempts,
-            error,
-            is_parked,
-            key_waits,
-        }));
-    }
-
-    fn surrendered(&mut self, now: Instant, id: JobId, has_number: bool) {
-        let Some(begun) = self.jobs.remove(&id) else { return };
-        let partition = self.partitions.get_mut(&begun.partition);
-        let partition = partition.filter(|partition| partition.assignment == begun.assignment);
-        let (Some(partition), Some((name, count))) = (partition, begun.lanes.first()) else { return };
-        match key_waits(&self.options, name) {
-            true => partition.block(name, now + self.options.release_poll),
-            false => {
-                if has_number {
-                    partition.look_into_table(name);
-                }
-                partition.end(name, *count);
-            }
+            Outcome::Uncharged { reason, error } => match begun.lanes.as_slice() {
+                [(name, 1)] => self.repeat(now, &begun.partition, name, (reason, error), actions),
+                lanes => one_by_one(partition, lanes),
+            },
         }
     }
 
@@ -354,12 +290,14 @@ impl Core {
         if self.unavailable_until.is_some_and(|until| until <= now) {
             self.unavailable_until = None;
         }
+        // While several fail and none succeeds, an event that has failed goes behind those that have not been tried.
+        let first = self.guard.may_give_up(now);
         let mut counter = self.counter;
         for (id, partition) in &mut self.partitions {
-            partition.wake(now);
+            partition.wake(now, first);
             if matches!(partition.standing, Standing::Without(until) if until <= now) {
                 counter += 1;
-                partition.tenure = Tenure { partition: id.clone(), number: counter };
+                partition.tenure = Tenure { partition: id.clone(), number: counter, is_first: false };
                 partition.standing = Standing::Taking;
                 actions.push(Action::Take(partition.tenure.clone()));
             }
@@ -381,11 +319,6 @@ impl Core {
         self.counter += 1;
         self.counter
     }
-}
-
-/// Whether a dead letter of this lane keeps its later events waiting. One without a key has none.
-fn key_waits(options: &Options, name: &LaneName) -> bool {
-    options.after_dead_letter == AfterDeadLetter::KeyWaits && !matches!(name, LaneName::Offset(_))
 }
 
 /// The handler is not to blame: the same again.

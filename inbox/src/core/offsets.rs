@@ -14,9 +14,20 @@ pub(super) struct Offsets {
 
 impl Offsets {
     /// An event was received. `false` when it is open already.
+    ///
+    /// Invariant: nothing beyond what was read last is committed. Offsets that begin again below it are those of a topic that was
+    /// made again, or of a reset, and the old ones say nothing about what will be read.
     pub(super) fn begin(&mut self, offset: i64) -> bool {
         let next = offset.saturating_add(1);
-        self.next = Some(self.next.map_or(next, |before| before.max(next)));
+        if let Some(before) = self.next.replace(next)
+            && next < before
+        {
+            tracing::warn!(
+                before,
+                now = offset,
+                "offsets begin again: the topic was made again, or offsets were reset"
+            );
+        }
         self.open.insert(offset)
     }
 

@@ -43,8 +43,12 @@ pub struct Options {
     pub workers: NonZeroUsize,
     /// The most events in one transaction.
     pub batch: NonZeroUsize,
-    /// An event that ended the process so often without ending itself is given up.
+    /// An event in whose middle the process has ended so often waits in the table, handled alone after each wait. After the last
+    /// wait it becomes a dead letter.
     pub crashes_max: u32,
+    /// The longest time that a handler may take. A handler that has not returned by then is dropped, its transaction is rolled
+    /// back, and the attempt has failed.
+    pub handler_within: Duration,
     /// Events of one partition that wait in memory; at this number no more are read until half of them are left.
     pub queued_max: usize,
     /// The same in bytes.
@@ -52,10 +56,10 @@ pub struct Options {
     /// When that takes longer than this, the partition is paused, and the others are read. librdkafka forgets what it has
     /// fetched of a partition that is paused.
     pub pause_after: Duration,
-    /// When so many events in a row fail at their first attempt, the cause is not in the events: nothing more is begun or
-    /// given up until one succeeds.
+    /// When so many events in a row fail at their first attempt, the cause is not in the events: until one succeeds, a few are
+    /// tried at a time, and none is given up. Events that are wrong by themselves (`Failure::poison`) do not count.
     pub failures_in_a_row_max: u32,
-    /// How long that lasts before another is tried.
+    /// The longest pause between those trials. The first one is a tenth of it.
     pub guard_pause: Duration,
     /// How long to wait when PostgreSQL does not answer.
     pub unavailable_pause: Duration,
@@ -84,6 +88,7 @@ impl Default for Options {
             workers: NonZeroUsize::new(8).unwrap_or(NonZeroUsize::MIN),
             batch: NonZeroUsize::MIN,
             crashes_max: 3,
+            handler_within: Duration::from_secs(300),
             queued_max: 5000,
             queued_bytes_max: 2 << 20,
             pause_after: Duration::from_millis(300),

@@ -24,6 +24,7 @@ impl Core {
         let Some(lane) = partition.lane_mut(name) else { return };
         if lane.parked != Parked::First && room == 0 {
             tracing::error!("the table of parked events is full: a key that fails holds back its partition");
+            lane.waited = failed.begun;
             return partition.wait(name, now + failed.wait);
         }
         lane.state = LaneState::Parking;
@@ -123,7 +124,7 @@ impl Core {
                 }
                 partition.make_ready(name, true);
             }
-            Loaded::Due { event, attempts } => partition.enter(name, event, attempts),
+            Loaded::Due { event, attempts, begun } => partition.enter(name, event, attempts, begun),
             Loaded::Waits(wait) => partition.wait_parked(name, now + wait),
             Loaded::Dead => partition.wait_parked(name, now + self.options.release_poll),
             Loaded::Unavailable => partition.wait(name, now + self.options.unavailable_pause),

@@ -59,7 +59,7 @@ pub(super) enum Pick {
     Run(Vec<(LaneName, usize)>),
     /// The first event of the first lane, while no other handler is at work in the process: it may be the one that ends it.
     Alone,
-    /// The first event of this lane has ended the process too often.
+    /// The process has ended too often in the middle of the first event of this lane, and the event has not waited since.
     Crashed(LaneName, u32),
 }
 
@@ -136,12 +136,12 @@ impl Partition {
         }
         self.hold_back(now);
         let name = self.ready.front()?.clone();
-        let begun = self.lanes.get(&name).map_or(0, |lane| self.begun(lane, 0));
-        if begun >= options.crashes_max {
+        let (begun, waited) = self.lanes.get(&name).map_or((0, 0), |lane| (self.begun(lane, 0), lane.waited));
+        if begun >= options.crashes_max && begun > waited {
             self.ready.pop_front();
             return Some(Pick::Crashed(name, begun));
         }
-        if begun.saturating_add(1) == options.crashes_max && begun > 0 {
+        if begun.saturating_add(1) >= options.crashes_max && begun > 0 {
             return Some(Pick::Alone);
         }
         Some(Pick::Run(self.pick_batch(options.batch.get())))
@@ -257,8 +257,10 @@ impl Partition {
     }
 
     /// The first event of a lane has been read from the table.
-    pub(super) fn enter(&mut self, name: &LaneName, event: Arc<Event>, attempts: u32) {
+    pub(super) fn enter(&mut self, name: &LaneName, event: Arc<Event>, attempts: u32, begun: u32) {
         let Some(lane) = self.lanes.get_mut(name) else { return };
+        self.suspects.raise(event.offset, begun);
+        lane.waited = begun;
         self.queued_count += 1;
         self.queued_bytes += event.size();
         lane.events.push_front(event);
@@ -318,13 +320,13 @@ impl Partition {
         Some(lane.events.iter().take(max).cloned().collect())
     }
 
-    /// Makes those ready whose wait is over.
-    pub(super) fn wake(&mut self, now: Instant) {
+    /// Makes those ready whose wait is over: before the others, or behind them.
+    pub(super) fn wake(&mut self, now: Instant, first: bool) {
         while let Some((until, _)) = self.waiting.first()
             && *until <= now
             && let Some((_, name)) = self.waiting.pop_first()
         {
-            self.make_ready(&name, true);
+            self.make_ready(&name, first);
         }
     }
 

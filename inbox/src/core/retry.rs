@@ -3,6 +3,10 @@ use std::time::Duration;
 /// A wait is made longer by up to this share, so that what failed together does not come back together.
 const JITTER: f64 = 0.2;
 
+/// The waits of suspects when nothing is parked otherwise.
+const SUSPECT_WAITS: [Duration; 3] =
+    [Duration::from_secs(60), Duration::from_secs(300), Duration::from_secs(1800)];
+
 /// The waits before each further attempt. After the last one the event is given up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retry {
@@ -38,6 +42,19 @@ impl Retry {
     pub fn park(mut self, waits: impl IntoIterator<Item = Duration>) -> Self {
         self.parked = waits.into_iter().collect();
         self
+    }
+
+    /// Returns how long an event waits in whose middle the process has ended too often: `index` counts the waits before. `None`
+    /// after the last one.
+    pub(super) fn suspect_wait(&self, index: u32) -> Option<Duration> {
+        let index = usize::try_from(index).ok()?;
+        let waits = if self.parked.is_empty() { &SUSPECT_WAITS[..] } else { &self.parked };
+        waits.get(index).copied()
+    }
+
+    /// Returns how long an event waits in the table while everything fails.
+    pub(super) fn first_parked(&self) -> Option<Duration> {
+        self.parked.first().copied()
     }
 
     /// How long to wait after so many failed attempts; `None` when that was the last. `chance` is from 0 to 1.

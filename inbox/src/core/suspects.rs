@@ -29,6 +29,13 @@ impl Suspects {
         }
     }
 
+    /// A process has ended at least so often in the middle of this event.
+    pub(super) fn raise(&mut self, offset: i64, begun: u32) {
+        if begun > self.begun(offset) {
+            self.begun.insert(offset, begun);
+        }
+    }
+
     /// The event is not open any more.
     pub(super) fn end(&mut self, offset: i64) {
         self.begun.remove(&offset);

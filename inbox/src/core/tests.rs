@@ -1,6 +1,7 @@
 mod commits;
 mod crashes;
 mod delays;
+mod guarded;
 mod model;
 mod parking;
 
@@ -62,7 +63,7 @@ impl World {
     fn take_with(&mut self, begun: BTreeMap<i64, u32>, parked: Vec<ParkedEvent>) {
         let at = self.actions.iter().position(|action| matches!(action, Action::Take(_))).unwrap();
         let Action::Take(tenure) = self.actions.remove(at) else { unreachable!() };
-        self.turn(Input::Taken { tenure, suspects: Suspects::new(0..0, begun), parked });
+        self.turn(Input::Taken { tenure, suspects: Suspects::new(0..0, begun), parked, is_rewound: false });
     }
 
     fn receive(&mut self, partition: i32, offsets: &[(i64, u8)]) {
@@ -184,8 +185,44 @@ fn what_may_end_the_process_is_begun_alone_and_given_up_after_the_last_time() {
     assert_eq!((offsets(&alone), alone[0].begun), (vec![vec![1]], 2));
     world.end(&alone[0], Outcome::Done);
     assert_eq!(offsets(&world.jobs()), [vec![3]]);
+    // It waits before each further attempt, since the process may have ended for another reason.
+    let mut begun = 3;
+    for wait in [60, 300, 1800] {
+        let park = world.parks().remove(0);
+        let failed = park.failed.clone().unwrap();
+        assert_eq!((failed.begun, failed.wait), (begun, Duration::from_secs(wait)));
+        assert!(world.surrenders().is_empty());
+        begun += 1;
+        world = World::new(options(), 0);
+        world.turn(Input::Assigned(partition(0)));
+        let parked = ParkedEvent { key: Some(vec![b'c']), offset: 2, wait: Some(Duration::ZERO) };
+        world.take_with([(2, begun)].into(), vec![parked]);
+        world.turn(Input::Wake);
+        let load = world.loads().remove(0);
+        let loaded = Loaded::Due { event: event(0, 2, b'c'), attempts: 0, begun: begun - 1 };
+        world.turn(Input::Loaded { id: load.id, loaded });
+    }
     let dead = world.surrenders();
-    assert_eq!((dead[0].event.offset, dead[0].reason, dead[0].attempts), (2, Reason::Crashed, 3));
+    assert_eq!((dead[0].event.offset, dead[0].reason, dead[0].attempts), (2, Reason::Crashed, 6));
+}
+
+#[test]
+fn what_has_waited_after_it_ended_the_process_is_begun_alone() {
+    let mut world = World::new(options(), 1);
+    world.turn(Input::Revoked(partition(0)));
+    world.turn(Input::Assigned(partition(0)));
+    let parked = ParkedEvent { key: Some(vec![b'c']), offset: 2, wait: Some(Duration::ZERO) };
+    world.take_with([(2, 3)].into(), vec![parked]);
+    world.receive(0, &[(5, b'd')]);
+    let other = world.jobs().remove(0);
+    world.turn(Input::Wake);
+    let load = world.loads().remove(0);
+    let loaded = Loaded::Due { event: event(0, 2, b'c'), attempts: 0, begun: 3 };
+    world.turn(Input::Loaded { id: load.id, loaded });
+    assert_eq!(world.jobs().len(), 0, "not beside another one");
+    world.end(&other, Outcome::Done);
+    let alone = world.jobs().remove(0);
+    assert_eq!((alone.events[0].offset, alone.begun, alone.is_parked), (2, 3, true));
 }
 
 #[test]
@@ -259,14 +296,18 @@ fn when_everything_fails_nothing_is_given_up() {
         let job = world.jobs().remove(0);
         world.end(&job, failed());
     }
-    for _ in 0..5 {
-        assert_eq!(world.jobs().len(), 0);
-        world.pass(Duration::from_secs(6));
-        let tried = world.jobs();
-        assert_eq!(tried.len(), 1);
-        world.end(&tried[0], failed());
+    let mut tried = 0;
+    for _ in 0..50 {
+        world.pass(Duration::from_secs(1));
+        let jobs = world.jobs();
+        tried += jobs.len();
+        jobs.iter().for_each(|job| world.end(job, failed()));
     }
+    assert!(tried > 10 && tried < 100, "{tried}");
     assert_eq!(world.surrenders().len(), 0);
+    while let Some(job) = world.jobs().pop() {
+        world.end(&job, failed());
+    }
     world.pass(Duration::from_secs(6));
     let tried = world.jobs();
     world.end(&tried[0], Outcome::Done);

@@ -23,6 +23,9 @@ pub use replay::{REPLAY_COUNT, REPLAYED_FROM, replay_count};
 
 use field::Field;
 
+/// The size of a value that was too large for the dead-letter topic. The record itself is where it was read.
+pub(crate) const VALUE_LEFT_OUT: &str = "outboxd.errors.value.left.out.bytes";
+
 /// What the headers of a dead letter say about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetter {
@@ -70,7 +73,8 @@ pub enum Contents {
     Row,
     /// The record without its value, which was too large for the dead-letter topic as well. The relay's.
     ValueLeftOut,
-    /// Key and value at most. The record itself has to be read where it was. Share groups'.
+    /// Key and value at most. The record itself has to be read where it was. Share groups', and those of consumers whose value
+    /// was too large.
     Reference,
 }
 
@@ -81,12 +85,14 @@ impl DeadLetter {
     pub fn read<'h>(headers: impl Iterator<Item = (&'h str, Option<&'h [u8]>)> + Clone) -> Option<Self> {
         let dialect = headers.clone().filter_map(|(name, _)| Dialect::of_header(name)).last()?;
         let fields = Fields { headers };
-        Some(match dialect {
+        let letter = match dialect {
             Dialect::Outboxd => outboxd::read(&fields),
             Dialect::Connect => connect::read(&fields),
             Dialect::Spring => spring::read(&fields),
             Dialect::ShareGroup => share_group::read(&fields),
-        })
+        };
+        let is_whole = letter.contents != Contents::Record || !fields.has(VALUE_LEFT_OUT);
+        Some(if is_whole { letter } else { Self { contents: Contents::Reference, ..letter } })
     }
 
     /// The headers that say this in the letter's dialect. What the dialect has no header for is left out.

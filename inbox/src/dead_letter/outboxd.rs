@@ -3,7 +3,7 @@
 //! The relay tells the same in Connect's headers, and adds `outboxd.errors.reason` and the event's place in the WAL.
 
 use super::field::Decimal;
-use super::{Contents, DeadLetter, Dialect, Fields, Origin, connect, push};
+use super::{Contents, DeadLetter, Dialect, Fields, Origin, VALUE_LEFT_OUT, connect, push};
 
 pub(super) const PREFIX: &str = "outboxd.errors.";
 
@@ -20,7 +20,6 @@ const ATTEMPTS: &str = "outboxd.errors.attempts";
 const FAILED_AT: &str = "outboxd.errors.failed.at";
 /// The relay's.
 const COMMIT_LSN: &str = "outboxd.errors.commit.lsn";
-const VALUE_LEFT_OUT: &str = "outboxd.errors.value.left.out.bytes";
 
 /// Reasons of the relay that are about a row. No record was made of it.
 const ROW_REASONS: [&str; 3] = ["reading", "routing", "conversion"];
@@ -29,7 +28,7 @@ pub(super) fn read<'h>(
     fields: &Fields<impl Iterator<Item = (&'h str, Option<&'h [u8]>)> + Clone>,
 ) -> DeadLetter {
     let reason: Option<String> = fields.field(REASON);
-    if fields.has(COMMIT_LSN) || fields.has(VALUE_LEFT_OUT) {
+    if fields.has(COMMIT_LSN) || fields.has(VALUE_LEFT_OUT) && !fields.has(TOPIC) {
         let contents = relays_contents(fields.has(VALUE_LEFT_OUT), reason.as_deref());
         return DeadLetter { dialect: Dialect::Outboxd, contents, reason, ..connect::read(fields) };
     }

@@ -148,6 +148,23 @@ fn the_relays_letters_are_read_with_connects_headers() {
     assert_eq!(read(&left_out).unwrap().contents, Contents::ValueLeftOut);
 }
 
+/// Invariant: a letter whose value was left out is never taken for a record without a value.
+#[test]
+fn a_consumers_letter_without_its_value_refers_to_the_record() {
+    let origin = Origin { topic: "t".to_owned(), partition: Some(0), offset: Some(7), timestamp_ms: None };
+    for dialect in Dialect::ALL {
+        let letter =
+            DeadLetter { origin: Some(origin.clone()), ..DeadLetter::new(dialect, Contents::Record) };
+        let mut headers: Vec<(&str, Vec<u8>)> = vec![(VALUE_LEFT_OUT, b"5000000".to_vec())];
+        headers.extend(letter.headers());
+        let headers: Headers =
+            headers.into_iter().map(|(name, value)| (name.to_owned(), Some(value))).collect();
+        let read = DeadLetter::read(pairs(&headers)).unwrap();
+        assert_eq!((read.dialect, read.contents), (dialect, Contents::Reference));
+        assert_eq!(read.origin.as_ref(), Some(&origin));
+    }
+}
+
 #[test]
 fn springs_numbers_are_big_endian_and_its_cause_is_what_happened() {
     let letter = read(&[

@@ -2,6 +2,7 @@
 
 mod headers;
 mod id;
+mod identity;
 mod lineage;
 mod placement;
 mod position;
@@ -9,6 +10,8 @@ mod sequence;
 
 pub use headers::{Header, Headers};
 pub use id::{IdError, IdFunction, IdSource};
+pub use identity::IdScope;
+pub(crate) use identity::Identity;
 pub use lineage::Lineage;
 pub(crate) use placement::murmur2;
 pub(crate) use position::Position;

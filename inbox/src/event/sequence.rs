@@ -1,4 +1,5 @@
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::Event;
@@ -16,12 +17,12 @@ pub enum SequenceSource {
 }
 
 impl SequenceSource {
-    /// The number of an event, unless it has none.
+    /// The number of an event, unless it has none, or the function of the service panics.
     #[must_use]
     pub fn number(&self, event: &Event) -> Option<i64> {
         match self {
             Self::Header(name) => std::str::from_utf8(event.headers.last(name)?).ok()?.parse().ok(),
-            Self::Function(function) => function(event),
+            Self::Function(function) => catch_unwind(AssertUnwindSafe(|| function(event))).ok()?,
         }
     }
 }

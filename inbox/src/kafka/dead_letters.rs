@@ -2,12 +2,13 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rdkafka::ClientConfig;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord};
 
 use super::error::Error;
 use crate::core::{Reason, Surrender};
-use crate::dead_letter::{Contents, DeadLetter, Dialect, Origin};
+use crate::dead_letter::{Contents, DeadLetter, Dialect, Origin, VALUE_LEFT_OUT};
 use crate::event::Event;
 use crate::retry_topic::{RetryRecord, is_retry_header};
 
@@ -53,38 +54,57 @@ impl DeadLetters {
 
     /// Writes one, however long that takes: nothing is given up before it is written.
     pub(crate) async fn write(&self, consumer: &str, surrender: &Surrender) {
-        let headers = headers(self.dialect, consumer, surrender);
-        let retry = RetryRecord::of(&surrender.event);
-        let timestamp_ms = retry.map_or(surrender.event.timestamp_ms, |retry| retry.timestamp_ms);
-        self.send(&self.topic, &headers, &surrender.event, timestamp_ms).await;
+        let event = &surrender.event;
+        let is_retried = RetryRecord::of(event).is_some();
+        let own = event.headers.iter().filter(|header| !is_retried || !is_retry_header(&header.name));
+        let own: Vec<&crate::event::Header> = own.filter(|header| header.name != VALUE_LEFT_OUT).collect();
+        let more = headers(self.dialect, consumer, surrender);
+        let mut form = Form::Whole;
+        while !self.send(&self.topic, form, (&own, &more), event).await {
+            // A letter must not hold up its key for ever. The record itself stays where it was read.
+            form = form.smaller();
+            let (topic, partition, offset) = (&*event.topic, event.partition, event.offset);
+            tracing::warn!(topic, partition, offset, ?form, "a dead letter is too large; sending less of it");
+        }
     }
 
-    /// Writes an event that has failed to a retry topic. Its timestamp is the time of that, so that retention does not delete it
-    /// before it is read.
+    /// Writes an event that has failed to a retry topic. Returns whether it fits.
     pub(crate) async fn write_retry(
         &self,
         topic: &str,
         surrender: &Surrender,
         attempts: u32,
         wait: Duration,
-    ) {
+    ) -> bool {
         let wait = i64::try_from(wait.as_millis()).unwrap_or(i64::MAX);
         let not_before = now_ms().unwrap_or_default().saturating_add(wait);
         let record = RetryRecord::after(&surrender.event, attempts, not_before);
-        let headers = owned(record.headers(&surrender.event, &surrender.error).iter());
-        self.send(topic, &headers, &surrender.event, None).await;
+        let headers = record.headers(&surrender.event, &surrender.error);
+        let own: Vec<&crate::event::Header> = headers.iter().collect();
+        self.send(topic, Form::Whole, (&own, &[]), &surrender.event).await
     }
 
-    async fn send(&self, topic: &str, headers: &OwnedHeaders, event: &Event, timestamp_ms: Option<i64>) {
+    /// Sends until the brokers have the record. Returns `false` when it is too large for them.
+    ///
+    /// Its timestamp is now: by that of the event, retention could delete it before it is read.
+    async fn send(
+        &self,
+        to: &str,
+        form: Form,
+        (own, more): (&[&crate::event::Header], &[(&'static str, Vec<u8>)]),
+        event: &Event,
+    ) -> bool {
         loop {
-            let mut record: FutureRecord<'_, [u8], [u8]> = FutureRecord::to(topic).headers(headers.clone());
-            record.key = event.key.as_deref();
-            record.payload = event.value.as_deref();
-            record.timestamp = timestamp_ms;
+            let mut record: FutureRecord<'_, [u8], [u8]> =
+                FutureRecord::to(to).headers(form.headers(own, more, event));
+            record.key = event.key.as_deref().filter(|_| form < Form::WithoutKey);
+            record.payload = event.value.as_deref().filter(|_| form < Form::WithoutValue);
             match self.producer.send(record, AGAIN_AFTER).await {
-                Ok(_) => return,
+                Ok(_) => return true,
+                Err((error, _)) if is_too_large(&error) && form < Form::WithoutKey => return false,
                 Err((error, _)) => {
-                    tracing::error!(%error, topic, "an event that failed is not written yet: its key waits");
+                    let (topic, partition, offset) = (&*event.topic, event.partition, event.offset);
+                    tracing::error!(%error, topic, partition, offset, to, "cannot write a dead letter; retrying");
                 }
             }
             tokio::time::sleep(AGAIN_AFTER).await;
@@ -98,8 +118,8 @@ impl fmt::Debug for DeadLetters {
     }
 }
 
-/// The record's own, then the dialect's.
-fn headers(dialect: Dialect, consumer: &str, surrender: &Surrender) -> OwnedHeaders {
+/// What the dialect says about the failure.
+fn headers(dialect: Dialect, consumer: &str, surrender: &Surrender) -> Vec<(&'static str, Vec<u8>)> {
     let event = &surrender.event;
     let reason = match surrender.reason {
         Reason::Exhausted => "exhausted",
@@ -121,20 +141,93 @@ fn headers(dialect: Dialect, consumer: &str, surrender: &Surrender) -> OwnedHead
         failed_at_ms: now_ms(),
         ..DeadLetter::new(dialect, Contents::Record)
     };
-    let is_retried = RetryRecord::of(event).is_some();
-    let own = owned(event.headers.iter().filter(|header| !is_retried || !is_retry_header(&header.name)));
-    let more = letter.headers();
-    more.iter().fold(own, |headers, (key, value)| headers.insert(Header { key, value: Some(value) }))
+    letter.headers()
 }
 
-fn owned<'h>(headers: impl Iterator<Item = &'h crate::event::Header>) -> OwnedHeaders {
-    headers.fold(OwnedHeaders::new(), |headers, header| {
-        headers.insert(Header { key: &header.name, value: header.value.as_deref() })
-    })
+/// How much of an event is sent. The record itself stays where it was read, and the headers say where that is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Form {
+    Whole,
+    WithoutValue,
+    /// With its short headers only, such as its id.
+    WithoutLongHeaders,
+    WithoutKey,
+}
+
+/// The longest header of an event whose letter was too large.
+const HEADER_BYTES_MAX: usize = 300;
+
+impl Form {
+    const fn smaller(self) -> Self {
+        match self {
+            Self::Whole => Self::WithoutValue,
+            Self::WithoutValue => Self::WithoutLongHeaders,
+            Self::WithoutLongHeaders | Self::WithoutKey => Self::WithoutKey,
+        }
+    }
+
+    /// The event's own headers, what is left out, and those about the failure.
+    fn headers(
+        self,
+        own: &[&crate::event::Header],
+        more: &[(&'static str, Vec<u8>)],
+        event: &Event,
+    ) -> OwnedHeaders {
+        let length = |value: &Option<Vec<u8>>| value.as_ref().map_or(0, Vec::len);
+        let fits = |header: &&&crate::event::Header| {
+            self < Self::WithoutLongHeaders || header.name.len() + length(&header.value) <= HEADER_BYTES_MAX
+        };
+        let own = own.iter().filter(fits).fold(OwnedHeaders::new(), |headers, header| {
+            headers.insert(Header { key: &header.name, value: header.value.as_deref() })
+        });
+        let left_out = length(&event.value).to_string();
+        let own = match self {
+            Self::Whole => own,
+            _ => own.insert(Header { key: VALUE_LEFT_OUT, value: Some(&left_out) }),
+        };
+        more.iter().fold(own, |headers, (key, value)| headers.insert(Header { key, value: Some(value) }))
+    }
+}
+
+fn is_too_large(error: &KafkaError) -> bool {
+    error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageSizeTooLarge)
 }
 
 /// Milliseconds since 1970.
 pub(crate) fn now_ms() -> Option<i64> {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     i64::try_from(since_1970.as_millis()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use rdkafka::message::Headers as _;
+
+    use super::*;
+    use crate::event::{Header as Own, Headers};
+
+    /// Invariant: each form of a letter is smaller than the one before, and keeps the id and the reason.
+    #[test]
+    fn a_smaller_letter_keeps_its_id_and_its_reason() {
+        let header = |name: &str, value: &str| Own { name: name.to_owned(), value: Some(value.into()) };
+        let own = [header("id", "a-1"), header("long", &"x".repeat(1000))];
+        let event = Event {
+            topic: "t".into(),
+            partition: 0,
+            offset: 0,
+            key: None,
+            value: Some(vec![0; 77]),
+            headers: Headers::default(),
+            timestamp_ms: None,
+        };
+        let names = |form: Form| {
+            let headers =
+                form.headers(&own.iter().collect::<Vec<_>>(), &[("reason", b"poison".to_vec())], &event);
+            headers.iter().map(|header| header.key.to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(Form::Whole), ["id", "long", "reason"]);
+        assert_eq!(names(Form::WithoutValue), ["id", "long", VALUE_LEFT_OUT, "reason"]);
+        assert_eq!(names(Form::WithoutLongHeaders), ["id", VALUE_LEFT_OUT, "reason"]);
+        assert_eq!(Form::WithoutLongHeaders.smaller(), Form::WithoutKey);
+    }
 }

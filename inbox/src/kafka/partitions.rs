@@ -3,18 +3,38 @@ use std::time::Duration;
 
 use rdkafka::consumer::{Consumer as _, StreamConsumer};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+use rdkafka::{Offset, TopicPartitionList};
 
 use super::context::InboxContext;
+use crate::core::PartitionId;
 
 /// How long the brokers may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// Asks how many partitions a topic has.
+/// Asks the brokers about partitions.
 pub(crate) struct Partitions<C: InboxContext> {
     pub(super) inner: Arc<StreamConsumer<C>>,
 }
 
+impl<C: InboxContext> Clone for Partitions<C> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
 impl<C: InboxContext> Partitions<C> {
+    /// Returns the offset that the consumer group has committed. Blocks until a broker has answered.
+    pub(crate) fn committed(&self, id: &PartitionId) -> KafkaResult<Option<i64>> {
+        let mut list = TopicPartitionList::new();
+        list.add_partition(&id.topic, id.partition);
+        let committed = self.inner.committed_offsets(list, ANSWER_WITHIN)?;
+        let offset = committed.elements().first().map(|element| element.offset());
+        Ok(match offset {
+            Some(Offset::Offset(offset)) => Some(offset),
+            _ => None,
+        })
+    }
+
     /// How many it has now. Blocks until a broker has answered.
     pub(crate) fn count(&self, topic: &str) -> KafkaResult<i32> {
         let metadata = self.inner.fetch_metadata(Some(topic), ANSWER_WITHIN)?;

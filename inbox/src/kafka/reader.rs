@@ -3,12 +3,13 @@ use std::future::{Future as _, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
-use rdkafka::ClientConfig;
 use rdkafka::consumer::{Consumer as _, StreamConsumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Headers as _, Message as _};
 use rdkafka::topic_partition_list::TopicPartitionList;
+use rdkafka::{ClientConfig, Offset};
 
 use super::committer::Committer;
 use super::context::{Context, InboxContext, Rebalanced, Rebalances};
@@ -28,6 +29,9 @@ const DEFAULTS: [(&str, &str); 4] = [
     // A topic or partition that is made later is noticed soon; its own default is 5 minutes.
     ("topic.metadata.refresh.interval.ms", "10000"),
 ];
+
+/// How long the client may take to go back to an offset.
+const SEEK_WITHIN: Duration = Duration::from_secs(2);
 
 /// A consumer of Kafka whose offsets the inbox commits.
 pub struct Consumer<C: InboxContext = Context> {
@@ -78,9 +82,13 @@ impl<C: InboxContext> Consumer<C> {
         Ok(Self { inner: consumer, topics: HashMap::new(), config: config.clone(), subscribed })
     }
 
-    /// How to ask for how long Kafka keeps the records of the topics.
-    pub(crate) fn retention(&self) -> RetentionQuery {
-        RetentionQuery::new(self.config.clone(), self.subscribed.clone())
+    /// Asks how long Kafka retains the records of the topics and of the dead-letter topic.
+    pub(crate) fn retention(&self, dead_letters: &str) -> RetentionQuery {
+        let dead_letters = dead_letters.to_owned();
+        RetentionQuery::new(
+            self.config.clone(),
+            self.subscribed.iter().cloned().chain([dead_letters]).collect(),
+        )
     }
 
     /// The next record; `None` when there was something else, such as a rebalance.
@@ -126,6 +134,22 @@ impl<C: InboxContext> Consumer<C> {
     /// What tells how many partitions a topic has.
     pub(crate) fn partitions(&self) -> Partitions<C> {
         Partitions { inner: Arc::clone(&self.inner) }
+    }
+
+    /// The consumer group's name, if the configuration has one.
+    pub(crate) fn group(&self) -> Option<&str> {
+        self.config.get("group.id")
+    }
+
+    /// Reads a partition from this offset on. Returns whether it does.
+    pub(crate) fn seek(&self, id: &PartitionId, offset: i64) -> bool {
+        match self.inner.seek(&id.topic, id.partition, Offset::Offset(offset), SEEK_WITHIN) {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::warn!(%error, topic = &*id.topic, partition = id.partition, offset, "cannot go back; retrying");
+                false
+            }
+        }
     }
 
     /// Fetches no more of a partition.

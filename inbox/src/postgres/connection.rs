@@ -3,7 +3,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
@@ -84,9 +84,9 @@ impl Connector<super::SqlxTransaction> {
         use sqlx::ConnectOptions as _;
         Self::of(move || {
             let options = options.clone();
-            Box::pin(
-                async move { Ok(Session::Sqlx(super::sqlx_session::Session::new(options.connect().await?))) },
-            )
+            Box::pin(async move {
+                Ok(Session::Sqlx(super::sqlx_session::Session::new(options.connect().await?).await?))
+            })
         })
     }
 }
@@ -94,15 +94,6 @@ impl Connector<super::SqlxTransaction> {
 impl<T> Connector<T> {
     fn of(open: impl Fn() -> Connecting + Send + Sync + 'static) -> Self {
         Self { opener: Opener { open: Arc::new(open) }, transaction: PhantomData }
-    }
-
-    /// Makes the inbox's tables, unless they are there.
-    ///
-    /// # Errors
-    ///
-    /// When PostgreSQL cannot be reached, or does not let the user make tables.
-    pub async fn create_tables(&self) -> Result<(), Error> {
-        self.create(super::SCHEMA, "make the inbox's tables").await
     }
 
     /// Runs statements that make tables. Two that do so at the same time do not meet.
@@ -122,7 +113,8 @@ impl Opener {
     pub(crate) async fn connect(&self) -> Result<Connection, Error> {
         let session = tokio::time::timeout(CONNECT_WITHIN, (self.open)()).await;
         let session = session.map_err(|_| Error::ConnectTimeout { within: CONNECT_WITHIN })?;
-        Ok(Connection { session: session.map_err(Error::Connect)?, number: fastrand::i32(0..) })
+        let session = session.map_err(Error::Connect)?;
+        Ok(Connection { session, number: fastrand::i32(0..), since: Instant::now() })
     }
 }
 
@@ -150,9 +142,15 @@ pub struct Connection {
     pub(super) session: Session,
     /// By chance, so that its transactions are known after it has broken. Not negative, as `pg_locks` shows it.
     pub(super) number: i32,
+    since: Instant,
 }
 
 impl Connection {
+    /// Returns how long ago it was opened.
+    pub(crate) fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
+
     /// Whether it can be used again.
     pub(crate) fn is_usable(&self) -> bool {
         match &self.session {

@@ -4,6 +4,8 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio_postgres::error::SqlState;
 
+use super::statements::{IN_FAILED_TRANSACTION, NO_SUCH_CURSOR};
+
 /// What goes wrong between the inbox and PostgreSQL.
 #[derive(Debug, Error)]
 pub enum Error {
@@ -25,9 +27,54 @@ pub enum Error {
         #[source]
         source: DriverError,
     },
-    /// The handler has ended and something still holds its transaction.
-    #[error("the handler has kept its transaction")]
+    /// The inbox's tables do not exist, or are those of an older version.
+    #[error(
+        "the tables of the inbox are missing or of an older version ({}): call Connector::create_tables as a role that may create \
+         tables, or run outboxd_inbox::postgres::SCHEMA",
+        .found.map_or_else(|| "none".to_owned(), |found| found.to_string())
+    )]
+    OldTables {
+        /// The version that was found.
+        found: Option<i32>,
+    },
+    /// A newer version of this crate has changed the tables.
+    #[error(
+        "the tables of the inbox have version {found}, and this version of outboxd-inbox knows them up to {}",
+        super::VERSION
+    )]
+    NewerTables {
+        /// The version that was found.
+        found: i32,
+    },
+    /// A table has a name of the inbox's and other columns.
+    #[error(
+        "a table with a name of the inbox's has other columns: rename it, or set search_path to a schema of the service's own"
+    )]
+    OtherTables {
+        /// What is missing.
+        #[source]
+        source: DriverError,
+    },
+    /// The handler has returned, and its transaction is still in use.
+    #[error("the handler has returned without giving back its transaction")]
     TransactionKept,
+    /// A statement of the handler failed and the handler returned `Ok`. PostgreSQL has undone everything.
+    #[error(
+        "the handler returned Ok although one of its statements had failed, so PostgreSQL undid all of its changes: return \
+         the error, or run an optional statement in a savepoint"
+    )]
+    StatementFailed,
+    /// The handler has not returned in time.
+    #[error("the handler has not returned within {} s", .within.as_secs())]
+    HandlerTimeout {
+        /// The time that it had.
+        within: Duration,
+    },
+    /// The handler has committed or rolled back the inbox's transaction.
+    #[error(
+        "the handler has ended the transaction of the inbox: use a savepoint in the place of BEGIN, COMMIT and ROLLBACK"
+    )]
+    TransactionEnded,
 }
 
 impl Error {
@@ -35,15 +82,50 @@ impl Error {
         move |source| Self::Statement { doing, source: source.into() }
     }
 
+    /// The error of closing the fence of a transaction.
+    pub(super) fn of_fence(doing: &'static str) -> impl FnOnce(DriverError) -> Self {
+        move |source| match source.code().as_deref() {
+            Some(IN_FAILED_TRANSACTION) => Self::StatementFailed,
+            Some(NO_SUCH_CURSOR) => Self::TransactionEnded,
+            _ => Self::Statement { doing, source },
+        }
+    }
+
     /// Whether the same may succeed later without anything being changed.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Connect(_) | Self::ConnectTimeout { .. } => true,
             Self::Statement { source, .. } => source.is_transient(),
-            Self::TransactionKept => false,
+            Self::OldTables { .. } | Self::NewerTables { .. } | Self::OtherTables { .. } => false,
+            Self::TransactionKept | Self::StatementFailed | Self::TransactionEnded => false,
+            Self::HandlerTimeout { .. } => false,
+        }
+    }
+
+    /// Reports whether PostgreSQL has ended the transaction to resolve a conflict with another one.
+    pub(crate) fn is_conflict(&self) -> bool {
+        matches!(self, Self::Statement { source, .. } if source.code().is_some_and(|code| is_of_a_conflict(&code)))
+    }
+
+    /// Reports whether a statement of the inbox's own cannot work with the database as it is: a missing table, a missing right, a
+    /// changed column. No event is to blame for that.
+    pub(crate) fn is_of_the_setup(&self) -> bool {
+        match self {
+            Self::OldTables { .. } | Self::NewerTables { .. } | Self::OtherTables { .. } => true,
+            Self::Statement { doing, source } if *doing != COMMIT => {
+                source.code().is_some_and(|code| SETUP.iter().any(|class| code.starts_with(class)))
+            }
+            _ => false,
         }
     }
 }
+
+/// What the last statement of a transaction is for. Its errors may come from constraints that are checked at the end.
+pub(super) const COMMIT: &str = "commit";
+
+/// Classes of SQLSTATE: a feature that is not there, such as a plan whose table has changed; rights; a schema, a function, a
+/// table or a column that does not exist.
+const SETUP: [&str; 4] = ["0A", "28", "3F", "42"];
 
 /// What a driver says.
 #[derive(Debug, Error)]
@@ -105,6 +187,33 @@ fn is_transient_in_sqlx(error: &sqlx::Error) -> bool {
         Sqlx::Io(_) | Sqlx::Tls(_) | Sqlx::PoolTimedOut | Sqlx::PoolClosed | Sqlx::WorkerCrashed => true,
         _ => false,
     }
+}
+
+/// Reports whether an error of a handler means that PostgreSQL has ended the transaction to resolve a conflict.
+pub(crate) fn is_conflict(error: &(dyn std::error::Error + 'static)) -> bool {
+    code(error).is_some_and(|code| is_of_a_conflict(&code))
+}
+
+/// Reports whether an error means that nothing can be written.
+pub(crate) fn is_read_only(error: &(dyn std::error::Error + 'static)) -> bool {
+    code(error).is_some_and(|code| code == SqlState::READ_ONLY_SQL_TRANSACTION.code())
+}
+
+/// SQLSTATE of an error of one of the drivers.
+fn code(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+    #[cfg(feature = "sqlx")]
+    if let Some(error) = error.downcast_ref::<sqlx::Error>() {
+        return error.as_database_error()?.code().map(|code| code.into_owned());
+    }
+    let error = error.downcast_ref::<tokio_postgres::Error>()?;
+    Some(error.code()?.code().to_owned())
+}
+
+/// A serialization failure and a deadlock.
+fn is_of_a_conflict(state: &str) -> bool {
+    [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED]
+        .iter()
+        .any(|known| known.code() == state)
 }
 
 /// States in which the server refuses anything. What an event itself can cause is not among them, such as a statement that

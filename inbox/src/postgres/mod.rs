@@ -11,6 +11,7 @@ mod lease;
 mod parking;
 mod positions;
 mod purge;
+mod schema;
 mod sequence;
 mod session;
 #[cfg(feature = "sqlx")]
@@ -26,21 +27,24 @@ pub use error::{DriverError, Error};
 pub use lease::HandlerTransaction;
 #[cfg(feature = "sqlx")]
 pub use sqlx_session::SqlxTransaction;
-pub use tokio_session::Transaction;
+pub use tokio_session::{Savepoint, Transaction};
 
 pub(crate) use connection::{Connection, Opener};
 pub(crate) use doubt::Doubts;
-pub(crate) use error::is_transient;
+pub(crate) use error::{is_conflict, is_read_only};
 pub(crate) use parking::{Settled, Written};
 pub(crate) use positions::Placed;
 pub(crate) use purge::purge;
 pub(crate) use sequence::Numbered;
 pub(crate) use session::Parameter;
 pub(crate) use statements::Mark;
-pub(crate) use tenancy::{Taken, Tenancy, give_back, take};
+pub(crate) use tenancy::{Taken, Tenancy, give_back, store_offsets, take};
 pub(crate) use tokio_session::Session;
 pub(crate) use transaction::Entered;
 pub(crate) use way::{Change, Comparable, Remembers};
 
-/// The statements that make the inbox's tables, unless they are there.
+/// The statements that create the inbox's tables, or bring those of an older version to [`VERSION`]. They can run again.
 pub const SCHEMA: &str = include_str!("schema.sql");
+
+/// The version of the inbox's tables.
+pub const VERSION: i32 = 2;

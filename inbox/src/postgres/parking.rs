@@ -106,7 +106,7 @@ impl Connection {
 
     async fn write(&self, tenancy: &Tenancy, event: &Event, state: State<'_>) -> Result<(), DriverError> {
         let (names, values) = header_columns(event);
-        let parameters: [Parameter<'_>; 11] = [
+        let parameters: [Parameter<'_>; 12] = [
             (&tenancy.partition, Type::INT4),
             (&event.offset, Type::INT8),
             (&event.timestamp_ms, Type::INT8),
@@ -118,6 +118,7 @@ impl Connection {
             (&state.error, Type::TEXT),
             (&state.wait, Type::FLOAT8),
             (&state.is_dead, Type::BOOL),
+            (&state.begun, Type::INT4),
         ];
         self.query(PARK, &parameters).await.map(drop)
     }
@@ -125,7 +126,7 @@ impl Connection {
     /// Begins a transaction, if the partition is still held.
     async fn begin_own(&self, tenancy: &Tenancy) -> Result<bool, Error> {
         let doing = "begin";
-        let begin = statements::begin_own(tenancy.partition);
+        let begin = statements::begin_own(tenancy.lock_class, tenancy.partition);
         self.batch(&begin).await.map_err(Error::of(doing))?;
         let held: [Parameter<'_>; 2] = [(&tenancy.partition, Type::INT4), (&tenancy.epoch, Type::INT8)];
         let is_held = !self.query(HELD, &held).await.map_err(Error::of(doing))?.is_empty();
@@ -164,11 +165,12 @@ struct State<'a> {
     error: Option<&'a str>,
     wait: f64,
     is_dead: bool,
+    begun: i32,
 }
 
 impl State<'_> {
-    const BEHIND: State<'static> = State { attempts: 0, error: None, wait: 0.0, is_dead: false };
-    const DEAD: State<'static> = State { attempts: 0, error: None, wait: 0.0, is_dead: true };
+    const BEHIND: State<'static> = State { attempts: 0, error: None, wait: 0.0, is_dead: false, begun: 0 };
+    const DEAD: State<'static> = State { attempts: 0, error: None, wait: 0.0, is_dead: true, begun: 0 };
 }
 
 impl<'a> State<'a> {
@@ -178,6 +180,7 @@ impl<'a> State<'a> {
             error: Some(&failed.error),
             wait: failed.wait.as_secs_f64(),
             is_dead: false,
+            begun: i32::try_from(failed.begun).unwrap_or(i32::MAX),
         }
     }
 }
@@ -214,7 +217,8 @@ fn loaded(row: &Row, partition: &PartitionId) -> Result<Loaded, DriverError> {
         value: row.get(3)?,
         headers: names.into_iter().zip(values).map(header).collect(),
     };
-    Ok(Loaded::Due { event: Arc::new(event), attempts: u32::try_from(attempts).unwrap_or_default() })
+    let count = |number: i32| u32::try_from(number).unwrap_or_default();
+    Ok(Loaded::Due { event: Arc::new(event), attempts: count(attempts), begun: count(row.get(9)?) })
 }
 
 fn seconds(wait: f64) -> Duration {

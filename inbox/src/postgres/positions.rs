@@ -1,6 +1,6 @@
 //! Repeats that are known by an event's position.
 
-use std::collections::HashSet;
+use std::sync::Arc;
 
 use tokio_postgres::types::Type;
 
@@ -31,6 +31,7 @@ impl Connection {
         &self,
         tenancy: &Tenancy,
         mark: Mark,
+        topic: &Arc<str>,
         placed: &Placed<'_>,
     ) -> Result<Entered, Error> {
         let (begin, consumer, doing) = (tenancy.begin(mark), &*tenancy.consumer, "remember the events");
@@ -54,6 +55,7 @@ impl Connection {
                 last,
                 (&placed.doubtful_places.0, Type::TEXT),
                 (&placed.doubtful_places.1, Type::TEXT),
+                (&&**topic, Type::TEXT),
             ];
             self.begin_and_queries(begin, [(ENTER_BY_POSITION, &parameters)]).await
         };
@@ -69,7 +71,7 @@ impl Connection {
         } else {
             row.get(1).map_err(Error::of(doing))?
         };
-        Ok(Entered::New(HashSet::from_iter(new)))
+        Ok(Entered::New(new.into_iter().map(|id| (Arc::clone(topic), Arc::from(id))).collect()))
     }
 }
 

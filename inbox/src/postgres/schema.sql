@@ -1,16 +1,53 @@
--- Which events are done. A row is written in the transaction of the event's effect.
-CREATE TABLE IF NOT EXISTS processed_messages (
-    consumer     text        NOT NULL,
-    message_id   text        NOT NULL,
-    processed_at timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (consumer, message_id)
+-- The tables of outboxd-inbox, version 2. Each statement can run again, and on the tables of an older version it brings them to
+-- this one. Stop the consumers of an older version before. All tables are in the first schema of search_path.
+
+-- Which versions of this file have run.
+CREATE TABLE IF NOT EXISTS inbox_version (
+    version    integer     PRIMARY KEY,
+    applied_at timestamptz NOT NULL DEFAULT now()
 );
 
--- For what is deleted by age. CREATE INDEX IF NOT EXISTS would wait for the transactions that write the table.
+-- Version 1 had the table processed_messages, whose ids had no source. Its rows stay, with an empty source, which stands for
+-- any. A table of that name with other columns belongs to somebody else.
+DO $$
+DECLARE
+    former regclass := to_regclass(quote_ident(current_schema()) || '.processed_messages');
+    key    text;
+BEGIN
+    IF to_regclass(quote_ident(current_schema()) || '.inbox_message') IS NULL AND (
+        SELECT count(*) FROM pg_attribute
+        WHERE attrelid = former AND attname IN ('consumer', 'message_id', 'processed_at') AND NOT attisdropped
+    ) = 3 THEN
+        SELECT conname INTO key FROM pg_constraint WHERE conrelid = former AND contype = 'p';
+        EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', former, key);
+        EXECUTE format('ALTER TABLE %s ADD COLUMN source text NOT NULL DEFAULT %L, ADD COLUMN content bigint', former, '');
+        EXECUTE format('ALTER TABLE %s ALTER COLUMN source DROP DEFAULT', former);
+        EXECUTE format('ALTER TABLE %s ADD PRIMARY KEY (consumer, source, message_id)', former);
+        EXECUTE format('ALTER TABLE %s RENAME TO inbox_message', former);
+        EXECUTE format(
+            'ALTER INDEX IF EXISTS %I.processed_messages_processed_at RENAME TO inbox_message_processed_at', current_schema()
+        );
+    END IF;
+END
+$$;
+
+-- The events that are done. A row is written in the transaction of the event's effect.
+CREATE TABLE IF NOT EXISTS inbox_message (
+    consumer     text        NOT NULL,
+    -- The scope of the id: the topic, or the source of a CloudEvent.
+    source       text        NOT NULL,
+    message_id   text        NOT NULL,
+    processed_at timestamptz NOT NULL DEFAULT now(),
+    -- A hash of key and value. Another event with the same id becomes a dead letter.
+    content      bigint,
+    PRIMARY KEY (consumer, source, message_id)
+);
+
+-- For the deletion by age. CREATE INDEX IF NOT EXISTS would wait for the transactions that write the table.
 DO $$
 BEGIN
-    IF to_regclass('processed_messages_processed_at') IS NULL THEN
-        CREATE INDEX processed_messages_processed_at ON processed_messages USING brin (processed_at);
+    IF to_regclass(quote_ident(current_schema()) || '.inbox_message_processed_at') IS NULL THEN
+        CREATE INDEX inbox_message_processed_at ON inbox_message USING brin (processed_at);
     END IF;
 END
 $$;
@@ -28,6 +65,11 @@ CREATE TABLE IF NOT EXISTS inbox_partition (
     begun_until bigint NOT NULL DEFAULT 0,
     UNIQUE (consumer, topic, partition)
 );
+
+-- The consumer group that had the partition last, and up to where its events have ended. The offset is written before Kafka is told.
+-- So when Kafka is ahead of it, this database has been put back to an older state.
+ALTER TABLE inbox_partition ADD COLUMN IF NOT EXISTS consumer_group text;
+ALTER TABLE inbox_partition ADD COLUMN IF NOT EXISTS next_offset bigint;
 
 -- How often a handler has begun an event without ending it, for events that are under suspicion: the process ended once
 -- when they may have been begun. A row lives as long as the handler is at it, and longer only when the process ends in the
@@ -59,6 +101,9 @@ CREATE TABLE IF NOT EXISTS inbox_parked (
     PRIMARY KEY (partition_id, "offset")
 );
 
+-- An event that waits because a process has ended so often in the middle of it.
+ALTER TABLE inbox_parked ADD COLUMN IF NOT EXISTS begun integer NOT NULL DEFAULT 0;
+
 -- The number of the next event of a key, for consumers that know repeats by number.
 CREATE TABLE IF NOT EXISTS inbox_sequence (
     consumer text   NOT NULL,
@@ -88,7 +133,7 @@ CREATE TABLE IF NOT EXISTS inbox_done (
 
 DO $$
 BEGIN
-    IF to_regclass('inbox_done_last') IS NULL THEN
+    IF to_regclass(quote_ident(current_schema()) || '.inbox_done_last') IS NULL THEN
         CREATE INDEX inbox_done_last ON inbox_done (partition_id, source, last);
         CREATE INDEX inbox_done_done_at ON inbox_done USING brin (done_at);
     END IF;
@@ -104,3 +149,5 @@ CREATE TABLE IF NOT EXISTS inbox_topic (
     by_ids     text,
     PRIMARY KEY (consumer, topic)
 );
+
+INSERT INTO inbox_version (version) VALUES (2) ON CONFLICT DO NOTHING;

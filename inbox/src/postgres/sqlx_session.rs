@@ -6,7 +6,7 @@ use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::types::Oid;
 use sqlx::postgres::{PgArgumentBuffer, PgArguments, PgConnection, PgRow, PgTypeInfo, PgValueFormat};
-use sqlx::{Arguments as _, AssertSqlSafe, Encode, Postgres, Row as _, ValueRef as _};
+use sqlx::{Arguments as _, AssertSqlSafe, Connection as _, Encode, Postgres, Row as _, ValueRef as _};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio_postgres::types::{FromSql, IsNull as Null, Type};
 
@@ -18,7 +18,8 @@ use super::statements::Begin;
 /// not at all.
 ///
 /// It is used like a [`PgConnection`]: `sqlx::query("…").execute(&mut *transaction)`. The inbox commits it, or rolls it back
-/// when the handler fails; a handler does neither. It must not be kept.
+/// when the handler fails. A handler can do neither: `transaction.begin()` makes a savepoint, which its `commit()` releases and
+/// its `rollback()` or its drop undoes. It must not be kept.
 #[derive(Debug)]
 pub struct SqlxTransaction {
     connection: OwnedMutexGuard<PgConnection>,
@@ -45,8 +46,13 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(connection: PgConnection) -> Self {
-        Self { connection: Arc::new(Mutex::new(connection)) }
+    /// The inbox begins and ends its transactions by statements of its own. sqlx must believe all the time that it is in one:
+    /// then a handler's `begin()` makes a savepoint, and what ends that leaves the transaction open.
+    pub(super) async fn new(mut connection: PgConnection) -> Result<Self, sqlx::Error> {
+        // Not dropped: that would roll it back, and sqlx would count it as ended.
+        std::mem::forget(connection.begin_with("BEGIN").await?);
+        sqlx::raw_sql("COMMIT").execute(&mut connection).await?;
+        Ok(Self { connection: Arc::new(Mutex::new(connection)) })
     }
 
     pub(super) async fn batch(&self, sql: &str) -> Result<(), DriverError> {
@@ -93,8 +99,10 @@ impl Session {
         Some(SqlxTransaction { connection })
     }
 
+    /// Reports whether no handler uses the connection, and none has ended what sqlx believes to be a transaction.
     pub(super) fn is_given_back(&self) -> bool {
-        self.connection.try_lock().is_ok()
+        let connection = self.connection.try_lock();
+        connection.is_ok_and(|connection| connection.is_in_transaction())
     }
 }
 

@@ -1,9 +1,15 @@
 //! The SQL of the inbox. What is put into a text is numbers only.
 
-use std::borrow::Cow;
+use crate::event::murmur2;
 
-/// The first half of the advisory locks' numbers, "inbx"; the second is the partition's `id`.
+/// The first half of the number of the advisory lock under which tables are created, "inbx"; the second is 0.
 pub(super) const LOCK_CLASS: i32 = 0x696E_6278;
+
+/// The first half of the numbers of the advisory locks of partitions; the second is the partition's `id`. Advisory locks are those
+/// of the database, and ids are counted by the table. So services with a schema each need classes of their own.
+pub(super) fn partition_lock_class(table: u32) -> i32 {
+    murmur2(format!("outboxd_inbox/{table}").as_bytes()).cast_signed()
+}
 
 /// The same of the locks of topics; the second half is a hash of consumer and topic.
 pub(super) const TOPIC_LOCK_CLASS: i32 = 0x696E_6279;
@@ -19,9 +25,36 @@ pub(super) const ENTER: &str = "WITH held AS (\
      SELECT FROM inbox_partition WHERE id = $1 AND epoch = $2::bigint \
      AND current_setting('outboxd_inbox.entered', true) = ($2::bigint)::text\
  ), new AS (\
-     INSERT INTO processed_messages (consumer, message_id) \
-     SELECT $3, message_id FROM held, unnest($4::text[]) AS message_id ON CONFLICT DO NOTHING RETURNING message_id\
- ) SELECT EXISTS (SELECT FROM held), ARRAY(SELECT message_id FROM new)";
+     INSERT INTO inbox_message (consumer, source, message_id, content) \
+     SELECT $3, asked.* FROM held, unnest($4::text[], $5::text[], $6::bigint[]) AS asked \
+     ON CONFLICT DO NOTHING RETURNING source, message_id\
+ ) SELECT EXISTS (SELECT FROM held), ARRAY(SELECT source FROM new), ARRAY(SELECT message_id FROM new)";
+
+/// The same while the consumer remembers ids without a source, of a version that had none: these count for any source.
+pub(super) const ENTER_UNSCOPED: &str = "WITH held AS (\
+     SELECT FROM inbox_partition WHERE id = $1 AND epoch = $2::bigint \
+     AND current_setting('outboxd_inbox.entered', true) = ($2::bigint)::text\
+ ), new AS (\
+     INSERT INTO inbox_message (consumer, source, message_id, content) \
+     SELECT $3, asked.* FROM held, unnest($4::text[], $5::text[], $6::bigint[]) AS asked (source, message_id, content) \
+     WHERE NOT EXISTS (SELECT FROM inbox_message AS known \
+         WHERE known.consumer = $3 AND known.source = '' AND known.message_id = asked.message_id) \
+     ON CONFLICT DO NOTHING RETURNING source, message_id\
+ ) SELECT EXISTS (SELECT FROM held), ARRAY(SELECT source FROM new), ARRAY(SELECT message_id FROM new)";
+
+/// Whether nothing can be written: on a standby, or by a setting of the operator.
+pub(super) const IS_READ_ONLY: &str =
+    "SELECT pg_is_in_recovery() OR current_setting('default_transaction_read_only')::bool";
+
+/// Whether one of these ids is remembered with other content.
+pub(super) const OTHER_CONTENT: &str = "SELECT EXISTS (\
+     SELECT FROM unnest($2::text[], $3::text[], $4::bigint[]) AS asked (source, message_id, content) \
+     JOIN inbox_message AS known ON known.consumer = $1 AND known.source = asked.source \
+     AND known.message_id = asked.message_id WHERE known.content <> asked.content)";
+
+/// Whether a consumer remembers ids without a source.
+pub(super) const HAS_UNSCOPED: &str =
+    "SELECT EXISTS (SELECT FROM inbox_message WHERE consumer = $1 AND source = '')";
 
 /// The same by position. Those in $4 are new for sure; those in $5, between the positions $9 and $10, are looked up.
 pub(super) const ENTER_BY_POSITION: &str = "WITH held AS (\
@@ -29,8 +62,8 @@ pub(super) const ENTER_BY_POSITION: &str = "WITH held AS (\
      AND current_setting('outboxd_inbox.entered', true) = ($2::bigint)::text\
  ), known AS (\
      SELECT message_id FROM held, unnest($5::text[]) AS message_id WHERE EXISTS (\
-         SELECT FROM processed_messages AS processed \
-         WHERE processed.consumer = $3 AND processed.message_id = message_id.message_id\
+         SELECT FROM inbox_message AS known \
+         WHERE known.consumer = $3 AND known.source IN ('', $11::text) AND known.message_id = message_id.message_id\
      ) OR EXISTS (\
          SELECT FROM inbox_partition AS other JOIN inbox_done AS done ON done.partition_id = other.id \
          WHERE other.consumer = held.consumer AND other.topic = held.topic AND done.source = $6::text \
@@ -72,7 +105,7 @@ pub(super) const GREATEST: &str = "SELECT source, last FROM inbox_partition AS h
      WHERE held.id = $1 AND last IS NOT NULL";
 
 /// Whether a consumer has remembered events by id.
-pub(super) const HAS_IDS: &str = "SELECT EXISTS (SELECT FROM processed_messages WHERE consumer = $1)";
+pub(super) const HAS_IDS: &str = "SELECT EXISTS (SELECT FROM inbox_message WHERE consumer = $1)";
 
 /// Whether a consumer has remembered events of a topic by position.
 pub(super) const HAS_POSITIONS: &str = "SELECT EXISTS (SELECT FROM inbox_done JOIN inbox_partition AS held ON id = partition_id \
@@ -80,7 +113,7 @@ pub(super) const HAS_POSITIONS: &str = "SELECT EXISTS (SELECT FROM inbox_done JO
 
 /// The partitions of a topic, in the order in which they are locked.
 pub(super) const PARTITIONS: &str =
-    "SELECT id FROM inbox_partition WHERE consumer = $1 AND topic = $2 ORDER BY id";
+    "SELECT id, tableoid FROM inbox_partition WHERE consumer = $1 AND topic = $2 ORDER BY id";
 
 /// From now on ids are asked, and why.
 pub(super) const BY_IDS: &str = "INSERT INTO inbox_topic (consumer, topic, partitions, by_ids) VALUES ($1, $2, 0, $3) \
@@ -94,19 +127,26 @@ pub(super) const END_EPOCHS: &str =
 pub(super) const MOVE_TO_IDS: &str = "WITH moved AS (\
      DELETE FROM inbox_done USING inbox_partition AS held WHERE held.id = partition_id \
      AND held.consumer = $1 AND held.topic = $2 RETURNING message_ids, done_at\
- ) INSERT INTO processed_messages (consumer, message_id, processed_at) \
- SELECT $1, id, done_at FROM moved, unnest(message_ids) AS id ON CONFLICT DO NOTHING";
+ ) INSERT INTO inbox_message (consumer, source, message_id, processed_at) \
+ SELECT $1, $2, id, done_at FROM moved, unnest(message_ids) AS id ON CONFLICT DO NOTHING";
 
 /// Takes a partition for a consumer: its `id`.
 pub(super) const FIND: &str = "WITH new AS (\
-     INSERT INTO inbox_partition (consumer, topic, partition) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING id\
- ) SELECT id FROM new UNION ALL \
- SELECT id FROM inbox_partition WHERE consumer = $1 AND topic = $2 AND partition = $3";
+     INSERT INTO inbox_partition (consumer, topic, partition) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING \
+     RETURNING id, tableoid\
+ ) SELECT id, tableoid FROM new UNION ALL \
+ SELECT id, tableoid FROM inbox_partition WHERE consumer = $1 AND topic = $2 AND partition = $3";
 
 /// The next epoch, and which events the last holders may have begun without ending them. That is kept until the partition is
 /// given back: this process may end as well, before it has begun them.
-pub(super) const NEXT_EPOCH: &str = "UPDATE inbox_partition SET epoch = epoch + 1 WHERE id = $1 \
-     RETURNING epoch, begun_from, begun_until";
+pub(super) const NEXT_EPOCH: &str = "WITH former AS (SELECT consumer_group FROM inbox_partition WHERE id = $1) \
+     UPDATE inbox_partition SET epoch = epoch + 1, consumer_group = coalesce($2, consumer_group) WHERE id = $1 \
+     RETURNING epoch, begun_from, begun_until, next_offset, (SELECT consumer_group FROM former)";
+
+/// Stores up to where the events of partitions have ended, of those that are still held.
+pub(super) const STORE_OFFSETS: &str = "UPDATE inbox_partition AS held SET next_offset = ended.next_offset \
+     FROM unnest($1::int[], $2::bigint[], $3::bigint[]) AS ended (id, epoch, next_offset) \
+     WHERE held.id = ended.id AND held.epoch = ended.epoch";
 
 /// No handler is at an event of the partition any more.
 pub(super) const GIVE_BACK: &str =
@@ -124,7 +164,7 @@ pub(super) const PARKED: &str = "SELECT parked.key, \"offset\", \
 
 /// The first of them that waits for no number, of a key, or with an offset.
 pub(super) const LOAD: &str = "SELECT \"offset\", timestamp_ms, parked.key, value, header_names, header_values, attempts, is_dead, \
-     extract(epoch FROM not_before - now())::float8 FROM inbox_parked AS parked \
+     extract(epoch FROM not_before - now())::float8, begun FROM inbox_parked AS parked \
      LEFT JOIN inbox_sequence AS sequence ON sequence.consumer = $4 AND sequence.key = parked.key \
      WHERE partition_id = $1 AND ($2::bytea IS NULL OR parked.key = $2) AND ($3::bigint IS NULL OR \"offset\" = $3) \
      AND (number IS NULL OR number <= next) ORDER BY \"offset\" LIMIT 1";
@@ -134,11 +174,11 @@ pub(super) const HELD: &str = "SELECT FROM inbox_partition WHERE id = $1 AND epo
 
 /// Parks an event. One that is there already stays as it is, unless it has failed since.
 pub(super) const PARK: &str = "INSERT INTO inbox_parked (partition_id, \"offset\", timestamp_ms, key, value, header_names, \
-     header_values, attempts, error, not_before, is_dead) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now() + $10::float8 * interval '1 second', $11) \
+     header_values, attempts, error, not_before, is_dead, begun) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now() + $10::float8 * interval '1 second', $11, $12) \
      ON CONFLICT (partition_id, \"offset\") DO UPDATE SET attempts = excluded.attempts, error = excluded.error, \
-     not_before = excluded.not_before, is_dead = excluded.is_dead \
-     WHERE excluded.attempts > inbox_parked.attempts OR excluded.is_dead";
+     not_before = excluded.not_before, is_dead = excluded.is_dead, begun = excluded.begun \
+     WHERE excluded.error IS NOT NULL AND excluded.attempts >= inbox_parked.attempts OR excluded.is_dead";
 
 /// Parks an event until the numbers before its own have come, unless the table is full. Tells how many of its key wait.
 pub(super) const PARK_NUMBER: &str = "INSERT INTO inbox_parked (partition_id, \"offset\", timestamp_ms, key, value, \
@@ -186,8 +226,8 @@ pub(super) const RELEASE: &str = "WITH released AS (DELETE FROM inbox_parked USI
 pub(super) const PURGED_MAX: i64 = 1000;
 
 /// Deletes ids that are older than so many seconds; how many. Others may be at the same; each takes what the others have not.
-pub(super) const PURGE: &str = "WITH deleted AS (DELETE FROM processed_messages WHERE ctid = ANY (ARRAY(\
-     SELECT ctid FROM processed_messages WHERE consumer = $1 AND processed_at < now() - $2::float8 * interval '1 second' \
+pub(super) const PURGE: &str = "WITH deleted AS (DELETE FROM inbox_message WHERE ctid = ANY (ARRAY(\
+     SELECT ctid FROM inbox_message WHERE consumer = $1 AND processed_at < now() - $2::float8 * interval '1 second' \
      LIMIT $3 FOR UPDATE SKIP LOCKED)) RETURNING 1) SELECT count(*) FROM deleted";
 
 /// The same for those that are remembered by position.
@@ -228,12 +268,30 @@ impl Mark {
     }
 }
 
+/// The cursor that fences the transaction of an effect. Only the inbox closes it, right before its own COMMIT.
+///
+/// PostgreSQL reads a cursor WITH HOLD to its end when its transaction commits, and reading this one fails. So a COMMIT of a
+/// handler fails and undoes everything. A ROLLBACK of a handler drops the cursor, and a failed statement keeps it from being
+/// closed. So closing it proves that the transaction is the one that was begun, and that it can be committed.
+const FENCE: &str = "DECLARE outboxd_inbox CURSOR WITH HOLD FOR \
+     SELECT current_setting('outboxd_inbox.only_the_inbox_ends_its_transactions')";
+
+/// Closes the fence.
+pub(super) const CLOSE_FENCE: &str = "CLOSE outboxd_inbox";
+
+/// SQLSTATE of a statement in a transaction in which another statement has failed.
+pub(super) const IN_FAILED_TRANSACTION: &str = "25P02";
+
+/// SQLSTATE of closing a cursor that does not exist.
+pub(super) const NO_SUCH_CURSOR: &str = "34000";
+
 /// What begins the transaction of an effect, and writes down the mark before.
 ///
 /// The setting lives as long as this transaction. Without it, [`ENTER`] does nothing: had something here failed, it would
 /// otherwise commit by itself.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Begin {
+    pub(super) lock_class: i32,
     pub(super) partition: i32,
     pub(super) epoch: i64,
     pub(super) connection: i32,
@@ -244,9 +302,9 @@ impl Begin {
     /// All of it as one text.
     #[cfg(feature = "sqlx")]
     pub(super) fn whole(self) -> String {
-        let Self { partition, epoch, connection, .. } = self;
+        let Self { lock_class, partition, epoch, connection, .. } = self;
         format!(
-            "{}; SELECT pg_advisory_xact_lock_shared({LOCK_CLASS}, {partition}), \
+            "{}; SELECT pg_advisory_xact_lock_shared({lock_class}, {partition}), \
              pg_advisory_xact_lock_shared({CONNECTION_LOCK_CLASS}, {connection}); \
              SET LOCAL outboxd_inbox.entered = '{epoch}'",
             self.without_lock()
@@ -254,11 +312,11 @@ impl Begin {
     }
 
     /// The same without what [`LOCK`] does.
-    pub(super) fn without_lock(self) -> Cow<'static, str> {
-        const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+    pub(super) fn without_lock(self) -> String {
+        let begin = format!("BEGIN ISOLATION LEVEL READ COMMITTED; {FENCE}");
         let held = format!("id = {} AND epoch = {}", self.partition, self.epoch);
         let mark = match self.mark {
-            Mark::Known => return Cow::Borrowed(BEGIN),
+            Mark::Known => return begin,
             Mark::Range { from, until } => without_flush(&format!(
                 "UPDATE inbox_partition SET begun_from = {from}, begun_until = greatest(begun_until, {until}) WHERE {held}"
             )),
@@ -268,7 +326,7 @@ impl Begin {
                  ON CONFLICT (partition_id, \"offset\") DO UPDATE SET begun = excluded.begun"
             )),
         };
-        Cow::Owned(format!("{mark}{BEGIN}"))
+        format!("{mark}{begin}")
     }
 }
 
@@ -276,22 +334,25 @@ impl Begin {
 pub(super) const LOCK: &str = "SELECT pg_advisory_xact_lock_shared($1, $2), pg_advisory_xact_lock_shared($4, $5), \
      set_config('outboxd_inbox.entered', ($3::bigint)::text, true)";
 
-/// The handlers have ended: commits the effect.
+/// The handlers have ended: proves that the transaction is still the inbox's and has not failed, and commits it. As one text,
+/// of which PostgreSQL runs nothing behind the first error.
 pub(super) fn commit(partition: i32, mark: Mark) -> String {
     match mark {
-        Mark::Known | Mark::Range { .. } => "COMMIT".to_owned(),
-        Mark::Event { offset, is_parked: false, .. } => format!("{}; COMMIT", end(partition, offset)),
+        Mark::Known | Mark::Range { .. } => format!("{CLOSE_FENCE}; COMMIT"),
+        Mark::Event { offset, is_parked: false, .. } => {
+            format!("{CLOSE_FENCE}; {}; COMMIT", end(partition, offset))
+        }
         Mark::Event { offset, is_parked: true, .. } => format!(
-            "{}; DELETE FROM inbox_parked WHERE partition_id = {partition} AND \"offset\" = {offset}; COMMIT",
+            "{CLOSE_FENCE}; {}; DELETE FROM inbox_parked WHERE partition_id = {partition} AND \"offset\" = {offset}; COMMIT",
             end(partition, offset)
         ),
     }
 }
 
 /// A transaction of the inbox's own, with the partition's lock.
-pub(super) fn begin_own(partition: i32) -> String {
+pub(super) fn begin_own(lock_class: i32, partition: i32) -> String {
     format!(
-        "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock_shared({LOCK_CLASS}, {partition})"
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock_shared({lock_class}, {partition})"
     )
 }
 

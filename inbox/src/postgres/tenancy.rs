@@ -8,7 +8,10 @@ use tokio_postgres::types::Type;
 use super::connection::Connection;
 use super::error::{DriverError, Error};
 use super::session::Parameter;
-use super::statements::{BEGUN, Begin, END_HOLDERS, FIND, GIVE_BACK, LOCK_CLASS, Mark, NEXT_EPOCH};
+use super::statements::{
+    BEGUN, Begin, END_HOLDERS, FIND, GIVE_BACK, HAS_UNSCOPED, Mark, NEXT_EPOCH, STORE_OFFSETS,
+    partition_lock_class,
+};
 use super::way::{self, Comparable, Remembers, Way};
 use super::{parking, positions};
 use crate::core::{Job, ParkedEvent, PartitionId, Suspects};
@@ -22,10 +25,14 @@ pub(super) const HOLDERS_END_WITHIN: &str = "5s";
 #[derive(Debug, Clone)]
 pub(crate) struct Tenancy {
     pub(super) partition: i32,
+    /// The class of its lock.
+    pub(super) lock_class: i32,
     pub(super) epoch: i64,
     pub(super) consumer: Arc<str>,
     /// What makes positions comparable; `None` when they are not enough to know a repeat.
     pub(crate) comparable: Option<Comparable>,
+    /// The consumer remembers ids without a source, of a version that had none.
+    pub(super) has_unscoped: bool,
     /// It is written down that handlers may have begun the events before this offset.
     marked_until: Arc<AtomicI64>,
 }
@@ -51,7 +58,13 @@ impl Tenancy {
 
     /// What begins a transaction of this tenancy.
     pub(super) fn begin(&self, mark: Mark) -> Begin {
-        Begin { partition: self.partition, epoch: self.epoch, connection: 0, mark }
+        Begin {
+            lock_class: self.lock_class,
+            partition: self.partition,
+            epoch: self.epoch,
+            connection: 0,
+            mark,
+        }
     }
 
     /// It is written down.
@@ -69,6 +82,17 @@ pub(crate) async fn give_back(connection: &Connection, tenancy: &Tenancy) -> Res
     given_back.map(drop).map_err(Error::of("give back a partition"))
 }
 
+/// Stores up to where the events of partitions have ended. It is stored before Kafka is told, and by the same process that
+/// committed the effects. So after the loss of some transactions it is not beyond those that remain.
+pub(crate) async fn store_offsets(connection: &Connection, ends: &[(Tenancy, i64)]) -> Result<(), Error> {
+    let ids: Vec<i32> = ends.iter().map(|(tenancy, _)| tenancy.partition).collect();
+    let epochs: Vec<i64> = ends.iter().map(|(tenancy, _)| tenancy.epoch).collect();
+    let offsets: Vec<i64> = ends.iter().map(|(_, end)| *end).collect();
+    let parameters: [Parameter<'_>; 3] =
+        [(&ids, Type::INT4_ARRAY), (&epochs, Type::INT8_ARRAY), (&offsets, Type::INT8_ARRAY)];
+    connection.query(STORE_OFFSETS, &parameters).await.map(drop).map_err(Error::of("store offsets"))
+}
+
 /// A partition, with what the consumer before has left.
 #[derive(Debug)]
 pub(crate) struct Taken {
@@ -77,6 +101,10 @@ pub(crate) struct Taken {
     pub(crate) suspects: Suspects,
     /// The events that are parked, in order.
     pub(crate) parked: Vec<ParkedEvent>,
+    /// Up to where its events have ended, as this database remembers it.
+    pub(crate) next_offset: Option<i64>,
+    /// Another consumer group that had the partition before.
+    pub(crate) other_group: Option<String>,
     /// The greatest positions that are done. `None` when that does not say what is new.
     pub(crate) greatest: Option<Vec<Position>>,
 }
@@ -87,27 +115,31 @@ pub(crate) async fn take(
     consumer: &Arc<str>,
     id: &PartitionId,
     remembers: Remembers,
+    group: Option<&str>,
 ) -> Result<Taken, Error> {
     let names: [Parameter<'_>; 3] =
         [(&&**consumer, Type::TEXT), (&&*id.topic, Type::TEXT), (&id.partition, Type::INT4)];
-    let row = connection.query_one(FIND, &names).await;
-    let partition: i32 = row.and_then(|row| row.get(0)).map_err(Error::of("find the partition"))?;
+    let found = connection.query_one(FIND, &names).await;
+    let found = found.and_then(|row| Ok((row.get(0)?, partition_lock_class(row.get(1)?))));
+    let (partition, lock_class): (i32, i32) = found.map_err(Error::of("find the partition"))?;
     let comparable = begin(connection, consumer, &id.topic, remembers).await?;
-    if let Err(error) = lock(connection, partition).await {
+    if let Err(error) = lock(connection, lock_class, partition).await {
         connection.batch("ROLLBACK").await.map_err(Error::of("roll back"))?;
         if error.code().as_deref() == Some(SqlState::LOCK_NOT_AVAILABLE.code()) {
-            end_holders(connection, LOCK_CLASS, partition).await?;
+            end_holders(connection, lock_class, partition).await?;
         }
         return Err(Error::of("lock the partition")(error));
     }
     let tenancy = Tenancy {
         partition,
+        lock_class,
         epoch: 0,
         consumer: Arc::clone(consumer),
         comparable,
+        has_unscoped: false,
         marked_until: Arc::new(AtomicI64::new(0)),
     };
-    let taken = read(connection, tenancy).await;
+    let taken = read(connection, tenancy, group).await;
     let end = if taken.is_ok() { "COMMIT" } else { "ROLLBACK" };
     connection.batch(end).await.map_err(Error::of("take the partition"))?;
     taken
@@ -134,8 +166,8 @@ async fn begin(
 }
 
 /// Waits for the transactions of the last holder.
-async fn lock(connection: &Connection, partition: i32) -> Result<(), DriverError> {
-    connection.batch(&format!("SELECT pg_advisory_xact_lock({LOCK_CLASS}, {partition})")).await
+async fn lock(connection: &Connection, lock_class: i32, partition: i32) -> Result<(), DriverError> {
+    connection.batch(&format!("SELECT pg_advisory_xact_lock({lock_class}, {partition})")).await
 }
 
 /// Ends the sessions that hold a lock, as those that do not give back a partition.
@@ -146,10 +178,14 @@ pub(super) async fn end_holders(connection: &Connection, class: i32, number: i32
     Ok(())
 }
 
-async fn read(connection: &Connection, tenancy: Tenancy) -> Result<Taken, Error> {
+async fn read(connection: &Connection, tenancy: Tenancy, group: Option<&str>) -> Result<Taken, Error> {
     let doing = "take the partition";
     let of: [Parameter<'_>; 1] = [(&tenancy.partition, Type::INT4)];
-    let row = connection.query_one(NEXT_EPOCH, &of).await.map_err(Error::of(doing))?;
+    let with_group: [Parameter<'_>; 2] = [(&tenancy.partition, Type::INT4), (&group, Type::TEXT)];
+    let row = connection.query_one(NEXT_EPOCH, &with_group).await.map_err(Error::of(doing))?;
+    let next_offset: Option<i64> = row.get(3).map_err(Error::of(doing))?;
+    let last_group: Option<String> = row.get(4).map_err(Error::of(doing))?;
+    let other_group = last_group.filter(|last| group.is_some_and(|group| group != last));
     let number = |index: usize| row.get::<i64>(index).map_err(Error::of(doing));
     let (epoch, maybe) = (number(0)?, number(1)?..number(2)?);
     let mut begun = BTreeMap::new();
@@ -160,6 +196,9 @@ async fn read(connection: &Connection, tenancy: Tenancy) -> Result<Taken, Error>
     }
     let parked = parking::list(connection, tenancy.partition).await?;
     let greatest = positions::greatest(connection, &tenancy).await?;
-    let tenancy = Tenancy { epoch, ..tenancy };
-    Ok(Taken { tenancy, suspects: Suspects::new(maybe, begun), parked, greatest })
+    let consumer = &*tenancy.consumer;
+    let row = connection.query_one(HAS_UNSCOPED, &[(&consumer, Type::TEXT)]).await;
+    let has_unscoped = row.and_then(|row| row.get(0)).map_err(Error::of(doing))?;
+    let tenancy = Tenancy { epoch, has_unscoped, ..tenancy };
+    Ok(Taken { tenancy, suspects: Suspects::new(maybe, begun), parked, next_offset, other_group, greatest })
 }

@@ -2,6 +2,7 @@ use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use tokio::task::JoinSet;
 use tokio_postgres::types::{ToSql, Type};
@@ -9,17 +10,70 @@ use tokio_postgres::{Client, Statement};
 
 use super::error::DriverError;
 use super::session::{Parameter, Query, Row};
-use super::statements::{Begin, CONNECTION_LOCK_CLASS, LOCK, LOCK_CLASS};
+use super::statements::{Begin, CONNECTION_LOCK_CLASS, LOCK};
 
 /// The transaction in which an event is remembered as done. What a handler does in it is committed with that, or not at
 /// all.
 ///
-/// It is used like a [`Client`]. The inbox commits it, or rolls it back when the handler fails; a handler does neither. It
-/// must not be kept.
+/// It is used like a [`Client`]. The inbox commits it, or rolls it back when the handler fails. A handler does neither: its
+/// COMMIT fails, and after its ROLLBACK the event becomes a dead letter. It must not be kept.
 #[derive(Debug, Clone)]
 pub struct Transaction {
     client: Arc<Client>,
     prepared: Arc<Prepared>,
+}
+
+/// A part of a handler's transaction that can be undone alone, such as a statement that may fail. It is used like the
+/// [`Transaction`]. A savepoint that is dropped is undone.
+#[derive(Debug)]
+pub struct Savepoint {
+    transaction: Transaction,
+    name: String,
+    is_open: bool,
+}
+
+impl Savepoint {
+    /// Keeps what was done since. It is committed with the transaction.
+    ///
+    /// # Errors
+    ///
+    /// When a statement in it has failed, and when PostgreSQL does not answer.
+    pub async fn release(mut self) -> Result<(), tokio_postgres::Error> {
+        self.transaction.batch_execute(&format!("RELEASE SAVEPOINT {}", self.name)).await?;
+        self.is_open = false;
+        Ok(())
+    }
+
+    /// Undoes what was done since, also after a statement that failed.
+    ///
+    /// # Errors
+    ///
+    /// When PostgreSQL does not answer.
+    pub async fn roll_back(mut self) -> Result<(), tokio_postgres::Error> {
+        self.is_open = false;
+        self.transaction.batch_execute(&self.undo()).await
+    }
+
+    fn undo(&self) -> String {
+        format!("ROLLBACK TO SAVEPOINT {0}; RELEASE SAVEPOINT {0}", self.name)
+    }
+}
+
+impl Deref for Savepoint {
+    type Target = Transaction;
+
+    fn deref(&self) -> &Transaction {
+        &self.transaction
+    }
+}
+
+impl Drop for Savepoint {
+    fn drop(&mut self) {
+        if self.is_open {
+            // The statement is sent when it is polled for the first time; its answer does not matter.
+            drop(self.transaction.batch_execute(&self.undo()).now_or_never());
+        }
+    }
 }
 
 impl Transaction {
@@ -31,6 +85,28 @@ impl Transaction {
     /// When PostgreSQL does not take it.
     pub async fn prepare_cached(&self, sql: &'static str) -> Result<Statement, tokio_postgres::Error> {
         self.prepared.get(&self.client, sql, &[]).await
+    }
+
+    /// Begins a savepoint.
+    ///
+    /// ```rust,ignore
+    /// let audit = transaction.savepoint().await?;
+    /// match audit.execute("INSERT INTO audit_log VALUES ($1)", &[&id]).await {
+    ///     Ok(_) => audit.release().await?,
+    ///     Err(error) => {
+    ///         tracing::warn!(%error, "the audit log failed");
+    ///         audit.roll_back().await?;
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When a statement of the transaction has failed, and when PostgreSQL does not answer.
+    pub async fn savepoint(&self) -> Result<Savepoint, tokio_postgres::Error> {
+        let name = format!("outboxd_inbox_{:016x}", fastrand::u64(..));
+        self.batch_execute(&format!("SAVEPOINT {name}")).await?;
+        Ok(Savepoint { transaction: self.clone(), name, is_open: true })
     }
 }
 
@@ -109,7 +185,7 @@ impl Session {
         queries: [Query<'_>; N],
     ) -> Result<[Vec<Row>; N], DriverError> {
         let lock: [Parameter<'_>; 5] = [
-            (&LOCK_CLASS, Type::INT4),
+            (&begin.lock_class, Type::INT4),
             (&begin.partition, Type::INT4),
             (&begin.epoch, Type::INT8),
             (&CONNECTION_LOCK_CLASS, Type::INT4),

@@ -12,8 +12,8 @@ use super::connection::Connection;
 use super::error::{DriverError, Error};
 use super::session::Parameter;
 use super::statements::{
-    BY_IDS, END_EPOCHS, HAS_POSITIONS, LOCK_CLASS, MOVE_TO_IDS, NEW_TOPIC, PARTITIONS, SOURCE, TOPIC,
-    TOPIC_LOCK_CLASS,
+    BY_IDS, END_EPOCHS, HAS_POSITIONS, MOVE_TO_IDS, NEW_TOPIC, PARTITIONS, SOURCE, TOPIC, TOPIC_LOCK_CLASS,
+    partition_lock_class,
 };
 use super::tenancy::{HOLDERS_END_WITHIN, end_holders};
 use crate::event::murmur2;
@@ -122,7 +122,7 @@ impl Connection {
     /// Changes the way by which the repeats of a topic are known. All its partitions are taken away from whoever has them.
     pub(crate) async fn change_way(&self, consumer: &str, topic: &str, change: Change) -> Result<(), Error> {
         let doing = "change how repeats are known";
-        let mut locking = None;
+        let mut locking: Option<(i32, i32)> = None;
         let changed = self.change(consumer, topic, change, &mut locking).await;
         match changed {
             Ok(is_first) => {
@@ -139,9 +139,9 @@ impl Connection {
             Err(error) => {
                 self.batch("ROLLBACK").await.map_err(Error::of("roll back"))?;
                 if error.code().as_deref() == Some(SqlState::LOCK_NOT_AVAILABLE.code())
-                    && let Some(partition) = locking
+                    && let Some((lock_class, partition)) = locking
                 {
-                    end_holders(self, LOCK_CLASS, partition).await?;
+                    end_holders(self, lock_class, partition).await?;
                 }
                 Err(Error::of(doing)(error))
             }
@@ -155,7 +155,7 @@ impl Connection {
         consumer: &str,
         topic: &str,
         change: Change,
-        locking: &mut Option<i32>,
+        locking: &mut Option<(i32, i32)>,
     ) -> Result<bool, DriverError> {
         self.batch(&begin_locked("pg_advisory_xact_lock", consumer, topic)).await?;
         let which: [Parameter<'_>; 2] = [(&consumer, Type::TEXT), (&topic, Type::TEXT)];
@@ -175,9 +175,9 @@ impl Connection {
             return Ok(false);
         }
         for row in self.query(PARTITIONS, &which).await? {
-            let partition: i32 = row.get(0)?;
-            *locking = Some(partition);
-            self.batch(&format!("SELECT pg_advisory_xact_lock({LOCK_CLASS}, {partition})")).await?;
+            let (partition, lock_class): (i32, i32) = (row.get(0)?, partition_lock_class(row.get(1)?));
+            *locking = Some((lock_class, partition));
+            self.batch(&format!("SELECT pg_advisory_xact_lock({lock_class}, {partition})")).await?;
         }
         self.query(END_EPOCHS, &which).await?;
         if let Change::ToIds(_) = change {

@@ -5,14 +5,14 @@ use super::judge::{Mistake, Start};
 use super::plan::{Plan, Step};
 use crate::consumer::{Delivery, Failure, Handler};
 use crate::core::PartitionId;
-use crate::event::{Event, IdSource};
+use crate::event::{Event, IdScope, IdSource, Identity};
 use crate::postgres::{self, Connection, Entered, Mark, Opener, Remembers, Tenancy};
 
 /// A handler with its events, to be run again and again from the same start.
 pub(super) struct Run<'r, H> {
     opener: Opener,
     start: &'r Start,
-    events: Vec<(Arc<Event>, Arc<str>)>,
+    events: Vec<(Arc<Event>, Identity)>,
     handler: H,
 }
 
@@ -36,8 +36,8 @@ impl<'r, H: Handler> Run<'r, H> {
         let with_id = |(index, event): (usize, &Event)| {
             let offset = i64::try_from(index).unwrap_or(i64::MAX);
             let event = Event { offset, ..event.clone() };
-            let id = Arc::from(ids.id(&event)?);
-            Ok((Arc::new(event), id))
+            let identity = ids.identity(&event, IdScope::Topic, &event.topic)?;
+            Ok((Arc::new(event), identity))
         };
         let events: Result<_, Mistake> = events.iter().enumerate().map(with_id).collect();
         Ok(Self { opener, start, events: events?, handler })
@@ -86,15 +86,15 @@ impl<'r, H: Handler> Run<'r, H> {
         self.start.reset(&connection).await?;
         let name: Arc<str> = Arc::from(format!("testing-{:016x}", fastrand::u64(..)));
         let id = PartitionId { topic: Arc::from("testing"), partition: 0 };
-        let taken = postgres::take(&connection, &name, &id, Remembers::Ids).await?;
+        let taken = postgres::take(&connection, &name, &id, Remembers::Ids, None).await?;
         Ok((taken.tenancy, connection))
     }
 
     /// On a connection of its own, which is gone afterwards as with a process.
     async fn handle(&self, tenancy: &Tenancy, event: usize, at: u32) -> Result<Handled, Mistake> {
-        let Some((event, id)) = self.events.get(event) else { return Ok(Handled::Done(0)) };
+        let Some((event, identity)) = self.events.get(event) else { return Ok(Handled::Done(0)) };
         let connection = self.opener.connect().await?;
-        let new = match connection.enter(tenancy, Mark::Known, &[&**id]).await? {
+        let new = match connection.enter(tenancy, Mark::Known, &[identity]).await? {
             Entered::Fenced => return Err(Mistake::Fenced),
             Entered::New(new) => new,
         };
@@ -102,11 +102,14 @@ impl<'r, H: Handler> Run<'r, H> {
             connection.commit(tenancy, Mark::Known).await?;
             return Ok(Handled::Done(0));
         }
-        let delivery = Delivery::new(Arc::clone(event), Arc::clone(id), 1);
+        let delivery = Delivery::new(Arc::clone(event), identity.clone(), 1);
         let (result, waits) = match interrupt(self.handler.handle(&connection, vec![delivery]), at).await {
             Outcome::Ended(result, waits) => (result, waits),
             Outcome::Interrupted => return Ok(Handled::Interrupted),
         };
+        if !connection.is_given_back() {
+            return Ok(Handled::Failed(postgres::Error::TransactionKept.into()));
+        }
         if let Err(failure) = result {
             connection.roll_back(tenancy, Mark::Known).await?;
             return Ok(Handled::Failed(failure));
@@ -117,15 +120,17 @@ impl<'r, H: Handler> Run<'r, H> {
                 drop(interrupt(connection.commit(tenancy, Mark::Known), 1).await);
                 Ok(Handled::Interrupted)
             }
-            _ => {
-                connection.commit(tenancy, Mark::Known).await?;
-                Ok(Handled::Done(waits))
-            }
+            _ => match connection.commit(tenancy, Mark::Known).await {
+                Ok(()) => Ok(Handled::Done(waits)),
+                Err(error) if error.is_transient() => Err(error.into()),
+                // The handler returned `Ok`, and its effect is lost.
+                Err(error) => Ok(Handled::Failed(error.into())),
+            },
         }
     }
 
     fn failed(&self, event: usize, failure: &Failure, schedule: &str) -> Mistake {
-        let id = self.events.get(event).map(|(_, id)| id.to_string()).unwrap_or_default();
+        let id = self.events.get(event).map(|(_, identity)| identity.id.to_string()).unwrap_or_default();
         Mistake::Failed { id, schedule: schedule.to_owned(), error: failure.chain() }
     }
 }

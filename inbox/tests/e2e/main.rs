@@ -23,9 +23,11 @@ mod saga_app;
 #[allow(dead_code, reason = "its main is called by one test only")]
 mod sequence_app;
 
+mod commit_proof;
 mod doubt;
 mod faults;
 mod harness;
+mod identity;
 mod ledger;
 mod named;
 mod old_relays;
@@ -36,6 +38,7 @@ mod position;
 mod process;
 mod relay;
 mod retry_topics;
+mod running;
 mod saga;
 mod sequence;
 mod shop;

@@ -130,7 +130,7 @@ fn d16_a_window_that_is_too_short_is_told() {
 
     let consumer = shop.start(&["--window", "1day"]);
     eventually(DEADLINE, "the warning", || {
-        consumer.log().contains("Kafka keeps records for longer than events are remembered")
+        consumer.log().contains("Kafka retains records for longer than ids are remembered")
     });
     consumer.stop();
 }

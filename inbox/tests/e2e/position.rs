@@ -29,7 +29,7 @@ fn what_the_relay_sends_again_is_applied_once_through_kills_and_moving_partition
     second.stop();
     third.stop();
     shop.check(&events);
-    assert_eq!(count(&shop, "processed_messages"), 0);
+    assert_eq!(count(&shop, "inbox_message"), 0);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn when_positions_do_not_tell_repeats_that_is_said_and_ids_are_asked() {
     shop.produce_to(3, &events[..50]);
     shop.wait_for_applied(320);
     consumer.stop();
-    assert_eq!((count(&shop, "inbox_done"), count(&shop, "processed_messages")), (0, 320));
+    assert_eq!((count(&shop, "inbox_done"), count(&shop, "inbox_message")), (0, 320));
     shop.check(&events);
 }
 
@@ -139,7 +139,7 @@ fn positions_are_compared_again_by_all_when_the_reason_is_forgotten() {
     first.stop();
     second.stop();
     shop.check_each(&events);
-    assert_eq!((count(&shop, "inbox_topic"), count(&shop, "processed_messages")), (1, 200));
+    assert_eq!((count(&shop, "inbox_topic"), count(&shop, "inbox_message")), (1, 200));
 }
 
 #[test]

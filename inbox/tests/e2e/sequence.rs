@@ -25,7 +25,7 @@ fn events_that_come_too_early_wait_in_the_table_until_the_gap_is_closed() {
     first.kill();
     // Of the customers 2 and 3 come 4 events before, of the customer 7 come 7. An event that came again waits twice.
     assert_eq!(
-        (shop.applied_count(), shop.query("SELECT FROM processed_messages", &[]).len()),
+        (shop.applied_count(), shop.query("SELECT FROM inbox_message", &[]).len()),
         (210 + 4 + 4 + 7, 0)
     );
     let second = shop.start(&[&SEQUENCE[..], &["--batch", "20"]].concat());

@@ -184,6 +184,21 @@ impl<'a> Shop<'a> {
         self.kafka.records(&self.dead_letter_topic())
     }
 
+    /// The ids of the dead letters so far.
+    pub(crate) fn dead_ids(&self) -> Vec<String> {
+        let dead = self.kafka.records(&self.dead_letter_topic());
+        dead.iter().map(|record| record.header("id").to_owned()).collect()
+    }
+
+    /// The values of the dead letters so far.
+    pub(crate) fn dead_values(&self) -> Vec<String> {
+        let dead = self.kafka.records(&self.dead_letter_topic());
+        let value = |record: &Record| {
+            String::from_utf8_lossy(record.value.as_deref().unwrap_or_default()).into_owned()
+        };
+        dead.iter().map(value).collect()
+    }
+
     /// When it was applied, among all.
     pub(crate) fn place_of(&self, payment: &Payment) -> i64 {
         self.query("SELECT n FROM applied WHERE event_id = $1", &[&payment.id])[0].get(0)

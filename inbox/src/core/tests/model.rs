@@ -150,7 +150,7 @@ impl Model {
                 None => Loaded::Nothing,
                 Some((_, (until, _))) if *until > self.world.now => Loaded::Waits(*until - self.world.now),
                 Some((offset, (_, attempts))) => {
-                    Loaded::Due { event: event(0, *offset, key[0]), attempts: *attempts }
+                    Loaded::Due { event: event(0, *offset, key[0]), attempts: *attempts, begun: 0 }
                 }
             };
             self.world.turn(Input::Loaded { id: load.id, loaded });

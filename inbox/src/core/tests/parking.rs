@@ -24,7 +24,7 @@ fn a_key_is_parked_after_its_attempts_and_its_offset_goes_on() {
         let attempts = u32::from(offset == 0);
         world.turn(Input::Loaded {
             id: load.id,
-            loaded: Loaded::Due { event: event(0, offset, b'a'), attempts },
+            loaded: Loaded::Due { event: event(0, offset, b'a'), attempts, begun: 0 },
         });
         let job = world.jobs().remove(0);
         assert_eq!((job.is_parked, job.events[0].offset, job.attempt), (true, offset, attempts + 1));
@@ -65,7 +65,7 @@ fn a_key_waits_behind_its_dead_letter_until_it_is_released() {
     let behind = world.parks().remove(0);
     world.turn(Input::Parked { id: behind.id, is_parked: true });
     assert_eq!((behind.events[0].offset, world.committed()), (1, Some(2)));
-    for loaded in [Loaded::Dead, Loaded::Due { event: event(0, 1, b'a'), attempts: 0 }] {
+    for loaded in [Loaded::Dead, Loaded::Due { event: event(0, 1, b'a'), attempts: 0, begun: 0 }] {
         assert_eq!(world.jobs().len(), 0);
         world.pass(options().release_poll);
         let load = world.loads().remove(0);

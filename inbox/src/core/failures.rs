@@ -1,0 +1,185 @@
+//! Failures: an attempt is repeated, an event waits, or it is given up.
+
+use std::time::Instant;
+
+use super::backoff::Uncharged;
+use super::job::{FailureKind, JobId, PartitionId, Reason};
+use super::lane::{LaneState, Parked};
+use super::options::{AfterDeadLetter, Options};
+use super::retry::Wait;
+use super::{Action, Begun, Core, LaneName, Surrender};
+
+/// The longest error that is kept, in bytes. An error may quote the whole value.
+const ERROR_BYTES_MAX: usize = 2000;
+
+/// Trials of an event that fail while everything fails, before it waits in the table.
+const TRIALS_IN_MEMORY: u32 = 3;
+
+impl Core {
+    /// Repeats an attempt that PostgreSQL has ended. It is charged to the event only when that happens again and again.
+    pub(super) fn repeat(
+        &mut self,
+        now: Instant,
+        id: &PartitionId,
+        name: &LaneName,
+        (reason, error): (Uncharged, String),
+        actions: &mut Vec<Action>,
+    ) {
+        let chance = self.rng.f64();
+        let Some(partition) = self.partitions.get_mut(id) else { return };
+        partition.forget_begun(name);
+        let Some(lane) = partition.lane_mut(name) else { return };
+        lane.repeats = lane.repeats.saturating_add(1);
+        if lane.repeats <= reason.repeats_max() {
+            let wait = Uncharged::wait(lane.repeats, chance);
+            tracing::debug!(error, ?reason, ?wait, "an attempt is repeated");
+            return partition.wait(name, now + wait);
+        }
+        lane.repeats = 0;
+        self.failed(now, id, name, FailureKind::Retry, error, actions);
+    }
+
+    /// The attempt of a single event has failed.
+    pub(super) fn failed(
+        &mut self,
+        now: Instant,
+        id: &PartitionId,
+        name: &LaneName,
+        kind: FailureKind,
+        error: String,
+        actions: &mut Vec<Action>,
+    ) {
+        let error = tidy(&error);
+        let Some(partition) = self.partitions.get_mut(id) else { return };
+        partition.forget_begun(name);
+        let Some(lane) = partition.lane_mut(name) else { return };
+        let was_closed = self.guard.is_closed();
+        let is_first = lane.failed == 0 && lane.trials == 0;
+        if was_closed || lane.failed == 0 {
+            lane.failed = lane.failed.saturating_add(1);
+        } else {
+            lane.trials = lane.trials.saturating_add(1);
+        }
+        let is_last = !matches!(self.options.retry.wait(lane.failed, 0.0), Some(Wait::Memory(_)));
+        let is_held = kind == FailureKind::Retry && was_closed && is_last && !self.guard.may_give_up(now);
+        if is_held {
+            // Its last attempt is repeated: it may be the beginning of an outage.
+            lane.failed = lane.failed.saturating_sub(1).max(1);
+            lane.trials = lane.trials.saturating_add(1);
+        }
+        let (failed, trials) = (lane.failed, lane.trials);
+        let event = lane.events.front().cloned();
+        // Poison is the event's own fault: it neither counts nor waits for the others.
+        let wait = match kind {
+            FailureKind::Poison => None,
+            FailureKind::Retry => {
+                if self.guard.failed(now, is_first) {
+                    tracing::error!(
+                        error,
+                        "too many events failed in a row: the cause is not in them. A few are tried at a time until one \
+                         succeeds, and none is given up"
+                    );
+                }
+                let wait = self.options.retry.wait(failed, self.rng.f64());
+                match wait {
+                    Some(Wait::Memory(_)) if self.guard.is_closed() && !is_held => wait,
+                    _ if self.guard.may_give_up(now) && !is_held => wait,
+                    _ => Some(self.wait_for_others(trials)),
+                }
+            }
+        };
+        if let (Some(event), Some(Wait::Memory(next) | Wait::Parked(next))) = (event, wait) {
+            tracing::warn!(
+                topic = &*event.topic,
+                partition = event.partition,
+                offset = event.offset,
+                attempt = failed,
+                next_wait = ?next,
+                is_parked = matches!(wait, Some(Wait::Parked(_))),
+                error,
+                "an attempt has failed; retrying"
+            );
+        }
+        match (wait, kind) {
+            (Some(Wait::Memory(wait)), _) => {
+                let Some(partition) = self.partitions.get_mut(id) else { return };
+                partition.wait(name, now + wait);
+            }
+            (Some(Wait::Parked(wait)), _) => {
+                let failed = Failed { attempts: failed, wait, error, begun: 0 };
+                self.park_failed(now, id, name, failed, actions);
+            }
+            (None, FailureKind::Retry) => self.surrender(id, name, Reason::Exhausted, failed, error, actions),
+            (None, FailureKind::Poison) => self.surrender(id, name, Reason::Poison, failed, error, actions),
+        }
+    }
+
+    /// Returns the wait of an event that has failed while everything failed. It is not given up. After some trials it makes room in
+    /// memory for events that may succeed.
+    fn wait_for_others(&self, trials: u32) -> Wait {
+        match self.options.retry.first_parked() {
+            Some(wait) if trials >= TRIALS_IN_MEMORY => Wait::Parked(wait),
+            _ => Wait::Memory(self.options.guard_pause),
+        }
+    }
+
+    fn surrender(
+        &mut self,
+        id: &PartitionId,
+        name: &LaneName,
+        reason: Reason,
+        attempts: u32,
+        error: String,
+        actions: &mut Vec<Action>,
+    ) {
+        let job = JobId(self.count());
+        let Some(partition) = self.partitions.get_mut(id) else { return };
+        let (assignment, tenure) = (partition.assignment, partition.tenure.clone());
+        let Some(lane) = partition.lane_mut(name) else { return };
+        let Some(event) = lane.events.front().cloned() else { return };
+        lane.state = LaneState::Surrendering;
+        let is_parked = lane.parked == Parked::First;
+        let key_waits = key_waits(&self.options, name);
+        let begun = Begun::new(assignment, id.clone(), vec![(name.clone(), 1)]);
+        self.jobs.insert(job, begun);
+        actions.push(Action::Surrender(Surrender {
+            id: job,
+            tenure,
+            event,
+            reason,
+            attempts,
+            error,
+            is_parked,
+            key_waits,
+        }));
+    }
+
+    pub(super) fn surrendered(&mut self, now: Instant, id: JobId, has_number: bool) {
+        let Some(begun) = self.jobs.remove(&id) else { return };
+        let partition = self.partitions.get_mut(&begun.partition);
+        let partition = partition.filter(|partition| partition.assignment == begun.assignment);
+        let (Some(partition), Some((name, count))) = (partition, begun.lanes.first()) else { return };
+        match key_waits(&self.options, name) {
+            true => partition.block(name, now + self.options.release_poll),
+            false => {
+                if has_number {
+                    partition.look_into_table(name);
+                }
+                partition.end(name, *count);
+            }
+        }
+    }
+}
+
+/// Whether a dead letter of this lane keeps its later events waiting. One without a key has none.
+fn key_waits(options: &Options, name: &LaneName) -> bool {
+    options.after_dead_letter == AfterDeadLetter::KeyWaits && !matches!(name, LaneName::Offset(_))
+}
+
+/// An error as it goes into a log, a table and a header: without zero bytes, which PostgreSQL refuses, and not too long.
+fn tidy(error: &str) -> String {
+    let end = error.floor_char_boundary(ERROR_BYTES_MAX);
+    let (kept, cut) = error.split_at_checked(end).unwrap_or((error, ""));
+    let kept = kept.replace('\0', "\u{fffd}");
+    if cut.is_empty() { kept } else { format!("{kept}… ({} bytes more)", cut.len()) }
+}
