@@ -13,7 +13,6 @@ use tokio::time::MissedTickBehavior;
 use super::error::Error;
 use super::failure::chain;
 use super::handler::Handler;
-use super::telemetry::Operation;
 use super::work::Context;
 use crate::core::{
     Action, Commit, Core, Input, Job, JobId, Load, Loaded, Options, Outcome, Park, PartitionId, Positions,

@@ -7,7 +7,7 @@ use super::job::{FailureKind, JobId, PartitionId, Reason};
 use super::lane::{LaneState, Parked};
 use super::options::{AfterDeadLetter, Options};
 use super::retry::Wait;
-use super::{Action, Begun, Core, LaneName, Surrender};
+use super::{Action, Begun, Core, Failed, LaneName, Surrender};
 
 /// The longest error that is kept, in bytes. An error may quote the whole value.
 const ERROR_BYTES_MAX: usize = 2000;
@@ -123,7 +123,7 @@ impl Core {
         }
     }
 
-    fn surrender(
+    pub(super) fn surrender(
         &mut self,
         id: &PartitionId,
         name: &LaneName,

@@ -38,10 +38,8 @@ pub(crate) use job::{
     Commit, Failed, Job, JobId, Load, Loaded, Outcome, Park, ParkedEvent, Surrender, Tenure,
 };
 pub(crate) use lane::LaneName;
-use lane::{LaneState, Parked};
 use partition::{Partition, Standing};
 pub(crate) use positions::Positions;
-use retry::Wait;
 pub(crate) use suspects::Suspects;
 
 /// What has happened.
