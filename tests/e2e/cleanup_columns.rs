@@ -181,7 +181,8 @@ fn a_column_that_comes_between_two_batches_is_archived() {
         let left = place.altered_in_between("ALTER TABLE outbox ADD COLUMN extra text DEFAULT 'new'");
         if to == To::Table {
             // Values would be lost.
-            let (lacking, mut refused) = ("ALTER TABLE \"archive\" ADD COLUMN extra text;", place.cleanup());
+            let (lacking, mut refused) =
+                ("ALTER TABLE public.archive ADD COLUMN extra text;", place.cleanup());
             let (exit, stderr) = (refused.wait_for_exit(DEADLINE), refused.stderr());
             let said: Value = serde_json::from_str(stderr.lines().last().unwrap()).unwrap();
             assert_eq!((exit, &said["fix"]), (1, &lacking.into()), "{stderr}");
@@ -219,7 +220,7 @@ fn a_relay_says_which_column_its_archive_lacks_and_goes_on_when_it_is_there() {
     ];
     let relay = Relay::start(&with(place.config.clone(), &settings));
     let left = place.alter("ALTER TABLE outbox ADD COLUMN extra text DEFAULT 'new'");
-    relay.wait_for_stderr("ALTER TABLE \\\"archive\\\" ADD COLUMN extra text;");
+    relay.wait_for_stderr("ALTER TABLE public.archive ADD COLUMN extra text;");
     // Of some passes.
     let_pass(Duration::from_millis(500));
     assert_eq!(place.rows(), left);
@@ -261,7 +262,7 @@ fn a_partition_stays_as_long_as_its_archive_lacks_a_column() {
     };
     let (exit, stderr) = cleanup();
     let lacking =
-        "ALTER TABLE \"archive\" ADD COLUMN extra character varying(9), ADD COLUMN \"Other\" integer;";
+        "ALTER TABLE public.archive ADD COLUMN extra character varying(9), ADD COLUMN \"Other\" integer;";
     assert!(exit == 1 && stderr.contains(lacking), "{stderr}");
     assert!(stderr.contains("has not all columns that they have"), "{stderr}");
     assert_eq!(db.query("SELECT FROM outbox_1", &[]).len(), 3);

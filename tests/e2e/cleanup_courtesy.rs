@@ -154,8 +154,8 @@ fn while_somebody_wants_to_write_to_a_partition_it_is_not_moved_into_a_table() {
          CREATE TABLE outbox_2 PARTITION OF outbox FOR VALUES FROM (1000) TO (2000);
          CREATE TABLE archive (LIKE outbox); CREATE TABLE may_go_on (n int); CREATE SEQUENCE moved;
          CREATE FUNCTION move_slowly() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-             PERFORM nextval('moved');
-             WHILE NOT EXISTS (SELECT FROM may_go_on) LOOP PERFORM pg_sleep(0.01); END LOOP;
+             PERFORM nextval('public.moved');
+             WHILE NOT EXISTS (SELECT FROM public.may_go_on) LOOP PERFORM pg_sleep(0.01); END LOOP;
              RETURN NEW;
          END $$;
          CREATE TRIGGER slowly BEFORE INSERT ON archive FOR EACH ROW EXECUTE FUNCTION move_slowly()",

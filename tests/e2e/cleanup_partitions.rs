@@ -308,12 +308,15 @@ fn rows_that_the_publication_does_not_have_are_left() {
     let without_positions = ["-X", "outboxd.position.topic="];
     let execute = ["cleanup", "-c", &file, "--execute", "--also-before-slot", "--yes", "--wait", "5"];
     let (exit, stdout, stderr) = run(&[&execute[..], &without_positions].concat());
-    assert!(exit == 3 && stderr.contains("does not publish the rows of outbox_3"), "{stdout}{stderr}");
+    assert!(exit == 3 && stderr.contains("does not publish the rows of public.outbox_3"), "{stdout}{stderr}");
     assert_eq!(left(&db).len(), 10);
     db.execute("CREATE UNLOGGED TABLE outbox_4 PARTITION OF outbox FOR VALUES FROM (300) TO (400)");
     db.execute(&format!("ALTER PUBLICATION {} SET TABLE outbox", db.name()));
     let (exit, stdout, stderr) = run(&[&execute[..], &without_positions].concat());
-    assert!(exit == 3 && stderr.contains("the rows of outbox_4 are not in the WAL"), "{stdout}{stderr}");
+    assert!(
+        exit == 3 && stderr.contains("the rows of public.outbox_4 are not in the WAL"),
+        "{stdout}{stderr}"
+    );
     assert_eq!(left(&db).len(), 10);
 
     // The rows of a captured partition come by the name of the outbox, which is not captured.
@@ -392,7 +395,7 @@ fn a_partition_that_cannot_be_looked_at_does_not_keep_the_others() {
              IF $1 = 'wrong' THEN RAISE 'nobody knows'; END IF;
              RETURN true;
          END $$;
-         CREATE OPERATOR < (LEFTARG = age, RIGHTARG = timestamptz, FUNCTION = is_before);
+         CREATE OPERATOR pg_catalog.< (LEFTARG = age, RIGHTARG = timestamptz, FUNCTION = is_before);
          ALTER TABLE outbox ADD COLUMN age age NOT NULL DEFAULT 'old';
          CREATE TABLE outbox_4 PARTITION OF outbox FOR VALUES FROM (300) TO (400)",
     );

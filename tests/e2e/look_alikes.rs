@@ -7,7 +7,7 @@ use std::fs;
 use crate::signals;
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
-use crate::support::postgres::{postgres15, postgres18};
+use crate::support::postgres::{postgres18, start};
 use crate::support::relay::{Config, Relay, with};
 use crate::support::session::{Address, Session};
 use crate::support::wait::{DEADLINE, eventually};
@@ -54,8 +54,9 @@ fn touched(db: &Outbox) -> BTreeSet<String> {
 
 #[test]
 fn an_outbox_is_relayed_and_cleaned_up_without_look_alikes() {
-    for server in [postgres15(), postgres18()] {
-        let db = Outbox::create(server);
+    // Servers of its own: cleanup waits for old transactions of any database.
+    for server in [start(15), start(18)] {
+        let db = Outbox::create(&server);
         db.execute("CREATE TABLE kept (LIKE outbox)");
         let settings = [
             ("heartbeat.interval.ms", "100"),

@@ -1,6 +1,6 @@
 //! PostgreSQL 19 turns logical decoding on with the first slot: `wal_level=replica` suffices, and `effective_wal_level` says what is
 //! in force. Where the tests run with it (`OUTBOXD_TEST_POSTGRES=19`), that is seen on the server itself. Elsewhere a PostgreSQL 18
-//! answers as 19 does: a function of our own stands before `current_setting`.
+//! answers as 19 does: in its database, functions of our own have the name `current_setting`.
 
 use std::fs;
 
@@ -20,14 +20,13 @@ fn answering(wal_level: &str, effective: &str) -> Outbox {
     let db = Outbox::create(postgres18());
     let answer = format!(
         "CASE $1 WHEN 'server_version_num' THEN '190000' WHEN 'wal_level' THEN '{wal_level}'
-         WHEN 'effective_wal_level' THEN {effective} ELSE pg_catalog.current_setting($1, true) END"
+         WHEN 'effective_wal_level' THEN {effective} ELSE pg_catalog.setting_of_18($1, true) END"
     );
     db.execute(&format!(
-        "CREATE SCHEMA nineteen;
-         CREATE FUNCTION nineteen.current_setting(text) RETURNS text LANGUAGE sql AS $$ SELECT {answer} $$;
-         CREATE FUNCTION nineteen.current_setting(text, bool) RETURNS text LANGUAGE sql AS $$ SELECT {answer} $$;
-         ALTER DATABASE {} SET search_path = nineteen, pg_catalog, public",
-        db.name()
+        "ALTER FUNCTION pg_catalog.current_setting(text) RENAME TO setting_of_18;
+         ALTER FUNCTION pg_catalog.current_setting(text, bool) RENAME TO setting_of_18;
+         CREATE FUNCTION pg_catalog.current_setting(text) RETURNS text LANGUAGE sql AS $$ SELECT {answer} $$;
+         CREATE FUNCTION pg_catalog.current_setting(text, bool) RETURNS text LANGUAGE sql AS $$ SELECT {answer} $$;"
     ));
     db
 }
