@@ -1,7 +1,9 @@
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-const PAUSE: Duration = Duration::from_millis(20);
+/// Between two looks at a condition: a twentieth of the time that has passed, within these bounds. A look is a question to a server.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_millis(200);
 
 /// How long anything may take that is not itself about time. Generous, since two cores may run ten servers.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
@@ -15,13 +17,13 @@ pub(crate) fn eventually(within: Duration, what: &str, mut condition: impl FnMut
 /// Waits for a value; panics with `what` when there is none in time.
 #[track_caller]
 pub(crate) fn eventually_some<T>(within: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + within;
+    let began = Instant::now();
     loop {
         if let Some(value) = look() {
             return value;
         }
-        assert!(Instant::now() < deadline, "not within {within:?}: {what}");
-        pause();
+        assert!(began.elapsed() < within, "not within {within:?}: {what}");
+        pause(began);
     }
 }
 
@@ -32,20 +34,20 @@ pub(crate) fn eventually_eq<T: PartialEq + Debug>(
     expected: &T,
     mut look: impl FnMut() -> T,
 ) {
-    let deadline = Instant::now() + within;
+    let began = Instant::now();
     loop {
         let actual = look();
         if actual == *expected {
             return;
         }
-        assert!(Instant::now() < deadline, "not within {within:?}: {actual:?} is not {expected:?}");
-        pause();
+        assert!(began.elapsed() < within, "not within {within:?}: {actual:?} is not {expected:?}");
+        pause(began);
     }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one place that pauses between two looks at a condition")]
-fn pause() {
-    std::thread::sleep(PAUSE);
+fn pause(began: Instant) {
+    std::thread::sleep((began.elapsed() / 20).clamp(PAUSE_MIN, PAUSE_MAX));
 }
 
 /// Lets time pass where time itself is the matter: how long a fault lasts, how fast a writer writes.
