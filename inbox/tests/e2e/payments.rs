@@ -231,13 +231,13 @@ fn events_that_come_again_are_applied_once() {
 #[test]
 fn a_consumer_that_was_stopped_in_the_middle_changes_nothing_when_it_wakes_up() {
     let shop = Shop::open(postgres18(), kafka());
-    let events = payments(3000, 40);
+    let events = payments(1500, 40);
     shop.produce(&events);
     let first = shop.start(&[]);
     shop.wait_for_applied(500);
     first.pause();
     let second = shop.start(&[]);
-    shop.wait_for_applied(3000);
+    shop.wait_for_applied(1500);
     first.resume();
     shop.wait_until_committed();
     first.stop();
