@@ -164,7 +164,8 @@ fn a_slot_with_two_phase_is_refused_and_its_copy_serves() {
         assert_eq!(relay.wait_for_exit(DEADLINE), 3, "{}", relay.stderr());
         let said = relay.stderr();
         let line = said.lines().find(|line| line.contains("two_phase") && line.contains("pg_copy")).unwrap();
-        let statements = &line[line.find("SELECT pg_copy").unwrap()..];
+        let (_, statements) = line.split_once("SELECT pg_copy").unwrap();
+        let statements = format!("SELECT pg_copy{statements}");
         for statement in statements.split_inclusive(';').filter(|statement| statement.contains("SELECT")) {
             db.execute(statement);
         }
