@@ -5,8 +5,9 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 /// The header that has the event's id.
 pub(crate) const ID_HEADER: &str = "id";
 
-/// The header that tells where the event stands in the source: the system identifier, the commit LSN in 16 hexadecimal
-/// digits, the ordinal in 8; behind them the part in 2, when it is not the first record of its event.
+/// The header that tells where the event stands in the source: the system identifier, the commit LSN and that of the change in 16
+/// hexadecimal digits each, its number among the changes with that LSN in 8; behind them the part in 2, when it is not the first record of
+/// its event.
 pub(crate) const POSITION_HEADER: &str = "outboxd.position";
 
 /// The header of a change event that must be known again: a digest of the change, in 16 hexadecimal digits. The event itself

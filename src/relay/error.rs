@@ -34,7 +34,7 @@ pub enum Error {
     #[error(transparent)]
     Capture(#[from] CaptureError),
     /// A row cannot be routed, converted or sent.
-    #[error("row {} of the transaction that committed at {} in table {table} cannot be sent", .position.ordinal, .position.commit_lsn)]
+    #[error("the row of {} of the transaction that committed at {} in table {table} cannot be sent", .position.change(), .position.commit_lsn)]
     Row {
         /// `schema.table`.
         table: String,
@@ -45,7 +45,7 @@ pub enum Error {
         source: Box<RouteError>,
     },
     /// A logical message cannot be routed, converted or sent.
-    #[error("logical message {} of the transaction that committed at {}, with prefix {prefix:?}, cannot be sent", .position.ordinal, .position.commit_lsn)]
+    #[error("the logical message of {} of the transaction that committed at {}, with prefix {prefix:?}, cannot be sent", .position.change(), .position.commit_lsn)]
     Message {
         /// What `pg_logical_emit_message` was given.
         prefix: String,
@@ -76,7 +76,7 @@ pub enum Error {
         source: Box<kafka::Rejection>,
     },
     /// No further key can be held back behind a dead letter.
-    #[error("event {} of the transaction that committed at {} is a dead letter, but {max} other keys are held already", .position.ordinal, .position.commit_lsn)]
+    #[error("{} of the transaction that committed at {} is a dead letter, but {max} other keys are held already", .position.change(), .position.commit_lsn)]
     HeldKeysFull {
         /// Which event.
         position: EventPosition,

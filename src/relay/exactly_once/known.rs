@@ -15,14 +15,23 @@ pub(crate) struct Known {
     seen: Option<Seen>,
     /// Transactions that commit from here on are of another history than the state.
     until: Option<Lsn>,
-    /// The rows of the transaction at the place are numbered otherwise now: it is sent as a whole.
-    renumbered: bool,
+    /// The stream is asked for otherwise than the state's.
+    restreamed: bool,
+    /// What must come of the transaction at the place until the place is reached, if the state counts events.
+    counted: Option<Counted>,
     /// The transaction at the place must come again, and has not yet.
     awaited: bool,
     /// What is wrong with the open transaction, if it is one that lies before the place.
     wrong: Option<Divergence>,
     /// What the server's clock said at the start.
     now: PgTimestamp,
+}
+
+/// Events up to a place, and the last record of the last one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Counted {
+    left: u64,
+    part: u32,
 }
 
 /// Where a stream begins, of which a state says what is in Kafka.
@@ -85,7 +94,7 @@ pub enum Mismatch {
 impl Known {
     /// Nothing is known; what the server's clock says `now` is later than all that was read before.
     pub(crate) const fn nothing(now: PgTimestamp) -> Self {
-        Self { place: None, seen: None, until: None, renumbered: false, awaited: false, wrong: None, now }
+        Self { place: None, seen: None, until: None, restreamed: false, counted: None, awaited: false, wrong: None, now }
     }
 
     /// What a state says to a stream from this source.
@@ -105,13 +114,19 @@ impl Known {
             let (state, server) = (then.database.clone(), source.database.clone());
             return Err(Mismatch::Database { state, server });
         }
-        let renumbered = then.stream != source.stream;
+        let restreamed = then.stream != source.stream;
         let known = |until: Option<Lsn>| {
             let commit_lsn = place.event.commit_lsn;
             // Other options may leave the transaction out, and a lost primary may have had it alone.
-            let awaited = !renumbered && at <= commit_lsn && until.is_none_or(|until| commit_lsn < until);
-            let place = Some(*place);
-            Self { place, seen: *seen, until, renumbered, awaited, ..Self::nothing(now) }
+            let awaited = !restreamed && at <= commit_lsn && until.is_none_or(|until| commit_lsn < until);
+            // With other options events are counted otherwise: the transaction is sent as a whole.
+            let left = place.counted.map(|last| if restreamed { 0 } else { last.saturating_add(1) });
+            let counted = left.map(|left| Counted { left, part: place.event.part });
+            let place = Some(match counted {
+                Some(_) => Place { event: EventPosition::begin(commit_lsn).end_of_event(), ..*place },
+                None => *place,
+            });
+            Self { place, seen: *seen, until, restreamed, counted, awaited, ..Self::nothing(now) }
         };
         if then.timeline == source.timeline {
             let state = place.furthest();
@@ -128,7 +143,7 @@ impl Known {
 
     /// The place from which the stream goes on, and the transaction there, if the stream is as the state has it.
     pub(crate) fn goes_on_from(&self) -> Option<(Place, Option<(Xid, PgTimestamp)>)> {
-        let place = self.place.filter(|_| !self.renumbered && self.until.is_none())?;
+        let place = self.place.filter(|_| !self.restreamed && self.until.is_none())?;
         Some((place, self.seen.and_then(|seen| seen.transaction)))
     }
 
@@ -167,6 +182,16 @@ impl Known {
         self.awaited
     }
 
+    /// An event of the stream comes. If the state counts them, its place moves with the events until so many have come.
+    pub(crate) const fn meet(&mut self, event: EventPosition) {
+        let (Some(place), Some(Counted { left, part })) = (&mut self.place, &mut self.counted) else { return };
+        if event.commit_lsn.get() != place.event.commit_lsn.get() || *left == 0 {
+            return;
+        }
+        *left = left.saturating_sub(1);
+        place.event = if *left == 0 { EventPosition { part: *part, ..event } } else { event.end_of_event() };
+    }
+
     /// Whether an event of the stream is in Kafka.
     ///
     /// # Errors
@@ -187,7 +212,7 @@ impl Known {
             Ordering::Less => true,
             Ordering::Greater => false,
             Ordering::Equal if place.end_lsn.is_some() => true,
-            Ordering::Equal => !self.renumbered && event <= place.last(),
+            Ordering::Equal => event <= place.last(),
         }
     }
 
@@ -255,8 +280,8 @@ mod tests {
         }
     }
 
-    fn at(commit_lsn: u64, ordinal: u64) -> EventPosition {
-        EventPosition::new(Lsn::new(commit_lsn), ordinal)
+    fn at(commit_lsn: u64, lsn: u64) -> EventPosition {
+        EventPosition::new(Lsn::new(commit_lsn), Lsn::new(lsn), 0)
     }
 
     fn state(timeline: u32, end_lsn: Option<u64>) -> State {
@@ -274,7 +299,7 @@ mod tests {
         let cases: [(_, _, &[EventPosition], &[EventPosition]); 4] = [
             (state(1, None), source(1), &[at(99, 900), at(100, 0), at(100, 5)], &[at(100, 6), at(101, 0)]),
             (state(1, Some(140)), source(1), &[at(100, 5), at(100, 6)], &[at(101, 0), at(140, 0)]),
-            (state(1, None), other.clone(), &[at(99, 900)], &[at(100, 0), at(100, 5), at(101, 0)]),
+            (state(1, None), other.clone(), &[at(99, 900), at(100, 0), at(100, 5)], &[at(100, 6), at(101, 0)]),
             (state(1, Some(140)), other, &[at(100, 6)], &[at(101, 0)]),
         ];
         for (state, now, has, has_not) in cases {
@@ -295,6 +320,31 @@ mod tests {
             assert_eq!(known.has(second.next_part()).unwrap(), has_third);
             assert_eq!(known.has(second.end_of_event()).unwrap(), has_third);
             assert!(!known.has(at(100, 6)).unwrap());
+        }
+    }
+
+    /// States that count events do not say where these are.
+    #[test]
+    fn the_place_moves_with_the_events_that_a_state_counts() {
+        let counted = |event: EventPosition, more| {
+            let place = Place { counted: Some(2), ..Place::inside(event, more) };
+            State { place, ..state(1, None) }
+        };
+        let events = [at(100, 10), at(100, 30), at(100, 31), at(100, 50)];
+        let begun = EventPosition::begin(Lsn::new(100));
+        let mut whole = known(&counted(begun, false), &source(1), "").unwrap();
+        let mut torn = known(&counted(begun.next_part(), true), &source(1), "").unwrap();
+        let other = Source { stream: "p".to_owned(), ..source(1) };
+        let mut restreamed = known(&counted(begun, false), &other, "").unwrap();
+        for (number, event) in events.into_iter().enumerate() {
+            for known in [&mut whole, &mut torn, &mut restreamed] {
+                known.meet(at(99, 9));
+                known.meet(event);
+            }
+            assert_eq!(whole.has(event.end_of_event()), Ok(number <= 2), "{event:?}");
+            assert_eq!(torn.has(event.next_part()), Ok(number <= 2), "{event:?}");
+            assert_eq!(torn.has(event.end_of_event()), Ok(number < 2), "{event:?}");
+            assert_eq!(restreamed.has(event), Ok(false), "{event:?}");
         }
     }
 

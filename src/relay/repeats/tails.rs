@@ -198,7 +198,7 @@ mod tests {
     const TO: u64 = 200;
 
     fn at(commit_lsn: u64, ordinal: u64) -> EventPosition {
-        EventPosition::new(Lsn::new(commit_lsn), ordinal)
+        EventPosition::new(Lsn::new(commit_lsn), Lsn::new(commit_lsn.saturating_sub(1)), ordinal)
     }
 
     fn tails() -> Tails {
