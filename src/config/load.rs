@@ -10,6 +10,7 @@ use super::notice::{Notice, NoticeKind};
 use super::read::Reader;
 use super::router::Transforms;
 use super::settings::Settings;
+use crate::postgres::{Peer, TableOptions};
 use super::{
     cleanup, dead_letters, guarantee, metric_tags, offset, position, postgres, producer, router, signals,
 };
@@ -123,6 +124,7 @@ impl Parts {
         let mut postgres = postgres::options(reader, transforms.router.as_deref(), connect_timeout);
         let signals = signals::options(reader, &topic_prefix, sends_changes, postgres.read_only);
         postgres.tables.signals.clone_from(&signals.table);
+        postgres.slot.peer = peer(&connector_name, &topic_prefix, &postgres.tables);
         let position = position(reader, &connector_name, &topic_prefix, &postgres);
         note_converters(reader, sends_changes);
         let kafka = producer::options(reader, connect_timeout);
@@ -155,6 +157,12 @@ impl Parts {
             columns: super::columns::rules(reader),
         }
     }
+}
+
+/// Which instances are of the same service.
+fn peer(connector_name: &str, topic_prefix: &str, tables: &TableOptions) -> Peer {
+    let TableOptions { schema_include, schema_exclude, table_include, table_exclude, .. } = tables;
+    Peer::new(connector_name, topic_prefix, &[schema_include, schema_exclude, table_include, table_exclude])
 }
 
 fn connector_name(settings: &Settings, dialect: Dialect, topic_prefix: &str) -> String {

@@ -176,7 +176,7 @@ pub enum Error {
 
 /// Who holds the slot.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("replication slot {slot:?} is held by process {pid} ({application}{client})")]
+#[error("replication slot {slot:?} is held by process {pid} ({application}{client}){}", .other.as_deref().unwrap_or_default())]
 pub struct SlotHolder {
     /// `slot.name`.
     pub slot: String,
@@ -186,6 +186,8 @@ pub struct SlotHolder {
     pub application: String,
     /// ` at ADDRESS`, when it is known.
     pub client: String,
+    /// It is an outboxd, and another service's: what differs.
+    pub other: Option<String>,
     /// The slot is there; otherwise its holder sends the snapshot that comes before it.
     pub has_slot: bool,
 }
@@ -288,6 +290,11 @@ impl Diagnose for Error {
                     .to_owned()
             }
             Self::Precondition { cure, .. } | Self::SlotLost { cure, .. } => cure.clone(),
+            Self::SlotActive(holder) if holder.other.is_some() => {
+                "give this service a slot.name and a publication.name of its own; if it is to be another instance of that one, give both \
+                 the same configuration, for a change of which all instances are stopped first"
+                    .to_owned()
+            }
             Self::SlotActive(holder) => format!(
                 "stop the other program, or give this one a slot.name of its own; to end a session that is left over: \
                  SELECT pg_terminate_backend({});",

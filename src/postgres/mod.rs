@@ -11,6 +11,7 @@ mod identities;
 mod login;
 mod options;
 mod pages;
+mod peer;
 mod publication;
 mod relations;
 mod resting;
@@ -37,6 +38,8 @@ pub(crate) use handover::{Handover, HandoverPhase};
 pub(crate) use identities::{ReplicaIdentities, ReplicaIdentityRule};
 pub use options::*;
 pub(crate) use pages::PageRange;
+pub use peer::Peer;
+pub(crate) use peer::{APPLICATION, base as application_base};
 pub(crate) use publication::Publication;
 #[cfg(test)]
 pub(crate) use relations::NamedTable;

@@ -256,7 +256,7 @@ fn seconds_since(committed: PgTimestamp, now: Now) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::postgres::{SlotName, SlotRecovery, TableFilter};
+    use crate::postgres::{Peer, SlotName, SlotRecovery, TableFilter};
     use crate::wal::{SystemId, TimelineId};
 
     const NOW: i64 = 1_700_000_000_000_000;
@@ -276,6 +276,7 @@ mod tests {
             retry: None,
             stream_params: Vec::new(),
             xmin_interval: None,
+            peer: Peer::default(),
         };
         let comparison = Comparison {
             slot: &options,

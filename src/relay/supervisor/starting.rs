@@ -64,6 +64,7 @@ impl Relay {
                 .unwrap_or_else(|_| Err(kafka::Error::Fatal("the check was aborted".to_owned())))
             {
                 Ok(cluster_id) => {
+                    self.parts.postgres.slot.peer.learn_target(&cluster_id);
                     tracing::info!(cluster_id, servers = self.parts.kafka.bootstrap_servers, "Kafka answers");
                     self.status.up(Component::Kafka, Instant::now());
                     return Ok(());
