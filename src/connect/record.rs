@@ -125,11 +125,18 @@ impl OwnedRecord {
     }
 }
 
+/// What a header counts for in [`ProducerRecord::weight`].
+pub(crate) fn header_weight(name: &str, value: Option<&[u8]>) -> usize {
+    name.len().saturating_add(value.map_or(0, <[u8]>::len))
+}
+
 impl ProducerRecord<'_> {
-    /// What the record counts for in the in-flight window: key and value bytes.
+    /// What the record counts for in the in-flight window: the bytes of its key, its value and its headers with their names.
     #[must_use]
     pub fn weight(&self) -> usize {
-        self.key.map_or(0, <[u8]>::len).saturating_add(self.value.map_or(0, <[u8]>::len))
+        let headers = self.all_headers().map(|header| header_weight(header.name, header.value));
+        let rest = self.key.map_or(0, <[u8]>::len).saturating_add(self.value.map_or(0, <[u8]>::len));
+        headers.fold(rest, usize::saturating_add)
     }
 
     /// All headers, in wire order.

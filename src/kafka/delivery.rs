@@ -13,6 +13,7 @@ use super::connection_failures::CONNECTION_FAILED;
 use super::error::Error;
 use super::log_ends::LogEnds;
 use super::rejection::{RecordName, Rejection, ReportPlace, named};
+use crate::connect::record::header_weight;
 use crate::ack::Ticket;
 use crate::trace::{Delivery, SpanLog, TRACEPARENT};
 
@@ -297,5 +298,7 @@ fn end_span(spans: &SpanLog, message: &BorrowedMessage<'_>) {
 
 /// The same as [`crate::connect::record::ProducerRecord::weight`] of the record that was sent.
 fn weight(message: &BorrowedMessage<'_>) -> usize {
-    message.key().map_or(0, <[u8]>::len).saturating_add(message.payload_len())
+    let headers = message.headers().into_iter().flat_map(|headers| headers.iter());
+    let headers = headers.map(|header| header_weight(header.key, header.value));
+    headers.fold(message.key().map_or(0, <[u8]>::len).saturating_add(message.payload_len()), usize::saturating_add)
 }
