@@ -39,6 +39,8 @@ struct World {
     answer: Option<Answer>,
     next_xid: u32,
     lsn: u64,
+    /// The table has its other key.
+    is_rekeyed: bool,
 }
 
 fn id() -> String {
@@ -64,6 +66,7 @@ impl World {
             answer: None,
             next_xid: 3,
             lsn: 0,
+            is_rekeyed: false,
         }
     }
 
@@ -105,35 +108,40 @@ impl World {
         Answer::Written
     }
 
+    /// The value by which chunks are cut.
+    const fn rank(&self, key: u8) -> u8 {
+        if self.is_rekeyed { 200 - key } else { key }
+    }
+
     fn read(&self, request: &ChunkRequest) -> Result<Chunk, NoChunk> {
         let number = |key: &ChunkKey| key[0].as_ref().unwrap().parse::<u8>().unwrap();
-        let end = match &request.end {
+        let columns = vec![self.is_rekeyed.to_string()];
+        let fits = request.columns.as_ref().is_none_or(|before| *before == columns);
+        let mut all: Vec<(u8, u8, u32)> =
+            self.visible.iter().map(|(key, value)| (self.rank(*key), *key, *value)).collect();
+        all.sort_unstable();
+        let end = match request.end.as_ref().filter(|_| fits) {
             Some(end) => number(end),
-            None => *self.visible.keys().next_back().ok_or(NoChunk::Empty)?,
+            None => all.last().ok_or(NoChunk::Empty)?.0,
         };
-        let after = request.after.as_ref().map(number);
-        let wanted = |key: &u8| after.is_none_or(|after| *key > after) && *key <= end;
-        let rows: Vec<(u8, u32)> = self
-            .visible
-            .iter()
-            .filter(|(key, _)| wanted(key))
-            .take(request.rows_max)
-            .map(|(k, v)| (*k, *v))
-            .collect();
-        let text = |key: u8| vec![Some(key.to_string())];
+        let after = request.after.as_ref().filter(|_| fits).map(number);
+        let wanted = |rank: u8| after.is_none_or(|after| rank > after) && rank <= end;
+        let rows: Vec<_> = all.into_iter().filter(|(rank, ..)| wanted(*rank)).take(request.rows_max).collect();
+        let text = |rank: u8| vec![Some(rank.to_string())];
         let unseen = self.unseen.map_or(String::new(), |unseen| unseen.xid.to_string());
         Ok(Chunk {
             table: OID,
-            last: rows.last().map(|(key, _)| text(*key)),
+            last: rows.last().map(|(rank, ..)| text(*rank)),
             rows: rows
                 .into_iter()
-                .map(|(key, value)| ReadRow {
-                    place: Some(text(key)),
+                .map(|(rank, key, value)| ReadRow {
+                    place: Some(text(rank)),
                     key: vec![Some(key.to_string().into_bytes())],
                     values: vec![Some(value.to_string().into_bytes())],
                 })
                 .collect(),
             end: text(end),
+            columns,
             total: Some(1),
             visible: PgSnapshot::parse(&format!("1:{}:{unseen}", self.next_xid)).unwrap(),
         })
@@ -215,6 +223,7 @@ enum Step {
     Lose,
     /// The session ends, and another goes on where so many of its entries were acknowledged.
     Reconnect,
+    Rekey,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -227,6 +236,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => Just(Step::Stream),
         1 => Just(Step::Lose),
         1 => Just(Step::Reconnect),
+        1 => Just(Step::Rekey),
     ]
 }
 
@@ -247,6 +257,7 @@ proptest! {
                 Step::Hear => world.hear(),
                 Step::Stream => world.stream(),
                 Step::Lose => world.lose(),
+                Step::Rekey => world.is_rekeyed = !world.is_rekeyed,
                 Step::Reconnect => {
                     let state = world.snapshot.at(Lsn::new(world.lsn.max(1)), 0);
                     let state = serde_json::from_slice(&serde_json::to_vec(&state).unwrap()).unwrap();
