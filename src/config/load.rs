@@ -10,10 +10,10 @@ use super::notice::{Notice, NoticeKind};
 use super::read::Reader;
 use super::router::Transforms;
 use super::settings::Settings;
-use crate::postgres::{Peer, TableOptions};
 use super::{
     cleanup, dead_letters, guarantee, metric_tags, offset, position, postgres, producer, router, signals,
 };
+use crate::postgres::{Peer, TableOptions};
 
 /// A configuration that can work, as far as it can be told without a server.
 #[derive(Debug, Clone)]

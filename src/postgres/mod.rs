@@ -38,7 +38,7 @@ pub(crate) use handover::{Handover, HandoverPhase};
 pub(crate) use identities::{ReplicaIdentities, ReplicaIdentityRule};
 pub use options::*;
 pub(crate) use pages::PageRange;
-pub use peer::Peer;
+pub(crate) use peer::Peer;
 pub(crate) use peer::{APPLICATION, base as application_base};
 pub(crate) use publication::Publication;
 #[cfg(test)]

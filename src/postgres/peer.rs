@@ -71,7 +71,8 @@ impl Peer {
         let theirs = digests.chunks(DIGITS).map(|digits| u16::from_str_radix(&String::from_iter(digits), 16));
         let differ = |ours: u16, theirs: u16| ours != 0 && theirs != 0 && ours != theirs;
         let compared = ASPECTS.into_iter().zip(self.digests()).zip(theirs);
-        let different = compared.filter(|((_, ours), theirs)| theirs.as_ref().is_ok_and(|theirs| differ(*ours, *theirs)));
+        let different =
+            compared.filter(|((_, ours), theirs)| theirs.as_ref().is_ok_and(|theirs| differ(*ours, *theirs)));
         let different: Vec<&str> = different.map(|((aspect, _), _)| aspect).collect();
         (!different.is_empty()).then(|| different.join(", "))
     }

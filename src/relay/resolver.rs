@@ -73,9 +73,8 @@ impl<'s> Resolver<'s> {
     /// Old rows have only the columns of the replica identity: without the key's, a delete is told under the key of another row, or of
     /// none.
     fn warn_of_identity<'k>(&self, table: &str, key: impl Iterator<Item = &'k str>, relation: &Relation) {
-        let is_lacking = |name: &&str| {
-            relation.columns.iter().any(|column| column.name == *name && !column.in_identity)
-        };
+        let is_lacking =
+            |name: &&str| relation.columns.iter().any(|column| column.name == *name && !column.in_identity);
         let lacking: Vec<&str> = key.filter(is_lacking).collect();
         if lacking.is_empty() || relation.replica_identity == ReplicaIdentity::Nothing {
             return;

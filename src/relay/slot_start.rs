@@ -11,7 +11,7 @@ use super::offsets::Offsets;
 use super::parts::RelayParts;
 use super::position::{Position, Unfinished};
 use super::position_store::Positions;
-use super::preflight::{Capture, Preflight, Site, application};
+use super::preflight::{Capture, Preflight, Site};
 use super::standby;
 use crate::error::chain;
 use crate::postgres::{

@@ -14,6 +14,8 @@ mod replayed;
 mod telling;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod world;
 
 use checkpoint::Checkpoints;
 pub(crate) use checkpoint::{Checkpoint, Collection, KeptCheckpoint};
@@ -363,7 +365,10 @@ impl Incremental {
             }
             Ok(Chunk { table: oid, rows, last: Some(last), end, total, columns, .. }) => {
                 if self.state.columns.as_ref().is_some_and(|before| *before != columns) {
-                    tracing::warn!(table, "incremental snapshot: the table has another key now, and is read from its beginning");
+                    tracing::warn!(
+                        table,
+                        "incremental snapshot: the table has another key now, and is read from its beginning"
+                    );
                     self.state.forget_place();
                 }
                 self.state.columns = Some(columns);

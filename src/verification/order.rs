@@ -41,7 +41,9 @@ fn system_of(position: &[u8]) -> Option<&[u8]> {
     let mut fields = fields.peekable();
     let is_commit = is_hexadecimal(fields.next()?, 16..=16);
     let lsn = fields.next_if(|field| field.starts_with(b"L")).and_then(|lsn| lsn.get(1..));
-    let is_place = is_commit && lsn.is_none_or(|lsn| is_hexadecimal(lsn, 16..=16)) && is_hexadecimal(fields.next()?, 8..=8);
+    let is_place = is_commit
+        && lsn.is_none_or(|lsn| is_hexadecimal(lsn, 16..=16))
+        && is_hexadecimal(fields.next()?, 8..=8);
     let is_part = fields.next().is_none_or(|part| is_hexadecimal(part, 2..=8)) && fields.next().is_none();
     (is_place && is_part).then_some(system)
 }

@@ -73,7 +73,10 @@ fn a_row_that_comes_again_with_another_table_list_has_the_position_that_it_had()
         let mut rows = kill_and_change_the_list(first, then, "at_least_once");
         let records = rows.len();
         rows.dedup();
-        assert!(rows.iter().map(|(id, _)| *id).eq(1..=ROWS), "{first} and {then}: rows have several positions");
+        assert!(
+            rows.iter().map(|(id, _)| *id).eq(1..=ROWS),
+            "{first} and {then}: rows have several positions"
+        );
         assert!(records > rows.len(), "{first} and {then}: nothing came again");
         assert!(rows.is_sorted_by(|one, other| one.1 < other.1), "{first} and {then}");
     }

@@ -6,7 +6,7 @@ use crate::support::backlog::Backlog;
 use crate::support::foreign::ForeignConsumer;
 use crate::support::http::get_until;
 use crate::support::kafka::{Kafka, kafka};
-use crate::support::outbox::{Event, Outbox};
+use crate::support::outbox::Outbox;
 use crate::support::postgres::{postgres15, postgres18};
 use crate::support::relay::{Relay, with};
 use crate::support::wait::DEADLINE;

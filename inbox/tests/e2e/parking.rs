@@ -67,7 +67,8 @@ fn what_is_parked_goes_with_its_partition() {
     shop.wait_until_committed();
     // All keys are parked, on a slow machine for so long that the first of them are done by now. The second consumer takes some of them,
     // and the third what the first one leaves.
-    let counts = shop.query("SELECT (SELECT count(*) FROM applied), (SELECT count(*) FROM inbox_parked)", &[]);
+    let counts =
+        shop.query("SELECT (SELECT count(*) FROM applied), (SELECT count(*) FROM inbox_parked)", &[]);
     let (applied, parked): (i64, i64) = (counts[0].get(0), counts[0].get(1));
     assert!(applied + parked == 300 && parked >= 25, "{applied} are applied and {parked} parked");
     let second = shop.start(&waits);

@@ -262,7 +262,15 @@ impl<'s> ChunkReader<'s> {
         let last = read.rows.last().map(|row| key_of(row, width));
         let places = self.parts.relay.transactions.is_some();
         let rows = read.rows.into_iter().map(|row| readable(row, width, &table, places)).collect();
-        Ok(Ok(Chunk { table: table.oid, rows, last, end, columns: order_columns, total, visible: read.visible }))
+        Ok(Ok(Chunk {
+            table: table.oid,
+            rows,
+            last,
+            end,
+            columns: order_columns,
+            total,
+            visible: read.visible,
+        }))
     }
 
     /// The connection is made when it is needed.
@@ -391,7 +399,8 @@ fn instant(unix_us: i64) -> String {
 
 /// Names and types, by which it is known whether a place that was kept is one of these columns.
 fn described(order: &[OrderColumn], columns: &[ColumnDescription]) -> Vec<String> {
-    let type_of = |name: &str| columns.iter().find(|column| column.name == name).map_or(0, |column| column.type_oid.0);
+    let type_of =
+        |name: &str| columns.iter().find(|column| column.name == name).map_or(0, |column| column.type_oid.0);
     order.iter().map(|column| format!("{} {}", column.name, type_of(&column.name))).collect()
 }
 

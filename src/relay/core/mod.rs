@@ -37,6 +37,9 @@ pub(super) use reading::{Reading, Wanted};
 /// How often the status is told while nothing happens, and at most while much does.
 pub(super) const TICK: Duration = Duration::from_millis(500);
 
+/// Without a turn for so long the process, or its machine, has stood still.
+const STOOD_STILL: Duration = Duration::from_secs(3);
+
 /// A read of this many bytes means that the server has more: we are behind. So does a transaction that came late: a server that
 /// decodes more slowly than we read gives little at a time, however much it still has.
 const BEHIND_BYTES: usize = 16 * 1024;
@@ -74,6 +77,8 @@ pub(super) struct Core<'p, T = Inlet> {
     /// Until when the socket is left alone.
     rests_until: Option<Instant>,
     last_tick: Instant,
+    /// The process has stood still with records on their way: they may be written behind those of another one.
+    stood_still: bool,
     outside: Outside,
     /// Somebody waits until what was handed over is in Kafka, also for those who read what is committed.
     pub(super) is_awaited: bool,
@@ -158,6 +163,7 @@ impl<'p, T: Transport> Core<'p, T> {
             need: None,
             rests_until: None,
             last_tick: now.instant,
+            stood_still: false,
             outside: Outside::nothing(),
             is_awaited: false,
         }
@@ -174,6 +180,7 @@ impl<'p, T: Transport> Core<'p, T> {
         wanted: Wanted,
         source: &mut impl Source,
     ) -> Result<Turn, Error> {
+        self.look_at_the_clock(now);
         self.take(event, now)?;
         self.reading = self.reading.next(wanted, self.feed.out.flight.in_transaction(), self.waits_briefly());
         // Reports first: they make room for messages that are in the buffer, for which nothing else would wake us.
@@ -213,6 +220,17 @@ impl<'p, T: Transport> Core<'p, T> {
     /// When a report names a record that was never handed over.
     pub(super) fn wind_up(&mut self, now: Now) -> Result<bool, Error> {
         self.feed.out.flight.wind_up(now)
+    }
+
+    /// Whether the process has stood still with records on their way.
+    pub(super) fn stood_still(&mut self, now: Now) -> bool {
+        self.look_at_the_clock(now);
+        self.stood_still
+    }
+
+    fn look_at_the_clock(&mut self, now: Now) {
+        let is_late = now.instant.saturating_duration_since(self.last_tick) >= STOOD_STILL;
+        self.stood_still |= is_late && !self.is_queue_empty();
     }
 
     /// Whether something waits for what it needs.

@@ -245,7 +245,10 @@ mod tests {
         let written = WRITTEN.replace(r#""version":1"#, r#""version":2"#);
         let written = written.replace(r#""ordinal":41"#, r#""ordinal":41,"part":1"#);
         let state = State::parse(written.as_bytes()).unwrap();
-        assert_eq!((state.place.event, state.place.more), (EventPosition::begin(commit_lsn).next_part(), true));
+        assert_eq!(
+            (state.place.event, state.place.more),
+            (EventPosition::begin(commit_lsn).next_part(), true)
+        );
         assert_eq!(state.to_json().unwrap(), written);
         let with_lsn = |version, more: &str| {
             let written = WRITTEN.replace(r#""version":1"#, version);

@@ -43,7 +43,8 @@ pub(in crate::relay) fn quiet_at() -> Instant {
 pub(in crate::relay) async fn read(options: Options, question: Question) -> Tail {
     let (wants, wanted) = sync_channel(1);
     let (topic, quiet_at) = (question.topic.clone(), question.quiet_at);
-    let mut reading = Reading { options, topic: topic.clone(), wanted, found: Found::new(question), partitions: 0 };
+    let mut reading =
+        Reading { options, topic: topic.clone(), wanted, found: Found::new(question), partitions: 0 };
     let read = spawn_blocking(move || {
         let outcome = reading.read(quiet_at);
         reading.tell(outcome);

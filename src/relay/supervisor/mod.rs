@@ -280,6 +280,7 @@ impl Relay {
         if outcome.is_err() && target.get() == Target::Run {
             self.status.enter(Phase::Connecting);
         }
+        memory.stood_still = outcome.is_err() && core.stood_still(Now::read());
         memory.drained(matches!(outcome, Ok(Drained::Whole)), core.feed.out.flight.frontier());
         // The next session must not start while records of this one are on their way: they would overtake each other. After a
         // definite error there is none, and the wait for Kafka was that of `after_failure`, which has a limit.
