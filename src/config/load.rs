@@ -113,11 +113,12 @@ impl Parts {
         let topic_delimiter = reader.filled("topic.delimiter").unwrap_or(".").to_owned();
         let transforms = router::find(reader);
         let connector_name = connector_name(reader.settings, reader.dialect, &topic_prefix);
-        let dead_letters = dead_letters::options(reader, &connector_name);
+        let mut dead_letters = dead_letters::options(reader, &connector_name);
         let (guarantee, transactions) = guarantee::options(reader, &topic_prefix, &topic_delimiter);
         let offsets = offset::options(reader, &connector_name, &topic_prefix);
         let sends_changes = transforms.router.is_none();
         let cleanup = cleanup::options(reader, sends_changes);
+        dead_letters.iter_mut().for_each(|letters| letters.keeps_values = cleanup.enabled);
         let notifications = signals::notifications(reader, sends_changes);
         let notification_posts = signals::notification_posts(reader, &notifications);
         let connect_timeout = reader.millis("outboxd.connect.timeout.ms", 1, Duration::from_secs(5));

@@ -352,6 +352,7 @@ mod tests {
             connector_name: "c".to_owned(),
             follow_key,
             keys_max: 10,
+            keeps_values: false,
         });
         let [record, _] = records();
         let rejection = Rejection {

@@ -83,6 +83,20 @@ pub enum Error {
         /// `outboxd.deadletterqueue.keys.max`
         max: usize,
     },
+    /// A letter would go without its value, which cleanup then deletes.
+    #[error(
+        "{} of the transaction that committed at {} is too large for the dead-letter topic {topic} too ({bytes} bytes), and outboxd.cleanup.enable would \
+         delete the only copy of it",
+        .position.change(), .position.commit_lsn
+    )]
+    LetterTooLarge {
+        /// Which event.
+        position: EventPosition,
+        /// `errors.deadletterqueue.topic.name`
+        topic: String,
+        /// About the size of the letter.
+        bytes: usize,
+    },
     /// Kafka refused a heartbeat or a notification.
     #[error("a heartbeat or a notification was refused by Kafka")]
     Heartbeat(#[source] Box<kafka::Rejection>),
@@ -314,6 +328,7 @@ impl Diagnose for Error {
             | Self::Message { .. }
             | Self::Refused { .. }
             | Self::HeldKeysFull { .. }
+            | Self::LetterTooLarge { .. }
             | Self::Heartbeat(_)
             | Self::Updated { .. }
             | Self::Undrained { .. }
@@ -347,6 +362,7 @@ impl Diagnose for Error {
             | Self::Refused { .. }
             | Self::Condemned { .. }
             | Self::HeldKeysFull { .. }
+            | Self::LetterTooLarge { .. }
             | Self::Updated { .. } => Exit::Row,
             Self::OffsetFile { .. }
             | Self::NoOffsetMap { .. }
@@ -384,6 +400,11 @@ impl Diagnose for Error {
                  to their own topics"
                     .to_owned(),
             ),
+            Self::LetterTooLarge { topic, bytes, .. } => Some(format!(
+                "kafka-configs --alter --entity-type topics --entity-name {topic} --add-config max.message.bytes={}; or set \
+                 outboxd.cleanup.enable=false: the letter then goes without its value, which stays in the table",
+                bytes.saturating_mul(2)
+            )),
             Self::Updated { .. } => Some(
                 "outbox rows are written once: insert a new row instead, or set the option to warn"
                     .to_owned(),

@@ -181,6 +181,7 @@ mod tests {
             connector_name: "orders".to_owned(),
             follow_key: false,
             keys_max: 1,
+            keeps_values: false,
         };
         let origin = Origin { standing: position.into(), topic: Some("a"), partition: Some(7) };
         let headers = error_context.headers(&options, origin);
