@@ -145,6 +145,14 @@ pub enum Error {
         /// What to type.
         cure: String,
     },
+    /// Rows of captured tables are not in the stream, or may not be. It is remembered until somebody has acted.
+    #[error("{problem}")]
+    Unpublished {
+        /// What keeps them out, with the user's names.
+        problem: String,
+        /// What to type.
+        cure: String,
+    },
     /// The server is in recovery, and `read.only` does not say that it may be.
     #[error("this PostgreSQL is a standby (pg_is_in_recovery)")]
     Standby,
@@ -230,6 +238,7 @@ impl Diagnose for Error {
             | Self::PasswordMissing { .. }
             | Self::Authentication { .. }
             | Self::Precondition { .. }
+            | Self::Unpublished { .. }
             | Self::Standby
             | Self::SlotLost { .. } => Class::Definite,
             // A proxy or a flipped bit may be the cause: one fresh connection tells.
@@ -240,7 +249,9 @@ impl Diagnose for Error {
     fn exit(&self) -> Exit {
         match self {
             Self::TlsFile { .. } => Exit::Usage,
-            Self::Precondition { .. } | Self::Standby | Self::SlotActive(_) => Exit::Precondition,
+            Self::Precondition { .. } | Self::Unpublished { .. } | Self::Standby | Self::SlotActive(_) => {
+                Exit::Precondition
+            }
             Self::SlotLost { .. } => Exit::SlotLost,
             Self::Connect { .. }
             | Self::TlsRefused { .. }
@@ -289,7 +300,7 @@ impl Diagnose for Error {
                  primary. If it was restored from a backup, it is another server than the one that was read"
                     .to_owned()
             }
-            Self::Precondition { cure, .. } | Self::SlotLost { cure, .. } => cure.clone(),
+            Self::Precondition { cure, .. } | Self::Unpublished { cure, .. } | Self::SlotLost { cure, .. } => cure.clone(),
             Self::SlotActive(holder) if holder.other.is_some() => {
                 "give this service a slot.name and a publication.name of its own; if it is to be another instance of that one, give both \
                  the same configuration, for a change of which all instances are stopped first"
