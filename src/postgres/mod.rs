@@ -39,7 +39,7 @@ pub(crate) use identities::{ReplicaIdentities, ReplicaIdentityRule};
 pub use options::*;
 pub(crate) use pages::PageRange;
 pub(crate) use peer::Peer;
-pub(crate) use peer::{APPLICATION, base as application_base};
+pub(crate) use peer::{APPLICATION, base as application_base, shown as shown_application};
 pub(crate) use publication::Publication;
 #[cfg(test)]
 pub(crate) use relations::NamedTable;

@@ -90,6 +90,14 @@ impl Peer {
     }
 }
 
+/// What people are shown of an `application_name`: ours without the digests.
+pub(crate) fn shown(application: &str) -> &str {
+    match application.split_once(SEPARATOR) {
+        Some((base, _)) if application.starts_with(APPLICATION) => base,
+        _ => application,
+    }
+}
+
 /// A long slot name is cut, and a digest of it stands for the rest; the tilde is in no slot's name.
 pub(crate) fn base(slot: &str) -> String {
     let room = APPLICATION_BYTES_MAX.saturating_sub(SEPARATOR.len_utf8() + DIGITS * ASPECTS.len());
@@ -156,5 +164,7 @@ mod tests {
         }
         assert_eq!(Peer::default().application("orders"), "outboxd/orders#0000000000000000");
         assert_eq!(base("orders"), "outboxd/orders");
+        assert_eq!(shown(&Peer::default().application("orders")), "outboxd/orders");
+        assert_eq!(shown("psql #1"), "psql #1");
     }
 }

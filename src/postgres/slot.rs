@@ -7,7 +7,7 @@ use tokio::time::{sleep, timeout};
 use super::catalog::{ServerFacts, SlotFacts};
 use super::connection::Connection;
 use super::sql::Sql;
-use super::{Error, Peer, SlotHolder, SlotOptions, slot_wait};
+use super::{Error, Peer, SlotHolder, SlotOptions, shown_application, slot_wait};
 use crate::replication::{CreateSlot, SlotKind};
 use crate::wal::Lsn;
 
@@ -414,7 +414,7 @@ impl SlotFacts {
             slot: slot.to_owned(),
             pid,
             other: peer.other(&application),
-            application,
+            application: shown_application(&application).to_owned(),
             client: self.client.as_ref().map_or_else(String::new, |client| format!(" at {client}")),
             has_slot: true,
         }

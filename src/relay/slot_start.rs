@@ -16,6 +16,7 @@ use super::standby;
 use crate::error::chain;
 use crate::postgres::{
     self, Slot, SlotFacts, SlotHolder, SlotOptions, SnapshotMode, TlsSetup, application_base,
+    shown_application,
 };
 use crate::source_offset::{SnapshotProgress, SourceOffset};
 use crate::telemetry::{Metrics, Status};
@@ -225,7 +226,7 @@ impl Opening<'_> {
             slot: name.to_string(),
             pid,
             other: peer.other(&application),
-            application,
+            application: shown_application(&application).to_owned(),
             client: String::new(),
             has_slot: false,
         }))
