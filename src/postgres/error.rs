@@ -1,3 +1,4 @@
+use super::slot_holder::SlotHolder;
 use std::io;
 
 use super::grants::hiding_table;
@@ -180,24 +181,6 @@ pub enum Error {
         /// What to do.
         cure: String,
     },
-}
-
-/// Who holds the slot.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("replication slot {slot:?} is held by process {pid} ({application}{client}){}", .other.as_deref().unwrap_or_default())]
-pub struct SlotHolder {
-    /// `slot.name`.
-    pub slot: String,
-    /// The walsender's process id.
-    pub pid: i32,
-    /// Its `application_name`.
-    pub application: String,
-    /// ` at ADDRESS`, when it is known.
-    pub client: String,
-    /// It is an outboxd, and another service's: what differs.
-    pub other: Option<String>,
-    /// The slot is there; otherwise its holder sends the snapshot that comes before it.
-    pub has_slot: bool,
 }
 
 impl Error {

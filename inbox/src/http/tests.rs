@@ -18,7 +18,7 @@ use crate::idempotency::{
     Begun, Claim, Ended, Ending, Entry, Extended, Key, Record, Records, Store, StoreError,
 };
 
-const LEASE: Duration = Duration::from_millis(200);
+const LEASE: Duration = Duration::from_secs(1);
 
 /// The rule and nothing else. It can be away.
 #[derive(Clone)]
