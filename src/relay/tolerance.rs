@@ -72,7 +72,7 @@ mod tests {
             true => RouteError::Column { table: table.clone(), column, source: ColumnError::NotUtf8 },
             false => RouteError::NullRoute { table: table.clone(), column },
         };
-        let position = EventPosition::begin(Lsn::ZERO);
+        let position = EventPosition::new(Lsn::ZERO, 0);
         Error::Row { table, position, source: Box::new(source) }
     }
 }
