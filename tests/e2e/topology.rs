@@ -187,8 +187,8 @@ fn write_unseen(db: &Outbox, sql: &str) {
     });
 }
 
-/// From now on each commit waits for a standby that is not there. The server's processes take a setting one after the other, so
-/// a transaction of nobody's is committed until one waits. It locks a row, since only a commit that has written WAL waits.
+/// From now on each commit waits for a standby that does not exist. PostgreSQL's processes apply a setting one after the other, so
+/// a probe commits repeatedly until one of its commits waits. It locks a row, since only a commit that has written WAL waits.
 fn hold_commits(db: &Outbox) -> JoinHandle<()> {
     set(db, "synchronous_standby_names = 'nobody'");
     let (address, waits) = (db.address().clone(), Arc::new(AtomicBool::new(false)));

@@ -1,7 +1,7 @@
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-/// Between two looks at a condition: a twentieth of the time that has passed, within these bounds. A look is a question to a server.
+/// The pause between two polls of a condition: a twentieth of the elapsed time, within these bounds. Most polls query a server.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(200);
 

@@ -65,8 +65,8 @@ fn what_is_parked_goes_with_its_partition() {
     let waits = ["--retry", "none", "--park", "20s"];
     let first = shop.start(&waits);
     shop.wait_until_committed();
-    // All keys are parked, on a slow machine for so long that the first of them are done by now. The second consumer takes some of them,
-    // and the third what the first one leaves.
+    // All keys are parked. On a slow machine the 20 s of the first ones may be over, and their events applied. The second consumer
+    // continues some of the others, and the third those that the first one leaves.
     let counts =
         shop.query("SELECT (SELECT count(*) FROM applied), (SELECT count(*) FROM inbox_parked)", &[]);
     let (applied, parked): (i64, i64) = (counts[0].get(0), counts[0].get(1));
