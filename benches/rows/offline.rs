@@ -70,7 +70,7 @@ impl Pipeline {
                     self.ledger.begin(begin.final_lsn, begin.commit_time, begin.xid).unwrap();
                 }
                 Message::Insert { new, .. } => {
-                    black_box(self.assembler.next_position().unwrap());
+                    black_box(self.assembler.next_position(data.wal_start).unwrap());
                     let routed = self.table.route(&new, NOW, &mut self.encoder).unwrap();
                     black_box(routed.as_record());
                     ticket = Some(self.ledger.issue().unwrap());

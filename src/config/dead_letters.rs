@@ -31,5 +31,12 @@ pub(super) fn options(reader: &mut Reader<'_>, connector_name: &str) -> Option<D
         );
     }
     let connector_name = connector_name.to_owned();
-    Some(DeadLetterOptions { topic, context_headers, connector_name, follow_key, keys_max })
+    Some(DeadLetterOptions {
+        topic,
+        context_headers,
+        connector_name,
+        follow_key,
+        keys_max,
+        keeps_values: false,
+    })
 }

@@ -13,6 +13,7 @@ use super::settings::Settings;
 use super::{
     cleanup, dead_letters, guarantee, metric_tags, offset, position, postgres, producer, router, signals,
 };
+use crate::postgres::{Peer, TableOptions};
 
 /// A configuration that can work, as far as it can be told without a server.
 #[derive(Debug, Clone)]
@@ -112,17 +113,19 @@ impl Parts {
         let topic_delimiter = reader.filled("topic.delimiter").unwrap_or(".").to_owned();
         let transforms = router::find(reader);
         let connector_name = connector_name(reader.settings, reader.dialect, &topic_prefix);
-        let dead_letters = dead_letters::options(reader, &connector_name);
+        let mut dead_letters = dead_letters::options(reader, &connector_name);
         let (guarantee, transactions) = guarantee::options(reader, &topic_prefix, &topic_delimiter);
         let offsets = offset::options(reader, &connector_name, &topic_prefix);
         let sends_changes = transforms.router.is_none();
         let cleanup = cleanup::options(reader, sends_changes);
+        dead_letters.iter_mut().for_each(|letters| letters.keeps_values = cleanup.enabled);
         let notifications = signals::notifications(reader, sends_changes);
         let notification_posts = signals::notification_posts(reader, &notifications);
         let connect_timeout = reader.millis("outboxd.connect.timeout.ms", 1, Duration::from_secs(5));
         let mut postgres = postgres::options(reader, transforms.router.as_deref(), connect_timeout);
         let signals = signals::options(reader, &topic_prefix, sends_changes, postgres.read_only);
         postgres.tables.signals.clone_from(&signals.table);
+        postgres.slot.peer = peer(&connector_name, &topic_prefix, &postgres.tables);
         let position = position(reader, &connector_name, &topic_prefix, &postgres);
         note_converters(reader, sends_changes);
         let kafka = producer::options(reader, connect_timeout);
@@ -155,6 +158,12 @@ impl Parts {
             columns: super::columns::rules(reader),
         }
     }
+}
+
+/// Which instances are of the same service.
+fn peer(connector_name: &str, topic_prefix: &str, tables: &TableOptions) -> Peer {
+    let TableOptions { schema_include, schema_exclude, table_include, table_exclude, .. } = tables;
+    Peer::new(connector_name, topic_prefix, &[schema_include, schema_exclude, table_include, table_exclude])
 }
 
 fn connector_name(settings: &Settings, dialect: Dialect, topic_prefix: &str) -> String {

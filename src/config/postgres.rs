@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::postgres::{
-    Autocreate, Guardrail, Options, PublicationOptions, PublishedOperations, ReplicaIdentities,
+    Autocreate, Guardrail, Options, Peer, PublicationOptions, PublishedOperations, ReplicaIdentities,
     ServerOptions, SlotName, SlotOptions, SlotRecovery, SlotRetry, SslMode, TableOptions, TlsOptions,
 };
 
@@ -87,6 +87,7 @@ fn slot(reader: &mut Reader<'_>) -> SlotOptions {
         retry,
         stream_params,
         xmin_interval,
+        peer: Peer::default(),
     }
 }
 

@@ -5,8 +5,9 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 /// The header that has the event's id.
 pub(crate) const ID_HEADER: &str = "id";
 
-/// The header that tells where the event stands in the source: the system identifier, the commit LSN in 16 hexadecimal
-/// digits, the ordinal in 8; behind them the part in 2, when it is not the first record of its event.
+/// The header that tells where the event stands in the source: the system identifier, the commit LSN and that of the change in 16
+/// hexadecimal digits each, its number among the changes with that LSN in 8; behind them the part in 2, when it is not the first record of
+/// its event.
 pub(crate) const POSITION_HEADER: &str = "outboxd.position";
 
 /// The header of a change event that must be known again: a digest of the change, in 16 hexadecimal digits. The event itself
@@ -124,11 +125,18 @@ impl OwnedRecord {
     }
 }
 
+/// What a header counts for in [`ProducerRecord::weight`].
+pub(crate) fn header_weight(name: &str, value: Option<&[u8]>) -> usize {
+    name.len().saturating_add(value.map_or(0, <[u8]>::len))
+}
+
 impl ProducerRecord<'_> {
-    /// What the record counts for in the in-flight window: key and value bytes.
+    /// What the record counts for in the in-flight window: the bytes of its key, its value and its headers with their names.
     #[must_use]
     pub fn weight(&self) -> usize {
-        self.key.map_or(0, <[u8]>::len).saturating_add(self.value.map_or(0, <[u8]>::len))
+        let headers = self.all_headers().map(|header| header_weight(header.name, header.value));
+        let rest = self.key.map_or(0, <[u8]>::len).saturating_add(self.value.map_or(0, <[u8]>::len));
+        headers.fold(rest, usize::saturating_add)
     }
 
     /// All headers, in wire order.

@@ -14,6 +14,7 @@ use super::error::Error;
 use super::log_ends::LogEnds;
 use super::rejection::{RecordName, Rejection, ReportPlace, named};
 use crate::ack::Ticket;
+use crate::connect::record::header_weight;
 use crate::trace::{Delivery, SpanLog, TRACEPARENT};
 
 /// How many refused records are told one by one: when a topic is gone, everything on its way there is refused.
@@ -297,5 +298,10 @@ fn end_span(spans: &SpanLog, message: &BorrowedMessage<'_>) {
 
 /// The same as [`crate::connect::record::ProducerRecord::weight`] of the record that was sent.
 fn weight(message: &BorrowedMessage<'_>) -> usize {
-    message.key().map_or(0, <[u8]>::len).saturating_add(message.payload_len())
+    let headers = message.headers().into_iter().flat_map(|headers| headers.iter());
+    let headers = headers.map(|header| header_weight(header.key, header.value));
+    headers.fold(
+        message.key().map_or(0, <[u8]>::len).saturating_add(message.payload_len()),
+        usize::saturating_add,
+    )
 }

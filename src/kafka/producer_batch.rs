@@ -202,6 +202,8 @@ mod tests {
 
     use super::*;
 
+    use crate::connect::record::POSITION_HEADER;
+
     type Bytes = Option<Vec<u8>>;
     /// Key, value, headers, position.
     type Parts = (Bytes, Bytes, Vec<(String, Bytes)>, Bytes);
@@ -267,7 +269,12 @@ mod tests {
             prop_assert_eq!(taken_out(&batch), &records[..]);
             prop_assert_eq!(batch.len(), records.len());
             let of = |bytes: &Bytes| bytes.as_ref().map_or(0, Vec::len);
-            let weight: usize = records.iter().map(|(key, value, ..)| of(key) + of(value)).sum();
+            let position = |text: &Bytes| text.as_ref().map_or(0, |text| POSITION_HEADER.len() + text.len());
+            let weight = records.iter().map(|(key, value, headers, at)| {
+                let headers: usize = headers.iter().map(|(name, value)| name.len() + of(value)).sum();
+                of(key) + of(value) + headers + position(at)
+            });
+            let weight: usize = weight.sum();
             prop_assert_eq!(batch.weight(), weight);
             batch.clear();
             fill(&mut batch, &others);

@@ -123,6 +123,11 @@ impl TopicTail {
         Ok(tail)
     }
 
+    /// How many partitions the topic has.
+    pub(crate) const fn partitions(&self) -> usize {
+        self.partitions.len()
+    }
+
     /// Reads backwards, until each partition has shown a record of ours that is old, or its beginning, or too much that is
     /// not ours. Records of one step come in their order. Not more than about `records_max` are read, and none
     /// any more once nobody wants them.

@@ -102,10 +102,9 @@ fn compare(routed: &RoutedRecord<'_>, table: &OutboxTable, expected: &Map<String
         };
         assert_eq!(found, *expected, "{member}");
     }
-    assert_eq!(
-        routed.as_record().weight(),
-        routed.key.map_or(0, <[u8]>::len) + routed.value.map_or(0, <[u8]>::len)
-    );
+    let length = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len);
+    let headers: usize = routed.headers.iter().map(|header| header.name.len() + length(header.value)).sum();
+    assert_eq!(routed.as_record().weight(), length(routed.key) + length(routed.value) + headers);
 }
 
 #[test]

@@ -187,8 +187,8 @@ where s.slot_name = $1";
 const SLOT_XMIN: &str = "select catalog_xmin::text from pg_replication_slots where slot_name = $1";
 
 const SNAPSHOT_TAKER: &str = "
-select s.active_pid from pg_replication_slots s join pg_stat_activity a on a.pid = s.active_pid
-where s.temporary and s.database = current_database() and a.application_name = $1";
+select s.active_pid, a.application_name from pg_replication_slots s join pg_stat_activity a on a.pid = s.active_pid
+where s.temporary and s.database = current_database() and split_part(a.application_name, '#', 1) = $1";
 
 impl Sql {
     /// The server's settings.
@@ -355,14 +355,15 @@ impl Sql {
         Ok(Moment { confirmed: lsn(0)?, wal_end: lsn(1)?, clock })
     }
 
-    /// The walsender of another session of this `application_name` that is taking a snapshot for a slot to be.
+    /// The walsender of another session that is taking a snapshot for a slot to be, and its `application_name`, which begins with this.
     ///
     /// # Errors
     /// When the query fails.
-    pub async fn snapshot_taker(&self, application: &str) -> Result<Option<i32>, Error> {
+    pub async fn snapshot_taker(&self, application: &str) -> Result<Option<(i32, String)>, Error> {
         const DOING: &str = "looking for another snapshot";
         let rows = self.query(DOING, SNAPSHOT_TAKER, &[&application]).await?;
-        rows.first().map(|row| row.try_get(0).map_err(|error| Error::sql(DOING, error))).transpose()
+        let taker = rows.first().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).transpose();
+        taker.map_err(|error| Error::sql(DOING, error))
     }
 }
 

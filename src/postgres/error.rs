@@ -1,3 +1,4 @@
+use super::slot_holder::SlotHolder;
 use std::io;
 
 use super::grants::hiding_table;
@@ -145,6 +146,14 @@ pub enum Error {
         /// What to type.
         cure: String,
     },
+    /// Rows of captured tables are not in the stream, or may not be. It is remembered until somebody has acted.
+    #[error("{problem}")]
+    Unpublished {
+        /// What keeps them out, with the user's names.
+        problem: String,
+        /// What to type.
+        cure: String,
+    },
     /// The server is in recovery, and `read.only` does not say that it may be.
     #[error("this PostgreSQL is a standby (pg_is_in_recovery)")]
     Standby,
@@ -172,22 +181,6 @@ pub enum Error {
         /// What to do.
         cure: String,
     },
-}
-
-/// Who holds the slot.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("replication slot {slot:?} is held by process {pid} ({application}{client})")]
-pub struct SlotHolder {
-    /// `slot.name`.
-    pub slot: String,
-    /// The walsender's process id.
-    pub pid: i32,
-    /// Its `application_name`.
-    pub application: String,
-    /// ` at ADDRESS`, when it is known.
-    pub client: String,
-    /// The slot is there; otherwise its holder sends the snapshot that comes before it.
-    pub has_slot: bool,
 }
 
 impl Error {
@@ -228,6 +221,7 @@ impl Diagnose for Error {
             | Self::PasswordMissing { .. }
             | Self::Authentication { .. }
             | Self::Precondition { .. }
+            | Self::Unpublished { .. }
             | Self::Standby
             | Self::SlotLost { .. } => Class::Definite,
             // A proxy or a flipped bit may be the cause: one fresh connection tells.
@@ -238,7 +232,9 @@ impl Diagnose for Error {
     fn exit(&self) -> Exit {
         match self {
             Self::TlsFile { .. } => Exit::Usage,
-            Self::Precondition { .. } | Self::Standby | Self::SlotActive(_) => Exit::Precondition,
+            Self::Precondition { .. } | Self::Unpublished { .. } | Self::Standby | Self::SlotActive(_) => {
+                Exit::Precondition
+            }
             Self::SlotLost { .. } => Exit::SlotLost,
             Self::Connect { .. }
             | Self::TlsRefused { .. }
@@ -287,7 +283,12 @@ impl Diagnose for Error {
                  primary. If it was restored from a backup, it is another server than the one that was read"
                     .to_owned()
             }
-            Self::Precondition { cure, .. } | Self::SlotLost { cure, .. } => cure.clone(),
+            Self::Precondition { cure, .. } | Self::Unpublished { cure, .. } | Self::SlotLost { cure, .. } => cure.clone(),
+            Self::SlotActive(holder) if holder.other.is_some() => {
+                "give this service a slot.name and a publication.name of its own; if it is to be another instance of that one, give both \
+                 the same configuration, for a change of which all instances are stopped first"
+                    .to_owned()
+            }
             Self::SlotActive(holder) => format!(
                 "stop the other program, or give this one a slot.name of its own; to end a session that is left over: \
                  SELECT pg_terminate_backend({});",

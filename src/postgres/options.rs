@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::ReplicaIdentities;
+use super::{Peer, ReplicaIdentities};
 use crate::secret::Secret;
 
 /// How PostgreSQL is reached and what is asked of it. Each field names its Debezium option.
@@ -151,6 +151,8 @@ pub struct SlotOptions {
     pub stream_params: Vec<(String, String)>,
     /// `xmin.fetch.interval.ms` (0, never): how often `source.xmin` is asked for.
     pub xmin_interval: Option<Duration>,
+    /// Who may stand by for the slot's holder.
+    pub peer: Peer,
 }
 
 /// `slot.recovery`

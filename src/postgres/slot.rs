@@ -7,7 +7,7 @@ use tokio::time::{sleep, timeout};
 use super::catalog::{ServerFacts, SlotFacts};
 use super::connection::Connection;
 use super::sql::Sql;
-use super::{Error, SlotHolder, SlotOptions, slot_wait};
+use super::{Error, Peer, SlotHolder, SlotOptions, shown_application, slot_wait};
 use crate::replication::{CreateSlot, SlotKind};
 use crate::wal::Lsn;
 
@@ -84,7 +84,7 @@ impl SlotOptions {
         }
         self.check_two_phase(slot)?;
         if let Some(pid) = slot.active_pid {
-            return Err(Error::SlotActive(slot.holder(name, pid)));
+            return Err(Error::SlotActive(slot.holder(name, pid, &self.peer)));
         }
         let confirmed_flush_lsn = slot.confirmed_flush_lsn.unwrap_or_default();
         if confirmed_flush_lsn > slot.server_lsn {
@@ -408,11 +408,13 @@ impl SlotFacts {
         }
     }
 
-    fn holder(&self, slot: &str, pid: i32) -> SlotHolder {
+    fn holder(&self, slot: &str, pid: i32, peer: &Peer) -> SlotHolder {
+        let application = self.application.clone().unwrap_or_else(|| "unknown program".to_owned());
         SlotHolder {
             slot: slot.to_owned(),
             pid,
-            application: self.application.clone().unwrap_or_else(|| "unknown program".to_owned()),
+            other: peer.other(&application),
+            application: shown_application(&application).to_owned(),
             client: self.client.as_ref().map_or_else(String::new, |client| format!(" at {client}")),
             has_slot: true,
         }

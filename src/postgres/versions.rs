@@ -239,6 +239,21 @@ impl Sql {
         Ok(names.map_err(|error| Error::sql(DOING, error))?.unwrap_or_default())
     }
 
+    /// The tables that inherit from these otherwise than as partitions, and their names as SQL wants them.
+    ///
+    /// # Errors
+    /// When the query fails.
+    pub async fn inheriting(&self, parents: &[Oid]) -> Result<Vec<(Oid, String)>, Error> {
+        const DOING: &str = "looking for tables that inherit";
+        const CHILDREN: &str = "SELECT DISTINCT c.oid, format('%I.%I', n.nspname, c.relname) FROM pg_inherits i \
+                                JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
+                                WHERE NOT c.relispartition AND i.inhparent = ANY($1) ORDER BY 2";
+        let parents: Vec<u32> = parents.iter().map(|oid| oid.0).collect();
+        let rows = self.query(DOING, CHILDREN, &[&parents]).await?;
+        let child = |row: &Row| Ok((Oid(row.try_get(0)?), row.try_get(1)?));
+        rows.iter().map(child).collect::<Result<_, _>>().map_err(|error| Error::sql(DOING, error))
+    }
+
     /// Whether the last change of a table was an ALTER TABLE that has rewritten its rows, as far as some of its rows show that.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use super::error::Error;
 use super::origin::Origin;
 use super::position::{Facts, Phase, Position, Unfinished, Verdict, judge, other_history};
 use crate::error::chain;
-use crate::postgres::{SlotOptions, SnapshotMode, TableFilter};
+use crate::postgres::{self, SlotOptions, SnapshotMode, TableFilter};
 use crate::signal::KeptCheckpoint;
 use crate::source_offset::SourceOffset;
 use crate::wal::{Lsn, Oid, PgTimestamp};
@@ -107,6 +107,9 @@ impl Comparison<'_> {
         if let Some(position) = position {
             self.recall(position, found.origin, found.database);
         }
+        if let Some(beginning) = self.with_stop(position, found)? {
+            return Ok(beginning);
+        }
         self.with_what_is_known(position, found)?;
         let verdict = judge(&Facts {
             position,
@@ -156,6 +159,34 @@ impl Comparison<'_> {
             return Ok(Beginning::GoesOn);
         }
         Err(error.into())
+    }
+
+    /// What a process before has stopped for holds until the rows are sent from the table, or somebody goes on without them.
+    fn with_stop(
+        &self,
+        position: Option<&Position>,
+        found: FoundSlot<'_>,
+    ) -> Result<Option<Beginning>, Error> {
+        let Some((position, stopped)) = position.and_then(|kept| Some((kept, kept.stopped.as_ref()?))) else {
+            return Ok(None);
+        };
+        if !self.is_of(position, found.origin, found.database) || self.mode == SnapshotMode::Always {
+            return Ok(None);
+        }
+        let acceptable = position.acceptable(found.at.map(|(confirmed, _)| confirmed));
+        if self.accept.is_some() && self.accept == acceptable {
+            tracing::warn!(slot = %self.slot.name, because = stopped.problem,
+                           "outboxd.position.accept: rows that were not in the stream are not looked for");
+            return Ok(Some(Beginning::Accepted));
+        }
+        let without = acceptable
+            .map(|lsn| format!("; to go on without them, start once with -X outboxd.position.accept={lsn}"))
+            .unwrap_or_default();
+        Err(postgres::Error::Unpublished {
+            problem: format!("the last run has ended because {}", stopped.problem),
+            cure: format!("{}{without}", stopped.cure),
+        }
+        .into())
     }
 
     /// The value does nothing, and this start uses it up.
@@ -256,7 +287,7 @@ fn seconds_since(committed: PgTimestamp, now: Now) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::postgres::{SlotName, SlotRecovery, TableFilter};
+    use crate::postgres::{Peer, SlotName, SlotRecovery, TableFilter};
     use crate::wal::{SystemId, TimelineId};
 
     const NOW: i64 = 1_700_000_000_000_000;
@@ -276,6 +307,7 @@ mod tests {
             retry: None,
             stream_params: Vec::new(),
             xmin_interval: None,
+            peer: Peer::default(),
         };
         let comparison = Comparison {
             slot: &options,

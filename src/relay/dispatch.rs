@@ -327,7 +327,7 @@ mod tests {
     fn the_records_of_an_event_wait_one_by_one_and_keep_their_order() {
         let (log, metrics) = (Log::default(), Metrics::new(&ConfigInfo::default()));
         let (mut flight, mut dispatch) = (in_transaction(&log, &metrics), Dispatch::new(None, &metrics));
-        let position = EventPosition::new(COMMIT, 0);
+        let position = EventPosition::new(COMMIT, COMMIT, 0);
         let need = dispatch.send(&mut flight, &records(), position.into(), now()).unwrap();
         assert!(matches!(need, Some(Need::Topic(topic)) if topic == "a"));
         assert_eq!(log.values(), []);
@@ -352,6 +352,7 @@ mod tests {
             connector_name: "c".to_owned(),
             follow_key,
             keys_max: 10,
+            keeps_values: false,
         });
         let [record, _] = records();
         let rejection = Rejection {
@@ -377,7 +378,7 @@ mod tests {
             for topic in ["a", DEAD] {
                 flight.learn_topic(topic.to_owned(), 0, now());
             }
-            let position = EventPosition::new(COMMIT, 0);
+            let position = EventPosition::new(COMMIT, COMMIT, 0);
             assert!(dispatch.send(&mut flight, &records(), position.into(), now()).unwrap().is_none());
             assert_eq!(log.values(), [sent(DEAD, Some(b"v")), sent(second, None)]);
             let headers: Vec<_> = log.sent.take().into_iter().map(|(.., headers)| headers).collect();

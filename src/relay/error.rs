@@ -1,3 +1,5 @@
+mod kinds;
+
 use std::time::Duration;
 
 use super::capture::CaptureError;
@@ -34,7 +36,7 @@ pub enum Error {
     #[error(transparent)]
     Capture(#[from] CaptureError),
     /// A row cannot be routed, converted or sent.
-    #[error("row {} of the transaction that committed at {} in table {table} cannot be sent", .position.ordinal, .position.commit_lsn)]
+    #[error("the row of {} of the transaction that committed at {} in table {table} cannot be sent", .position.change(), .position.commit_lsn)]
     Row {
         /// `schema.table`.
         table: String,
@@ -45,7 +47,7 @@ pub enum Error {
         source: Box<RouteError>,
     },
     /// A logical message cannot be routed, converted or sent.
-    #[error("logical message {} of the transaction that committed at {}, with prefix {prefix:?}, cannot be sent", .position.ordinal, .position.commit_lsn)]
+    #[error("the logical message of {} of the transaction that committed at {}, with prefix {prefix:?}, cannot be sent", .position.change(), .position.commit_lsn)]
     Message {
         /// What `pg_logical_emit_message` was given.
         prefix: String,
@@ -76,12 +78,26 @@ pub enum Error {
         source: Box<kafka::Rejection>,
     },
     /// No further key can be held back behind a dead letter.
-    #[error("event {} of the transaction that committed at {} is a dead letter, but {max} other keys are held already", .position.ordinal, .position.commit_lsn)]
+    #[error("{} of the transaction that committed at {} is a dead letter, but {max} other keys are held already", .position.change(), .position.commit_lsn)]
     HeldKeysFull {
         /// Which event.
         position: EventPosition,
         /// `outboxd.deadletterqueue.keys.max`
         max: usize,
+    },
+    /// A letter would go without its value, which cleanup then deletes.
+    #[error(
+        "{} of the transaction that committed at {} is too large for the dead-letter topic {topic} too ({bytes} bytes), and outboxd.cleanup.enable would \
+         delete the only copy of it",
+        .position.change(), .position.commit_lsn
+    )]
+    LetterTooLarge {
+        /// Which event.
+        position: EventPosition,
+        /// `errors.deadletterqueue.topic.name`
+        topic: String,
+        /// About the size of the letter.
+        bytes: usize,
     },
     /// Kafka refused a heartbeat or a notification.
     #[error("a heartbeat or a notification was refused by Kafka")]
@@ -227,81 +243,6 @@ pub enum Error {
     },
 }
 
-impl Error {
-    /// The table whose row it is about.
-    pub(super) fn table(&self) -> Option<&str> {
-        match self {
-            Self::Row { table, .. } => Some(table),
-            _ => None,
-        }
-    }
-
-    /// Whether Kafka acknowledged a record that it may not have written.
-    pub(super) const fn is_unwritten(&self) -> bool {
-        matches!(self, Self::Kafka(kafka::Error::Unwritten(_)))
-    }
-
-    /// Whether there is no slot to go on from, though there was one.
-    pub(super) const fn is_lost_slot(&self) -> bool {
-        matches!(
-            self,
-            Self::Postgres(postgres::Error::SlotLost { .. })
-                | Self::OffsetWithoutSlot { .. }
-                | Self::StateWithoutSlot { .. }
-        )
-    }
-
-    /// Whether the server is a standby: one that was its primary before, or will be.
-    pub(super) const fn is_standby(&self) -> bool {
-        matches!(self, Self::Postgres(postgres::Error::Standby))
-    }
-
-    /// Whether Kafka refused a record that the next session sends to the dead-letter topic.
-    pub(super) const fn is_condemned(&self) -> bool {
-        matches!(self, Self::Condemned { .. })
-    }
-
-    /// Whether the producer can go on only as a new one.
-    pub(super) const fn wants_new_producer(&self) -> bool {
-        self.is_unwritten() || self.is_condemned() || self.is_of_transactions()
-    }
-
-    /// Whether it is about Kafka transactions: the next session begins with a new producer.
-    pub(super) const fn is_of_transactions(&self) -> bool {
-        use kafka::Error::{StateTopic, TakenBack, TopicTail, Transaction, Undecided};
-        let Self::Kafka(error) = self else { return false };
-        matches!(
-            error,
-            Transaction { .. } | StateTopic { .. } | Undecided { .. } | TakenBack { .. } | TopicTail { .. }
-        )
-    }
-
-    /// Whether another producer has taken over our transactions, or one took too long.
-    pub(super) const fn is_fenced(&self) -> bool {
-        matches!(self, Self::Kafka(kafka::Error::Transaction { fault: kafka::TransactionFault::Fenced, .. }))
-    }
-
-    /// Who is reached again after it.
-    pub(super) const fn peer(&self) -> Peer {
-        match self {
-            Self::Kafka(_) | Self::Condemned { .. } => Peer::Kafka,
-            _ => Peer::Postgres,
-        }
-    }
-
-    /// Whether the stream could not be understood.
-    pub(super) const fn is_garbled(&self) -> bool {
-        use postgres::Error as Pg;
-        matches!(
-            self,
-            Self::Decode { .. }
-                | Self::Relation(_)
-                | Self::Sequence(_)
-                | Self::Postgres(Pg::Frame { .. } | Pg::Decode { .. } | Pg::Unexpected { .. })
-        )
-    }
-}
-
 impl Diagnose for Error {
     fn class(&self) -> Class {
         match self {
@@ -314,6 +255,7 @@ impl Diagnose for Error {
             | Self::Message { .. }
             | Self::Refused { .. }
             | Self::HeldKeysFull { .. }
+            | Self::LetterTooLarge { .. }
             | Self::Heartbeat(_)
             | Self::Updated { .. }
             | Self::Undrained { .. }
@@ -347,6 +289,7 @@ impl Diagnose for Error {
             | Self::Refused { .. }
             | Self::Condemned { .. }
             | Self::HeldKeysFull { .. }
+            | Self::LetterTooLarge { .. }
             | Self::Updated { .. } => Exit::Row,
             Self::OffsetFile { .. }
             | Self::NoOffsetMap { .. }
@@ -384,6 +327,11 @@ impl Diagnose for Error {
                  to their own topics"
                     .to_owned(),
             ),
+            Self::LetterTooLarge { topic, bytes, .. } => Some(format!(
+                "kafka-configs --alter --entity-type topics --entity-name {topic} --add-config max.message.bytes={}; or set \
+                 outboxd.cleanup.enable=false: the letter then goes without its value, which stays in the table",
+                bytes.saturating_mul(2)
+            )),
             Self::Updated { .. } => Some(
                 "outbox rows are written once: insert a new row instead, or set the option to warn"
                     .to_owned(),

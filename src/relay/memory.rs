@@ -40,6 +40,8 @@ pub(super) struct Memory {
     pub(super) let_go: bool,
     /// The slot was there while it was not ours.
     pub(super) saw_slot: bool,
+    /// The process has stood still with records on their way, at the end of the last session.
+    pub(super) stood_still: bool,
     /// Tries at a slot that a foreign program holds.
     pub(super) slot_retries: u32,
     /// Sessions in a row that brought nothing forward.

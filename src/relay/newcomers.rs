@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::capture::{CapturedTables, Look, unpublished};
+use super::capture::{CapturedTable, CapturedTables, Look, unpublished};
 use super::parts::RelayParts;
 use crate::postgres::{Error, Sql, Storage, TableFacts, TableVersion};
 use crate::telemetry::{Status, Unpublished};
@@ -19,6 +19,8 @@ pub(super) struct Newcomers {
     names: String,
     /// Captured tables that have come, and of which the stream has brought nothing yet.
     new: Vec<Oid>,
+    /// As SQL wants them.
+    inheriting: Vec<String>,
 }
 
 impl Newcomers {
@@ -40,13 +42,22 @@ impl Newcomers {
         let names = sql.names_of_tables().await?;
         if names != self.names {
             self.new = new(parts, sql, captured).await?;
+            self.inheriting = inheriting(sql, captured).await?;
             self.names = names;
         }
         self.new.retain(|oid| captured.get(*oid).is_none());
         let unsent = unsent(parts, sql, &self.new, version_num).await?;
-        status.unpublished(unsent);
+        status.unpublished(Unpublished { inheriting: self.inheriting.clone(), ..unsent });
         Ok(())
     }
+}
+
+/// Tables that are not captured, and whose rows a query of a captured one shows.
+async fn inheriting(sql: &Sql, captured: &CapturedTables) -> Result<Vec<String>, Error> {
+    let parents: Vec<Oid> = captured.list().iter().map(CapturedTable::oid).collect();
+    let children = sql.inheriting(&parents).await?;
+    let others = children.into_iter().filter(|(oid, _)| captured.get(*oid).is_none());
+    Ok(others.map(|(_, name)| name).collect())
 }
 
 async fn new(parts: &RelayParts, sql: &Sql, captured: &CapturedTables) -> Result<Vec<Oid>, Error> {

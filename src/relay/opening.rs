@@ -11,7 +11,7 @@ use super::link::Link;
 use super::parts::RelayParts;
 use super::position::Position;
 use super::position_store::{PositionWriter, Positions};
-use super::preflight::{APPLICATION, Capture, Preflight, application};
+use super::preflight::{Capture, Preflight, application};
 use super::resolver::Resolver;
 use super::slot_start::{Made, Opening};
 use super::snapshot::{self, Keeper, Snapshot};
@@ -19,8 +19,8 @@ use super::standby;
 use super::takeover::{self, keeping_alive};
 use crate::error::{Class, Diagnose as _, chain};
 use crate::postgres::{
-    self, Connection, Publication, ReplicationStream, Slot, SlotHolder, SnapshotMode, SnapshotSlot, Sql,
-    TableFacts,
+    self, APPLICATION, Connection, Publication, ReplicationStream, Slot, SlotHolder, SnapshotMode,
+    SnapshotSlot, Sql, TableFacts,
 };
 use crate::replication::StartReplication;
 use crate::telemetry::{Component, Status};
@@ -202,7 +202,7 @@ async fn read_patiently(positions: &Positions, status: &Status) -> Result<Option
 
 /// Whether the slot's holder is another instance of ours: then we stand by, and the slot is the lease.
 pub(crate) fn is_our_own(holder: &SlotHolder) -> bool {
-    holder.application.starts_with(APPLICATION)
+    holder.application.starts_with(APPLICATION) && holder.other.is_none()
 }
 
 /// Whether the stream has logical messages: as events, or as signals and watermarks.

@@ -133,6 +133,8 @@ pub struct DeadLetterOptions {
     pub follow_key: bool,
     /// `outboxd.deadletterqueue.keys.max` (10 000): of how many keys, until the relay stops.
     pub keys_max: usize,
+    /// `outboxd.cleanup.enable`: rows are deleted once they are sent, so that no letter may go without its value.
+    pub keeps_values: bool,
 }
 
 /// Records for those who watch them. The slot moves on without.

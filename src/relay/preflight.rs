@@ -1,6 +1,5 @@
 use std::sync::Arc;
 
-use sha2::{Digest as _, Sha256};
 use tokio::{join, try_join};
 
 use super::capture::{CapturedTables, Rules, not_in_the_wal};
@@ -22,31 +21,9 @@ pub(crate) const OLDEST_VERSION_NUM: i32 = 140_000;
 /// The oldest one that decodes on a standby.
 const STANDBY_VERSION_NUM: i32 = 160_000;
 
-/// How much of the digest stands for a slot name that is too long.
-const DIGEST_BYTES: usize = 4;
-
-/// What `application_name` our sessions carry begins with; it tells a second instance from a foreign program.
-pub(super) const APPLICATION: &str = "outboxd";
-
-/// The server cuts a longer `application_name` off.
-const APPLICATION_BYTES_MAX: usize = 63;
-
 /// The `application_name` of this configuration's sessions.
 pub(super) fn application(options: &Options) -> String {
-    application_of(options.slot.name.as_str())
-}
-
-/// Another one for each slot: by it a second instance knows who takes the snapshot. A long slot name is cut, and a digest
-/// of it stands for the rest; the tilde is in no slot's name.
-fn application_of(slot: &str) -> String {
-    let whole = format!("{APPLICATION}/{slot}");
-    if whole.len() <= APPLICATION_BYTES_MAX {
-        return whole;
-    }
-    let digest = Sha256::digest(slot.as_bytes());
-    let digest: String = digest.iter().take(DIGEST_BYTES).map(|byte| format!("{byte:02x}")).collect();
-    let kept = APPLICATION_BYTES_MAX.saturating_sub(digest.len()).saturating_sub(1);
-    format!("{whole:.kept$}~{digest}")
+    options.slot.peer.application(options.slot.name.as_str())
 }
 
 /// PostgreSQL, reached and found fit; nothing has been changed in it.

@@ -9,6 +9,7 @@ use super::hypertables;
 use super::parts::RelayParts;
 use super::preflight::Capture;
 use super::resolution::{Resolution, Resolved};
+use super::route::Bound;
 use super::table::Table;
 use crate::change::{Lookup, Reselected};
 use crate::connect::column::{ColumnDescription, TableDescription};
@@ -60,8 +61,31 @@ impl<'s> Resolver<'s> {
             Resolved::Captured(table) => {
                 let description = self.describe(resolution.described(&table), &relation).await?;
                 hypertables::learn_chunk(&self.sql, rules.route, &table.schema, &table.name).await?;
-                resolution.bind(table, &description)
+                let bound = resolution.bind(table, &description)?;
+                if let Table::Captured(Bound::Changes(table)) = &bound {
+                    self.warn_of_identity(table.name(), table.key_columns(), &relation);
+                }
+                Ok(bound)
             }
+        }
+    }
+
+    /// Old rows have only the columns of the replica identity: without the key's, a delete is told under the key of another row, or of
+    /// none.
+    fn warn_of_identity<'k>(&self, table: &str, key: impl Iterator<Item = &'k str>, relation: &Relation) {
+        let is_lacking =
+            |name: &&str| relation.columns.iter().any(|column| column.name == *name && !column.in_identity);
+        let lacking: Vec<&str> = key.filter(is_lacking).collect();
+        if lacking.is_empty() || relation.replica_identity == ReplicaIdentity::Nothing {
+            return;
+        }
+        let warning = format!(
+            "the replica identity of table {table} lacks {} of its key: deletes, and changes of the key, are told under a wrong key, as Debezium \
+             tells them. To fix: ALTER TABLE {table} REPLICA IDENTITY FULL; or choose an index that has these columns",
+            lacking.join(", ")
+        );
+        if self.status.warn(warning.clone()) {
+            tracing::warn!(table, "{warning}");
         }
     }
 

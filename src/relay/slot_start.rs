@@ -11,10 +11,13 @@ use super::offsets::Offsets;
 use super::parts::RelayParts;
 use super::position::{Position, Unfinished};
 use super::position_store::Positions;
-use super::preflight::{Capture, Preflight, Site, application};
+use super::preflight::{Capture, Preflight, Site};
 use super::standby;
 use crate::error::chain;
-use crate::postgres::{self, Slot, SlotFacts, SlotHolder, SnapshotMode, TlsSetup};
+use crate::postgres::{
+    self, Slot, SlotFacts, SlotHolder, SlotOptions, SnapshotMode, TlsSetup, application_base,
+    shown_application,
+};
 use crate::source_offset::{SnapshotProgress, SourceOffset};
 use crate::telemetry::{Metrics, Status};
 use crate::wal::Lsn;
@@ -217,11 +220,16 @@ impl Opening<'_> {
 
     /// The slot is not there yet because another instance of ours sends the snapshot that comes before it.
     async fn snapshot_taker(self, preflight: &Preflight) -> Result<Option<SlotHolder>, Error> {
-        let application = application(&self.parts.postgres);
-        let pid = preflight.sql.snapshot_taker(&application).await?;
-        let slot = self.parts.postgres.slot.name.to_string();
-        let (client, has_slot) = (String::new(), false);
-        Ok(pid.map(|pid| SlotHolder { slot, pid, application, client, has_slot }))
+        let SlotOptions { name, peer, .. } = &self.parts.postgres.slot;
+        let taker = preflight.sql.snapshot_taker(&application_base(name.as_str())).await?;
+        Ok(taker.map(|(pid, application)| SlotHolder {
+            slot: name.to_string(),
+            pid,
+            other: peer.other(&application),
+            application: shown_application(&application).to_owned(),
+            client: String::new(),
+            has_slot: false,
+        }))
     }
 
     /// A position that the user has given up must not be compared with the slot that is made now. Said before it is made: a

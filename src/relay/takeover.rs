@@ -145,7 +145,7 @@ fn known(
     };
     let place = &state.place;
     tracing::info!(
-        topic, slot, commit_lsn = %place.event.commit_lsn, ordinal = place.event.ordinal, whole = place.end_lsn.is_some(),
+        topic, slot, commit_lsn = %place.event.commit_lsn, lsn = %place.event.lsn, whole = place.end_lsn.is_some(),
         slot_at = %link.confirmed, "the last Kafka transaction is known: rows up to it are passed over"
     );
     if let Some((from, to)) = known.phantoms() {

@@ -72,7 +72,7 @@ mod tests {
             true => RouteError::Column { table: table.clone(), column, source: ColumnError::NotUtf8 },
             false => RouteError::NullRoute { table: table.clone(), column },
         };
-        let position = EventPosition::new(Lsn::ZERO, 0);
+        let position = EventPosition::begin(Lsn::ZERO);
         Error::Row { table, position, source: Box::new(source) }
     }
 }

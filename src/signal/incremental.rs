@@ -14,6 +14,8 @@ mod replayed;
 mod telling;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod world;
 
 use checkpoint::Checkpoints;
 pub(crate) use checkpoint::{Checkpoint, Collection, KeptCheckpoint};
@@ -340,6 +342,7 @@ impl Incremental {
                     surrogate_key: front.surrogate_key.clone(),
                     after: self.state.sent.clone(),
                     end: self.state.end.clone(),
+                    columns: self.state.columns.clone(),
                     rows_max: self.chunk_rows,
                     counts: self.tells && self.state.total.is_none(),
                 };
@@ -360,7 +363,15 @@ impl Incremental {
                 self.again = true;
                 self.stage = Stage::Ask(Step::Read);
             }
-            Ok(Chunk { table: oid, rows, last: Some(last), end, total, .. }) => {
+            Ok(Chunk { table: oid, rows, last: Some(last), end, total, columns, .. }) => {
+                if self.state.columns.as_ref().is_some_and(|before| *before != columns) {
+                    tracing::warn!(
+                        table,
+                        "incremental snapshot: the table has another key now, and is read from its beginning"
+                    );
+                    self.state.forget_place();
+                }
+                self.state.columns = Some(columns);
                 let rows_read = u64::try_from(rows.len()).unwrap_or(u64::MAX);
                 self.state.scanned = self.state.scanned.saturating_add(rows_read);
                 self.state.chunks = self.state.chunks.saturating_add(1);

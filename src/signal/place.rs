@@ -24,6 +24,8 @@ pub(crate) struct ChunkRequest {
     pub(crate) after: Option<ChunkKey>,
     /// Where the table ends; it is looked for when it is not known.
     pub(crate) end: Option<ChunkKey>,
+    /// Of which columns these two are the values. A state of an earlier outboxd does not say it.
+    pub(crate) columns: Option<Vec<String>>,
     /// At most so many.
     pub(crate) rows_max: usize,
     /// Whether somebody wants to know how many rows the table has.
@@ -39,6 +41,8 @@ pub(crate) struct Chunk {
     pub(crate) last: Option<ChunkKey>,
     /// Where the table ends.
     pub(crate) end: ChunkKey,
+    /// By which columns of which types the rows were cut. When they are others than was asked for, the rows are those from the table's beginning.
+    pub(crate) columns: Vec<String>,
     /// How many rows the table has, as far as that was asked for.
     pub(crate) total: Option<u64>,
     /// What the reading transaction saw of others.

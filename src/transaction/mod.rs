@@ -10,14 +10,18 @@ use crate::wal::Lsn;
 
 pub(crate) use history::{Divergence, History, Identity};
 
-/// Where a record stands in the source: the commit LSN of its transaction, the ordinal of its event among that transaction's,
-/// and its place among the records of that event. Unlike a row's own LSN it is unique and stable over restarts: the rows of one
-/// COPY share an LSN.
+/// Where a record stands in the source: the commit LSN of its transaction, the LSN of its change, its number among the changes with that
+/// LSN, and its place among the records of the change.
+///
+/// *Invariant:* it is a function of the WAL and of what the publication was when it was written. Nothing that is configured
+/// changes it, and it is another one for each record: the rows of one COPY share an LSN. The order of positions is that of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventPosition {
     /// LSN of the commit record.
     pub commit_lsn: Lsn,
-    /// Counts from 0.
+    /// That of the change's WAL record; zero for what tells of the transaction's begin.
+    pub lsn: Lsn,
+    /// Counts the changes with this LSN from 0.
     pub ordinal: u64,
     /// Counts from 0: that of the only record, as a rule. A change can become several, such as a delete and its tombstone.
     pub part: u32,
@@ -26,14 +30,35 @@ pub struct EventPosition {
 impl EventPosition {
     /// That of an event's first record.
     #[must_use]
-    pub const fn new(commit_lsn: Lsn, ordinal: u64) -> Self {
-        Self { commit_lsn, ordinal, part: 0 }
+    pub const fn new(commit_lsn: Lsn, lsn: Lsn, ordinal: u64) -> Self {
+        Self { commit_lsn, lsn, ordinal, part: 0 }
+    }
+
+    /// Before all changes of a transaction.
+    #[must_use]
+    pub const fn begin(commit_lsn: Lsn) -> Self {
+        Self::new(commit_lsn, Lsn::ZERO, 0)
+    }
+
+    /// Behind all changes of a transaction.
+    #[must_use]
+    pub const fn end(commit_lsn: Lsn) -> Self {
+        Self::new(commit_lsn, commit_lsn, 0)
     }
 
     /// That of the event's next record.
     #[must_use]
     pub const fn next_part(self) -> Self {
         Self { part: self.part.saturating_add(1), ..self }
+    }
+
+    /// The change among those of its transaction, for people: `change 0/16B3748`, and which one of those with this LSN.
+    #[must_use]
+    pub fn change(self) -> String {
+        match self.ordinal {
+            0 => format!("change {}", self.lsn),
+            number => format!("change {} ({number} others of this LSN before it)", self.lsn),
+        }
     }
 
     /// Behind every record of the event.
@@ -97,8 +122,10 @@ pub enum Assembler {
     Open {
         /// What `Begin` said.
         begin: Begin,
-        /// Events so far.
-        events: u64,
+        /// That of the last change.
+        lsn: Lsn,
+        /// How many changes had it so far.
+        changes: u64,
     },
 }
 
@@ -130,7 +157,7 @@ impl Assembler {
         if matches!(self, Self::Open { .. }) {
             return Err(SequenceError::BeginInside(begin.final_lsn));
         }
-        *self = Self::Open { begin, events: 0 };
+        *self = Self::Open { begin, lsn: Lsn::ZERO, changes: 0 };
         Ok(())
     }
 
@@ -145,56 +172,72 @@ impl Assembler {
         }
     }
 
-    /// The place of the next event of the open transaction.
+    /// The place of the next change of the open transaction, whose WAL record is at `at`.
     ///
     /// # Errors
     /// When none is open.
-    pub const fn next_position(&mut self) -> Result<EventPosition, SequenceError> {
+    pub fn next_position(&mut self, at: Lsn) -> Result<EventPosition, SequenceError> {
         match self {
-            Self::Open { begin, events } => {
-                let ordinal = *events;
-                *events = events.saturating_add(1);
-                Ok(EventPosition::new(begin.final_lsn, ordinal))
+            Self::Open { begin, lsn, changes } => {
+                if *lsn != at {
+                    (*lsn, *changes) = (at, 0);
+                }
+                let ordinal = *changes;
+                *changes = changes.saturating_add(1);
+                Ok(EventPosition::new(begin.final_lsn, at, ordinal))
             }
             Self::Idle => Err(SequenceError::Outside("change")),
         }
     }
 
-    /// So many events of the open transaction were there before.
-    pub const fn pass(&mut self, before: u64) {
-        if let Self::Open { events, .. } = self {
-            *events = before;
+    /// So many changes with this LSN were there before in the open transaction.
+    pub const fn pass(&mut self, at: Lsn, before: u64) {
+        if let Self::Open { lsn, changes, .. } = self {
+            (*lsn, *changes) = (at, before);
         }
     }
 
-    /// How a row stands that is read here, before the next event.
+    /// That of the last change of the open transaction.
+    #[must_use]
+    pub const fn lsn(&self) -> Lsn {
+        match self {
+            Self::Open { lsn, .. } => *lsn,
+            Self::Idle => Lsn::ZERO,
+        }
+    }
+
+    /// How a row stands that is read here, behind the last change.
     ///
     /// # Errors
     /// As [`Self::next_position`].
     pub const fn beside(&self) -> Result<Standing, SequenceError> {
         match self {
-            Self::Open { begin, events } => Ok(Standing::Read(EventPosition::new(begin.final_lsn, *events))),
+            Self::Open { begin, lsn, changes } => {
+                Ok(Standing::Read(EventPosition::new(begin.final_lsn, *lsn, *changes)))
+            }
             Self::Idle => Err(SequenceError::Outside("row that was read")),
         }
     }
 
-    /// Takes `Commit`; returns how many events the transaction had.
+    /// Takes `Commit`.
     ///
     /// # Errors
     /// When no transaction is open, or another one is.
-    pub fn commit(&mut self, commit: &Commit) -> Result<u64, SequenceError> {
+    pub fn commit(&mut self, commit: &Commit) -> Result<(), SequenceError> {
         match std::mem::take(self) {
             Self::Idle => Err(SequenceError::Outside("Commit")),
             Self::Open { begin, .. } if begin.final_lsn != commit.commit_lsn => {
                 Err(SequenceError::CommitMismatch { announced: begin.final_lsn, found: commit.commit_lsn })
             }
-            Self::Open { events, .. } => Ok(events),
+            Self::Open { .. } => Ok(()),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::wal::{PgTimestamp, Xid};
 
@@ -207,32 +250,61 @@ mod tests {
     }
 
     #[test]
-    fn events_are_numbered_inside_their_transaction() {
+    fn changes_with_the_same_lsn_are_numbered() {
         let mut assembler = Assembler::default();
         for lsn in [10, 20] {
             assembler.begin(begin(lsn)).unwrap();
-            for ordinal in 0..3 {
-                let expected = EventPosition::new(Lsn::new(lsn), ordinal);
-                assert_eq!(assembler.next_position(), Ok(expected));
+            for (at, ordinal) in [(5, 0), (5, 1), (6, 0), (8, 0), (8, 1), (8, 2)] {
+                let expected = EventPosition::new(Lsn::new(lsn), Lsn::new(at), ordinal);
+                assert_eq!(assembler.next_position(Lsn::new(at)), Ok(expected));
             }
-            assert_eq!(assembler.commit(&commit(lsn)), Ok(3));
+            assert_eq!(assembler.commit(&commit(lsn)), Ok(()));
+        }
+    }
+
+    proptest! {
+        /// A configuration decides which WAL records are looked at, and how often a row is read beside them.
+        #[test]
+        fn what_is_left_out_changes_no_position(
+            records in prop::collection::vec((1..4u64, 1..4u64), 1..20),
+            looked_at in prop::collection::vec(any::<bool>(), 20),
+        ) {
+            let positions = |taken: &dyn Fn(usize) -> bool| {
+                let (mut assembler, mut at, mut positions) = (Assembler::default(), 0, Vec::new());
+                assembler.begin(begin(1_000)).unwrap();
+                for (record, (gap, changes)) in records.iter().enumerate() {
+                    at += gap;
+                    for change in 0..*changes {
+                        let position = taken(record).then(|| assembler.next_position(Lsn::new(at)).unwrap());
+                        positions.push(((record, change), position));
+                    }
+                }
+                positions
+            };
+            let all = positions(&|_| true);
+            let places: Vec<_> = all.iter().map(|(_, position)| *position).collect();
+            prop_assert!(places.windows(2).all(|two| two[0] < two[1]), "{places:?}");
+            for (some, all) in positions(&|record| looked_at[record]).into_iter().zip(all) {
+                prop_assert!(some.1.is_none() || some == all, "{some:?} is not {all:?}");
+            }
         }
     }
 
     #[test]
     fn events_that_were_there_before_are_counted() {
         let mut assembler = Assembler::default();
-        assembler.pass(7);
-        assert_eq!(assembler.next_position(), Err(SequenceError::Outside("change")));
+        let at = Lsn::new(3);
+        assembler.pass(at, 7);
+        assert_eq!(assembler.next_position(at), Err(SequenceError::Outside("change")));
         assembler.begin(begin(10)).unwrap();
-        assembler.pass(7);
-        assert_eq!(assembler.next_position(), Ok(EventPosition::new(Lsn::new(10), 7)));
+        assembler.pass(at, 7);
+        assert_eq!(assembler.next_position(at), Ok(EventPosition::new(Lsn::new(10), at, 7)));
     }
 
     #[test]
     fn impossible_sequences_are_refused() {
         let mut assembler = Assembler::default();
-        assert_eq!(assembler.next_position(), Err(SequenceError::Outside("change")));
+        assert_eq!(assembler.next_position(Lsn::new(1)), Err(SequenceError::Outside("change")));
         assert_eq!(assembler.commit(&commit(1)), Err(SequenceError::Outside("Commit")));
         assembler.begin(begin(10)).unwrap();
         assert_eq!(assembler.begin(begin(11)), Err(SequenceError::BeginInside(Lsn::new(11))));

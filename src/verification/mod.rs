@@ -29,5 +29,5 @@ pub(crate) use latest::{
     read,
 };
 pub(crate) use order::{Positions, out_of_order};
-pub(crate) use retention::{PartitionStart, TopicState, Topics};
+pub(crate) use retention::{PartitionStart, Retention, TopicState, Topics};
 pub(crate) use tally::Tally;

@@ -1,4 +1,5 @@
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
 use super::entry::{OrderEntry, TopicNumber};
 use super::finding::{Finding, Place, Problem};
@@ -32,26 +33,23 @@ impl Positions {
     }
 }
 
-/// The text of a position is `system/LSN/ordinal`, of which the last two have a fixed width. A record that is not the first of
-/// its event has one more number behind it.
-const PLACE_BYTES: usize = "/0000000000000000/00000000".len();
-
+/// The system of a position: `system/LSN/L…/number`, or `system/LSN/number` of an outboxd that counted the events of a transaction. The numbers
+/// have a fixed width. A record that is not the first of its event has one more behind them.
 fn system_of(position: &[u8]) -> Option<&[u8]> {
-    system_of_first(position).or_else(|| {
-        let at = position.iter().rposition(|byte| *byte == b'/')?;
-        let (first, part) = position.split_at_checked(at)?;
-        let is_part = part.len() > 2 && part.iter().skip(1).all(u8::is_ascii_hexdigit);
-        system_of_first(first).filter(|_| is_part)
-    })
+    let mut fields = position.split(|byte| *byte == b'/');
+    let system = fields.next().filter(|system| !system.is_empty())?;
+    let mut fields = fields.peekable();
+    let is_commit = is_hexadecimal(fields.next()?, 16..=16);
+    let lsn = fields.next_if(|field| field.starts_with(b"L")).and_then(|lsn| lsn.get(1..));
+    let is_place = is_commit
+        && lsn.is_none_or(|lsn| is_hexadecimal(lsn, 16..=16))
+        && is_hexadecimal(fields.next()?, 8..=8);
+    let is_part = fields.next().is_none_or(|part| is_hexadecimal(part, 2..=8)) && fields.next().is_none();
+    (is_place && is_part).then_some(system)
 }
 
-fn system_of_first(position: &[u8]) -> Option<&[u8]> {
-    let (system, place) = position.split_at_checked(position.len().checked_sub(PLACE_BYTES)?)?;
-    let is_place = place.iter().enumerate().all(|(index, byte)| match index {
-        0 | 17 => *byte == b'/',
-        _ => byte.is_ascii_hexdigit(),
-    });
-    (is_place && !system.is_empty()).then_some(system)
+fn is_hexadecimal(field: &[u8], digits: RangeInclusive<usize>) -> bool {
+    digits.contains(&field.len()) && field.iter().all(u8::is_ascii_hexdigit)
 }
 
 /// The rows whose record comes behind one of the same key whose order is later by more than `slack`. All entries that may
@@ -103,6 +101,10 @@ mod tests {
             (0, at(1, 5, 3), false),
             (0, at(1, 4, 9), true),
             (1, at(1, 4, 9), false),
+            (0, "1/0000000000000005/L0000000000000004/00000000".to_owned(), false),
+            (0, "1/0000000000000005/L0000000000000004/00000001".to_owned(), false),
+            (0, "1/0000000000000005/L0000000000000004/00000000".to_owned(), true),
+            (0, at(1, 5, 9), true),
             (0, at(1, 6, 0), false),
             (0, at(2, 1, 0), false),
             (0, at(2, 0, 0), true),
@@ -114,7 +116,7 @@ mod tests {
         for (partition, text, behind) in cases {
             assert_eq!(positions.is_behind(TopicNumber(0), partition, text.as_bytes()), behind, "{text}");
         }
-        assert_eq!(positions.seen(), 14);
+        assert_eq!(positions.seen(), 18);
     }
 
     #[test]

@@ -18,6 +18,17 @@ pub(crate) struct TopicState {
     pub compacted: bool,
     /// The partitions that have lost their oldest records.
     pub shortened: HashMap<i32, PartitionStart>,
+    /// What of the topic the brokers may delete.
+    pub retention: Retention,
+}
+
+/// What the brokers may delete of a topic.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Retention {
+    /// Records older than this, in milliseconds since 1970; without it none by their age.
+    pub until_ms: Option<i64>,
+    /// They may delete by the size too, or do not say what.
+    pub by_more: bool,
 }
 
 /// What is known of all topics.
@@ -33,7 +44,7 @@ pub(crate) enum Missed {
     Lost,
     /// Its record may be deleted: nobody knows how old the row is.
     PerhapsExpired,
-    /// The row is older than the oldest record of its partition.
+    /// The row is older than the oldest record of its partition, and than what the brokers keep.
     Expired,
     /// A later record of its key may have replaced it.
     PerhapsCompacted,
@@ -58,7 +69,7 @@ impl Topics {
             Some(PartitionStart { oldest_ms: Some(oldest) })
                 if expected.written_ms.is_some_and(|written| written < oldest) =>
             {
-                Missed::Expired
+                state.retention.excuses(expected.written_ms)
             }
             Some(PartitionStart { oldest_ms: Some(_) }) if expected.written_ms.is_some() => Missed::Lost,
             Some(_) => Missed::PerhapsExpired,
@@ -73,6 +84,17 @@ impl Topics {
 
     fn state(&self, topic: TopicNumber) -> Option<&TopicState> {
         self.states.get(usize::try_from(topic.0).ok()?)
+    }
+}
+
+impl Retention {
+    /// Why a row may be without a record whose partition has lost those of its time.
+    fn excuses(self, written_ms: Option<i64>) -> Missed {
+        match (written_ms, self.until_ms) {
+            (Some(written), Some(until)) if written < until => Missed::Expired,
+            _ if self.by_more => Missed::PerhapsExpired,
+            _ => Missed::Lost,
+        }
     }
 }
 
@@ -96,24 +118,37 @@ mod tests {
     fn topics(compacted: bool) -> Topics {
         let shortened = [(0, Some(100)), (1, None)];
         let shortened = shortened.map(|(id, oldest_ms)| (id, PartitionStart { oldest_ms })).into();
-        Topics::new(vec![TopicState { partitions: 3, compacted, shortened }])
+        let retention = Retention { until_ms: Some(90), by_more: false };
+        Topics::new(vec![TopicState { partitions: 3, compacted, shortened, retention }])
     }
 
     #[test]
     fn a_row_is_excused_by_what_its_own_partition_has_lost() {
         let cases = [
-            (Spot::Decided(0), Some(99), Missed::Expired),
+            (Spot::Decided(0), Some(89), Missed::Expired),
+            // Too young to be deleted by its age.
+            (Spot::Decided(0), Some(90), Missed::Lost),
+            (Spot::Decided(0), Some(99), Missed::Lost),
             (Spot::Decided(0), Some(100), Missed::Lost),
             (Spot::Decided(0), None, Missed::PerhapsExpired),
             (Spot::Decided(1), Some(99), Missed::PerhapsExpired),
             (Spot::Decided(2), Some(99), Missed::Lost),
-            (Spot::Hashed(3), Some(99), Missed::Expired),
+            (Spot::Hashed(3), Some(89), Missed::Expired),
             (Spot::Hashed(5), Some(99), Missed::Lost),
             (Spot::Any, Some(99), Missed::PerhapsExpired),
         ];
         for (spot, written_ms, missed) in cases {
             let expected = Expected { spot, written_ms, ..expected(1, 0, "v") };
             assert_eq!(topics(false).missed(&expected), missed, "{spot:?} {written_ms:?}");
+        }
+        for (until_ms, by_more, written, missed) in [
+            (None, false, 1, Missed::Lost),
+            (None, true, 1, Missed::PerhapsExpired),
+            (Some(90), true, 91, Missed::PerhapsExpired),
+            (Some(90), true, 89, Missed::Expired),
+        ] {
+            let retention = Retention { until_ms, by_more };
+            assert_eq!(retention.excuses(Some(written)), missed, "{retention:?} {written}");
         }
         assert!(topics(true).may_have_expired(TopicNumber(0), Spot::Decided(0)));
         assert!(!topics(true).may_have_expired(TopicNumber(0), Spot::Decided(2)));

@@ -41,6 +41,31 @@ fn a_record_that_is_too_large_goes_there_as_it_is() {
     }
 }
 
+/// The row would be deleted once its letter is written, and the payload would be nowhere.
+#[test]
+fn what_is_too_large_there_too_stops_a_relay_that_deletes_rows() {
+    let db = Outbox::create(postgres18());
+    for topic in [&db.topic("order"), &dead(&db)] {
+        kafka().create_topic(topic, 1, &[("max.message.bytes", "20000")]);
+    }
+    let settings = [("outboxd.cleanup.enable", "true"), ("outboxd.cleanup.interval.ms", "100")];
+    let config = with(config(&db), &settings);
+    let mut relay = Relay::start(&config);
+    db.wait_until_streaming();
+    db.insert(&[order("o-1", &payload(1, true)), order("o-2", "{}")]);
+    assert_eq!(relay.wait_for_exit(DEADLINE), 6, "{}", relay.stderr());
+    let said = relay.stderr();
+    let setting = said.split_once("max.message.bytes=").unwrap().1.split_once(';').unwrap().0.to_owned();
+    assert_eq!(db.query("SELECT FROM outbox WHERE aggregateid = 'o-1'", &[]).len(), 1);
+    // What it says to type helps.
+    kafka().alter_topic(&dead(&db), ("max.message.bytes", &setting));
+    let relay = Relay::start(&config);
+    db.wait_until_confirmed();
+    let letters = kafka().records(&dead(&db));
+    assert_eq!(letters.last().unwrap().value(), payload(1, true));
+    assert_eq!(relay.stop(), 0);
+}
+
 #[test]
 fn what_is_too_large_there_too_leaves_its_value_behind() {
     let db = Outbox::create(postgres18());

@@ -39,6 +39,7 @@ mod dead_letters;
 mod dead_letters_refused;
 mod demo;
 mod dlq;
+mod event_positions;
 mod exactly_once;
 mod exactly_once_faults;
 mod explain;

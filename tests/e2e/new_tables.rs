@@ -98,3 +98,15 @@ fn a_catalog_that_cannot_be_looked_at_is_told() {
     get_until(port, "/readyz", "tells it no more", |page| page.code == 200 && !page.body.contains(warning));
     assert_eq!(relay.stop(), 0);
 }
+
+/// A query of the outbox shows the rows of its child; the stream does not have them.
+#[test]
+fn a_child_that_inherits_from_the_outbox_is_told() {
+    let db = Outbox::create(postgres18());
+    let relay = Relay::start(&db.config(kafka()));
+    db.wait_until_streaming();
+    db.execute("CREATE TABLE child () INHERITS (outbox)");
+    let said = relay.wait_for_stderr("public.child");
+    assert!(said.contains("inherit from captured ones"), "{said}");
+    assert_eq!(relay.stop(), 0);
+}

@@ -81,6 +81,36 @@ fn what_leaves_the_publication_under_the_relay_is_noticed() {
     assert_eq!(published(db), ["1", "2", "3"], "nothing else was in the table");
 }
 
+/// Whoever starts it again at once must not make a row that was never sent look sent.
+#[test]
+fn a_stop_for_rows_that_are_not_in_the_stream_is_remembered_until_somebody_acts() {
+    let (db, mut relay) = streaming(postgres18());
+    execute(&db, "ALTER PUBLICATION $name SET TABLE outbox WHERE (type = 'none')");
+    insert(&db, 2);
+    refused(&mut relay, "filtered", &["row filter", "snapshot.mode=always"]);
+    execute(&db, "ALTER PUBLICATION $name SET TABLE outbox");
+    let cleanup = [("outboxd.cleanup.enable", "true"), ("outboxd.cleanup.interval.ms", "100")];
+    let config = with(no_snapshot(&db), &cleanup);
+    for _ in 0..2 {
+        refused(&mut Relay::start(&config), "again", &["the last run has ended because", "row filter"]);
+    }
+    let mut again = Relay::start(&config);
+    again.wait_for_exit(DEADLINE);
+    let said = again.stderr();
+    let value =
+        said.split_once("outboxd.position.accept=").unwrap().1.split(['"', ' ', '\\']).next().unwrap();
+    // Without that row, as the message says.
+    let relay = Relay::start(&with(no_snapshot(&db), &[("outboxd.position.accept", value)]));
+    db.wait_until_streaming();
+    insert(&db, 3);
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    assert_eq!(published(&db), ["1", "3"]);
+    let relay = Relay::start(&no_snapshot(&db));
+    db.wait_until_streaming();
+    assert_eq!(relay.stop(), 0, "it is settled");
+}
+
 /// Up to PostgreSQL 17 the stream ends with an error, and a publication that is made then does not help: the server decodes by
 /// the catalog as it was. On 18 it is a notice, see `slots`.
 #[test]

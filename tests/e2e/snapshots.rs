@@ -89,7 +89,7 @@ fn a_snapshot_whose_session_is_ended_is_taken_again_and_loses_nothing() {
     // With the reader gone, records are still on their way: the next attempt must not take their reports for its own.
     db.query(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-         WHERE application_name = 'outboxd/' || $1 AND query LIKE 'SELECT \"id\"%'",
+         WHERE application_name LIKE 'outboxd/' || $1 || '#%' AND query LIKE 'SELECT \"id\"%'",
         &[&db.name()],
     );
     db.wait_until_streaming();

@@ -13,7 +13,7 @@ use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::postgres18;
 use crate::support::relay::{Relay, with};
 use crate::support::terminal::Terminal;
-use crate::support::wait::{DEADLINE, eventually};
+use crate::support::wait::{DEADLINE, eventually, eventually_eq};
 use crate::support::watcher::Watcher;
 
 const PAGE: &str = include_str!("../../docs/commands.md");
@@ -182,4 +182,22 @@ fn what_cannot_be_decoded_is_shown_as_it_is_and_why() {
         stderr.contains("is not decoded") && stderr.contains("key.converter.schema.registry.url"),
         "{stderr}"
     );
+}
+
+/// Its window is closed, and nothing ends it for that (`nohup`).
+#[test]
+fn top_ends_when_its_terminal_is_gone() {
+    let [port, nobody] = [unused_port().unwrap(), unused_port().unwrap()].map(|port| port.to_string());
+    let terminal = Terminal::start_behind("trap '' HUP;", &["top", "--http", &port, &nobody]);
+    terminal.wait_for("no answer");
+    let command = format!("top --http {port} {nobody}");
+    let runs = || {
+        let folders = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        let commands = folders.filter_map(|folder| fs::read(folder.path().join("cmdline")).ok());
+        let commands = commands.map(|words| String::from_utf8_lossy(&words).replace('\0', " "));
+        commands.filter(|words| words.contains("outboxd") && words.trim_end().ends_with(&command)).count()
+    };
+    assert!(runs() > 0);
+    terminal.hang_up();
+    eventually_eq(DEADLINE, &0, runs);
 }

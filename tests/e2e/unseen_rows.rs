@@ -79,9 +79,9 @@ fn sent_first(db: &Outbox) {
 /// What was there before the guard's first look is not compared with anything. A lock holds a look up; when the next one
 /// waits for it too, the first is over.
 fn guard_has_looked(db: &Outbox) {
-    let sql = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1
+    let sql = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE $1
                AND query LIKE '%pg_publication_namespace%' AND wait_event_type = 'Lock'";
-    let (other, application) = (Session::new(db.address().clone()), format!("outboxd/{}", db.name()));
+    let (other, application) = (Session::new(db.address().clone()), format!("outboxd/{}#%", db.name()));
     for _ in 0..2 {
         other.execute("BEGIN; LOCK TABLE pg_publication_namespace IN ACCESS EXCLUSIVE MODE");
         eventually(DEADLINE, "the guard looks", || !db.query(sql, &[&application]).is_empty());

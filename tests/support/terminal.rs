@@ -22,8 +22,14 @@ pub(crate) struct Terminal {
 impl Terminal {
     /// Runs `outboxd` with these arguments. None of them has blanks or anything that a shell knows.
     pub(crate) fn start(arguments: &[&str]) -> Self {
+        Self::start_behind("", arguments)
+    }
+
+    /// The same behind something else that the shell does.
+    pub(crate) fn start_behind(before: &str, arguments: &[&str]) -> Self {
         let program = env!("CARGO_BIN_EXE_outboxd");
-        let typed = format!("stty rows {ROWS} cols {COLUMNS}; exec {program} {}", arguments.join(" "));
+        let typed =
+            format!("{before} stty rows {ROWS} cols {COLUMNS}; exec {program} {}", arguments.join(" "));
         let mut command = Command::new("script");
         command.args(["--quiet", "--return", "--flush", "--command", &typed, "/dev/null"]);
         command.env("TERM", "xterm").env_remove("OUTBOXD_HTTP");
@@ -49,6 +55,13 @@ impl Terminal {
         let mut parser = vt100::Parser::new(ROWS, COLUMNS, 0);
         parser.process(self.screen.text().as_bytes());
         parser.screen().contents()
+    }
+
+    /// As when its window is closed.
+    pub(crate) fn hang_up(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        self.watcher.release();
     }
 
     pub(crate) fn type_keys(&mut self, keys: &str) {

@@ -1,7 +1,8 @@
 use super::Event;
 
-/// The relay's header: `<system identifier>/<commit LSN>/<ordinal>`, with `/<part>` behind it for a further record of the
-/// event.
+/// The relay's header: `<system identifier>/<commit LSN>/L<LSN>/<number>`, with `/<part>` behind it for a further record of the
+/// event. Earlier relays number the events of a transaction, `<system identifier>/<commit LSN>/<number>`, which is before all others of the
+/// same transaction.
 const HEADER: &str = "outboxd.position";
 
 /// Where an event stands in the WAL of the database that it comes from.
@@ -20,7 +21,12 @@ impl Position {
         let (source, place) = text.split_once('/')?;
         let lengths: Vec<usize> = place.split('/').map(str::len).collect();
         let is_number = |byte: u8| byte.is_ascii_digit() || (b'A'..=b'F').contains(&byte) || byte == b'/';
-        let is_known = matches!(lengths.as_slice(), [16, 8] | [16, 8, 2]) && place.bytes().all(is_number);
+        let numbers = match lengths.as_slice() {
+            [16, 8] | [16, 8, 2] => place.to_owned(),
+            [16, 17, 8] | [16, 17, 8, 2] => place.replacen("/L", "/0", 1),
+            _ => return None,
+        };
+        let is_known = numbers.bytes().all(is_number);
         let is_source = !source.is_empty() && source.bytes().all(|byte| byte.is_ascii_digit());
         (is_known && is_source).then(|| Self { source: source.to_owned(), place: place.to_owned() })
     }
@@ -47,6 +53,10 @@ mod tests {
             "7/00000001000000A0/00000003/01",
             "7/00000001000000A0/00000003/0A",
             "7/00000001000000A0/00000004",
+            "7/00000001000000A0/L0000000100000090/00000000",
+            "7/00000001000000A0/L0000000100000090/00000001",
+            "7/00000001000000A0/L0000000100000090/00000001/01",
+            "7/00000001000000A0/L0000000100000098/00000000",
             "7/00000001000000B0/00000000",
         ];
         let read: Vec<Position> = texts.iter().filter_map(|text| position(text.as_bytes())).collect();

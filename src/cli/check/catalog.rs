@@ -2,7 +2,7 @@
 
 use postgres_protocol::escape::escape_identifier;
 
-use crate::postgres::{Error, Sql, TableFacts};
+use crate::postgres::{Error, Sql, TableFacts, shown_application};
 use crate::wal::Oid;
 
 /// Rows looked at for values of the route, and how many values are taken.
@@ -107,7 +107,10 @@ pub(super) async fn other_slots(sql: &Sql, slot: &str) -> Result<Vec<OtherSlot>,
         .map(|row| {
             Ok(OtherSlot {
                 name: row.try_get(0).map_err(&get)?,
-                application: row.try_get(1).map_err(&get)?,
+                application: row
+                    .try_get::<_, Option<String>>(1)
+                    .map_err(&get)?
+                    .map(|name| shown_application(&name).to_owned()),
                 retained_bytes: row.try_get(2).map_err(&get)?,
             })
         })

@@ -119,7 +119,7 @@ const fn megabytes(bytes: i64) -> i64 {
 pub(super) mod tests {
     use super::super::report::Outcome::{self, Failure, Ok, Warning};
     use super::*;
-    use crate::postgres::{SlotName, SlotRecovery};
+    use crate::postgres::{Peer, SlotName, SlotRecovery};
     use crate::wal::Lsn;
 
     pub(in super::super) fn options(failover: bool) -> SlotOptions {
@@ -134,6 +134,7 @@ pub(super) mod tests {
             retry: None,
             stream_params,
             xmin_interval: None,
+            peer: Peer::default(),
         }
     }
 

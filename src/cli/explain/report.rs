@@ -85,7 +85,7 @@ fn record(record: &FoundRecord) -> String {
         text.push_str(&format!("  {what} {}", time::show(at)));
     }
     if let Some(position) = &record.position {
-        text.push_str(&format!("  commit {} event {}", position.commit_lsn, position.event));
+        text.push_str(&format!("  {}", position.text()));
     }
     text
 }

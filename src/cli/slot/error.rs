@@ -1,6 +1,6 @@
 use crate::config::ConfigError;
 use crate::error::{Class, Diagnose, Exit};
-use crate::postgres::{self, InvalidSlotName};
+use crate::postgres::{self, InvalidSlotName, shown_application};
 use crate::wal::Lsn;
 
 /// Why nothing was done about a slot.
@@ -27,7 +27,10 @@ pub(super) enum SlotError {
 }
 
 fn named(application: Option<&str>) -> String {
-    application.filter(|name| !name.is_empty()).map(|name| format!(" ({name})")).unwrap_or_default()
+    application
+        .filter(|name| !name.is_empty())
+        .map(|name| format!(" ({})", shown_application(name)))
+        .unwrap_or_default()
 }
 
 impl Diagnose for SlotError {

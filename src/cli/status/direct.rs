@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::error::StatusError;
 use crate::cli::sql::open;
 use crate::error::Diagnose as _;
-use crate::postgres::{Options, SlotFacts, Sql};
+use crate::postgres::{Options, SlotFacts, Sql, shown_application};
 use crate::telemetry::Runway;
 use crate::wal::Lsn;
 
@@ -95,7 +95,10 @@ impl Direct {
         let lost = facts.invalidation();
         let holder = facts.active_pid.map(|pid| {
             let application = facts.application.as_deref().filter(|name| !name.is_empty());
-            application.map_or_else(|| format!("pid {pid}"), |name| format!("pid {pid} ({name})"))
+            application.map_or_else(
+                || format!("pid {pid}"),
+                |name| format!("pid {pid} ({})", shown_application(name)),
+            )
         });
         let is_unreserved = facts.wal_status.as_deref() == Some("unreserved");
         let is_over = lost.is_some() || is_unreserved;

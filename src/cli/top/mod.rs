@@ -9,6 +9,7 @@ use clap::Args;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
 use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::timeout;
 
 use super::status::instance;
 use super::time::parse_pause;
@@ -19,6 +20,9 @@ use crate::telemetry::Overview;
 
 /// How long an instance may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How much longer than it was asked to a terminal may take to say that no key was typed.
+const HUNG_UP: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
 pub(super) struct TopArgs {
@@ -117,11 +121,13 @@ async fn ask(instances: &[Instance]) -> Vec<Seen> {
     seen.into_iter().map(|(_, seen)| seen).collect()
 }
 
-/// The next key, or none within this time.
+/// The next key, or none within this time. Crossterm reads without end from a terminal that has hung up, where SIGHUP is ignored.
 async fn key(within: Duration) -> Result<Command, io::Error> {
     let reading =
         spawn_blocking(move || if event::poll(within)? { event::read().map(Some) } else { Ok(None) });
-    Ok(match reading.await.map_err(io::Error::other)?? {
+    let gone = |_| io::Error::new(io::ErrorKind::TimedOut, "the terminal is gone");
+    let read = timeout(within.saturating_add(HUNG_UP), reading).await.map_err(gone)?;
+    Ok(match read.map_err(io::Error::other)?? {
         Some(Event::Key(key)) => command(key),
         _ => Command::Nothing,
     })

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::error::VerifyError;
 use super::records::TopicsRead;
 use crate::kafka::{self, Admin, ScannedPartition, Settings};
-use crate::verification::{PartitionStart, TopicState, Topics};
+use crate::verification::{PartitionStart, Retention, TopicState, Topics};
 
 /// How long one question may take.
 const QUESTION_MAX: Duration = Duration::from_secs(10);
@@ -55,5 +55,12 @@ fn state(read: &TopicsRead, name: &str, settings: &Settings, now_ms: i64) -> Top
         partitions: u32::try_from(partitions().count()).unwrap_or(u32::MAX),
         compacted: settings.get("cleanup.policy").is_some_and(|policy| policy.contains("compact")),
         shortened: shortened.filter_map(start).collect(),
+        retention: Retention { until_ms: kept_since, by_more: deletes_by_more(settings) },
     }
+}
+
+/// Whether the brokers may delete by the size, or do not say what they may.
+fn deletes_by_more(settings: &Settings) -> bool {
+    let limit = |name: &str| settings.get(name).and_then(|text| text.parse::<i64>().ok());
+    limit("retention.ms").is_none() || limit("retention.bytes").is_none_or(|bytes| bytes >= 0)
 }

@@ -97,9 +97,8 @@ pub(in crate::relay) fn unpublished(now: &Look) -> Vec<String> {
 /// What keeps rows out of the stream now.
 fn broken(Watched { publication: name, needed, may_lack_tables }: Watched<'_>, now: &Look) -> Option<Error> {
     let publish = needed.publish();
-    let end = |problem: String, cure: String| {
-        Some(Error::Precondition { problem, cure: format!("{cure}; {GONE}") })
-    };
+    let end =
+        |problem: String, cure: String| Some(Error::Unpublished { problem, cure: format!("{cure}; {GONE}") });
     let roots = || now.tables.iter().filter(|table| table.oid == table.root);
     let Some(publication) = &now.publication else {
         let tables: Vec<_> = roots().map(TableVersion::quoted).collect();
@@ -144,7 +143,7 @@ fn altered(name: &str, old: &PublicationVersion, new: &PublicationVersion, now: 
     let what = difference(old, new, now)?;
     let problem = format!("publication {name:?} {what} while outboxd streams");
     let cure = format!("make sure that the publication is as you want it, and start outboxd again; {AGAIN}");
-    Some(Error::Precondition { problem, cure })
+    Some(Error::Unpublished { problem, cure })
 }
 
 fn difference(old: &PublicationVersion, new: &PublicationVersion, now: &Look) -> Option<String> {

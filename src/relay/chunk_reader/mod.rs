@@ -240,7 +240,11 @@ impl<'s> ChunkReader<'s> {
             self.checker().await?.check("checking the filter of a signal", &query.count()).await?;
         }
         let connection = self.connection().await?;
-        let end = match &request.end {
+        let (width, order_columns) = (columns.len(), described(&order, &columns));
+        // The values of other columns say nothing of these.
+        let fits = request.columns.as_ref().is_none_or(|before| *before == order_columns);
+        let (after, end) = if fits { (request.after.as_ref(), request.end.as_ref()) } else { (None, None) };
+        let end = match end {
             Some(end) => end.clone(),
             None => match connection.ask("looking for the last key of a table", &query.last_key()).await? {
                 Some(end) => end,
@@ -253,12 +257,20 @@ impl<'s> ChunkReader<'s> {
             }
             false => None,
         };
-        let statement = query.rows(request.after.as_ref(), &end, request.rows_max);
+        let statement = query.rows(after, &end, request.rows_max);
         let read = connection.read(&statement).await?;
-        let last = read.rows.last().map(|row| key_of(row, columns.len()));
+        let last = read.rows.last().map(|row| key_of(row, width));
         let places = self.parts.relay.transactions.is_some();
-        let rows = read.rows.into_iter().map(|row| readable(row, columns.len(), &table, places)).collect();
-        Ok(Ok(Chunk { table: table.oid, rows, last, end, total, visible: read.visible }))
+        let rows = read.rows.into_iter().map(|row| readable(row, width, &table, places)).collect();
+        Ok(Ok(Chunk {
+            table: table.oid,
+            rows,
+            last,
+            end,
+            columns: order_columns,
+            total,
+            visible: read.visible,
+        }))
     }
 
     /// The connection is made when it is needed.
@@ -383,6 +395,13 @@ fn instant(unix_us: i64) -> String {
     let (seconds, fraction) = (us / 1_000_000, us % 1_000_000);
     let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
     format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{fraction:06}Z")
+}
+
+/// Names and types, by which it is known whether a place that was kept is one of these columns.
+fn described(order: &[OrderColumn], columns: &[ColumnDescription]) -> Vec<String> {
+    let type_of =
+        |name: &str| columns.iter().find(|column| column.name == name).map_or(0, |column| column.type_oid.0);
+    order.iter().map(|column| format!("{} {}", column.name, type_of(&column.name))).collect()
 }
 
 #[cfg(test)]

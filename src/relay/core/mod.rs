@@ -11,7 +11,9 @@
 mod aside;
 mod ending;
 mod intake;
+mod load;
 mod reading;
+mod standstill;
 
 use std::time::{Duration, Instant};
 
@@ -26,20 +28,16 @@ use super::signals::{Done, Task};
 use crate::kafka::{Inlet, Reports, Transport};
 use crate::postgres;
 use crate::replication::{Feedback, StandbyStatusUpdate};
-use crate::wire::READ_BYTES;
 use aside::Outside;
 pub(super) use ending::{CAUSE_TIMEOUT, Drain, Draining, Ending, Limits};
 pub(super) use intake::Taken;
 #[cfg(test)]
 pub(super) use intake::take;
+use load::load;
 pub(super) use reading::{Reading, Wanted};
 
 /// How often the status is told while nothing happens, and at most while much does.
 pub(super) const TICK: Duration = Duration::from_millis(500);
-
-/// A read of this many bytes means that the server has more: we are behind. So does a transaction that came late: a server that
-/// decodes more slowly than we read gives little at a time, however much it still has.
-const BEHIND_BYTES: usize = 16 * 1024;
 
 /// How long the next read waits while we are behind. The walsender sends each message with a system call of its own, and
 /// a reader that wakes for each of them slows it down; one that lets them gather gets more in less time.
@@ -74,6 +72,8 @@ pub(super) struct Core<'p, T = Inlet> {
     /// Until when the socket is left alone.
     rests_until: Option<Instant>,
     last_tick: Instant,
+    /// The process has stood still with records on their way: they may be written behind those of another one.
+    stood_still: bool,
     outside: Outside,
     /// Somebody waits until what was handed over is in Kafka, also for those who read what is committed.
     pub(super) is_awaited: bool,
@@ -158,6 +158,7 @@ impl<'p, T: Transport> Core<'p, T> {
             need: None,
             rests_until: None,
             last_tick: now.instant,
+            stood_still: false,
             outside: Outside::nothing(),
             is_awaited: false,
         }
@@ -174,6 +175,7 @@ impl<'p, T: Transport> Core<'p, T> {
         wanted: Wanted,
         source: &mut impl Source,
     ) -> Result<Turn, Error> {
+        self.look_at_the_clock(now);
         self.take(event, now)?;
         self.reading = self.reading.next(wanted, self.feed.out.flight.in_transaction(), self.waits_briefly());
         // Reports first: they make room for messages that are in the buffer, for which nothing else would wake us.
@@ -417,32 +419,6 @@ impl<'p, T: Transport> Core<'p, T> {
     }
 }
 
-/// Whether we are behind, and whether the next read waits. While we are behind, a full read is followed by the next at once,
-/// any other by a rest.
-const fn load(bytes: usize, late: bool) -> (bool, bool) {
-    let behind = bytes >= BEHIND_BYTES || late;
-    (behind, behind && bytes < READ_BYTES)
-}
-
 fn obstacle(reports: &Reports) -> Option<String> {
     reports.obstacle().map(str::to_owned)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_backlog_that_comes_in_small_reads_is_one_too() {
-        let expected = [
-            (100, false, (false, false)),
-            (100, true, (true, true)),
-            (BEHIND_BYTES, false, (true, true)),
-            (READ_BYTES, false, (true, false)),
-            (READ_BYTES, true, (true, false)),
-        ];
-        for (bytes, late, load_of_it) in expected {
-            assert_eq!(load(bytes, late), load_of_it, "{bytes} {late}");
-        }
-    }
 }

@@ -92,10 +92,11 @@ impl ErrorContext {
 
     /// Of an event whose key has a dead letter already.
     pub(super) fn of_follower(since: EventPosition) -> Self {
-        let EventPosition { commit_lsn, ordinal, .. } = since;
+        let EventPosition { commit_lsn, .. } = since;
         let message = format!(
-            "it follows event {ordinal} of the transaction that committed at {commit_lsn}, which has the same key and went to \
-             the dead-letter topic"
+            "it follows {} of the transaction that committed at {commit_lsn}, which has the same key and went to \
+             the dead-letter topic",
+            since.change()
         );
         let report = message.clone();
         let exception = "org.apache.kafka.connect.errors.ConnectException";
@@ -132,6 +133,7 @@ impl ErrorContext {
             ("__connect.errors.exception.stacktrace", self.report.clone()),
             ("outboxd.errors.reason", self.cause.name().to_owned()),
             ("outboxd.errors.commit.lsn", position.commit_lsn.to_string()),
+            ("outboxd.errors.lsn", position.lsn.to_string()),
             ("outboxd.errors.ordinal", position.ordinal.to_string()),
         ];
         let part = (position.part > 0).then(|| ("outboxd.errors.part", position.part.to_string()));
@@ -140,16 +142,17 @@ impl ErrorContext {
 
     /// Says once what has happened to an event.
     pub(in crate::relay) fn tell(&self, record: &ProducerRecord<'_>, origin: Origin<'_>) {
-        let EventPosition { commit_lsn, ordinal, part } = origin.standing.position();
+        let EventPosition { commit_lsn, lsn, ordinal, part } = origin.standing.position();
         let event_id = record.event_id().map(String::from_utf8_lossy);
         let (error, reason) = (&self.message, self.cause.name());
         if self.cause == DeathCause::Key {
-            tracing::debug!(%commit_lsn, ordinal, event_id = event_id.as_deref(), "an event follows its key's dead letter");
+            tracing::debug!(%commit_lsn, %lsn, event_id = event_id.as_deref(), "an event follows its key's dead letter");
             return;
         }
         tracing::error!(
             topic = origin.topic,
             %commit_lsn,
+            %lsn,
             ordinal,
             part,
             event_id = event_id.as_deref(),
@@ -168,7 +171,7 @@ mod tests {
 
     #[test]
     fn the_headers_are_connects_and_tell_where_the_event_is() {
-        let position = EventPosition::new(Lsn::new(0x1_0000_0010), 3);
+        let position = EventPosition::new(Lsn::new(0x1_0000_0010), Lsn::new(0x1_0000_0008), 3);
         let (table, column) = ("public.outbox".to_owned(), "aggregatetype".to_owned());
         let source = Box::new(RouteError::NullRoute { table: table.clone(), column });
         let error_context = ErrorContext::of_row(&Error::Row { table, position, source });
@@ -178,6 +181,7 @@ mod tests {
             connector_name: "orders".to_owned(),
             follow_key: false,
             keys_max: 1,
+            keeps_values: false,
         };
         let origin = Origin { standing: position.into(), topic: Some("a"), partition: Some(7) };
         let headers = error_context.headers(&options, origin);
@@ -191,6 +195,7 @@ mod tests {
             ("__connect.errors.exception.class.name", DATA_EXCEPTION),
             ("outboxd.errors.reason", "routing"),
             ("outboxd.errors.commit.lsn", "1/10"),
+            ("outboxd.errors.lsn", "1/8"),
             ("outboxd.errors.ordinal", "3"),
         ] {
             let found = headers.iter().find(|(other, _)| *other == name);

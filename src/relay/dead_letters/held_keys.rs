@@ -65,7 +65,7 @@ mod tests {
     use crate::wal::Lsn;
 
     fn at(commit_lsn: u64, ordinal: u64) -> EventPosition {
-        EventPosition::new(Lsn::new(commit_lsn), ordinal)
+        EventPosition::new(Lsn::new(commit_lsn), Lsn::new(commit_lsn.saturating_sub(1)), ordinal)
     }
 
     #[test]

@@ -126,6 +126,10 @@ impl DeadLetters {
             None => post(&letter, Company::Others),
             Some(Verdict::Suspect) => post(&letter, Company::Nothing),
             // It is too large for the dead-letter topic as well: its headers tell what is missing.
+            Some(Verdict::Dead(_)) if self.options.keeps_values && letter.value.is_some() => {
+                let position = origin.standing.position();
+                Err(Error::LetterTooLarge { position, topic: topic.to_owned(), bytes: letter.weight() })
+            }
             Some(Verdict::Dead(_)) => {
                 let bytes = letter.value.map_or(0, <[u8]>::len).to_string();
                 let left_out = Header { name: VALUE_LEFT_OUT, value: Some(bytes.as_bytes()) };

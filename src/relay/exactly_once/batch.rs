@@ -211,6 +211,11 @@ impl Batch {
         self.known.is_awaiting()
     }
 
+    /// An event comes, before it is asked about.
+    pub(crate) const fn meet(&mut self, event: EventPosition) {
+        self.known.meet(event);
+    }
+
     /// Whether an event is in Kafka since before this start.
     ///
     /// # Errors

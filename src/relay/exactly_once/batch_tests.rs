@@ -55,7 +55,7 @@ impl Bench {
 
     fn send_to(&mut self, topic: &str, commit_lsn: u64, ordinal: u64) {
         assert!(self.batch.is_open());
-        let event = EventPosition::new(Lsn::new(commit_lsn), ordinal);
+        let event = EventPosition::new(Lsn::new(commit_lsn), Lsn::ZERO, ordinal);
         self.batch.sent(topic, Some(Place::inside(event, false)));
         self.window.enter(1);
     }

@@ -10,6 +10,9 @@ const VERSION: u32 = 1;
 /// That of a place between the records of one event. An outboxd that knows one record an event would pass over the others.
 const VERSION_WITH_PART: u32 = 2;
 
+/// That of a place inside a transaction that is told by an LSN. An outboxd that counts events would take it for another one.
+const VERSION_WITH_LSN: u32 = 3;
+
 /// What the record of a Kafka transaction says: everything up to a place is in Kafka.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct State {
@@ -41,7 +44,7 @@ pub(crate) struct Source {
     /// States of an earlier outboxd do not say it.
     pub(crate) database_oid: Option<Oid>,
     pub(crate) slot: String,
-    /// What the stream was asked for: with other options the rows of a transaction are numbered otherwise.
+    /// What the stream was asked for: with other options a transaction may be left out.
     pub(crate) stream: String,
 }
 
@@ -52,6 +55,8 @@ pub(crate) struct Place {
     pub(crate) event: EventPosition,
     /// Further records of the same event are not in Kafka.
     pub(crate) more: bool,
+    /// The state is of an outboxd that numbered the events of a transaction: it says the last one's number and not its LSN.
+    pub(crate) counted: Option<u64>,
     /// The end of its source transaction, when that is in Kafka to its end.
     pub(crate) end_lsn: Option<Lsn>,
 }
@@ -63,11 +68,14 @@ pub enum StateError {
     #[error("it is not what outboxd writes")]
     Json(#[source] serde_json::Error),
     /// Another form.
-    #[error("its version is {0}, and this outboxd knows {VERSION} and {VERSION_WITH_PART} only")]
+    #[error("its version is {0}, and this outboxd knows {VERSION} to {VERSION_WITH_LSN} only")]
     Version(u32),
     /// A form with `part`, without it.
     #[error("it does not say which part of its event it is about")]
     NoPart,
+    /// A form with `lsn`, without it.
+    #[error("it does not say at which LSN its event is")]
+    NoLsn,
 }
 
 /// The form of the record. Members that are not known are ignored.
@@ -82,6 +90,8 @@ struct Written {
     slot: String,
     stream: String,
     commit_lsn: Lsn,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lsn: Option<Lsn>,
     ordinal: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     part: Option<u32>,
@@ -115,20 +125,13 @@ impl State {
     /// Reads what an earlier start wrote.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, StateError> {
         let Versioned { version } = serde_json::from_slice(bytes).map_err(StateError::Json)?;
-        let more = match version {
-            VERSION => false,
-            VERSION_WITH_PART => true,
-            other => return Err(StateError::Version(other)),
-        };
+        if !(VERSION..=VERSION_WITH_LSN).contains(&version) {
+            return Err(StateError::Version(version));
+        }
         let written: Written = serde_json::from_slice(bytes).map_err(StateError::Json)?;
-        let part = match (more, written.part) {
-            (true, part) => part.ok_or(StateError::NoPart)?,
-            (false, _) => 0,
-        };
-        let event = EventPosition { part, ..EventPosition::new(written.commit_lsn, written.ordinal) };
         Ok(Self {
             seen: written.seen(),
-            place: Place { event, more, end_lsn: written.end_lsn },
+            place: written.place(version)?,
             source: Source {
                 system_id: SystemId(written.system_id),
                 timeline: TimelineId(written.timeline),
@@ -147,7 +150,7 @@ impl From<&State> for Written {
     fn from(State { source, place, topics, seen, snapshots }: &State) -> Self {
         let transaction = seen.and_then(|seen| seen.transaction);
         Self {
-            version: if place.more { VERSION_WITH_PART } else { VERSION },
+            version: place.version(),
             system_id: source.system_id.0.clone(),
             timeline: source.timeline.0,
             database: source.database.clone(),
@@ -155,7 +158,8 @@ impl From<&State> for Written {
             slot: source.slot.clone(),
             stream: source.stream.clone(),
             commit_lsn: place.event.commit_lsn,
-            ordinal: place.event.ordinal,
+            lsn: place.counted.is_none().then_some(place.event.lsn),
+            ordinal: place.counted.unwrap_or(place.event.ordinal),
             part: place.more.then_some(place.event.part),
             end_lsn: place.end_lsn,
             topics: topics.clone(),
@@ -168,6 +172,24 @@ impl From<&State> for Written {
 }
 
 impl Written {
+    fn place(&self, version: u32) -> Result<Place, StateError> {
+        let &Self { commit_lsn, lsn, ordinal, part, end_lsn, .. } = self;
+        let part = match version {
+            VERSION => None,
+            VERSION_WITH_PART => Some(part.ok_or(StateError::NoPart)?),
+            _ => part,
+        };
+        if version == VERSION_WITH_LSN && lsn.is_none() {
+            return Err(StateError::NoLsn);
+        }
+        let event = match lsn {
+            Some(lsn) => EventPosition::new(commit_lsn, lsn, ordinal),
+            None => EventPosition::begin(commit_lsn),
+        };
+        let event = EventPosition { part: part.unwrap_or_default(), ..event };
+        Ok(Place { event, more: part.is_some(), counted: lsn.is_none().then_some(ordinal), end_lsn })
+    }
+
     fn seen(&self) -> Option<Seen> {
         let transaction = self.xid.zip(self.commit_us);
         self.latest_commit_us.map(|latest| Seen {
@@ -180,7 +202,16 @@ impl Written {
 impl Place {
     /// Inside a transaction of the source.
     pub(crate) const fn inside(event: EventPosition, more: bool) -> Self {
-        Self { event, more, end_lsn: None }
+        Self { event, more, counted: None, end_lsn: None }
+    }
+
+    /// An outboxd that counts events can read all but a place inside a transaction.
+    const fn version(&self) -> u32 {
+        match (self.counted, self.end_lsn, self.more) {
+            (None, None, _) => VERSION_WITH_LSN,
+            (_, _, true) => VERSION_WITH_PART,
+            (_, _, false) => VERSION,
+        }
     }
 
     /// The last position that is in Kafka: when the event is complete, whatever its parts are.
@@ -205,7 +236,8 @@ mod tests {
     #[test]
     fn the_form_is_fixed() {
         let state = State::parse(WRITTEN.as_bytes()).unwrap();
-        assert_eq!(state.place.event, EventPosition::new(Lsn::new(0x16B_3748), 41));
+        let commit_lsn = Lsn::new(0x16B_3748);
+        assert_eq!((state.place.event, state.place.counted), (EventPosition::begin(commit_lsn), Some(41)));
         assert!(!state.place.more);
         assert_eq!(state.topics, ["outbox.event.order", "b"]);
         assert_eq!(state.to_json().unwrap(), WRITTEN);
@@ -213,16 +245,34 @@ mod tests {
         let written = WRITTEN.replace(r#""version":1"#, r#""version":2"#);
         let written = written.replace(r#""ordinal":41"#, r#""ordinal":41,"part":1"#);
         let state = State::parse(written.as_bytes()).unwrap();
-        let second = EventPosition::new(Lsn::new(0x16B_3748), 41).next_part();
-        assert_eq!((state.place.event, state.place.more), (second, true));
+        assert_eq!(
+            (state.place.event, state.place.more),
+            (EventPosition::begin(commit_lsn).next_part(), true)
+        );
         assert_eq!(state.to_json().unwrap(), written);
+        let with_lsn = |version, more: &str| {
+            let written = WRITTEN.replace(r#""version":1"#, version);
+            written.replace(r#""ordinal":41"#, &format!(r#""lsn":"0/16B3000","ordinal":1{more}"#))
+        };
+        let event = EventPosition::new(commit_lsn, Lsn::new(0x16B_3000), 1);
+        for (more, event) in [("", event), (r#","part":1"#, event.next_part())] {
+            let written = with_lsn(r#""version":3"#, more);
+            let state = State::parse(written.as_bytes()).unwrap();
+            assert_eq!((state.place.event, state.place.counted), (event, None));
+            assert_eq!(state.to_json().unwrap(), written);
+        }
+        // Of a whole transaction an earlier outboxd reads what it needs.
+        let whole = with_lsn(r#""version":1"#, "").replace(r#""end_lsn":null"#, r#""end_lsn":"0/16B3770""#);
+        assert_eq!(State::parse(whole.as_bytes()).unwrap().to_json().unwrap(), whole);
     }
 
     #[test]
     fn what_is_not_ours_is_refused() {
         let cases = [
             ("", "", "invalid length 0"),
-            (r#""version":1"#, r#""version":3"#, "its version is 3"),
+            (r#""version":1"#, r#""version":0"#, "its version is 0"),
+            (r#""version":1"#, r#""version":4"#, "its version is 4"),
+            (r#""version":1"#, r#""version":3"#, "at which LSN"),
             (r#""version":1"#, r#""version":2"#, "which part"),
             (r#""version":1"#, r#""version":2,"part":4294967296"#, "4294967296"),
             (r#""version":1,"#, "", "missing field `version`"),
@@ -247,21 +297,21 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read_back(
-            names in prop::collection::vec(".{0,12}", 4), timeline: u32, oid: Option<u32>, commit: u64, ordinal: u64, part: Option<u32>, end: Option<u64>,
+            names in prop::collection::vec(".{0,12}", 4), timeline: u32, oid: Option<u32>, commit: u64, at: u64, ordinal: u64, part: Option<u32>, end: Option<u64>,
             topics in prop::collection::vec(".{0,12}", 0..4), seen: Option<(i32, Option<(u32, i32)>)>, heeded: Option<u64>,
         ) {
             let [system_id, database, slot, stream] = names.try_into().unwrap();
             let source = Source {
                 system_id: SystemId(system_id), timeline: TimelineId(timeline), database, database_oid: oid.map(Oid), slot, stream,
             };
-            let event = EventPosition::new(Lsn::new(commit), ordinal);
+            let event = EventPosition::new(Lsn::new(commit), Lsn::new(at), ordinal);
             let event = part.map_or(event, |part| EventPosition { part, ..event });
             let time = |time: i32| PgTimestamp(i64::from(time));
             let seen = seen.map(|(latest, transaction)| Seen {
                 latest: time(latest), transaction: transaction.map(|(xid, at)| (Xid(xid), time(at))),
             });
             let snapshots = heeded.map(|lsn| KeptCheckpoint { heeded: Lsn::new(lsn), ..KeptCheckpoint::default() });
-            let state = State { source, place: Place { event, more: part.is_some(), end_lsn: end.map(Lsn::new) }, topics, seen, snapshots };
+            let state = State { source, place: Place { event, more: part.is_some(), counted: None, end_lsn: end.map(Lsn::new) }, topics, seen, snapshots };
             prop_assert_eq!(State::parse(state.to_json().unwrap().as_bytes()).unwrap(), state);
         }
 

@@ -38,7 +38,7 @@ impl<T: Transport> Feed<'_, T> {
     ) -> Result<Outcome, Error> {
         let again = self.out.again.take();
         let is_new = again.is_none();
-        let again = again.map_or_else(|| self.next_event(), Ok)?;
+        let again = again.map_or_else(|| self.next_event(lsn), Ok)?;
         let sent_before = is_new && self.was_sent_before(lsn);
         self.change(relations, change, (lsn, again, is_new, sent_before), now)
     }

@@ -26,7 +26,7 @@ impl<T: Transport> Feed<'_, T> {
     ) -> Result<Outcome, Error> {
         let again = self.out.again.take();
         let is_new = again.is_none();
-        let Again { position, refused } = again.map_or_else(|| self.next_event(), Ok)?;
+        let Again { position, refused } = again.map_or_else(|| self.next_event(lsn), Ok)?;
         let sent_before = is_new && self.was_sent_before(lsn);
         let table = match self.tables.get(&relation).ok_or(UnknownRelation(relation))? {
             Table::Captured(Bound::Outbox(table)) => table,

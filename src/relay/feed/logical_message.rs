@@ -33,7 +33,7 @@ impl<T: Transport> Feed<'_, T> {
                 self.begin_lone(message, now)?;
             }
         }
-        let event = again.map_or_else(|| self.next_event(), Ok)?;
+        let event = again.map_or_else(|| self.next_event(lsn), Ok)?;
         if is_new && message.transactional && self.was_sent_before(lsn) {
             self.message_not_sent("acknowledged");
             return Ok(Outcome::None);

@@ -267,7 +267,7 @@ impl<'p, T: Transport> Feed<'p, T> {
                     now,
                 );
             }
-            Message::Update { relation, .. } => self.update(relation)?,
+            Message::Update { relation, .. } => self.update(lsn, relation)?,
             Message::Delete { relation, old } if self.sends_changes(relation) => {
                 return self.changed(lsn, &[relation], RowChange::Delete((&old).into()), now);
             }
@@ -397,8 +397,10 @@ impl<'p, T: Transport> Feed<'p, T> {
         }
     }
 
-    fn next_event(&mut self) -> Result<Again, SequenceError> {
-        Ok(Again { position: self.assembler.next_position()?, refused: None })
+    fn next_event(&mut self, lsn: Lsn) -> Result<Again, SequenceError> {
+        let position = self.assembler.next_position(lsn)?;
+        self.out.flight.meet(position);
+        Ok(Again { position, refused: None })
     }
 
     /// Whether Debezium has sent the event at this LSN.

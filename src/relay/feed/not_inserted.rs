@@ -9,12 +9,12 @@ use crate::relay::route::Bound;
 use crate::relay::table::Table;
 use crate::telemetry::Change;
 use crate::transaction::EventPosition;
-use crate::wal::Oid;
+use crate::wal::{Lsn, Oid};
 
 impl<T: Transport> Feed<'_, T> {
     /// An update of an outbox row makes no event.
-    pub(super) fn update(&mut self, relation: Oid) -> Result<(), Error> {
-        let EventPosition { commit_lsn, .. } = self.assembler.next_position()?;
+    pub(super) fn update(&mut self, lsn: Lsn, relation: Oid) -> Result<(), Error> {
+        let EventPosition { commit_lsn, .. } = self.next_event(lsn)?.position;
         let table = match self.tables.get(&relation).ok_or(UnknownRelation(relation))? {
             Table::Captured(Bound::Outbox(table)) => table,
             Table::Captured(Bound::Changes(_)) => return Ok(()),

@@ -27,7 +27,7 @@ impl<T: Transport> Feed<'_, T> {
         (self.tables, self.passed) = (mem::take(&mut other.tables), mem::take(&mut other.passed));
         if let Some(begin) = other.open {
             self.begin(begin)?;
-            self.assembler.pass(events);
+            self.assembler.pass(other.assembler.lsn(), events);
         }
         Ok(())
     }

@@ -17,23 +17,27 @@ use crate::wal::{Lsn, Oid};
 impl<T: Transport> Feed<'_, T> {
     /// What a message says to those who hear signals. A row that it changes is no more sent as it was read.
     pub(super) fn hear(&mut self, message: &Message<'_>) -> Option<Said> {
+        self.signals.as_ref()?;
+        let halves = self.sent_halves(message);
         let signals = self.signals.as_mut()?;
         match message {
             Message::Insert { relation, new } => {
-                forget(signals, &self.tables, *relation, Some(new.columns()), None);
+                forget(signals, &self.tables, *relation, halves.create.then_some(new.columns()), None);
                 signals.inserted(*relation, new)
             }
             Message::Update { relation, old, new } => {
                 let old = old.as_deref().map(|old| crate::change::OldRow::from(old).columns());
-                forget(signals, &self.tables, *relation, Some(new.columns()), old);
+                let old = old.filter(|_| halves.delete);
+                forget(signals, &self.tables, *relation, halves.create.then_some(new.columns()), old);
                 None
             }
             Message::Delete { relation, old } => {
                 let old = crate::change::OldRow::from(old).columns();
-                forget(signals, &self.tables, *relation, None, Some(old));
+                forget(signals, &self.tables, *relation, None, Some(old).filter(|_| halves.delete));
                 let row: Tuple<'_> = old.iter().copied().collect();
                 signals.deleted(*relation, &row)
             }
+            Message::Truncate { .. } if self.skipped.truncate => None,
             Message::Truncate { relations, .. } => {
                 for table in relations.iter().filter_map(|relation| changes_of(&self.tables, *relation)) {
                     signals.incremental.truncated(table.name());
@@ -42,6 +46,25 @@ impl<T: Transport> Feed<'_, T> {
             }
             Message::LogicalMessage(message) => signals.message(message.prefix, message.content),
             _ => None,
+        }
+    }
+
+    /// What of a change is sent. A row that was read is sent in the place of a change that `skipped.operations` leaves out, as in Debezium:
+    /// otherwise no record would have the row.
+    fn sent_halves(&self, message: &Message<'_>) -> SentHalves {
+        let both = |is_sent| SentHalves { create: is_sent, delete: is_sent };
+        let (relation, change) = match message {
+            Message::Insert { .. } => return both(!self.skipped.create),
+            Message::Delete { .. } => return both(!self.skipped.delete),
+            Message::Update { relation, old, new } => {
+                (*relation, RowChange::Update(old.as_deref().map(Into::into), new.columns()))
+            }
+            _ => return both(true),
+        };
+        let changes_key = changes_of(&self.tables, relation).is_some_and(|table| table.changes_key(change));
+        match changes_key {
+            true => SentHalves { create: !self.skipped.create, delete: !self.skipped.delete },
+            false => both(!self.skipped.update),
         }
     }
 
@@ -145,6 +168,13 @@ fn changes_of(
         Some(Table::Captured(Bound::Changes(table))) => Some(table),
         _ => None,
     }
+}
+
+/// Which row of a change has a record: the new one, and the old one of a changed key or a delete.
+#[derive(Debug, Clone, Copy)]
+struct SentHalves {
+    create: bool,
+    delete: bool,
 }
 
 /// A row has changed: what was read of it before is old.

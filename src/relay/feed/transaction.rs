@@ -7,6 +7,7 @@ use crate::pgoutput::{Begin, Commit, Relation};
 use crate::relay::clock::Now;
 use crate::relay::error::Error;
 use crate::relay::needs::Need;
+use crate::transaction::EventPosition;
 use crate::wal::{Lsn, Xid};
 
 impl<T: Transport> Feed<'_, T> {
@@ -50,8 +51,14 @@ impl<T: Transport> Feed<'_, T> {
 
     /// Hands over the record of one end of the open transaction.
     pub(super) fn tell(&mut self, end: End<'_>, begin: &Begin, lsn: Lsn, now: Now) -> Result<Outcome, Error> {
-        let again = self.out.again.take();
-        let Again { position, refused } = again.map_or_else(|| self.next_event(), Ok)?;
+        let Again { position, refused } = self.out.again.take().unwrap_or_else(|| {
+            let position = match end {
+                End::Begin => EventPosition::begin(begin.final_lsn),
+                End::End(_) => EventPosition::end(begin.final_lsn),
+            };
+            self.out.flight.meet(position);
+            Again { position, refused: None }
+        });
         let Some(changes) = self.transactions else { return Ok(Outcome::None) };
         if self.out.flight.has(position.end_of_event())? {
             return Ok(Outcome::None);

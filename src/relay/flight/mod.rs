@@ -123,6 +123,11 @@ impl<'p, T: Transport> Flight<'p, T> {
         self.ledger.hold(uncertain || self.transactions.is_awaiting());
     }
 
+    /// An event comes, before it is asked about.
+    pub(super) const fn meet(&mut self, event: EventPosition) {
+        self.transactions.meet(event);
+    }
+
     /// Whether an event is in Kafka since before this start.
     ///
     /// # Errors

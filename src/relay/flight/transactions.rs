@@ -21,6 +21,13 @@ impl<'p> Transactions<'p> {
         Self { batch: None, metrics }
     }
 
+    /// An event comes, before it is asked about.
+    pub(super) const fn meet(&mut self, event: EventPosition) {
+        if let Some(batch) = &mut self.batch {
+            batch.meet(event);
+        }
+    }
+
     /// Whether an event is in Kafka since before this start.
     ///
     /// # Errors

@@ -48,6 +48,16 @@ pub(in crate::relay) struct Position {
     /// sent behind that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(in crate::relay) ended: bool,
+    /// Why its writer ended with rows that are not in the stream, until somebody has acted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::relay) stopped: Option<Stopped>,
+}
+
+/// What a person must have acted on before the relay goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::relay) struct Stopped {
+    pub(in crate::relay) problem: String,
+    pub(in crate::relay) cure: String,
 }
 
 /// What the relay was doing.
@@ -98,12 +108,18 @@ impl Position {
             snapshots: None,
             unfinished: None,
             ended: false,
+            stopped: None,
         }
+    }
+
+    /// The same of a process that ends with rows that are not in the stream.
+    pub(in crate::relay) fn with_stop(self, problem: String, cure: String) -> Self {
+        Self { stopped: Some(Stopped { problem, cure }), ..self }
     }
 
     /// It was given up: a slot is to be made that is not compared with it. It says nothing of where the old one stood.
     pub(in crate::relay) fn given_up(self) -> Self {
-        Self { phase: Phase::Dropped, lsn: Lsn::ZERO, ended: false, ..self }
+        Self { phase: Phase::Dropped, lsn: Lsn::ZERO, ended: false, stopped: None, ..self }
     }
 
     /// The same of a process that has ended, or that begins.

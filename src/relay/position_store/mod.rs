@@ -169,6 +169,18 @@ impl Positions {
         }
     }
 
+    /// This process ends because rows are not in the stream: the next start must not pass over that.
+    pub(super) async fn stop(&self, problem: String, cure: String) {
+        let own = self.own().take().filter(|own| own.phase == Phase::Streaming && self.is_on());
+        let Some(own) = own else { return };
+        if let Err(error) = self.try_write(&own.with_stop(problem, cure), END_PATIENCE).await {
+            tracing::error!(
+                error = chain(&error),
+                "that rows are not in the stream is not in Kafka: the next start does not know it"
+            );
+        }
+    }
+
     /// Whether the process before this one had ended cleanly, as far as it was looked at for this session.
     pub(super) fn follows_end(&self) -> bool {
         self.0.follows_end.load(Ordering::Relaxed)

@@ -6,7 +6,8 @@ use crate::wal::{Lsn, SystemId};
 /// Writes the header `outboxd.position`, always into the same buffer.
 ///
 /// Its width is fixed, so that for one system identifier the order of the texts is that of the positions. The part of an
-/// event's only or first record is left out; that of a further one stands behind, in 2 digits.
+/// event's only or first record is left out; that of a further one stands behind, in 2 digits. The letter comes behind all digits: a text of
+/// an outboxd that counted the events of a transaction (`<commit LSN>/<number>`) is before the ones of today for the same transaction.
 #[derive(Debug)]
 pub(in crate::relay) struct PositionText {
     text: String,
@@ -24,7 +25,8 @@ impl PositionText {
     pub(in crate::relay) fn of(&mut self, position: EventPosition) -> &[u8] {
         self.text.truncate(self.fixed);
         // Writing to a string does not fail.
-        write!(self.text, "{:016X}/{:08X}", position.commit_lsn.get(), position.ordinal).ok();
+        let EventPosition { commit_lsn, lsn, ordinal, .. } = position;
+        write!(self.text, "{:016X}/L{:016X}/{ordinal:08X}", commit_lsn.get(), lsn.get()).ok();
         if position.part > 0 {
             write!(self.text, "/{:02X}", position.part).ok();
         }
@@ -32,15 +34,27 @@ impl PositionText {
     }
 }
 
-/// The position that a text tells, unless it is another system's, or none of ours.
+/// The position that a text tells, unless it is another system's, or none of ours. A text that counts the events of its transaction does
+/// not say where they are: it stands for the transaction's begin.
 pub(super) fn parse(system_id: &SystemId, text: &[u8]) -> Option<EventPosition> {
     let rest = std::str::from_utf8(text).ok()?.strip_prefix(system_id.0.as_str())?.strip_prefix('/')?;
     let (lsn, rest) = rest.split_once('/')?;
-    let (ordinal, part) = match rest.split_once('/') {
-        None => (rest, 0),
-        Some((ordinal, part)) => (ordinal, further_part(part)?),
+    let commit_lsn = Lsn::new(hexadecimal(lsn)?);
+    let Some(rest) = rest.strip_prefix('L') else {
+        numbered(rest)?;
+        return Some(EventPosition::begin(commit_lsn));
     };
-    Some(EventPosition { commit_lsn: Lsn::new(hexadecimal(lsn)?), ordinal: hexadecimal(ordinal)?, part })
+    let (lsn, rest) = rest.split_once('/')?;
+    let (ordinal, part) = numbered(rest)?;
+    Some(EventPosition { commit_lsn, lsn: Lsn::new(hexadecimal(lsn)?), ordinal, part })
+}
+
+/// A number, and the part behind it.
+fn numbered(text: &str) -> Option<(u64, u32)> {
+    match text.split_once('/') {
+        None => Some((hexadecimal(text)?, 0)),
+        Some((number, part)) => Some((hexadecimal(number)?, further_part(part)?)),
+    }
 }
 
 /// The part of a record that is not the first: it is written in 2 digits or more.
@@ -65,20 +79,23 @@ mod tests {
     }
 
     fn at(commit_lsn: u64, ordinal: u64) -> EventPosition {
-        EventPosition::new(Lsn::new(commit_lsn), ordinal)
+        EventPosition::new(Lsn::new(commit_lsn), Lsn::new(commit_lsn.saturating_sub(1)), ordinal)
     }
 
     #[test]
     fn a_position_is_written_with_a_fixed_width() {
         let mut text = PositionText::new(&system());
-        assert_eq!(text.of(at(0x1_0000_00A0, 3)), b"7423456789012345678/00000001000000A0/00000003");
+        assert_eq!(
+            text.of(at(0x1_0000_00A0, 3)),
+            b"7423456789012345678/00000001000000A0/L000000010000009F/00000003"
+        );
         assert_eq!(
             text.of(at(0x1_0000_00A0, 3).next_part()),
-            b"7423456789012345678/00000001000000A0/00000003/01"
+            b"7423456789012345678/00000001000000A0/L000000010000009F/00000003/01"
         );
-        assert_eq!(text.of(at(0, 0)), b"7423456789012345678/0000000000000000/00000000");
+        assert_eq!(text.of(at(0, 0)), b"7423456789012345678/0000000000000000/L0000000000000000/00000000");
         let (before, position) = (text.text.capacity(), at(u64::MAX, u64::from(u32::MAX)));
-        assert_eq!(text.of(position), b"7423456789012345678/FFFFFFFFFFFFFFFF/FFFFFFFF");
+        assert_eq!(text.of(position), b"7423456789012345678/FFFFFFFFFFFFFFFF/LFFFFFFFFFFFFFFFE/FFFFFFFF");
         assert_eq!(text.text.capacity(), before, "the buffer is kept");
     }
 
@@ -99,10 +116,25 @@ mod tests {
             "7423456789012345678/0000000000000001/00000001/01/01",
             "7423456789012345678/0000000000000001/00000001/100000000",
             "7423456789012345678/0000000000000001/10000000000000000",
+            "7423456789012345678/0000000000000001/L0000000000000001",
+            "7423456789012345678/0000000000000001/L0000000000000001/",
+            "7423456789012345678/0000000000000001/L/00000001",
+            "7423456789012345678/0000000000000001/L0000000000000001/00000001/00",
         ] {
             assert_eq!(parse(&system(), text.as_bytes()), None, "{text}");
         }
         assert_eq!(parse(&system(), b"7423456789012345678/\xFF"), None);
+    }
+
+    #[test]
+    fn a_text_that_counts_events_is_the_begin_of_its_transaction_and_before_the_others() {
+        let mut text = PositionText::new(&system());
+        for counted in ["00000000", "FFFFFFFF", "00000007/01"] {
+            let counted = format!("7423456789012345678/00000000000000A0/{counted}");
+            assert_eq!(parse(&system(), counted.as_bytes()), Some(EventPosition::begin(Lsn::new(0xA0))));
+            assert!(counted.as_bytes() < text.of(EventPosition::begin(Lsn::new(0xA0))), "{counted}");
+            assert!(counted.as_bytes() > text.of(EventPosition::end(Lsn::new(0x9F))), "{counted}");
+        }
     }
 
     /// Of few transactions and events, so that they are often of the same one.

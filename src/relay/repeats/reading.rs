@@ -29,6 +29,8 @@ struct Reading {
     /// Its other end is gone when nobody wants the answer any more.
     wanted: Receiver<()>,
     found: Found,
+    /// How many the topic has.
+    partitions: usize,
 }
 
 /// From when on nothing more is expected of a predecessor that is gone now.
@@ -41,11 +43,12 @@ pub(in crate::relay) fn quiet_at() -> Instant {
 pub(in crate::relay) async fn read(options: Options, question: Question) -> Tail {
     let (wants, wanted) = sync_channel(1);
     let (topic, quiet_at) = (question.topic.clone(), question.quiet_at);
-    let mut reading = Reading { options, topic: topic.clone(), wanted, found: Found::new(question) };
+    let mut reading =
+        Reading { options, topic: topic.clone(), wanted, found: Found::new(question), partitions: 0 };
     let read = spawn_blocking(move || {
         let outcome = reading.read(quiet_at);
         reading.tell(outcome);
-        reading.found.into_tail()
+        reading.found.into_tail(reading.partitions)
     });
     let tail = read.await;
     drop(wants);
@@ -81,6 +84,7 @@ impl Reading {
                 }
                 answer => answer?,
             };
+            self.partitions = tail.partitions();
             let since = *tried_since.get_or_insert_with(Instant::now);
             let (found, wanted) = (&mut self.found, || is_wanted(&self.wanted));
             match tail.read_back(READ_MAX, wanted, |record| found.take_record(record)) {

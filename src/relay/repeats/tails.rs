@@ -1,10 +1,10 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use super::RepeatRange;
 use super::position_text::parse;
 use crate::connect::record::{Fingerprint, ProducerRecord};
-use crate::kafka::{Relevance, TailRecord};
+use crate::kafka::{Relevance, TailRecord, partition_of};
 use crate::transaction::EventPosition;
 use crate::wal::{Lsn, SystemId};
 
@@ -22,14 +22,17 @@ type Known = (EventPosition, Fingerprint);
 /// An event is left out only because its own record was read from its own topic: nothing is concluded from other records,
 /// neither from later ones of the partition nor from the partition they are in. So it does not matter whether the number of
 /// partitions, the routing or the history is what it was: what is not found is sent.
+///
+/// *Invariant:* behind the first event of a partition that is sent nothing more of that partition is left out. Otherwise what is sent would be the last
+/// record of its key though a later one is there.
 #[derive(Debug)]
 pub(in crate::relay) struct Tails {
     system_id: SystemId,
     from: Lsn,
     to: Lsn,
     quiet_at: Option<Instant>,
-    /// For each topic that was asked, sorted.
-    topics: HashMap<String, Vec<Known>>,
+    /// Each topic that was asked.
+    topics: HashMap<String, Tail>,
     /// How many more can be remembered.
     room: usize,
     left_out: u64,
@@ -69,13 +72,34 @@ pub(in crate::relay) struct Found {
 #[derive(Debug)]
 pub(in crate::relay) struct Tail {
     topic: String,
+    /// Sorted.
     known: Vec<Known>,
+    /// How many the topic has.
+    partitions: usize,
+    /// Of which something was not found. `None` is that of the records without a key.
+    gaps: HashSet<Option<i32>>,
 }
 
 impl Tail {
     /// Of a topic that could not be read.
-    pub(super) const fn unread(topic: String) -> Self {
-        Self { topic, known: Vec::new() }
+    pub(super) fn unread(topic: String) -> Self {
+        Self { topic, known: Vec::new(), partitions: 0, gaps: HashSet::new() }
+    }
+
+    fn has(&mut self, record: &ProducerRecord<'_>, position: EventPosition) -> bool {
+        if self.known.is_empty() {
+            return false;
+        }
+        let by_key = || record.key.and_then(|key| partition_of(key, self.partitions));
+        let partition = record.partition.or_else(by_key);
+        if self.gaps.contains(&partition) {
+            return false;
+        }
+        let is_known = self.known.binary_search(&(position, record.fingerprint())).is_ok();
+        if !is_known {
+            self.gaps.insert(partition);
+        }
+        is_known
     }
 }
 
@@ -94,8 +118,8 @@ impl Tails {
         if position.commit_lsn >= self.to {
             return Presence::New;
         }
-        let Some(known) = self.topics.get(record.topic) else { return self.ask(record.topic) };
-        if known.is_empty() || known.binary_search(&(position, record.fingerprint())).is_err() {
+        let Some(tail) = self.topics.get_mut(record.topic) else { return self.ask(record.topic) };
+        if !tail.has(record, position) {
             return Presence::New;
         }
         self.left_out = self.left_out.saturating_add(1);
@@ -104,7 +128,7 @@ impl Tails {
 
     pub(super) fn learn(&mut self, tail: Tail) {
         self.room = self.room.saturating_sub(tail.known.len());
-        self.topics.insert(tail.topic, tail.known);
+        self.topics.insert(tail.topic.clone(), tail);
     }
 
     /// Whether nothing can come again from here on.
@@ -179,13 +203,13 @@ impl Found {
         self.is_full
     }
 
-    /// The answer.
-    pub(in crate::relay) fn into_tail(self) -> Tail {
+    /// The answer, for a topic with so many partitions.
+    pub(in crate::relay) fn into_tail(self, partitions: usize) -> Tail {
         let Self { question, mut known, .. } = self;
         known.sort_unstable();
         known.dedup();
         known.shrink_to_fit();
-        Tail { topic: question.topic, known }
+        Tail { topic: question.topic, known, partitions, gaps: HashSet::new() }
     }
 }
 
@@ -196,9 +220,10 @@ mod tests {
 
     const FROM: u64 = 100;
     const TO: u64 = 200;
+    const PARTITIONS: usize = 3;
 
     fn at(commit_lsn: u64, ordinal: u64) -> EventPosition {
-        EventPosition::new(Lsn::new(commit_lsn), ordinal)
+        EventPosition::new(Lsn::new(commit_lsn), Lsn::new(commit_lsn.saturating_sub(1)), ordinal)
     }
 
     fn tails() -> Tails {
@@ -238,13 +263,13 @@ mod tests {
             let mut text = PositionText::new(&SystemId((*system).to_owned()));
             answer.take(Some(text.of(*position)), || record("a", value).fingerprint());
         }
-        tails.learn(answer.into_tail());
+        tails.learn(answer.into_tail(PARTITIONS));
         tails
     }
 
     #[test]
     fn only_the_events_own_record_is_a_reason_to_leave_it_out() {
-        let mut tails = learnt(&[(at(150, 1), "1", "x"), (at(120, 0), "1", "y"), (at(130, 0), "2", "z")]);
+        let found = [(at(150, 1), "1", "x"), (at(120, 0), "1", "y"), (at(130, 0), "2", "z")];
         let cases = [
             ("x", at(150, 1), true),
             ("y", at(120, 0), true),
@@ -259,11 +284,35 @@ mod tests {
             ("z", at(130, 0), false),
         ];
         for (value, position, expected) in cases {
+            let mut tails = learnt(&found);
             assert_eq!(is_there(&mut tails, "a", value, position), expected, "{value} {position:?}");
+            assert_eq!(tails.left_out, u64::from(expected));
         }
-        assert_eq!(tails.left_out, 2);
-        tails.learn(Tail { topic: "b".to_owned(), known: Vec::new() });
+        let mut tails = learnt(&found);
+        tails.learn(Tail::unread("b".to_owned()));
         assert!(!is_there(&mut tails, "b", "x", at(150, 1)), "it is in another topic");
+    }
+
+    #[test]
+    fn behind_a_gap_nothing_more_of_its_partition_is_left_out() {
+        let keys = ["0", "1", "2", "3", "4", "5"];
+        let partition = |key: &str| partition_of(key.as_bytes(), PARTITIONS);
+        let same = keys.iter().find(|key| **key != "0" && partition(key) == partition("0")).unwrap();
+        let other = keys.iter().find(|key| partition(key) != partition("0")).unwrap();
+        let of = |key: &'static str| ProducerRecord { key: Some(key.as_bytes()), ..record("a", "x") };
+        let lost = [(at(110, 0), "0", false)];
+        let there = [(at(120, 0), *same, false), (at(120, 1), *other, true), (at(130, 0), "0", false)];
+        let mut tails = tails();
+        let (mut text, mut answer) =
+            (PositionText::new(&SystemId("1".to_owned())), Found::new(question(&mut tails, "a")));
+        for (position, key, _) in there {
+            answer.take(Some(text.of(position)), || of(key).fingerprint());
+        }
+        tails.learn(answer.into_tail(PARTITIONS));
+        for (position, key, expected) in lost.into_iter().chain(there) {
+            let presence = tails.look(&of(key), position);
+            assert_eq!(matches!(presence, Presence::There), expected, "{key} {position:?}");
+        }
     }
 
     #[test]
@@ -305,11 +354,11 @@ mod tests {
             found.take(Some(text.of(at(150, ordinal))), || record("a", "x").fingerprint());
         }
         assert!(found.is_full());
-        tails.learn(found.into_tail());
+        tails.learn(found.into_tail(PARTITIONS));
         assert_eq!(tails.room, 0);
         assert!(is_there(&mut tails, "a", "x", at(150, 1)) && !is_there(&mut tails, "a", "x", at(150, 2)));
         for number in 0..TOPICS_MAX {
-            tails.learn(Tail { topic: number.to_string(), known: Vec::new() });
+            tails.learn(Tail::unread(number.to_string()));
         }
         assert!(matches!(tails.look(&record("one more", "x"), at(150, 0)), Presence::New));
     }

@@ -69,7 +69,7 @@ impl<'p> Process<'p> {
         let World { server, kafka, rng, accept, .. } = world;
         let truth = &mut kafka.borrow_mut().truth;
         match error {
-            Error::Postgres(postgres::Error::Precondition { .. }) => {
+            Error::Postgres(postgres::Error::Precondition { .. } | postgres::Error::Unpublished { .. }) => {
                 let tables: Vec<Oid> = self.memory.captured.roots().iter().map(CapturedTable::oid).collect();
                 server.mend_publication(&tables, truth);
             }
@@ -114,7 +114,7 @@ fn is_of_tables(error: &Error, world: &World<'_>) -> bool {
     let truth = &world.kafka.borrow().truth;
     match error {
         // Where the history was lost, what a start has put into the publication may be lost with it.
-        Error::Postgres(postgres::Error::Precondition { .. }) => {
+        Error::Postgres(postgres::Error::Precondition { .. } | postgres::Error::Unpublished { .. }) => {
             let Server { wal, switches, went_back, .. } = &world.server;
             wal.was_unpublished() || !switches.is_empty() || *went_back > 0
         }

@@ -322,7 +322,11 @@ impl Source for Tampered {
             let message = match self.stream.buffered() {
                 Ok(None) => return Ok(None),
                 Ok(Some(message)) => message,
-                Err(postgres::Error::Precondition { .. }) if self.bug == Some(Bug::IgnoresNotice) => continue,
+                Err(postgres::Error::Precondition { .. } | postgres::Error::Unpublished { .. })
+                    if self.bug == Some(Bug::IgnoresNotice) =>
+                {
+                    continue;
+                }
                 Err(error) => return Err(error.into()),
             };
             match &message {

@@ -40,7 +40,7 @@ pub(super) fn read(
         take(truth, position, event);
     }
     truth.found(process, seen.into_iter().map(|(_, event)| event));
-    found.into_tail()
+    found.into_tail(counts)
 }
 
 /// What a planted bug takes for written besides: an event whose position is said, and the event that it is taken for.

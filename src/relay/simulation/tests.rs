@@ -9,7 +9,7 @@ use super::run::{Tally, run};
 use super::table;
 use super::world::Bench;
 use crate::outbox::MessageOutbox;
-use crate::postgres::{SlotName, SlotOptions, SlotRecovery};
+use crate::postgres::{Peer, SlotName, SlotOptions, SlotRecovery};
 use crate::relay::options::Guarantee::{self, AtLeastOnce, ExactlyOnce, TailDedupe};
 use crate::relay::options::{GuardOptions, Options, PositionOptions, ProcessingFailure, SkippedOperations};
 use crate::relay::route::Route;
@@ -46,6 +46,7 @@ fn bench_of(messages: Option<MessageOutbox>, route: Route, guarantee: Guarantee,
             retry: None,
             stream_params: Vec::new(),
             xmin_interval: None,
+            peer: Peer::default(),
         },
         options: Options {
             inflight_records_max: 12,

@@ -154,10 +154,15 @@ impl Truth {
         self.events[number].row.is_none_or(|row| self.identities.was_left_out(row))
     }
 
-    /// L8: an event's position is always the same, and what was found at the end of its topic does not come again.
+    /// L8: an event's position is always the same, and what was found at the end of its topic does not come again, unless something before
+    /// it was not found.
     fn check_identity(&mut self, process: usize, number: usize, position: Option<&[u8]>) {
         if self.found.get(&process).is_some_and(|found| found.contains(&number)) {
             self.violate(format!("L8: event {number} comes again though it was found"));
+        }
+        let topic = self.events[number].topic;
+        if let Some(found) = self.found.get_mut(&process) {
+            found.retain(|later| *later < number || self.events[*later].topic != topic);
         }
         let Some(position) = position else { return };
         let before = self.positions.entry(number).or_insert_with(|| position.to_vec());

@@ -97,6 +97,11 @@ impl Relay {
         let (offsets, mut memory) = (Offsets::new(&self.parts)?, Memory::default());
         let places = Places { offsets: offsets.as_ref(), positions: Positions::new(&self.parts)? };
         let outcome = self.run_until_stopped(&tls, &places, &mut memory, &mut target).await;
+        if let (Some(positions), Err(Error::Postgres(postgres::Error::Unpublished { problem, cure }))) =
+            (&places.positions, &outcome)
+        {
+            positions.stop(problem.clone(), cure.clone()).await;
+        }
         let drained = !matches!(outcome, Err(Error::Undrained { .. }));
         let lasts = !self.parts.postgres.slot.drop_on_stop;
         let positions = places.positions;
@@ -280,6 +285,7 @@ impl Relay {
         if outcome.is_err() && target.get() == Target::Run {
             self.status.enter(Phase::Connecting);
         }
+        memory.stood_still = outcome.is_err() && core.stood_still(Now::read());
         memory.drained(matches!(outcome, Ok(Drained::Whole)), core.feed.out.flight.frontier());
         // The next session must not start while records of this one are on their way: they would overtake each other. After a
         // definite error there is none, and the wait for Kafka was that of `after_failure`, which has a limit.

@@ -64,6 +64,7 @@ impl Relay {
                 .unwrap_or_else(|_| Err(kafka::Error::Fatal("the check was aborted".to_owned())))
             {
                 Ok(cluster_id) => {
+                    self.parts.postgres.slot.peer.learn_target(&cluster_id);
                     tracing::info!(cluster_id, servers = self.parts.kafka.bootstrap_servers, "Kafka answers");
                     self.status.up(Component::Kafka, Instant::now());
                     return Ok(());
@@ -162,6 +163,7 @@ impl Relay {
         let by_us = is_our_own(&holder);
         if by_us {
             memory.stand_by(holder.has_slot);
+            self.tell_overtaken(memory, &holder);
         } else {
             memory.slot_retries = memory.slot_retries.saturating_add(1);
         }
@@ -179,6 +181,21 @@ impl Relay {
                 Ok(pause)
             }
             Next::Stop | Next::Lasts | Next::NewProducer => Err(postgres::Error::SlotActive(holder).into()),
+        }
+    }
+
+    /// Records that were on their way while this process stood still are written behind what the other instance has sent since. Kafka keeps
+    /// them away with exactly once only.
+    fn tell_overtaken(&self, memory: &mut Memory, holder: &SlotHolder) {
+        if !std::mem::take(&mut memory.stood_still) || self.parts.relay.transactions.is_some() {
+            return;
+        }
+        let warning = "this process stood still with records on their way while another instance took the slot over: they may be written behind \
+                       newer ones of the same keys. To fix: send a snapshot of the tables (signal execute-snapshot), and restart this process. \
+                       outboxd.delivery.guarantee=exactly_once rules it out"
+            .to_owned();
+        if self.status.warn(warning.clone()) {
+            tracing::warn!(holder = holder.pid, "{warning}");
         }
     }
 

@@ -37,6 +37,9 @@ pub(crate) struct Checkpoint {
     /// Where the first one ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) end: Option<ChunkKey>,
+    /// Of which columns these two are the values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) columns: Option<Vec<String>>,
     /// Rows of the first one that were read, in so many chunks, of so many.
     pub(super) scanned: u64,
     pub(super) chunks: u64,
@@ -79,7 +82,8 @@ impl Checkpoint {
 
     /// The next table begins at its beginning.
     pub(super) fn forget_place(&mut self) {
-        (self.sent, self.end, self.scanned, self.chunks, self.total) = (None, None, 0, 0, None);
+        (self.sent, self.end, self.columns) = (None, None, None);
+        (self.scanned, self.chunks, self.total) = (0, 0, None);
     }
 
     pub(super) fn tables(&self) -> String {
@@ -159,7 +163,7 @@ mod tests {
     fn the_form_is_fixed() {
         let written = [
             r#"{"heeded":"0/10","scanned":0,"chunks":0,"paused":false}"#,
-            r#"{"heeded":"0/10","queue":[{"table":"public.a","filter":"x > 1","surrogate_key":"y","correlation":"s-1"},{"table":"public.b"}],"sent":["7",null],"end":["900",null],"scanned":7,"chunks":2,"total":900,"correlation":"s-1","paused":true}"#,
+            r#"{"heeded":"0/10","queue":[{"table":"public.a","filter":"x > 1","surrogate_key":"y","correlation":"s-1"},{"table":"public.b"}],"sent":["7",null],"end":["900",null],"columns":["id 23","v 25"],"scanned":7,"chunks":2,"total":900,"correlation":"s-1","paused":true}"#,
         ];
         for text in written {
             let kept: KeptCheckpoint = serde_json::from_str(text).unwrap();

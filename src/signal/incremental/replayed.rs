@@ -169,7 +169,7 @@ mod tests {
             };
             let visible = PgSnapshot::parse("1:1000:").unwrap();
             let rows = read.into_iter().map(row).collect();
-            Ok(Chunk { table: OID, rows, last, end, total: None, visible })
+            Ok(Chunk { table: OID, rows, last, end, columns: Vec::new(), total: None, visible })
         }
 
         fn answer(&mut self) {

@@ -1,203 +1,12 @@
 //! The incremental snapshot between a model of a database and a consumer: whatever is written meanwhile, and in whatever order
 //! things come to pass, the last record of each key is the row that is in the table.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use proptest::prelude::*;
 
+use super::world::*;
 use super::*;
-use crate::signal::{PgSnapshot, Signal};
-
-const TABLE: &str = "public.a";
-const OID: Oid = Oid(7);
-
-type Rows = BTreeMap<u8, u32>;
-
-/// What the stream brings.
-#[derive(Debug, Clone)]
-enum Entry {
-    Change { xid: u32, key: u8, value: Option<u32> },
-    Watermark(String),
-}
-
-/// A transaction that has committed in the log, and that others do not see yet.
-#[derive(Debug, Clone, Copy)]
-struct Unseen {
-    xid: u32,
-    key: u8,
-    value: Option<u32>,
-}
-
-struct World {
-    snapshot: Incremental,
-    visible: Rows,
-    unseen: Option<Unseen>,
-    log: VecDeque<Entry>,
-    consumer: Rows,
-    sent: Recent,
-    asked: Option<Ask>,
-    answer: Option<Answer>,
-    next_xid: u32,
-    lsn: u64,
-}
-
-fn id() -> String {
-    use std::sync::atomic::{AtomicU64, Ordering};
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    format!("chunk{:08}", NEXT.fetch_add(1, Ordering::Relaxed))
-}
-
-fn signal(kind: &str, data: &str) -> Signal {
-    Signal::parse("s", kind, Some(data)).unwrap()
-}
-
-impl World {
-    fn new(rows: Rows, state: KeptCheckpoint) -> Self {
-        Self {
-            snapshot: Incremental::new(2, true, id, state),
-            visible: rows,
-            unseen: None,
-            log: VecDeque::new(),
-            consumer: Rows::new(),
-            sent: Recent::default(),
-            asked: None,
-            answer: None,
-            next_xid: 3,
-            lsn: 0,
-        }
-    }
-
-    fn write(&mut self, key: u8, value: Option<u32>, slowly: bool) {
-        // Two transactions cannot have the same row, and one at a time is slow here.
-        self.show();
-        let xid = self.next_xid;
-        self.next_xid += 1;
-        self.log.push_back(Entry::Change { xid, key, value });
-        self.unseen = Some(Unseen { xid, key, value });
-        if !slowly {
-            self.show();
-        }
-    }
-
-    fn show(&mut self) {
-        let Some(Unseen { key, value, .. }) = self.unseen.take() else { return };
-        match value {
-            Some(value) => drop(self.visible.insert(key, value)),
-            None => drop(self.visible.remove(&key)),
-        }
-    }
-
-    /// Does what was asked; the answer is on its way.
-    fn act(&mut self) {
-        if self.asked.is_none() && self.answer.is_none() {
-            self.asked = self.snapshot.next_ask();
-        }
-        let Some(ask) = self.asked.take() else { return };
-        self.answer = Some(match ask {
-            Ask::Open { id, .. } => self.mark(format!("{id}-open")),
-            Ask::Close { id } => self.mark(format!("{id}-close")),
-            Ask::Read { request, .. } => Answer::Read(self.read(&request)),
-        });
-    }
-
-    fn mark(&mut self, watermark: String) -> Answer {
-        self.log.push_back(Entry::Watermark(watermark));
-        Answer::Written
-    }
-
-    fn read(&self, request: &ChunkRequest) -> Result<Chunk, NoChunk> {
-        let number = |key: &ChunkKey| key[0].as_ref().unwrap().parse::<u8>().unwrap();
-        let end = match &request.end {
-            Some(end) => number(end),
-            None => *self.visible.keys().next_back().ok_or(NoChunk::Empty)?,
-        };
-        let after = request.after.as_ref().map(number);
-        let wanted = |key: &u8| after.is_none_or(|after| *key > after) && *key <= end;
-        let rows: Vec<(u8, u32)> = self
-            .visible
-            .iter()
-            .filter(|(key, _)| wanted(key))
-            .take(request.rows_max)
-            .map(|(k, v)| (*k, *v))
-            .collect();
-        let text = |key: u8| vec![Some(key.to_string())];
-        let unseen = self.unseen.map_or(String::new(), |unseen| unseen.xid.to_string());
-        Ok(Chunk {
-            table: OID,
-            last: rows.last().map(|(key, _)| text(*key)),
-            rows: rows
-                .into_iter()
-                .map(|(key, value)| ReadRow {
-                    place: Some(text(key)),
-                    key: vec![Some(key.to_string().into_bytes())],
-                    values: vec![Some(value.to_string().into_bytes())],
-                })
-                .collect(),
-            end: text(end),
-            total: Some(1),
-            visible: PgSnapshot::parse(&format!("1:{}:{unseen}", self.next_xid)).unwrap(),
-        })
-    }
-
-    fn hear(&mut self) {
-        if let Some(answer) = self.answer.take() {
-            self.snapshot.answer(answer, &self.sent);
-        }
-    }
-
-    /// Loses the connection: what was done is done, and nobody says so.
-    fn lose(&mut self) {
-        if self.asked.take().is_some() | self.answer.take().is_some() {
-            self.snapshot.answer(Answer::Lost, &self.sent);
-        }
-    }
-
-    /// Takes the next entry of the stream, unless it must wait.
-    fn stream(&mut self) {
-        let Some(entry) = self.log.front() else { return };
-        if matches!(entry, Entry::Watermark(id) if id.ends_with("-open") && self.snapshot.awaits_rows_at(id))
-        {
-            return;
-        }
-        self.lsn += 10;
-        match self.log.pop_front().unwrap() {
-            Entry::Change { xid, key, value } => {
-                self.snapshot.changed(TABLE, &vec![Some(key.to_string().into_bytes())]);
-                match value {
-                    Some(value) => drop(self.consumer.insert(key, value)),
-                    None => drop(self.consumer.remove(&key)),
-                }
-                self.sent.add(xid);
-            }
-            Entry::Watermark(id) if id.ends_with("-close") => {
-                for row in self.snapshot.close(&id).into_iter().flat_map(|sendable| sendable.rows) {
-                    let text = |bytes: &Option<Vec<u8>>| String::from_utf8(bytes.clone().unwrap()).unwrap();
-                    self.consumer
-                        .insert(text(&row.key[0]).parse().unwrap(), text(&row.values[0]).parse().unwrap());
-                }
-            }
-            Entry::Watermark(_) => {}
-        }
-        self.snapshot.commit(Lsn::new(self.lsn));
-    }
-
-    fn finish(&mut self) {
-        self.show();
-        for _ in 0..10_000 {
-            self.act();
-            self.hear();
-            self.stream();
-        }
-        assert!(!self.snapshot.state.is_running(), "{:?}", self.snapshot);
-        assert!(self.log.is_empty());
-    }
-
-    fn statuses(&mut self) -> Vec<SnapshotStatus> {
-        std::iter::from_fn(|| self.snapshot.next_notification())
-            .map(|notification| notification.status)
-            .collect()
-    }
-}
 
 const EXECUTE: &str = r#"{"data-collections":["public.a"]}"#;
 
@@ -215,6 +24,7 @@ enum Step {
     Lose,
     /// The session ends, and another goes on where so many of its entries were acknowledged.
     Reconnect,
+    Rekey,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -227,6 +37,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => Just(Step::Stream),
         1 => Just(Step::Lose),
         1 => Just(Step::Reconnect),
+        1 => Just(Step::Rekey),
     ]
 }
 
@@ -247,6 +58,7 @@ proptest! {
                 Step::Hear => world.hear(),
                 Step::Stream => world.stream(),
                 Step::Lose => world.lose(),
+                Step::Rekey => world.is_rekeyed = !world.is_rekeyed,
                 Step::Reconnect => {
                     let state = world.snapshot.at(Lsn::new(world.lsn.max(1)), 0);
                     let state = serde_json::from_slice(&serde_json::to_vec(&state).unwrap()).unwrap();

@@ -181,7 +181,11 @@ impl Series {
             "Records handed to the producer and not acknowledged",
             self.inflight_events.clone(),
         );
-        registry.register("inflight_bytes", "Their key and value bytes", self.inflight_bytes.clone());
+        registry.register(
+            "inflight_bytes",
+            "Bytes of their keys, values and headers",
+            self.inflight_bytes.clone(),
+        );
     }
 
     fn register_events(&self, registry: &mut Registry) {

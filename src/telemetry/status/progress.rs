@@ -27,7 +27,7 @@ pub struct Progress {
     pub last_event: Option<SystemTime>,
     /// Records handed to the producer and not yet acknowledged.
     pub inflight_events: usize,
-    /// Their key and value bytes.
+    /// Bytes of their keys, values and headers.
     pub inflight_bytes: usize,
     /// Events acknowledged since the start.
     pub events: u64,

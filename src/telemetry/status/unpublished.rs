@@ -11,6 +11,8 @@ pub struct Unpublished {
     pub(crate) tables: Vec<String>,
     /// Their rows are not in the WAL.
     pub(crate) unlogged: Vec<String>,
+    /// Tables that are not captured and inherit from captured ones (INHERITS): a query of these shows their rows.
+    pub(crate) inheriting: Vec<String>,
 }
 
 impl Unpublished {
@@ -21,7 +23,7 @@ impl Unpublished {
 
     /// What is wrong, each in one line, and its cure.
     pub(crate) fn warnings(&self) -> Vec<(String, String)> {
-        self.not_published().into_iter().chain(self.not_logged()).collect()
+        self.not_published().into_iter().chain(self.not_logged()).chain(self.not_captured()).collect()
     }
 
     fn not_published(&self) -> Option<(String, String)> {
@@ -33,6 +35,19 @@ impl Unpublished {
                 "new tables are captured and not in publication \"{publication}\": no row of {named} is sent"
             ),
             format!("ALTER PUBLICATION {quoted} ADD TABLE {tables}; {THERE_ALREADY}"),
+        ))
+    }
+
+    fn not_captured(&self) -> Option<(String, String)> {
+        let (named, tables) = (named(&self.inheriting)?, self.inheriting.join(", "));
+        let publication = escape_identifier(&self.publication);
+        Some((
+            format!(
+                "tables inherit from captured ones and are not captured themselves: no row of {named} is sent"
+            ),
+            format!(
+                "add {tables} to table.include.list, and ALTER PUBLICATION {publication} ADD TABLE {tables}; partitions need neither"
+            ),
         ))
     }
 
