@@ -20,6 +20,8 @@ use crate::support::wait::{DEADLINE, eventually};
 const BACKLOG: Backlog = Backlog { key_count: 200 };
 /// Of the transaction that [`kill_in_a_transaction`] interrupts.
 const ROWS: u64 = 30_000;
+/// How many records are on their way at most: a backlog takes a while.
+const WINDOW: usize = 100;
 const HEADER: &str = "outboxd.position";
 
 #[test]
@@ -98,9 +100,15 @@ fn rows_are_found_although_their_topic_has_more_partitions_now() {
     let relay = Relay::start(&deduping(&db, kafka()));
     db.wait_until_confirmed();
     let records = kafka().records(&topic);
+    // The keys of one partition are in several now. Behind what one of these misses, what the others had comes again: of
+    // what was on its way.
     let mut numbers: Vec<_> = records.iter().map(number).collect();
+    let all = numbers.len();
     numbers.sort_unstable();
-    assert!(numbers.iter().copied().eq(0..ROWS), "each once");
+    numbers.dedup();
+    assert!(numbers.iter().copied().eq(0..ROWS), "each at least once");
+    let repeats = all - numbers.len();
+    assert!(repeats <= WINDOW, "{repeats} repeats");
     assert!(records.iter().any(|record| record.partition == 3), "the new partition is used");
     assert_eq!(relay.stop(), 0);
 }
@@ -313,9 +321,12 @@ fn what_a_topic_has_no_longer_is_sent_again() {
     kafka().delete_records(&topic, 0, 1_500);
     let _relay = Relay::start(&deduping(&db, kafka()));
     db.wait_until_confirmed();
-    let mut numbers: Vec<_> = kafka().records(&topic).iter().map(number).collect();
-    numbers.sort_unstable();
-    assert!(numbers.iter().copied().eq(0..ROWS), "what was deleted came again, and nothing else");
+    let numbers: Vec<_> = kafka().records(&topic).iter().map(number).collect();
+    let again = numbers.iter().rposition(|number| *number == 0).unwrap();
+    assert!(
+        numbers[again..].iter().copied().eq(0..ROWS),
+        "what was deleted, and all that is behind it, in its order"
+    );
 }
 
 /// Kills a relay in the middle of a transaction.
@@ -333,9 +344,8 @@ fn deduping(db: &Outbox, kafka: &Kafka) -> Config {
     with(small(db, kafka), &[("outboxd.delivery.guarantee", "tail_dedupe")])
 }
 
-/// A small window, so that a backlog takes a while.
 fn small(db: &Outbox, kafka: &Kafka) -> Config {
-    with(db.config(kafka), &[("outboxd.inflight.records.max", "100")])
+    with(db.config(kafka), &[("outboxd.inflight.records.max", &WINDOW.to_string())])
 }
 
 fn prepare_slot(db: &Outbox) {
