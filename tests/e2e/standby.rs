@@ -214,7 +214,7 @@ const TWO_TABLES: &[(&str, &str)] = &[
     ("publication.autocreate.mode", "disabled"),
     ("snapshot.mode", "initial"),
     ("snapshot.max.threads", "3"),
-    ("incremental.snapshot.chunk.size", "5"),
+    ("incremental.snapshot.chunk.size", "25"),
     ("signal.enabled.channels", "source,kafka"),
 ];
 
