@@ -153,7 +153,11 @@ impl Capture {
         }
         let described = sql.describe_all(captured.iter().map(|table| table.oid)).await?;
         for (table, columns) in captured.iter().zip(described) {
-            assumptions.extend(route.bind(&relation_of(table, &columns), &columns)?.notes());
+            let notes = route.bind(&relation_of(table, &columns), &columns)?.notes();
+            for note in &notes {
+                known.tells(note);
+            }
+            assumptions.extend(notes);
         }
         if !filter.names_tables() && !captured.is_empty() && route.outbox().is_some() {
             let names: Vec<_> =

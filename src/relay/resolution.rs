@@ -4,6 +4,7 @@ use super::capture::{
     CaptureError, CapturedTable, NotCaptured, NotSent, Rules, Since, Verdict, left_out, renamed,
 };
 use super::error::Error;
+use super::route::Bound;
 use super::table::Table;
 use crate::connect::column::{ColumnDescription, TableDescription, TypeKind};
 use crate::pgoutput::{Column, Relation, ReplicaIdentity};
@@ -71,8 +72,8 @@ impl Resolution<'_> {
         let is_new = captured.get(table.oid()).is_none();
         captured.add(table.clone());
         self.capture_root(&table);
-        if let (Ok(bound), true) = (&bound, is_new) {
-            bound.notes().iter().for_each(|note| tracing::warn!("{note}"));
+        if let Ok(bound) = &bound {
+            self.tell_notes(bound, is_new);
         }
         bound.map(Table::Captured).map_err(|source| {
             let columns = &description.columns;
@@ -81,6 +82,21 @@ impl Resolution<'_> {
             let since = if mended { Since::Mended } else { Since::Altered };
             CaptureError::Unusable { table: table.full_name(), since, source }.into()
         })
+    }
+
+    /// What the start has not told: a table may get other columns at any time, and a column whose type is dropped is in no event of
+    /// the rows before that.
+    fn tell_notes(&self, bound: &Bound, is_new: bool) {
+        let is_outbox = matches!(bound, Bound::Outbox(_));
+        for note in bound.notes() {
+            if !self.rules.captured.tells(&note) || is_outbox && !is_new {
+                continue;
+            }
+            tracing::warn!("{note}");
+            if !is_outbox {
+                self.status.warn(note);
+            }
+        }
     }
 
     /// The table that it is a partition of is captured as well: its next partition may have any name, and so may it.

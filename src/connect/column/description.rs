@@ -1,6 +1,8 @@
 use std::collections::HashMap;
 
 use super::builtin;
+use super::format::Format;
+use super::options::ColumnOptions;
 use crate::pgoutput::{Column, Relation};
 use crate::wal::Oid;
 
@@ -85,11 +87,15 @@ impl TableDescription {
 
     fn column(&self, column: &Column) -> ColumnDescription {
         let then = ColumnDescription::from_pgoutput(column);
-        let then = match self.types.get(&column.type_oid) {
-            Some(kind) => ColumnDescription { kind: kind.clone(), ..then },
-            None => then,
+        let known = self.columns.iter().find(|known| known.name == column.name);
+        let then = match (self.types.get(&column.type_oid), known) {
+            (Some(kind), _) => ColumnDescription { kind: kind.clone(), ..then },
+            (None, Some(now)) if is_gone(&then.kind) && takes_any_text(&now.kind) => {
+                ColumnDescription { kind: TypeKind::base("text"), ..then }
+            }
+            (None, _) => then,
         };
-        match self.columns.iter().find(|known| known.name == column.name) {
+        match known {
             Some(known) if known.type_oid == column.type_oid => known.clone(),
             Some(ColumnDescription { not_null, default, key_position, .. }) => ColumnDescription {
                 not_null: *not_null,
@@ -99,6 +105,24 @@ impl TableDescription {
             },
             None => then,
         }
+    }
+}
+
+/// A type of the row's own time that is neither built in nor in the catalog any more: it was dropped. Debezium leaves the column out.
+const fn is_gone(then: &TypeKind) -> bool {
+    matches!(then, TypeKind::Other { .. })
+}
+
+/// Whether the column's values are texts today, whatever they say: a text of the dropped type is as good as any. This is what becomes of
+/// an enumeration that is replaced.
+fn takes_any_text(now: &TypeKind) -> bool {
+    match now {
+        TypeKind::Enum { .. } => true,
+        TypeKind::Domain { base, .. } => takes_any_text(base),
+        TypeKind::Base { .. } => {
+            matches!(Format::of(now, -1, &ColumnOptions::default()), Some((Format::Text, _)))
+        }
+        TypeKind::Money { .. } | TypeKind::Array { .. } | TypeKind::Other { .. } => false,
     }
 }
 

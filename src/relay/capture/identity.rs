@@ -28,6 +28,9 @@ pub(in crate::relay) struct CapturedTable {
     pub(in crate::relay) name: String,
 }
 
+/// How many notes are told.
+const NOTES_MAX: usize = 1_000;
+
 /// Every captured table and partition by its object id. It lives as long as the process, and forgets none of them while
 /// there is room. Clones are handles on the same set.
 #[derive(Debug, Clone, Default)]
@@ -40,6 +43,8 @@ struct Remembered {
     look: Option<Look>,
     /// That there is no room any more was told.
     told: bool,
+    /// What was told of columns.
+    notes: HashSet<String>,
 }
 
 impl Remembered {
@@ -101,6 +106,12 @@ impl CapturedTables {
     /// The table of this object id, when it is captured.
     pub(in crate::relay) fn get(&self, oid: Oid) -> Option<CapturedTable> {
         self.lock().tables.get(&oid).cloned()
+    }
+
+    /// Whether a note is to be told: each is told once.
+    pub(in crate::relay) fn tells(&self, note: &str) -> bool {
+        let mut remembered = self.lock();
+        remembered.notes.len() < NOTES_MAX && remembered.notes.insert(note.to_owned())
     }
 
     /// Adds a table. One that is known keeps the name that it was captured under.
