@@ -11,6 +11,7 @@ mod decoding;
 #[cfg(feature = "demo")]
 mod demo;
 mod dlq;
+mod event_id;
 mod explain;
 mod failure;
 mod health;

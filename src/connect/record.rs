@@ -14,6 +14,9 @@ pub(crate) const POSITION_HEADER: &str = "outboxd.position";
 /// tells when it was made, and so is another one each time.
 pub(crate) const DIGEST_HEADER: &str = "outboxd.digest";
 
+/// The header of a dead letter that is too large even for its topic: how many bytes its value has, which is left out.
+pub(crate) const VALUE_LEFT_OUT_HEADER: &str = "outboxd.errors.value.left.out.bytes";
+
 /// By what a record is known again when its row is read another time. Not stable from one version of outboxd to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(u64);

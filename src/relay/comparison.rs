@@ -7,7 +7,7 @@ use super::error::Error;
 use super::origin::Origin;
 use super::position::{Facts, Phase, Position, Unfinished, Verdict, judge, other_history};
 use crate::error::chain;
-use crate::postgres::{self, SlotOptions, SnapshotMode, TableFilter};
+use crate::postgres::{SlotOptions, SnapshotMode, TableFilter};
 use crate::signal::KeptCheckpoint;
 use crate::source_offset::SourceOffset;
 use crate::wal::{Lsn, Oid, PgTimestamp};
@@ -179,14 +179,7 @@ impl Comparison<'_> {
                            "outboxd.position.accept: rows that were not in the stream are not looked for");
             return Ok(Some(Beginning::Accepted));
         }
-        let without = acceptable
-            .map(|lsn| format!("; to go on without them, start once with -X outboxd.position.accept={lsn}"))
-            .unwrap_or_default();
-        Err(postgres::Error::Unpublished {
-            problem: format!("the last run has ended because {}", stopped.problem),
-            cure: format!("{}{without}", stopped.cure),
-        }
-        .into())
+        Err(stopped.error(acceptable).into())
     }
 
     /// The value does nothing, and this start uses it up.

@@ -36,6 +36,7 @@ use super::args::CheckArgs;
 use super::assemble::{Assembly, assemble};
 use crate::change::ChangeEvents;
 use crate::error::Exit;
+use crate::postgres::SnapshotMode;
 use report::{Outcome, print, worst};
 
 /// How long threads that still wait for a server are waited for at the end.
@@ -106,6 +107,7 @@ async fn ask(parts: Arc<crate::relay::RelayParts>) -> Vec<Check> {
     let told = position::ConfiguredStart {
         stored_offset: parts.relay.offsets.is_some(),
         accept: parts.relay.position.accept,
+        always: parts.postgres.snapshot.mode == SnapshotMode::Always,
     };
     if let (Some(slot), Some(Ok(Some(kept)))) = (slot, &kept) {
         checks.extend(position::slot_position(&parts.postgres.slot, kept, &slot, told));

@@ -71,6 +71,8 @@ pub(super) struct ConfiguredStart {
     pub(super) stored_offset: bool,
     /// `outboxd.position.accept`
     pub(super) accept: Option<Lsn>,
+    /// `snapshot.mode=always`: each start sends the rows from the table.
+    pub(super) always: bool,
 }
 
 /// Compares a slot that nobody reads with the position.
@@ -93,6 +95,9 @@ pub(super) fn slot_position(
     }
     let acceptable = position.acceptable(confirmed);
     let is_accepted = told.accept.is_some() && told.accept == acceptable;
+    if let Some(stop) = position.stop(confirmed).filter(|_| !is_accepted && !told.always) {
+        return Some(Check::error(code, &stop));
+    }
     Some(match confirmed {
         Some(confirmed) if confirmed <= kept => Check::ok(
             code,
@@ -166,20 +171,14 @@ mod tests {
 
     #[test]
     fn a_slot_that_was_moved_or_dropped_is_told_before_the_start() {
-        let kept = |phase| KeptPosition {
-            ended: false,
-            phase,
-            lsn: Lsn::new(100),
-            accepted: vec![Lsn::new(300)],
-            database: Some(Oid(5)),
-        };
+        let kept = |phase| KeptPosition::of(phase, Lsn::new(100), vec![Lsn::new(300)], Oid(5));
         let at = |lsn| SlotFacts { confirmed_flush_lsn: Some(Lsn::new(lsn)), ..facts() };
         let held = SlotFacts { active_pid: Some(7), ..at(200) };
         let (nothing, stored) = (
-            ConfiguredStart { stored_offset: false, accept: None },
-            ConfiguredStart { stored_offset: true, accept: None },
+            ConfiguredStart { stored_offset: false, accept: None, always: false },
+            ConfiguredStart { stored_offset: true, accept: None, always: false },
         );
-        let accept = |lsn| ConfiguredStart { stored_offset: false, accept: Some(Lsn::new(lsn)) };
+        let accept = |lsn| ConfiguredStart { accept: Some(Lsn::new(lsn)), ..nothing };
         let cases = [
             (Phase::Streaming, Some(at(100)), nothing, Some(Fine)),
             (Phase::Streaming, Some(at(101)), nothing, Some(Failure)),
@@ -201,5 +200,23 @@ mod tests {
             let check = slot_position(&options(false), &kept(phase), &anew, told);
             assert_eq!(check.map(|check| check.outcome), Some(Warning), "{phase:?} {anew:?}");
         }
+    }
+
+    #[test]
+    fn a_stop_that_waits_for_a_person_is_told_before_the_start() {
+        let kept = KeptPosition::of(Phase::Streaming, Lsn::new(100), vec![], Oid(5));
+        let kept = kept.with_stop("rows are missing", "send them");
+        let facts = SlotFacts { confirmed_flush_lsn: Some(Lsn::new(100)), ..facts() };
+        let slot = FoundSlot { facts: Some(facts), database: Oid(5) };
+        let nothing = ConfiguredStart { stored_offset: false, accept: None, always: false };
+        let judged = |told| slot_position(&options(false), &kept, &slot, told).unwrap();
+        let check = judged(nothing);
+        assert_eq!(check.outcome, Failure, "{check:?}");
+        assert!(
+            check.cure.as_deref().unwrap_or_default().contains("outboxd.position.accept=0/64"),
+            "{check:?}"
+        );
+        assert_eq!(judged(ConfiguredStart { always: true, ..nothing }).outcome, Fine);
+        assert_eq!(judged(ConfiguredStart { accept: Some(Lsn::new(100)), ..nothing }).outcome, Fine);
     }
 }

@@ -6,7 +6,7 @@ use crate::cli::assemble::AssembleError;
 use crate::error::{Class, Diagnose, Exit};
 use crate::relay::Unsuited;
 use crate::wal::Lsn;
-use crate::{postgres, relay};
+use crate::{kafka, postgres, relay};
 
 /// Why nothing, or not everything, was taken away.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +23,12 @@ pub(super) enum CleanupError {
     Doubtful { table: String, source: Doubt },
     #[error(transparent)]
     Captured(Doubt),
+    #[error(
+        "{rows} rows of table {table} are in dead letters of topic {topic} that were too large to have a value: it is in the table alone"
+    )]
+    Letters { table: String, rows: i64, topic: String },
+    #[error(transparent)]
+    Kafka(kafka::Error),
     #[error("there is no replication slot {0:?}: nothing says what is sent")]
     NoSlot(String),
     #[error(
@@ -85,6 +91,7 @@ impl Diagnose for CleanupError {
         match self {
             Self::Assemble(error) => error.class(),
             Self::Postgres(error) => error.class(),
+            Self::Kafka(error) => error.class(),
             Self::Relay(error) => error.class(),
             Self::NoTimeColumn | Self::NoFolder => Class::Config,
             _ => Class::Definite,
@@ -95,6 +102,7 @@ impl Diagnose for CleanupError {
         match self {
             Self::Assemble(error) => error.exit(),
             Self::Postgres(error) => error.exit(),
+            Self::Kafka(error) => error.exit(),
             Self::Relay(error) => error.exit(),
             Self::NoTimeColumn | Self::NoFolder => Exit::Usage,
             Self::Pass { source: PassError::Postgres(error), .. }
@@ -108,6 +116,7 @@ impl Diagnose for CleanupError {
         match self {
             Self::Assemble(error) => error.cure(),
             Self::Postgres(error) => error.cure(),
+            Self::Kafka(error) => error.cure(),
             Self::Relay(error) => error.cure(),
             Self::Unsuited(Unsuited::BeforeSlot) => Some(
                 "outboxd verify tells whether every row has its record. If so, or if older rows need not be sent: \
@@ -123,6 +132,7 @@ impl Diagnose for CleanupError {
                 Some("ALTER PUBLICATION … SET TABLE … without a WHERE".to_owned())
             }
             Self::Doubtful { source: Doubt::Migrating, .. } => Some("outboxd migrate status -c FILE".to_owned()),
+            Self::Letters { .. } => Some("keep the rows elsewhere: --archive-folder DIR, or --archive-table TABLE".to_owned()),
             Self::NoSlot(_) => Some("outboxd run -c FILE makes it".to_owned()),
             Self::Behind { .. } => {
                 Some("outboxd status -c FILE tells whether a relay reads it; --wait SECONDS waits longer".to_owned())

@@ -2,6 +2,7 @@
 
 mod args;
 mod error;
+mod letters;
 mod partitions;
 mod proof;
 
@@ -85,6 +86,7 @@ async fn work(args: &CleanupArgs, progress: &Progress, done: &mut Done) -> Resul
     }
     let sql = open(&parts.postgres.server, APPLICATION).await?;
     let tables = proof::tables(&sql, &parts).await?;
+    letters::check(&sql, &parts, &tables, progress).await?;
     let mut trees = partitions::trees((&sql, &options), &tables).await?;
     if trees.is_empty() && partitions::are_wanted(&options) {
         say("  no captured table is partitioned: --partitions and --partitions-ahead do nothing");

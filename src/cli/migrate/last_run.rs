@@ -44,15 +44,14 @@ impl LastRun {
 mod tests {
     use super::*;
     use crate::relay::Phase;
+    use crate::wal::Oid;
 
     #[test]
     fn a_position_tells_how_the_last_run_ended_unless_somebody_came_behind() {
-        let kept = |ended| KeptPosition {
-            phase: Phase::Streaming,
-            lsn: Lsn::new(20),
-            accepted: Vec::new(),
-            database: None,
-            ended,
+        let kept = |ended| {
+            let mut kept = KeptPosition::of(Phase::Streaming, Lsn::new(20), Vec::new(), Oid(5));
+            kept.ended = ended;
+            kept
         };
         let cases = [
             (None, 10, LastRun::Unknown),

@@ -8,9 +8,6 @@ use crate::relay::options::DeadLetterOptions;
 use crate::telemetry::DeathCause;
 use crate::transaction::{EventPosition, Standing};
 
-/// The header of a dead letter that is too large even for its topic: how many bytes its value has, which is left out.
-pub(super) const VALUE_LEFT_OUT: &str = "outboxd.errors.value.left.out.bytes";
-
 /// Why an event goes to the dead-letter topic, in Connect's terms. No value of a row is in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::relay) struct ErrorContext {

@@ -19,12 +19,11 @@ use super::clock::Now;
 use super::error::Error;
 use super::needs::Need;
 use super::options::DeadLetterOptions;
-use crate::connect::record::{Header, ProducerRecord};
+use crate::connect::record::{Header, ProducerRecord, VALUE_LEFT_OUT_HEADER};
 use crate::kafka::Rejection;
 use crate::telemetry::DeathCause;
 use crate::transaction::{EventPosition, Standing};
 use crate::wal::Lsn;
-use error_context::VALUE_LEFT_OUT;
 pub(super) use error_context::{ErrorContext, Origin};
 use held_keys::{Full, HeldKeys};
 pub(super) use verdicts::Refused;
@@ -132,7 +131,7 @@ impl DeadLetters {
             }
             Some(Verdict::Dead(_)) => {
                 let bytes = letter.value.map_or(0, <[u8]>::len).to_string();
-                let left_out = Header { name: VALUE_LEFT_OUT, value: Some(bytes.as_bytes()) };
+                let left_out = Header { name: VALUE_LEFT_OUT_HEADER, value: Some(bytes.as_bytes()) };
                 let headers: Vec<_> = letter.headers.iter().copied().chain([left_out]).collect();
                 post(&ProducerRecord { value: None, headers: &headers, ..letter }, Company::Others)
             }

@@ -9,6 +9,6 @@ mod verdict;
 pub(super) use pacing::{Keep, Pacing};
 pub(crate) use record::Phase;
 pub(crate) use record::RecordError;
-pub(super) use record::{Position, acceptable, is_of_dropped};
+pub(super) use record::{Position, Stopped, acceptable, is_of_dropped};
 pub(super) use unfinished::{SentPart, SentTable, Unfinished};
 pub(super) use verdict::{Facts, Verdict, judge, other_history};

@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::unfinished::Unfinished;
+use crate::postgres;
 use crate::relay::capture::CapturedTable;
 use crate::relay::origin::Origin;
 use crate::signal::KeptCheckpoint;
@@ -87,6 +88,19 @@ pub enum RecordError {
 #[derive(Deserialize)]
 struct Versioned {
     version: u32,
+}
+
+impl Stopped {
+    /// What each start is refused with until then; `acceptable` is the value of `outboxd.position.accept` with which one goes on.
+    pub(in crate::relay) fn error(&self, acceptable: Option<Lsn>) -> postgres::Error {
+        let without = acceptable
+            .map(|lsn| format!("; to go on without them, start once with -X outboxd.position.accept={lsn}"))
+            .unwrap_or_default();
+        postgres::Error::Unpublished {
+            problem: format!("the last run has ended because {}", self.problem),
+            cure: format!("{}{without}", self.cure),
+        }
+    }
 }
 
 impl Position {

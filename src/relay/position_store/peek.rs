@@ -4,9 +4,10 @@ use std::time::Duration;
 use tokio::task::spawn_blocking;
 
 use crate::kafka::{self, PositionTopic, Read};
+use crate::postgres;
 use crate::relay::error::Error;
 use crate::relay::parts::RelayParts;
-use crate::relay::position::{Phase, Position, acceptable, is_of_dropped};
+use crate::relay::position::{Phase, Position, Stopped, acceptable, is_of_dropped};
 use crate::wal::{Lsn, Oid};
 
 /// What `check` has to know of the position.
@@ -20,12 +21,31 @@ pub(crate) struct KeptPosition {
     pub(crate) database: Option<Oid>,
     /// Whether outboxd has ended there with everything acknowledged and its source offset stored, if it stores one.
     pub(crate) ended: bool,
+    /// Why outboxd has ended with rows that are not in the stream, until somebody has acted.
+    pub(in crate::relay) stopped: Option<Stopped>,
 }
 
 impl KeptPosition {
+    /// For tests.
+    #[cfg(test)]
+    pub(crate) const fn of(phase: Phase, lsn: Lsn, accepted: Vec<Lsn>, database: Oid) -> Self {
+        Self { phase, lsn, accepted, database: Some(database), ended: false, stopped: None }
+    }
+
+    /// For tests.
+    #[cfg(test)]
+    pub(crate) fn with_stop(self, problem: &str, cure: &str) -> Self {
+        Self { stopped: Some(Stopped { problem: problem.to_owned(), cure: cure.to_owned() }), ..self }
+    }
+
     /// The value of `outboxd.position.accept` with which a start goes on, whatever the slot is.
     pub(crate) fn acceptable(&self, slot: Option<Lsn>) -> Option<Lsn> {
         acceptable(self.lsn, &self.accepted, slot)
+    }
+
+    /// What the next start is refused with, because the last one has ended with rows that are not in the stream.
+    pub(crate) fn stop(&self, slot: Option<Lsn>) -> Option<postgres::Error> {
+        self.stopped.as_ref().map(|stopped| stopped.error(self.acceptable(slot)))
     }
 
     /// Whether its database is gone, and another has its name.
@@ -53,6 +73,7 @@ pub(crate) async fn kept_position(
         lsn: position.lsn,
         database: position.database_oid(),
         ended: position.ended,
+        stopped: position.stopped,
         accepted: position.accepted,
     }))
 }
