@@ -1,8 +1,9 @@
 use std::collections::HashMap;
 
 use super::digest::{Contents, Identity, Part, Parts};
-use super::entry::{Expected, Found, OrderEntry, Spot, TopicNumber};
-use super::finding::{Finding, PLACES_MAX, Place, Problem};
+use super::entry::{Expected, Found, OrderEntry, RowPlace, Spot, TopicNumber};
+use super::finding::{Deletion, Finding, PLACES_MAX, Place, Problem};
+use super::order::{OrderCheck, Orders};
 use super::retention::{Missed, Topics};
 use super::tally::Tally;
 
@@ -11,7 +12,7 @@ use super::tally::Tally;
 pub(crate) struct Comparison {
     /// What is known of the topics.
     pub topics: Topics,
-    /// The dead-letter topic. What is in it is compared by its id alone.
+    /// The dead-letter topic. A letter is a row's when it has the row's id, key and value: ids alone may be another service's.
     pub dead_letters: Option<TopicNumber>,
     /// Whether the relay has confirmed everything that the rows were read with.
     pub slot_has_passed: bool,
@@ -21,20 +22,19 @@ pub(crate) struct Comparison {
 
 /// What a comparison finds. It grows with the part that is compared, not with the whole.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
-    list: Vec<Finding>,
-    orders: Vec<OrderEntry>,
+pub(crate) struct Compared {
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+    /// What is needed to check the order of keys.
+    pub orders: Vec<OrderEntry>,
+    /// The rows whose record or dead letter is there, with their contents.
+    pub sent: Vec<RowPlace>,
 }
 
 impl Comparison {
-    /// Compares all rows and records of some identities: those that are not given here have none of these. Returns what is
-    /// wrong, and what is needed to check the order of keys.
-    pub(crate) fn compare(
-        &mut self,
-        mut rows: Vec<Expected>,
-        mut records: Vec<Found>,
-    ) -> (Vec<Finding>, Vec<OrderEntry>) {
-        let mut findings = Findings::default();
+    /// Compares all rows and records of some identities: those that are not given here have none of these.
+    pub(crate) fn compare(&mut self, mut rows: Vec<Expected>, mut records: Vec<Found>) -> Compared {
+        let mut findings = Compared::default();
         rows.sort_unstable_by_key(|row| {
             (row.identity, row.topic, row.contents, row.timestamp_ms, row.row.place)
         });
@@ -51,10 +51,10 @@ impl Comparison {
                 self.compare_identity(rows, records, &mut findings);
             },
         );
-        (findings.list, findings.orders)
+        findings
     }
 
-    fn compare_identity(&mut self, rows: &[Expected], records: &[Found], findings: &mut Findings) {
+    fn compare_identity(&mut self, rows: &[Expected], records: &[Found], findings: &mut Compared) {
         let count = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
         self.tally.rows = self.tally.rows.saturating_add(count(rows.len()));
         self.tally.records = self.tally.records.saturating_add(count(records.len()));
@@ -76,10 +76,11 @@ impl Comparison {
                 self.pair(rows, records, &mut left, findings);
             },
         );
-        let mut letters = letters.len();
+        let mut letters = letters;
         for row in left.settle(self, &sendable, findings).into_iter().chain(unsendable) {
-            if let Some(fewer) = letters.checked_sub(1) {
-                letters = fewer;
+            if let Some(index) = letters.iter().position(|letter| is_letter_of(row, letter)) {
+                letters.swap_remove(index);
+                findings.sent.push(row.row.at());
                 self.tally.dead_letters = self.tally.dead_letters.saturating_add(1);
             } else {
                 self.tell_missing(row, findings);
@@ -93,7 +94,7 @@ impl Comparison {
         rows: &[&'e Expected],
         records: &[&'e Found],
         left: &mut Left<'e>,
-        findings: &mut Findings,
+        findings: &mut Compared,
     ) {
         let paired = rows.len().min(records.len());
         left.rows.extend(rows.iter().skip(paired));
@@ -109,7 +110,8 @@ impl Comparison {
     }
 
     /// A row, and its records; there is one at least.
-    fn tell_paired(&mut self, row: &Expected, records: &[&Found], findings: &mut Findings) {
+    fn tell_paired(&mut self, row: &Expected, records: &[&Found], findings: &mut Compared) {
+        findings.sent.push(row.row.at());
         let Some(parts) = records.iter().map(|record| misplaced(row, record)).find(|parts| !parts.is_empty())
         else {
             self.tally.sent = self.tally.sent.saturating_add(1);
@@ -126,27 +128,49 @@ impl Comparison {
         self.tell(row, Problem::Changed { parts }, records, findings);
     }
 
-    fn tell_missing(&mut self, row: &Expected, findings: &mut Findings) {
+    fn tell_missing(&mut self, row: &Expected, findings: &mut Compared) {
         if let Some(reason) = row.refusal.clone() {
             return self.tell(row, Problem::CannotBeSent { reason }, &[], findings);
         }
-        match self.topics.missed(row) {
-            Missed::Expired => self.tally.expired = self.tally.expired.saturating_add(1),
-            Missed::PerhapsCompacted => self.tally.compacted = self.tally.compacted.saturating_add(1),
-            missed if self.slot_has_passed => {
-                let perhaps_expired = missed == Missed::PerhapsExpired;
-                self.tell(row, Problem::Missing { perhaps_expired }, &[], findings);
-            }
-            _ => self.tell(row, Problem::Unsent, &[], findings),
-        }
+        let perhaps = match self.topics.missed(row) {
+            Missed::Expired => return self.tally.expired = self.tally.expired.saturating_add(1),
+            Missed::PerhapsCompacted => match row.order {
+                Some(order) => return findings.orders.push(order_entry(row, None, order)),
+                None => Some(Deletion::Compacted),
+            },
+            Missed::PerhapsExpired => Some(Deletion::Expired),
+            Missed::Lost => None,
+        };
+        let problem = self.absent(perhaps);
+        self.tell(row, problem, &[], findings);
     }
 
-    fn tell(&mut self, row: &Expected, problem: Problem, records: &[&Found], findings: &mut Findings) {
+    /// Compares the rows of some keys, whose order is known, with each other.
+    pub(crate) fn compare_order(&mut self, entries: Vec<OrderEntry>, check: OrderCheck) -> Vec<Finding> {
+        let Orders { late, absent, compacted } = Orders::of(entries, check);
+        self.tally.compacted = self.tally.compacted.saturating_add(compacted);
+        let absent = absent.into_iter().map(|OrderEntry { topic, row, .. }| Finding {
+            problem: self.absent(None),
+            row: Some(row),
+            topic: Some(topic),
+            places: Vec::new(),
+        });
+        let findings: Vec<_> = absent.chain(late).collect();
+        findings.iter().for_each(|finding| self.tally.count(&finding.problem));
+        findings
+    }
+
+    /// A row without a record, that nothing excuses.
+    const fn absent(&self, perhaps: Option<Deletion>) -> Problem {
+        if self.slot_has_passed { Problem::Missing { perhaps } } else { Problem::Unsent }
+    }
+
+    fn tell(&mut self, row: &Expected, problem: Problem, records: &[&Found], findings: &mut Compared) {
         self.tally.count(&problem);
         let mut places: Vec<_> = records.iter().take(PLACES_MAX).map(|record| Place::of(record)).collect();
         places.sort_unstable();
         let topic = row.refusal.is_none().then_some(row.topic);
-        findings.list.push(Finding { problem, row: Some(row.row.clone()), topic, places });
+        findings.findings.push(Finding { problem, row: Some(row.row.clone()), topic, places });
     }
 }
 
@@ -163,7 +187,7 @@ impl<'e> Left<'e> {
         self,
         comparison: &mut Comparison,
         all: &[&'e Expected],
-        findings: &mut Findings,
+        findings: &mut Compared,
     ) -> Vec<&'e Expected> {
         let (mut rows, mut foreign) = (Vec::new(), Vec::new());
         both(
@@ -202,10 +226,16 @@ impl<'e> Left<'e> {
 }
 
 impl Comparison {
-    fn tell_changed(&mut self, row: &Expected, record: &Found, findings: &mut Findings) {
+    fn tell_changed(&mut self, row: &Expected, record: &Found, findings: &mut Compared) {
         let parts = row.contents.difference(record.contents);
         self.tell(row, Problem::Changed { parts }, &[record], findings);
     }
+}
+
+/// Whether a dead letter is this row's: it has what the row's record would have, or all but the value where that was too large.
+const fn is_letter_of(row: &Expected, letter: &Found) -> bool {
+    let (wanted, contents) = (row.contents, letter.contents);
+    wanted.key == contents.key && (wanted.value == contents.value || letter.without_value)
 }
 
 /// What of a record is not as the row's columns say, though its contents are.
@@ -223,16 +253,12 @@ fn order_entries(row: &Expected, records: &[&Found]) -> Vec<OrderEntry> {
     let mut first: Vec<Place> = records.iter().map(|record| Place::of(record)).collect();
     first.sort_unstable();
     first.dedup_by_key(|place| place.partition);
-    let key = Identity(row.contents.key);
-    let entry = |Place { topic, partition, offset }| OrderEntry {
-        key,
-        topic,
-        partition,
-        offset,
-        order,
-        row: row.row.clone(),
-    };
+    let entry = |place: Place| order_entry(row, Some((place.partition, place.offset)), order);
     first.into_iter().map(entry).collect()
+}
+
+fn order_entry(row: &Expected, record: Option<(i32, i64)>, order: i64) -> OrderEntry {
+    OrderEntry { key: Identity(row.contents.key), topic: row.topic, record, order, row: row.row.clone() }
 }
 
 /// Walks through two sorted lists together: what has the same key in both is given at once.

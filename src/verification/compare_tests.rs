@@ -42,6 +42,7 @@ fn found(id: u64, topic: u32, value: &str, offset: i64) -> Found {
         offset,
         timestamp_ms: Some(0),
         behind: false,
+        without_value: false,
     }
 }
 
@@ -57,7 +58,7 @@ fn comparison() -> Comparison {
 /// The problems, in words, and the tally.
 fn judged(rows: Vec<Expected>, records: Vec<Found>) -> (Vec<String>, Tally) {
     let mut comparison = comparison();
-    let (findings, _) = comparison.compare(rows, records);
+    let Compared { findings, .. } = comparison.compare(rows, records);
     let words = findings.iter().map(|finding| match &finding.problem {
         Problem::Changed { parts } => format!("changed {parts} @{}", finding.places[0].offset),
         Problem::Repeated { times } => format!("repeated {times}"),
@@ -71,7 +72,8 @@ type Case = (&'static str, Vec<Expected>, Vec<Found>, &'static [&'static str]);
 
 #[test]
 fn what_is_wrong_is_named() {
-    let unroutable = || Expected { refusal: Some("no topic".to_owned()), ..expected(1, 0, "") };
+    let unroutable = || Expected { refusal: Some("no topic".to_owned()), ..expected(1, 0, "raw") };
+    let cut = Found { without_value: true, ..found(1, DEAD.0, "", 0) };
     let timed = Expected { timestamp_ms: Some(5), ..expected(1, 0, "v") };
     let placed = Expected { spot: Spot::Decided(3), ..expected(1, 0, "v") };
     let appended = Found { timestamp_ms: None, ..found(1, 0, "v", 0) };
@@ -88,10 +90,13 @@ fn what_is_wrong_is_named() {
         ("in another topic", vec![e()], vec![found(1, 1, "v", 7)], &["in_another_topic"]),
         ("another event of another topic", vec![e()], vec![found(1, 1, "w", 7)], &["missing"]),
         ("a copy in another topic", vec![e()], vec![f(0), found(1, 1, "v", 7)], &[]),
-        ("a dead letter", vec![e()], vec![found(1, DEAD.0, "x", 0)], &[]),
-        ("a dead letter that was sent", vec![e()], vec![f(1), found(1, DEAD.0, "x", 0)], &[]),
+        ("a dead letter", vec![e()], vec![found(1, DEAD.0, "v", 0)], &[]),
+        ("a dead letter without its value", vec![e()], vec![cut], &[]),
+        ("another service's dead letter", vec![e()], vec![found(1, DEAD.0, "x", 0)], &["missing"]),
+        ("a dead letter that was sent", vec![e()], vec![f(1), found(1, DEAD.0, "v", 0)], &[]),
         ("cannot be sent", vec![unroutable()], vec![], &["cannot_be_sent"]),
-        ("its dead letter", vec![unroutable()], vec![found(1, DEAD.0, "x", 0)], &[]),
+        ("its dead letter", vec![unroutable()], vec![found(1, DEAD.0, "raw", 0)], &[]),
+        ("not its dead letter", vec![unroutable()], vec![found(1, DEAD.0, "x", 0)], &["cannot_be_sent"]),
         ("another timestamp", vec![timed.clone()], vec![f(0)], &["changed timestamp @0"]),
         ("the broker's timestamp", vec![timed], vec![appended], &[]),
         ("another partition", vec![placed], vec![f(0)], &["changed partition @0"]),
@@ -125,9 +130,33 @@ fn what_is_wrong_is_named() {
 #[test]
 fn what_may_not_have_been_sent_yet_is_not_called_missing() {
     let mut comparison = Comparison { slot_has_passed: false, ..comparison() };
-    let (findings, _) = comparison.compare(vec![expected(1, 0, "v")], vec![]);
+    let Compared { findings, .. } = comparison.compare(vec![expected(1, 0, "v")], vec![]);
     assert_eq!(findings[0].problem, Problem::Unsent);
     assert!(!comparison.tally.is_clean());
+}
+
+/// In a compacted topic, only a later record of its key excuses a row.
+#[test]
+fn a_row_that_compaction_may_have_taken_is_judged_by_its_key() {
+    let compacted = || {
+        let state = TopicState { partitions: 1, compacted: true, ..TopicState::default() };
+        Comparison { topics: Topics::new(vec![state]), ..comparison() }
+    };
+    let of = |id, order| Expected { order: Some(order), contents: contents("of k"), ..expected(id, 0, "") };
+    let judge = |sent: u64| {
+        let (mut comparison, record) =
+            (compacted(), Found { contents: contents("of k"), ..found(sent, 0, "", 0) });
+        let Compared { findings, orders, .. } = comparison.compare(vec![of(1, 1), of(2, 2)], vec![record]);
+        assert_eq!(findings, []);
+        let check = OrderCheck { slack: 0, tells_late: true };
+        let problems: Vec<_> =
+            comparison.compare_order(orders, check).into_iter().map(|finding| finding.problem).collect();
+        (problems, comparison.tally.compacted, comparison.tally.is_clean())
+    };
+    assert_eq!(judge(2), (vec![], 1, true));
+    assert_eq!(judge(1), (vec![Problem::Missing { perhaps: None }], 0, false));
+    let Compared { findings, .. } = compacted().compare(vec![expected(1, 0, "v")], vec![]);
+    assert_eq!(findings[0].problem, Problem::Missing { perhaps: Some(Deletion::Compacted) });
 }
 
 #[test]
@@ -135,9 +164,9 @@ fn each_row_is_ordered_by_its_first_record() {
     let rows = vec![Expected { order: Some(7), ..expected(1, 0, "v") }];
     let records =
         [(0, 5), (0, 2), (1, 9)].map(|(partition, offset)| Found { partition, ..found(1, 0, "v", offset) });
-    let (_, orders) = comparison().compare(rows, records.to_vec());
-    let places: Vec<_> = orders.iter().map(|entry| (entry.partition, entry.offset, entry.order)).collect();
-    assert_eq!(places, [(0, 2, 7), (1, 9, 7)]);
+    let Compared { orders, .. } = comparison().compare(rows, records.to_vec());
+    let places: Vec<_> = orders.iter().map(|entry| (entry.record, entry.order)).collect();
+    assert_eq!(places, [(Some((0, 2)), 7), (Some((1, 9)), 7)]);
 }
 
 /// Takes every row in turn, and looks through all the records that are left. Which of several rows with one id a record with
@@ -186,7 +215,10 @@ fn naive(rows: &[Expected], records: &[Found]) -> Tally {
         !elsewhere
     });
     for row in unsent {
-        let letter = take(&|record| row.identity == record.identity && record.topic == DEAD);
+        let letter = take(&|record| {
+            let is_same = row.contents == record.contents;
+            row.identity == record.identity && record.topic == DEAD && is_same
+        });
         *(if letter { &mut tally.dead_letters } else { &mut tally.missing }) += 1;
     }
     let known = |record: &&Found| rows.iter().any(|row| row.identity == record.identity);
@@ -205,7 +237,7 @@ proptest! {
         let records: Vec<_> =
             (0..).zip(&records).map(|(n, (id, topic, value))| found(*id, *topic, value, n)).collect();
         let mut comparison = comparison();
-        let (findings, _) = comparison.compare(rows.clone(), records.clone());
+        let Compared { findings, .. } = comparison.compare(rows.clone(), records.clone());
         prop_assert_eq!(&comparison.tally, &naive(&rows, &records));
         let Tally { missing, changed, other_topic, repeated, .. } = comparison.tally;
         prop_assert_eq!(findings.len() as u64, missing + changed + other_topic + repeated);

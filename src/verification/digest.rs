@@ -154,6 +154,12 @@ impl Parts {
         self.0 == 0
     }
 
+    /// Whether nothing but this part differs.
+    #[must_use]
+    pub(crate) const fn are_only(self, part: Part) -> bool {
+        self.0 == part.bit()
+    }
+
     /// The names of the parts.
     pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
         Part::ALL.into_iter().filter(move |(part, _)| self.0 & part.bit() != 0).map(|(_, name)| name)

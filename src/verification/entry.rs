@@ -48,6 +48,21 @@ pub(crate) struct RowName {
     pub id: Option<String>,
 }
 
+impl RowName {
+    /// Where it lies.
+    #[must_use]
+    pub(crate) const fn at(&self) -> RowPlace {
+        RowPlace { lies_in: self.lies_in, place: self.place }
+    }
+}
+
+/// Where a row lies: nothing else tells rows with one id apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct RowPlace {
+    lies_in: u32,
+    place: (u32, u16),
+}
+
 /// Where a topic has an event's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spot {
@@ -99,19 +114,19 @@ pub(crate) struct Found {
     pub timestamp_ms: Option<i64>,
     /// Whether a record with a later position is before it in its partition.
     pub behind: bool,
+    /// Whether it is a dead letter that was too large and went without its value.
+    pub without_value: bool,
 }
 
-/// The first record of a row, for the order of its key.
+/// What a row is to the order of its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OrderEntry {
-    /// Of topic, partition and key.
+    /// Of the key.
     pub key: Identity,
     /// The topic.
     pub topic: TopicNumber,
-    /// The partition.
-    pub partition: i32,
-    /// The offset.
-    pub offset: i64,
+    /// Where its first record is; none when compaction may have deleted it.
+    pub record: Option<(i32, i64)>,
     /// Records of a key come in the order of this.
     pub order: i64,
     /// The row.
@@ -188,6 +203,7 @@ impl Entry for Found {
         out.put_i64_le(self.offset);
         put_number(out, self.timestamp_ms);
         out.put_u8(u8::from(self.behind));
+        out.put_u8(u8::from(self.without_value));
     }
 
     fn read(bytes: &mut &[u8]) -> Result<Self, MalformedEntry> {
@@ -199,6 +215,7 @@ impl Entry for Found {
             offset: bytes.try_get_i64_le()?,
             timestamp_ms: get_number(bytes)?,
             behind: bytes.try_get_u8()? != 0,
+            without_value: bytes.try_get_u8()? != 0,
         })
     }
 }
@@ -211,8 +228,11 @@ impl Entry for OrderEntry {
     fn write(&self, out: &mut Vec<u8>) {
         out.put_u64_le(self.key.0);
         out.put_u32_le(self.topic.0);
-        out.put_i32_le(self.partition);
-        out.put_i64_le(self.offset);
+        out.put_u8(u8::from(self.record.is_some()));
+        if let Some((partition, offset)) = self.record {
+            out.put_i32_le(partition);
+            out.put_i64_le(offset);
+        }
         out.put_i64_le(self.order);
         put_row(out, &self.row);
     }
@@ -221,8 +241,10 @@ impl Entry for OrderEntry {
         Ok(Self {
             key: Identity(bytes.try_get_u64_le()?),
             topic: TopicNumber(bytes.try_get_u32_le()?),
-            partition: bytes.try_get_i32_le()?,
-            offset: bytes.try_get_i64_le()?,
+            record: match bytes.try_get_u8()? {
+                0 => None,
+                _ => Some((bytes.try_get_i32_le()?, bytes.try_get_i64_le()?)),
+            },
             order: bytes.try_get_i64_le()?,
             row: get_row(bytes)?,
         })
@@ -346,12 +368,14 @@ pub(super) mod tests {
         #[test]
         fn what_is_found_is_read_back(
             identity: u64, contents in contents(), topic: u32, partition: i32, offset: i64,
-            timestamp_ms: Option<i64>, behind: bool, order: i64, row in row()
+            timestamp_ms: Option<i64>, behind: bool, without_value: bool, record: Option<(i32, i64)>, order: i64,
+            row in row()
         ) {
             let (identity, topic) = (Identity(identity), TopicNumber(topic));
-            let found = Found { identity, contents, topic, partition, offset, timestamp_ms, behind };
+            let found =
+                Found { identity, contents, topic, partition, offset, timestamp_ms, behind, without_value };
             prop_assert_eq!(back(&found), found);
-            let entry = OrderEntry { key: identity, topic, partition, offset, order, row };
+            let entry = OrderEntry { key: identity, topic, record, order, row };
             prop_assert_eq!(back(&entry), entry);
         }
 

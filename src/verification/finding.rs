@@ -22,8 +22,8 @@ pub(crate) struct Finding {
 pub(crate) enum Problem {
     /// There is no record.
     Missing {
-        /// The partition does not begin at offset 0 any more, and when the row was written is not known.
-        perhaps_expired: bool,
+        /// What may be the reason, though nothing proves it.
+        perhaps: Option<Deletion>,
     },
     /// There is no record, and the relay may not have come to the row yet.
     Unsent,
@@ -59,6 +59,28 @@ pub(crate) enum Problem {
     },
 }
 
+/// What brokers delete records by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Deletion {
+    /// Retention. The partition does not begin at offset 0 any more, and when the row was written is not known.
+    Expired,
+    /// Compaction. Whether a later record of its key is there is not known.
+    Compacted,
+}
+
+/// How bad a finding is, the worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Severity {
+    /// A consumer does not have the row.
+    Lost,
+    /// A consumer has another row than the table.
+    Wrong,
+    /// A consumer has it, but not as it should come.
+    Misplaced,
+    /// It may still come, or has come and was deleted.
+    Open,
+}
+
 /// Where a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
@@ -84,6 +106,21 @@ impl Problem {
             Self::Repeated { .. } => "repeated",
             Self::OutOfOrder => "out_of_order",
             Self::CannotBeSent { .. } => "cannot_be_sent",
+        }
+    }
+}
+
+impl Problem {
+    /// How bad it is.
+    #[must_use]
+    pub(crate) const fn severity(&self) -> Severity {
+        match self {
+            Self::Missing { perhaps: None } | Self::Gone | Self::CannotBeSent { .. } => Severity::Lost,
+            Self::Changed { .. } | Self::Differs { .. } | Self::Unreadable | Self::NotDeleted => {
+                Severity::Wrong
+            }
+            Self::OtherTopic | Self::Repeated { .. } | Self::OutOfOrder => Severity::Misplaced,
+            Self::Missing { perhaps: Some(_) } | Self::Unsent => Severity::Open,
         }
     }
 }

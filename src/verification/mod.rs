@@ -18,16 +18,23 @@ mod order;
 mod retention;
 mod tally;
 
+#[cfg(test)]
+mod mutation_tests;
+
+#[cfg(test)]
+pub(crate) use compare::Compared;
 pub(crate) use compare::Comparison;
-pub(crate) use digest::{Contents, Identity, TraceHeaders};
-pub(crate) use entry::{Entry, Expected, Found, MalformedEntry, OrderEntry, RowName, Spot, TopicNumber};
+pub(crate) use digest::{Contents, Identity, Part, TraceHeaders};
+pub(crate) use entry::{
+    Entry, Expected, Found, MalformedEntry, OrderEntry, RowName, RowPlace, Spot, TopicNumber,
+};
 #[cfg(test)]
 pub(crate) use finding::Place;
-pub(crate) use finding::{Finding, Problem};
+pub(crate) use finding::{Deletion, Finding, Problem, Severity};
 pub(crate) use latest::{
     Change, FieldDigest, Fields, Latest, Read, ReadSnapshot, Row, State, Truncated, Visibility, key_payload,
     read,
 };
-pub(crate) use order::{Positions, out_of_order};
+pub(crate) use order::{OrderCheck, Positions};
 pub(crate) use retention::{PartitionStart, Retention, TopicState, Topics};
 pub(crate) use tally::Tally;

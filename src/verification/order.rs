@@ -52,31 +52,72 @@ fn is_hexadecimal(field: &[u8], digits: RangeInclusive<usize>) -> bool {
     digits.contains(&field.len()) && field.iter().all(u8::is_ascii_hexdigit)
 }
 
-/// The rows whose record comes behind one of the same key whose order is later by more than `slack`. All entries that may
-/// be of one key are given together, in any order.
-#[must_use]
-pub(crate) fn out_of_order(mut entries: Vec<OrderEntry>, slack: i64) -> Vec<Finding> {
-    entries.sort_unstable_by_key(|entry| (entry.key, entry.topic, entry.partition, entry.offset));
-    let mut furthest = None;
-    let mut findings = Vec::new();
-    for entry in entries {
-        let key = (entry.key, entry.topic, entry.partition);
-        match furthest {
-            Some((other, order)) if other == key && entry.order < order => {
-                if entry.order.saturating_add(slack) < order {
-                    findings.push(finding(entry));
+/// How the order of a key's rows is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OrderCheck {
+    /// Orders that differ by no more than this may be the other way round.
+    pub slack: i64,
+    /// Whether records that come too late are told. Their positions may have told already.
+    pub tells_late: bool,
+}
+
+/// What the order of keys shows.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Orders {
+    /// The rows whose record comes behind one of the same key whose order is later by more than the slack.
+    pub late: Vec<Finding>,
+    /// The rows without a record of whose key no later record is there: compaction has not deleted theirs.
+    pub absent: Vec<OrderEntry>,
+    /// Rows without a record that compaction may have deleted: a later one of their key is there.
+    pub compacted: u64,
+}
+
+impl Orders {
+    /// Looks at all entries that may be of one key, in any order.
+    #[must_use]
+    pub(crate) fn of(mut entries: Vec<OrderEntry>, check: OrderCheck) -> Self {
+        let OrderCheck { slack, tells_late } = check;
+        let mut orders = Self::default();
+        entries.sort_unstable_by_key(|entry| (entry.key, entry.topic));
+        for of_key in entries.chunk_by(|one, other| (one.key, one.topic) == (other.key, other.topic)) {
+            let (mut sent, absent): (Vec<_>, Vec<_>) =
+                of_key.iter().partition(|entry| entry.record.is_some());
+            let newest = sent.iter().map(|entry| entry.order).max();
+            for row in absent {
+                match newest {
+                    Some(newest) if row.order.saturating_add(slack) < newest => {
+                        orders.compacted = orders.compacted.saturating_add(1);
+                    }
+                    _ => orders.absent.push(row.clone()),
                 }
             }
-            _ => furthest = Some((key, entry.order)),
+            sent.sort_unstable_by_key(|entry| entry.record);
+            if tells_late {
+                orders.late.extend(late(&sent, slack));
+            }
+        }
+        orders
+    }
+}
+
+/// In each partition.
+fn late(sent: &[&OrderEntry], slack: i64) -> Vec<Finding> {
+    let mut furthest: Option<(i32, i64)> = None;
+    let mut findings = Vec::new();
+    for (entry, (partition, offset)) in sent.iter().filter_map(|entry| Some((entry, entry.record?))) {
+        match furthest {
+            Some((other, order)) if other == partition && entry.order < order => {
+                if entry.order.saturating_add(slack) < order {
+                    let OrderEntry { topic, row, .. } = (*entry).clone();
+                    let places = vec![Place { topic, partition, offset }];
+                    let problem = Problem::OutOfOrder;
+                    findings.push(Finding { problem, row: Some(row), topic: Some(topic), places });
+                }
+            }
+            _ => furthest = Some((partition, entry.order)),
         }
     }
     findings
-}
-
-fn finding(entry: OrderEntry) -> Finding {
-    let OrderEntry { topic, partition, offset, row, .. } = entry;
-    let places = vec![Place { topic, partition, offset }];
-    Finding { problem: Problem::OutOfOrder, row: Some(row), topic: Some(topic), places }
 }
 
 #[cfg(test)]
@@ -119,13 +160,16 @@ mod tests {
         assert_eq!(positions.seen(), 18);
     }
 
+    const fn by(slack: i64) -> OrderCheck {
+        OrderCheck { slack, tells_late: true }
+    }
+
     #[test]
     fn the_order_of_each_key_is_its_own() {
         let entry = |key: u64, offset: i64, order: i64| OrderEntry {
             key: Identity(key),
             topic: TopicNumber(0),
-            partition: 0,
-            offset,
+            record: Some((0, offset)),
             order,
             row: row(u16::try_from(offset).unwrap()),
         };
@@ -138,11 +182,34 @@ mod tests {
             entry(1, 5, 20),
         ];
         let offsets = |slack| -> Vec<i64> {
-            let findings = out_of_order(entries.clone(), slack);
-            findings.iter().map(|finding| finding.places[0].offset).collect()
+            let late = Orders::of(entries.clone(), by(slack)).late;
+            late.iter().map(|finding| finding.places[0].offset).collect()
         };
         assert_eq!(offsets(0), [3]);
         assert_eq!(offsets(10), [3]);
         assert_eq!(offsets(11), [0i64; 0]);
+        let silent = OrderCheck { tells_late: false, ..by(0) };
+        assert_eq!(Orders::of(entries.clone(), silent), Orders::default());
+    }
+
+    #[test]
+    fn compaction_is_an_excuse_only_with_a_later_record_of_the_key() {
+        let entry = |key: u64, record: Option<i64>, order: i64| OrderEntry {
+            key: Identity(key),
+            topic: TopicNumber(0),
+            record: record.map(|offset| (0, offset)),
+            order,
+            row: row(u16::try_from(order).unwrap()),
+        };
+        let judged = |entries: &[OrderEntry], slack| {
+            let orders = Orders::of(entries.to_vec(), by(slack));
+            (orders.absent.iter().map(|entry| entry.order).collect::<Vec<_>>(), orders.compacted)
+        };
+        let key = [entry(1, None, 1), entry(1, Some(0), 2), entry(1, None, 3)];
+        assert_eq!(judged(&key, 0), (vec![3], 1));
+        // So near to each other, nothing tells which is the later.
+        assert_eq!(judged(&key, 1), (vec![1, 3], 0));
+        let other = [entry(1, None, 1), entry(2, Some(0), 2)];
+        assert_eq!(judged(&other, 0), (vec![1], 0), "another key's record");
     }
 }

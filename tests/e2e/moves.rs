@@ -5,12 +5,14 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::commands::session::Session;
+use crate::commands::session::Session as Told;
 use crate::support::backlog::Backlog;
 use crate::support::kafka::kafka;
 use crate::support::outbox::Outbox;
-use crate::support::postgres::{postgres15, postgres18};
+use crate::support::postgres::{self, postgres15, postgres18};
+use crate::support::record::Record;
 use crate::support::relay::{Config, Relay, with};
+use crate::support::session::Session;
 use crate::support::wait::{DEADLINE, eventually};
 use crate::support::watcher::Watcher;
 
@@ -79,7 +81,7 @@ fn a_relay_goes_on_at_a_newer_server_with_what_was_not_sent() {
     let (desk, old_config) = (Desk::new(), old.config(kafka()));
     let topic = old.topic(Backlog::TYPE);
     let route = ("transforms.outbox.route.topic.replacement", old.topic("${routedByValue}"));
-    let config = with(new.config(kafka()), &[(route.0, &route.1)]);
+    let config = with(new.config(kafka()), &[(route.0, &route.1), ("topic.prefix", old.name())]);
     desk.write("old.json", &old_config);
     desk.write("outbox.json", &config);
     let from = desk.path("old.json").display().to_string();
@@ -94,6 +96,11 @@ fn a_relay_goes_on_at_a_newer_server_with_what_was_not_sent() {
     assert_eq!((exit, &planned["rows"]), (0, &3100.into()), "{planned}");
     let (sent, unsent) = (planned["sent"].as_u64().unwrap(), planned["unsent"].as_u64().unwrap());
     assert!(sent >= 1100 && unsent >= 100, "{planned}");
+    // Another name is in each record's headers: as that service the rows were not sent.
+    desk.write("outbox.json", &with(config.clone(), &[("topic.prefix", "other")]));
+    let (_, other) = desk.outboxd("plan", &[]);
+    assert_eq!((&other["sent"], &other["other_headers"]), (&0.into(), &sent.into()), "{other}");
+    desk.write("outbox.json", &config);
 
     // The application writes to the new server, before and after the cut-over.
     BACKLOG.insert(&new, 3100..3200, 10);
@@ -128,9 +135,78 @@ fn a_slot_that_was_lost_costs_no_event_and_repeats_none() {
         ("move.properties", path("move.properties")),
         ("orders", db.name().to_owned()),
     ];
-    assert_eq!(Session::of(PAGE, "The move").replay(&names), [0, 0]);
+    assert_eq!(Told::of(PAGE, "The move").replay(&names), [0, 0]);
     goes_on(&db, &desk, &config, &db.topic(Backlog::TYPE), 3100);
-    assert_eq!(Session::of(PAGE, "Is everything there?").replay(&names), [0]);
+    assert_eq!(Told::of(PAGE, "Is everything there?").replay(&names), [0]);
+}
+
+/// Two services have ids of a sequence and one pattern of topic names.
+#[test]
+fn a_row_of_another_service_with_the_same_id_is_not_taken_for_sent() {
+    let columns = "CREATE TABLE outbox (id bigserial PRIMARY KEY, aggregatetype text, aggregateid text, type text, payload jsonb)";
+    let [other, db] = [0, 1].map(|_| Outbox::create_bare(postgres18(), columns));
+    let insert = |db: &Outbox, kind: &str, count: usize| {
+        db.execute(&format!(
+            "INSERT INTO outbox (aggregatetype, aggregateid, type, payload) SELECT '{kind}', g::text, 't', '{{}}' FROM generate_series(1, {count}) g"
+        ));
+    };
+    let route = ("transforms.outbox.route.topic.replacement", db.topic("${routedByValue}"));
+    let of = |db: &Outbox| with(db.config(kafka()), &[(route.0, &route.1)]);
+    let relay = Relay::start(&of(&other));
+    other.wait_until_streaming();
+    insert(&other, "invoice", 20);
+    // The same topic, id and key, and other contents.
+    insert(&other, "payment", 3);
+    other.execute("UPDATE outbox SET payload = '1'");
+    kafka().wait_for_count(&db.topic("invoice"), 20);
+    kafka().wait_for_count(&db.topic("payment"), 3);
+    assert_eq!(relay.stop(), 0);
+
+    let (desk, config) = (Desk::new(), of(&db));
+    desk.write("outbox.json", &config);
+    insert(&db, "payment", 8);
+    let (exit, said) = desk.outboxd("plan", &[]);
+    assert_eq!((exit, &said["sent"], &said["unsent"]), (0, &0.into(), &8.into()), "{said}");
+    assert_eq!(desk.outboxd("cut-over", &[]).0, 0);
+    let (exit, said) = desk.outboxd("verify", &["--wait", "0"]);
+    assert!(exit == 1 && said["unsent"] == 8, "{said}");
+    let relay = Relay::start(&desk.told(&config));
+    kafka().wait_for_count(&db.topic("payment"), 11);
+    assert_eq!(desk.outboxd("verify", &[]).0, 0);
+    assert_eq!(relay.stop(), 0);
+}
+
+/// Of two transactions the one that began first commits last.
+#[test]
+fn rows_are_sent_in_the_order_of_their_commits_or_it_is_said_that_nobody_knows_it() {
+    for knows in [true, false] {
+        let setting = [("track_commit_timestamp", "on")];
+        let own = if knows { Some(postgres::start_with(18, &setting)) } else { None };
+        let db = Outbox::create(own.as_ref().unwrap_or_else(|| postgres18()));
+        let (desk, config) = (Desk::new(), db.config(kafka()));
+        desk.write("outbox.json", &config);
+        let insert = |n: u32| {
+            format!(
+                "INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES (gen_random_uuid(), 'order', 'k', 't', '{n}')"
+            )
+        };
+        let slow = Session::new(db.address().clone());
+        slow.execute("BEGIN");
+        slow.execute(&insert(2));
+        db.execute(&insert(1));
+        slow.execute(&insert(3));
+        slow.execute("COMMIT");
+        let mut plan = Relay::command(&["move", "plan", "-c", desk.path("outbox.json").to_str().unwrap()]);
+        assert_eq!(plan.wait_for_exit(DEADLINE), 0);
+        let said = plan.stdout();
+        assert_eq!(said.contains("order of their commits"), !knows, "{said}");
+        assert_eq!(desk.outboxd("cut-over", &[]).0, 0);
+        let relay = Relay::start(&desk.told(&config));
+        let records = kafka().read(&db.topic("order"), 3);
+        let values: Vec<_> = records.iter().map(Record::value).collect();
+        assert_eq!(values, if knows { ["1", "2", "3"] } else { ["2", "3", "1"] });
+        assert_eq!(relay.stop(), 0);
+    }
 }
 
 /// The first start sends what lacks, and each event is there once, in the order of its key.

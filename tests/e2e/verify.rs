@@ -1,6 +1,7 @@
 //! `outboxd verify`: what it finds on real servers, what it says, and how it ends.
 
 mod answer;
+mod excuses;
 mod latest;
 mod session;
 mod ways;
@@ -12,7 +13,7 @@ use serde_json::json;
 
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
-use crate::support::postgres::{self, postgres15, postgres18};
+use crate::support::postgres::{postgres15, postgres18};
 use crate::support::record::Record;
 use crate::support::registry::registry;
 use crate::support::relay::{Config, Relay, with};
@@ -188,46 +189,6 @@ fn the_order_is_known_by_the_position_or_by_a_column() {
     assert_eq!((answer.exit, &answer.json["order"]["checked"]), (YES, &json!(false)), "{:#}", answer.json);
     assert!(answer.json["counts"]["out_of_order"].is_null());
     Answer::of(&config, &["--order-by", "seq"]).assert(NO, &[("out_of_order", &second)]);
-}
-
-#[test]
-fn commit_times_tell_age_and_order_where_they_are_kept() {
-    let server = postgres::start_with(18, &[("track_commit_timestamp", "on")]);
-    let db = Outbox::create(&server);
-    let config = db.config(kafka());
-    let topic = db.topic("order");
-    kafka().create_topic(&topic, 1, &[]);
-    let [old, new] = ["1", "2"].map(|n| event("k", &format!("{{\"n\": {n}}}")));
-    db.insert(std::slice::from_ref(&old));
-    // Commit times tell transactions apart that are more than a second apart.
-    db.query("SELECT pg_sleep(2.1)", &[]);
-    let between = &db.query("SELECT (now() - interval '1 second')::text", &[])[0];
-    db.insert(std::slice::from_ref(&new));
-    relay(&db, &config);
-    let records = kafka().read(&topic, 2);
-    let answer = Answer::of(&config, &["--since", between.get(0)]);
-    answer.assert(YES, &[]);
-    assert_eq!(answer.count("rows"), 1);
-    let answer = Answer::of(&config, &["--until", between.get(0)]);
-    assert_eq!((answer.exit, answer.count("rows")), (YES, 1));
-    kafka().delete_records(&topic, 0, 2);
-    for record in records.iter().rev() {
-        produce_again(record, None);
-    }
-    let answer = Answer::of(&config, &[]);
-    answer.assert(NO, &[("out_of_order", &old)]);
-    // The oldest record is gone, and its row is older than what is there. That excuses it only if the brokers may have deleted it by its age.
-    kafka().delete_records(&topic, 0, 4);
-    produce_again(&records[1], None);
-    Answer::of(&config, &[]).assert(NO, &[("missing", &old)]);
-    kafka().alter_topic(&topic, ("retention.ms", "1000"));
-    let answer = Answer::of(&config, &[]);
-    assert_eq!(
-        (answer.exit, answer.count("expired"), answer.count("sent")),
-        (YES, 1, 1),
-        "{:#}",
-        answer.json
-    );
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub(super) struct TargetArgs {
     /// are older than what the topics still have
     #[arg(long, value_name = "CONDITION")]
     pub(super) sent: Option<String>,
-    /// Look in this topic, instead of those that the configuration leads to. May be given several times
+    /// Look in this topic too: a record that is there counts as if it were in the row's own topic. May be given several times
     #[arg(long = "topic", value_name = "TOPIC")]
     pub(super) topics: Vec<String>,
     /// Only records from this time on: '2026-01-31 12:00:00' (UTC), or how long ago: 2h. Otherwise topics are read from the front

@@ -5,12 +5,13 @@ use std::time::Duration;
 use postgres_protocol::escape::escape_identifier;
 
 use super::args::CutOverArgs;
-use super::compare::Comparison;
+use super::compare::{Comparison, compare};
 use super::error::MoveError;
 use super::report;
 use super::site::Site;
 use crate::cli::progress::Progress;
 use crate::cli::typed::quoted;
+use crate::cli::verify::keeps_commit_times;
 use crate::cli::{print, say};
 use crate::error::Exit;
 use crate::postgres::Error;
@@ -34,13 +35,17 @@ pub(super) async fn cut_over(args: &CutOverArgs) -> Result<Exit, MoveError> {
     let progress = Progress::new();
     let site = Site::look(&args.target, &progress).await?;
     site.obstacle().map_or(Ok(()), Err)?;
-    let found = super::compare(&site, &args.target, &progress).await?;
-    site.check_arrived(&args.target, &found).await?;
+    let found = compare(&site, &args.target, &progress).await?;
+    site.check_arrived(&args.target, &found, &progress).await?;
     keep(&site, &found.sent, &progress).await?;
     progress.end();
-    let told = told(&site, args).await?;
+    let order = order(&site, args.order_by.as_deref()).await?;
+    let told = told(&site, args, &order).await?;
     write(&args.into, &told)?;
     say(&format!("wrote table {} and {}", table(&site), args.into.display()));
+    if let Some(doubt) = order.doubt(&found) {
+        say(&format!("warning: {doubt}"));
+    }
     if args.target.json {
         print(&report::object(&site, &found));
     } else {
@@ -82,15 +87,11 @@ fn table(site: &Site) -> String {
 
 /// What the first start must be told: its snapshot sends the rows that are not in Kafka. A row that was written since is not in the
 /// table of those that are.
-async fn told(site: &Site, args: &CutOverArgs) -> Result<String, MoveError> {
+async fn told(site: &Site, args: &CutOverArgs, order: &SendOrder) -> Result<String, MoveError> {
     let (id, name) = (site.id_column()?, site.name());
     let known =
         args.target.sent.as_deref().map(|sent| format!(" AND ({sent}) IS NOT TRUE")).unwrap_or_default();
-    let order = match &args.order_by {
-        Some(column) => format!("moved.{}", escape_identifier(column)),
-        // Rows of one transaction by their commands, those of one COPY as they lie in the table.
-        None => "pg_catalog.age(moved.xmin) DESC, moved.cmin::pg_catalog.text::bigint, moved.ctid".to_owned(),
-    };
+    let order = order.terms();
     let select = format!(
         "SELECT * FROM {} AS moved WHERE NOT EXISTS (SELECT FROM {} AS sent WHERE sent.id OPERATOR(pg_catalog.=) moved.{id}::pg_catalog.text){known} ORDER BY {order}",
         site.outbox.table.quoted(),
@@ -108,6 +109,51 @@ async fn told(site: &Site, args: &CutOverArgs) -> Result<String, MoveError> {
     }
     let settings = settings.iter().map(|(key, value)| format!("{key}={}\n", value.replace('\\', "\\\\")));
     Ok(format!("{MADE}\n{}", settings.collect::<String>()))
+}
+
+/// In which order the rows that lack are sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum SendOrder {
+    /// By this column.
+    Column(String),
+    /// As their transactions have committed.
+    Commits,
+    /// As their transactions have begun to write.
+    Begins,
+}
+
+/// The server knows the order of the commits only with `track_commit_timestamp=on`.
+pub(super) async fn order(site: &Site, column: Option<&str>) -> Result<SendOrder, Error> {
+    Ok(match column {
+        Some(column) => SendOrder::Column(column.to_owned()),
+        None if keeps_commit_times(&site.sql).await? => SendOrder::Commits,
+        None => SendOrder::Begins,
+    })
+}
+
+impl SendOrder {
+    /// As SQL. Rows of one transaction by their commands, those of one COPY as they lie in the table.
+    fn terms(&self) -> String {
+        const IN_TRANSACTION: &str =
+            "pg_catalog.age(moved.xmin) DESC, moved.cmin::pg_catalog.text::bigint, moved.ctid";
+        match self {
+            Self::Column(column) => format!("moved.{}", escape_identifier(column)),
+            // A row from before the setting was on has no time: it is older than all that have one.
+            Self::Commits => format!(
+                "CASE WHEN moved.xmin::pg_catalog.text OPERATOR(pg_catalog.<>) '0' THEN pg_catalog.pg_xact_commit_timestamp(moved.xmin) END NULLS FIRST, {IN_TRANSACTION}"
+            ),
+            Self::Begins => IN_TRANSACTION.to_owned(),
+        }
+    }
+
+    /// What may be wrong with it.
+    pub(super) fn doubt(&self, found: &Comparison) -> Option<&'static str> {
+        (*self == Self::Begins && found.unsent.len() > 1).then_some(
+            "the rows will be sent in the order in which their transactions began to write. Where transactions ran side by side, the \
+             order of their commits may have been another one: this server does not know it (track_commit_timestamp is off). If \
+             events of one key were written by such transactions, name a column that grows with each event of a key: --order-by COLUMN",
+        )
+    }
 }
 
 /// What an earlier run has written is written anew; what somebody else has, stays.

@@ -1,7 +1,7 @@
 use crate::cli::assemble::AssembleError;
-use crate::cli::explain::ExplainError;
+use crate::cli::verify::VerifyError;
 use crate::error::{Class, Diagnose, Exit};
-use crate::{kafka, postgres, relay};
+use crate::{postgres, relay};
 
 /// Why an outbox cannot be moved.
 #[derive(Debug, thiserror::Error)]
@@ -11,11 +11,9 @@ pub(super) enum MoveError {
     #[error(transparent)]
     Postgres(#[from] postgres::Error),
     #[error(transparent)]
-    Kafka(#[from] kafka::Error),
-    #[error(transparent)]
     Relay(Box<relay::Error>),
     #[error(transparent)]
-    Topics(#[from] ExplainError),
+    Comparison(Box<VerifyError>),
     #[error(
         "the configuration has no EventRouter alone: change events have no id that is in the row and in the record"
     )]
@@ -25,9 +23,7 @@ pub(super) enum MoveError {
     #[error("table {0} has no column for the event's id")]
     NoId(String),
     #[error("table {table} has more than {max} rows that may have to be sent")]
-    TooManyRows { table: String, max: i64 },
-    #[error("the topics have more than {0} events")]
-    TooManyRecords(usize),
+    TooManyRows { table: String, max: usize },
     #[error(
         "{0} rows have no record, and the topics have forgotten their first records: who was sent long ago cannot be told from who was not"
     )]
@@ -48,8 +44,6 @@ pub(super) enum MoveError {
         #[source]
         source: std::io::Error,
     },
-    #[error("the thread that reads was interrupted")]
-    Aborted,
 }
 
 impl From<AssembleError> for MoveError {
@@ -64,14 +58,19 @@ impl From<relay::Error> for MoveError {
     }
 }
 
+impl From<VerifyError> for MoveError {
+    fn from(error: VerifyError) -> Self {
+        Self::Comparison(Box::new(error))
+    }
+}
+
 impl MoveError {
     fn inner(&self) -> Option<&dyn Diagnose> {
         match self {
             Self::Assemble(error) => Some(error.as_ref()),
             Self::Postgres(error) => Some(error),
-            Self::Kafka(error) => Some(error),
             Self::Relay(error) => Some(error.as_ref()),
-            Self::Topics(error) => Some(error),
+            Self::Comparison(error) => Some(error.as_ref()),
             _ => None,
         }
     }
@@ -109,9 +108,6 @@ impl Diagnose for MoveError {
             Self::NotOneTable(_) => "name the one in the configuration: table.include.list=public.outbox",
             Self::TooManyRows { .. } | Self::Forgotten(_) => {
                 "say which rows were sent in any case: --sent \"created_at < '2026-11-01'\""
-            }
-            Self::TooManyRecords(_) => {
-                "read only the end of the topics: --since 2d, and --sent for rows that are older"
             }
             Self::StillRead { .. } => "stop the outboxd that reads it, then run this again",
             Self::SlotThere { is_lost: true, .. } => {

@@ -1,19 +1,18 @@
 //! `outboxd move plan | cut-over | verify`: to another cluster or a new major version, and after a lost slot.
 //!
-//! LSNs do not survive such a move, and a new slot knows nothing of what was sent. What does survive is the event's id, in the row and in the
-//! record's header. So the rows of the table are compared with the records in the topics. The ids of rows that are in Kafka are kept in
-//! a table, and the first start sends by its snapshot every row that is not in it, and then what its slot brings: whatever was written
-//! in between is in one of the two.
+//! LSNs do not survive such a move, and a new slot knows nothing of what was sent. What does survive is what a row's record is made of.
+//! So the rows of the table are compared with the records in their topics, as `outboxd verify` does. The ids of rows that are in Kafka
+//! are kept in a table, and the first start sends by its snapshot every row that is not in it, and then what its slot brings: whatever
+//! was written in between is in one of the two.
 //!
 //! ```text
-//! site (rows, topics) ─▶ records (ids in Kafka) ─▶ compare ─▶ plan │ cut-over (table, properties) │ verify
+//! site (table, slot) ─▶ compare (verify: rows beside records) ─▶ plan │ cut-over (table, properties) │ verify
 //! ```
 
 mod args;
 mod compare;
 mod cut_over;
 mod error;
-mod records;
 mod report;
 mod site;
 
@@ -21,8 +20,8 @@ pub(super) use args::MoveArgs;
 
 use std::time::{Duration, Instant};
 
-use args::{MoveCommand, PlanArgs, TargetArgs, VerifyArgs};
-use compare::Comparison;
+use args::{MoveCommand, PlanArgs, VerifyArgs};
+use compare::compare;
 use error::MoveError;
 use site::Site;
 
@@ -51,12 +50,13 @@ async fn plan(args: &PlanArgs) -> Result<Exit, MoveError> {
     let progress = Progress::new();
     let site = Site::look(&args.target, &progress).await?;
     let found = compare(&site, &args.target, &progress).await?;
-    site.check_arrived(&args.target, &found).await?;
+    site.check_arrived(&args.target, &found, &progress).await?;
+    let order = cut_over::order(&site, None).await?;
     progress.end();
     print(&if args.target.json {
-        report::plan_object(&site, &found)
+        report::plan_object(&site, &found, &order)
     } else {
-        report::plan(&site, &args.target, &found)
+        report::plan(&site, &args.target, &found, &order)
     });
     Ok(if site.obstacle().is_some() { Exit::Failed } else { Exit::Ok })
 }
@@ -74,26 +74,7 @@ async fn verify(args: &VerifyArgs) -> Result<Exit, MoveError> {
         found = compare(&site, target, &progress).await?;
     }
     drop(waiting);
-    site.check_arrived(target, &found).await?;
+    site.check_arrived(target, &found, &progress).await?;
     print(&if target.json { report::object(&site, &found) } else { report::verified(&site, &found) });
     Ok(if found.is_whole() { Exit::Ok } else { Exit::Failed })
-}
-
-/// First the rows, then the records: a row that is sent meanwhile does not look as if it were not.
-async fn compare(site: &Site, args: &TargetArgs, progress: &Progress) -> Result<Comparison, MoveError> {
-    progress.waiting("reading the ids of the rows");
-    let ids = site.ids(args.sent.as_deref()).await?;
-    let sent = records::read(site, args.since, progress).await;
-    progress.end();
-    let sent = sent?;
-    if sent.is_cut && args.sent.is_none() && args.since.is_none() {
-        // Said only when it matters: all rows may have their records.
-        let found = Comparison::new(ids, sent);
-        return if found.unsent.is_empty() {
-            Ok(found)
-        } else {
-            Err(MoveError::Forgotten(found.unsent.len()))
-        };
-    }
-    Ok(Comparison::new(ids, sent))
 }

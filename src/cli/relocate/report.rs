@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::args::TargetArgs;
 use super::compare::Comparison;
-use super::cut_over::first;
+use super::cut_over::{SendOrder, first};
 use super::site::Site;
 use crate::cli::text::clean;
 use crate::error::Diagnose as _;
@@ -11,11 +11,12 @@ use crate::error::Diagnose as _;
 /// So many ids are named.
 pub(super) const SHOWN_MAX: usize = 10;
 
-pub(super) fn plan(site: &Site, args: &TargetArgs, found: &Comparison) -> String {
+pub(super) fn plan(site: &Site, args: &TargetArgs, found: &Comparison, order: &SendOrder) -> String {
     let (name, compared) = (site.slot_name(), compared(site, found));
+    let doubt = order.doubt(found).map(|doubt| format!("  order     {doubt}\n")).unwrap_or_default();
     match site.obstacle() {
         None => format!(
-            "{compared}  slot      {name} will be made by the first start\n✓ next: {}\n",
+            "{compared}{doubt}  slot      {name} will be made by the first start\n✓ next: {}\n",
             args.in_commands("outboxd move cut-over TARGET")
         ),
         Some(obstacle) => {
@@ -59,11 +60,12 @@ pub(super) fn object(site: &Site, found: &Comparison) -> String {
 }
 
 /// With what keeps cut-over from being next.
-pub(super) fn plan_object(site: &Site, found: &Comparison) -> String {
+pub(super) fn plan_object(site: &Site, found: &Comparison, order: &SendOrder) -> String {
     let mut object = seen(site, found);
     if let Some(members) = object.as_object_mut() {
         let obstacle = site.obstacle().map(|obstacle| obstacle.to_string());
         members.insert("obstacle".to_owned(), json!(obstacle));
+        members.insert("order_doubt".to_owned(), json!(order.doubt(found)));
     }
     format!("{object}\n")
 }
@@ -73,9 +75,10 @@ fn seen(site: &Site, found: &Comparison) -> Value {
         "table": site.name(),
         "rows": found.rows,
         "records": found.records,
-        "topics": site.topics,
+        "topics": found.topics,
         "sent": found.sent.len(),
         "unsent": found.unsent.len(),
+        "other_headers": found.other_headers,
         "twice": found.twice.len(),
         "unsent_ids": first(found),
         "twice_ids": found.twice.iter().take(SHOWN_MAX).collect::<Vec<_>>(),
@@ -83,14 +86,22 @@ fn seen(site: &Site, found: &Comparison) -> Value {
 }
 
 fn compared(site: &Site, found: &Comparison) -> String {
+    let other_headers = match found.other_headers {
+        0 => String::new(),
+        rows => format!(
+            "  headers   of the rows that are not in Kafka {} a record there that differs in its headers only. Is topic.prefix what it was when \
+             they were sent?\n",
+            if rows == 1 { "1 has".to_owned() } else { format!("{} have", HumanCount(number(rows))) }
+        ),
+    };
     format!(
-        "{}: {}, {} in Kafka, {} not\n  records   {} in {}\n",
+        "{}: {}, {} in Kafka, {} not\n  records   {} in {}\n{other_headers}",
         site.name(),
         count(found.rows, "row"),
         HumanCount(number(found.sent.len())),
         HumanCount(number(found.unsent.len())),
         HumanCount(found.records),
-        count(site.topics.len(), "topic")
+        count(found.topics.len(), "topic")
     )
 }
 

@@ -1,13 +1,13 @@
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use postgres_protocol::escape::escape_identifier;
 
 use super::args::TargetArgs;
-use super::compare::Comparison;
+use super::compare::{Comparison, compare};
 use super::error::MoveError;
 use crate::cli::assemble::{assemble, assemble_sources};
 use crate::cli::check::tables::{self, Outbox};
-use crate::cli::explain::topics_of;
 use crate::cli::progress::Progress;
 use crate::cli::sql::open;
 use crate::config::Sources;
@@ -15,30 +15,30 @@ use crate::postgres::{Error, SlotFacts, Sql};
 use crate::relay::{Capture, RelayParts};
 
 /// How our sessions are named in `pg_stat_activity`.
-const APPLICATION: &str = "outboxd move";
+pub(super) const APPLICATION: &str = "outboxd move";
 
-/// More rows than this are not compared.
-const ROWS_MAX: i64 = 5_000_000;
-
-/// The server that outboxd is to read from, its outbox, and the topics that the records are in.
+/// The server that outboxd is to read from, and its outbox.
 pub(super) struct Site {
     pub(super) parts: Arc<RelayParts>,
     pub(super) sql: Sql,
     pub(super) outbox: Outbox,
-    pub(super) topics: Vec<String>,
     pub(super) slot: Option<SlotFacts>,
 }
 
 impl Site {
     pub(super) async fn look(args: &TargetArgs, progress: &Progress) -> Result<Self, MoveError> {
-        progress.waiting("asking for table and topics");
-        let parts = Arc::new(assemble(&args.config)?.parts);
-        let mut topics = if args.topics.is_empty() { topics_of(&parts).await? } else { args.topics.clone() };
-        let letters = parts.dead_letters.as_ref().map(|letters| letters.topic().to_owned());
-        topics.extend(letters.filter(|letters| !topics.contains(letters)));
+        progress.waiting("asking for the table");
+        Self::of(Arc::new(assemble(&args.config)?.parts)).await
+    }
+
+    async fn of(parts: Arc<RelayParts>) -> Result<Self, MoveError> {
         let (sql, outbox) = find(&parts).await?;
         let slot = sql.slot(&parts.postgres.slot.name).await?;
-        Ok(Self { parts, sql, outbox, topics, slot })
+        Ok(Self { parts, sql, outbox, slot })
+    }
+
+    pub(super) async fn capture(&self) -> Result<Capture, MoveError> {
+        Ok(Capture::find(&self.sql, &self.parts).await?)
     }
 
     pub(super) fn name(&self) -> String {
@@ -64,25 +64,28 @@ impl Site {
         Ok(escape_identifier(column))
     }
 
-    /// The ids of the rows that a condition does not take for sent.
-    pub(super) async fn ids(&self, sent: Option<&str>) -> Result<Vec<String>, MoveError> {
-        ids(&self.sql, &self.outbox, &self.id_column()?, sent).await
+    /// The ids of the rows of which a condition is true.
+    pub(super) async fn ids(&self, condition: &str) -> Result<Vec<String>, MoveError> {
+        ids(&self.sql, &self.outbox, &self.id_column()?, condition).await
     }
 
     /// Whether the server that is left has been left: nobody reads its slot, and each of its rows is here or in Kafka.
-    pub(super) async fn check_arrived(&self, args: &TargetArgs, found: &Comparison) -> Result<(), MoveError> {
+    pub(super) async fn check_arrived(
+        &self,
+        args: &TargetArgs,
+        found: &Comparison,
+        progress: &Progress,
+    ) -> Result<(), MoveError> {
         let Some(file) = &args.from else { return Ok(()) };
         let sources = Sources { files: vec![file.clone()], ..args.config.sources() };
         let parts = assemble_sources(&Sources { overrides: Vec::new(), ..sources })?.parts;
-        let (sql, outbox) = find(&parts).await?;
-        let slot = parts.postgres.slot.name.to_string();
-        if let Some(pid) = sql.slot(&parts.postgres.slot.name).await?.and_then(|slot| slot.active_pid) {
-            return Err(MoveError::StillRead { slot, pid });
+        let left = Self::of(Arc::new(parts)).await?;
+        if let Some(pid) = left.slot.as_ref().and_then(|slot| slot.active_pid) {
+            return Err(MoveError::StillRead { slot: left.slot_name().to_owned(), pid });
         }
-        let here: std::collections::HashSet<_> = found.sent.iter().chain(&found.unsent).collect();
-        let there = ids(&sql, &outbox, &self.id_column()?, args.sent.as_deref()).await?;
-        let missing = there.iter().filter(|id| !here.contains(id) && !found.in_kafka.contains_key(*id));
-        match missing.count() {
+        let here: HashSet<_> = found.sent.iter().chain(&found.unsent).collect();
+        let there = compare(&left, args, progress).await?;
+        match there.unsent.iter().filter(|id| !here.contains(id)).count() {
             0 => Ok(()),
             rows => Err(MoveError::NotArrived { table: self.name(), rows }),
         }
@@ -102,18 +105,14 @@ async fn find(parts: &RelayParts) -> Result<(Sql, Outbox), MoveError> {
     Ok((sql, outbox))
 }
 
-async fn ids(sql: &Sql, outbox: &Outbox, id: &str, sent: Option<&str>) -> Result<Vec<String>, MoveError> {
-    const DOING: &str = "reading the ids of the rows";
-    let condition = sent.map(|sent| format!(" where ({sent}) is not true")).unwrap_or_default();
+async fn ids(sql: &Sql, outbox: &Outbox, id: &str, condition: &str) -> Result<Vec<String>, MoveError> {
+    const DOING: &str = "reading the ids of the rows that --sent names";
     let table = outbox.table.quoted();
-    let text = format!("select {id}::pg_catalog.text from {table}{condition} limit $1");
+    let text = format!("select {id}::pg_catalog.text from {table} where ({condition}) is true");
     // The condition is the user's.
     sql.use_role_names().await?;
-    let rows = sql.query(DOING, &text, &[&(ROWS_MAX + 1)]).await?;
+    let rows = sql.query(DOING, &text, &[]).await?;
     sql.use_catalog_names().await?;
-    if i64::try_from(rows.len()).unwrap_or(i64::MAX) > ROWS_MAX {
-        return Err(MoveError::TooManyRows { table: tables::name(&outbox.table), max: ROWS_MAX });
-    }
     let ids = rows.iter().map(|row| row.try_get::<_, Option<String>>(0));
     let ids: Result<Vec<_>, _> = ids.collect();
     Ok(ids.map_err(|error| Error::sql(DOING, error))?.into_iter().flatten().collect())

@@ -4,9 +4,7 @@ use super::error::VerifyError;
 use super::report::Report;
 use super::scratch::{RANGES, Spill};
 use crate::cli::progress::Progress;
-use crate::verification::{
-    Change, Comparison, Expected, Found, Latest, OrderEntry, Row, Tally, out_of_order,
-};
+use crate::verification::{Change, Comparison, Expected, Found, Latest, OrderCheck, OrderEntry, Row, Tally};
 
 /// Rows and records.
 pub(super) struct Entries {
@@ -16,38 +14,31 @@ pub(super) struct Entries {
     pub(super) orders: Spill<OrderEntry>,
 }
 
-/// Tells everything that is wrong. `slack` is by how much the order may go back; none is not looked at.
+/// Tells everything that is wrong.
 pub(super) async fn compare(
     mut comparison: Comparison,
     entries: Entries,
-    slack: Option<i64>,
+    check: OrderCheck,
     report: &mut Report,
     progress: &Progress,
 ) -> Result<Tally, VerifyError> {
     let Entries { mut rows, mut records, mut orders } = entries;
     progress.begin("comparing", Some(RANGES.end));
     for range in RANGES {
-        let (findings, entries) = comparison.compare(rows.take(range)?, records.take(range)?);
-        findings.iter().for_each(|finding| report.tell(finding));
-        if slack.is_some() {
-            entries.iter().try_for_each(|entry| orders.add(entry))?;
-        }
+        let compared = comparison.compare(rows.take(range)?, records.take(range)?);
+        compared.findings.iter().for_each(|finding| report.tell(finding));
+        compared.orders.iter().try_for_each(|entry| orders.add(entry))?;
         progress.step();
         // A signal is heard here.
         tokio::task::yield_now().await;
     }
-    let mut tally = comparison.tally;
-    let Some(slack) = slack else { return Ok(tally) };
     progress.begin("looking at the order", Some(RANGES.end));
     for range in RANGES {
-        for finding in out_of_order(orders.take(range)?, slack) {
-            tally.out_of_order = tally.out_of_order.saturating_add(1);
-            report.tell(&finding);
-        }
+        comparison.compare_order(orders.take(range)?, check).iter().for_each(|finding| report.tell(finding));
         progress.step();
         tokio::task::yield_now().await;
     }
-    Ok(tally)
+    Ok(comparison.tally)
 }
 
 /// Tells everything that is wrong with the last records of keys.

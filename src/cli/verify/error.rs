@@ -9,7 +9,7 @@ use crate::{kafka, postgres, registry, relay};
 
 /// Why nothing can be said about the rows.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum VerifyError {
+pub(in crate::cli) enum VerifyError {
     #[error(transparent)]
     Relay(#[from] relay::Error),
     #[error(transparent)]

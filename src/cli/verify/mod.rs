@@ -19,9 +19,14 @@ mod records;
 mod report;
 mod rows;
 mod scratch;
+mod sent;
 mod slot;
 mod summary;
 mod topics;
+
+pub(super) use error::VerifyError;
+pub(super) use plan::keeps_commit_times;
+pub(super) use sent::{Presence, SentQuestion};
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,10 +41,9 @@ use super::{fail, say};
 use crate::error::Exit;
 use crate::postgres::{SnapshotMode, Sql, TableFacts, TlsSetup};
 use crate::relay::{Capture, RelayParts};
-use crate::verification::{Comparison, Positions, Tally};
+use crate::verification::{Comparison, OrderCheck, Positions, Tally};
 use clock::Order;
 use compare::Entries;
-use error::VerifyError;
 use plan::Plan;
 use records::{EventFinder, RecordReader, RecordsRead, TopicsRead};
 use report::{Names, Report};
@@ -134,12 +138,12 @@ impl Verification<'_> {
             slot_has_passed: slot == SlotPosition::Passed,
             tally: Tally::default(),
         };
-        let (order, slack) = judged_order(&plan, &read, args);
+        let (order, check) = judged_order(&plan, &read, args);
         let notes = notes.into_iter().chain(absent_topics(&read.topics)).collect();
         let names = names(&sql, &plan, &read).await?;
         let mut report = Report::begin(names, args.json, self.progress.clone());
         let entries = Entries { rows, records: read.records, orders: scratch.spill("order") };
-        let tally = compare::compare(comparison, entries, slack, &mut report, &self.progress).await?;
+        let tally = compare::compare(comparison, entries, check, &mut report, &self.progress).await?;
         let summary =
             Summary { tally, latest: false, order, slot, whole: plan.is_whole(), notes, outbox: None };
         let is_clean = summary.is_clean();
@@ -211,12 +215,12 @@ fn absent_topics(read: &TopicsRead) -> Option<String> {
     (!some.is_empty()).then(|| format!("{} of the topics do not exist: {}", absent.len(), some.join(", ")))
 }
 
-/// What the order is known by, and by how much it may go back where rows tell it.
+/// What the order is known by, and how rows are judged by it.
 fn judged_order(
     plan: &Plan,
     read: &RecordsRead<EventFinder>,
     args: &VerifyArgs,
-) -> (Result<String, String>, Option<i64>) {
+) -> (Result<String, String>, OrderCheck) {
     let by_position = || {
         format!(
             "the header outboxd.position of {} of {} records",
@@ -225,24 +229,25 @@ fn judged_order(
         )
     };
     let slack = plan.tables.iter().map(|table| table.order.slack()).max().unwrap_or_default();
+    let of_rows = |tells_late| OrderCheck { slack, tells_late };
     if let Some(column) = &args.order_by {
         let mut by = format!("column \"{column}\"");
         if read.finder.positions.seen() > 0 {
             by.push_str(&format!(" and {}", by_position()));
         }
-        return (Ok(by), Some(slack));
+        return (Ok(by), of_rows(true));
     }
     if read.finder.positions.seen() > 0 {
-        return (Ok(by_position()), None);
+        return (Ok(by_position()), of_rows(false));
     }
     if plan.tables.iter().all(|table| table.order == Order::CommitTime) {
         let by = "the commit times, for transactions of a key that are more than a second apart";
-        return (Ok(by.to_owned()), Some(slack));
+        return (Ok(by.to_owned()), of_rows(true));
     }
     let reason = "no record has the header outboxd.position (outboxd.identity.headers=true), \
                   track_commit_timestamp is off, and --order-by names no column that grows with each row of \
                   a key";
-    (Err(reason.to_owned()), None)
+    (Err(reason.to_owned()), of_rows(false))
 }
 
 async fn names(sql: &Sql, plan: &Plan, read: &RecordsRead<EventFinder>) -> Result<Names, VerifyError> {

@@ -34,6 +34,16 @@ pub(super) struct Plan {
     pub(super) traces: TraceHeaders,
 }
 
+/// What is asked for.
+#[derive(Debug, Clone, Copy, Default)]
+struct Asked<'a> {
+    window: Window,
+    keeps_commit_times: bool,
+    time_column: Option<&'a str>,
+    order_by: Option<&'a str>,
+    sample: Option<Sample>,
+}
+
 /// Records are sent after their row was written. The clocks of the machines differ by less than this.
 const CLOCKS_DIFFER_MS: i64 = 600_000;
 
@@ -45,11 +55,33 @@ impl Plan {
         args: &VerifyArgs,
     ) -> Result<Self, VerifyError> {
         let window = window(sql, args).await?;
-        let keeps_commit_times = setting_is_on(sql, "track_commit_timestamp").await?;
+        let keeps_commit_times = keeps_commit_times(sql).await?;
+        let args = Asked {
+            window,
+            keeps_commit_times,
+            time_column: args.time_column.as_deref(),
+            order_by: args.order_by.as_deref(),
+            sample: args.sample,
+        };
+        Self::of(sql, parts, capture, args).await
+    }
+
+    /// All rows.
+    pub(super) async fn whole(sql: &Sql, parts: &RelayParts, capture: Capture) -> Result<Self, VerifyError> {
+        Self::of(sql, parts, capture, Asked::default()).await
+    }
+
+    async fn of(
+        sql: &Sql,
+        parts: &RelayParts,
+        capture: Capture,
+        args: Asked<'_>,
+    ) -> Result<Self, VerifyError> {
+        let window = args.window;
         let mut tables = Vec::new();
         for facts in capture.tables {
             let columns = sql.describe(facts.oid).await?;
-            tables.push(TablePlan::new(parts, facts, &columns, args, window, keeps_commit_times)?);
+            tables.push(TablePlan::new(parts, facts, &columns, args)?);
         }
         let topics_since_ms = topics_since(window, &tables);
         let share = share_of(sql, args.sample, tables.iter().map(TablePlan::count)).await?;
@@ -107,14 +139,12 @@ impl TablePlan {
         parts: &RelayParts,
         facts: TableFacts,
         columns: &[ColumnDescription],
-        args: &VerifyArgs,
-        window: Window,
-        keeps_commit_times: bool,
+        args: Asked<'_>,
     ) -> Result<Self, VerifyError> {
+        let Asked { window, keeps_commit_times, time_column, order_by, .. } = args;
         let router = parts.route.outbox().ok_or(VerifyError::NothingIsSent)?;
         let bound = router.bind(&relation_of(&facts, columns), columns).map_err(crate::relay::Error::from)?;
         let of_commit = |clock| if keeps_commit_times { clock } else { Clock::Unknown };
-        let time_column = args.time_column.as_deref();
         let time_column = time_column.map(|name| named(&bound, columns, name, "--time-column"));
         let clock = match time_column.transpose()? {
             Some(column) => {
@@ -126,7 +156,7 @@ impl TablePlan {
                 column.and_then(TimeColumn::new).map_or_else(|| of_commit(Clock::CommitTime), Clock::Column)
             }
         };
-        let order = match args.order_by.as_deref() {
+        let order = match order_by {
             Some(name) => Order::by(named(&bound, columns, name, "--order-by")?)?,
             None if keeps_commit_times => Order::CommitTime,
             None => Order::Unknown,
@@ -223,7 +253,9 @@ async fn moment(sql: &Sql, option: &str, text: Option<&str>) -> Result<Option<i6
     })
 }
 
-async fn setting_is_on(sql: &Sql, name: &str) -> Result<bool, VerifyError> {
-    let rows = sql.query("reading a setting", "select current_setting($1)", &[&name]).await?;
+/// Whether the server knows when each transaction has committed.
+pub(in crate::cli) async fn keeps_commit_times(sql: &Sql) -> Result<bool, crate::postgres::Error> {
+    const SETTING: &str = "select current_setting('track_commit_timestamp')";
+    let rows = sql.query("reading a setting", SETTING, &[]).await?;
     Ok(rows.first().and_then(|row| row.try_get::<_, String>(0).ok()).is_some_and(|value| value == "on"))
 }

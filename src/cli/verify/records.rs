@@ -10,6 +10,7 @@ use super::scratch::Spill;
 use crate::cli::decoding::{self, RecordDecoder, Unanswered};
 use crate::cli::notice::open_scan;
 use crate::cli::progress::Progress;
+use crate::connect::record::VALUE_LEFT_OUT_HEADER;
 use crate::kafka::{self, ScannedPartition, ScannedRecord};
 use crate::registry::Registries;
 use crate::verification::{Contents, Entry, Found, Identity, Positions, TopicNumber, TraceHeaders};
@@ -128,6 +129,7 @@ impl Finder for EventFinder {
             offset: record.offset(),
             timestamp_ms: record.created_ms(),
             behind: record.position().is_some_and(|text| self.positions.is_behind(topic, partition, text)),
+            without_value: record.headers().any(|header| header.name == VALUE_LEFT_OUT_HEADER),
         }))
     }
 }

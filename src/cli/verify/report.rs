@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write as _};
 
 use indicatif::HumanCount;
@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::summary::Summary;
 use crate::cli::progress::Progress;
-use crate::verification::{Finding, Problem, RowName};
+use crate::verification::{Deletion, Finding, Problem, RowName, Severity};
 use crate::wal::Oid;
 
 /// How many findings are printed for people.
-const LISTED_MAX: u64 = 100;
+const LISTED_MAX: usize = 100;
 
 /// What stands in the place of numbers.
 #[derive(Debug)]
@@ -25,33 +25,38 @@ pub(super) struct Names {
     pub(super) fields: HashMap<u32, String>,
 }
 
-/// Prints findings as they come: they are not kept.
+/// Prints findings: as JSON as they come, for people the worst first.
 #[derive(Debug)]
 pub(super) struct Report {
     names: Names,
     json: bool,
     told: u64,
+    /// Their lines, at most [`LISTED_MAX`] of each severity.
+    lines: BTreeMap<Severity, Vec<String>>,
     progress: Progress,
 }
 
 impl Report {
     pub(super) fn begin(names: Names, json: bool, progress: Progress) -> Self {
-        let report = Self { names, json, told: 0, progress };
+        let report = Self { names, json, told: 0, lines: BTreeMap::new(), progress };
         if json {
             report.print("{\"findings\": [");
         }
         report
     }
 
-    /// Prints a finding.
+    /// Prints a finding, or keeps its line.
     pub(super) fn tell(&mut self, finding: &Finding) {
         let first = self.told == 0;
         self.told = self.told.saturating_add(1);
         if self.json {
             let separator = if first { "\n" } else { ",\n" };
             self.print(&format!("{separator}{}", self.names.object(finding)));
-        } else if self.told <= LISTED_MAX {
-            self.print(&format!("{}\n", self.names.line(finding)));
+            return;
+        }
+        let lines = self.lines.entry(finding.problem.severity()).or_default();
+        if lines.len() < LISTED_MAX {
+            lines.push(self.names.line(finding));
         }
     }
 
@@ -67,7 +72,11 @@ impl Report {
             // The rest of one object.
             return self.print(&format!("],\n{}\n", rest.strip_prefix('{').unwrap_or_default()));
         }
-        let more = self.told.saturating_sub(LISTED_MAX);
+        let listed: Vec<_> = self.lines.values().flatten().take(LISTED_MAX).collect();
+        for line in &listed {
+            self.print(&format!("{line}\n"));
+        }
+        let more = self.told.saturating_sub(u64::try_from(listed.len()).unwrap_or(u64::MAX));
         if more > 0 {
             self.print(&format!("and {} more: --json lists all\n", HumanCount(more)));
         }
@@ -182,11 +191,14 @@ fn ctid(row: &RowName) -> String {
 
 fn detail(problem: &Problem) -> Option<String> {
     match problem {
-        Problem::Missing { perhaps_expired: false } | Problem::OtherTopic | Problem::Differs { .. } => None,
+        Problem::Missing { perhaps: None } | Problem::OtherTopic | Problem::Differs { .. } => None,
         Problem::Gone => Some("the last record of its key is a delete".to_owned()),
         Problem::NotDeleted => Some("the last record of its key is no delete".to_owned()),
         Problem::Unreadable => Some("the last record of its key cannot be read".to_owned()),
-        Problem::Missing { perhaps_expired: true } => Some(
+        Problem::Missing { perhaps: Some(Deletion::Compacted) } => Some(
+            "its topic is compacted, and nothing says whether a later record of its key is there (--order-by)".to_owned(),
+        ),
+        Problem::Missing { perhaps: Some(Deletion::Expired) } => Some(
             "its partition has lost its oldest records, and no column says how old the row is \
              (--time-column)"
                 .to_owned(),
@@ -223,7 +235,7 @@ mod tests {
         let line = names().line(&finding(Problem::Repeated { times: 2 }, 7, Some("a\n\u{1b}b")));
         let expected = "repeated: id a\\n\\u{1b}b, table public.outbox_p1, ctid (3,4), topic orders: 2 times (orders/1 at 5)";
         assert_eq!(line, expected);
-        let line = names().line(&finding(Problem::Missing { perhaps_expired: false }, 8, None));
+        let line = names().line(&finding(Problem::Missing { perhaps: None }, 8, None));
         assert_eq!(
             line,
             "missing: without an id, table public.outbox, ctid (3,4), topic orders (orders/1 at 5)"

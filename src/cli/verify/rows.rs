@@ -137,7 +137,10 @@ impl<'r> RowReader<'r> {
         let remains = table.bound.raw_record(row, &mut self.encoder);
         let headers = remains.headers();
         let id = headers.iter().find(|header| header.name == crate::connect::record::ID_HEADER);
-        Ok(Ok(added.refused(number, id.and_then(|header| header.value), chain(&error))))
+        let pairs = headers.iter().map(|header| (header.name, header.value));
+        let letter =
+            Contents::new(remains.key.as_deref(), Some(remains.value.as_slice()), pairs, self.plan.traces);
+        Ok(Ok(added.refused(number, id.and_then(|header| header.value), letter, chain(&error))))
     }
 }
 
@@ -190,8 +193,8 @@ impl Added {
         }
     }
 
-    fn refused(self, table: u32, id: Option<&[u8]>, reason: String) -> Expected {
-        let contents = Contents::default();
+    /// A row that makes no record, and what its dead letter is made of.
+    fn refused(self, table: u32, id: Option<&[u8]>, contents: Contents, reason: String) -> Expected {
         Expected {
             identity: Identity::new(id, contents),
             contents,

@@ -134,6 +134,7 @@ mod tests {
             offset,
             timestamp_ms: None,
             behind: false,
+            without_value: false,
         }
     }
 

@@ -4,7 +4,7 @@ use super::entry::{Change, Fields, Row, State};
 use super::visibility::Visibility;
 use crate::verification::Identity;
 use crate::verification::entry::{RowName, TopicNumber};
-use crate::verification::finding::{Finding, PLACES_MAX, Place, Problem};
+use crate::verification::finding::{Deletion, Finding, PLACES_MAX, Place, Problem};
 use crate::verification::retention::Topics;
 use crate::verification::tally::Tally;
 
@@ -26,6 +26,8 @@ pub(crate) struct Latest {
     pub truncated: Truncated,
     /// Of each table, what stands in a field for a value that the server did not send.
     pub placeholders: Vec<Fields>,
+    /// Of each table, the fields of a row that is older than all columns: what PostgreSQL reads in it for each of them.
+    pub unset: Vec<Fields>,
     /// How much there is of what.
     pub tally: Tally,
 }
@@ -36,7 +38,8 @@ enum Likeness {
     Same,
     /// What both have is the same, but for values that the record could not have.
     Unavailable,
-    /// What both have is the same. One has fields that the other has not.
+    /// What both have is the same. The row has fields that the record has not, with what they had when their columns were added;
+    /// or the record has fields that the row has not.
     Altered,
     Differs(Vec<u32>),
 }
@@ -165,7 +168,10 @@ impl Latest {
         let problem = match &row.refusal {
             Some(reason) => Problem::CannotBeSent { reason: reason.clone() },
             None if !self.slot_has_passed => Problem::Unsent,
-            None => Problem::Missing { perhaps_expired: self.topics.may_have_expired(row.topic, row.spot) },
+            None => {
+                let may_be = self.topics.may_have_expired(row.topic, row.spot);
+                Problem::Missing { perhaps: may_be.then_some(Deletion::Expired) }
+            }
         };
         self.tell(problem, Some(&row.row), row.topic, &[], findings);
     }
@@ -191,9 +197,16 @@ impl Latest {
         let State::There(found) = &change.state else { return None };
         let table = usize::try_from(row.row.table).ok();
         let placeholders = table.and_then(|table| self.placeholders.get(table));
+        let unset = table.and_then(|table| self.unset.get(table));
         let (mut other, mut unavailable, mut common) = (Vec::new(), false, 0_usize);
         for field in &row.fields.0 {
-            let Some(value) = found.get(field.name) else { continue };
+            let Some(value) = found.get(field.name) else {
+                // With another value it was updated, and the update has a record of its own.
+                if unset.and_then(|unset| unset.get(field.name)) != Some(field.value) {
+                    other.push(field.name);
+                }
+                continue;
+            };
             common = common.saturating_add(1);
             if value == field.value {
                 continue;

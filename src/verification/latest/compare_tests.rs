@@ -52,6 +52,7 @@ fn latest() -> Latest {
         tells_updates: true,
         truncated: Truncated::new(),
         placeholders: vec![fields("b=toast")],
+        unset: vec![fields("a=null b=x")],
         tally: Tally::default(),
     }
 }
@@ -136,6 +137,10 @@ fn what_a_record_could_not_have_is_counted() {
         ("a=1 b=x", "a=2 b=toast", "changed [0]", (0, 0)),
         ("a=toast b=x", "a=1 b=x", "changed [0]", (0, 0)),
         ("a=1 b=x", "a=1", "", (1, 0)),
+        // An update of a column that was added later.
+        ("a=1 b=y", "a=1", "changed [0]", (0, 0)),
+        // Nothing says what a column had.
+        ("a=1 c=2", "a=1", "changed [0]", (0, 0)),
         ("a=1", "a=1 c=2", "", (1, 0)),
         ("a=1 b=x", "a=2", "changed [0]", (0, 0)),
     ];
@@ -190,7 +195,7 @@ fn a_row_without_a_record_is_lost_or_not_sent_yet() {
     let state = TopicState { partitions: 2, shortened, ..TopicState::default() };
     let mut expiring = Latest { topics: Topics::new(vec![state]), ..latest() };
     let findings = expiring.compare(vec![row(1, "a=1")], vec![]);
-    assert_eq!(findings[0].problem, Problem::Missing { perhaps_expired: true });
+    assert_eq!(findings[0].problem, Problem::Missing { perhaps: Some(Deletion::Expired) });
     let refused = Row { refusal: Some("no".to_owned()), keyed: false, ..row(1, "") };
     assert_eq!(judged(vec![refused], vec![]).0, "cannot_be_sent []");
 }

@@ -387,3 +387,45 @@ fn what_cannot_be_compared_is_refused() {
     }
     refused(&[], &["--since", "1 hour"], "--since is for outbox tables");
 }
+
+/// The column was added after the record was made, and its update is lost.
+#[test]
+fn a_lost_update_of_a_later_column_is_named() {
+    let db = Outbox::create_bare(postgres18(), THINGS);
+    kafka().create_topic(&topic(&db, "things"), 1, &[]);
+    let config = with(config(&db, &[]), &[("outboxd.position.topic", "")]);
+    sent(&db, &config, &["insert into things select n, 'name', null from generate_series(1, 4) n"]);
+    let later = "alter table things add price int, add at timestamptz default '2026-01-01 00:00:00+00', add tags text[] default '{a,\"b,c\"}'";
+    db.execute(later);
+    let answer = Answer::of(&config, &["--wait", "0"]);
+    assert_eq!((answer.exit, answer.count("altered")), (YES, 4), "{:#}", answer.json);
+    db.execute("update things set price = 42 where id = 1; update things set tags = '{b}' where id = 2");
+    db.query("SELECT pg_replication_slot_advance($1, pg_current_wal_lsn())", &[&db.name()]);
+    sent(&db, &config, &["update things set price = 7 where id = 3"]);
+    let running = Relay::start(&config);
+    db.wait_until_streaming();
+    let answer = Answer::of(&config, &[]);
+    let [one, two] = [1, 2].map(|id| format!("{{\"id\":{id}}}"));
+    let all = [("changed", one.as_str()), ("changed", two.as_str())];
+    assert_eq!((answer.exit, found(&answer)), (NO, expected(&all)), "{:#}", answer.json);
+    assert_eq!(answer.count("altered"), 1, "{:#}", answer.json);
+    assert_eq!(running.stop(), 0);
+}
+
+#[test]
+fn the_worst_is_listed_first() {
+    let db = Outbox::create_bare(postgres18(), THINGS);
+    kafka().create_topic(&topic(&db, "things"), 1, &[]);
+    let config = with(config(&db, &[]), &[("outboxd.position.topic", "")]);
+    sent(&db, &config, &["insert into things select n, 'name', null from generate_series(1, 150) n"]);
+    db.execute("update things set name = 'lost'; insert into things values (151, 'lost', null)");
+    db.query("SELECT pg_replication_slot_advance($1, pg_current_wal_lsn())", &[&db.name()]);
+    let running = Relay::start(&config);
+    db.wait_until_streaming();
+    let (exit, stdout, _) = verify(&config, &[]);
+    let lines: Vec<_> = stdout.lines().take(101).collect();
+    assert!(exit == NO && lines[0].starts_with("missing: key {\"id\":151}"), "{stdout}");
+    assert_eq!(lines.iter().filter(|line| line.starts_with("changed: ")).count(), 99, "{stdout}");
+    assert_eq!(lines[100], "and 51 more: --json lists all");
+    assert_eq!(running.stop(), 0);
+}

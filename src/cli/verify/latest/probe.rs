@@ -1,6 +1,6 @@
 //! What of a table's records is the row, found out with a row of nulls.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::render::{Rendered, Renderer, context};
 use crate::change::{ChangeEvents, ChangeTable, RowChange, Snapshot};
@@ -24,6 +24,8 @@ pub(super) struct Table {
     pub(super) volatile: HashSet<u32>,
     /// What stands for values that the server does not send.
     pub(super) placeholders: Fields,
+    /// A row that is older than all columns.
+    pub(super) unset: Fields,
     /// The names of the fields that are compared.
     pub(super) names: Vec<(u32, String)>,
     /// Whether a delete becomes a record that says so.
@@ -61,6 +63,10 @@ impl Captured {
 const TOASTED: &str = "select attname::text from pg_attribute where attrelid = $1 and attnum > 0 \
                        and not attisdropped and attstorage <> 'p'";
 
+/// The columns that were added with a default without writing the rows anew, and that default. It is an array of one value.
+const MISSING: &str = "select attname::text, (attmissingval::text::text[])[1] from pg_attribute \
+                       where attrelid = $1 and attnum > 0 and not attisdropped and atthasmissing";
+
 impl Table {
     /// Makes records of a row of nulls, in all ways in which records differ.
     pub(super) async fn probe(
@@ -89,6 +95,10 @@ impl Table {
                 renderer.render(&bound, change, &at).await?.map_err(|source| unfit(&bound, source))?;
             seen.push(rendered);
         }
+        let missing = missing(sql, facts.oid, &columns).await?;
+        let values: Vec<_> = missing.iter().map(|value| text_or_null(value.as_deref())).collect();
+        let unset = renderer.render(&bound, RowChange::Insert(&values), &context(6, Snapshot::False)).await?;
+        let unset = unset.ok().and_then(|records| fields(records.last()?)).unwrap_or_default();
         let delete = RowChange::Delete((&old).into());
         let deleted = renderer.render(&bound, delete, &context(5, Snapshot::False)).await?;
         let judged = Judged::of(seen).map_err(|problem| reshaped(changes, &bound, problem))?;
@@ -102,6 +112,7 @@ impl Table {
             topic,
             volatile,
             placeholders,
+            unset,
             names,
             tells_deletes,
             select,
@@ -193,6 +204,22 @@ async fn toasted(sql: &Sql, oid: Oid, columns: &[ColumnDescription]) -> Result<V
     let rows = sql.query("asking how columns are stored", TOASTED, &[&oid.0]).await?;
     let names: HashSet<String> = rows.iter().filter_map(|row| row.try_get(0).ok()).collect();
     Ok(columns.iter().map(|column| names.contains(&column.name)).collect())
+}
+
+/// What PostgreSQL reads for columns that a row is too old to have, as its types write it.
+async fn missing(
+    sql: &Sql,
+    oid: Oid,
+    columns: &[ColumnDescription],
+) -> Result<Vec<Option<String>>, VerifyError> {
+    let rows = sql.query("asking what older rows have", MISSING, &[&oid.0]).await?;
+    let of_row = |row: &tokio_postgres::Row| Some((row.try_get(0).ok()?, row.try_get(1).ok()?));
+    let mut values: HashMap<String, String> = rows.iter().filter_map(of_row).collect();
+    Ok(columns.iter().map(|column| values.remove(&column.name)).collect())
+}
+
+fn text_or_null(value: Option<&str>) -> ColumnValue<'_> {
+    value.map_or(ColumnValue::Null, |text| ColumnValue::Text(text.as_bytes()))
 }
 
 fn unfit(table: &ChangeTable, source: crate::outbox::RouteError) -> VerifyError {
