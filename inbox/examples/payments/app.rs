@@ -68,6 +68,9 @@ pub(crate) struct Arguments {
     /// How a repeat is known
     #[arg(long, value_enum, default_value = "ids")]
     dedupe: KnownBy,
+    /// The number of each key's first event, with --dedupe sequence
+    #[arg(long)]
+    first_number: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -172,6 +175,9 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     inbox = inbox.parked_max(arguments.park_max);
     if !arguments.retry_topics.0.is_empty() {
         inbox = inbox.retry_topics(RetryTopics::new(arguments.retry_topics.0));
+    }
+    if let Some(number) = arguments.first_number {
+        inbox = inbox.first_number(number);
     }
     if let Some(key) = arguments.release {
         let released = inbox.release(key.as_bytes()).await?;

@@ -14,7 +14,7 @@ use super::run::Loop;
 use super::telemetry::Telemetry;
 use super::work::Context;
 use crate::core::{AfterDeadLetter, JobId, Options, Order, Retry};
-use crate::event::{IdScope, IdSource};
+use crate::event::{Event, IdScope, IdSource};
 use crate::kafka::{Consumer, DeadLetters, InboxContext};
 use crate::postgres::{Connector, Doubts, HandlerTransaction, Transaction};
 use crate::retry_topic::RetryTopics;
@@ -27,6 +27,7 @@ pub struct Inbox<T = Transaction> {
     ids: IdSource,
     id_scope: IdScope,
     dedupe: Dedupe,
+    first_number: Option<i64>,
     options: Options,
     dead_letters: DeadLetters,
     retry_topics: Option<RetryTopics>,
@@ -47,6 +48,7 @@ impl<T: HandlerTransaction> Inbox<T> {
             ids: IdSource::default(),
             id_scope: IdScope::default(),
             dedupe: Dedupe::default(),
+            first_number: None,
             options: Options::default(),
             dead_letters,
             retry_topics: None,
@@ -82,6 +84,14 @@ impl<T: HandlerTransaction> Inbox<T> {
     #[must_use]
     pub fn dedupe(mut self, dedupe: Dedupe) -> Self {
         self.dedupe = dedupe;
+        self
+    }
+
+    /// The number of each key's first event, for [`Dedupe::Sequence`]: later ones wait for it. Unless it is told, the first event that
+    /// comes is the first one, and one with a lesser number becomes a dead letter.
+    #[must_use]
+    pub fn first_number(mut self, number: i64) -> Self {
+        self.first_number = Some(number);
         self
     }
 
@@ -125,13 +135,20 @@ impl<T: HandlerTransaction> Inbox<T> {
     }
 
     /// Lets a key go on whose later events wait behind a dead letter: how many such letters it had. The consumer notices it
-    /// within [`Options::release_poll`]. Send the dead letters again before, if they are to be handled first.
+    /// within [`Options::release_poll`]. A dead letter that was sent again before is handled at its old place, before those that
+    /// have waited for it; it is known by its id.
     ///
     /// # Errors
     ///
     /// When PostgreSQL does not answer.
     pub async fn release(&self, key: &[u8]) -> Result<u64, Error> {
-        Ok(self.connector.opener().release(&self.consumer, key).await?)
+        let identity = |event: &Event| self.ids.identity(event, self.id_scope, &event.topic).ok();
+        let is_same = |one: &Event, other: &Event| {
+            identity(one)
+                .zip(identity(other))
+                .is_some_and(|(one, other)| one.scoped_id() == other.scoped_id())
+        };
+        Ok(self.connector.opener().release(&self.consumer, key, is_same).await?)
     }
 
     /// The most events in one transaction; 1 unless told otherwise. When a batch fails, its events are handled one by one.
@@ -231,6 +248,7 @@ impl<T: HandlerTransaction> Inbox<T> {
             ids: self.ids.clone(),
             id_scope: self.id_scope,
             dedupe: self.dedupe.clone(),
+            first_number: self.first_number,
             retry_topics: self.retry_topics.clone(),
             doubts: Doubts::default(),
             order: self.options.order,
@@ -253,6 +271,7 @@ impl<T> Clone for Inbox<T> {
             ids: self.ids.clone(),
             id_scope: self.id_scope,
             dedupe: self.dedupe.clone(),
+            first_number: self.first_number,
             options: self.options.clone(),
             retry_topics: self.retry_topics.clone(),
             dead_letters: self.dead_letters.clone(),

@@ -6,7 +6,7 @@ use super::handler::Handler;
 use super::telemetry::{End, Operation};
 use super::work::Context;
 use crate::core::{Load, Loaded, Park, Reason, Surrender};
-use crate::postgres::{self, Connection, Settled, Tenancy, Written};
+use crate::postgres::{self, Connection, DeadNumber, Settled, Tenancy, Written};
 
 /// Between two attempts to write down that an event is a dead letter.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
@@ -115,6 +115,8 @@ impl<H: Handler> Context<H> {
             Dedupe::Sequence(source) => source.number(&surrender.event),
             Dedupe::Ids | Dedupe::Position => None,
         };
+        let was_waited_for = |number| self.first_number.is_none_or(|first| number >= first);
+        let number = number.map(|number| DeadNumber { number, was_waited_for: was_waited_for(number) });
         if surrender.is_parked || surrender.key_waits || number.is_some() {
             connection.settle(tenancy, &surrender.event, settled, number).await?;
         }

@@ -29,7 +29,15 @@ impl<H: Handler> Context<H> {
         let keyed: Vec<(&[u8], i64)> = keys.zip(numbers.iter().copied()).collect();
         let known = connection.enter_numbered(tenancy, mark, &keyed).await?;
         let Some(known) = known else { return Ok(Outcome::Fenced) };
-        let plan = plan(&keyed, &known);
+        let plan = plan(&keyed, &known, self.first_number);
+        if let Some(index) = plan.before_first.first() {
+            connection.roll_back(tenancy, mark).await?;
+            let number = numbers.get(*index).copied().unwrap_or_default();
+            let error = format!(
+                "its number {number} is before the first one that came of its key: it was never handled"
+            );
+            return Ok(Outcome::Failed { kind: FailureKind::Poison, error });
+        }
         let deliveries = plan.handle.iter().filter_map(|index| deliveries.get(*index).cloned()).collect();
         if let Err(failure) = self.call(connection, deliveries).await? {
             return undo(connection, tenancy, mark, &failure).await;

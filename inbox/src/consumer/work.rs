@@ -25,6 +25,8 @@ pub(super) struct Context<H> {
     pub(super) ids: IdSource,
     pub(super) id_scope: IdScope,
     pub(super) dedupe: Dedupe,
+    /// Of each key, where that is known.
+    pub(super) first_number: Option<i64>,
     /// Transactions that may still be committed, although nobody hears of it.
     pub(super) doubts: Doubts,
     pub(super) order: Order,

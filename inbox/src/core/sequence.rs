@@ -7,10 +7,23 @@ pub(crate) struct Plan {
     pub(crate) handle: Vec<usize>,
     /// A number before theirs is missing, by index, with the number that should come next.
     pub(crate) gaps: Vec<(usize, i64)>,
-    /// By key, the next number before, if any is known, and from now on.
-    pub(crate) advance: BTreeMap<Vec<u8>, (Option<i64>, i64)>,
+    /// By key, how its number goes on.
+    pub(crate) advance: BTreeMap<Vec<u8>, Advance>,
+    /// Those whose number is before the first one of their key, by index: they were never handled.
+    pub(crate) before_first: Vec<usize>,
     /// Dead letters that come again.
     pub(crate) again: Vec<(Vec<u8>, i64)>,
+}
+
+/// How the next number of a key goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Advance {
+    /// The next number before, if any is known.
+    pub(crate) before: Option<i64>,
+    /// From now on.
+    pub(crate) next: i64,
+    /// The first number of the key, where none was known.
+    pub(crate) first: i64,
 }
 
 /// What is known of the keys.
@@ -18,26 +31,36 @@ pub(crate) struct Plan {
 pub(crate) struct Known {
     /// The number that should come next.
     pub(crate) next: BTreeMap<Vec<u8>, i64>,
+    /// The first number that came. An older version did not keep it.
+    pub(crate) first: BTreeMap<Vec<u8>, i64>,
     /// The numbers that became dead letters.
     pub(crate) dead: BTreeSet<(Vec<u8>, i64)>,
 }
 
-/// Tells new events from repeats and from those that come too early. The first event of a key has the first number.
-pub(crate) fn plan(events: &[(&[u8], i64)], known: &Known) -> Plan {
+/// Tells new events from repeats and from those that come too early. The first event of a key has the number `first`; without
+/// that, whichever comes first.
+pub(crate) fn plan(events: &[(&[u8], i64)], known: &Known, first: Option<i64>) -> Plan {
     let mut plan = Plan::default();
     for (index, (key, number)) in events.iter().enumerate() {
         let before = known.next.get(*key).copied();
-        let next = plan.advance.get(*key).map(|(_, next)| *next).or(before).unwrap_or(*number);
+        let planned = plan.advance.get(*key).copied();
+        let next = planned.map(|planned| planned.next).or(before).or(first).unwrap_or(*number);
+        let first_known = first.or_else(|| known.first.get(*key).copied());
+        let first_of_key =
+            first_known.or_else(|| planned.filter(|_| before.is_none()).map(|planned| planned.first));
         let is_dead = |number| known.dead.contains(&(key.to_vec(), number));
         if *number > next {
             plan.gaps.push((index, next));
         } else if *number == next {
             let after = (number.saturating_add(1)..).find(|number| !is_dead(*number)).unwrap_or(i64::MAX);
-            plan.advance.insert(key.to_vec(), (before, after));
+            let first = first_of_key.unwrap_or(*number);
+            plan.advance.insert(key.to_vec(), Advance { before, next: after, first });
             plan.handle.push(index);
         } else if is_dead(*number) && !plan.again.iter().any(|again| again.0 == *key && again.1 == *number) {
             plan.again.push((key.to_vec(), *number));
             plan.handle.push(index);
+        } else if first_of_key.is_some_and(|first| *number < first) {
+            plan.before_first.push(index);
         }
     }
     plan
@@ -53,6 +76,7 @@ mod tests {
         let key = || b"a".to_vec();
         Known {
             next: next.map(|next| (key(), next)).into_iter().collect(),
+            first: next.map(|_| (key(), 3)).into_iter().collect(),
             dead: dead.iter().map(|number| (key(), *number)).collect(),
         }
     }
@@ -60,10 +84,10 @@ mod tests {
     /// Of events of one key: those handled, those that wait, and the next number.
     fn run(numbers: &[i64], known: &Known) -> (Vec<i64>, Vec<i64>, Option<i64>) {
         let events: Vec<(&[u8], i64)> = numbers.iter().map(|number| (&b"a"[..], *number)).collect();
-        let plan = plan(&events, known);
+        let plan = plan(&events, known, None);
         let handled = plan.handle.iter().map(|index| numbers[*index]).collect();
         let waiting = plan.gaps.iter().map(|(index, _)| numbers[*index]).collect();
-        (handled, waiting, plan.advance.values().map(|(_, next)| *next).next())
+        (handled, waiting, plan.advance.values().map(|advance| advance.next).next())
     }
 
     #[test]
@@ -72,6 +96,28 @@ mod tests {
         assert_eq!(run(&[5, 7, 6], &known(Some(6), &[])), (vec![6], vec![7], Some(7)));
         assert_eq!(run(&[3, 3, 4], &known(Some(6), &[3])), (vec![3], vec![], None));
         assert_eq!(run(&[6], &known(Some(6), &[7, 8])), (vec![6], vec![], Some(9)));
+    }
+
+    #[test]
+    fn a_number_before_the_first_one_is_no_repeat() {
+        let of = |numbers: &[i64], known: &Known, first| {
+            let events: Vec<(&[u8], i64)> = numbers.iter().map(|number| (&b"a"[..], *number)).collect();
+            let plan = plan(&events, known, first);
+            let numbers =
+                |indexes: Vec<usize>| indexes.into_iter().map(|index| numbers[index]).collect::<Vec<_>>();
+            let gaps = plan.gaps.iter().map(|(index, _)| *index).collect();
+            (numbers(plan.handle), numbers(gaps), numbers(plan.before_first))
+        };
+        // The first one came late: within a transaction, and in another one.
+        assert_eq!(of(&[2, 1, 3], &known(None, &[]), None), (vec![2, 3], vec![], vec![1]));
+        assert_eq!(of(&[2, 3, 6], &known(Some(6), &[]), None), (vec![6], vec![], vec![2]));
+        // It is waited for when it is known which one it is.
+        assert_eq!(of(&[2, 1, 2], &known(None, &[]), Some(1)), (vec![1, 2], vec![2], vec![]));
+        assert_eq!(of(&[0], &known(None, &[]), Some(1)), (vec![], vec![], vec![0]));
+        // A dead letter that comes again is handled, and an older version kept no first number.
+        assert_eq!(of(&[1], &known(Some(6), &[1]), None), (vec![1], vec![], vec![]));
+        let old = Known { first: BTreeMap::new(), ..known(Some(6), &[]) };
+        assert_eq!(of(&[1], &old, None), (vec![], vec![], vec![]));
     }
 
     proptest! {

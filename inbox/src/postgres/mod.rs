@@ -35,7 +35,7 @@ pub(crate) use error::{is_conflict, is_read_only};
 pub(crate) use parking::{Settled, Written};
 pub(crate) use positions::Placed;
 pub(crate) use purge::purge;
-pub(crate) use sequence::Numbered;
+pub(crate) use sequence::{DeadNumber, Numbered};
 pub(crate) use session::Parameter;
 pub(crate) use statements::Mark;
 pub(crate) use tenancy::{Taken, Tenancy, give_back, store_offsets, take};
@@ -47,4 +47,4 @@ pub(crate) use way::{Change, Comparable, Remembers};
 pub const SCHEMA: &str = include_str!("schema.sql");
 
 /// The version of the inbox's tables.
-pub const VERSION: i32 = 2;
+pub const VERSION: i32 = 3;

@@ -8,11 +8,12 @@ use tokio_postgres::types::Type;
 
 use super::connection::{Connection, Opener};
 use super::error::{DriverError, Error};
+use super::sequence::DeadNumber;
 use super::session::{Parameter, Row};
-use super::statements::{self, HELD, LOAD, PARK, PARKED, RELEASE, UNPARK};
+use super::statements::{self, HELD, LOAD, MOVE_PARKED, PARK, PARKED, PARKED_OF_KEY, UNPARK};
 use super::tenancy::Tenancy;
 use crate::core::{Failed, LaneName, Loaded, ParkedEvent, PartitionId};
-use crate::event::{Event, Header};
+use crate::event::{Event, Header, Headers};
 
 /// What has become of the wish to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +60,7 @@ impl Connection {
         tenancy: &Tenancy,
         event: &Event,
         settled: Settled,
-        number: Option<i64>,
+        number: Option<DeadNumber>,
     ) -> Result<Written, Error> {
         if !self.begin_own(tenancy).await? {
             return Ok(Written::Fenced);
@@ -143,13 +144,64 @@ impl Connection {
 }
 
 impl Opener {
-    /// Lets a key go on whose later events wait behind a dead letter: how many such letters it had.
-    pub(crate) async fn release(&self, consumer: &str, key: &[u8]) -> Result<u64, Error> {
+    /// Lets a key go on whose later events wait behind a dead letter: how many such letters it had. A dead letter that was sent
+    /// again and waits behind them takes its place; `is_same` tells it by its identity.
+    pub(crate) async fn release(
+        &self,
+        consumer: &str,
+        key: &[u8],
+        is_same: impl Fn(&Event, &Event) -> bool,
+    ) -> Result<u64, Error> {
+        let doing = "release a key";
         let connection = self.connect().await?;
+        connection.batch("BEGIN").await.map_err(Error::of(doing))?;
         let which: [Parameter<'_>; 2] = [(&consumer, Type::TEXT), (&key, Type::BYTEA)];
-        let released = connection.query_one(RELEASE, &which).await;
-        let released = released.and_then(|row| row.get::<i64>(0)).map_err(Error::of("release a key"))?;
-        Ok(released.unsigned_abs())
+        let rows = connection.query(PARKED_OF_KEY, &which).await.map_err(Error::of(doing))?;
+        let parked: Result<Vec<_>, DriverError> = rows.iter().map(Waiting::read).collect();
+        let mut parked = parked.map_err(Error::of(doing))?;
+        let dead: Vec<Waiting> = parked.extract_if(.., |waiting| waiting.is_dead).collect();
+        for letter in &dead {
+            let place: [Parameter<'_>; 2] =
+                [(&letter.partition_id, Type::INT4), (&letter.event.offset, Type::INT8)];
+            connection.query(UNPARK, &place).await.map_err(Error::of(doing))?;
+            let is_again = |waiting: &Waiting| {
+                waiting.partition_id == letter.partition_id && is_same(&waiting.event, &letter.event)
+            };
+            let Some(again) = parked.iter().position(is_again).map(|index| parked.remove(index)) else {
+                continue;
+            };
+            let places: [Parameter<'_>; 3] = [
+                (&letter.partition_id, Type::INT4),
+                (&again.event.offset, Type::INT8),
+                (&letter.event.offset, Type::INT8),
+            ];
+            connection.query(MOVE_PARKED, &places).await.map_err(Error::of(doing))?;
+        }
+        connection.batch("COMMIT").await.map_err(Error::of(doing))?;
+        Ok(u64::try_from(dead.len()).unwrap_or(u64::MAX))
+    }
+}
+
+/// A parked event of a key.
+struct Waiting {
+    partition_id: i32,
+    is_dead: bool,
+    event: Event,
+}
+
+impl Waiting {
+    fn read(row: &Row) -> Result<Self, DriverError> {
+        let topic: String = row.get(3)?;
+        let event = Event {
+            topic: Arc::from(topic),
+            partition: row.get(4)?,
+            offset: row.get(1)?,
+            timestamp_ms: row.get(9)?,
+            key: row.get(7)?,
+            value: row.get(8)?,
+            headers: headers(row.get(5)?, row.get(6)?),
+        };
+        Ok(Self { partition_id: row.get(0)?, is_dead: row.get(2)?, event })
     }
 }
 
@@ -204,10 +256,6 @@ fn loaded(row: &Row, partition: &PartitionId) -> Result<Loaded, DriverError> {
     if wait > 0.0 {
         return Ok(Loaded::Waits(seconds(wait)));
     }
-    let names: Vec<Vec<u8>> = row.get(4)?;
-    let values: Vec<Option<Vec<u8>>> = row.get(5)?;
-    let header =
-        |(name, value): (Vec<u8>, _)| Header { name: String::from_utf8_lossy(&name).into_owned(), value };
     let event = Event {
         topic: Arc::clone(&partition.topic),
         partition: partition.partition,
@@ -215,10 +263,16 @@ fn loaded(row: &Row, partition: &PartitionId) -> Result<Loaded, DriverError> {
         timestamp_ms: row.get(1)?,
         key: row.get(2)?,
         value: row.get(3)?,
-        headers: names.into_iter().zip(values).map(header).collect(),
+        headers: headers(row.get(4)?, row.get(5)?),
     };
     let count = |number: i32| u32::try_from(number).unwrap_or_default();
     Ok(Loaded::Due { event: Arc::new(event), attempts: count(attempts), begun: count(row.get(9)?) })
+}
+
+fn headers(names: Vec<Vec<u8>>, values: Vec<Option<Vec<u8>>>) -> Headers {
+    let header =
+        |(name, value): (Vec<u8>, _)| Header { name: String::from_utf8_lossy(&name).into_owned(), value };
+    names.into_iter().zip(values).map(header).collect()
 }
 
 fn seconds(wait: f64) -> Duration {

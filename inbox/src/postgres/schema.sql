@@ -1,4 +1,4 @@
--- The tables of outboxd-inbox, version 2. Each statement can run again, and on the tables of an older version it brings them to
+-- The tables of outboxd-inbox, version 3. Each statement can run again, and on the tables of an older version it brings them to
 -- this one. Stop the consumers of an older version before. All tables are in the first schema of search_path.
 
 -- Which versions of this file have run.
@@ -112,6 +112,9 @@ CREATE TABLE IF NOT EXISTS inbox_sequence (
     PRIMARY KEY (consumer, key)
 );
 
+-- The first number of the key that came. An event with a lesser one was never handled, and becomes a dead letter. Version 2 did not keep it.
+ALTER TABLE inbox_sequence ADD COLUMN IF NOT EXISTS first bigint;
+
 -- Numbers that became dead letters. They are handled when they come again.
 CREATE TABLE IF NOT EXISTS inbox_sequence_dead (
     consumer text   NOT NULL,
@@ -150,4 +153,4 @@ CREATE TABLE IF NOT EXISTS inbox_topic (
     PRIMARY KEY (consumer, topic)
 );
 
-INSERT INTO inbox_version (version) VALUES (2) ON CONFLICT DO NOTHING;
+INSERT INTO inbox_version (version) VALUES (3) ON CONFLICT DO NOTHING;

@@ -1,5 +1,6 @@
 //! Repeats and gaps that are known by an event's number.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio_postgres::types::Type;
@@ -13,7 +14,7 @@ use super::statements::{
     PASS_NUMBER,
 };
 use super::tenancy::Tenancy;
-use crate::core::sequence::{Known, Plan};
+use crate::core::sequence::{Advance, Known, Plan};
 use crate::event::Event;
 
 /// How the numbers of a transaction were written.
@@ -26,6 +27,14 @@ pub(crate) enum Numbered {
     Raced,
     /// An event waits for a number, and the table has no room for it.
     Full,
+}
+
+/// The number of an event that became a dead letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DeadNumber {
+    pub(crate) number: i64,
+    /// It is not before the first number of its key.
+    pub(crate) was_waited_for: bool,
 }
 
 impl Connection {
@@ -48,7 +57,7 @@ impl Connection {
         let queries: [Query<'_>; 3] =
             [(ENTER_ONLY, &held), (NEXT_NUMBERS, &of), (DEAD_NUMBERS, &with_numbers)];
         let answers = self.begin_and_queries(begin, queries).await;
-        let [held, next, dead] = answers.map_err(Error::of(doing))?;
+        let [held, known, dead] = answers.map_err(Error::of(doing))?;
         let is_held = held.first().map_or(Ok(false), |row| row.get(0));
         if !is_held.map_err(Error::of(doing))? {
             self.batch("ROLLBACK").await.map_err(Error::of("roll back"))?;
@@ -56,9 +65,15 @@ impl Connection {
         }
         tenancy.set_marked(mark);
         let pair = |row: &Row| Ok((row.get(0)?, row.get(1)?));
-        let next = next.iter().map(pair).collect::<Result<_, DriverError>>().map_err(Error::of(doing))?;
+        let next = known.iter().map(pair).collect::<Result<_, DriverError>>().map_err(Error::of(doing))?;
         let dead = dead.iter().map(pair).collect::<Result<_, DriverError>>().map_err(Error::of(doing))?;
-        Ok(Some(Known { next, dead }))
+        let mut first = BTreeMap::new();
+        for row in &known {
+            let of_key: (Vec<u8>, Option<i64>) =
+                (row.get(0).map_err(Error::of(doing))?, row.get(2).map_err(Error::of(doing))?);
+            first.extend(of_key.1.map(|number| (of_key.0, number)));
+        }
+        Ok(Some(Known { next, first, dead }))
     }
 
     /// Writes what has come of the numbers. The most events that may be parked is `room`.
@@ -72,13 +87,14 @@ impl Connection {
         let doing = "write the numbers of keys";
         let consumer = &*tenancy.consumer;
         let mut numbered = Numbered::Written;
-        for (key, (before, next)) in &plan.advance {
-            let parameters: [Parameter<'_>; 5] = [
+        for (key, Advance { before, next, first }) in &plan.advance {
+            let parameters: [Parameter<'_>; 6] = [
                 (&consumer, Type::TEXT),
                 (key, Type::BYTEA),
                 (next, Type::INT8),
                 (before, Type::INT8),
                 (&tenancy.partition, Type::INT4),
+                (first, Type::INT8),
             ];
             let rows = self.query(ADVANCE, &parameters).await.map_err(Error::of(doing))?;
             let Some(row) = rows.first() else { return Ok(Numbered::Raced) };
@@ -139,14 +155,21 @@ impl Connection {
         Ok(true)
     }
 
-    /// A number has become a dead letter, and is not waited for.
-    pub(super) async fn pass_number(&self, tenancy: &Tenancy, key: &[u8], number: i64) -> Result<(), Error> {
+    /// A number has become a dead letter, and is not waited for. One before the key's first number never was.
+    pub(super) async fn pass_number(
+        &self,
+        tenancy: &Tenancy,
+        key: &[u8],
+        DeadNumber { number, was_waited_for }: DeadNumber,
+    ) -> Result<(), Error> {
         let doing = "pass over the number of a dead letter";
         let consumer = &*tenancy.consumer;
         let parameters: [Parameter<'_>; 3] =
             [(&consumer, Type::TEXT), (&key, Type::BYTEA), (&number, Type::INT8)];
         self.query(DEAD_NUMBER, &parameters).await.map_err(Error::of(doing))?;
-        self.query(PASS_NUMBER, &parameters).await.map_err(Error::of(doing))?;
+        if was_waited_for {
+            self.query(PASS_NUMBER, &parameters).await.map_err(Error::of(doing))?;
+        }
         Ok(())
     }
 }

@@ -157,7 +157,7 @@ pub(super) const BEGUN: &str = "SELECT \"offset\", begun FROM inbox_attempt WHER
 
 /// The events of a partition that are parked, in order. Without a wait when a number before theirs is missing.
 pub(super) const PARKED: &str = "SELECT parked.key, \"offset\", \
-     CASE WHEN number > next THEN NULL ELSE greatest(extract(epoch FROM not_before - now()), 0)::float8 END \
+     CASE WHEN number IS NOT NULL AND (next IS NULL OR number > next) THEN NULL ELSE greatest(extract(epoch FROM not_before - now()), 0)::float8 END \
      FROM inbox_parked AS parked JOIN inbox_partition AS held ON held.id = partition_id \
      LEFT JOIN inbox_sequence AS sequence ON sequence.consumer = held.consumer AND sequence.key = parked.key \
      WHERE partition_id = $1 ORDER BY \"offset\"";
@@ -190,7 +190,7 @@ pub(super) const PARK_NUMBER: &str = "INSERT INTO inbox_parked (partition_id, \"
 
 /// The next numbers of keys.
 pub(super) const NEXT_NUMBERS: &str =
-    "SELECT key, next FROM inbox_sequence WHERE consumer = $1 AND key = ANY($2)";
+    "SELECT key, next, first FROM inbox_sequence WHERE consumer = $1 AND key = ANY($2)";
 
 /// The dead letters of keys with these numbers, or with such that are still to come.
 pub(super) const DEAD_NUMBERS: &str = "SELECT dead.key, dead.number FROM inbox_sequence_dead AS dead \
@@ -198,7 +198,7 @@ pub(super) const DEAD_NUMBERS: &str = "SELECT dead.key, dead.number FROM inbox_s
      WHERE consumer = $1 AND key = ANY($2) AND (dead.number = ANY($3) OR dead.number >= sequence.next)";
 
 /// Goes on to a key's next number. No row when another consumer has done so. Tells whether an event waits for it.
-pub(super) const ADVANCE: &str = "INSERT INTO inbox_sequence AS known (consumer, key, next) VALUES ($1, $2, $3) \
+pub(super) const ADVANCE: &str = "INSERT INTO inbox_sequence AS known (consumer, key, next, first) VALUES ($1, $2, $3, $6) \
      ON CONFLICT (consumer, key) DO UPDATE SET next = excluded.next WHERE known.next = $4 \
      RETURNING EXISTS (SELECT FROM inbox_parked WHERE partition_id = $5 AND key = $2 AND number <= $3)";
 
@@ -207,7 +207,7 @@ pub(super) const DEAD_NUMBER: &str =
     "INSERT INTO inbox_sequence_dead (consumer, key, number) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
 
 /// And is not waited for.
-pub(super) const PASS_NUMBER: &str = "INSERT INTO inbox_sequence AS known (consumer, key, next) VALUES ($1, $2, $3::bigint + 1) \
+pub(super) const PASS_NUMBER: &str = "INSERT INTO inbox_sequence AS known (consumer, key, next, first) VALUES ($1, $2, $3::bigint + 1, $3) \
      ON CONFLICT (consumer, key) DO UPDATE SET next = excluded.next WHERE known.next = $3::bigint";
 
 /// A dead letter has come again, and is handled.
@@ -217,10 +217,15 @@ pub(super) const ALIVE_NUMBER: &str =
 /// An event is parked no longer.
 pub(super) const UNPARK: &str = "DELETE FROM inbox_parked WHERE partition_id = $1 AND \"offset\" = $2";
 
-/// Lets a key go on that waits behind a dead letter; how many such letters it had.
-pub(super) const RELEASE: &str = "WITH released AS (DELETE FROM inbox_parked USING inbox_partition AS held \
-     WHERE inbox_parked.partition_id = held.id AND held.consumer = $1 AND inbox_parked.key = $2 AND is_dead RETURNING 1) \
-     SELECT count(*) FROM released";
+/// The events of a key that are parked, in their order.
+pub(super) const PARKED_OF_KEY: &str = "SELECT parked.partition_id, parked.\"offset\", parked.is_dead, held.topic, held.partition, \
+     parked.header_names, parked.header_values, parked.key, parked.value, parked.timestamp_ms FROM inbox_parked AS parked \
+     JOIN inbox_partition AS held ON held.id = parked.partition_id \
+     WHERE held.consumer = $1 AND parked.key = $2 ORDER BY parked.partition_id, parked.\"offset\" FOR UPDATE OF parked";
+
+/// Gives a parked event another place in its partition.
+pub(super) const MOVE_PARKED: &str =
+    "UPDATE inbox_parked SET \"offset\" = $3, not_before = now() WHERE partition_id = $1 AND \"offset\" = $2";
 
 /// Ids that are deleted with one statement.
 pub(super) const PURGED_MAX: i64 = 1000;

@@ -55,6 +55,27 @@ fn a_key_waits_behind_its_dead_letter_until_it_is_released() {
 }
 
 #[test]
+fn a_dead_letter_that_was_sent_again_is_handled_at_its_place_when_its_key_is_released() {
+    let shop = Shop::open(postgres18(), kafka());
+    let mut events = payments(100, 5);
+    events[22].fail = "always";
+    shop.produce(&events);
+    let consumer = shop.start(&["--retry", "none", "--key-waits"]);
+    shop.wait_for_dead_letters(1);
+    eventually_eq(DEADLINE, &(80 + 4, 15 + 1), || (shop.applied_count(), parked_count(&shop)));
+    events[22].fail = "no";
+    shop.produce(&events[22..23]);
+    eventually_eq(DEADLINE, &(15 + 2), || parked_count(&shop));
+    let mut release = shop.start(&["--release", "2"]);
+    assert!(release.wait_for_exit().success(), "{}", release.log());
+    shop.wait_for_applied(100);
+    eventually_eq(DEADLINE, &0, || parked_count(&shop));
+    consumer.stop();
+    // In the order of their numbers.
+    shop.check(&events);
+}
+
+#[test]
 fn what_is_parked_goes_with_its_partition() {
     let shop = Shop::open(postgres18(), kafka());
     let mut events = payments(600, 12);

@@ -73,3 +73,38 @@ fn an_event_that_comes_too_early_for_a_full_table_becomes_a_dead_letter_and_the_
     shop.check(&events[..4]);
     assert_eq!(parked_count(&shop), 0);
 }
+
+#[test]
+fn an_event_before_the_first_one_that_came_is_a_dead_letter_and_no_repeat() {
+    let shop = Shop::open(postgres18(), kafka());
+    let events = payments(4, 1);
+    let late = [1, 0, 2, 3].map(|n: usize| events[n].clone());
+    shop.produce(&late);
+    let consumer = shop.start(&SEQUENCE);
+    let dead = shop.wait_for_dead_letters(1);
+    assert_eq!(dead[0].header("id"), "event-0");
+    assert!(dead[0].header("outboxd.errors.message").contains("before the first one"), "{dead:?}");
+    shop.wait_for_applied(3);
+    // It is handled when it comes again.
+    shop.produce(&events[..1]);
+    shop.wait_for_applied(4);
+    consumer.stop();
+}
+
+#[test]
+fn the_first_number_is_waited_for_where_it_is_told() {
+    let shop = Shop::open(postgres18(), kafka());
+    let events = payments(40, 4);
+    shop.produce(&events[8..]);
+    let first = [&SEQUENCE[..], &["--first-number", "0"]].concat();
+    let consumer = shop.start(&first);
+    shop.wait_until_committed();
+    eventually_eq(DEADLINE, &(0, 32), || (shop.applied_count(), parked_count(&shop)));
+    consumer.kill();
+    let consumer = shop.start(&[&first[..], &["--batch", "20"]].concat());
+    shop.produce(&events[..8]);
+    shop.wait_for_applied(40);
+    eventually_eq(DEADLINE, &0, || parked_count(&shop));
+    consumer.stop();
+    shop.check(&events);
+}
