@@ -81,6 +81,28 @@ fn what_leaves_the_publication_under_the_relay_is_noticed() {
     assert_eq!(published(db), ["1", "2", "3"], "nothing else was in the table");
 }
 
+/// Rows that came while a partition was unlogged stay out of the stream when it is a logged one again.
+#[test]
+fn a_stop_for_an_unlogged_partition_is_remembered() {
+    let db = Outbox::create_bare(
+        postgres18(),
+        "CREATE TABLE outbox (id uuid, aggregatetype text, aggregateid text, type text, payload jsonb) PARTITION BY LIST (aggregateid);
+         CREATE TABLE outbox_1 PARTITION OF outbox FOR VALUES IN ('k')",
+    );
+    db.execute(&format!("CREATE PUBLICATION {} FOR ALL TABLES", db.name()));
+    let config = no_snapshot(&db);
+    let mut relay = Relay::start(&config);
+    db.wait_until_streaming();
+    db.execute("ALTER TABLE outbox_1 SET UNLOGGED");
+    db.execute("INSERT INTO outbox VALUES (gen_random_uuid(), 'order', 'k', 't', '{}')");
+    refused(&mut relay, "unlogged", &["outbox_1", "SET LOGGED", "snapshot.mode=always"]);
+    db.execute("ALTER TABLE outbox_1 SET LOGGED");
+    refused(&mut Relay::start(&config), "again", &["the last run has ended because", "outbox_1 is unlogged"]);
+    let relay = Relay::start(&with(config, &[("snapshot.mode", "always")]));
+    assert_eq!(kafka().read(&db.topic("order"), 1)[0].key(), "k");
+    assert_eq!(relay.stop(), 0);
+}
+
 /// Whoever starts it again at once must not make a row that was never sent look sent.
 #[test]
 fn a_stop_for_rows_that_are_not_in_the_stream_is_remembered_until_somebody_acts() {

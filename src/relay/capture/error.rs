@@ -100,7 +100,8 @@ pub(crate) fn not_in_the_wal(table: &TableVersion) -> postgres::Error {
                 table.parent.as_deref().unwrap_or_default()
             ),
         },
-        Storage::Logged | Storage::Unlogged => postgres::Error::Precondition {
+        // To make it a logged one again does not bring its rows into the stream.
+        Storage::Logged | Storage::Unlogged => postgres::Error::Unpublished {
             problem: format!("table {shown} is unlogged: its rows never reach the WAL"),
             cure: format!(
                 "ALTER TABLE {quoted} SET LOGGED;\nrows that it already has are not in the stream: start \
