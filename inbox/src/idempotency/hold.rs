@@ -1,5 +1,5 @@
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
@@ -19,7 +19,22 @@ pub struct Lost;
 #[derive(Debug)]
 pub(crate) struct Hold {
     lost: CancellationToken,
+    end: End,
     _keeper: JoinSet<()>,
+}
+
+/// Until when the claim is held for sure; none when it is over in a way that nobody else can have it.
+#[derive(Debug, Clone)]
+struct End(Arc<Mutex<Option<Instant>>>);
+
+impl End {
+    fn set(&self, end: Option<Instant>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = end;
+    }
+
+    fn has_passed(&self, now: Instant) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|end| now >= end)
+    }
 }
 
 impl Hold {
@@ -28,8 +43,9 @@ impl Hold {
         let lost = CancellationToken::new();
         let mut keeper = JoinSet::new();
         let heartbeat = Heartbeat::new(asked, lease, fastrand::f64());
-        keeper.spawn(keep(store, claim, lease, heartbeat, lost.clone()));
-        Self { lost, _keeper: keeper }
+        let end = End(Arc::new(Mutex::new(Some(heartbeat.end()))));
+        keeper.spawn(keep(store, claim, lease, heartbeat, (lost.clone(), end.clone())));
+        Self { lost, end, _keeper: keeper }
     }
 
     /// Fires before the lease can end.
@@ -43,7 +59,8 @@ impl Hold {
             // Who has lost the lease does not begin the next step.
             biased;
             () = self.lost.cancelled() => Err(Lost),
-            done = work => Ok(done),
+            // In a process that stood still, the work may be looked at before the keeper.
+            done = work => if self.end.has_passed(Instant::now()) { Err(Lost) } else { Ok(done) },
         }
     }
 }
@@ -53,7 +70,7 @@ async fn keep<S: Store>(
     claim: Claim,
     lease: Duration,
     mut heartbeat: Heartbeat,
-    lost: CancellationToken,
+    (lost, end): (CancellationToken, End),
 ) {
     // Also when this task ends in a way that nobody has thought of.
     let lost = lost.drop_guard();
@@ -68,8 +85,12 @@ async fn keep<S: Store>(
                 let sent = Instant::now();
                 let extended = store.extend(&claim, lease);
                 match tokio::time::timeout_at(heartbeat.end().into(), extended).await {
-                    Ok(Ok(Extended::Yes)) => heartbeat.extended(sent, fastrand::f64()),
+                    Ok(Ok(Extended::Yes)) => {
+                        heartbeat.extended(sent, fastrand::f64());
+                        end.set(Some(heartbeat.end()));
+                    }
                     Ok(Ok(Extended::Ended)) => {
+                        end.set(None);
                         lost.disarm();
                         return;
                     }
@@ -85,5 +106,26 @@ async fn keep<S: Store>(
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nothing keeps it: as if the process had stood still.
+    #[tokio::test]
+    async fn work_that_ends_after_the_claim_has_lost_it() {
+        let of = |end: Instant| Hold {
+            lost: CancellationToken::new(),
+            end: End(Arc::new(Mutex::new(Some(end)))),
+            _keeper: JoinSet::new(),
+        };
+        let now = Instant::now();
+        assert_eq!(of(now).guard(async { 1 }).await, Err(Lost));
+        assert_eq!(of(now + Duration::from_secs(60)).guard(async { 1 }).await, Ok(1));
+        let over = of(now);
+        over.end.set(None);
+        assert_eq!(over.guard(async { 1 }).await, Ok(1));
     }
 }
