@@ -17,6 +17,9 @@ need_for_tests() {
     need curl curl ca-certificates
     need git git
     need python3 python3
+    # The recipe of a consumer in Python.
+    [ -e /usr/lib/python3/dist-packages/confluent_kafka ] || missing+=(python3-confluent-kafka)
+    [ -e /usr/lib/python3/dist-packages/psycopg ] || missing+=(python3-psycopg)
     # Kafka, schema registries and DynamoDB are jars from Maven Central.
     need java default-jre-headless
     need mvn maven

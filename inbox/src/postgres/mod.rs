@@ -4,6 +4,7 @@
 //! of its partition and compares the epoch; taking the partition waits for those locks. So nothing is committed by a
 //! consumer that has lost the partition, however late it wakes up.
 
+mod claim;
 mod connection;
 mod doubt;
 mod error;
@@ -22,6 +23,9 @@ mod tokio_session;
 mod transaction;
 mod way;
 
+#[cfg(feature = "sqlx")]
+pub use claim::claim_with_sqlx;
+pub use claim::{Claim, claim};
 pub use connection::Connector;
 pub use error::{DriverError, Error};
 pub use lease::HandlerTransaction;

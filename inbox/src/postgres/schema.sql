@@ -153,4 +153,62 @@ CREATE TABLE IF NOT EXISTS inbox_topic (
     PRIMARY KEY (consumer, topic)
 );
 
+-- The protocol, for consumers in any language: docs/inbox-protocol.md tells the order of the calls. Each function takes the tables that
+-- search_path leads to.
+
+-- The first half of the numbers of the advisory locks of partitions; the second is the partition's id. Advisory locks are those of the
+-- database, and ids are counted by the table. So services with a schema each have numbers of their own.
+CREATE OR REPLACE FUNCTION inbox_lock_class() RETURNS integer LANGUAGE sql STABLE AS $$
+    SELECT hashtext('outboxd_inbox/' || to_regclass('inbox_partition')::oid::text)
+$$;
+
+-- Takes a partition of a topic from whoever has it, in a transaction of its own. Transactions of that consumer are waited for; after 5 s
+-- their sessions are ended. next_offset is up to where its events have ended, if that is known here.
+CREATE OR REPLACE FUNCTION inbox_take(
+    consumer text, topic text, partition integer, consumer_group text DEFAULT NULL,
+    OUT partition_id integer, OUT epoch bigint, OUT next_offset bigint
+) LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO inbox_partition (consumer, topic, partition) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING;
+    SELECT held.id INTO STRICT partition_id FROM inbox_partition AS held
+    WHERE held.consumer = $1 AND held.topic = $2 AND held.partition = $3;
+    PERFORM set_config('lock_timeout', '5s', true);
+    BEGIN
+        PERFORM pg_advisory_xact_lock(inbox_lock_class(), partition_id);
+    EXCEPTION WHEN lock_not_available THEN
+        PERFORM pg_terminate_backend(locks.pid) FROM pg_locks AS locks
+        WHERE locks.locktype = 'advisory' AND locks.granted AND locks.pid <> pg_backend_pid()
+        AND locks.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        AND locks.classid = (inbox_lock_class()::bigint & 4294967295)::oid AND locks.objid = partition_id::oid;
+        PERFORM pg_advisory_xact_lock(inbox_lock_class(), partition_id);
+    END;
+    UPDATE inbox_partition AS held
+    SET epoch = held.epoch + 1, consumer_group = coalesce($4, held.consumer_group), begun_from = 0, begun_until = 0
+    WHERE held.id = partition_id RETURNING held.epoch, held.next_offset INTO inbox_take.epoch, inbox_take.next_offset;
+END
+$$;
+
+-- The first statement of each transaction: whether the partition is still held. If not, the transaction must be rolled back and nothing more
+-- of the partition handled.
+CREATE OR REPLACE FUNCTION inbox_enter(partition_id integer, epoch bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(inbox_lock_class(), $1);
+    RETURN EXISTS (SELECT FROM inbox_partition AS held WHERE held.id = $1 AND held.epoch = $2);
+END
+$$;
+
+-- Remembers an event, and tells whether it is new. source is the scope of its id: the topic, or the source of a CloudEvent. One that another
+-- transaction is just writing is waited for.
+CREATE OR REPLACE FUNCTION inbox_claim(consumer text, source text, message_id text) RETURNS boolean LANGUAGE sql AS $$
+    WITH new AS (
+        INSERT INTO inbox_message (consumer, source, message_id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING 1
+    ) SELECT EXISTS (SELECT FROM new)
+$$;
+
+-- Up to where the events of a partition have ended: the offset behind the last one. It is part of the transaction, and written before Kafka
+-- is told.
+CREATE OR REPLACE FUNCTION inbox_ended(partition_id integer, epoch bigint, next_offset bigint) RETURNS void LANGUAGE sql AS $$
+    UPDATE inbox_partition AS held SET next_offset = $3 WHERE held.id = $1 AND held.epoch = $2
+$$;
+
 INSERT INTO inbox_version (version) VALUES (3) ON CONFLICT DO NOTHING;

@@ -1,15 +1,7 @@
 //! The SQL of the inbox. What is put into a text is numbers only.
 
-use crate::event::murmur2;
-
 /// The first half of the number of the advisory lock under which tables are created, "inbx"; the second is 0.
 pub(super) const LOCK_CLASS: i32 = 0x696E_6278;
-
-/// The first half of the numbers of the advisory locks of partitions; the second is the partition's `id`. Advisory locks are those
-/// of the database, and ids are counted by the table. So services with a schema each need classes of their own.
-pub(super) fn partition_lock_class(table: u32) -> i32 {
-    murmur2(format!("outboxd_inbox/{table}").as_bytes()).cast_signed()
-}
 
 /// The same of the locks of topics; the second half is a hash of consumer and topic.
 pub(super) const TOPIC_LOCK_CLASS: i32 = 0x696E_6279;
@@ -113,7 +105,7 @@ pub(super) const HAS_POSITIONS: &str = "SELECT EXISTS (SELECT FROM inbox_done JO
 
 /// The partitions of a topic, in the order in which they are locked.
 pub(super) const PARTITIONS: &str =
-    "SELECT id, tableoid FROM inbox_partition WHERE consumer = $1 AND topic = $2 ORDER BY id";
+    "SELECT id, inbox_lock_class() FROM inbox_partition WHERE consumer = $1 AND topic = $2 ORDER BY id";
 
 /// From now on ids are asked, and why.
 pub(super) const BY_IDS: &str = "INSERT INTO inbox_topic (consumer, topic, partitions, by_ids) VALUES ($1, $2, 0, $3) \
@@ -133,9 +125,9 @@ pub(super) const MOVE_TO_IDS: &str = "WITH moved AS (\
 /// Takes a partition for a consumer: its `id`.
 pub(super) const FIND: &str = "WITH new AS (\
      INSERT INTO inbox_partition (consumer, topic, partition) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING \
-     RETURNING id, tableoid\
- ) SELECT id, tableoid FROM new UNION ALL \
- SELECT id, tableoid FROM inbox_partition WHERE consumer = $1 AND topic = $2 AND partition = $3";
+     RETURNING id\
+ ) SELECT id, inbox_lock_class() FROM new UNION ALL \
+ SELECT id, inbox_lock_class() FROM inbox_partition WHERE consumer = $1 AND topic = $2 AND partition = $3";
 
 /// The next epoch, and which events the last holders may have begun without ending them. That is kept until the partition is
 /// given back: this process may end as well, before it has begun them.
@@ -243,7 +235,7 @@ pub(super) const PURGE_DONE: &str = "WITH deleted AS (DELETE FROM inbox_done WHE
 /// Ends the sessions that hold a lock, except this one.
 pub(super) const END_HOLDERS: &str = "SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE locktype = 'advisory' \
      AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
-     AND classid::bigint = $1::int AND objid::bigint = $2::int AND granted AND pid <> pg_backend_pid()";
+     AND classid = ($1::int::bigint & 4294967295)::oid AND objid = ($2::int::bigint & 4294967295)::oid AND granted AND pid <> pg_backend_pid()";
 
 /// Whether the transaction was entered and the partition is still held.
 pub(super) const ENTER_ONLY: &str = "SELECT EXISTS (SELECT FROM inbox_partition WHERE id = $1 AND epoch = $2::bigint \

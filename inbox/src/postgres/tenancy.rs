@@ -10,7 +10,6 @@ use super::error::{DriverError, Error};
 use super::session::Parameter;
 use super::statements::{
     BEGUN, Begin, END_HOLDERS, FIND, GIVE_BACK, HAS_UNSCOPED, Mark, NEXT_EPOCH, STORE_OFFSETS,
-    partition_lock_class,
 };
 use super::way::{self, Comparable, Remembers, Way};
 use super::{parking, positions};
@@ -120,7 +119,7 @@ pub(crate) async fn take(
     let names: [Parameter<'_>; 3] =
         [(&&**consumer, Type::TEXT), (&&*id.topic, Type::TEXT), (&id.partition, Type::INT4)];
     let found = connection.query_one(FIND, &names).await;
-    let found = found.and_then(|row| Ok((row.get(0)?, partition_lock_class(row.get(1)?))));
+    let found = found.and_then(|row| Ok((row.get(0)?, row.get(1)?)));
     let (partition, lock_class): (i32, i32) = found.map_err(Error::of("find the partition"))?;
     let comparable = begin(connection, consumer, &id.topic, remembers).await?;
     if let Err(error) = lock(connection, lock_class, partition).await {

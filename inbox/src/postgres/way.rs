@@ -13,7 +13,6 @@ use super::error::{DriverError, Error};
 use super::session::Parameter;
 use super::statements::{
     BY_IDS, END_EPOCHS, HAS_POSITIONS, MOVE_TO_IDS, NEW_TOPIC, PARTITIONS, SOURCE, TOPIC, TOPIC_LOCK_CLASS,
-    partition_lock_class,
 };
 use super::tenancy::{HOLDERS_END_WITHIN, end_holders};
 use crate::event::murmur2;
@@ -175,7 +174,7 @@ impl Connection {
             return Ok(false);
         }
         for row in self.query(PARTITIONS, &which).await? {
-            let (partition, lock_class): (i32, i32) = (row.get(0)?, partition_lock_class(row.get(1)?));
+            let (partition, lock_class): (i32, i32) = (row.get(0)?, row.get(1)?);
             *locking = Some((lock_class, partition));
             self.batch(&format!("SELECT pg_advisory_xact_lock({lock_class}, {partition})")).await?;
         }

@@ -23,6 +23,7 @@ mod saga_app;
 #[allow(dead_code, reason = "its main is called by one test only")]
 mod sequence_app;
 
+mod claims;
 mod commit_proof;
 mod doubt;
 mod faults;
@@ -36,6 +37,7 @@ mod parking;
 mod payments;
 mod position;
 mod process;
+mod recipes;
 mod relay;
 mod retry_topics;
 mod running;

@@ -25,11 +25,16 @@ pub(crate) struct Process {
 impl Process {
     /// The example that this test of the binary plays.
     pub(crate) fn start<'a>(test: &str, arguments: impl Iterator<Item = &'a str>) -> Self {
-        let mut watcher = Watcher::new("outboxd-inbox-");
-        let log = File::create(watcher.folder().join("log")).unwrap();
         let mut command = Command::new(env::current_exe().unwrap());
         command.args(["--exact", test, "--nocapture"]);
         command.env(ARGUMENTS, arguments.collect::<Vec<_>>().join("\n"));
+        Self::of(command)
+    }
+
+    /// Any program.
+    pub(crate) fn of(mut command: Command) -> Self {
+        let mut watcher = Watcher::new("outboxd-inbox-");
+        let log = File::create(watcher.folder().join("log")).unwrap();
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let process = command.spawn().unwrap();
         watcher.watch(&process);

@@ -1,0 +1,63 @@
+//! For a consumer that exists already, on any broker: it asks in its own transaction whether an event is new.
+
+use tokio_postgres::types::Type;
+
+use super::error::{DriverError, Error};
+
+/// The function of the schema that other languages call too.
+const CLAIM: &str = "SELECT inbox_claim($1, $2, $3)";
+
+/// What is remembered of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claim {
+    /// It is new, and remembered if the transaction is committed.
+    New,
+    /// It was handled before: nothing must be done.
+    Repeat,
+}
+
+/// Remembers an event in a transaction of the service, in one round trip. Whatever the event changes belongs into the same transaction.
+/// `source` is the scope of the id: a topic, a queue, or the source of a CloudEvent. An event that another transaction is just
+/// handling is waited for. Who handles the events of a key, and in which order, is the consumer's own affair.
+///
+/// # Errors
+///
+/// When PostgreSQL refuses the statement, as without the tables ([`super::SCHEMA`]).
+pub async fn claim(
+    transaction: &tokio_postgres::Transaction<'_>,
+    consumer: &str,
+    source: &str,
+    id: &str,
+) -> Result<Claim, Error> {
+    let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 3] =
+        [(&consumer, Type::TEXT), (&source, Type::TEXT), (&id, Type::TEXT)];
+    let rows = transaction.query_typed(CLAIM, &parameters).await;
+    let is_new = rows.and_then(|rows| rows.first().map_or(Ok(false), |row| row.try_get(0)));
+    is_new.map(Claim::of).map_err(|error| Error::of("claim an event")(DriverError::from(error)))
+}
+
+/// [`claim`] with sqlx. A `Transaction` gives its connection by `&mut *transaction`.
+///
+/// # Errors
+///
+/// As [`claim`].
+#[cfg(feature = "sqlx")]
+pub async fn claim_with_sqlx(
+    transaction: &mut sqlx::PgConnection,
+    consumer: &str,
+    source: &str,
+    id: &str,
+) -> Result<Claim, Error> {
+    let query = sqlx::query_scalar::<_, bool>(CLAIM).bind(consumer).bind(source).bind(id);
+    query
+        .fetch_one(transaction)
+        .await
+        .map(Claim::of)
+        .map_err(|error| Error::of("claim an event")(DriverError::from(error)))
+}
+
+impl Claim {
+    const fn of(is_new: bool) -> Self {
+        if is_new { Self::New } else { Self::Repeat }
+    }
+}

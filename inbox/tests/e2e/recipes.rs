@@ -1,0 +1,109 @@
+//! Consumers in other languages, by the protocol of docs/inbox-protocol.md: killed, frozen, joined, beside the crate's own.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::process::Process;
+use crate::shop::{Payment, Shop, payments};
+use crate::support::kafka::kafka;
+use crate::support::postgres::postgres18;
+
+/// Of customers with a key each.
+const CUSTOMERS: i64 = 20;
+const EVENTS: usize = 3_000;
+/// Whose handler always fails.
+const POISON: usize = 42;
+
+fn recipe(shop: &Shop<'_>, program: &[&str]) -> Process {
+    let (topic, dlq, bootstrap) = (shop.topic(), shop.dead_letter_topic(), kafka().bootstrap());
+    let mut command = Command::new(program[0]);
+    command.args(&program[1..]).args([shop.url(), &bootstrap, &topic, shop.name(), &dlq]);
+    Process::of(command)
+}
+
+/// Each event is applied once and in order, whatever happens to the processes.
+fn holds(program: &[&str]) {
+    let shop = Shop::open(postgres18(), kafka());
+    shop.execute(outboxd_inbox::postgres::SCHEMA);
+    let mut events = payments(i64::try_from(EVENTS).unwrap(), CUSTOMERS);
+    events[POISON].fail = "always";
+    shop.produce(&events[..1_000]);
+    shop.produce(&events[500..1_000]);
+    let first = recipe(&shop, program);
+    shop.wait_for_applied(300);
+    let second = recipe(&shop, program);
+    shop.produce(&events[1_000..2_000]);
+    shop.wait_for_applied(1_100);
+    first.kill();
+    let third = recipe(&shop, program);
+    shop.wait_for_applied(1_500);
+    // For longer than its session lasts.
+    second.pause();
+    shop.produce(&events[2_000..]);
+    shop.wait_for_applied(i64::try_from(EVENTS - 1).unwrap());
+    second.resume();
+    // The crate's own in the same group, and what came first once more.
+    let own = shop.start(&["--retry", "none"]);
+    shop.produce(&events[..POISON]);
+    shop.wait_until_committed();
+    for process in [second, third, own] {
+        process.stop();
+    }
+    let is_applied = |payment: &&Payment| payment.fail == "no";
+    shop.check(&events.iter().filter(is_applied).cloned().collect::<Vec<_>>());
+    let dead = shop.wait_for_dead_letters(1);
+    assert!(dead.iter().all(|record| record.header("id") == events[POISON].id), "{dead:?}");
+}
+
+fn recipes() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/recipes"))
+}
+
+#[test]
+fn the_recipe_in_python_applies_each_event_once_and_in_order() {
+    let program = recipes().join("python/consumer.py");
+    // Debian's, which has the packages.
+    holds(&["/usr/bin/python3", program.to_str().unwrap()]);
+}
+
+/// What the crate would do beside it: a session that freezes in a transaction is ended, and its holder refused.
+#[test]
+fn a_holder_that_is_frozen_in_its_transaction_is_ended_by_the_next_one() {
+    let shop = Shop::open(postgres18(), kafka());
+    shop.execute(outboxd_inbox::postgres::SCHEMA);
+    let session = |client: &str| -> (tokio_postgres::Client, tokio::task::JoinHandle<()>) {
+        shop.block_on(async {
+            let (client, connection) = tokio_postgres::connect(
+                &format!("{}?application_name={client}", shop.url()),
+                tokio_postgres::NoTls,
+            )
+            .await
+            .unwrap();
+            (client, tokio::spawn(async move { drop(connection.await) }))
+        })
+    };
+    let ((one, _), (other, _)) = (session("one"), session("other"));
+    shop.block_on(async {
+        let take = "SELECT partition_id, epoch, next_offset FROM inbox_take('c', 't', 0)";
+        let held = one.query_one(take, &[]).await.unwrap();
+        let (id, epoch): (i32, i64) = (held.get(0), held.get(1));
+        one.batch_execute("BEGIN").await.unwrap();
+        let enter = "SELECT inbox_enter($1, $2)";
+        assert!(one.query_one(enter, &[&id, &epoch]).await.unwrap().get::<_, bool>(0));
+        one.query_one("SELECT inbox_claim('c', 't', 'a')", &[]).await.unwrap();
+        let taken = other.query_one(take, &[]).await.unwrap();
+        assert_eq!((taken.get::<_, i32>(0), taken.get::<_, i64>(1)), (id, epoch + 1));
+        assert!(one.batch_execute("COMMIT").await.is_err(), "its session is ended");
+        assert!(!other.query_one(enter, &[&id, &epoch]).await.unwrap().get::<_, bool>(0));
+        let claim = "SELECT inbox_claim('c', 't', 'a')";
+        let claimed = [other.query_one(claim, &[]).await, other.query_one(claim, &[]).await];
+        assert_eq!(
+            claimed.map(|row| row.unwrap().get::<_, bool>(0)),
+            [true, false],
+            "what it had begun was undone"
+        );
+        other.query_one("SELECT inbox_ended($1, $2, 7)", &[&id, &(epoch + 1)]).await.unwrap();
+        let again = other.query_one(take, &[]).await.unwrap();
+        assert_eq!(again.get::<_, Option<i64>>(2), Some(7));
+    });
+}

@@ -1,0 +1,1 @@
+../inbox/src/postgres/schema.sql
