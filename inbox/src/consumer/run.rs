@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -140,7 +140,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
                 // These are due seldom, and then before what may be ready all the time.
                 _ = commits.tick() => { self.commit(); None }
                 _ = purges.tick() => { self.purge(); None }
-                _ = watches.tick() => { self.report_slow(); None }
+                _ = watches.tick() => { self.report_slow(); self.tell_standing(); None }
                 () = tokio::time::sleep_until(wake.into()) => Some(Input::Wake),
                 // What ends makes room, and what is at its end too.
                 Some(id) = self.committing.recv() => Some(Input::Committing { id }),
@@ -409,6 +409,12 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
                 "a handler has not returned"
             );
         }
+    }
+
+    fn tell_standing(&self) {
+        let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let now_ms = i64::try_from(now_ms).unwrap_or(i64::MAX);
+        self.context.telemetry.standing(&self.core.standing(), self.core.is_guard_tripped(), now_ms);
     }
 
     fn take_rebalanced(&mut self) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 use tracing::Span;
 
 use super::delivery::Delivery;
-use crate::core::{FailureKind, Outcome, Uncharged};
+use crate::core::{FailureKind, Outcome, TopicStanding, Uncharged};
 
 /// What a consumer counts, by the names of OpenTelemetry's conventions for messaging. No keys and no values are in it. Without the feature `metrics` it counts nothing.
 #[derive(Clone)]
@@ -15,6 +15,9 @@ pub(super) struct Telemetry {
     #[cfg(feature = "metrics")]
     topics: Arc<std::sync::Mutex<std::collections::HashMap<Arc<str>, Meters>>>,
 }
+
+/// Of each topic.
+type Standing = std::collections::BTreeMap<Arc<str>, TopicStanding>;
 
 /// What became of events in the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,6 +110,8 @@ impl Telemetry {
 
     pub(super) fn asked(&self, _operation: Operation, _topic: Option<&str>, _took: Duration, _is_done: bool) {
     }
+
+    pub(super) fn standing(&self, _topics: &Standing, _is_tripped: bool, _now_ms: i64) {}
 }
 
 #[cfg(feature = "metrics")]
@@ -118,6 +123,17 @@ impl Telemetry {
             "Messages that were applied, were repeats, became dead letters, or went to retry topics."
         );
         metrics::describe_counter!(PARKED, "Messages that were written to the table to wait there.");
+        metrics::describe_gauge!(WAITING, "Messages that wait in the table.");
+        metrics::describe_gauge!(BLOCKED, "Keys of which a message waits in the table.");
+        metrics::describe_gauge!(
+            OLDEST,
+            metrics::Unit::Seconds,
+            "How old the oldest message is that was read and has not ended."
+        );
+        metrics::describe_gauge!(
+            TRIPPED,
+            "1 while everything fails, so that a few messages at a time are tried."
+        );
         metrics::describe_histogram!(
             ASKED,
             metrics::Unit::Seconds,
@@ -170,6 +186,25 @@ impl Telemetry {
         ];
         let labels: Vec<_> = labels.into_iter().chain(topic).chain(error).collect();
         metrics::histogram!(ASKED, labels).record(took);
+    }
+
+    /// How it stands with the topics.
+    pub(super) fn standing(&self, topics: &Standing, is_tripped: bool, now_ms: i64) {
+        let tripped = if is_tripped { 1.0 } else { 0.0 };
+        metrics::gauge!(TRIPPED, vec![self.consumer_label()]).set(tripped);
+        let mut known = self.topics.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for topic in topics.keys() {
+            known.entry(Arc::clone(topic)).or_insert_with(|| self.meters(topic));
+        }
+        // A topic whose partitions others have now too.
+        for (topic, meters) in known.iter() {
+            let TopicStanding { parked, blocked, oldest_ms } = topics.get(topic).copied().unwrap_or_default();
+            let age_ms = oldest_ms.map_or(0, |oldest| now_ms.saturating_sub(oldest).max(0));
+            let labels = || meters.labels.to_vec();
+            metrics::gauge!(WAITING, labels()).set(number(parked));
+            metrics::gauge!(BLOCKED, labels()).set(number(blocked));
+            metrics::gauge!(OLDEST, labels()).set(Duration::from_millis(age_ms.unsigned_abs()).as_secs_f64());
+        }
     }
 
     fn consumer_label(&self) -> metrics::Label {
@@ -228,6 +263,25 @@ const PROCESSED: &str = "messaging.process.duration";
 /// OpenTelemetry's, in seconds.
 #[cfg(feature = "metrics")]
 const ASKED: &str = "messaging.client.operation.duration";
+/// The inbox's own: events in the table now, of the partitions that this process holds.
+#[cfg(feature = "metrics")]
+const WAITING: &str = "outboxd.inbox.parked";
+/// The inbox's own: keys of which an event waits in the table.
+#[cfg(feature = "metrics")]
+const BLOCKED: &str = "outboxd.inbox.blocked.keys";
+/// The inbox's own: how old the oldest event is that was read and has not ended, in seconds.
+#[cfg(feature = "metrics")]
+const OLDEST: &str = "outboxd.inbox.oldest.age";
+/// The inbox's own: 1 while everything fails, so that a few events at a time are tried.
+#[cfg(feature = "metrics")]
+const TRIPPED: &str = "outboxd.inbox.guard.tripped";
+
+/// As gauges have it.
+#[cfg(feature = "metrics")]
+fn number(count: usize) -> f64 {
+    u32::try_from(count).map_or(f64::MAX, f64::from)
+}
+
 /// The inbox's own. One that fails again is written again.
 #[cfg(feature = "metrics")]
 const PARKED: &str = "outboxd.inbox.parked.messages";
@@ -241,8 +295,8 @@ mod tests {
     use std::sync::Mutex;
 
     use metrics::{
-        Counter, CounterFn, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString,
-        Unit,
+        Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
+        SharedString, Unit,
     };
 
     use super::*;
@@ -259,6 +313,16 @@ mod tests {
         }
 
         fn absolute(&self, _value: u64) {}
+    }
+
+    impl GaugeFn for One {
+        fn increment(&self, _value: f64) {}
+
+        fn decrement(&self, _value: f64) {}
+
+        fn set(&self, value: f64) {
+            self.1.lock().unwrap().push(format!("{} {value}", self.0));
+        }
     }
 
     impl HistogramFn for One {
@@ -282,12 +346,33 @@ mod tests {
         fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
             Counter::from_arc(self.one(key))
         }
-        fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
-            Gauge::noop()
+        fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+            Gauge::from_arc(self.one(key))
         }
         fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
             Histogram::from_arc(self.one(key))
         }
+    }
+
+    #[test]
+    fn how_it_stands_is_told_until_others_have_the_topic() {
+        let recorded = Recorded::default();
+        metrics::with_local_recorder(&recorded, || {
+            let (telemetry, topic) = (Telemetry::new(Arc::from("payments")), Arc::from("orders"));
+            let standing = TopicStanding { parked: 7, blocked: 2, oldest_ms: Some(1_000) };
+            telemetry.standing(&Standing::from([(topic, standing)]), true, 3_500);
+            telemetry.standing(&Standing::new(), false, 4_000);
+        });
+        let told = recorded.0.lock().unwrap();
+        let values = |name: &str| -> Vec<&str> {
+            let of = told.iter().filter(|line| line.starts_with(&format!("{name} ")));
+            of.map(|line| line.rsplit(' ').next().unwrap()).collect()
+        };
+        assert_eq!(values(TRIPPED), ["1", "0"]);
+        assert_eq!(
+            [values(WAITING), values(BLOCKED), values(OLDEST)],
+            [["7", "0"], ["2", "0"], ["2.5", "0"]]
+        );
     }
 
     #[test]

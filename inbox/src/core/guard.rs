@@ -56,6 +56,11 @@ impl Guard {
         Self { in_a_row: 0, since: None, in_a_row_max, pause_max, state: State::Closed }
     }
 
+    /// Whether a few events at a time are tried.
+    pub(super) fn is_tripped(&self) -> bool {
+        self.state != State::Closed
+    }
+
     /// Closes the guard: an event succeeded.
     pub(super) fn succeeded(&mut self) {
         self.in_a_row = 0;

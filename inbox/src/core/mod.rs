@@ -16,6 +16,7 @@ mod partition;
 mod positions;
 mod retry;
 pub(crate) mod sequence;
+mod standing;
 mod suspects;
 #[cfg(test)]
 mod tests;
@@ -40,6 +41,7 @@ pub(crate) use job::{
 pub(crate) use lane::LaneName;
 use partition::{Partition, Standing};
 pub(crate) use positions::Positions;
+pub(crate) use standing::TopicStanding;
 pub(crate) use suspects::Suspects;
 
 /// What has happened.

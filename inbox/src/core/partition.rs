@@ -101,6 +101,13 @@ impl Partition {
         }
     }
 
+    /// How many lanes have events in the table, and when the oldest event in memory was written.
+    pub(super) fn open(&self) -> (usize, Option<i64>) {
+        let blocked = self.lanes.values().filter(|lane| lane.parked != Parked::No).count();
+        let oldest = self.lanes.values().filter_map(|lane| lane.events.front()?.timestamp_ms).min();
+        (blocked, oldest)
+    }
+
     /// The lane goes on from the table. If something is at work on it, that ends first.
     fn hold(&mut self, name: &LaneName, until: Instant) {
         let Some(lane) = self.lanes.get(name) else { return };
