@@ -39,14 +39,14 @@ class Inbox:
     def end(self, message, is_dead):
         """One transaction: is the partition still held, is the event new, what it changes, and up to where the partition has ended."""
         tenure = self.held[message.partition()]
-        ids = [value.decode() for name, value in message.headers() or [] if name == "id"]
         def work(cursor):
             if not cursor.execute("SELECT inbox_enter(%s, %s)", tenure).fetchone()[0]:
                 self.held.pop(message.partition(), None)
                 raise psycopg.Rollback()
-            is_new = not is_dead and cursor.execute("SELECT inbox_claim(%s, %s, %s)", (self.consumer, message.topic(), ids[-1])).fetchone()[0]
-            if is_new:
-                handle(cursor, json.loads(message.value()) | {"id": ids[-1]})
+            if not is_dead:
+                event_id = [value.decode() for name, value in message.headers() or [] if name == "id"][-1]
+                if cursor.execute("SELECT inbox_claim(%s, %s, %s)", (self.consumer, message.topic(), event_id)).fetchone()[0]:
+                    handle(cursor, json.loads(message.value()) | {"id": event_id})
             cursor.execute("SELECT inbox_ended(%s, %s, %s)", (*tenure, message.offset() + 1))
         self.transaction(work)
 
@@ -60,7 +60,7 @@ class Inbox:
     def run(self):
         while not self.is_over:
             message, is_dead = self.kafka.poll(0.5), False
-            while message and not message.error() and message.partition() in self.held:
+            while message is not None and not message.error() and message.partition() in self.held:
                 try:
                     self.end(message, is_dead)
                     break
@@ -69,7 +69,7 @@ class Inbox:
                 except Exception as error:
                     self.give_up(message, error)
                     is_dead = True
-            if message and not message.error() and message.partition() in self.held:
+            if message is not None and not message.error() and message.partition() in self.held:
                 self.kafka.commit(message, asynchronous=True)
         self.kafka.close()
 

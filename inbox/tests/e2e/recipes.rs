@@ -1,5 +1,6 @@
 //! Consumers in other languages, by the protocol of docs/inbox-protocol.md: killed, frozen, joined, beside the crate's own.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
@@ -7,6 +8,8 @@ use crate::process::Process;
 use crate::shop::{Payment, Shop, payments};
 use crate::support::kafka::kafka;
 use crate::support::postgres::postgres18;
+use crate::support::record::Record;
+use crate::support::watcher::Watcher;
 
 /// Of customers with a key each.
 const CUSTOMERS: i64 = 20;
@@ -42,6 +45,8 @@ fn holds(program: &[&str]) {
     shop.produce(&events[2_000..]);
     shop.wait_for_applied(i64::try_from(EVENTS - 1).unwrap());
     second.resume();
+    // They can be no event.
+    shop.produce_records(&[("0", None, None), ("1", None, Some("no-value")), ("2", Some("{}"), None)]);
     // The crate's own in the same group, and what came first once more.
     let own = shop.start(&["--retry", "none"]);
     shop.produce(&events[..POISON]);
@@ -51,8 +56,13 @@ fn holds(program: &[&str]) {
     }
     let is_applied = |payment: &&Payment| payment.fail == "no";
     shop.check(&events.iter().filter(is_applied).cloned().collect::<Vec<_>>());
-    let dead = shop.wait_for_dead_letters(1);
-    assert!(dead.iter().all(|record| record.header("id") == events[POISON].id), "{dead:?}");
+    let dead = shop.wait_for_dead_letters(4);
+    let id = |record: &Record| {
+        record.headers.iter().find(|(name, _)| name == "id").and_then(|(_, value)| value.clone())
+    };
+    let ids: BTreeSet<_> = dead.iter().map(id).collect();
+    let text = |text: &str| Some(text.as_bytes().to_vec());
+    assert_eq!(ids, BTreeSet::from([None, text("no-value"), text(&events[POISON].id)]), "{dead:?}");
 }
 
 fn recipes() -> &'static Path {
@@ -64,6 +74,42 @@ fn the_recipe_in_python_applies_each_event_once_and_in_order() {
     let program = recipes().join("python/consumer.py");
     // Debian's, which has the packages.
     holds(&["/usr/bin/python3", program.to_str().unwrap()]);
+}
+
+/// Copies the recipe's folder and builds it there; the folder, which is removed in the end.
+fn built(language: &str, commands: &[&[&str]]) -> Watcher {
+    let folder = Watcher::new("outboxd-recipe-");
+    let copied = Command::new("cp").arg("-r").arg(recipes().join(language)).arg(folder.folder()).status();
+    assert!(copied.unwrap().success());
+    for command in commands {
+        let mut build = Command::new(command[0]);
+        let status = build.args(&command[1..]).current_dir(folder.folder().join(language)).status();
+        assert!(status.as_ref().is_ok_and(std::process::ExitStatus::success), "{command:?}: {status:?}");
+    }
+    folder
+}
+
+#[test]
+#[ignore = "builds with Go's modules: .ci/campaign runs it"]
+fn the_recipe_in_go_applies_each_event_once_and_in_order() {
+    let folder = built("go", &[&["go", "build", "-buildvcs=false", "-o", "consumer", "."]]);
+    holds(&[folder.folder().join("go/consumer").to_str().unwrap()]);
+}
+
+#[test]
+#[ignore = "builds with npm: .ci/campaign runs it"]
+fn the_recipe_in_typescript_applies_each_event_once_and_in_order() {
+    let folder = built("typescript", &[&["npm", "ci", "--no-audit", "--no-fund"], &["npm", "run", "build"]]);
+    holds(&["node", folder.folder().join("typescript/consumer.js").to_str().unwrap()]);
+}
+
+#[test]
+#[ignore = "builds with Maven: .ci/campaign runs it"]
+fn the_recipe_in_java_applies_each_event_once_and_in_order() {
+    let folder = built("java", &[&["mvn", "-q", "compile"]]);
+    let target = folder.folder().join("java/target");
+    let classes = format!("{0}/classes:{0}/lib/*", target.display());
+    holds(&["java", "-cp", &classes, "Main"]);
 }
 
 /// What the crate would do beside it: a session that freezes in a transaction is ended, and its holder refused.

@@ -144,6 +144,19 @@ impl<'a> Shop<'a> {
         producer.flush(DEADLINE).unwrap();
     }
 
+    /// Produces records with these keys, and perhaps values and ids.
+    pub(crate) fn produce_records(&self, records: &[(&str, Option<&str>, Option<&str>)]) {
+        let topic = self.topic();
+        for (key, value, id) in records {
+            let headers = id.iter().fold(OwnedHeaders::new(), |headers, id| {
+                headers.insert(Header { key: "id", value: Some(&(*id).to_owned()) })
+            });
+            let mut record = BaseRecord::<[u8], [u8]>::to(&topic).key(key.as_bytes()).headers(headers);
+            record.payload = value.map(str::as_bytes);
+            self.kafka.produce(record);
+        }
+    }
+
     /// The example, with more arguments.
     pub(crate) fn start(&self, more: &[&str]) -> Process {
         self.start_as(&self.name, more)
