@@ -2,6 +2,7 @@
 
 use outboxd_inbox::postgres::{Claim, SCHEMA, claim, claim_with_sqlx};
 use sqlx::postgres::PgPoolOptions;
+use tokio::task::JoinSet;
 use tokio_postgres::NoTls;
 
 use crate::shop::Shop;
@@ -14,7 +15,8 @@ fn an_event_is_new_until_its_transaction_is_committed() {
     shop.execute(SCHEMA);
     shop.block_on(async {
         let (mut client, connection) = tokio_postgres::connect(shop.url(), NoTls).await.unwrap();
-        let driver = tokio::spawn(connection);
+        let mut driver = JoinSet::new();
+        driver.spawn(connection);
         for expected in [Claim::New, Claim::New, Claim::Repeat] {
             let transaction = client.transaction().await.unwrap();
             assert_eq!(claim(&transaction, "billing", "queue", "a").await.unwrap(), expected);
@@ -44,6 +46,6 @@ fn an_event_is_new_until_its_transaction_is_committed() {
         transaction.commit().await.unwrap();
         pool.close().await;
         drop(client);
-        driver.await.unwrap().unwrap();
+        driver.join_next().await.unwrap().unwrap().unwrap();
     });
 }

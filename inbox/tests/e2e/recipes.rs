@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
+use tokio::task::JoinSet;
+use tokio_postgres::{Client, NoTls};
+
 use crate::process::Process;
 use crate::shop::{Payment, Shop, payments};
 use crate::support::kafka::kafka;
@@ -117,18 +120,15 @@ fn the_recipe_in_java_applies_each_event_once_and_in_order() {
 fn a_holder_that_is_frozen_in_its_transaction_is_ended_by_the_next_one() {
     let shop = Shop::open(postgres18(), kafka());
     shop.execute(outboxd_inbox::postgres::SCHEMA);
-    let session = |client: &str| -> (tokio_postgres::Client, tokio::task::JoinHandle<()>) {
+    let mut drivers = JoinSet::new();
+    let mut session = || -> Client {
         shop.block_on(async {
-            let (client, connection) = tokio_postgres::connect(
-                &format!("{}?application_name={client}", shop.url()),
-                tokio_postgres::NoTls,
-            )
-            .await
-            .unwrap();
-            (client, tokio::spawn(async move { drop(connection.await) }))
+            let (client, connection) = tokio_postgres::connect(shop.url(), NoTls).await.unwrap();
+            drivers.spawn(async move { drop(connection.await) });
+            client
         })
     };
-    let ((one, _), (other, _)) = (session("one"), session("other"));
+    let (one, other) = (session(), session());
     shop.block_on(async {
         let take = "SELECT partition_id, epoch, next_offset FROM inbox_take('c', 't', 0)";
         let held = one.query_one(take, &[]).await.unwrap();
