@@ -11,7 +11,6 @@ mod decoding;
 #[cfg(feature = "demo")]
 mod demo;
 mod dlq;
-mod event_id;
 mod explain;
 mod failure;
 mod health;

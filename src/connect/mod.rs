@@ -12,6 +12,7 @@ pub(crate) mod converter;
 pub(crate) mod record;
 
 mod decimal;
+pub(crate) mod event_id;
 mod heartbeat;
 mod java_date;
 mod java_date_format;

@@ -72,7 +72,7 @@ mod tolerance;
 mod watcher;
 
 pub(crate) use capture::{in_the_publication, left_out, near_miss, not_in_the_wal};
-pub(crate) use cleaner::{Unsuited, is_captured, suits};
+pub(crate) use cleaner::{OnlyCopies, Unsuited, ValuelessLetters, is_captured, suits};
 pub(crate) use comparison::first_start;
 pub use control::{Control, Target};
 pub(crate) use dead_letters::DeadLetters;

@@ -59,7 +59,7 @@ class Trial:
     def compose_is_healthy_in_time(self):
         self.compose("up", "--detach", "--no-build", "postgres", "kafka")
         for service in ["postgres", "kafka"]:
-            eventually(f"{service} is healthy", lambda: self.compose.is_healthy(service), 180)
+            eventually(f"{service} is healthy", lambda: self.compose.is_healthy(service), 600)
         began = time.monotonic()
         self.compose("up", "--detach", "--no-build")
         eventually("/readyz", lambda: self.compose.status("/readyz")[0] == 200)

@@ -98,10 +98,22 @@ fn what_is_too_large_there_too_leaves_its_value_behind() {
     fs::write(&file, serde_json::to_vec(&config(&db)).unwrap()).unwrap();
     let clean = |more: &[&str]| {
         let mut command = Relay::command(
-            &[&["cleanup", "-c", file.to_str().unwrap(), "--execute", "--yes", "--also-before-slot"], more]
-                .concat(),
+            &[
+                &[
+                    "cleanup",
+                    "-c",
+                    file.to_str().unwrap(),
+                    "--execute",
+                    "--yes",
+                    "--also-before-slot",
+                    "--wait",
+                    "240",
+                ],
+                more,
+            ]
+            .concat(),
         );
-        (command.wait_for_exit(DEADLINE), command.stderr())
+        (command.wait_for_exit(5 * DEADLINE), command.stderr())
     };
     let (exit, said) = clean(&[]);
     assert!(
@@ -109,6 +121,19 @@ fn what_is_too_large_there_too_leaves_its_value_behind() {
         "{exit} {said}"
     );
     assert_eq!(db.query("SELECT FROM outbox", &[]).len(), 3);
+    // So does the relay, when it is told to delete rows later.
+    assert_eq!(relay.stop(), 0);
+    let cleanup = [
+        ("outboxd.cleanup.enable", "true"),
+        ("outboxd.cleanup.interval.ms", "100"),
+        ("outboxd.cleanup.before.slot", "delete"),
+    ];
+    let relay = Relay::start(&with(config(&db), &cleanup));
+    relay.wait_for_stderr("cleanup takes nothing away: 1 rows of table");
+    assert_eq!(db.query("SELECT FROM outbox", &[]).len(), 3);
+    assert_eq!(relay.stop(), 0);
+    let relay = Relay::start(&config(&db));
+    db.wait_until_streaming();
     let (exit, said) = clean(&["--archive-folder", folder.folder().to_str().unwrap()]);
     assert_eq!((exit, db.query("SELECT FROM outbox", &[]).len()), (0, 0), "{said}");
     assert_eq!(relay.stop(), 0);

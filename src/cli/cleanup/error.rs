@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use crate::cleanup::{ArchiveTo, CleanupOptions, ConvertError, Doubt, Leaf, PassError};
 use crate::cli::assemble::AssembleError;
 use crate::error::{Class, Diagnose, Exit};
-use crate::relay::Unsuited;
+use crate::relay::{OnlyCopies, Unsuited};
 use crate::wal::Lsn;
 use crate::{kafka, postgres, relay};
 
@@ -23,10 +23,8 @@ pub(super) enum CleanupError {
     Doubtful { table: String, source: Doubt },
     #[error(transparent)]
     Captured(Doubt),
-    #[error(
-        "{rows} rows of table {table} are in dead letters of topic {topic} that were too large to have a value: it is in the table alone"
-    )]
-    Letters { table: String, rows: i64, topic: String },
+    #[error(transparent)]
+    OnlyCopies(#[from] OnlyCopies),
     #[error(transparent)]
     Kafka(kafka::Error),
     #[error("there is no replication slot {0:?}: nothing says what is sent")]
@@ -132,7 +130,7 @@ impl Diagnose for CleanupError {
                 Some("ALTER PUBLICATION … SET TABLE … without a WHERE".to_owned())
             }
             Self::Doubtful { source: Doubt::Migrating, .. } => Some("outboxd migrate status -c FILE".to_owned()),
-            Self::Letters { .. } => Some("keep the rows elsewhere: --archive-folder DIR, or --archive-table TABLE".to_owned()),
+            Self::OnlyCopies(_) => Some(OnlyCopies::CURE.to_owned()),
             Self::NoSlot(_) => Some("outboxd run -c FILE makes it".to_owned()),
             Self::Behind { .. } => {
                 Some("outboxd status -c FILE tells whether a relay reads it; --wait SECONDS waits longer".to_owned())

@@ -2,7 +2,6 @@
 
 mod args;
 mod error;
-mod letters;
 mod partitions;
 mod proof;
 
@@ -25,7 +24,7 @@ use super::{asynchronously, print, say};
 use crate::cleanup::{Archive, ArchiveTo, Busy, CleanupOptions, Converted, Count, Leaf, Pass, leaves};
 use crate::error::Exit;
 use crate::postgres::TableFacts;
-use crate::relay::{RelayParts, Unsuited, suits};
+use crate::relay::{RelayParts, Unsuited, ValuelessLetters, suits};
 
 /// How our sessions are named in `pg_stat_activity`.
 const APPLICATION: &str = "outboxd cleanup";
@@ -86,7 +85,10 @@ async fn work(args: &CleanupArgs, progress: &Progress, done: &mut Done) -> Resul
     }
     let sql = open(&parts.postgres.server, APPLICATION).await?;
     let tables = proof::tables(&sql, &parts).await?;
-    letters::check(&sql, &parts, &tables, progress).await?;
+    let letters = ValuelessLetters::read(&parts).await.map_err(CleanupError::Kafka)?;
+    if let Some(copies) = letters.only_copies(&sql, &parts, &tables).await? {
+        return Err(copies.into());
+    }
     let mut trees = partitions::trees((&sql, &options), &tables).await?;
     if trees.is_empty() && partitions::are_wanted(&options) {
         say("  no captured table is partitioned: --partitions and --partitions-ahead do nothing");

@@ -3,9 +3,9 @@ use std::collections::HashSet;
 use super::args::TargetArgs;
 use super::error::MoveError;
 use super::site::{APPLICATION, Site};
-use crate::cli::event_id::plain_id;
 use crate::cli::progress::Progress;
 use crate::cli::verify::{Presence, SentQuestion};
+use crate::connect::event_id::plain_id;
 use crate::verification::RowName;
 
 /// More rows than this are not kept in memory.

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use super::error::VerifyError;
 use super::plan::Plan;
+use super::reach_kafka;
 use super::records::{EventFinder, RecordReader, RecordsRead};
 use super::rows::RowReader;
 use super::scratch::{RANGES, Scratch, Spill};
+use crate::cli::notice::Notice;
 use crate::cli::progress::Progress;
 use crate::postgres::{Sql, TlsSetup};
 use crate::relay::{Capture, DeadLetters, RelayParts};
@@ -59,6 +61,9 @@ impl SentQuestion<'_> {
         mut each: impl FnMut(&RowName, Presence),
     ) -> Result<TopicsLooked, VerifyError> {
         let Self { parts, sql, capture, application, other_topics, since_ms } = self;
+        let notice = Notice::of_kafka(progress, &parts.kafka);
+        reach_kafka(Arc::clone(parts)).await?;
+        drop(notice);
         let plan = Plan::whole(sql, parts, capture).await?;
         let scratch = Scratch::new(None)?;
         progress.begin("reading rows", plan.estimate(sql).await);

@@ -1,10 +1,12 @@
 //! `outboxd.cleanup.*` inside `run`: when rows are looked at, and why they are not.
 
+mod letters;
 mod partitions;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::OnceCell;
 use tokio::time;
 use tokio_util::sync::CancellationToken;
 
@@ -19,6 +21,7 @@ use crate::relay::parts::RelayParts;
 use crate::relay::preflight::{Capture, application};
 use crate::telemetry::{Metrics, Status};
 
+pub(crate) use letters::{OnlyCopies, ValuelessLetters};
 pub(crate) use partitions::is_captured;
 
 /// How soon the slot is looked at again.
@@ -104,7 +107,15 @@ pub(in crate::relay) async fn run(
             return;
         }
     }
-    let cleaner = Cleaner { parts: &parts, tls: &tls, status: &status, metrics: &metrics, stop: &stop };
+    let letters = OnceCell::new();
+    let cleaner = Cleaner {
+        parts: &parts,
+        tls: &tls,
+        status: &status,
+        metrics: &metrics,
+        letters: &letters,
+        stop: &stop,
+    };
     let mut connection = None;
     while !stop.is_cancelled() {
         let done = tokio::select! {
@@ -134,10 +145,12 @@ fn tell_busy(busy: Busy) {
 
 /// What a pass needs.
 struct Cleaner<'c> {
-    parts: &'c RelayParts,
+    parts: &'c Arc<RelayParts>,
     tls: &'c TlsSetup,
     status: &'c Status,
     metrics: &'c Metrics,
+    /// Of earlier processes: one that takes rows away writes none without its value.
+    letters: &'c OnceCell<ValuelessLetters>,
     stop: &'c CancellationToken,
 }
 
@@ -166,6 +179,9 @@ impl Cleaner<'_> {
             tracing::warn!(reason = %doubt, "cleanup does nothing");
             return Ok(());
         }
+        if self.has_only_copies(sql, &capture.tables).await? {
+            return Ok(());
+        }
         for table in &capture.tables {
             let doubts = doubts(sql, &parts.postgres.publication.name, table).await?;
             if let Some(doubt) = doubts.first() {
@@ -176,6 +192,23 @@ impl Cleaner<'_> {
             self.clean(&pass, table).await?;
         }
         Ok(())
+    }
+
+    /// Whether dead letters refer to rows that nothing else keeps. When nobody can say, it is taken for so.
+    async fn has_only_copies(&self, sql: &Sql, tables: &[TableFacts]) -> Result<bool, Error> {
+        let letters = match self.letters.get_or_try_init(|| ValuelessLetters::read(self.parts)).await {
+            Ok(letters) => letters,
+            Err(error) => {
+                tracing::warn!(error = chain(&error), "cleanup waits: the dead letters cannot be read");
+                return Ok(true);
+            }
+        };
+        let Some(copies) = letters.only_copies(sql, self.parts, tables).await? else { return Ok(false) };
+        let warning = format!("cleanup takes nothing away: {copies}. To fix: {}", OnlyCopies::CURE);
+        if self.status.warn(warning.clone()) {
+            tracing::warn!("{warning}");
+        }
+        Ok(true)
     }
 
     /// Makes Parquet files of what earlier passes, and processes that have ended, have left.

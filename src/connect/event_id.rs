@@ -1,7 +1,7 @@
 use serde_json::Value;
 
 /// The id as text: as it is, or as the JSON converter writes it, without and with a schema.
-pub(super) fn plain_id(bytes: &[u8]) -> Option<String> {
+pub(crate) fn plain_id(bytes: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(bytes).ok()?;
     if !text.starts_with(['"', '{']) {
         return Some(text.to_owned());
