@@ -169,7 +169,12 @@ CREATE OR REPLACE FUNCTION inbox_take(
     OUT partition_id integer, OUT epoch bigint, OUT next_offset bigint
 ) LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO inbox_partition (consumer, topic, partition) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING;
+    -- An insert would wait for a holder that has written the row and not committed, however long it is frozen.
+    IF NOT EXISTS (
+        SELECT FROM inbox_partition AS held WHERE held.consumer = $1 AND held.topic = $2 AND held.partition = $3
+    ) THEN
+        INSERT INTO inbox_partition (consumer, topic, partition) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING;
+    END IF;
     SELECT held.id INTO STRICT partition_id FROM inbox_partition AS held
     WHERE held.consumer = $1 AND held.topic = $2 AND held.partition = $3;
     PERFORM set_config('lock_timeout', '5s', true);

@@ -122,12 +122,14 @@ pub(super) const MOVE_TO_IDS: &str = "WITH moved AS (\
  ) INSERT INTO inbox_message (consumer, source, message_id, processed_at) \
  SELECT $1, $2, id, done_at FROM moved, unnest(message_ids) AS id ON CONFLICT DO NOTHING";
 
-/// Takes a partition for a consumer: its `id`.
-pub(super) const FIND: &str = "WITH new AS (\
-     INSERT INTO inbox_partition (consumer, topic, partition) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING \
-     RETURNING id\
- ) SELECT id, inbox_lock_class() FROM new UNION ALL \
- SELECT id, inbox_lock_class() FROM inbox_partition WHERE consumer = $1 AND topic = $2 AND partition = $3";
+/// A partition of a consumer: its `id`. One that is there is not inserted again: that would wait for a holder that has written the row and
+/// not committed, however long it is frozen.
+pub(super) const FIND: &str = "WITH known AS (\
+     SELECT id FROM inbox_partition WHERE consumer = $1 AND topic = $2 AND partition = $3\
+ ), new AS (\
+     INSERT INTO inbox_partition (consumer, topic, partition) SELECT $1, $2, $3 WHERE NOT EXISTS (SELECT FROM known) \
+     ON CONFLICT DO NOTHING RETURNING id\
+ ) SELECT id, inbox_lock_class() FROM known UNION ALL SELECT id, inbox_lock_class() FROM new";
 
 /// The next epoch, and which events the last holders may have begun without ending them. That is kept until the partition is
 /// given back: this process may end as well, before it has begun them.

@@ -137,6 +137,8 @@ fn a_holder_that_is_frozen_in_its_transaction_is_ended_by_the_next_one() {
         let enter = "SELECT inbox_enter($1, $2)";
         assert!(one.query_one(enter, &[&id, &epoch]).await.unwrap().get::<_, bool>(0));
         one.query_one("SELECT inbox_claim('c', 't', 'a')", &[]).await.unwrap();
+        // It has written the partition's row too.
+        one.query_one("SELECT inbox_ended($1, $2, 5)", &[&id, &epoch]).await.unwrap();
         let taken = other.query_one(take, &[]).await.unwrap();
         assert_eq!((taken.get::<_, i32>(0), taken.get::<_, i64>(1)), (id, epoch + 1));
         assert!(one.batch_execute("COMMIT").await.is_err(), "its session is ended");
