@@ -100,13 +100,6 @@ fn the_recipe_in_go_applies_each_event_once_and_in_order() {
 }
 
 #[test]
-#[ignore = "builds with npm: .ci/campaign runs it"]
-fn the_recipe_in_typescript_applies_each_event_once_and_in_order() {
-    let folder = built("typescript", &[&["npm", "ci", "--no-audit", "--no-fund"], &["npm", "run", "build"]]);
-    holds(&["node", folder.folder().join("typescript/consumer.js").to_str().unwrap()]);
-}
-
-#[test]
 #[ignore = "builds with Maven: .ci/campaign runs it"]
 fn the_recipe_in_java_applies_each_event_once_and_in_order() {
     let folder = built("java", &[&["mvn", "-q", "compile"]]);
