@@ -100,6 +100,14 @@ fn the_recipe_in_go_applies_each_event_once_and_in_order() {
 }
 
 #[test]
+#[ignore = "builds with npm, and librdkafka where its binary cannot be fetched: .ci/campaign runs it"]
+fn the_recipe_in_typescript_applies_each_event_once_and_in_order() {
+    let install = ["env", "CKJS_LINKING=dynamic", "npm", "ci", "--no-audit", "--no-fund"];
+    let folder = built("typescript", &[&install, &["npm", "run", "build"]]);
+    holds(&["node", folder.folder().join("typescript/consumer.js").to_str().unwrap()]);
+}
+
+#[test]
 #[ignore = "builds with Maven: .ci/campaign runs it"]
 fn the_recipe_in_java_applies_each_event_once_and_in_order() {
     let folder = built("java", &[&["mvn", "-q", "compile"]]);
