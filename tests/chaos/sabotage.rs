@@ -143,12 +143,13 @@ impl Saboteur {
                 // Type, flags, the commit's position, the transaction's end.
                 let Open { rows, letters } = std::mem::take(&mut self.open);
                 self.commits.push_back((number(message, PAYLOAD + 10), rows > 0 && rows == letters));
-                if let Some(mut held) = self.held.take() {
-                    held.append(message);
-                    *message = held;
-                }
             }
             _ => {}
+        }
+        if message.get(PAYLOAD).is_some_and(|kind| *kind != b'I')
+            && let Some(held) = self.held.take()
+        {
+            message.splice(..0, held);
         }
     }
 
@@ -174,10 +175,13 @@ impl Saboteur {
         self.last_row_lsn = self.last_row_lsn.max(lsn);
     }
 
-    /// Every tenth row goes behind the one after it.
+    /// Every tenth row goes behind the next, if that one follows at once. Each place keeps its position: the relay refuses positions that go back.
     fn overtake(&mut self, message: &mut Vec<u8>) {
         match self.held.take() {
-            Some(mut held) => message.append(&mut held),
+            Some(mut held) => {
+                held[XLOG_START..PAYLOAD].swap_with_slice(&mut message[XLOG_START..PAYLOAD]);
+                message.append(&mut held);
+            }
             None if self.rows.is_multiple_of(10) => self.held = Some(std::mem::take(message)),
             None => {}
         }

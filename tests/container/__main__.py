@@ -15,7 +15,7 @@ sys.dont_write_bytecode = True
 
 import compiled
 import stand_ins
-from compose import TOPIC, Compose, eventually
+from compose import TOPIC, Compose, eventually, numbers_of
 from engine import Engine, NoEngine, OwnEngine, answers, can_start
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
@@ -81,7 +81,7 @@ class Trial:
 
     def an_event_becomes_a_record(self):
         self.insert()
-        [record] = self.compose.records(TOPIC)
+        [record] = self.all_records(TOPIC, 1)
         line = " ".join(record)
         event = self.compose.sql("SELECT id FROM outbox")
         for part in [f"id:{event}", "event_type:OrderCreated", "42", '{"number": 1}']:
@@ -98,7 +98,7 @@ class Trial:
         return self.after_a_kill("kafka")
 
     def no_event_is_missing_or_out_of_order(self):
-        numbers = self.compose.numbers()
+        numbers = numbers_of(self.all_records(TOPIC, self.inserted))
         first = list(dict.fromkeys(numbers))
         assert first == list(range(1, self.inserted + 1)), numbers
         return f"{self.inserted} events, {len(numbers) - len(first)} repeated"
@@ -130,7 +130,7 @@ class Trial:
             self.compose.sql(
                 "INSERT INTO outbox (id, aggregate_type, aggregate_id, event_type, payload) "
                 "VALUES (gen_random_uuid(), 'order', 'o-1', 'OrderCreated', '{\"id\": \"o-1\"}')", "orders_db")
-            [record] = self.compose.records("OrderCreated")
+            [record] = self.all_records("OrderCreated", 1)
             assert "o-1" in record[-2] and record[-1] == '{"id": "o-1"}', record
             self.engine.docker("stop", "--time", "30", "article")
             assert self.engine.docker("inspect", "--format", "{{.State.ExitCode}}", "article").strip() == "0"
@@ -142,6 +142,17 @@ class Trial:
     def insert(self):
         self.compose.insert(self.inserted + 1)
         self.inserted += 1
+
+    def all_records(self, topic, at_least):
+        """Of the topic, once there are so many."""
+        records = []
+
+        def are_there():
+            records[:] = self.compose.records(topic)
+            return len(records) >= at_least
+
+        eventually(f"{at_least} records are in {topic}", are_there)
+        return records
 
     def after_a_kill(self, service):
         """One event while it is away, if there is a database, and one when it is back."""

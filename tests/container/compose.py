@@ -62,7 +62,8 @@ class Compose:
                  f"VALUES ('order', '42', 'OrderCreated', '{{\"number\": {number}}}')")
 
     def records(self, topic, seconds=5):
-        """Headers, key and value of every record, once none has come for some seconds. The tool's own log is left out."""
+        """Headers, key and value of the records, until none has come for some seconds: on a busy machine it may be too early
+        for some or all. The tool's own log is left out."""
         command = ["exec", "-T", "kafka", "/opt/kafka/bin/kafka-console-consumer.sh", "--bootstrap-server", "kafka:9092"]
         lines = self(*command, "--topic", topic, "--from-beginning", "--timeout-ms", str(seconds * 1000),
                      "--formatter-property", "print.key=true", "--formatter-property", "print.headers=true",
@@ -72,8 +73,7 @@ class Compose:
 
     def numbers(self, topic=TOPIC):
         """Of the events that have arrived, in the order of the records."""
-        found = [re.search(r'"number": (\d+)', record[-1]) for record in self.records(topic)]
-        return [int(match[1]) for match in found if match]
+        return numbers_of(self.records(topic))
 
     def status(self, path):
         """The status code and the body at the published port."""
@@ -81,6 +81,11 @@ class Compose:
 
     def logs(self):
         return self("logs", "--no-color", "--tail", "60", check=False)
+
+
+def numbers_of(records):
+    found = [re.search(r'"number": (\d+)', record[-1]) for record in records]
+    return [int(match[1]) for match in found if match]
 
 
 def eventually(what, condition, seconds=120):
