@@ -24,7 +24,7 @@ const PACKAGE_FOLDERS: [(&str, &str); 4] = [
 /// # Errors
 /// When they are not installed and cannot be fetched.
 pub(crate) fn provide(release: Release, fetching: impl FnOnce(u16)) -> Result<(), Error> {
-    let account = Account::for_owner_of(cluster::folder()?.path())?;
+    let account = Account::for_owner_of(cluster::folder(None)?.path())?;
     let major = major_fetched(release);
     if Binaries::installed(release).is_none() && !download::is_fetched(major, account) {
         fetching(major);

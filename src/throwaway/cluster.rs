@@ -16,9 +16,10 @@ const CERTIFICATE_FILE: &str = "server.crt";
 const KEY_FILE: &str = "server.key";
 const CLIENT_CA_FILE: &str = "client-ca.crt";
 
-/// A folder for a cluster; only we can look into it.
-pub(super) fn folder() -> Result<TempDir, Error> {
-    let parent = if Path::new(PARENT).is_dir() { PathBuf::from(PARENT) } else { env::temp_dir() };
+/// Makes a folder for a cluster; only we can look into it.
+pub(super) fn folder(parent: Option<&Path>) -> Result<TempDir, Error> {
+    let usual = || if Path::new(PARENT).is_dir() { PathBuf::from(PARENT) } else { env::temp_dir() };
+    let parent = parent.map_or_else(usual, Path::to_path_buf);
     let folder = tempfile::Builder::new().prefix("outboxd-postgres-").tempdir_in(&parent);
     folder.map_err(|source| Error::folder(&parent, source))
 }

@@ -1,3 +1,5 @@
+use std::path::PathBuf;
+
 use crate::secret::Secret;
 
 /// What kind of server is wanted. The default: the newest installed major, trust, durable, no TLS.
@@ -15,6 +17,8 @@ pub struct Options {
     pub hba: Vec<String>,
     /// The server's certificate; `ssl=on` when present.
     pub certificate: Option<Certificate>,
+    /// Where the server's folder is made. Other accounts must be able to search it. Default `/var/tmp`, which is seldom memory.
+    pub parent: Option<PathBuf>,
 }
 
 /// Which major version of PostgreSQL.

@@ -123,7 +123,7 @@ impl ThrowawayPostgres {
     }
 
     fn initialize(options: &Options) -> Result<Self, Error> {
-        let folder = cluster::folder()?;
+        let folder = cluster::folder(options.parent.as_deref())?;
         let account = Account::for_owner_of(folder.path())?;
         let binaries = Binaries::locate(options.release, account)?;
         let cluster = Cluster::new(folder.path(), account);

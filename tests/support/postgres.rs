@@ -1,7 +1,10 @@
 use std::env;
+use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use outboxd::internals::throwaway::{Options, Release, ThrowawayPostgres};
+
+use super::watcher::FOLDER;
 
 static POSTGRES_15: LazyLock<ThrowawayPostgres> = LazyLock::new(|| start(15));
 static POSTGRES_18: LazyLock<ThrowawayPostgres> = LazyLock::new(|| start(NEWEST));
@@ -47,5 +50,6 @@ pub(crate) fn options(major: u16, settings: &[(&str, &str)]) -> Options {
     let settings =
         ours.iter().chain(settings).map(|(name, value)| ((*name).into(), (*value).into())).collect();
     let major = if major == NEWEST { newest() } else { major };
-    Options { release: Release::Major(major), skip_fsync: true, settings, ..Options::default() }
+    let (release, parent) = (Release::Major(major), env::var_os(FOLDER).map(PathBuf::from));
+    Options { release, skip_fsync: true, settings, parent, ..Options::default() }
 }

@@ -1,3 +1,4 @@
+use std::env;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,9 @@ fi
 rm -rf "$1"
 "#;
 
+/// The variable that names the folder for the servers' files. `tests/run` sets it: a folder in memory, if there is enough.
+pub(crate) const FOLDER: &str = "OUTBOXD_TEST_FOLDER";
+
 /// A folder and at most one process, both gone when this value is dropped or the test process dies, by SIGKILL too.
 #[derive(Debug)]
 pub(crate) struct Watcher {
@@ -25,7 +29,8 @@ pub(crate) struct Watcher {
 impl Watcher {
     /// Makes the folder.
     pub(crate) fn new(prefix: &str) -> Self {
-        let folder = tempfile::Builder::new().prefix(prefix).tempdir().unwrap();
+        let parent = env::var_os(FOLDER).map_or_else(env::temp_dir, PathBuf::from);
+        let folder = tempfile::Builder::new().prefix(prefix).tempdir_in(parent).unwrap();
         let mut command = Command::new("/bin/sh");
         command.args(["-c", SCRIPT, "watcher"]).arg(folder.path()).current_dir("/").process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
