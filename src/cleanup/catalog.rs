@@ -78,7 +78,7 @@ const PRESSURE: &str = "
 select coalesce((select max(pg_wal_lsn_diff(pg_current_wal_lsn(), r.replay_lsn)) from pg_stat_replication r
                  join pg_replication_slots s on s.active_pid = r.pid and s.slot_type = 'physical'), 0)::bigint,
        coalesce((select extract(epoch from max(clock_timestamp() - a.xact_start)) * 1000 from pg_stat_activity a
-                 where a.pid <> pg_backend_pid() and a.backend_type = 'client backend'
+                 where a.pid <> pg_backend_pid() and a.backend_type = 'client backend' and a.datname = current_database()
                    and (a.backend_xmin is not null or a.backend_xid is not null)), 0)::bigint";
 
 /// The rows of a table come under the name of the captured one when the publication has that, the table itself, or one between them, and

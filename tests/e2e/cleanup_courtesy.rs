@@ -97,12 +97,31 @@ fn while_a_transaction_is_old_nothing_is_taken_away() {
     db.wait_until_confirmed();
     assert_eq!(relay.stop(), 0);
     let other = Sql::new(db.address().clone());
+    // Vacuum does not look at transactions of other databases.
+    let elsewhere = Sql::new(Address::of(&server, "postgres"));
+    let old = |database: &str| {
+        let sql = "SELECT FROM pg_stat_activity WHERE datname = $1 AND xact_start < now() - interval '1500 milliseconds'";
+        !db.query(sql, &[&database]).is_empty()
+    };
+    elsewhere.execute("BEGIN ISOLATION LEVEL REPEATABLE READ");
+    elsewhere.query("SELECT FROM pg_class", &[]);
+    eventually(DEADLINE, "the transaction elsewhere is old", || old("postgres"));
+    let limit = [("outboxd.cleanup.pause.transaction.age.ms", "1000")];
+    let relay = Relay::start(&eager(&db, &limit));
+    eventually_eq(DEADLINE, &0, || rows(&db));
+    assert!(!relay.stderr().contains("a transaction is old"), "{}", relay.stderr());
+    assert_eq!(relay.stop(), 0);
+    elsewhere.execute("COMMIT");
+    let relay = Relay::start(&config(&db));
+    db.wait_until_streaming();
+    db.insert(&events(10));
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+
     other.execute("BEGIN");
     other.query("SELECT pg_current_xact_id()::text", &[]);
-    let old = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND backend_xid IS NOT NULL
-               AND xact_start < now() - interval '1500 milliseconds'";
-    eventually(DEADLINE, "the transaction is old", || !db.query(old, &[]).is_empty());
-    let relay = Relay::start(&eager(&db, &[("outboxd.cleanup.pause.transaction.age.ms", "1000")]));
+    eventually(DEADLINE, "the transaction is old", || old(db.name()));
+    let relay = Relay::start(&eager(&db, &limit));
     eventually(DEADLINE, "it waits", || relay.stderr().contains("a transaction is old"));
     let folder = Watcher::new("outboxd-cleanup-");
     let file = folder.folder().join("outbox.json").display().to_string();

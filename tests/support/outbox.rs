@@ -308,6 +308,8 @@ pub(crate) fn config_of(address: &Address, bootstrap: &str) -> Config {
         "transforms.outbox.type": "io.debezium.transforms.outbox.EventRouter",
         "transforms.outbox.route.topic.replacement": format!("{name}.${{routedByValue}}"),
         "bootstrap.servers": bootstrap,
+        // On a busy machine a server may take longer than by default for its first answer.
+        "outboxd.startup.timeout.ms": "20000",
     });
     match config {
         Value::Object(config) => config,
