@@ -16,7 +16,8 @@ use crate::support::wait::{DEADLINE, eventually_some};
 fn a_start_without_a_broker_fails_soon_and_leaves_nothing_behind() {
     let db = Outbox::create(postgres18());
     let servers = format!("127.0.0.1:{}", unused_port().unwrap());
-    let mut relay = Relay::start(&with(db.config(kafka()), &[("bootstrap.servers", &servers)]));
+    let settings = [("bootstrap.servers", servers.as_str()), ("outboxd.startup.timeout.ms", "5000")];
+    let mut relay = Relay::start(&with(db.config(kafka()), &settings));
     assert_eq!(relay.wait_for_exit(Duration::from_secs(10)), 5);
     assert!(relay.stderr().contains(&servers), "{}", relay.stderr());
     assert!(db.leftovers().is_empty(), "{:?}", db.leftovers());

@@ -1,6 +1,10 @@
 //! Records that Kafka refuses for good go to the dead-letter topic: nothing else is lost, and no key's events overtake.
 
 use std::fs;
+use std::path::Path;
+
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::BaseRecord;
 
 use crate::dead_letters::{config, dead};
 use crate::refused_rows::commit_lsn;
@@ -96,25 +100,7 @@ fn what_is_too_large_there_too_leaves_its_value_behind() {
     let folder = Watcher::new("outboxd-letters-");
     let file = folder.folder().join("outbox.json");
     fs::write(&file, serde_json::to_vec(&config(&db)).unwrap()).unwrap();
-    let clean = |more: &[&str]| {
-        let mut command = Relay::command(
-            &[
-                &[
-                    "cleanup",
-                    "-c",
-                    file.to_str().unwrap(),
-                    "--execute",
-                    "--yes",
-                    "--also-before-slot",
-                    "--wait",
-                    "240",
-                ],
-                more,
-            ]
-            .concat(),
-        );
-        (command.wait_for_exit(5 * DEADLINE), command.stderr())
-    };
+    let clean = |more: &[&str]| clean(&file, more);
     let (exit, said) = clean(&[]);
     assert!(
         exit == 3 && said.contains("1 rows of table") && said.contains("--archive-folder"),
@@ -135,6 +121,29 @@ fn what_is_too_large_there_too_leaves_its_value_behind() {
     let relay = Relay::start(&config(&db));
     db.wait_until_streaming();
     let (exit, said) = clean(&["--archive-folder", folder.folder().to_str().unwrap()]);
+    assert_eq!((exit, db.query("SELECT FROM outbox", &[]).len()), (0, 0), "{said}");
+    assert_eq!(relay.stop(), 0);
+}
+
+/// Which row it is about is not known.
+#[test]
+fn cleanup_takes_nothing_while_a_letter_has_neither_a_value_nor_an_id() {
+    let db = Outbox::create(postgres18());
+    kafka().create_topic(&dead(&db), 1, &[]);
+    let relay = Relay::start(&config(&db));
+    db.wait_until_streaming();
+    db.insert(&[order("o-1", "{}")]);
+    db.wait_until_confirmed();
+    let header = Header { key: "outboxd.errors.value.left.out.bytes", value: Some("30000") };
+    let (topic, headers) = (dead(&db), OwnedHeaders::new().insert(header));
+    kafka().produce(BaseRecord::to(&topic).key("o-1".as_bytes()).headers(headers));
+    let folder = Watcher::new("outboxd-letters-");
+    let file = folder.folder().join("outbox.json");
+    fs::write(&file, serde_json::to_vec(&config(&db)).unwrap()).unwrap();
+    let (exit, said) = clean(&file, &[]);
+    assert!(exit == 3 && said.contains("1 dead letters") && said.contains("cannot be told"), "{exit} {said}");
+    assert_eq!(db.query("SELECT FROM outbox", &[]).len(), 1);
+    let (exit, said) = clean(&file, &["--archive-folder", folder.folder().to_str().unwrap()]);
     assert_eq!((exit, db.query("SELECT FROM outbox", &[]).len()), (0, 0), "{said}");
     assert_eq!(relay.stop(), 0);
 }
@@ -326,4 +335,20 @@ fn first_occurrences(records: &[Record]) -> Vec<String> {
         }
     }
     ids
+}
+
+/// The exit code of a cleanup, and what it has said.
+fn clean(file: &Path, more: &[&str]) -> (i32, String) {
+    let cleanup = [
+        "cleanup",
+        "-c",
+        file.to_str().unwrap(),
+        "--execute",
+        "--yes",
+        "--also-before-slot",
+        "--wait",
+        "240",
+    ];
+    let mut command = Relay::command(&[&cleanup, more].concat());
+    (command.wait_for_exit(5 * DEADLINE), command.stderr())
 }

@@ -8,6 +8,7 @@ use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{postgres15, postgres18};
 use crate::support::relay::{Config, Relay, with};
 use crate::support::wait::DEADLINE;
+use crate::support::watcher::Watcher;
 
 const COLUMNS: &str = "id uuid PRIMARY KEY, aggregatetype text, aggregateid text, type text";
 
@@ -116,6 +117,14 @@ fn a_stop_for_rows_that_are_not_in_the_stream_is_remembered_until_somebody_acts(
     for _ in 0..2 {
         refused(&mut Relay::start(&config), "again", &["the last run has ended because", "row filter"]);
     }
+    let file = Watcher::new("outboxd-stop-");
+    let path = file.folder().join("config.json").display().to_string();
+    std::fs::write(&path, serde_json::to_vec(&config).unwrap()).unwrap();
+    let mut status = Relay::command(&["status", "-c", &path]);
+    assert_eq!(status.wait_for_exit(DEADLINE), 1, "{}", status.stderr());
+    let shown = status.stdout();
+    assert!(shown.contains("stopped   the last run has ended because"), "{shown} {}", status.stderr());
+    assert!(shown.contains("row filter") && shown.contains("outboxd.position.accept="), "{shown}");
     let mut again = Relay::start(&config);
     again.wait_for_exit(DEADLINE);
     let said = again.stderr();

@@ -95,7 +95,7 @@ pub(super) fn slot_position(
     }
     let acceptable = position.acceptable(confirmed);
     let is_accepted = told.accept.is_some() && told.accept == acceptable;
-    if let Some(stop) = position.stop(confirmed).filter(|_| !is_accepted && !told.always) {
+    if let Some(stop) = position.stop(confirmed, told.accept, told.always) {
         return Some(Check::error(code, &stop));
     }
     Some(match confirmed {

@@ -32,6 +32,9 @@ pub(in crate::cli) struct Direct {
     pub(in crate::cli) wal_status: Option<String>,
     /// Why it is of no use any more; `None` while it is.
     pub(in crate::cli) lost: Option<String>,
+    /// Why the last outboxd has ended and the next one will: rows are not in the stream, and nobody has acted yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::cli) stopped: Option<String>,
     /// Known from the second look on.
     pub(in crate::cli) wal_bytes_per_second: Option<u64>,
     pub(in crate::cli) runway: Runway,
@@ -121,6 +124,7 @@ impl Direct {
             safe_wal_bytes: facts.safe_wal_bytes,
             wal_status: facts.wal_status.clone(),
             lost,
+            stopped: None,
             wal_bytes_per_second: rate,
             runway: Runway::of(is_over, facts.safe_wal_bytes, rate),
             cure: cure.map(str::to_owned),

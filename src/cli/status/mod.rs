@@ -10,6 +10,7 @@ mod direct;
 mod error;
 mod lag;
 mod look;
+mod stop;
 mod text;
 
 use std::time::Duration;
@@ -21,6 +22,7 @@ pub(super) use direct::Direct;
 pub(super) use lag::lag;
 pub(super) use text::{age, of_process};
 
+use error::StatusError;
 use look::{Look, Seen};
 
 use crate::error::Exit;
@@ -35,14 +37,19 @@ const MEASURING: Duration = Duration::from_secs(1);
 pub(super) fn status(args: &StatusArgs) -> Exit {
     let outcome = asynchronously(async {
         let mut look = Look::new(&args.whom)?;
-        match look.once().await? {
-            // How fast PostgreSQL writes is known from the second look on.
-            Seen::Database(direct) if direct.runway == Runway::Measuring => {
-                time::sleep(MEASURING).await;
-                look.once().await
-            }
-            seen => Ok(seen),
+        let mut seen = look.once().await?;
+        // How fast PostgreSQL writes is known from the second look on.
+        if matches!(&seen, Seen::Database(direct) if direct.runway == Runway::Measuring) {
+            time::sleep(MEASURING).await;
+            seen = look.once().await?;
         }
+        if let Seen::Database(direct) = &mut seen
+            && direct.holder.is_none()
+            && direct.lost.is_none()
+        {
+            stop::add_remembered(direct, &args.whom.config).await;
+        }
+        Ok::<_, StatusError>(seen)
     });
     match outcome {
         Ok(seen) => {

@@ -107,7 +107,9 @@ fn of_database(seen: &Direct) -> Vec<String> {
         (None, Some(holder)) => format!("read by {holder}"),
         (None, None) => "nobody reads it".to_owned(),
     };
+    let sign = if seen.stopped.is_some() { "✗" } else { sign };
     let mut lines = vec![format!("{sign} slot {}: {state}", seen.slot)];
+    lines.extend(seen.stopped.as_ref().map(|reason| format!("  stopped   {reason}")));
     let mut field = |name: &str, text: String| lines.push(format!("  {name:<9} {text}"));
     if let Some(database) = &seen.database {
         field("source", database.clone());

@@ -15,7 +15,7 @@ use crate::relay::dead_letters::DeadLetters;
 use crate::relay::parts::RelayParts;
 use crate::relay::resolution::relation_of;
 
-/// How many letters without their value are remembered. With more, rows are looked for by these.
+/// The number of letters without their value that are remembered. With more, nothing is deleted.
 const LETTERS_MAX: usize = 100_000;
 
 const EVENT_ID: &str = "table.field.event.id";
@@ -25,17 +25,22 @@ const EVENT_ID: &str = "table.field.event.id";
 pub(crate) struct ValuelessLetters {
     topic: String,
     ids: Vec<String>,
+    /// Letters whose rows cannot be looked for: they have no id, or come after `LETTERS_MAX` others.
+    unknown: u64,
 }
 
 /// Rows that are the only copy of what such letters are about.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{rows} rows of table {table} are in dead letters of topic {topic} that were too large to have a value: it is in the table alone"
-)]
-pub(crate) struct OnlyCopies {
-    table: String,
-    rows: i64,
-    topic: String,
+pub(crate) enum OnlyCopies {
+    #[error(
+        "{rows} rows of table {table} are in dead letters of topic {topic} that were too large to have a value: it is in the table alone"
+    )]
+    Rows { table: String, rows: i64, topic: String },
+    #[error(
+        "{letters} dead letters of topic {topic} were too large to have a value, and their rows cannot be told from others: they have no id, or \
+         are more than {LETTERS_MAX}"
+    )]
+    Unknown { letters: u64, topic: String },
 }
 
 impl ValuelessLetters {
@@ -50,23 +55,25 @@ impl ValuelessLetters {
         };
         let (options, topics) = (parts.kafka.clone(), [topic.clone()]);
         let reading = spawn_blocking(move || {
-            let mut ids = BTreeSet::new();
+            let (mut ids, mut unknown) = (BTreeSet::new(), 0_u64);
             let scan = TopicScan::open(&options, &topics, None)?;
             scan.read::<kafka::Error>(
                 || true,
                 |record| {
-                    let is_without = record.headers().any(|header| header.name == VALUE_LEFT_OUT_HEADER);
-                    if is_without && ids.len() < LETTERS_MAX {
-                        ids.extend(record.event_id().and_then(plain_id));
+                    if !record.headers().any(|header| header.name == VALUE_LEFT_OUT_HEADER) {
+                        return Ok(());
+                    }
+                    match record.event_id().and_then(plain_id) {
+                        Some(id) if ids.len() < LETTERS_MAX || ids.contains(&id) => drop(ids.insert(id)),
+                        _ => unknown = unknown.saturating_add(1),
                     }
                     Ok(())
                 },
             )?;
-            Ok(ids)
+            Ok(Self { topic, ids: ids.into_iter().collect(), unknown })
         });
         let aborted = |_| Err(kafka::Error::Fatal("the reading was aborted".to_owned()));
-        let ids: BTreeSet<String> = reading.await.unwrap_or_else(aborted)?;
-        Ok(Self { topic, ids: ids.into_iter().collect() })
+        reading.await.unwrap_or_else(aborted)
     }
 
     /// Whether rows of these tables are the only copies of what letters are about.
@@ -79,7 +86,13 @@ impl ValuelessLetters {
         parts: &RelayParts,
         tables: &[TableFacts],
     ) -> Result<Option<OnlyCopies>, postgres::Error> {
-        let Some(router) = parts.route.outbox().filter(|_| !self.ids.is_empty()) else { return Ok(None) };
+        let Some(router) = parts.route.outbox() else { return Ok(None) };
+        if self.unknown > 0 {
+            return Ok(Some(OnlyCopies::Unknown { letters: self.unknown, topic: self.topic.clone() }));
+        }
+        if self.ids.is_empty() {
+            return Ok(None);
+        }
         for table in tables {
             let Some(column) = id_column(sql, router, table).await? else { continue };
             let (quoted, column) = (table.quoted(), escape_identifier(&column));
@@ -89,7 +102,7 @@ impl ValuelessLetters {
             let rows: i64 = found.first().and_then(|row| row.try_get(0).ok()).unwrap_or_default();
             if rows > 0 {
                 let (table, topic) = (format!("{}.{}", table.schema, table.name), self.topic.clone());
-                return Ok(Some(OnlyCopies { table, rows, topic }));
+                return Ok(Some(OnlyCopies::Rows { table, rows, topic }));
             }
         }
         Ok(None)

@@ -43,9 +43,17 @@ impl KeptPosition {
         acceptable(self.lsn, &self.accepted, slot)
     }
 
-    /// What the next start is refused with, because the last one has ended with rows that are not in the stream.
-    pub(crate) fn stop(&self, slot: Option<Lsn>) -> Option<postgres::Error> {
-        self.stopped.as_ref().map(|stopped| stopped.error(self.acceptable(slot)))
+    /// Returns the error that the next start ends with, because the last one has ended with rows that are not in the stream.
+    /// `accept` is `outboxd.position.accept`; `always` says that each start sends the rows from the table.
+    pub(crate) fn stop(
+        &self,
+        slot: Option<Lsn>,
+        accept: Option<Lsn>,
+        always: bool,
+    ) -> Option<postgres::Error> {
+        let acceptable = self.acceptable(slot);
+        let is_settled = always || accept.is_some() && accept == acceptable;
+        self.stopped.as_ref().filter(|_| !is_settled).map(|stopped| stopped.error(acceptable))
     }
 
     /// Whether its database is gone, and another has its name.
