@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::read::Reader;
 use super::{bootstrap, check};
 use crate::relay::PostOptions;
-use crate::signal::{NotificationOptions, SignalOptions, Watermarks};
+use crate::signal::{NotificationOptions, SignalOptions, Watermarks, unquoted};
 
 const TABLE: &str = "signal.data.collection";
 const CHANNELS: &str = "signal.enabled.channels";
@@ -24,7 +24,7 @@ pub(super) fn options(
     sends_changes: bool,
     read_only: bool,
 ) -> SignalOptions {
-    let table = reader.filled(TABLE).map(|name| name.trim().to_owned());
+    let table = reader.filled(TABLE).map(|name| unquoted(name.trim()));
     let file = reader.filled("signal.file").unwrap_or("file-signals.txt");
     let topic =
         reader.filled("signal.kafka.topic").map_or_else(|| format!("{topic_prefix}-signal"), str::to_owned);

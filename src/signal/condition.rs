@@ -53,8 +53,8 @@ pub(super) fn expand(names: &[String], known: &[String]) -> Vec<String> {
     expanded
 }
 
-/// A name without the quotes around its parts; two quotes in a part are one of its own.
-fn unquoted(name: &str) -> String {
+/// Returns a name without the quotes around its parts; two quotes in a part are one of its own.
+pub(crate) fn unquoted(name: &str) -> String {
     name.replace("\"\"", "\0").replace('"', "").replace('\0', "\"")
 }
 

@@ -21,7 +21,7 @@ mod visibility;
 mod window;
 
 pub(crate) use blocking::{Blocking, ScanAsk, ScanTable, Scanned, ScannedRow, Values};
-pub(crate) use condition::Condition;
+pub(crate) use condition::{Condition, unquoted};
 pub(crate) use incremental::{Answer, Ask, Checkpoint, Collection, Incremental, KeptCheckpoint, Sendable};
 pub(crate) use message::{Action, Signal, SnapshotKind, SnapshotRequest};
 pub(crate) use notification::{Notification, SnapshotStatus};

@@ -274,7 +274,14 @@ mod tests {
 
     #[test]
     fn a_snapshot_shows_how_far_it_is() {
-        let read = TablesRead { tables: 5, remaining: 3, rows: 1_234_567, pages: 1_000, pages_read: 371 };
+        let read = TablesRead {
+            tables: 5,
+            remaining: 3,
+            rows: 1_234_567,
+            pages: 1_000,
+            pages_read: 371,
+            ..TablesRead::default()
+        };
         assert_eq!(
             line(|status, now| status.read_tables(read, now)),
             "○ connecting  orders/public.outbox → kafka  snapshot ████████░░░░░░░░░░░░ 37 %  2 of 5 tables  1,234,567 rows"

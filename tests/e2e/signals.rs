@@ -173,10 +173,12 @@ fn a_snapshot_beside_the_stream_gives_the_table_whatever_is_written() {
 
 #[test]
 fn so_does_one_whose_watermarks_are_deleted() {
-    the_result_is_the_table(
-        &[("incremental.snapshot.watermarking.strategy", "insert_delete")],
-        r#"{"data-collections": ["public.a"]}"#,
-    );
+    // The name may have quotes around its parts.
+    let settings = [
+        ("incremental.snapshot.watermarking.strategy", "insert_delete"),
+        ("signal.data.collection", "public.\"signals\""),
+    ];
+    the_result_is_the_table(&settings, r#"{"data-collections": ["public.a"]}"#);
 }
 
 #[test]

@@ -160,7 +160,14 @@ mod tests {
         status.enter(Phase::Streaming);
         status.down(Component::Kafka, text, now);
         status.warn(text.to_owned());
-        let read = TablesRead { tables: 3, remaining: 2, pages: 10, pages_read: 5, rows: 1000 };
+        let read = TablesRead {
+            tables: 3,
+            remaining: 2,
+            pages: 10,
+            pages_read: 5,
+            rows: 1000,
+            ..TablesRead::default()
+        };
         status.read_tables(read, now);
         let danger = SlotDanger::Watch;
         let report = SlotReport { retained_bytes: 2048, safe_wal_bytes: None, wal_status: None, danger };

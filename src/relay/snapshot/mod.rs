@@ -172,6 +172,7 @@ impl<'s> Snapshot<'s> {
             self.notify(SnapshotStatus::Completed, Vec::new());
             self.send_notifications().await?;
         }
+        self.tell_tables(TablesRead { is_complete: true, ..self.read });
         self.take(Message::Commit(Commit { commit_lsn: self.at, end_lsn: self.at, commit_time }))
     }
 

@@ -169,6 +169,7 @@ impl Plan {
     pub(super) fn tally(&self) -> TablesRead {
         let count = |tables: usize| u64::try_from(tables).unwrap_or(u64::MAX);
         TablesRead {
+            is_complete: false,
             tables: count(self.tables.len()),
             remaining: count(self.tables_left),
             rows: self.rows,

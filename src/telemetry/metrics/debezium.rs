@@ -126,7 +126,7 @@ const ATTRIBUTES: [Attribute; 16] = [
         help: "Whether the process has sent a snapshot to its end",
         value: |seen, context| {
             let read = seen.state.tables_read;
-            snapshot(context, (read.tables > 0 && read.remaining == 0).into())
+            snapshot(context, (read.is_complete || read.tables > 0 && read.remaining == 0).into())
         },
     },
     Attribute {
@@ -305,6 +305,16 @@ mod tests {
     #[test]
     fn nothing_is_there_unless_it_is_asked_for() {
         assert_eq!(shown(&ConfigInfo { debezium_names: false, ..info() }), BTreeSet::new());
+    }
+
+    #[test]
+    fn a_snapshot_without_tables_is_completed() {
+        let (metrics, status) = (Metrics::new(&info()), Status::new(Limits::default(), Instant::now()));
+        status.read_tables(TablesRead { is_complete: true, ..TablesRead::default() }, Instant::now());
+        metrics.observe(&status.snapshot(), at(0));
+        let page = metrics.encode().unwrap();
+        let line = page.lines().find(|line| line.starts_with("debezium_metrics_SnapshotCompleted{"));
+        assert!(line.is_some_and(|line| line.ends_with(" 1")), "{page}");
     }
 
     #[test]

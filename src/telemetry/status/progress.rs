@@ -46,6 +46,8 @@ pub struct TablesRead {
     pub pages: u64,
     /// Those of them that are read.
     pub pages_read: u64,
+    /// The snapshot is sent to its end (`SnapshotCompleted`), also when it had no table.
+    pub is_complete: bool,
 }
 
 impl TablesRead {
