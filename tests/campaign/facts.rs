@@ -43,6 +43,8 @@ pub(crate) enum Need {
 pub(crate) struct Seen {
     pub(crate) partition: (String, i32),
     pub(crate) offset: i64,
+    /// For messages only.
+    pub(crate) key: String,
     pub(crate) row: RowId,
     /// Unknown in a delete that has the key alone.
     pub(crate) n: Option<i64>,

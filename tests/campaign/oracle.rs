@@ -99,7 +99,7 @@ impl<'h> History<'h> {
             Some(n) if record.effect == Effect::Gone => {
                 self.changes.range(n + 1..).map(|(_, change)| *change).find(such).map(|change| change.n)
             }
-            Some(n) => self.changes.get(&n).copied().filter(|change| such(&change)).map(|change| change.n),
+            Some(n) => self.changes.get(&n).copied().filter(|change| such(change)).map(|change| change.n),
             None => self.changes.values().copied().rfind(such).map(|change| change.n),
         }
     }
@@ -110,8 +110,10 @@ impl<'h> History<'h> {
         if is_moved && !allowed.moved.contains(&record.row.0) {
             verdict.violate("moved", &record.row, record.n, &at(record));
         }
+        // A blocking snapshot reads newer states than the stream has sent; an older state that comes last is stale.
+        let n = if record.read { 0 } else { n };
         let greatest = self.greatest.entry(record.partition.clone()).or_insert(n);
-        if n < *greatest && !repeated && !allowed.reread && !allowed.late_records {
+        if n < *greatest && !record.read && !repeated && !allowed.reread && !allowed.late_records {
             verdict.violate("reordered", &record.row, record.n, &at(record));
         }
         *greatest = n.max(*greatest);
@@ -168,7 +170,10 @@ impl<'h> History<'h> {
 
 fn at(record: &Seen) -> String {
     let (topic, partition) = &record.partition;
-    format!("{:?} {:?} in {topic} {partition} at {}", record.effect, record.n, record.offset)
+    format!(
+        "{:?} {:?} in {topic} {partition} at {} with key {}",
+        record.effect, record.n, record.offset, record.key
+    )
 }
 
 impl Verdict {

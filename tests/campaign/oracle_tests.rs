@@ -22,6 +22,7 @@ fn history(rng: &mut Rng) -> (Vec<Change>, Vec<Seen>, Tables) {
             seen.push(Seen {
                 partition: ("topic".to_owned(), 0),
                 offset: 0,
+                key: String::new(),
                 row: row.clone(),
                 n: if effect == Effect::Gone { before } else { Some(n) },
                 effect,

@@ -13,7 +13,7 @@ impl Site {
         let draw = &self.draw;
         let on = |feature: Feature| draw.has(feature) && (is_changed || !draw.later.contains(&feature));
         let mut config = self.base(world, self.db.name());
-        let mut tables = vec!["public.t_a", "public.t_p.*", "public.t_new", "public.t_child"];
+        let mut tables = vec!["public.t_a", "public.t_p[0-9]+", "public.t_new", "public.t_child"];
         if !(draw.has(Feature::ListShrinks) && is_changed) {
             tables.push("public.t_b");
         }
@@ -79,8 +79,18 @@ impl Site {
 
     /// The configuration of the second service, which has no features but the shape.
     pub(crate) fn second_config(&self, world: &World) -> Config {
-        let tables = ["public.t_.*"];
-        self.shaped(self.base(world, &self.second()), &self.second(), &tables)
+        let tables = [
+            "public.t_a",
+            "public.t_b",
+            "public.t_c",
+            "public.t_renamed",
+            "public.t_p[0-9]+",
+            "public.t_new",
+            "public.t_child",
+        ];
+        let config = self.shaped(self.base(world, &self.second()), &self.second(), &tables);
+        let dead = format!("{}.dead", self.second());
+        with(config, &[("errors.tolerance", "all"), ("errors.deadletterqueue.topic.name", &dead)])
     }
 
     fn base(&self, world: &World, name: &str) -> Config {

@@ -42,10 +42,8 @@ impl Trial<'_> {
 
     pub(crate) fn heal(&mut self, fault: Fault) {
         match fault {
-            Fault::Killed | Fault::Stopped => {
-                if !self.services[0].relay().is_running() {
-                    self.services[0].start_again();
-                }
+            Fault::Killed | Fault::Stopped if !self.services[0].relay().is_running() => {
+                self.services[0].start_again();
             }
             Fault::Frozen if self.services[0].relay().is_running() => self.services[0].relay().resume(),
             Fault::Replaced => self.services[0].end_second(),

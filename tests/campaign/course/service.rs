@@ -171,8 +171,9 @@ impl Service {
         db.try_query(&sql).ok()?.first()?.get(0)
     }
 
+    /// The last lines of its log.
     pub(crate) fn said(&self) -> String {
-        self.relay.stderr()
+        end_of(&self.relay.stderr())
     }
 }
 

@@ -123,7 +123,7 @@ fn is_compared(trial: &Trial<'_>, place: &str) -> bool {
         "outbox" => !(draw.shape == Feature::Both && has(&[Feature::Unroutable, Feature::TooLarge])),
         _ if is_mixed || is_thinned => false,
         "a" => {
-            !has(&[Feature::Inherited]) && !(draw.has(Feature::ColumnAdded) && draw.has(Feature::Rewritten))
+            !(has(&[Feature::Inherited]) || draw.has(Feature::ColumnAdded) && draw.has(Feature::Rewritten))
         }
         "b" => !has(&[
             Feature::KeyColumns,

@@ -36,7 +36,8 @@ pub(crate) fn changes(db: &Outbox, draw: &Draw, moments: &Moments, is_second: bo
         let has = |feature: Feature| !is_second && draw.has(feature);
         let is_early = at < moments.streaming;
         let is_read = draw.has(Feature::InitialSnapshot) && !(place == "c" && has(Feature::ListGrows))
-            || !is_second && moments.snapshot && matches!(place.as_str(), "a" | "b");
+            // It may come to a table when that has been truncated.
+            || !is_second && moments.snapshot && (place == "a" || place == "b" && !draw.has(Feature::Truncated));
         let is_explained = effect == "t"
             || is_early && !is_read
             || has(Feature::Filter) && place != "outbox" && number % 8 == FILTERED
@@ -106,6 +107,7 @@ fn read(record: &Record) -> Option<Seen> {
     let seen = |row: RowId, n, effect, digest, read| Seen {
         partition,
         offset: record.offset,
+        key: key(record).unwrap_or_else(|| "null".to_owned()),
         row,
         n,
         effect,

@@ -91,6 +91,12 @@ impl Draw {
         self.guarantee == feature || self.shape == feature || self.features.contains(&feature)
     }
 
+    /// Whether it meets a fault that is known and open: docs/reliability.md, "Known and open". Such a seed runs when it is asked for.
+    pub(crate) fn is_open(&self) -> bool {
+        let is_transactional = self.has(Feature::ExactlyOnce) || self.has(Feature::GuaranteeChanged);
+        self.has(Feature::TooLarge) && is_transactional
+    }
+
     /// Everything, for the coverage matrix.
     pub(crate) fn all(&self) -> Vec<Feature> {
         [self.guarantee, self.shape].into_iter().chain(self.features.iter().copied()).collect()

@@ -43,7 +43,7 @@ impl Planted {
                 &[("outboxd.position.topic", ""), ("outboxd.delivery.guarantee", "at_least_once")],
             ),
             TableLeftOut => {
-                with(config, &[("table.include.list", "public.t_a,public.t_b,public.t_c,public.t_p.*")])
+                with(config, &[("table.include.list", "public.t_a,public.t_b,public.t_c,public.t_p[0-9]+")])
             }
             RetriesForbidden => with(config, &[("errors.max.retries", "0")]),
             _ => config,
