@@ -30,6 +30,11 @@ pub(crate) struct Moments {
 pub(crate) fn changes(db: &Outbox, draw: &Draw, moments: &Moments, is_second: bool) -> Vec<Change> {
     let sql = "SELECT place, row, n, effect, digest, (extract(epoch FROM at) * 1000000)::bigint FROM journal ORDER BY seq";
     let rows = db.query(sql, &[]);
+    // A row that was deleted before the start is in no snapshot.
+    let mut at_start: BTreeMap<i64, bool> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.get::<_, i64>(5) < moments.streaming) {
+        at_start.insert(row.get(1), row.get::<_, &str>(3) != "d");
+    }
     let change = |row: &tokio_postgres::Row| {
         let (place, effect): (String, &str) = (row.get(0), row.get(3));
         let (number, at): (i64, i64) = (row.get(1), row.get(5));
@@ -39,7 +44,7 @@ pub(crate) fn changes(db: &Outbox, draw: &Draw, moments: &Moments, is_second: bo
             // It may come to a table when that has been truncated.
             || !is_second && moments.snapshot && (place == "a" || place == "b" && !draw.has(Feature::Truncated));
         let is_explained = effect == "t"
-            || is_early && !is_read
+            || is_early && !(is_read && at_start[&number])
             || has(Feature::Filter) && place != "outbox" && number % 8 == FILTERED
             || has(Feature::SkippedUpdates) && effect == "u"
             || has(Feature::SkippedDeletes) && effect == "d"
@@ -81,7 +86,9 @@ pub(crate) fn tables(db: &Outbox) -> Tables {
 pub(crate) fn seen(kafka: &Kafka, prefix: &str) -> (Vec<Seen>, Vec<String>) {
     let (mut all, mut strange) = (Vec::new(), Vec::new());
     for record in kafka.records_of_prefix(&format!("{prefix}.")) {
-        if record.topic.ends_with(".signals") || record.value.is_none() {
+        // Tombstones have no contents, and events of TRUNCATE no row.
+        let is_truncate = |value: &[u8]| value.windows(8).any(|part| part == b"\"op\":\"t\"");
+        if record.topic.ends_with(".signals") || record.value.as_deref().is_none_or(is_truncate) {
             continue;
         }
         match read(&record) {
