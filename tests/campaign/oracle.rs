@@ -85,7 +85,10 @@ impl<'h> History<'h> {
             return;
         }
         self.order(record, repeated, allowed, verdict);
-        let is_later = |last: &Seen| last.partition == record.partition || last.n <= record.n;
+        // A delete has the number of the row that it ends.
+        let is_newer =
+            |last: &Seen| (last.n, last.effect == Effect::Gone) <= (record.n, record.effect == Effect::Gone);
+        let is_later = |last: &Seen| last.partition == record.partition || is_newer(last);
         if self.last.is_none_or(is_later) {
             self.last = Some(record);
         }
