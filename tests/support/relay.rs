@@ -1,6 +1,6 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -47,7 +47,7 @@ impl Relay {
 
     /// The same, with more arguments and environment variables.
     pub(crate) fn start_with(config: &Config, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
-        Self::run(Path::new(OURS), config, arguments, environment)
+        Self::run(&ours(), config, arguments, environment)
     }
 
     fn run(program: &Path, config: &Config, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
@@ -206,7 +206,12 @@ impl Drop for Relay {
 }
 
 fn outboxd(arguments: &[&str]) -> Command {
-    without_surroundings(Path::new(OURS), arguments)
+    without_surroundings(&ours(), arguments)
+}
+
+/// The program of this build, unless `OUTBOXD_TEST_PROGRAM` names another one.
+fn ours() -> PathBuf {
+    std::env::var_os("OUTBOXD_TEST_PROGRAM").map_or_else(|| OURS.into(), PathBuf::from)
 }
 
 /// A program with nothing of ours in its environment that it would take as configuration.

@@ -1,0 +1,140 @@
+-- The tables that are captured, and what the oracle knows: the journal, which no relay captures.
+
+-- Each table by its name in the journal. Its rows are numbered from `base` on; `open_rows` of them are in use.
+CREATE TABLE places (
+    place text PRIMARY KEY,
+    rel regclass,
+    base integer NOT NULL,
+    open_rows integer NOT NULL,
+    insert_only boolean NOT NULL DEFAULT false
+);
+-- The number of the last change of each row. A writer locks it until the end of its transaction, so numbers are in commit order.
+CREATE TABLE counters (row integer PRIMARY KEY, n bigint NOT NULL DEFAULT 0);
+INSERT INTO counters (row) SELECT base + i FROM generate_series(1000, 8000, 1000) AS base, generate_series(0, 399) AS i;
+CREATE TABLE journal (
+    seq bigserial PRIMARY KEY,
+    at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    place text NOT NULL,
+    row bigint NOT NULL,
+    n bigint NOT NULL,
+    -- e: event, c, u, d: change of a row, t: the row is gone with the rest of its table, by TRUNCATE or DROP.
+    effect text NOT NULL,
+    digest text NOT NULL
+);
+
+CREATE TABLE outbox (id uuid PRIMARY KEY, aggregatetype text, aggregateid text NOT NULL, type text NOT NULL, payload text NOT NULL);
+CREATE TABLE signals (id varchar(64) PRIMARY KEY, type varchar(32) NOT NULL, data varchar(2048));
+CREATE TABLE t_a (id integer PRIMARY KEY, n bigint NOT NULL, grp integer NOT NULL, k2 text NOT NULL, v text NOT NULL);
+CREATE TABLE t_b (LIKE t_a INCLUDING ALL);
+CREATE TABLE t_c (LIKE t_a INCLUDING ALL);
+CREATE TABLE t_p (LIKE t_a INCLUDING ALL) PARTITION BY RANGE (id);
+CREATE TABLE t_p0 PARTITION OF t_p FOR VALUES FROM (5000) TO (5030);
+INSERT INTO places (place, rel, base, open_rows) VALUES
+    ('a', 't_a', 1000, 60), ('b', 't_b', 2000, 60), ('c', 't_c', 3000, 60), ('p', 't_p', 5000, 30), ('outbox', 'outbox', 7000, 40);
+
+-- Rows that no writer touches: only a snapshot reads them.
+INSERT INTO t_a SELECT i, 1, i % 8, 'k' || i, 'still' FROM generate_series(1100, 1250) AS i;
+INSERT INTO t_b SELECT i, 1, i % 8, 'k' || i, 'still' FROM generate_series(2100, 2250) AS i;
+INSERT INTO t_c SELECT i, 1, i % 8, 'k' || i, 'still' FROM generate_series(3100, 3250) AS i;
+UPDATE counters SET n = 1 WHERE row BETWEEN 1100 AND 1250 OR row BETWEEN 2100 AND 2250 OR row BETWEEN 3100 AND 3250;
+INSERT INTO journal (place, row, n, effect, digest)
+    SELECT CASE row / 1000 WHEN 1 THEN 'a' WHEN 2 THEN 'b' ELSE 'c' END, row, 1, 'c', md5('still') FROM counters WHERE n = 1;
+
+-- The number of the next change of a row; its lock is held until the end of the transaction.
+CREATE FUNCTION next_change(of_row integer) RETURNS bigint LANGUAGE sql AS $$
+    UPDATE counters SET n = n + 1 WHERE row = of_row RETURNING n
+$$;
+
+CREATE FUNCTION note(of_place text, of_row integer, n bigint, effect text, digest text) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO journal (place, row, n, effect, digest) VALUES (of_place, of_row, n, effect, digest)
+$$;
+
+-- Changes one row of a table by the dice: inserts it if it is not there, else updates all, updates without the large value, or deletes.
+CREATE FUNCTION change(of_place text, of_row integer, large double precision) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    p places;
+    old text;
+    number bigint;
+    dice double precision := random();
+    size integer := CASE WHEN random() < large THEN 900 ELSE 1 + floor(random() * 6) END;
+    fresh text := (SELECT string_agg(md5(random()::text), '') FROM generate_series(1, size));
+BEGIN
+    SELECT * INTO p FROM places WHERE place = of_place;
+    IF p.rel IS NULL THEN
+        RETURN;
+    END IF;
+    number := next_change(of_row);
+    EXECUTE format('SELECT v FROM %s WHERE id = $1', p.rel) INTO old USING of_row;
+    IF old IS NULL THEN
+        PERFORM note(of_place, of_row, number, 'c', md5(fresh));
+        EXECUTE format('INSERT INTO %s (id, n, grp, k2, v) VALUES ($1, $2, $3, $4, $5)', p.rel)
+            USING of_row, number, of_row % 8, 'k' || of_row, fresh;
+    ELSIF p.insert_only THEN
+        RETURN;
+    ELSIF dice < 0.2 THEN
+        PERFORM note(of_place, of_row, number, 'd', '');
+        EXECUTE format('DELETE FROM %s WHERE id = $1', p.rel) USING of_row;
+    ELSIF dice < 0.4 THEN
+        PERFORM note(of_place, of_row, number, 'u', md5(old));
+        EXECUTE format('UPDATE %s SET n = $1 WHERE id = $2', p.rel) USING number, of_row;
+    ELSE
+        PERFORM note(of_place, of_row, number, 'u', md5(fresh));
+        EXECUTE format('UPDATE %s SET n = $1, v = $2 WHERE id = $3', p.rel) USING number, fresh, of_row;
+    END IF;
+END $$;
+
+-- Writes an event for a key. `kind` is NULL in an event without a route.
+CREATE FUNCTION emit(of_row integer, kind text, large double precision) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    id uuid := gen_random_uuid();
+    number bigint := next_change(of_row);
+    size integer := CASE WHEN random() < large THEN 900 ELSE 1 + floor(random() * 6) END;
+    payload text := format('{"n":%s,"pad":"%s"}', number, (SELECT string_agg(md5(random()::text), '') FROM generate_series(1, size)));
+BEGIN
+    PERFORM note('outbox', of_row, number, 'e', md5(id::text || payload));
+    INSERT INTO outbox VALUES (id, kind, of_row::text, 'Happened', payload);
+END $$;
+
+-- Locks a table against writers. They lock counters first and tables then, and so does this.
+CREATE FUNCTION lock_place(of_place text) RETURNS regclass LANGUAGE plpgsql AS $$
+DECLARE
+    p places;
+BEGIN
+    SELECT * INTO p FROM places WHERE place = of_place;
+    PERFORM FROM counters WHERE row BETWEEN p.base AND p.base + 399 ORDER BY row FOR UPDATE;
+    EXECUTE format('LOCK TABLE %s', p.rel);
+    RETURN p.rel;
+END $$;
+
+-- Notes that the rows of a table are gone with it.
+CREATE FUNCTION note_gone(of_place text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    of_row integer;
+BEGIN
+    FOR of_row IN EXECUTE format('SELECT id FROM %s ORDER BY id', (SELECT rel FROM places WHERE place = of_place)) LOOP
+        PERFORM note(of_place, of_row, next_change(of_row), 't', '');
+    END LOOP;
+END $$;
+
+-- A transaction: `count` changes. Their rows are locked in one order, so that writers do not wait for each other in a circle.
+CREATE FUNCTION act(count integer, large double precision, unroutable double precision) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    possible places[] := (SELECT array_agg(p ORDER BY place) FROM places p WHERE rel IS NOT NULL);
+    p places;
+    chosen text[] := '{}';
+    rows integer[] := '{}';
+BEGIN
+    FOR i IN 1..count LOOP
+        p := possible[1 + floor(random() * cardinality(possible))::integer];
+        chosen := chosen || p.place;
+        rows := rows || (p.base + floor(random() * p.open_rows)::integer);
+    END LOOP;
+    PERFORM FROM counters WHERE row = ANY(rows) ORDER BY row FOR UPDATE;
+    FOR i IN 1..count LOOP
+        IF chosen[i] = 'outbox' THEN
+            PERFORM emit(rows[i], CASE WHEN random() >= unroutable THEN 'ev' END, large);
+        ELSE
+            PERFORM change(chosen[i], rows[i], large);
+        END IF;
+    END LOOP;
+END $$;

@@ -1,0 +1,168 @@
+//! The end of a run: waiting for what is on its way, the verdict, and the last stop.
+
+use std::time::{Duration, Instant};
+
+use outboxd::internals::wal::Lsn;
+
+use crate::course::outcome::Outcome;
+use crate::course::service::Service;
+use crate::course::setup::Site;
+use crate::course::trial::Trial;
+use crate::facts::Need;
+use crate::judgement::evidence::Moments;
+use crate::judgement::{agreement, evidence, promises};
+use crate::oracle::{Verdict, judge};
+use crate::planted::Planted;
+use crate::support::wait::{DEADLINE, eventually, let_pass};
+
+/// Records that are missing after this time without progress are lost.
+const QUIET: Duration = Duration::from_secs(12);
+
+impl Trial<'_> {
+    pub(super) fn finish(mut self) -> Outcome {
+        let verdicts = self.settle();
+        let mut violations = std::mem::take(&mut self.complaints);
+        let is_planted = self.planted.is_some();
+        let verified = if is_planted && self.planted != Some(Planted::VerifyLooksAway) {
+            "not asked".to_owned()
+        } else {
+            agreement::check(&self, &verdicts[0], &mut violations)
+        };
+        for service in &mut self.services {
+            let code = if service.given_up.is_none() { service.stop() } else { 0 };
+            if code != 0 {
+                violations.push(format!("ended: the last stop, exit {code}: {}", service.said()));
+            }
+            violations.append(&mut service.complaints);
+        }
+        let stops = self.services.iter().flat_map(|service| service.stops.clone()).collect::<Vec<_>>();
+        violations.extend(
+            stops
+                .iter()
+                .filter(|stop| !promises::explains(&self.site.draw, stop))
+                .map(|stop| format!("unexplained: exit {}: {}", stop.code, stop.reason)),
+        );
+        for (service, verdict) in self.services.iter().zip(&verdicts) {
+            let is_waiting = service.given_up.is_some();
+            let counts = |violation: &&String| {
+                !is_waiting || !(violation.starts_with("lost") || violation.starts_with("stale"))
+            };
+            violations.extend(
+                verdict
+                    .violations
+                    .iter()
+                    .filter(counts)
+                    .map(|violation| format!("{violation} ({})", service.name)),
+            );
+        }
+        Outcome {
+            violations,
+            stops: stops.iter().map(|stop| format!("exit {}: {}", stop.code, stop.reason)).collect(),
+            given_up: self.services.iter().find_map(|service| service.given_up.clone()),
+            verified,
+            changes: verdicts.iter().map(|verdict| verdict.changes).sum(),
+            records: verdicts.iter().map(|verdict| verdict.records).sum(),
+            repeats: verdicts.iter().map(|verdict| verdict.repeats).sum(),
+            log: self.log,
+            took: self.began.elapsed(),
+            draw: self.site.draw,
+        }
+    }
+
+    /// Waits until everything is confirmed and the oracle has nothing to complain of, or nothing more arrives.
+    fn settle(&mut self) -> Vec<Verdict> {
+        let target = self.site.db.current_wal_lsn();
+        let (mut before, mut moved) = ((String::new(), 0), Instant::now());
+        loop {
+            self.services.iter_mut().for_each(|service| service.look_after(&self.world.kafka));
+            let confirmed = self.confirmed();
+            let is_confirmed = confirmed.iter().all(|lsn| lsn.is_none_or(|lsn| lsn >= target));
+            let verdicts: Vec<Verdict> = (0..self.services.len()).map(|number| self.judge(number)).collect();
+            let now = (format!("{confirmed:?}"), verdicts.iter().map(|verdict| verdict.records).sum());
+            if now != before {
+                (before, moved) = (now, Instant::now());
+            }
+            let is_clean = verdicts.iter().all(|verdict| verdict.violations.is_empty());
+            if is_confirmed && is_clean {
+                return verdicts;
+            }
+            if moved.elapsed() > QUIET {
+                if !is_confirmed {
+                    let said: String = self.services.iter().map(Service::said).collect();
+                    self.complaints
+                        .push(format!("stuck: {confirmed:?} and not {target} is confirmed: {said}"));
+                }
+                return verdicts;
+            }
+            let_pass(Duration::from_millis(200));
+        }
+    }
+
+    pub(crate) fn wait_until_confirmed(&mut self) {
+        let target = self.site.db.current_wal_lsn();
+        eventually(DEADLINE, "everything is confirmed", || {
+            self.confirmed().iter().all(|lsn| lsn.is_none_or(|lsn| lsn >= target))
+        });
+    }
+
+    /// How far each service's slot is confirmed; `None` of one that waits for a person.
+    fn confirmed(&self) -> Vec<Option<Lsn>> {
+        let of = |service: &Service| {
+            let sql = "SELECT coalesce(confirmed_flush_lsn, '0/0')::text FROM pg_replication_slots WHERE slot_name = $1";
+            let rows = self.site.db.query(sql, &[&service.name]);
+            let lsn = rows.first().map_or("0/0", |row| row.get::<_, &str>(0)).parse().unwrap();
+            service.given_up.is_none().then_some(lsn)
+        };
+        self.services.iter().map(of).collect()
+    }
+
+    fn judge(&self, number: usize) -> Verdict {
+        let service = &self.services[number];
+        let is_second = number > 0;
+        let draw = &self.site.draw;
+        let most = match service {
+            Service { accepted: true, .. } => Some(Need::Nothing),
+            Service { resent: true, .. } => Some(Need::State),
+            _ => None,
+        };
+        let moments = Moments { most, ..self.moments.clone() };
+        let (seen, strange) = evidence::seen(&self.world.kafka, &service.name);
+        let changes = evidence::changes(&self.site.db, draw, &moments, is_second);
+        let mut verdict = judge(
+            &changes,
+            &seen,
+            &evidence::tables(&self.site.db),
+            &promises::allowances(draw, service, is_second),
+        );
+        verdict.violations.extend(strange);
+        verdict
+    }
+
+    /// Everything works again: each service streams, or waits for a person.
+    pub(crate) fn recover(&mut self, after: &str) {
+        let began = Instant::now();
+        loop {
+            let mut streams = true;
+            for service in &mut self.services {
+                service.look_after(&self.world.kafka);
+                streams &= service.given_up.is_some() || is_streaming(&self.site, &service.name);
+            }
+            if streams {
+                return;
+            }
+            if began.elapsed() > DEADLINE {
+                let said: String = self.services.iter().map(Service::said).collect();
+                return self.complaints.push(format!("stuck: not streaming after {after}: {said}"));
+            }
+            let_pass(Duration::from_millis(30));
+        }
+    }
+}
+
+fn is_streaming(site: &Site, slot: &str) -> bool {
+    let sql = format!(
+        "SELECT FROM pg_replication_slots JOIN pg_stat_replication ON pid = active_pid
+         WHERE slot_name = '{slot}' AND state IN ('catchup', 'streaming')"
+    );
+    site.db.try_query(&sql).is_ok_and(|rows| !rows.is_empty())
+}

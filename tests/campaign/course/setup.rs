@@ -1,0 +1,62 @@
+//! The database and the topics of one run.
+
+use crate::course::world::World;
+use crate::plan::draw::Draw;
+use crate::plan::feature::Feature;
+use crate::support::outbox::Outbox;
+use crate::support::proxy::{Protocol, Proxy, Weather};
+
+const SCHEMA: &str = include_str!("schema.sql");
+/// A record with a value that a writer calls large does not fit into such a topic.
+const SMALL_TOPIC: [(&str, &str); 1] = [("max.message.bytes", "16384")];
+const PARTITIONS: i32 = 2;
+/// Rows with this remainder of eight are not sent when a filter is configured.
+pub(crate) const FILTERED: i64 = 3;
+
+pub(crate) struct Site {
+    pub(crate) db: Outbox,
+    pub(crate) link: Proxy,
+    pub(crate) draw: Draw,
+    /// The topics with a limit.
+    pub(crate) small: Vec<String>,
+}
+
+impl Site {
+    pub(crate) fn create(world: &World, draw: Draw) -> Self {
+        world.kafka_link.set(Weather::Fair);
+        let db = Outbox::create_bare(&world.postgres, SCHEMA);
+        let link = Proxy::start(Protocol::Postgres, world.postgres.port());
+        match draw.shape {
+            Feature::Outbox => db.execute("DELETE FROM places WHERE place <> 'outbox'; DELETE FROM journal"),
+            Feature::Tables => db.execute("DELETE FROM places WHERE place = 'outbox'"),
+            _ => {}
+        }
+        if draw.full_identity {
+            db.execute("ALTER TABLE t_a REPLICA IDENTITY FULL; ALTER TABLE t_b REPLICA IDENTITY FULL; ALTER TABLE t_c REPLICA IDENTITY FULL");
+        }
+        let mut site = Self { db, link, draw, small: Vec::new() };
+        for prefix in site.prefixes() {
+            for topic in
+                ["ev", "dead", "public.signals", "public.t_a", "public.t_b", "public.t_c", "public.t_p0"]
+            {
+                let name = format!("{prefix}.{topic}");
+                let is_small = site.draw.has(Feature::TooLarge)
+                    && prefix == site.db.name()
+                    && !matches!(topic, "dead" | "public.signals");
+                world.kafka.create_topic(&name, PARTITIONS, if is_small { &SMALL_TOPIC } else { &[] });
+                site.small.extend(is_small.then_some(name));
+            }
+        }
+        site
+    }
+
+    /// The prefix of each service's topics, which is the name of its slot too.
+    pub(crate) fn prefixes(&self) -> Vec<String> {
+        let second = self.draw.has(Feature::TwoServices).then(|| self.second());
+        [self.db.name().to_owned()].into_iter().chain(second).collect()
+    }
+
+    pub(crate) fn second(&self) -> String {
+        format!("{}_2", self.db.name())
+    }
+}

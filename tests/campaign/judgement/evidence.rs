@@ -1,0 +1,191 @@
+//! Reads what the oracle knows: the journal, the records, and the tables. It decides which changes the configuration lets be absent.
+
+use std::collections::BTreeMap;
+
+use openssl::hash::{MessageDigest, hash};
+use serde_json::Value;
+
+use crate::course::setup::FILTERED;
+use crate::facts::{Change, Effect, Need, RowId, Seen, Tables};
+use crate::plan::draw::Draw;
+use crate::plan::feature::Feature;
+use crate::support::kafka::Kafka;
+use crate::support::outbox::Outbox;
+use crate::support::record::Record;
+
+/// Moments of the run by PostgreSQL's clock, in microseconds. A change that was made after one was committed after it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Moments {
+    /// The first relay of each service was streaming.
+    pub(crate) streaming: i64,
+    /// The relay with the longer list was streaming.
+    pub(crate) grown: Option<i64>,
+    /// A snapshot of `t_a` and `t_b` was asked for.
+    pub(crate) snapshot: bool,
+    /// What the operator's remedies leave of each change at most.
+    pub(crate) most: Option<Need>,
+}
+
+/// The committed changes. `is_second`: for the second service, which has no features.
+pub(crate) fn changes(db: &Outbox, draw: &Draw, moments: &Moments, is_second: bool) -> Vec<Change> {
+    let sql = "SELECT place, row, n, effect, digest, (extract(epoch FROM at) * 1000000)::bigint FROM journal ORDER BY seq";
+    let rows = db.query(sql, &[]);
+    // A row that was deleted before the start is in no snapshot.
+    let mut at_start: BTreeMap<i64, bool> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.get::<_, i64>(5) < moments.streaming) {
+        at_start.insert(row.get(1), row.get::<_, &str>(3) != "d");
+    }
+    let change = |row: &tokio_postgres::Row| {
+        let (place, effect): (String, &str) = (row.get(0), row.get(3));
+        let (number, at): (i64, i64) = (row.get(1), row.get(5));
+        let has = |feature: Feature| !is_second && draw.has(feature);
+        let is_early = at < moments.streaming;
+        let is_read = draw.has(Feature::InitialSnapshot) && !(place == "c" && has(Feature::ListGrows))
+            // It may come to a table when that has been truncated.
+            || !is_second && moments.snapshot && (place == "a" || place == "b" && !draw.has(Feature::Truncated));
+        let is_explained = effect == "t"
+            || is_early && !(is_read && at_start[&number])
+            || has(Feature::Filter) && place != "outbox" && number % 8 == FILTERED
+            || has(Feature::SkippedUpdates) && effect == "u"
+            || has(Feature::SkippedDeletes) && effect == "d"
+            || has(Feature::ListShrinks) && place == "b"
+            || has(Feature::ListGrows) && place == "c" && moments.grown.is_none_or(|grown| at < grown);
+        let effect = match effect {
+            "e" => Effect::Event,
+            "c" | "u" => Effect::Written,
+            _ => Effect::Gone,
+        };
+        let need = match effect {
+            _ if is_explained => Need::Nothing,
+            Effect::Written | Effect::Gone if is_early => Need::State,
+            _ => Need::Record,
+        };
+        let need = moments.most.map_or(need, |most| need.min(most));
+        Change { row: (place, number), n: row.get(2), effect, digest: row.get(4), need }
+    };
+    rows.iter().map(change).collect()
+}
+
+/// The rows that are in the tables, without the outbox.
+pub(crate) fn tables(db: &Outbox) -> Tables {
+    let places =
+        db.query("SELECT place, rel::text FROM places WHERE rel IS NOT NULL AND place <> 'outbox'", &[]);
+    let mut tables = BTreeMap::new();
+    for place in &places {
+        let (name, rel): (String, String) = (place.get(0), place.get(1));
+        // A child by INHERITS is a table of its own.
+        let rows = db.query(&format!("SELECT id::bigint, n FROM ONLY {rel}"), &[]);
+        let rows =
+            if name == "p" { db.query(&format!("SELECT id::bigint, n FROM {rel}"), &[]) } else { rows };
+        tables.extend(rows.iter().map(|row| ((name.clone(), row.get(0)), row.get(1))));
+    }
+    tables
+}
+
+/// The committed records of a service, and the text of what cannot be understood.
+pub(crate) fn seen(kafka: &Kafka, prefix: &str) -> (Vec<Seen>, Vec<String>) {
+    let (mut all, mut strange) = (Vec::new(), Vec::new());
+    for record in kafka.records_of_prefix(&format!("{prefix}.")) {
+        // Tombstones have no contents, and events of TRUNCATE no row.
+        let is_truncate = |value: &[u8]| value.windows(8).any(|part| part == b"\"op\":\"t\"");
+        if record.topic.ends_with(".signals") || record.value.as_deref().is_none_or(is_truncate) {
+            continue;
+        }
+        match read(&record) {
+            Some(seen) => all.push(seen),
+            None => {
+                let value = String::from_utf8_lossy(record.value.as_deref().unwrap_or_default()).into_owned();
+                strange.push(format!(
+                    "strange: {:?}: {}",
+                    record.place(),
+                    value.chars().take(300).collect::<String>()
+                ));
+            }
+        }
+    }
+    (all, strange)
+}
+
+fn read(record: &Record) -> Option<Seen> {
+    let bytes = record.value.as_deref()?;
+    let dead_letter = record.topic.ends_with(".dead");
+    let value: Value = serde_json::from_slice(bytes).ok()?;
+    let partition = (record.topic.clone(), record.partition);
+    let seen = |row: RowId, n, effect, digest, read| Seen {
+        partition,
+        offset: record.offset,
+        key: key(record).unwrap_or_else(|| "null".to_owned()),
+        row,
+        n,
+        effect,
+        digest,
+        read,
+        dead_letter,
+    };
+    // Of an event: its payload, as it is or as a JSON text; in a dead letter perhaps the whole row.
+    let row = if value["after"].is_object() { &value["after"] } else { &value };
+    let payload = match &value {
+        Value::String(text) => Some((text.clone(), header(record, "id")?, key(record)?)),
+        _ if value.get("pad").is_some() => {
+            Some((String::from_utf8(bytes.to_vec()).ok()?, header(record, "id")?, key(record)?))
+        }
+        _ if row.get("aggregateid").is_some() => {
+            Some((text(row, "payload")?, text(row, "id")?, text(row, "aggregateid")?))
+        }
+        _ => None,
+    };
+    if let Some((payload, id, key)) = payload {
+        let n = number(&serde_json::from_str(&payload).ok()?, "n")?;
+        let digest = Some(md5(&format!("{id}{payload}")));
+        return Some(seen(("outbox".to_owned(), key.parse().ok()?), Some(n), Effect::Event, digest, false));
+    }
+    let (op, row) = match value.get("op") {
+        Some(op) => {
+            (op.as_str()?, if value["after"].is_object() { &value["after"] } else { &value["before"] })
+        }
+        None => (value["__op"].as_str()?, &value),
+    };
+    let id = number(row, "id")?;
+    // Of a deleted row without its values there are zeros.
+    let n = number(row, "n").filter(|n| *n > 0);
+    let effect = if op == "d" { Effect::Gone } else { Effect::Written };
+    let v = text(row, "v").filter(|v| effect == Effect::Written && v != "__debezium_unavailable_value");
+    Some(seen((place_of(id)?.to_owned(), id), n, effect, v.map(|v| md5(&v)), op == "r"))
+}
+
+pub(crate) fn place_of(id: i64) -> Option<&'static str> {
+    Some(match id / 1000 {
+        1 => "a",
+        2 => "b",
+        3 => "c",
+        4 => "new",
+        5 => "p",
+        6 => "child",
+        _ => return None,
+    })
+}
+
+fn key(record: &Record) -> Option<String> {
+    let key = std::str::from_utf8(record.key.as_deref()?).ok()?;
+    Some(key.trim_matches('"').to_owned())
+}
+
+fn header(record: &Record, name: &str) -> Option<String> {
+    let (_, value) = record.headers.iter().rev().find(|(other, _)| other == name)?;
+    String::from_utf8(value.clone()?).ok()
+}
+
+fn text(row: &Value, name: &str) -> Option<String> {
+    row.get(name)?.as_str().map(str::to_owned)
+}
+
+/// Dead letters of rows have numbers as texts.
+fn number(row: &Value, name: &str) -> Option<i64> {
+    let value = row.get(name)?;
+    value.as_i64().or_else(|| value.as_str()?.parse().ok())
+}
+
+fn md5(text: &str) -> String {
+    let digest = hash(MessageDigest::md5(), text.as_bytes()).unwrap();
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}

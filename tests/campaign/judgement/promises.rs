@@ -1,0 +1,60 @@
+//! What docs/guarantees.md lets a run do: repeats, order, and stops.
+
+use crate::course::service::{Service, Stop};
+use crate::facts::Allowances;
+use crate::plan::draw::Draw;
+use crate::plan::feature::{Fault, Feature};
+
+pub(crate) fn allowances(draw: &Draw, service: &Service, is_second: bool) -> Allowances {
+    let has = |feature: Feature| draw.has(feature);
+    let moved = [
+        ("b", has(Feature::KeyColumns) || has(Feature::NewPrimaryKey)),
+        // With REPLICA IDENTITY FULL nothing says what the key of a dropped table was, as in Debezium: its records have none.
+        ("c", has(Feature::Renamed) || has(Feature::Dropped) && draw.full_identity),
+        // A signal reads the children of a table with it.
+        ("child", has(Feature::Inherited)),
+    ];
+    let is_transactional =
+        draw.guarantee == Feature::ExactlyOnce && !has(Feature::GuaranteeChanged) && !is_second;
+    Allowances {
+        repeats: is_second || service.resent || repeats(draw),
+        copied: has(Feature::Swapped).then(|| "b".to_owned()).into_iter().collect(),
+        moved: moved
+            .into_iter()
+            .filter(|(_, is_moved)| *is_moved)
+            .map(|(place, _)| place.to_owned())
+            .collect(),
+        reread: service.resent,
+        late_records: draw.faults.contains(&Fault::Replaced) && !is_transactional && !is_second,
+    }
+}
+
+fn repeats(draw: &Draw) -> bool {
+    let has = |feature: Feature| draw.has(feature);
+    let is_refused = has(Feature::TooLarge) || has(Feature::Unroutable);
+    match draw.guarantee {
+        _ if has(Feature::GuaranteeChanged) => true,
+        Feature::ExactlyOnce => false,
+        // A row is not known again when its table or the configuration makes another record of it.
+        Feature::TailDedupe => {
+            draw.faults.contains(&Fault::Replaced)
+                || !draw.later.is_empty()
+                || is_refused
+                || draw.features.iter().any(|feature| feature.is_operation())
+        }
+        _ => {
+            is_refused || draw.faults.iter().any(|fault| !matches!(fault, Fault::Stopped | Fault::KafkaSlow))
+        }
+    }
+}
+
+/// Whether what was drawn explains an exit that the relay chose. A wrong answer here hides a false alarm, so the reasons are printed.
+pub(crate) fn explains(draw: &Draw, stop: &Stop) -> bool {
+    match stop.code {
+        6 => draw.has(Feature::TooLarge),
+        3 => draw.has(Feature::ListGrows) || draw.features.iter().any(|feature| feature.is_operation()),
+        // Told as complaints.
+        1 | 4 | 5 => true,
+        _ => false,
+    }
+}

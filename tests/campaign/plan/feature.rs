@@ -1,0 +1,186 @@
+//! What a run may have: features of the product, operations of its users, and faults.
+
+use std::fmt;
+
+/// A feature or an operation. The order is that of the coverage matrix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Feature {
+    AtLeastOnce,
+    TailDedupe,
+    ExactlyOnce,
+    Outbox,
+    Tables,
+    Both,
+    GuaranteeChanged,
+    ListGrows,
+    ListShrinks,
+    SkippedUpdates,
+    SkippedDeletes,
+    Filter,
+    KeyColumns,
+    NoTombstones,
+    Unwrap,
+    Heartbeat,
+    DeadLetters,
+    TooLarge,
+    Unroutable,
+    Cleanup,
+    CleanupCommand,
+    InitialSnapshot,
+    IncrementalSnapshot,
+    BlockingSnapshot,
+    TwoServices,
+    LargeTransaction,
+    Created,
+    ColumnAdded,
+    TypeChanged,
+    Renamed,
+    NewPrimaryKey,
+    Truncated,
+    Swapped,
+    PartitionAttached,
+    Inherited,
+    Dropped,
+    Rewritten,
+}
+
+/// What goes wrong while an operation is carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fault {
+    Killed,
+    Stopped,
+    Frozen,
+    /// A second instance takes over from a killed one.
+    TakenOver,
+    /// A second instance takes over from a frozen one, which then continues.
+    Replaced,
+    PostgresKilled,
+    BackendTerminated,
+    WalsenderCancelled,
+    PostgresCut,
+    KafkaHeld,
+    KafkaCut,
+    KafkaGarbled,
+    KafkaSlow,
+}
+
+use Feature::*;
+
+pub(crate) const GUARANTEES: [Feature; 3] = [AtLeastOnce, TailDedupe, ExactlyOnce];
+pub(crate) const SHAPES: [Feature; 3] = [Outbox, Tables, Both];
+/// Everything that a run may have besides a guarantee and a shape.
+pub(crate) const OTHERS: [Feature; 31] = [
+    GuaranteeChanged,
+    ListGrows,
+    ListShrinks,
+    SkippedUpdates,
+    SkippedDeletes,
+    Filter,
+    KeyColumns,
+    NoTombstones,
+    Unwrap,
+    Heartbeat,
+    DeadLetters,
+    TooLarge,
+    Unroutable,
+    Cleanup,
+    CleanupCommand,
+    InitialSnapshot,
+    IncrementalSnapshot,
+    BlockingSnapshot,
+    TwoServices,
+    LargeTransaction,
+    Created,
+    ColumnAdded,
+    TypeChanged,
+    Renamed,
+    NewPrimaryKey,
+    Truncated,
+    Swapped,
+    PartitionAttached,
+    Inherited,
+    Dropped,
+    Rewritten,
+];
+pub(crate) const FAULTS: [Fault; 13] = [
+    Fault::Killed,
+    Fault::Stopped,
+    Fault::Frozen,
+    Fault::TakenOver,
+    Fault::Replaced,
+    Fault::PostgresKilled,
+    Fault::BackendTerminated,
+    Fault::WalsenderCancelled,
+    Fault::PostgresCut,
+    Fault::KafkaHeld,
+    Fault::KafkaCut,
+    Fault::KafkaGarbled,
+    Fault::KafkaSlow,
+];
+
+impl Feature {
+    /// Whether it is a feature of captured tables, and has no meaning for an outbox alone.
+    pub(crate) fn is_of_tables(self) -> bool {
+        self.is_of_configuration() && !matches!(self, GuaranteeChanged | Heartbeat | DeadLetters)
+            || self.is_operation()
+            || matches!(self, IncrementalSnapshot | BlockingSnapshot)
+    }
+
+    /// Whether it needs an outbox.
+    pub(crate) const fn is_of_outbox(self) -> bool {
+        matches!(self, Unroutable | Cleanup | CleanupCommand)
+    }
+
+    /// Whether a setting says it, from the first start or from a later one.
+    pub(crate) const fn is_of_configuration(self) -> bool {
+        matches!(
+            self,
+            GuaranteeChanged
+                | ListGrows
+                | ListShrinks
+                | SkippedUpdates
+                | SkippedDeletes
+                | Filter
+                | KeyColumns
+                | NoTombstones
+                | Unwrap
+                | Heartbeat
+                | DeadLetters
+        )
+    }
+
+    /// Whether only a change between two processes shows it.
+    pub(crate) const fn is_change(self) -> bool {
+        matches!(self, GuaranteeChanged | ListGrows | ListShrinks)
+    }
+
+    /// Whether it changes the definition or the rows of a whole table.
+    pub(crate) fn is_operation(self) -> bool {
+        self >= Created
+    }
+
+    /// Whether it makes a table that a publication of listed tables does not have.
+    pub(crate) const fn is_of_new_table(self) -> bool {
+        matches!(self, Created | Swapped | PartitionAttached | Inherited)
+    }
+
+    /// Whether a run can have both.
+    pub(crate) fn goes_with(self, other: Self) -> bool {
+        let excludes = |a: Self, b: Self| {
+            (GUARANTEES.contains(&a) && GUARANTEES.contains(&b) || SHAPES.contains(&a) && SHAPES.contains(&b))
+                || a == Outbox && b.is_of_tables()
+                || a == Tables && b.is_of_outbox()
+                // Cleanup needs one EventRouter and nothing else.
+                || a == Cleanup && (b == Both || b.is_of_tables())
+                || a == CleanupCommand && (b == Both || b.is_of_tables())
+                || a == IncrementalSnapshot && b == BlockingSnapshot
+        };
+        self != other && !excludes(self, other) && !excludes(other, self)
+    }
+}
+
+impl fmt::Display for Feature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
