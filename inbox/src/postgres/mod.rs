@@ -51,4 +51,4 @@ pub(crate) use way::{Change, Comparable, Remembers};
 pub const SCHEMA: &str = include_str!("schema.sql");
 
 /// The version of the inbox's tables.
-pub const VERSION: i32 = 3;
+pub const VERSION: i32 = 4;

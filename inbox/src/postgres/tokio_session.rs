@@ -184,8 +184,7 @@ impl Session {
         begin: Begin,
         queries: [Query<'_>; N],
     ) -> Result<[Vec<Row>; N], DriverError> {
-        let lock: [Parameter<'_>; 5] = [
-            (&begin.lock_class, Type::INT4),
+        let lock: [Parameter<'_>; 4] = [
             (&begin.partition, Type::INT4),
             (&begin.epoch, Type::INT8),
             (&CONNECTION_LOCK_CLASS, Type::INT4),
