@@ -26,6 +26,7 @@ mod sequence_app;
 mod claims;
 mod commit_proof;
 mod doubt;
+mod errors;
 mod faults;
 mod harness;
 mod identity;
