@@ -2,6 +2,7 @@ use crate::event::SequenceSource;
 
 /// How a repeat is known.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub enum Dedupe {
     /// By the event's id, which is remembered for the window. Knows whatever comes again.
     #[default]

@@ -15,7 +15,7 @@ use super::body::{self, NoBody};
 use super::header;
 use super::layer::Shared;
 use super::problem::Problem;
-use crate::idempotency::{Answer, Attempt, Claim, Ended, Ending, Fingerprint, Key, Start, Store};
+use crate::idempotency::{Answer, Attempt, Claim, Fingerprint, FinishOutcome, Key, Outcome, Start, Store};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -24,6 +24,7 @@ const FINISH_PAUSE: Duration = Duration::from_millis(200);
 
 /// What a handler finds in the extensions of its request.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Running {
     /// To be finished in the transaction of the effect, or given on to whoever does the effect.
     pub claim: Claim,
@@ -75,7 +76,7 @@ where
             match attempt.guard(inner.call(request)).await {
                 Ok(Ok(response)) => Ok(finish(&shared, &attempt, response).await),
                 Ok(Err(error)) => {
-                    tell(&attempt, &Ending::Open).await;
+                    tell(&attempt, &Outcome::Retryable).await;
                     Err(error)
                 }
                 Err(_lost) => Ok(Problem::TakenOver.answer().into_response()),
@@ -153,13 +154,13 @@ where
         Ok(body) => (ending(shared, body::answer(&parts, &body)), Response::from_parts(parts, R::from(body))),
         Err(NoBody::TooLong) => {
             let answer = Problem::AnswerTooLong { max }.answer();
-            (Ending::Failed(answer.clone()), answer.into_response())
+            (Outcome::Failed(answer.clone()), answer.into_response())
         }
-        Err(NoBody::Unreadable) => (Ending::Open, Problem::AnswerLost.answer().into_response()),
+        Err(NoBody::Unreadable) => (Outcome::Retryable, Problem::AnswerLost.answer().into_response()),
     };
     match tell(attempt, &ending).await {
-        Some(Ended::Fenced) => Problem::TakenOver.answer().into_response(),
-        Some(Ended::Written | Ended::Otherwise) => response,
+        Some(FinishOutcome::Fenced) => Problem::TakenOver.answer().into_response(),
+        Some(FinishOutcome::Written | FinishOutcome::AlreadyFinished) => response,
         None => {
             let key = &attempt.claim().key;
             tracing::error!(%key, "a request was done and cannot be remembered: if it comes again, it is done again");
@@ -168,17 +169,17 @@ where
     }
 }
 
-fn ending<S>(shared: &Shared<S>, answer: Answer) -> Ending {
+fn ending<S>(shared: &Shared<S>, answer: Answer) -> Outcome {
     let status = http::StatusCode::from_u16(answer.status).unwrap_or_default();
     match status {
-        status if (shared.transient)(status) => Ending::Open,
-        status if status.is_client_error() || status.is_server_error() => Ending::Failed(answer),
-        _ => Ending::Completed(answer),
+        status if (shared.transient)(status) => Outcome::Retryable,
+        status if status.is_client_error() || status.is_server_error() => Outcome::Failed(answer),
+        _ => Outcome::Completed(answer),
     }
 }
 
 /// Tells the store how it went, as long as the claim holds; `None` when the store does not answer.
-async fn tell<S: Store>(attempt: &Attempt<S>, ending: &Ending) -> Option<Ended> {
+async fn tell<S: Store>(attempt: &Attempt<S>, ending: &Outcome) -> Option<FinishOutcome> {
     let told = async {
         loop {
             match attempt.finish(ending).await {

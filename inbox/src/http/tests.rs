@@ -15,7 +15,8 @@ use tower_service::Service;
 
 use super::*;
 use crate::idempotency::{
-    Begun, Claim, Ended, Ending, Entry, Extended, Key, Record, Records, Store, StoreError,
+    BeginOutcome, BeginRequest, Claim, ExtendOutcome, FinishOutcome, Key, Outcome, Record, Records, Store,
+    StoreError,
 };
 
 const LEASE: Duration = Duration::from_secs(1);
@@ -53,15 +54,20 @@ impl Memory {
 }
 
 impl Store for Memory {
-    async fn begin(&self, key: &Key, entry: &Entry) -> Result<Begun, StoreError> {
+    async fn begin(&self, key: &Key, entry: &BeginRequest) -> Result<BeginOutcome, StoreError> {
         self.on(key, |record, now| Record::begin(record, now, key, entry))
     }
 
-    async fn extend(&self, claim: &Claim, lease: Duration) -> Result<Extended, StoreError> {
+    async fn extend(&self, claim: &Claim, lease: Duration) -> Result<ExtendOutcome, StoreError> {
         self.on(&claim.key, |record, now| Record::extend(record, now, claim, lease))
     }
 
-    async fn finish(&self, claim: &Claim, ending: &Ending, keep: Duration) -> Result<Ended, StoreError> {
+    async fn finish(
+        &self,
+        claim: &Claim,
+        ending: &Outcome,
+        keep: Duration,
+    ) -> Result<FinishOutcome, StoreError> {
         if self.deaf.load(Ordering::SeqCst) > 0 {
             self.deaf.fetch_sub(1, Ordering::SeqCst);
             return Err(StoreError::Unreadable { store: "memory" });

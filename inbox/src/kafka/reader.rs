@@ -48,7 +48,7 @@ impl Consumer {
     ///
     /// When the configuration lets librdkafka commit offsets, which would lose events, or librdkafka refuses it. When it is
     /// called outside of a tokio runtime.
-    pub fn subscribe(config: &ClientConfig, topics: &[&str]) -> Result<Self, Error> {
+    pub fn subscribe(config: &ClientConfig, topics: &[&str]) -> Result<Self, crate::Error> {
         // rdkafka would panic.
         tokio::runtime::Handle::try_current().map_err(Error::NoRuntime)?;
         check_commits(config, "false")?;
@@ -75,7 +75,7 @@ impl<C: InboxContext> Consumer<C> {
     /// # Errors
     ///
     /// When the configuration lets librdkafka commit offsets, as it does by default: set `enable.auto.commit` to `false`.
-    pub fn wrap(consumer: Arc<StreamConsumer<C>>, config: &ClientConfig) -> Result<Self, Error> {
+    pub fn wrap(consumer: Arc<StreamConsumer<C>>, config: &ClientConfig) -> Result<Self, crate::Error> {
         check_commits(config, "true")?;
         let subscribed = consumer.subscription().map_err(Error::Subscribe)?;
         let subscribed = subscribed.elements().iter().map(|element| element.topic().to_owned()).collect();
@@ -227,19 +227,19 @@ mod tests {
     #[test]
     fn a_consumer_that_would_lose_events_or_panic_is_refused() {
         let none = Consumer::subscribe(&ClientConfig::new(), &["topic"]);
-        assert!(matches!(none, Err(Error::NoRuntime(_))), "{none:?}");
+        assert!(matches!(none, Err(crate::Error::Kafka(Error::NoRuntime(_)))), "{none:?}");
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let _entered = runtime.enter();
         for name in ["enable.auto.commit", "auto.commit.enable"] {
             let refused = Consumer::subscribe(ClientConfig::new().set(name, "true"), &["topic"]);
-            assert!(matches!(refused, Err(Error::Setting { .. })), "{refused:?}");
+            assert!(matches!(refused, Err(crate::Error::Kafka(Error::Setting { .. }))), "{refused:?}");
         }
         let mut config = ClientConfig::new();
         config.set("group.id", "group");
         let own: Arc<StreamConsumer<Context>> =
             Arc::new(config.create_with_context(Context::default()).unwrap());
         let refused = Consumer::wrap(Arc::clone(&own), &config);
-        assert!(matches!(refused, Err(Error::Setting { .. })), "{refused:?}");
+        assert!(matches!(refused, Err(crate::Error::Kafka(Error::Setting { .. }))), "{refused:?}");
         assert!(Consumer::wrap(own, config.set("enable.auto.commit", "false")).is_ok());
     }
 }
