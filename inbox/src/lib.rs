@@ -27,7 +27,7 @@ pub mod idempotency;
 )]
 pub mod retry_topic;
 
-#[cfg(feature = "tower")]
+#[cfg(feature = "http")]
 pub mod http;
 #[cfg(feature = "kafka")]
 pub mod kafka;

@@ -16,7 +16,7 @@ use crate::Error;
 const LEASE: Duration = Duration::from_secs(30);
 
 /// How long an answer is given again.
-const KEEP: Duration = Duration::from_hours(24);
+const KEEP: Duration = Duration::from_secs(24 * 3600);
 
 /// Records of what a service was asked to do, and of what came of it.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use crate::idempotency::{
 const DURATION: Duration = Duration::from_secs(30);
 
 /// How long it is remembered that there was a lease. Fences grow after that too.
-const KEEP: Duration = Duration::from_hours(24);
+const KEEP: Duration = Duration::from_secs(24 * 3600);
 
 /// The longest pause between two looks at a lease that somebody else has. Its holder may give it back at any time.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
