@@ -6,7 +6,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, Response, header::HeaderName};
+use http::header::{HeaderName, HeaderValue};
+use http::{Method, Request, Response};
 use http_body::Body;
 use tokio_util::sync::CancellationToken;
 use tower_service::Service;
@@ -18,6 +19,9 @@ use super::problem::Problem;
 use crate::idempotency::{Answer, Attempt, Claim, Fingerprint, FinishOutcome, Key, Outcome, Start, Store};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Marks the answer to a repeated request, with the value `true`.
+pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// Between two tries to tell a store that does not answer how a request went.
 const FINISH_PAUSE: Duration = Duration::from_millis(200);
@@ -65,57 +69,93 @@ where
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let shared = Arc::clone(&self.shared);
         Box::pin(async move {
-            let (mut request, attempt) = match admit(&shared, request).await {
-                Admitted::Unguarded(request) => return inner.call(request).await,
-                Admitted::Answered(answer) => return Ok(answer.into_response()),
-                Admitted::Run(request, attempt) => (request, attempt),
+            let key = match key(&shared, &request) {
+                Ok(Some(key)) => key,
+                Ok(None) => return inner.call(request).await,
+                Err(problem) => return Ok(problem.answer().into_response()),
             };
-            request
-                .extensions_mut()
-                .insert(Running { claim: attempt.claim().clone(), lost: attempt.lost().clone() });
-            match attempt.guard(inner.call(request)).await {
-                Ok(Ok(response)) => Ok(finish(&shared, &attempt, response).await),
-                Ok(Err(error)) => {
-                    tell(&attempt, &Outcome::Retryable).await;
-                    Err(error)
+            let detached = shared.detached.clone();
+            let done = run(shared, inner, key, request);
+            match detached {
+                None => done.await,
+                // It has panicked. What it has done is not known.
+                Some(detached) => {
+                    let done = detached.run(done).await;
+                    done.unwrap_or_else(|| Ok(Problem::AnswerLost.answer().into_response()))
                 }
-                Err(_lost) => Ok(Problem::TakenOver.answer().into_response()),
             }
         })
     }
 }
 
-/// What becomes of a request.
+/// The key of a request; `None` when it needs none.
+fn key<S, B>(shared: &Shared<S>, request: &Request<B>) -> Result<Option<String>, Problem> {
+    if ![Method::POST, Method::PATCH].contains(request.method()) {
+        return Ok(None);
+    }
+    let values = request.headers().get_all(IDEMPOTENCY_KEY);
+    match header::key(values.iter().map(HeaderValue::as_bytes)) {
+        Ok(None) if shared.required => Err(Problem::KeyMissing),
+        Ok(key) => Ok(key),
+        Err(malformed) => Err(Problem::KeyMalformed(malformed)),
+    }
+}
+
+/// Gives a request with a key to the service, unless it has come before.
+async fn run<S, Inner, B, R>(
+    shared: Arc<Shared<S>>,
+    mut inner: Inner,
+    key: String,
+    request: Request<B>,
+) -> Result<Response<R>, Inner::Error>
+where
+    S: Store,
+    Inner: Service<Request<B>, Response = Response<R>>,
+    B: Body + From<Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    R: Body + From<Bytes>,
+    R::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let (mut request, attempt) = match admit(&shared, key, request).await {
+        Admitted::Refused(problem) => return Ok(problem.answer().into_response()),
+        Admitted::Replayed(answer) => {
+            let mut response = answer.into_response();
+            response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
+            return Ok(response);
+        }
+        Admitted::Run(request, attempt) => (request, attempt),
+    };
+    request.extensions_mut().insert(Running { claim: attempt.claim().clone(), lost: attempt.lost().clone() });
+    match attempt.guard(inner.call(request)).await {
+        Ok(Ok(response)) => Ok(finish(&shared, &attempt, response).await),
+        Ok(Err(error)) => {
+            tell(&attempt, &Outcome::Retryable).await;
+            Err(error)
+        }
+        Err(_lost) => Ok(Problem::TakenOver.answer().into_response()),
+    }
+}
+
+/// What becomes of a request with a key.
 enum Admitted<S: Store, B> {
-    /// It has no key and needs none.
-    Unguarded(Request<B>),
-    /// The service is not asked.
-    Answered(Answer),
+    Refused(Problem),
+    /// The service is not asked: this was the answer to the first request.
+    Replayed(Answer),
     Run(Request<B>, Attempt<S>),
 }
 
 impl<S: Store, B> From<Problem> for Admitted<S, B> {
     fn from(problem: Problem) -> Self {
-        Self::Answered(problem.answer())
+        Self::Refused(problem)
     }
 }
 
-async fn admit<S, B>(shared: &Shared<S>, request: Request<B>) -> Admitted<S, B>
+async fn admit<S, B>(shared: &Shared<S>, key: String, request: Request<B>) -> Admitted<S, B>
 where
     S: Store,
     B: Body + From<Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    if ![Method::POST, Method::PATCH].contains(request.method()) {
-        return Admitted::Unguarded(request);
-    }
-    let values = request.headers().get_all(IDEMPOTENCY_KEY);
-    let key = match header::key(values.iter().map(http::HeaderValue::as_bytes)) {
-        Ok(Some(key)) => key,
-        Ok(None) if shared.required => return Problem::KeyMissing.into(),
-        Ok(None) => return Admitted::Unguarded(request),
-        Err(malformed) => return Problem::KeyMalformed(malformed).into(),
-    };
     let (parts, body) = request.into_parts();
     let scope = match (shared.caller)(&parts) {
         caller if caller.is_empty() => shared.records.scope().to_owned(),
@@ -131,8 +171,8 @@ where
     let fingerprint = Fingerprint::of([parts.method.as_str().as_bytes(), path.as_bytes(), &body]);
     match shared.records.begin_of(key, fingerprint).await {
         Ok(Start::Run(attempt)) => Admitted::Run(Request::from_parts(parts, B::from(body)), attempt),
-        Ok(Start::Completed(answer) | Start::Failed(answer)) => Admitted::Answered(answer),
-        Ok(Start::InFlight { .. }) => Problem::InFlight.into(),
+        Ok(Start::Completed(answer) | Start::Failed(answer)) => Admitted::Replayed(answer),
+        Ok(Start::InFlight { left }) => Problem::InFlight { left }.into(),
         Ok(Start::Mismatch) => Problem::OtherRequest.into(),
         Err(error) => {
             tracing::warn!(%error, "a request was refused: it cannot be remembered");
