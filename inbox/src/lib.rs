@@ -51,6 +51,14 @@ pub mod testing;
 
 pub use error::Error;
 
+// The code of the documents is compiled as tests.
+#[cfg(all(doctest, feature = "kafka", feature = "redis", feature = "sqlx"))]
+#[doc = include_str!("../README.md")]
+mod readme {}
+#[cfg(all(doctest, feature = "redis"))]
+#[doc = include_str!("../docs/choosing.md")]
+mod choosing {}
+
 #[cfg(all(feature = "kafka", feature = "tokio-postgres"))]
 pub use consumer::{Dedupe, Delivery, Failure, Inbox};
 

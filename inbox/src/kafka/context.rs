@@ -18,7 +18,13 @@ pub(crate) enum Rebalanced {
 ///
 /// A context of the service's own has one of these, returns it by [`AsRef`], and passes each rebalance to it:
 ///
-/// ```rust,ignore
+/// ```
+/// # use outboxd_inbox::kafka::Rebalances;
+/// # use outboxd_inbox::rdkafka::ClientContext;
+/// # use outboxd_inbox::rdkafka::consumer::{BaseConsumer, ConsumerContext, Rebalance};
+/// # #[derive(Default)]
+/// # struct MyContext { rebalances: Rebalances }
+/// # impl ClientContext for MyContext {}
 /// impl ConsumerContext for MyContext {
 ///     fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
 ///         self.rebalances.notify(consumer, rebalance);

@@ -89,7 +89,10 @@ impl Transaction {
 
     /// Begins a savepoint.
     ///
-    /// ```rust,ignore
+    /// ```no_run
+    /// # use outboxd_inbox::Failure;
+    /// # use outboxd_inbox::postgres::Transaction;
+    /// # async fn handle(transaction: Transaction, id: &str) -> Result<(), Failure> {
     /// let audit = transaction.savepoint().await?;
     /// match audit.execute("INSERT INTO audit_log VALUES ($1)", &[&id]).await {
     ///     Ok(_) => audit.release().await?,
@@ -98,6 +101,8 @@ impl Transaction {
     ///         audit.roll_back().await?;
     ///     }
     /// }
+    /// # Ok(())
+    /// # }
     /// ```
     ///
     /// # Errors

@@ -7,11 +7,18 @@
 //! in another order. In the end the tables must be what they were. If they are not, a part of the handler's effect is
 //! outside of the transaction, or depends on the order of different keys.
 //!
-//! ```rust,ignore
+//! ```no_run
+//! # use outboxd_inbox::postgres::{Connector, Transaction};
+//! # use outboxd_inbox::testing::{Harness, HarnessError, event};
+//! # use outboxd_inbox::{Delivery, Failure};
+//! # async fn handler(_: Transaction, _: Delivery) -> Result<(), Failure> { Ok(()) }
+//! # async fn check(connector: Connector) -> Result<(), HarnessError> {
 //! let harness = Harness::new(connector)
 //!     .reset("TRUNCATE customers")
 //!     .observe("SELECT * FROM customers ORDER BY id");
 //! harness.check(&[event("customer-1", "event-1", r#"{"amount":3}"#)], handler).await?;
+//! # Ok(())
+//! # }
 //! ```
 
 mod interrupt;
