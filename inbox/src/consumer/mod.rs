@@ -6,6 +6,7 @@ mod failure;
 mod handler;
 mod inbox;
 mod parking;
+#[cfg(feature = "position")]
 mod position;
 mod retry;
 mod run;

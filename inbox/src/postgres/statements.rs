@@ -47,6 +47,7 @@ pub(super) const HAS_UNSCOPED: &str =
     "SELECT EXISTS (SELECT FROM inbox_message WHERE consumer = $1 AND source = '')";
 
 /// The same by position. Those in $4 are new for sure; those in $5, between the positions $9 and $10, are looked up.
+#[cfg(feature = "position")]
 pub(super) const ENTER_BY_POSITION: &str = "WITH held AS (\
      SELECT consumer, topic FROM inbox_partition WHERE id = $1::int \
      AND current_setting('outboxd_inbox.entered', true) = ($1::int || ':' || $2::bigint)\
@@ -68,6 +69,7 @@ pub(super) const ENTER_BY_POSITION: &str = "WITH held AS (\
  ) SELECT EXISTS (SELECT FROM held), ARRAY(SELECT message_id FROM new)";
 
 /// The same when all are new for sure. It is planned once: the other one is planned each time, since what it looks up differs.
+#[cfg(feature = "position")]
 pub(super) const ENTER_FRESH: &str = "WITH held AS (\
      SELECT WHERE current_setting('outboxd_inbox.entered', true) = ($1::int || ':' || $2::bigint)\
  ), done AS (\
@@ -84,6 +86,7 @@ pub(super) const NEW_TOPIC: &str = "INSERT INTO inbox_topic (consumer, topic, pa
      ON CONFLICT DO NOTHING RETURNING topic";
 
 /// The database that a topic's events come from. The first one counts.
+#[cfg(feature = "position")]
 pub(super) const SOURCE: &str = "UPDATE inbox_topic SET source = coalesce(source, $3) \
      WHERE consumer = $1 AND topic = $2 RETURNING source";
 
