@@ -29,6 +29,7 @@ pub(super) struct Context<H> {
     pub(super) first_number: Option<i64>,
     /// Transactions that may still be committed, although nobody hears of it.
     pub(super) doubts: Doubts,
+    #[cfg_attr(not(feature = "position"), allow(dead_code, reason = "only positions depend on it"))]
     pub(super) order: Order,
     pub(super) parked_max: usize,
     pub(super) handler_within: Duration,

@@ -123,7 +123,7 @@ where
             response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
             return Ok(response);
         }
-        Admitted::Run(request, attempt) => (request, attempt),
+        Admitted::Run(request, attempt) => (*request, attempt),
     };
     request.extensions_mut().insert(Running { claim: attempt.claim().clone(), lost: attempt.lost().clone() });
     match attempt.guard(inner.call(request)).await {
@@ -141,7 +141,7 @@ enum Admitted<S: Store, B> {
     Refused(Problem),
     /// The service is not asked: this was the answer to the first request.
     Replayed(Answer),
-    Run(Request<B>, Attempt<S>),
+    Run(Box<Request<B>>, Attempt<S>),
 }
 
 impl<S: Store, B> From<Problem> for Admitted<S, B> {
@@ -170,7 +170,9 @@ where
     let path = parts.uri.path_and_query().map_or("", |path| path.as_str());
     let fingerprint = Fingerprint::of([parts.method.as_str().as_bytes(), path.as_bytes(), &body]);
     match shared.records.begin_of(key, fingerprint).await {
-        Ok(Start::Run(attempt)) => Admitted::Run(Request::from_parts(parts, B::from(body)), attempt),
+        Ok(Start::Run(attempt)) => {
+            Admitted::Run(Box::new(Request::from_parts(parts, B::from(body))), attempt)
+        }
         Ok(Start::Completed(answer) | Start::Failed(answer)) => Admitted::Replayed(answer),
         Ok(Start::InFlight { left }) => Problem::InFlight { left }.into(),
         Ok(Start::Mismatch) => Problem::OtherRequest.into(),
