@@ -14,6 +14,7 @@
 )]
 pub mod core;
 pub mod dead_letter;
+mod error;
 #[cfg_attr(
     not(all(feature = "kafka", feature = "tokio-postgres")),
     allow(dead_code, unused_imports, reason = "the loop is what asks it")
@@ -26,7 +27,7 @@ pub mod idempotency;
 )]
 pub mod retry_topic;
 
-#[cfg(feature = "tower")]
+#[cfg(feature = "http")]
 pub mod http;
 #[cfg(feature = "kafka")]
 pub mod kafka;
@@ -35,7 +36,6 @@ pub mod lease;
 
 #[cfg(all(feature = "kafka", feature = "tokio-postgres"))]
 pub mod consumer;
-#[cfg(feature = "tokio-postgres")]
 #[cfg(all(feature = "kafka", feature = "tokio-postgres"))]
 pub mod outbox;
 #[cfg(feature = "tokio-postgres")]
@@ -49,5 +49,23 @@ pub mod redis;
 #[cfg(all(feature = "kafka", feature = "tokio-postgres"))]
 pub mod testing;
 
+pub use error::Error;
+
+// The code of the documents is compiled as tests.
+#[cfg(all(doctest, feature = "kafka", feature = "redis", feature = "sqlx"))]
+#[doc = include_str!("../README.md")]
+mod readme {}
+#[cfg(all(doctest, feature = "redis"))]
+#[doc = include_str!("../docs/choosing.md")]
+mod choosing {}
+
 #[cfg(all(feature = "kafka", feature = "tokio-postgres"))]
 pub use consumer::{Dedupe, Delivery, Failure, Inbox};
+
+// The libraries whose types are in this one's signatures, so that a service need not repeat their versions.
+#[cfg(feature = "kafka")]
+pub use rdkafka;
+#[cfg(feature = "sqlx")]
+pub use sqlx;
+#[cfg(feature = "tokio-postgres")]
+pub use tokio_postgres;

@@ -7,6 +7,7 @@
 //! The first way is what services do by hand (SELECT, INSERT, UPDATE, COMMIT for each event), and it is not even given the
 //! events by Kafka. The others are timed from the first event that a handler is given to the last.
 
+#![allow(clippy::incompatible_msrv, reason = "it is built with the toolchain of the project")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a benchmark fails by panicking")]
 #![allow(clippy::indexing_slicing, clippy::print_stdout, reason = "and prints what it measured")]
 

@@ -10,7 +10,7 @@ use axum::routing::post;
 use http::Request;
 use outboxd_inbox::http::IdempotencyLayer;
 use outboxd_inbox::idempotency::{
-    Answer, Ending, Fingerprint, NotDone, PostgresStore, Records, RedisStore, Start, Store,
+    Answer, Fingerprint, Outcome, PostgresStore, Records, RedisStore, Start, Store, WorkError,
 };
 use outboxd_inbox::redis::Servers;
 use redis::aio::MultiplexedConnection;
@@ -54,7 +54,7 @@ pub(crate) fn measure(lab: &Lab) {
 async fn round_trips(server: &RedisServer) {
     let mut old = server.client().get_multiplexed_async_connection().await.unwrap();
     let records = Records::new(RedisStore::new(Servers::one(server.client())), "trips");
-    let done = Ending::Completed(Answer::new(200, "text/plain", "ok"));
+    let done = Outcome::Completed(Answer::new(200, "text/plain", "ok"));
     let mut rounds = Vec::new();
     for round in 0..ROUNDS {
         let mut rates = [0.0; 4];
@@ -139,7 +139,7 @@ fn new_key() -> String {
 async fn once<S: Store>(records: &Records<S>, handler: Duration) {
     let work = async |_| {
         tokio::time::sleep(handler).await;
-        Ok::<_, NotDone<std::fmt::Error>>(Answer::new(200, "text/plain", "ok"))
+        Ok::<_, WorkError<std::fmt::Error>>(Answer::new(200, "text/plain", "ok"))
     };
     records.once(&new_key(), Fingerprint::none(), work).await.unwrap();
 }

@@ -11,7 +11,7 @@ use axum::routing::post;
 use axum::{Extension, Router};
 use http::StatusCode;
 use outboxd_inbox::http::{IdempotencyLayer, Running};
-use outboxd_inbox::idempotency::{Answer, Ended, Ending, PostgresStore, Records, RedisStore};
+use outboxd_inbox::idempotency::{Answer, FinishOutcome, Outcome, PostgresStore, Records, RedisStore};
 use outboxd_inbox::postgres::Connector;
 use outboxd_inbox::redis::Servers;
 use serde::Deserialize;
@@ -130,10 +130,10 @@ async fn pay(
     if payment.fail == Fail::Crash && running.claim.attempt == 1 {
         abort();
     }
-    let ending = Ending::Completed(answer.clone());
+    let ending = Outcome::Completed(answer.clone());
     match app.records.finish_in(&transaction, &running.claim, &ending).await? {
-        Ended::Written => transaction.commit().await?,
-        Ended::Otherwise | Ended::Fenced => transaction.rollback().await?,
+        FinishOutcome::Written => transaction.commit().await?,
+        FinishOutcome::AlreadyFinished | FinishOutcome::Fenced => transaction.rollback().await?,
     }
     Ok(answer.into_response())
 }

@@ -186,7 +186,6 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     }
 
     kafka.set("group.id", &arguments.consumer);
-    kafka.set("partition.assignment.strategy", "cooperative-sticky");
     // So that the partitions of a consumer that is gone are given to the others soon.
     kafka.set("session.timeout.ms", "10000");
     for (key, value) in arguments.settings {

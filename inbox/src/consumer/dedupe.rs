@@ -2,6 +2,7 @@ use crate::event::SequenceSource;
 
 /// How a repeat is known.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub enum Dedupe {
     /// By the event's id, which is remembered for the window. Knows whatever comes again.
     #[default]
@@ -16,5 +17,8 @@ pub enum Dedupe {
     ///
     /// When positions do not tell repeats (a record without one, without a key, from another database, or not in the partition
     /// of its key since partitions were added), that is logged as an error, and from then on the topic's ids are asked.
+    ///
+    /// Unlike by ids, another event with the same id is a repeat, whatever its content. Needs the feature `position`, which is on by default.
+    #[cfg(feature = "position")]
     Position,
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::core::FailureKind;
 use crate::postgres::{is_conflict, is_read_only};
 
-/// Why a handler did not do its work. Any error becomes one by `?`, and is tried again.
+/// Error of a handler. Any error becomes one by `?`, an `anyhow::Error` or a text too, and is tried again.
 pub struct Failure {
     kind: FailureKind,
     source: Box<dyn Error + Send + Sync>,
@@ -63,7 +63,7 @@ fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn
     std::iter::successors(error.source(), |cause: &&'e (dyn Error + 'static)| (*cause).source())
 }
 
-impl<E: Error + Send + Sync + 'static> From<E> for Failure {
+impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failure {
     fn from(error: E) -> Self {
         Self::retry(error)
     }
@@ -72,5 +72,35 @@ impl<E: Error + Send + Sync + 'static> From<E> for Failure {
 impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Failure").field("kind", &self.kind).field("source", &self.source).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    fn read(text: &str) -> anyhow::Result<u8> {
+        text.parse::<u8>().context("cannot read a number")
+    }
+
+    fn handle(text: &str) -> Result<(), Failure> {
+        if text.is_empty() {
+            Err("the text is empty")?;
+        }
+        read(text)?;
+        Ok(())
+    }
+
+    #[test]
+    fn errors_of_anyhow_and_texts_become_failures() {
+        assert!(handle("1").is_ok());
+        let failed = |text| handle(text).unwrap_err();
+        assert_eq!(failed("x").chain(), "cannot read a number: invalid digit found in string");
+        assert_eq!(failed("").chain(), "the text is empty");
+        assert_eq!(failed("").kind(), FailureKind::Retry);
+        let poison: Result<u8, Failure> = read("x").map_err(Failure::poison);
+        assert_eq!(poison.unwrap_err().kind(), FailureKind::Poison);
     }
 }

@@ -7,12 +7,12 @@ use tokio::sync::mpsc;
 
 use super::dedupe::Dedupe;
 use super::delivery::Delivery;
-use super::error::Error;
 use super::failure::Failure;
 use super::handler::{Batch, Each};
 use super::run::Loop;
 use super::telemetry::Telemetry;
 use super::work::Context;
+use crate::Error;
 use crate::core::{AfterDeadLetter, JobId, Options, Order, Retry};
 use crate::event::{Event, IdScope, IdSource};
 use crate::kafka::{Consumer, DeadLetters, InboxContext};
@@ -173,11 +173,18 @@ impl<T: HandlerTransaction> Inbox<T> {
         self
     }
 
-    /// The longest time that a handler may take; 5 minutes unless told otherwise. A handler that has not returned by then has failed.
+    /// Limits the time of a handler; 5 minutes unless told otherwise. A handler that has not returned by then has failed.
     #[must_use]
-    pub fn handler_within(mut self, longest: Duration) -> Self {
+    pub fn handler_timeout(mut self, longest: Duration) -> Self {
         self.options.handler_within = longest;
         self
+    }
+
+    /// The former name of [`Inbox::handler_timeout`].
+    #[deprecated(note = "renamed to `Inbox::handler_timeout`")]
+    #[must_use]
+    pub fn handler_within(self, longest: Duration) -> Self {
+        self.handler_timeout(longest)
     }
 
     /// All other options.

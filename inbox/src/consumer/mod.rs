@@ -2,11 +2,11 @@
 
 mod dedupe;
 mod delivery;
-mod error;
 mod failure;
 mod handler;
 mod inbox;
 mod parking;
+#[cfg(feature = "position")]
 mod position;
 mod retry;
 mod run;
@@ -16,8 +16,11 @@ mod work;
 
 pub use dedupe::Dedupe;
 pub use delivery::Delivery;
-pub use error::Error;
 pub use failure::Failure;
 pub use inbox::Inbox;
 
 pub(crate) use handler::{Each, Handler};
+
+/// The former name of [`crate::Error`].
+#[deprecated(note = "use `outboxd_inbox::Error`")]
+pub type Error = crate::Error;

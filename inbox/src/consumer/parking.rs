@@ -102,7 +102,7 @@ impl<H: Handler> Context<H> {
 
     /// Whether repeats are known by position.
     pub(super) fn has_positions(&self) -> bool {
-        matches!(self.dedupe, Dedupe::Position)
+        !matches!(self.dedupe, Dedupe::Ids | Dedupe::Sequence(_))
     }
 
     async fn settle(&self, tenancy: &Tenancy, surrender: &Surrender) -> Result<Connection, postgres::Error> {
@@ -113,7 +113,7 @@ impl<H: Handler> Context<H> {
         };
         let number = match &self.dedupe {
             Dedupe::Sequence(source) => source.number(&surrender.event),
-            Dedupe::Ids | Dedupe::Position => None,
+            _ => None,
         };
         let was_waited_for = |number| self.first_number.is_none_or(|first| number >= first);
         let number = number.map(|number| DeadNumber { number, was_waited_for: was_waited_for(number) });

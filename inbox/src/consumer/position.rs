@@ -1,9 +1,12 @@
+use std::sync::Arc;
+
 use super::delivery::Delivery;
 use super::failure::chain;
 use super::handler::Handler;
 use super::work::Context;
-use crate::core::{FailureKind, Job, Order, Outcome};
+use crate::core::{FailureKind, Job, Order, Outcome, PartitionId};
 use crate::event::{Event, Position};
+use crate::kafka::{InboxContext, Partitions};
 use crate::postgres::{self, Change, Comparable, Connection, Placed, Tenancy};
 
 /// Why the positions of a job do not tell repeats.
@@ -17,6 +20,18 @@ enum Unsound {
 }
 
 impl<H: Handler> Context<H> {
+    /// Returns how many partitions the topic has. `None` while Kafka does not answer.
+    pub(super) async fn count<C: InboxContext>(id: &PartitionId, partitions: Partitions<C>) -> Option<i32> {
+        let topic = Arc::clone(&id.topic);
+        match tokio::task::spawn_blocking(move || partitions.count(&topic)).await.ok()? {
+            Ok(count) => Some(count),
+            Err(error) => {
+                tracing::warn!(%error, "a partition is not taken yet");
+                None
+            }
+        }
+    }
+
     /// Handles the events of a job that are new, of which some are new for sure. An error means that the connection cannot be
     /// used again.
     pub(super) async fn by_position(

@@ -10,10 +10,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
-use super::error::Error;
 use super::failure::chain;
 use super::handler::Handler;
 use super::work::Context;
+use crate::Error;
 use crate::core::{
     Action, Commit, Core, Input, Job, JobId, Load, Loaded, Options, Outcome, Park, PartitionId, Positions,
     Surrender, Tenure,

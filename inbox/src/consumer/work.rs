@@ -29,6 +29,7 @@ pub(super) struct Context<H> {
     pub(super) first_number: Option<i64>,
     /// Transactions that may still be committed, although nobody hears of it.
     pub(super) doubts: Doubts,
+    #[cfg_attr(not(feature = "position"), allow(dead_code, reason = "only positions depend on it"))]
     pub(super) order: Order,
     pub(super) parked_max: usize,
     pub(super) handler_within: Duration,
@@ -140,23 +141,17 @@ impl<H: Handler> Context<H> {
     }
 
     /// `None` while Kafka does not answer.
+    #[cfg_attr(not(feature = "position"), allow(unused_variables, reason = "only positions ask Kafka"))]
     async fn remembers<C: InboxContext>(
         &self,
         id: &PartitionId,
         partitions: Partitions<C>,
     ) -> Option<Remembers> {
         match self.dedupe {
-            Dedupe::Ids => return Some(Remembers::Ids),
-            Dedupe::Sequence(_) => return Some(Remembers::Numbers),
-            Dedupe::Position => {}
-        }
-        let topic = Arc::clone(&id.topic);
-        match tokio::task::spawn_blocking(move || partitions.count(&topic)).await.ok()? {
-            Ok(count) => Some(Remembers::Positions(count)),
-            Err(error) => {
-                tracing::warn!(%error, "a partition is not taken yet");
-                None
-            }
+            Dedupe::Ids => Some(Remembers::Ids),
+            Dedupe::Sequence(_) => Some(Remembers::Numbers),
+            #[cfg(feature = "position")]
+            Dedupe::Position => Self::count(id, partitions).await.map(Remembers::Positions),
         }
     }
 
@@ -194,6 +189,10 @@ impl<H: Handler> Context<H> {
 
     /// Handles the events of a job in one transaction. `fresh` tells those that are new for sure. The connection
     /// comes back when it can be used again.
+    #[cfg_attr(
+        not(feature = "position"),
+        allow(unused_variables, reason = "only positions tell what is new")
+    )]
     pub(super) async fn handle(
         &self,
         connection: Option<Connection>,
@@ -226,13 +225,12 @@ impl<H: Handler> Context<H> {
                 (Dedupe::Sequence(source), _) => {
                     self.by_sequence(source, &connection, tenancy, job, deliveries).await
                 }
+                #[cfg(feature = "position")]
                 (Dedupe::Position, Some(comparable)) => {
                     let fresh = (comparable, fresh);
                     self.by_position(&connection, tenancy, job, fresh, deliveries).await
                 }
-                (Dedupe::Ids | Dedupe::Position, _) => {
-                    self.by_ids(&connection, tenancy, job, deliveries).await
-                }
+                _ => self.by_ids(&connection, tenancy, job, deliveries).await,
             }
         };
         let (outcome, connection) = match handled.instrument(span.clone()).await {

@@ -178,7 +178,7 @@ fn key_waits(options: &Options, name: &LaneName) -> bool {
 
 /// An error as it goes into a log, a table and a header: without zero bytes, which PostgreSQL refuses, and not too long.
 fn tidy(error: &str) -> String {
-    let end = error.floor_char_boundary(ERROR_BYTES_MAX);
+    let end = (0..=ERROR_BYTES_MAX).rev().find(|end| error.is_char_boundary(*end)).unwrap_or_default();
     let (kept, cut) = error.split_at_checked(end).unwrap_or((error, ""));
     let kept = kept.replace('\0', "\u{fffd}");
     if cut.is_empty() { kept } else { format!("{kept}… ({} bytes more)", cut.len()) }

@@ -5,6 +5,7 @@ use super::retry::Retry;
 
 /// What is kept in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Order {
     /// Events with the same key, which is what Kafka promises too. Events without a key have no order.
     #[default]
@@ -17,6 +18,7 @@ pub enum Order {
 
 /// What happens to a key when one of its events has become a dead letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum AfterDeadLetter {
     /// Its later events are handled.
     #[default]

@@ -23,6 +23,7 @@ const SOURCE_BYTES_MAX: usize = 1000;
 
 /// Why an event has no id.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum IdError {
     /// None of the headers is there.
     #[error("no header holds an id, looked for {}", .looked_for.join(", "))]
@@ -57,6 +58,7 @@ pub type IdFunction = dyn Fn(&Event) -> Option<String> + Send + Sync;
 
 /// Where the id of an event is found.
 #[derive(Clone)]
+#[non_exhaustive]
 pub enum IdSource {
     /// In the first of these headers that is there.
     Headers(Vec<String>),

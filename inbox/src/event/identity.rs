@@ -6,6 +6,7 @@ use super::Event;
 
 /// Among which events an id is unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum IdScope {
     /// Among the events of a topic; for CloudEvents, whose id is in the header `ce_id`, among those with the same `ce_source`.
     /// Events in retry topics belong to the topic from which they came.

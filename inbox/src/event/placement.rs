@@ -1,5 +1,7 @@
+#[cfg(any(feature = "position", test))]
 use super::Event;
 
+#[cfg(any(feature = "position", test))]
 impl Event {
     /// Whether it stands where its key puts it in a topic with so many partitions, as the partitioner of the Java client and of
     /// outboxd chooses. Then whatever comes again with the same key, and stands right as well, is in the same partition.
@@ -16,6 +18,7 @@ impl Event {
 /// What keys are distributed by.
 ///
 /// Source: `BuiltInPartitioner.partitionForKey` of Kafka's clients.
+#[cfg(any(feature = "position", test))]
 fn hash(key: &[u8]) -> u32 {
     murmur2(key) & 0x7fff_ffff
 }

@@ -9,6 +9,7 @@ pub type SequenceFunction = dyn Fn(&Event) -> Option<i64> + Send + Sync;
 
 /// Where the number of an event is found, which grows by one with each event of a key.
 #[derive(Clone)]
+#[non_exhaustive]
 pub enum SequenceSource {
     /// In this header, as text.
     Header(String),

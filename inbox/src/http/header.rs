@@ -5,6 +5,7 @@ const BYTES_MAX: usize = 255;
 
 /// Why a header holds no key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum MalformedKey {
     /// It is there more than once.
     #[error("the header is there more than once")]

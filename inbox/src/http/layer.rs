@@ -5,6 +5,7 @@ use http::StatusCode;
 use http::request::Parts;
 use tower_layer::Layer;
 
+use super::detached::Detached;
 use super::service::IdempotencyService;
 use crate::idempotency::{Records, Store};
 
@@ -32,6 +33,8 @@ pub(super) struct Shared<S> {
     pub(super) required: bool,
     pub(super) request_bytes_max: usize,
     pub(super) answer_bytes_max: usize,
+    /// Where handlers finish although their clients may be gone, if they do.
+    pub(super) detached: Option<Detached>,
 }
 
 impl<S: Store> IdempotencyLayer<S> {
@@ -46,6 +49,7 @@ impl<S: Store> IdempotencyLayer<S> {
             required: true,
             request_bytes_max: REQUEST_BYTES_MAX,
             answer_bytes_max: ANSWER_BYTES_MAX,
+            detached: None,
         };
         Self { shared: Arc::new(shared) }
     }
@@ -76,6 +80,22 @@ impl<S: Store> IdempotencyLayer<S> {
         self.change(|shared| shared.answer_bytes_max = bytes)
     }
 
+    /// Finishes a request with a key although its client hangs up; off by default. Then the handler runs on a task of its own, its answer
+    /// is kept, and the client's next request gets it. Otherwise the handler is dropped where it is, and the next request waits until
+    /// the lease is over and does it again.
+    #[must_use]
+    pub fn finish_on_disconnect(self, finish: bool) -> Self {
+        self.change(|shared| shared.detached = finish.then(Detached::default))
+    }
+
+    /// Waits for the requests that [`Self::finish_on_disconnect`] lets finish, before the process ends. When this is dropped before, those
+    /// that have not ended are dropped too.
+    pub async fn finish_disconnected(&self) {
+        if let Some(detached) = &self.shared.detached {
+            detached.finish().await;
+        }
+    }
+
     fn change(self, change: impl FnOnce(&mut Shared<S>)) -> Self {
         let mut shared = Shared::clone(&self.shared);
         change(&mut shared);
@@ -90,6 +110,7 @@ impl<S> Clone for Shared<S> {
             records: self.records.clone(),
             caller: Arc::clone(&self.caller),
             transient: Arc::clone(&self.transient),
+            detached: self.detached.clone(),
             ..*self
         }
     }

@@ -3,8 +3,8 @@
 //! | the request | its answer |
 //! | --- | --- |
 //! | has no key, or a malformed one | 400 |
-//! | comes again, and the first one is done | the first one's answer: status, headers, body |
-//! | comes again, and the first one is at work | 409 with `Retry-After` |
+//! | comes again, and the first one is done | the first one's answer: status, headers, body, and `Idempotent-Replayed: true` |
+//! | comes again, and the first one is at work | 409 with `Retry-After`: the seconds that are left of its lease |
 //! | has a key that was used for another request | 422 |
 //! | is longer than the limit | 413 |
 //! | cannot be looked up, because the store is away | 503 with `Retry-After` |
@@ -13,6 +13,7 @@
 //! authentication: a repeat gets the first one's answer without the handler being asked.
 
 mod body;
+mod detached;
 mod header;
 mod layer;
 mod problem;
@@ -22,4 +23,4 @@ mod tests;
 
 pub use header::MalformedKey;
 pub use layer::{Caller, IdempotencyLayer, Transient};
-pub use service::{IdempotencyService, Running};
+pub use service::{IDEMPOTENT_REPLAYED, IdempotencyService, Running};

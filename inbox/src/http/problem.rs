@@ -6,8 +6,8 @@ use serde_json::json;
 use super::header::MalformedKey;
 use crate::idempotency::Answer;
 
-/// When to come again while the first request is at work: it may be done at any time.
-const IN_FLIGHT_PAUSE: Duration = Duration::from_secs(1);
+/// When to come again after the request was taken over: it may be done at any time.
+const TAKEN_OVER_PAUSE: Duration = Duration::from_secs(1);
 
 /// When to come again while the store is away.
 const AWAY_PAUSE: Duration = Duration::from_secs(5);
@@ -23,7 +23,10 @@ pub(super) enum Problem {
     BodyTooLong {
         max: usize,
     },
-    InFlight,
+    InFlight {
+        /// Of the first request's lease.
+        left: Duration,
+    },
     OtherRequest,
     AnswerTooLong {
         max: usize,
@@ -44,7 +47,7 @@ impl Problem {
         });
         let mut answer = Answer::new(status.as_u16(), "application/problem+json", body.to_string());
         if let Some(pause) = self.pause() {
-            answer.headers.push(("retry-after".to_owned(), pause.as_secs().to_string().into_bytes()));
+            answer.headers.push(("retry-after".to_owned(), whole_seconds(pause).to_string().into_bytes()));
         }
         answer
     }
@@ -64,7 +67,7 @@ impl Problem {
             Self::BodyTooLong { .. } => {
                 (StatusCode::PAYLOAD_TOO_LARGE, "body-too-long", "The body of the request is too long")
             }
-            Self::InFlight => {
+            Self::InFlight { .. } => {
                 (StatusCode::CONFLICT, "in-flight", "A request with this key is being worked on")
             }
             Self::OtherRequest => {
@@ -94,7 +97,9 @@ impl Problem {
             }
             Self::BodyUnreadable => "Nothing was done. Send the request again.".to_owned(),
             Self::BodyTooLong { max } => format!("At most {max} bytes are taken. Nothing was done."),
-            Self::InFlight => "Send the same request again later, and you will get its answer.".to_owned(),
+            Self::InFlight { .. } => {
+                "Send the same request again later, and you will get its answer.".to_owned()
+            }
             Self::OtherRequest => {
                 "The method, the path or the body differ from the first request with this key. \
                                    Nothing was done. Use a new key for a new request."
@@ -115,9 +120,28 @@ impl Problem {
 
     fn pause(self) -> Option<Duration> {
         match self {
-            Self::InFlight | Self::TakenOver => Some(IN_FLIGHT_PAUSE),
+            Self::InFlight { left } => Some(left),
+            Self::TakenOver => Some(TAKEN_OVER_PAUSE),
             Self::StoreAway => Some(AWAY_PAUSE),
             _ => None,
+        }
+    }
+}
+
+/// A pause in the unit of `Retry-After`. 0 would let the client come again at once.
+fn whole_seconds(pause: Duration) -> u64 {
+    let started = u64::from(pause.subsec_nanos() > 0);
+    pause.as_secs().saturating_add(started).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_rounded_up() {
+        for (millis, seconds) in [(0, 1), (1, 1), (1000, 1), (1001, 2), (29_500, 30)] {
+            assert_eq!(whole_seconds(Duration::from_millis(millis)), seconds);
         }
     }
 }

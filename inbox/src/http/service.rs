@@ -6,7 +6,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, Response, header::HeaderName};
+use http::header::{HeaderName, HeaderValue};
+use http::{Method, Request, Response};
 use http_body::Body;
 use tokio_util::sync::CancellationToken;
 use tower_service::Service;
@@ -15,15 +16,19 @@ use super::body::{self, NoBody};
 use super::header;
 use super::layer::Shared;
 use super::problem::Problem;
-use crate::idempotency::{Answer, Attempt, Claim, Ended, Ending, Fingerprint, Key, Start, Store};
+use crate::idempotency::{Answer, Attempt, Claim, Fingerprint, FinishOutcome, Key, Outcome, Start, Store};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Marks the answer to a repeated request, with the value `true`.
+pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// Between two tries to tell a store that does not answer how a request went.
 const FINISH_PAUSE: Duration = Duration::from_millis(200);
 
 /// What a handler finds in the extensions of its request.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Running {
     /// To be finished in the transaction of the effect, or given on to whoever does the effect.
     pub claim: Claim,
@@ -64,57 +69,93 @@ where
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let shared = Arc::clone(&self.shared);
         Box::pin(async move {
-            let (mut request, attempt) = match admit(&shared, request).await {
-                Admitted::Unguarded(request) => return inner.call(request).await,
-                Admitted::Answered(answer) => return Ok(answer.into_response()),
-                Admitted::Run(request, attempt) => (request, attempt),
+            let key = match key(&shared, &request) {
+                Ok(Some(key)) => key,
+                Ok(None) => return inner.call(request).await,
+                Err(problem) => return Ok(problem.answer().into_response()),
             };
-            request
-                .extensions_mut()
-                .insert(Running { claim: attempt.claim().clone(), lost: attempt.lost().clone() });
-            match attempt.guard(inner.call(request)).await {
-                Ok(Ok(response)) => Ok(finish(&shared, &attempt, response).await),
-                Ok(Err(error)) => {
-                    tell(&attempt, &Ending::Open).await;
-                    Err(error)
+            let detached = shared.detached.clone();
+            let done = run(shared, inner, key, request);
+            match detached {
+                None => done.await,
+                // It has panicked. What it has done is not known.
+                Some(detached) => {
+                    let done = detached.run(done).await;
+                    done.unwrap_or_else(|| Ok(Problem::AnswerLost.answer().into_response()))
                 }
-                Err(_lost) => Ok(Problem::TakenOver.answer().into_response()),
             }
         })
     }
 }
 
-/// What becomes of a request.
+/// The key of a request; `None` when it needs none.
+fn key<S, B>(shared: &Shared<S>, request: &Request<B>) -> Result<Option<String>, Problem> {
+    if ![Method::POST, Method::PATCH].contains(request.method()) {
+        return Ok(None);
+    }
+    let values = request.headers().get_all(IDEMPOTENCY_KEY);
+    match header::key(values.iter().map(HeaderValue::as_bytes)) {
+        Ok(None) if shared.required => Err(Problem::KeyMissing),
+        Ok(key) => Ok(key),
+        Err(malformed) => Err(Problem::KeyMalformed(malformed)),
+    }
+}
+
+/// Gives a request with a key to the service, unless it has come before.
+async fn run<S, Inner, B, R>(
+    shared: Arc<Shared<S>>,
+    mut inner: Inner,
+    key: String,
+    request: Request<B>,
+) -> Result<Response<R>, Inner::Error>
+where
+    S: Store,
+    Inner: Service<Request<B>, Response = Response<R>>,
+    B: Body + From<Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    R: Body + From<Bytes>,
+    R::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let (mut request, attempt) = match admit(&shared, key, request).await {
+        Admitted::Refused(problem) => return Ok(problem.answer().into_response()),
+        Admitted::Replayed(answer) => {
+            let mut response = answer.into_response();
+            response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
+            return Ok(response);
+        }
+        Admitted::Run(request, attempt) => (*request, attempt),
+    };
+    request.extensions_mut().insert(Running { claim: attempt.claim().clone(), lost: attempt.lost().clone() });
+    match attempt.guard(inner.call(request)).await {
+        Ok(Ok(response)) => Ok(finish(&shared, &attempt, response).await),
+        Ok(Err(error)) => {
+            tell(&attempt, &Outcome::Retryable).await;
+            Err(error)
+        }
+        Err(_lost) => Ok(Problem::TakenOver.answer().into_response()),
+    }
+}
+
+/// What becomes of a request with a key.
 enum Admitted<S: Store, B> {
-    /// It has no key and needs none.
-    Unguarded(Request<B>),
-    /// The service is not asked.
-    Answered(Answer),
-    Run(Request<B>, Attempt<S>),
+    Refused(Problem),
+    /// The service is not asked: this was the answer to the first request.
+    Replayed(Answer),
+    Run(Box<Request<B>>, Attempt<S>),
 }
 
 impl<S: Store, B> From<Problem> for Admitted<S, B> {
     fn from(problem: Problem) -> Self {
-        Self::Answered(problem.answer())
+        Self::Refused(problem)
     }
 }
 
-async fn admit<S, B>(shared: &Shared<S>, request: Request<B>) -> Admitted<S, B>
+async fn admit<S, B>(shared: &Shared<S>, key: String, request: Request<B>) -> Admitted<S, B>
 where
     S: Store,
     B: Body + From<Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    if ![Method::POST, Method::PATCH].contains(request.method()) {
-        return Admitted::Unguarded(request);
-    }
-    let values = request.headers().get_all(IDEMPOTENCY_KEY);
-    let key = match header::key(values.iter().map(http::HeaderValue::as_bytes)) {
-        Ok(Some(key)) => key,
-        Ok(None) if shared.required => return Problem::KeyMissing.into(),
-        Ok(None) => return Admitted::Unguarded(request),
-        Err(malformed) => return Problem::KeyMalformed(malformed).into(),
-    };
     let (parts, body) = request.into_parts();
     let scope = match (shared.caller)(&parts) {
         caller if caller.is_empty() => shared.records.scope().to_owned(),
@@ -129,9 +170,11 @@ where
     let path = parts.uri.path_and_query().map_or("", |path| path.as_str());
     let fingerprint = Fingerprint::of([parts.method.as_str().as_bytes(), path.as_bytes(), &body]);
     match shared.records.begin_of(key, fingerprint).await {
-        Ok(Start::Run(attempt)) => Admitted::Run(Request::from_parts(parts, B::from(body)), attempt),
-        Ok(Start::Completed(answer) | Start::Failed(answer)) => Admitted::Answered(answer),
-        Ok(Start::InFlight { .. }) => Problem::InFlight.into(),
+        Ok(Start::Run(attempt)) => {
+            Admitted::Run(Box::new(Request::from_parts(parts, B::from(body))), attempt)
+        }
+        Ok(Start::Completed(answer) | Start::Failed(answer)) => Admitted::Replayed(answer),
+        Ok(Start::InFlight { left }) => Problem::InFlight { left }.into(),
         Ok(Start::Mismatch) => Problem::OtherRequest.into(),
         Err(error) => {
             tracing::warn!(%error, "a request was refused: it cannot be remembered");
@@ -153,13 +196,13 @@ where
         Ok(body) => (ending(shared, body::answer(&parts, &body)), Response::from_parts(parts, R::from(body))),
         Err(NoBody::TooLong) => {
             let answer = Problem::AnswerTooLong { max }.answer();
-            (Ending::Failed(answer.clone()), answer.into_response())
+            (Outcome::Failed(answer.clone()), answer.into_response())
         }
-        Err(NoBody::Unreadable) => (Ending::Open, Problem::AnswerLost.answer().into_response()),
+        Err(NoBody::Unreadable) => (Outcome::Retryable, Problem::AnswerLost.answer().into_response()),
     };
     match tell(attempt, &ending).await {
-        Some(Ended::Fenced) => Problem::TakenOver.answer().into_response(),
-        Some(Ended::Written | Ended::Otherwise) => response,
+        Some(FinishOutcome::Fenced) => Problem::TakenOver.answer().into_response(),
+        Some(FinishOutcome::Written | FinishOutcome::AlreadyFinished) => response,
         None => {
             let key = &attempt.claim().key;
             tracing::error!(%key, "a request was done and cannot be remembered: if it comes again, it is done again");
@@ -168,17 +211,17 @@ where
     }
 }
 
-fn ending<S>(shared: &Shared<S>, answer: Answer) -> Ending {
+fn ending<S>(shared: &Shared<S>, answer: Answer) -> Outcome {
     let status = http::StatusCode::from_u16(answer.status).unwrap_or_default();
     match status {
-        status if (shared.transient)(status) => Ending::Open,
-        status if status.is_client_error() || status.is_server_error() => Ending::Failed(answer),
-        _ => Ending::Completed(answer),
+        status if (shared.transient)(status) => Outcome::Retryable,
+        status if status.is_client_error() || status.is_server_error() => Outcome::Failed(answer),
+        _ => Outcome::Completed(answer),
     }
 }
 
 /// Tells the store how it went, as long as the claim holds; `None` when the store does not answer.
-async fn tell<S: Store>(attempt: &Attempt<S>, ending: &Ending) -> Option<Ended> {
+async fn tell<S: Store>(attempt: &Attempt<S>, ending: &Outcome) -> Option<FinishOutcome> {
     let told = async {
         loop {
             match attempt.finish(ending).await {

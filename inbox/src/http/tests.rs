@@ -15,7 +15,8 @@ use tower_service::Service;
 
 use super::*;
 use crate::idempotency::{
-    Begun, Claim, Ended, Ending, Entry, Extended, Key, Record, Records, Store, StoreError,
+    BeginOutcome, BeginRequest, Claim, ExtendOutcome, FinishOutcome, Key, Outcome, Record, Records, Store,
+    StoreError,
 };
 
 const LEASE: Duration = Duration::from_secs(1);
@@ -53,15 +54,20 @@ impl Memory {
 }
 
 impl Store for Memory {
-    async fn begin(&self, key: &Key, entry: &Entry) -> Result<Begun, StoreError> {
+    async fn begin(&self, key: &Key, entry: &BeginRequest) -> Result<BeginOutcome, StoreError> {
         self.on(key, |record, now| Record::begin(record, now, key, entry))
     }
 
-    async fn extend(&self, claim: &Claim, lease: Duration) -> Result<Extended, StoreError> {
+    async fn extend(&self, claim: &Claim, lease: Duration) -> Result<ExtendOutcome, StoreError> {
         self.on(&claim.key, |record, now| Record::extend(record, now, claim, lease))
     }
 
-    async fn finish(&self, claim: &Claim, ending: &Ending, keep: Duration) -> Result<Ended, StoreError> {
+    async fn finish(
+        &self,
+        claim: &Claim,
+        ending: &Outcome,
+        keep: Duration,
+    ) -> Result<FinishOutcome, StoreError> {
         if self.deaf.load(Ordering::SeqCst) > 0 {
             self.deaf.fetch_sub(1, Ordering::SeqCst);
             return Err(StoreError::Unreadable { store: "memory" });
@@ -117,14 +123,24 @@ where
         Self { memory, layer, handler: Handler { called: Arc::default(), handle } }
     }
 
-    /// Status and body.
-    async fn ask(&self, method: Method, key: Option<&str>, body: &'static str) -> (u16, String) {
+    async fn response(&self, method: Method, key: Option<&str>, body: &'static str) -> Reply {
         let mut request = Request::builder().method(method).uri("/a");
         if let Some(key) = key {
             request = request.header("idempotency-key", key);
         }
         let request = request.body(Full::from(body)).unwrap();
-        let response = self.layer.layer(self.handler.clone()).call(request).await.unwrap();
+        self.layer.layer(self.handler.clone()).call(request).await.unwrap()
+    }
+
+    /// The value of a header of the answer to a request.
+    async fn header(&self, key: &str, name: &str) -> Option<String> {
+        let response = self.response(Method::POST, Some(key), "").await;
+        response.headers().get(name).map(|value| value.to_str().unwrap().to_owned())
+    }
+
+    /// Status and body.
+    async fn ask(&self, method: Method, key: Option<&str>, body: &'static str) -> (u16, String) {
+        let response = self.response(method, key, body).await;
         let (parts, body) = response.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
         (parts.status.as_u16(), String::from_utf8(body.to_vec()).unwrap())
@@ -245,4 +261,80 @@ async fn an_answer_of_the_moment_is_not_kept() {
     world.post("a").await;
     world.post("a").await;
     assert_eq!(world.called(), 1);
+}
+
+#[tokio::test]
+async fn the_answer_to_a_repeat_is_marked() {
+    for status in [StatusCode::OK, StatusCode::NOT_FOUND] {
+        let world = World::new(move |_| async move { reply(status, "") });
+        assert_eq!(world.header("a", "idempotent-replayed").await, None);
+        assert_eq!(world.header("a", "idempotent-replayed").await.as_deref(), Some("true"));
+        assert_eq!(world.header("b", "idempotent-replayed").await, None);
+    }
+    let world = World::new(count);
+    world.memory.away.store(true, Ordering::SeqCst);
+    assert_eq!(world.header("a", "idempotent-replayed").await, None);
+}
+
+#[tokio::test]
+async fn who_comes_too_early_is_told_what_is_left_of_the_lease() {
+    let mut world = World::new(|_| std::future::pending::<Reply>());
+    let records = Records::new(world.memory.clone(), "test").lease(Duration::from_secs(30));
+    world.layer = IdempotencyLayer::new(records, |_| String::new());
+    let come_again = async {
+        while world.called() == 0 {
+            tokio::task::yield_now().await;
+        }
+        world.header("a", "retry-after").await.unwrap()
+    };
+    let left = tokio::select! {
+        _ = world.post("a") => panic!("the handler never ends"),
+        left = come_again => left,
+    };
+    assert!((20..=30).contains(&left.parse::<u64>().unwrap()), "{left}");
+}
+
+/// Hangs up as soon as the handler is called, and lets the handler go on then.
+async fn hang_up(finish: bool) -> (u32, (u16, String)) {
+    let (go_on, may) = tokio::sync::watch::channel(false);
+    let mut world = World::new(move |call| {
+        let mut may = may.clone();
+        async move {
+            may.wait_for(|may| *may).await.unwrap();
+            count(call).await
+        }
+    });
+    world.layer = world.layer.finish_on_disconnect(finish);
+    let called = async {
+        while world.called() == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        _ = world.post("a") => panic!("the handler waits"),
+        () = called => {}
+    }
+    go_on.send(true).unwrap();
+    world.layer.finish_disconnected().await;
+    let answer = loop {
+        match world.post("a").await {
+            (409, _) => tokio::time::sleep(LEASE / 20).await,
+            other => break other,
+        }
+    };
+    (world.called(), answer)
+}
+
+#[tokio::test]
+async fn a_handler_whose_client_hangs_up_finishes_when_it_should() {
+    assert_eq!(hang_up(true).await, (1, (200, "1".to_owned())));
+    assert_eq!(hang_up(false).await, (2, (200, "2".to_owned())));
+}
+
+#[tokio::test]
+async fn a_panic_of_a_handler_on_a_task_of_its_own_is_an_error_of_its_client() {
+    let mut world = World::new(|_| async { panic!("a mistake of the handler") });
+    world.layer = world.layer.finish_on_disconnect(true);
+    let (status, body) = world.post("a").await;
+    assert!(status == 500 && body.contains("answer-lost"), "{body}");
 }

@@ -61,9 +61,9 @@ impl From<i64> for Fence {
     }
 }
 
-/// What somebody brings who wants to begin.
+/// A request to begin the work of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
+pub struct BeginRequest {
     /// Who it is. Who asks again because an answer was lost is the same.
     pub owner: Owner,
     /// What is to be done.
@@ -87,9 +87,9 @@ pub struct Claim {
     pub attempt: u32,
 }
 
-/// What a store answers to who wants to begin.
+/// Answer of a store to a [`BeginRequest`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Begun {
+pub enum BeginOutcome {
     /// Do it.
     Run(Claim),
     /// It is done.
@@ -105,35 +105,61 @@ pub enum Begun {
     Mismatch,
 }
 
-/// How it went.
+/// Outcome of the work, as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ending {
+pub enum Outcome {
     /// It is done: repeats get this answer.
     Completed(Answer),
     /// It has failed, and would again: repeats get this answer.
     Failed(Answer),
     /// It has failed, and may succeed the next time: nothing is remembered but that it was tried.
-    Open,
+    Retryable,
 }
 
-/// What became of the wish to end.
+impl Outcome {
+    /// The former name of [`Outcome::Retryable`].
+    #[deprecated(note = "renamed to `Outcome::Retryable`")]
+    #[allow(non_upper_case_globals, reason = "it was a variant")]
+    pub const Open: Self = Self::Retryable;
+}
+
+/// Answer of a store to an [`Outcome`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum FinishOutcome {
     /// It was written down, now or at the same wish before.
     Written,
-    /// The same owner had ended it in another way before. That stays.
-    Otherwise,
+    /// The same owner has finished it with another outcome before. That one stays.
+    AlreadyFinished,
     /// The claim is over: another one has taken the key, or it is forgotten. Nothing was written.
     Fenced,
 }
 
-/// What became of a sign of life.
+impl FinishOutcome {
+    /// The former name of [`FinishOutcome::AlreadyFinished`].
+    #[deprecated(note = "renamed to `FinishOutcome::AlreadyFinished`")]
+    #[allow(non_upper_case_globals, reason = "it was a variant")]
+    pub const Otherwise: Self = Self::AlreadyFinished;
+}
+
+/// Answer of a store to a sign of life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extended {
+pub enum ExtendOutcome {
     /// The lease lasts longer.
-    Yes,
-    /// The same owner has ended it: it needs no more signs, and nobody takes over.
-    Ended,
+    Extended,
+    /// The same owner has finished it: it needs no more signs, and nobody takes over.
+    AlreadyFinished,
     /// The claim is over: another one has taken the key, or it is forgotten.
     Fenced,
+}
+
+impl ExtendOutcome {
+    /// The former name of [`ExtendOutcome::Extended`].
+    #[deprecated(note = "renamed to `ExtendOutcome::Extended`")]
+    #[allow(non_upper_case_globals, reason = "it was a variant")]
+    pub const Yes: Self = Self::Extended;
+
+    /// The former name of [`ExtendOutcome::AlreadyFinished`].
+    #[deprecated(note = "renamed to `ExtendOutcome::AlreadyFinished`")]
+    #[allow(non_upper_case_globals, reason = "it was a variant")]
+    pub const Ended: Self = Self::AlreadyFinished;
 }

@@ -20,9 +20,9 @@ pub struct Heartbeat {
     end: Instant,
 }
 
-/// What is to be done.
+/// Next action of a [`Heartbeat`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Beat {
+pub enum HeartbeatAction {
     /// Nothing, until then.
     Wait(Instant),
     /// Give a sign of life.
@@ -42,13 +42,13 @@ impl Heartbeat {
 
     /// What to do now.
     #[must_use]
-    pub fn turn(&self, now: Instant) -> Beat {
+    pub fn turn(&self, now: Instant) -> HeartbeatAction {
         if now >= self.end {
-            Beat::Lost
+            HeartbeatAction::Lost
         } else if now >= self.next {
-            Beat::Send
+            HeartbeatAction::Send
         } else {
-            Beat::Wait(self.next.min(self.end))
+            HeartbeatAction::Wait(self.next.min(self.end))
         }
     }
 
@@ -91,11 +91,11 @@ mod tests {
             let mut held_until = now + LEASE;
             for (late, trip, arrives, chance) in steps {
                 match heartbeat.turn(now) {
-                    Beat::Wait(until) => {
+                    HeartbeatAction::Wait(until) => {
                         prop_assert!(now < until && until <= heartbeat.end());
                         now = until + Duration::from_millis(late);
                     }
-                    Beat::Send => {
+                    HeartbeatAction::Send => {
                         prop_assert!(now < held_until);
                         let sent = now;
                         now += Duration::from_millis(trip);
@@ -107,7 +107,7 @@ mod tests {
                             heartbeat.failed(now);
                         }
                     }
-                    Beat::Lost => {
+                    HeartbeatAction::Lost => {
                         prop_assert!(heartbeat.end() < held_until);
                         prop_assert!(now >= heartbeat.end());
                         return Ok(());
@@ -126,12 +126,12 @@ mod tests {
         let mut now = start;
         loop {
             match heartbeat.turn(now) {
-                Beat::Wait(until) => now = until,
-                Beat::Send => {
+                HeartbeatAction::Wait(until) => now = until,
+                HeartbeatAction::Send => {
                     sent += 1;
                     heartbeat.failed(now);
                 }
-                Beat::Lost => break,
+                HeartbeatAction::Lost => break,
             }
         }
         assert!(sent >= 3, "{sent}");

@@ -6,14 +6,14 @@ use thiserror::Error;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::claim::{Claim, Extended};
-use super::heartbeat::{Beat, Heartbeat};
+use super::claim::{Claim, ExtendOutcome};
+use super::heartbeat::{Heartbeat, HeartbeatAction};
 use super::store::Store;
 
 /// The lease is lost, or may be soon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the lease is lost: another one may be at it")]
-pub struct Lost;
+pub struct LeaseLost;
 
 /// Keeps a claim alive for as long as this value lives, on a task of its own: also while the work does not yield.
 #[derive(Debug)]
@@ -54,13 +54,13 @@ impl Hold {
     }
 
     /// Works until it is done or the lease is lost; then the work is dropped where it is.
-    pub(crate) async fn guard<T>(&self, work: impl Future<Output = T>) -> Result<T, Lost> {
+    pub(crate) async fn guard<T>(&self, work: impl Future<Output = T>) -> Result<T, LeaseLost> {
         tokio::select! {
             // Who has lost the lease does not begin the next step.
             biased;
-            () = self.lost.cancelled() => Err(Lost),
+            () = self.lost.cancelled() => Err(LeaseLost),
             // In a process that stood still, the work may be looked at before the keeper.
-            done = work => if self.end.has_passed(Instant::now()) { Err(Lost) } else { Ok(done) },
+            done = work => if self.end.has_passed(Instant::now()) { Err(LeaseLost) } else { Ok(done) },
         }
     }
 }
@@ -76,25 +76,25 @@ async fn keep<S: Store>(
     let lost = lost.drop_guard();
     loop {
         match heartbeat.turn(Instant::now()) {
-            Beat::Wait(until) => tokio::time::sleep_until(until.into()).await,
-            Beat::Lost => {
+            HeartbeatAction::Wait(until) => tokio::time::sleep_until(until.into()).await,
+            HeartbeatAction::Lost => {
                 tracing::warn!(key = %claim.key, "the lease is lost: the store did not answer in time");
                 return;
             }
-            Beat::Send => {
+            HeartbeatAction::Send => {
                 let sent = Instant::now();
                 let extended = store.extend(&claim, lease);
                 match tokio::time::timeout_at(heartbeat.end().into(), extended).await {
-                    Ok(Ok(Extended::Yes)) => {
+                    Ok(Ok(ExtendOutcome::Extended)) => {
                         heartbeat.extended(sent, fastrand::f64());
                         end.set(Some(heartbeat.end()));
                     }
-                    Ok(Ok(Extended::Ended)) => {
+                    Ok(Ok(ExtendOutcome::AlreadyFinished)) => {
                         end.set(None);
                         lost.disarm();
                         return;
                     }
-                    Ok(Ok(Extended::Fenced)) => {
+                    Ok(Ok(ExtendOutcome::Fenced)) => {
                         tracing::warn!(key = %claim.key, "the lease is lost: another one has it");
                         return;
                     }
@@ -122,7 +122,7 @@ mod tests {
             _keeper: JoinSet::new(),
         };
         let now = Instant::now();
-        assert_eq!(of(now).guard(async { 1 }).await, Err(Lost));
+        assert_eq!(of(now).guard(async { 1 }).await, Err(LeaseLost));
         assert_eq!(of(now + Duration::from_secs(60)).guard(async { 1 }).await, Ok(1));
         let over = of(now);
         over.end.set(None);

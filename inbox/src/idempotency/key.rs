@@ -17,6 +17,7 @@ pub struct Key {
 
 /// Why a text cannot be a scope or a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum KeyError {
     /// There is nothing in it.
     #[error("it is empty")]

@@ -33,16 +33,59 @@ pub use self::postgres::PostgresStore;
 #[cfg(feature = "redis")]
 pub use self::redis::RedisStore;
 pub use answer::Answer;
-pub use claim::{Begun, Claim, Ended, Ending, Entry, Extended, Fence, Owner};
+pub use claim::{BeginOutcome, BeginRequest, Claim, ExtendOutcome, Fence, FinishOutcome, Outcome, Owner};
 pub use fingerprint::Fingerprint;
-pub use heartbeat::{Beat, Heartbeat};
+pub use heartbeat::{Heartbeat, HeartbeatAction};
 #[cfg(feature = "records")]
-pub use hold::Lost;
+pub use hold::LeaseLost;
 pub use key::{Key, KeyError};
 pub use record::Record;
 #[cfg(feature = "records")]
-pub use records::{Attempt, Error, NotDone, Once, Records, Start};
+pub use records::{Attempt, OnceOutcome, Records, Start, WorkError};
 pub use store::{Store, StoreError};
 
 #[cfg(feature = "records")]
 pub(crate) use hold::Hold;
+
+/// The former name of [`HeartbeatAction`].
+#[deprecated(note = "renamed to `HeartbeatAction`")]
+pub type Beat = HeartbeatAction;
+
+/// The former name of [`BeginOutcome`].
+#[deprecated(note = "renamed to `BeginOutcome`")]
+pub type Begun = BeginOutcome;
+
+/// The former name of [`FinishOutcome`].
+#[deprecated(note = "renamed to `FinishOutcome`")]
+pub type Ended = FinishOutcome;
+
+/// The former name of [`Outcome`].
+#[deprecated(note = "renamed to `Outcome`")]
+pub type Ending = Outcome;
+
+/// The former name of [`BeginRequest`].
+#[deprecated(note = "renamed to `BeginRequest`")]
+pub type Entry = BeginRequest;
+
+/// The former name of [`ExtendOutcome`].
+#[deprecated(note = "renamed to `ExtendOutcome`")]
+pub type Extended = ExtendOutcome;
+
+/// The former name of [`WorkError`].
+#[cfg(feature = "records")]
+#[deprecated(note = "renamed to `WorkError`")]
+pub type NotDone<E> = WorkError<E>;
+
+/// The former name of [`OnceOutcome`].
+#[cfg(feature = "records")]
+#[deprecated(note = "renamed to `OnceOutcome`")]
+pub type Once<E> = OnceOutcome<E>;
+
+#[cfg(feature = "records")]
+#[doc(hidden)]
+pub use hold::LeaseLost as Lost;
+
+/// The former name of [`crate::Error`].
+#[cfg(feature = "records")]
+#[deprecated(note = "use `outboxd_inbox::Error`")]
+pub type Error = crate::Error;

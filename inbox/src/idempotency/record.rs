@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::answer::Answer;
-use super::claim::{Begun, Claim, Ended, Ending, Entry, Extended, Fence, Owner};
+use super::claim::{BeginOutcome, BeginRequest, Claim, ExtendOutcome, Fence, FinishOutcome, Outcome, Owner};
 use super::fingerprint::Fingerprint;
 use super::key::Key;
 
@@ -31,7 +31,7 @@ pub(super) enum State {
 impl Record {
     /// Somebody wants to begin.
     #[must_use]
-    pub fn begin(found: &mut Option<Self>, now: Duration, key: &Key, entry: &Entry) -> Begun {
+    pub fn begin(found: &mut Option<Self>, now: Duration, key: &Key, entry: &BeginRequest) -> BeginOutcome {
         let last = found.as_ref().map(|record| record.fence);
         let (fence, attempts) = match found.as_ref().filter(|record| now < record.expires) {
             None => (Fence::next(last, now), 1),
@@ -49,19 +49,21 @@ impl Record {
             lease_end: now + entry.lease,
             expires: now + entry.keep.max(entry.lease),
         });
-        Begun::Run(Claim { key: key.clone(), owner: entry.owner, fence, attempt: attempts })
+        BeginOutcome::Run(Claim { key: key.clone(), owner: entry.owner, fence, attempt: attempts })
     }
 
     /// With which fence, and the how manieth attempt it is.
-    fn may_begin(&self, now: Duration, entry: &Entry) -> Result<(Fence, u32), Begun> {
+    fn may_begin(&self, now: Duration, entry: &BeginRequest) -> Result<(Fence, u32), BeginOutcome> {
         if self.fingerprint != entry.fingerprint {
-            return Err(Begun::Mismatch);
+            return Err(BeginOutcome::Mismatch);
         }
         match &self.state {
-            State::Completed(answer) => Err(Begun::Completed(answer.clone())),
-            State::Failed(answer) => Err(Begun::Failed(answer.clone())),
+            State::Completed(answer) => Err(BeginOutcome::Completed(answer.clone())),
+            State::Failed(answer) => Err(BeginOutcome::Failed(answer.clone())),
             State::Started if self.owner == entry.owner => Ok((self.fence, self.attempts)),
-            State::Started if now < self.lease_end => Err(Begun::InFlight { left: self.lease_end - now }),
+            State::Started if now < self.lease_end => {
+                Err(BeginOutcome::InFlight { left: self.lease_end - now })
+            }
             State::Started | State::Open => {
                 Ok((Fence::next(Some(self.fence), now), self.attempts.saturating_add(1)))
             }
@@ -70,16 +72,16 @@ impl Record {
 
     /// The owner is alive.
     #[must_use]
-    pub fn extend(found: &mut Option<Self>, now: Duration, claim: &Claim, lease: Duration) -> Extended {
+    pub fn extend(found: &mut Option<Self>, now: Duration, claim: &Claim, lease: Duration) -> ExtendOutcome {
         let Some(record) = found.as_mut().filter(|record| record.is_claimed_by(now, claim)) else {
-            return Extended::Fenced;
+            return ExtendOutcome::Fenced;
         };
         if record.state != State::Started {
-            return Extended::Ended;
+            return ExtendOutcome::AlreadyFinished;
         }
         record.lease_end = now + lease;
         record.expires = record.expires.max(record.lease_end);
-        Extended::Yes
+        ExtendOutcome::Extended
     }
 
     /// The owner has ended.
@@ -88,26 +90,26 @@ impl Record {
         found: &mut Option<Self>,
         now: Duration,
         claim: &Claim,
-        ending: &Ending,
+        ending: &Outcome,
         keep: Duration,
-    ) -> Ended {
+    ) -> FinishOutcome {
         let Some(record) = found.as_mut().filter(|record| record.is_claimed_by(now, claim)) else {
-            return Ended::Fenced;
+            return FinishOutcome::Fenced;
         };
         match (&record.state, ending) {
             (State::Started, _) => {}
-            (State::Completed(_), Ending::Completed(_))
-            | (State::Failed(_), Ending::Failed(_))
-            | (State::Open, Ending::Open) => return Ended::Written,
-            _ => return Ended::Otherwise,
+            (State::Completed(_), Outcome::Completed(_))
+            | (State::Failed(_), Outcome::Failed(_))
+            | (State::Open, Outcome::Retryable) => return FinishOutcome::Written,
+            _ => return FinishOutcome::AlreadyFinished,
         }
         record.state = match ending {
-            Ending::Completed(answer) => State::Completed(answer.clone()),
-            Ending::Failed(answer) => State::Failed(answer.clone()),
-            Ending::Open => State::Open,
+            Outcome::Completed(answer) => State::Completed(answer.clone()),
+            Outcome::Failed(answer) => State::Failed(answer.clone()),
+            Outcome::Retryable => State::Open,
         };
         record.expires = now + keep;
-        Ended::Written
+        FinishOutcome::Written
     }
 
     fn is_claimed_by(&self, now: Duration, claim: &Claim) -> bool {

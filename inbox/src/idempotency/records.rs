@@ -2,21 +2,21 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
 use super::answer::Answer;
-use super::claim::{Begun, Claim, Ended, Ending, Entry, Owner};
+use super::claim::{BeginOutcome, BeginRequest, Claim, FinishOutcome, Outcome, Owner};
 use super::fingerprint::Fingerprint;
-use super::hold::{Hold, Lost};
-use super::key::{Key, KeyError};
-use super::store::{Store, StoreError};
+use super::hold::{Hold, LeaseLost};
+use super::key::Key;
+use super::store::Store;
+use crate::Error;
 
 /// Others take over when there was no sign of life for so long.
 const LEASE: Duration = Duration::from_secs(30);
 
 /// How long an answer is given again.
-const KEEP: Duration = Duration::from_hours(24);
+const KEEP: Duration = Duration::from_secs(24 * 3600);
 
 /// Records of what a service was asked to do, and of what came of it.
 #[derive(Debug)]
@@ -25,17 +25,6 @@ pub struct Records<S> {
     scope: Arc<str>,
     lease: Duration,
     pub(super) keep: Duration,
-}
-
-/// Why a record cannot be used.
-#[derive(Debug, Error)]
-pub enum Error {
-    /// The key cannot be kept.
-    #[error("the key cannot be kept: {0}")]
-    Key(#[from] KeyError),
-    /// The store.
-    #[error(transparent)]
-    Store(#[from] StoreError),
 }
 
 /// What to do about a request.
@@ -105,46 +94,55 @@ impl<S: Store> Records<S> {
     ///
     /// When the store does not answer. Then nothing may be done.
     pub async fn begin_of(&self, key: Key, fingerprint: Fingerprint) -> Result<Start<S>, Error> {
-        let entry = Entry { owner: Owner::random(), fingerprint, lease: self.lease, keep: self.keep };
+        let entry = BeginRequest { owner: Owner::random(), fingerprint, lease: self.lease, keep: self.keep };
         let asked = Instant::now();
         Ok(match self.store.begin(&key, &entry).await? {
-            Begun::Run(claim) => {
+            BeginOutcome::Run(claim) => {
                 let store = Arc::clone(&self.store);
                 let hold = Hold::start(Arc::clone(&store), claim.clone(), asked, self.lease);
                 Start::Run(Attempt { claim, keep: self.keep, store, hold })
             }
-            Begun::Completed(answer) => Start::Completed(answer),
-            Begun::Failed(answer) => Start::Failed(answer),
-            Begun::InFlight { left } => Start::InFlight { left },
-            Begun::Mismatch => Start::Mismatch,
+            BeginOutcome::Completed(answer) => Start::Completed(answer),
+            BeginOutcome::Failed(answer) => Start::Failed(answer),
+            BeginOutcome::InFlight { left } => Start::InFlight { left },
+            BeginOutcome::Mismatch => Start::Mismatch,
         })
     }
 }
 
-/// Why work that is done once has no answer. Any error becomes [`NotDone::Open`] by `?`.
+/// Error of work that is done once. Any error becomes [`WorkError::Retryable`] by `?`.
 #[derive(Debug)]
-pub enum NotDone<E> {
+pub enum WorkError<E> {
     /// It has failed, and would again: repeats get this answer.
     Failed(Answer),
     /// It has failed, and may succeed the next time.
-    Open(E),
+    Retryable(E),
 }
 
-impl<E> From<E> for NotDone<E> {
-    fn from(error: E) -> Self {
-        Self::Open(error)
+impl<E> WorkError<E> {
+    /// The former name of [`WorkError::Retryable`].
+    #[deprecated(note = "renamed to `WorkError::Retryable`")]
+    #[allow(non_snake_case, reason = "it was a variant")]
+    pub fn Open(error: E) -> Self {
+        Self::Retryable(error)
     }
 }
 
-/// What came of [`Records::once`].
+impl<E> From<E> for WorkError<E> {
+    fn from(error: E) -> Self {
+        Self::Retryable(error)
+    }
+}
+
+/// Outcome of [`Records::once`].
 #[derive(Debug)]
-pub enum Once<E> {
+pub enum OnceOutcome<E> {
     /// It is done, now or before, with this answer.
     Completed(Answer),
     /// It has failed for good, now or before, with this answer.
     Failed(Answer),
     /// It has failed now, and may succeed the next time.
-    Open(E),
+    Retryable(E),
     /// Another one is at it, or has taken over. Come again later.
     InFlight {
         /// Until then it is taken over at the latest, unless it gives signs of life.
@@ -162,28 +160,33 @@ impl<S: Store> Records<S> {
     ///
     /// When the key cannot be kept, or the store does not answer. When it was there at the beginning and is not at the end, the
     /// work is done and not remembered.
-    pub async fn once<F, R, E>(&self, key: &str, fingerprint: Fingerprint, work: F) -> Result<Once<E>, Error>
+    pub async fn once<F, R, E>(
+        &self,
+        key: &str,
+        fingerprint: Fingerprint,
+        work: F,
+    ) -> Result<OnceOutcome<E>, Error>
     where
         F: FnOnce(Claim) -> R,
-        R: Future<Output = Result<Answer, NotDone<E>>>,
+        R: Future<Output = Result<Answer, WorkError<E>>>,
     {
         let attempt = match self.begin(key, fingerprint).await? {
             Start::Run(attempt) => attempt,
-            Start::Completed(answer) => return Ok(Once::Completed(answer)),
-            Start::Failed(answer) => return Ok(Once::Failed(answer)),
-            Start::InFlight { left } => return Ok(Once::InFlight { left }),
-            Start::Mismatch => return Ok(Once::Mismatch),
+            Start::Completed(answer) => return Ok(OnceOutcome::Completed(answer)),
+            Start::Failed(answer) => return Ok(OnceOutcome::Failed(answer)),
+            Start::InFlight { left } => return Ok(OnceOutcome::InFlight { left }),
+            Start::Mismatch => return Ok(OnceOutcome::Mismatch),
         };
-        let taken_over = Once::InFlight { left: self.lease };
+        let taken_over = OnceOutcome::InFlight { left: self.lease };
         let Ok(done) = attempt.guard(work(attempt.claim().clone())).await else { return Ok(taken_over) };
         let (ending, once) = match done {
-            Ok(answer) => (Ending::Completed(answer.clone()), Once::Completed(answer)),
-            Err(NotDone::Failed(answer)) => (Ending::Failed(answer.clone()), Once::Failed(answer)),
-            Err(NotDone::Open(error)) => (Ending::Open, Once::Open(error)),
+            Ok(answer) => (Outcome::Completed(answer.clone()), OnceOutcome::Completed(answer)),
+            Err(WorkError::Failed(answer)) => (Outcome::Failed(answer.clone()), OnceOutcome::Failed(answer)),
+            Err(WorkError::Retryable(error)) => (Outcome::Retryable, OnceOutcome::Retryable(error)),
         };
         match attempt.finish(&ending).await? {
-            Ended::Fenced => Ok(taken_over),
-            Ended::Written | Ended::Otherwise => Ok(once),
+            FinishOutcome::Fenced => Ok(taken_over),
+            FinishOutcome::Written | FinishOutcome::AlreadyFinished => Ok(once),
         }
     }
 }
@@ -227,7 +230,7 @@ impl<S: Store> Attempt<S> {
     /// # Errors
     ///
     /// When the lease is lost.
-    pub async fn guard<T>(&self, work: impl Future<Output = T>) -> Result<T, Lost> {
+    pub async fn guard<T>(&self, work: impl Future<Output = T>) -> Result<T, LeaseLost> {
         self.hold.guard(work).await
     }
 
@@ -236,7 +239,7 @@ impl<S: Store> Attempt<S> {
     /// # Errors
     ///
     /// When the store does not answer. The same may be told again.
-    pub async fn finish(&self, ending: &Ending) -> Result<Ended, StoreError> {
-        self.store.finish(&self.claim, ending, self.keep).await
+    pub async fn finish(&self, ending: &Outcome) -> Result<FinishOutcome, Error> {
+        Ok(self.store.finish(&self.claim, ending, self.keep).await?)
     }
 }

@@ -4,32 +4,37 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::claim::{Begun, Claim, Ended, Ending, Entry, Extended};
+use super::claim::{BeginOutcome, BeginRequest, Claim, ExtendOutcome, FinishOutcome, Outcome};
 use super::key::Key;
 
 /// Where records are kept. Each call is one round trip, and the same call again changes nothing more.
 pub trait Store: Send + Sync + 'static {
     /// Somebody wants to begin.
-    fn begin(&self, key: &Key, entry: &Entry) -> impl Future<Output = Result<Begun, StoreError>> + Send;
+    fn begin(
+        &self,
+        key: &Key,
+        entry: &BeginRequest,
+    ) -> impl Future<Output = Result<BeginOutcome, StoreError>> + Send;
 
     /// Whoever has begun is alive.
     fn extend(
         &self,
         claim: &Claim,
         lease: Duration,
-    ) -> impl Future<Output = Result<Extended, StoreError>> + Send;
+    ) -> impl Future<Output = Result<ExtendOutcome, StoreError>> + Send;
 
     /// Whoever has begun has ended; the record is kept for so long.
     fn finish(
         &self,
         claim: &Claim,
-        ending: &Ending,
+        ending: &Outcome,
         keep: Duration,
-    ) -> impl Future<Output = Result<Ended, StoreError>> + Send;
+    ) -> impl Future<Output = Result<FinishOutcome, StoreError>> + Send;
 }
 
 /// What goes wrong between a service and the store of its records.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum StoreError {
     /// The store does not answer, or refuses.
     #[error("{store} cannot {doing}")]

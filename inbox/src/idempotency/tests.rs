@@ -17,9 +17,9 @@ fn answer(number: u8) -> Answer {
     Answer::new(200, "text/plain", vec![number])
 }
 
-fn entry(owner: u8, request: u8) -> Entry {
+fn entry(owner: u8, request: u8) -> BeginRequest {
     let fingerprint = Fingerprint::of([&[request][..]]);
-    Entry { owner: Owner::from(u128::from(owner)), fingerprint, lease: LEASE, keep: KEEP }
+    BeginRequest { owner: Owner::from(u128::from(owner)), fingerprint, lease: LEASE, keep: KEEP }
 }
 
 /// A record and a clock.
@@ -33,21 +33,21 @@ impl World {
         Self { record: None, now: Duration::from_secs(1_800_000_000) }
     }
 
-    fn begin(&mut self, owner: u8) -> Begun {
+    fn begin(&mut self, owner: u8) -> BeginOutcome {
         Record::begin(&mut self.record, self.now, &key(), &entry(owner, 1))
     }
 
     #[track_caller]
     fn claim(&mut self, owner: u8) -> Claim {
-        let Begun::Run(claim) = self.begin(owner) else { panic!("{owner} may not begin") };
+        let BeginOutcome::Run(claim) = self.begin(owner) else { panic!("{owner} may not begin") };
         claim
     }
 
-    fn finish(&mut self, claim: &Claim, ending: &Ending) -> Ended {
+    fn finish(&mut self, claim: &Claim, ending: &Outcome) -> FinishOutcome {
         Record::finish(&mut self.record, self.now, claim, ending, KEEP)
     }
 
-    fn extend(&mut self, claim: &Claim) -> Extended {
+    fn extend(&mut self, claim: &Claim) -> ExtendOutcome {
         Record::extend(&mut self.record, self.now, claim, LEASE)
     }
 
@@ -60,11 +60,11 @@ impl World {
 fn a_repeat_gets_the_answer_and_another_request_is_refused() {
     let mut world = World::new();
     let first = world.claim(1);
-    assert_eq!(world.begin(2), Begun::InFlight { left: LEASE });
-    assert_eq!(world.finish(&first, &Ending::Completed(answer(7))), Ended::Written);
-    assert_eq!(world.begin(2), Begun::Completed(answer(7)));
+    assert_eq!(world.begin(2), BeginOutcome::InFlight { left: LEASE });
+    assert_eq!(world.finish(&first, &Outcome::Completed(answer(7))), FinishOutcome::Written);
+    assert_eq!(world.begin(2), BeginOutcome::Completed(answer(7)));
     let other = Record::begin(&mut world.record, world.now, &key(), &entry(2, 9));
-    assert_eq!(other, Begun::Mismatch);
+    assert_eq!(other, BeginOutcome::Mismatch);
 }
 
 #[test]
@@ -74,11 +74,11 @@ fn who_stays_away_is_taken_over_and_comes_too_late() {
     world.pass(LEASE);
     let next = world.claim(2);
     assert!(next.fence > late.fence && next.attempt == 2);
-    assert_eq!(world.extend(&late), Extended::Fenced);
-    assert_eq!(world.finish(&late, &Ending::Completed(answer(1))), Ended::Fenced);
-    assert_eq!(world.finish(&next, &Ending::Completed(answer(2))), Ended::Written);
-    assert_eq!(world.finish(&late, &Ending::Open), Ended::Fenced);
-    assert_eq!(world.begin(3), Begun::Completed(answer(2)));
+    assert_eq!(world.extend(&late), ExtendOutcome::Fenced);
+    assert_eq!(world.finish(&late, &Outcome::Completed(answer(1))), FinishOutcome::Fenced);
+    assert_eq!(world.finish(&next, &Outcome::Completed(answer(2))), FinishOutcome::Written);
+    assert_eq!(world.finish(&late, &Outcome::Retryable), FinishOutcome::Fenced);
+    assert_eq!(world.begin(3), BeginOutcome::Completed(answer(2)));
 }
 
 #[test]
@@ -87,8 +87,8 @@ fn signs_of_life_keep_others_away() {
     let claim = world.claim(1);
     for _ in 0..40 {
         world.pass(LEASE - Duration::from_secs(1));
-        assert!(matches!(world.begin(2), Begun::InFlight { .. }));
-        assert_eq!(world.extend(&claim), Extended::Yes);
+        assert!(matches!(world.begin(2), BeginOutcome::InFlight { .. }));
+        assert_eq!(world.extend(&claim), ExtendOutcome::Extended);
     }
 }
 
@@ -96,11 +96,11 @@ fn signs_of_life_keep_others_away() {
 fn what_may_succeed_the_next_time_is_not_remembered_as_failed() {
     let mut world = World::new();
     let first = world.claim(1);
-    assert_eq!(world.finish(&first, &Ending::Open), Ended::Written);
+    assert_eq!(world.finish(&first, &Outcome::Retryable), FinishOutcome::Written);
     let second = world.claim(2);
     assert_eq!(second.attempt, 2);
-    assert_eq!(world.finish(&second, &Ending::Failed(answer(4))), Ended::Written);
-    assert_eq!(world.begin(3), Begun::Failed(answer(4)));
+    assert_eq!(world.finish(&second, &Outcome::Failed(answer(4))), FinishOutcome::Written);
+    assert_eq!(world.begin(3), BeginOutcome::Failed(answer(4)));
 }
 
 #[test]
@@ -108,20 +108,20 @@ fn a_question_whose_answer_was_lost_is_asked_again() {
     let mut world = World::new();
     let claim = world.claim(1);
     assert_eq!(world.claim(1), claim);
-    assert_eq!(world.finish(&claim, &Ending::Completed(answer(1))), Ended::Written);
-    assert_eq!(world.finish(&claim, &Ending::Completed(answer(2))), Ended::Written);
-    assert_eq!(world.finish(&claim, &Ending::Open), Ended::Otherwise);
-    assert_eq!(world.extend(&claim), Extended::Ended);
-    assert_eq!(world.begin(2), Begun::Completed(answer(1)));
+    assert_eq!(world.finish(&claim, &Outcome::Completed(answer(1))), FinishOutcome::Written);
+    assert_eq!(world.finish(&claim, &Outcome::Completed(answer(2))), FinishOutcome::Written);
+    assert_eq!(world.finish(&claim, &Outcome::Retryable), FinishOutcome::AlreadyFinished);
+    assert_eq!(world.extend(&claim), ExtendOutcome::AlreadyFinished);
+    assert_eq!(world.begin(2), BeginOutcome::Completed(answer(1)));
 }
 
 #[test]
 fn a_record_is_forgotten_in_the_end_and_its_fence_still_grows() {
     let mut world = World::new();
     let first = world.claim(1);
-    world.finish(&first, &Ending::Completed(answer(1)));
+    world.finish(&first, &Outcome::Completed(answer(1)));
     world.pass(KEEP);
-    assert_eq!(world.finish(&first, &Ending::Completed(answer(1))), Ended::Fenced);
+    assert_eq!(world.finish(&first, &Outcome::Completed(answer(1))), FinishOutcome::Fenced);
     let second = world.claim(2);
     assert!(second.fence > first.fence && second.attempt == 1);
 }
@@ -151,17 +151,17 @@ struct Onlooker {
     /// The last claim, until when nobody else may begin, and until when all is remembered.
     last: Option<(Claim, Duration, Duration)>,
     /// What repeats must get, until then.
-    answer: Option<(Begun, Duration)>,
+    answer: Option<(BeginOutcome, Duration)>,
     /// Whether the last claim has ended in some way.
     is_over: bool,
     fences: BTreeSet<i64>,
 }
 
 impl Onlooker {
-    fn begun(&mut self, now: Duration, entry: &Entry, begun: &Begun) {
+    fn begun(&mut self, now: Duration, entry: &BeginRequest, begun: &BeginOutcome) {
         let answer = self.answer.clone().filter(|(_, until)| now < *until).map(|(answer, _)| answer);
         match begun {
-            Begun::Run(claim) => {
+            BeginOutcome::Run(claim) => {
                 assert_eq!(answer, None, "begun although there is an answer");
                 let again = self.claims.iter().any(|known| known == claim);
                 if let Some((last, busy, _)) = &self.last {
@@ -173,29 +173,29 @@ impl Onlooker {
                 (self.answer, self.is_over) = (None, false);
                 self.last = Some((claim.clone(), now + entry.lease, now + entry.keep));
             }
-            Begun::Completed(_) | Begun::Failed(_) => assert_eq!(answer.as_ref(), Some(begun)),
-            Begun::InFlight { left } => {
+            BeginOutcome::Completed(_) | BeginOutcome::Failed(_) => assert_eq!(answer.as_ref(), Some(begun)),
+            BeginOutcome::InFlight { left } => {
                 let (last, busy, _) = self.last.as_ref().expect("nobody is at it");
                 assert!(last.owner != entry.owner && now + *left == *busy && answer.is_none());
             }
-            Begun::Mismatch => {
+            BeginOutcome::Mismatch => {
                 let (_, _, remembered) = self.last.as_ref().expect("nothing to differ from");
                 assert!(now < *remembered);
             }
         }
     }
 
-    fn ended(&mut self, now: Duration, claim: &Claim, ending: &Ending, ended: Ended) {
+    fn ended(&mut self, now: Duration, claim: &Claim, ending: &Outcome, ended: FinishOutcome) {
         let current = self.last.as_ref().filter(|(last, _, until)| last == claim && now < *until);
-        assert_eq!(ended == Ended::Fenced, current.is_none());
-        if ended != Ended::Written || std::mem::replace(&mut self.is_over, true) {
+        assert_eq!(ended == FinishOutcome::Fenced, current.is_none());
+        if ended != FinishOutcome::Written || std::mem::replace(&mut self.is_over, true) {
             return;
         }
         let until = now + KEEP;
         self.answer = match ending {
-            Ending::Completed(answer) => Some((Begun::Completed(answer.clone()), until)),
-            Ending::Failed(answer) => Some((Begun::Failed(answer.clone()), until)),
-            Ending::Open => None,
+            Outcome::Completed(answer) => Some((BeginOutcome::Completed(answer.clone()), until)),
+            Outcome::Failed(answer) => Some((BeginOutcome::Failed(answer.clone()), until)),
+            Outcome::Retryable => None,
         };
         if let Some((_, busy, remembered)) = &mut self.last {
             (*busy, *remembered) = (now, (*remembered).max(until));
@@ -222,11 +222,11 @@ proptest! {
                     let extended = world.extend(&claim);
                     let known = onlooker.last.as_ref();
                     let current = known.is_some_and(|(last, _, until)| *last == claim && world.now < *until);
-                    prop_assert_eq!(extended == Extended::Fenced, !current);
-                    if extended != Extended::Fenced {
-                        prop_assert_eq!(extended == Extended::Ended, onlooker.is_over);
+                    prop_assert_eq!(extended == ExtendOutcome::Fenced, !current);
+                    if extended != ExtendOutcome::Fenced {
+                        prop_assert_eq!(extended == ExtendOutcome::AlreadyFinished, onlooker.is_over);
                     }
-                    if extended == Extended::Yes {
+                    if extended == ExtendOutcome::Extended {
                         let (last, busy, until) = onlooker.last.as_mut().expect("nobody is at it");
                         prop_assert!(*last == claim && onlooker.answer.is_none());
                         (*busy, *until) = (world.now + LEASE, (*until).max(world.now + LEASE));
@@ -235,9 +235,9 @@ proptest! {
                 Step::Finish { claim, ending } => {
                     let Some(claim) = pick(&onlooker.claims, claim) else { continue };
                     let ending = match ending {
-                        0 => Ending::Completed(answer(number)),
-                        1 => Ending::Failed(answer(number)),
-                        _ => Ending::Open,
+                        0 => Outcome::Completed(answer(number)),
+                        1 => Outcome::Failed(answer(number)),
+                        _ => Outcome::Retryable,
                     };
                     let ended = world.finish(&claim, &ending);
                     onlooker.ended(world.now, &claim, &ending, ended);

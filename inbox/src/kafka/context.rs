@@ -16,12 +16,18 @@ pub(crate) enum Rebalanced {
 
 /// What librdkafka's callbacks tell the inbox. They run inside its own wait for a record.
 ///
-/// A context of the service's own has one of these, gives it out as [`AsRef`], and tells it each rebalance:
+/// A context of the service's own has one of these, returns it by [`AsRef`], and passes each rebalance to it:
 ///
-/// ```rust,ignore
+/// ```
+/// # use outboxd_inbox::kafka::Rebalances;
+/// # use outboxd_inbox::rdkafka::ClientContext;
+/// # use outboxd_inbox::rdkafka::consumer::{BaseConsumer, ConsumerContext, Rebalance};
+/// # #[derive(Default)]
+/// # struct MyContext { rebalances: Rebalances }
+/// # impl ClientContext for MyContext {}
 /// impl ConsumerContext for MyContext {
 ///     fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
-///         self.rebalances.tell(consumer, rebalance);
+///         self.rebalances.notify(consumer, rebalance);
 ///     }
 /// }
 /// ```
@@ -51,13 +57,19 @@ struct Shared {
 }
 
 impl Rebalances {
-    /// Says what Kafka changes, before it is changed.
-    pub fn tell<C: ConsumerContext>(&self, consumer: &BaseConsumer<C>, rebalance: &Rebalance<'_>) {
+    /// Passes a rebalance to the inbox, before it takes place.
+    pub fn notify<C: ConsumerContext>(&self, consumer: &BaseConsumer<C>, rebalance: &Rebalance<'_>) {
         match rebalance {
             Rebalance::Assign(list) => self.assigned(list),
             Rebalance::Revoke(list) => self.revoked(consumer, list),
             Rebalance::Error(error) => tracing::warn!(%error, "a rebalance has failed"),
         }
+    }
+
+    /// The former name of [`Rebalances::notify`].
+    #[deprecated(note = "renamed to `Rebalances::notify`")]
+    pub fn tell<C: ConsumerContext>(&self, consumer: &BaseConsumer<C>, rebalance: &Rebalance<'_>) {
+        self.notify(consumer, rebalance);
     }
 
     /// Whether any partition was assigned as yet.
@@ -135,6 +147,6 @@ impl AsRef<Rebalances> for Context {
 
 impl ConsumerContext for Context {
     fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
-        self.rebalances.tell(consumer, rebalance);
+        self.rebalances.notify(consumer, rebalance);
     }
 }

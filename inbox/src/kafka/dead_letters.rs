@@ -29,7 +29,7 @@ impl DeadLetters {
     /// # Errors
     ///
     /// When librdkafka refuses the configuration.
-    pub fn topic(config: &ClientConfig, topic: &str) -> Result<Self, Error> {
+    pub fn topic(config: &ClientConfig, topic: &str) -> Result<Self, crate::Error> {
         let mut config = config.clone();
         config.set("enable.idempotence", "true");
         if config.get("partitioner").is_none() {

@@ -3,6 +3,7 @@ use thiserror::Error;
 
 /// What goes wrong between the inbox and Kafka.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum Error {
     /// A setting of the consumer that the inbox cannot work with.
     #[error("{name}={value} cannot be used: {reason}")]
@@ -25,7 +26,7 @@ pub enum Error {
     Subscribe(#[source] KafkaError),
     /// A context of the service's own keeps the rebalances for itself.
     #[error(
-        "records come although no partition is assigned: the consumer's context does not call Rebalances::tell"
+        "records come although no partition is assigned: the consumer's context does not call Rebalances::notify"
     )]
     NotTold,
     /// The consumer has ended for good.

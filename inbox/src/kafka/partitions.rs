@@ -2,7 +2,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rdkafka::consumer::{Consumer as _, StreamConsumer};
-use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+use rdkafka::error::KafkaResult;
+#[cfg(feature = "position")]
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::context::InboxContext;
@@ -36,6 +38,7 @@ impl<C: InboxContext> Partitions<C> {
     }
 
     /// How many it has now. Blocks until a broker has answered.
+    #[cfg(feature = "position")]
     pub(crate) fn count(&self, topic: &str) -> KafkaResult<i32> {
         let metadata = self.inner.fetch_metadata(Some(topic), ANSWER_WITHIN)?;
         let counts = metadata.topics().iter().map(|topic| i32::try_from(topic.partitions().len()));

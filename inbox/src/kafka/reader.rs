@@ -30,6 +30,10 @@ const DEFAULTS: [(&str, &str); 4] = [
     ("topic.metadata.refresh.interval.ms", "10000"),
 ];
 
+/// What tells partitions out. The one that is unset gives up only what another member gets in a rebalance; librdkafka's own default
+/// takes all partitions away, with the events that are in memory.
+const ASSIGNMENT: (&str, &str) = ("partition.assignment.strategy", "cooperative-sticky");
+
 /// How long the client may take to go back to an offset.
 const SEEK_WITHIN: Duration = Duration::from_secs(2);
 
@@ -44,11 +48,15 @@ pub struct Consumer<C: InboxContext = Context> {
 impl Consumer {
     /// A consumer with the service's own configuration, subscribed to these topics.
     ///
+    /// Unless the configuration says otherwise, partitions are assigned by `cooperative-sticky`. All members of a group must have a
+    /// common strategy: where others are in the group that have librdkafka's own default, or Java's `RangeAssignor`, set
+    /// `partition.assignment.strategy` to `range,roundrobin`, or stop all of them before.
+    ///
     /// # Errors
     ///
     /// When the configuration lets librdkafka commit offsets, which would lose events, or librdkafka refuses it. When it is
     /// called outside of a tokio runtime.
-    pub fn subscribe(config: &ClientConfig, topics: &[&str]) -> Result<Self, Error> {
+    pub fn subscribe(config: &ClientConfig, topics: &[&str]) -> Result<Self, crate::Error> {
         // rdkafka would panic.
         tokio::runtime::Handle::try_current().map_err(Error::NoRuntime)?;
         check_commits(config, "false")?;
@@ -58,6 +66,12 @@ impl Consumer {
             if config.get(name).is_none() {
                 config.set(name, value);
             }
+        }
+        // Of the protocol of KIP-848, the broker assigns.
+        let is_assigned_by_broker =
+            config.get("group.protocol").is_some_and(|protocol| protocol.eq_ignore_ascii_case("consumer"));
+        if config.get(ASSIGNMENT.0).is_none() && !is_assigned_by_broker {
+            config.set(ASSIGNMENT.0, ASSIGNMENT.1);
         }
         let inner: StreamConsumer<Context> =
             config.create_with_context(Context::default()).map_err(Error::Create)?;
@@ -75,7 +89,7 @@ impl<C: InboxContext> Consumer<C> {
     /// # Errors
     ///
     /// When the configuration lets librdkafka commit offsets, as it does by default: set `enable.auto.commit` to `false`.
-    pub fn wrap(consumer: Arc<StreamConsumer<C>>, config: &ClientConfig) -> Result<Self, Error> {
+    pub fn wrap(consumer: Arc<StreamConsumer<C>>, config: &ClientConfig) -> Result<Self, crate::Error> {
         check_commits(config, "true")?;
         let subscribed = consumer.subscription().map_err(Error::Subscribe)?;
         let subscribed = subscribed.elements().iter().map(|element| element.topic().to_owned()).collect();
@@ -105,6 +119,14 @@ impl<C: InboxContext> Consumer<C> {
             Some(Ok(_)) if !rebalances.is_told() => Err(Error::NotTold),
             Some(Ok(message)) => Ok(Some(Arc::new(event(&mut self.topics, &message)))),
             Some(Err(error)) if is_fatal(&error) => Err(Error::Read(error)),
+            Some(Err(error)) if is_of_other_strategy(&error) => {
+                tracing::error!(
+                    %error,
+                    "cannot join the consumer group: its members have another partition.assignment.strategy. Set theirs, such as \
+                     range,roundrobin, or stop them before"
+                );
+                Ok(None)
+            }
             Some(Err(error)) => {
                 tracing::warn!(%error, "reading from Kafka goes on after an error");
                 Ok(None)
@@ -196,6 +218,11 @@ fn is_fatal(error: &KafkaError) -> bool {
     error.rdkafka_error_code() == Some(RDKafkaErrorCode::Fatal)
 }
 
+/// Whether the members of the group and this one have no common strategy.
+fn is_of_other_strategy(error: &KafkaError) -> bool {
+    error.rdkafka_error_code() == Some(RDKafkaErrorCode::InconsistentGroupProtocol)
+}
+
 fn event(topics: &mut HashMap<String, Arc<str>>, message: &BorrowedMessage<'_>) -> Event {
     let topic = match topics.get(message.topic()) {
         Some(topic) => Arc::clone(topic),
@@ -227,19 +254,38 @@ mod tests {
     #[test]
     fn a_consumer_that_would_lose_events_or_panic_is_refused() {
         let none = Consumer::subscribe(&ClientConfig::new(), &["topic"]);
-        assert!(matches!(none, Err(Error::NoRuntime(_))), "{none:?}");
+        assert!(matches!(none, Err(crate::Error::Kafka(Error::NoRuntime(_)))), "{none:?}");
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let _entered = runtime.enter();
         for name in ["enable.auto.commit", "auto.commit.enable"] {
             let refused = Consumer::subscribe(ClientConfig::new().set(name, "true"), &["topic"]);
-            assert!(matches!(refused, Err(Error::Setting { .. })), "{refused:?}");
+            assert!(matches!(refused, Err(crate::Error::Kafka(Error::Setting { .. }))), "{refused:?}");
         }
         let mut config = ClientConfig::new();
         config.set("group.id", "group");
         let own: Arc<StreamConsumer<Context>> =
             Arc::new(config.create_with_context(Context::default()).unwrap());
         let refused = Consumer::wrap(Arc::clone(&own), &config);
-        assert!(matches!(refused, Err(Error::Setting { .. })), "{refused:?}");
+        assert!(matches!(refused, Err(crate::Error::Kafka(Error::Setting { .. }))), "{refused:?}");
         assert!(Consumer::wrap(own, config.set("enable.auto.commit", "false")).is_ok());
+    }
+
+    #[test]
+    fn partitions_are_assigned_cooperatively_unless_told_otherwise() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let _entered = runtime.enter();
+        let strategy = |settings: &[(&str, &str)]| {
+            let mut config = ClientConfig::new();
+            config.set("group.id", "group");
+            for (name, value) in settings {
+                config.set(*name, *value);
+            }
+            let consumer = Consumer::subscribe(&config, &["topic"]).unwrap();
+            consumer.config.get(ASSIGNMENT.0).map(str::to_owned)
+        };
+        assert_eq!(strategy(&[]).as_deref(), Some("cooperative-sticky"));
+        assert_eq!(strategy(&[("group.protocol", "classic")]).as_deref(), Some("cooperative-sticky"));
+        assert_eq!(strategy(&[(ASSIGNMENT.0, "range,roundrobin")]).as_deref(), Some("range,roundrobin"));
+        assert_eq!(strategy(&[("group.protocol", "consumer")]), None);
     }
 }

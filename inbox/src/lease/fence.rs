@@ -9,6 +9,7 @@ const SEEN: &str = "INSERT INTO fences AS seen (resource, fence) VALUES ($1, $2)
 
 /// Why the effect may not take place.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum FenceError {
     /// A later holder of the lease was here.
     #[error("a later holder of the lease was at {resource}: roll back")]

@@ -4,16 +4,17 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use super::error::Error;
+use crate::Error;
 use crate::idempotency::{
-    Begun, Claim, Ended, Ending, Entry, Fence, Fingerprint, Hold, Key, Lost, Owner, Store, StoreError,
+    BeginOutcome, BeginRequest, Claim, Fence, Fingerprint, FinishOutcome, Hold, Key, LeaseLost, Outcome,
+    Owner, Store,
 };
 
 /// How long a lease lasts after the last sign of life.
-const LASTS: Duration = Duration::from_secs(30);
+const DURATION: Duration = Duration::from_secs(30);
 
 /// How long it is remembered that there was a lease. Fences grow after that too.
-const KEEP: Duration = Duration::from_hours(24);
+const KEEP: Duration = Duration::from_secs(24 * 3600);
 
 /// The longest pause between two looks at a lease that somebody else has. Its holder may give it back at any time.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -23,7 +24,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 pub struct Leases<S> {
     store: Arc<S>,
     scope: Arc<str>,
-    lasts: Duration,
+    duration: Duration,
 }
 
 /// Whether a lease was to be had.
@@ -42,15 +43,22 @@ impl<S: Store> Leases<S> {
     /// In this store. The scope keeps services apart.
     #[must_use]
     pub fn new(store: S, scope: &str) -> Self {
-        Self { store: Arc::new(store), scope: format!("lease/{scope}").into(), lasts: LASTS }
+        Self { store: Arc::new(store), scope: format!("lease/{scope}").into(), duration: DURATION }
     }
 
-    /// How long a lease lasts after the last sign of life, 30 s unless it is said. Signs are given three times as often, and
+    /// Sets how long a lease lasts after the last sign of life; the default is 30 s. Signs are given three times as often, and
     /// the work is stopped when a fifth of it is left.
     #[must_use]
-    pub fn lasts(mut self, lasts: Duration) -> Self {
-        self.lasts = lasts;
+    pub fn duration(mut self, duration: Duration) -> Self {
+        self.duration = duration;
         self
+    }
+
+    /// The former name of [`Leases::duration`].
+    #[deprecated(note = "renamed to `Leases::duration`")]
+    #[must_use]
+    pub fn lasts(self, duration: Duration) -> Self {
+        self.duration(duration)
     }
 
     /// Asks for a lease once.
@@ -61,21 +69,23 @@ impl<S: Store> Leases<S> {
     /// lasts.
     pub async fn try_acquire(&self, name: &str) -> Result<Acquired<S>, Error> {
         let key = Key::new(Arc::clone(&self.scope), name)?;
-        let entry = Entry {
+        let entry = BeginRequest {
             owner: Owner::random(),
             fingerprint: Fingerprint::none(),
-            lease: self.lasts,
-            keep: KEEP.max(self.lasts),
+            lease: self.duration,
+            keep: KEEP.max(self.duration),
         };
         let asked = Instant::now();
         match self.store.begin(&key, &entry).await? {
-            Begun::Run(claim) => {
+            BeginOutcome::Run(claim) => {
                 let store = Arc::clone(&self.store);
-                let hold = Hold::start(Arc::clone(&store), claim.clone(), asked, self.lasts);
+                let hold = Hold::start(Arc::clone(&store), claim.clone(), asked, self.duration);
                 Ok(Acquired::Held(Lease { claim, store, hold }))
             }
-            Begun::InFlight { left } => Ok(Acquired::Busy { left }),
-            Begun::Completed(_) | Begun::Failed(_) | Begun::Mismatch => Err(Error::NotALease),
+            BeginOutcome::InFlight { left } => Ok(Acquired::Busy { left }),
+            BeginOutcome::Completed(_) | BeginOutcome::Failed(_) | BeginOutcome::Mismatch => {
+                Err(Error::NotALease)
+            }
         }
     }
 
@@ -98,7 +108,7 @@ impl<S: Store> Leases<S> {
 
 impl<S> Clone for Leases<S> {
     fn clone(&self) -> Self {
-        Self { store: Arc::clone(&self.store), scope: Arc::clone(&self.scope), lasts: self.lasts }
+        Self { store: Arc::clone(&self.store), scope: Arc::clone(&self.scope), duration: self.duration }
     }
 }
 
@@ -129,7 +139,7 @@ impl<S: Store> Lease<S> {
     /// # Errors
     ///
     /// When the lease is lost.
-    pub async fn guard<T>(&self, work: impl Future<Output = T>) -> Result<T, Lost> {
+    pub async fn guard<T>(&self, work: impl Future<Output = T>) -> Result<T, LeaseLost> {
         self.hold.guard(work).await
     }
 
@@ -138,7 +148,7 @@ impl<S: Store> Lease<S> {
     /// # Errors
     ///
     /// When the store does not answer. Then others get it after it has lasted.
-    pub async fn release(self) -> Result<bool, StoreError> {
-        Ok(self.store.finish(&self.claim, &Ending::Open, KEEP).await? == Ended::Written)
+    pub async fn release(self) -> Result<bool, Error> {
+        Ok(self.store.finish(&self.claim, &Outcome::Retryable, KEEP).await? == FinishOutcome::Written)
     }
 }

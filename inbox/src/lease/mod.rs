@@ -5,14 +5,21 @@
 //! its next step before it looks at any clock. What must not happen twice compares the *fence* at the place of the effect:
 //! [`check_fence`] does so in a transaction of PostgreSQL.
 
-mod error;
 #[cfg(feature = "tokio-postgres")]
 mod fence;
 mod leases;
 
-pub use error::Error;
 #[cfg(feature = "tokio-postgres")]
 pub use fence::{FenceError, check_fence};
 pub use leases::{Acquired, Lease, Leases};
 
-pub use crate::idempotency::Lost;
+pub use crate::idempotency::LeaseLost;
+
+#[doc(hidden)]
+pub use crate::idempotency::LeaseLost as Lost;
+/// The signal that a lease is lost.
+pub use tokio_util::sync::CancellationToken;
+
+/// The former name of [`crate::Error`].
+#[deprecated(note = "use `outboxd_inbox::Error`")]
+pub type Error = crate::Error;

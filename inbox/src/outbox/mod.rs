@@ -9,7 +9,7 @@ use tokio_postgres::types::Type;
 
 use crate::Delivery;
 use crate::event::Lineage;
-use crate::postgres::{DriverError, HandlerTransaction, Parameter};
+use crate::postgres::{self, HandlerTransaction, Parameter};
 
 /// An event to be sent.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,7 +64,7 @@ impl Outbox {
         transaction: &mut T,
         cause: &Delivery,
         message: &Message,
-    ) -> Result<(), DriverError> {
+    ) -> Result<(), crate::Error> {
         let lineage = Lineage::of(cause, cause.id(), cause.span()).to_json().to_string();
         let payload = message.payload.to_string();
         let parameters: [Parameter<'_>; 5] = [
@@ -74,7 +74,8 @@ impl Outbox {
             (&payload, Type::TEXT),
             (&lineage, Type::TEXT),
         ];
-        transaction.write(&self.insert, &parameters).await
+        let written = transaction.write(&self.insert, &parameters).await;
+        Ok(written.map_err(postgres::Error::of("write an event to the outbox"))?)
     }
 }
 

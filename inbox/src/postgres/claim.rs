@@ -2,7 +2,7 @@
 
 use tokio_postgres::types::Type;
 
-use super::error::{DriverError, Error};
+use super::error::Error;
 
 /// The function of the schema that other languages call too.
 const CLAIM: &str = "SELECT inbox_claim($1, $2, $3)";
@@ -28,12 +28,12 @@ pub async fn claim(
     consumer: &str,
     source: &str,
     id: &str,
-) -> Result<Claim, Error> {
+) -> Result<Claim, crate::Error> {
     let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 3] =
         [(&consumer, Type::TEXT), (&source, Type::TEXT), (&id, Type::TEXT)];
     let rows = transaction.query_typed(CLAIM, &parameters).await;
     let is_new = rows.and_then(|rows| rows.first().map_or(Ok(false), |row| row.try_get(0)));
-    is_new.map(Claim::of).map_err(|error| Error::of("claim an event")(DriverError::from(error)))
+    Ok(is_new.map(Claim::of).map_err(Error::of("claim an event"))?)
 }
 
 /// [`claim`] with sqlx. A `Transaction` gives its connection by `&mut *transaction`.
@@ -47,13 +47,9 @@ pub async fn claim_with_sqlx(
     consumer: &str,
     source: &str,
     id: &str,
-) -> Result<Claim, Error> {
+) -> Result<Claim, crate::Error> {
     let query = sqlx::query_scalar::<_, bool>(CLAIM).bind(consumer).bind(source).bind(id);
-    query
-        .fetch_one(transaction)
-        .await
-        .map(Claim::of)
-        .map_err(|error| Error::of("claim an event")(DriverError::from(error)))
+    Ok(query.fetch_one(transaction).await.map(Claim::of).map_err(Error::of("claim an event"))?)
 }
 
 impl Claim {

@@ -8,6 +8,7 @@ use super::statements::{IN_FAILED_TRANSACTION, NO_SUCH_CURSOR};
 
 /// What goes wrong between the inbox and PostgreSQL.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum Error {
     /// There is no connection.
     #[error("cannot connect to PostgreSQL")]
@@ -129,6 +130,7 @@ const SETUP: [&str; 4] = ["0A", "28", "3F", "42"];
 
 /// What a driver says.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum DriverError {
     /// tokio-postgres.
     #[error(transparent)]
@@ -199,11 +201,19 @@ pub(crate) fn is_read_only(error: &(dyn std::error::Error + 'static)) -> bool {
     code(error).is_some_and(|code| code == SqlState::READ_ONLY_SQL_TRANSACTION.code())
 }
 
-/// SQLSTATE of an error of one of the drivers.
+/// SQLSTATE of an error of one of the drivers, or of the server's answer inside of one: an error that wraps the driver's, such as
+/// anyhow's, may have only that as its source.
 fn code(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     #[cfg(feature = "sqlx")]
     if let Some(error) = error.downcast_ref::<sqlx::Error>() {
         return error.as_database_error()?.code().map(|code| code.into_owned());
+    }
+    #[cfg(feature = "sqlx")]
+    if let Some(error) = error.downcast_ref::<Box<dyn sqlx::error::DatabaseError>>() {
+        return error.code().map(|code| code.into_owned());
+    }
+    if let Some(error) = error.downcast_ref::<tokio_postgres::error::DbError>() {
+        return Some(error.code().code().to_owned());
     }
     let error = error.downcast_ref::<tokio_postgres::Error>()?;
     Some(error.code()?.code().to_owned())

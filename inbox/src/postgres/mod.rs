@@ -10,6 +10,8 @@ mod doubt;
 mod error;
 mod lease;
 mod parking;
+#[cfg(feature = "position")]
+mod placed;
 mod positions;
 mod purge;
 mod schema;
@@ -37,7 +39,8 @@ pub(crate) use connection::{Connection, Opener};
 pub(crate) use doubt::Doubts;
 pub(crate) use error::{is_conflict, is_read_only};
 pub(crate) use parking::{Settled, Written};
-pub(crate) use positions::Placed;
+#[cfg(feature = "position")]
+pub(crate) use placed::Placed;
 pub(crate) use purge::purge;
 pub(crate) use sequence::{DeadNumber, Numbered};
 pub(crate) use session::Parameter;
@@ -45,10 +48,12 @@ pub(crate) use statements::Mark;
 pub(crate) use tenancy::{Taken, Tenancy, give_back, store_offsets, take};
 pub(crate) use tokio_session::Session;
 pub(crate) use transaction::Entered;
-pub(crate) use way::{Change, Comparable, Remembers};
+pub(crate) use way::Remembers;
+#[cfg(feature = "position")]
+pub(crate) use way::{Change, Comparable};
 
 /// The statements that create the inbox's tables, or bring those of an older version to [`VERSION`]. They can run again.
 pub const SCHEMA: &str = include_str!("schema.sql");
 
 /// The version of the inbox's tables.
-pub const VERSION: i32 = 3;
+pub const VERSION: i32 = 4;

@@ -10,7 +10,7 @@ use super::connection::{Connection, Opener};
 use super::error::{DriverError, Error};
 use super::sequence::DeadNumber;
 use super::session::{Parameter, Row};
-use super::statements::{self, HELD, LOAD, MOVE_PARKED, PARK, PARKED, PARKED_OF_KEY, UNPARK};
+use super::statements::{BEGIN_OWN, HELD, LOAD, MOVE_PARKED, PARK, PARKED, PARKED_OF_KEY, UNPARK};
 use super::tenancy::Tenancy;
 use crate::core::{Failed, LaneName, Loaded, ParkedEvent, PartitionId};
 use crate::event::{Event, Header, Headers};
@@ -127,10 +127,10 @@ impl Connection {
     /// Begins a transaction, if the partition is still held.
     async fn begin_own(&self, tenancy: &Tenancy) -> Result<bool, Error> {
         let doing = "begin";
-        let begin = statements::begin_own(tenancy.lock_class, tenancy.partition);
-        self.batch(&begin).await.map_err(Error::of(doing))?;
+        self.batch(BEGIN_OWN).await.map_err(Error::of(doing))?;
         let held: [Parameter<'_>; 2] = [(&tenancy.partition, Type::INT4), (&tenancy.epoch, Type::INT8)];
-        let is_held = !self.query(HELD, &held).await.map_err(Error::of(doing))?.is_empty();
+        let is_held: bool =
+            self.query_one(HELD, &held).await.and_then(|row| row.get(0)).map_err(Error::of(doing))?;
         if !is_held {
             self.batch("ROLLBACK").await.map_err(Error::of("roll back"))?;
         }

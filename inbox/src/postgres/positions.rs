@@ -1,79 +1,13 @@
-//! Repeats that are known by an event's position.
-
-use std::sync::Arc;
+//! What is done, by position.
 
 use tokio_postgres::types::Type;
 
 use super::connection::Connection;
 use super::error::{DriverError, Error};
-use super::session::{Parameter, Row};
-use super::statements::{ENTER_BY_POSITION, ENTER_FRESH, GREATEST, HAS_IDS, Mark};
+use super::session::Row;
+use super::statements::{GREATEST, HAS_IDS};
 use super::tenancy::Tenancy;
-use super::transaction::Entered;
 use crate::event::Position;
-
-/// Events for one transaction, by what their positions say.
-#[derive(Debug)]
-pub(crate) struct Placed<'a> {
-    pub(crate) source: &'a str,
-    /// The least and the greatest place of all.
-    pub(crate) places: (&'a str, &'a str),
-    /// The ids of events that are new for sure.
-    pub(crate) fresh: Vec<&'a str>,
-    /// The ids of those that are looked up, with their least and greatest place.
-    pub(crate) doubtful: Vec<&'a str>,
-    pub(crate) doubtful_places: (&'a str, &'a str),
-}
-
-impl Connection {
-    /// Begins a transaction and remembers these events in it, in one round trip.
-    pub(crate) async fn enter_by_position(
-        &self,
-        tenancy: &Tenancy,
-        mark: Mark,
-        topic: &Arc<str>,
-        placed: &Placed<'_>,
-    ) -> Result<Entered, Error> {
-        let (begin, consumer, doing) = (tenancy.begin(mark), &*tenancy.consumer, "remember the events");
-        let partition: Parameter<'_> = (&tenancy.partition, Type::INT4);
-        let epoch: Parameter<'_> = (&tenancy.epoch, Type::INT8);
-        let fresh: Parameter<'_> = (&placed.fresh, Type::TEXT_ARRAY);
-        let source: Parameter<'_> = (&placed.source, Type::TEXT);
-        let (first, last) = ((&placed.places.0 as _, Type::TEXT), (&placed.places.1 as _, Type::TEXT));
-        let answers = if placed.doubtful.is_empty() {
-            let parameters = [partition, epoch, fresh, source, first, last];
-            self.begin_and_queries(begin, [(ENTER_FRESH, &parameters)]).await
-        } else {
-            let parameters = [
-                partition,
-                epoch,
-                (&consumer, Type::TEXT),
-                fresh,
-                (&placed.doubtful, Type::TEXT_ARRAY),
-                source,
-                first,
-                last,
-                (&placed.doubtful_places.0, Type::TEXT),
-                (&placed.doubtful_places.1, Type::TEXT),
-                (&&**topic, Type::TEXT),
-            ];
-            self.begin_and_queries(begin, [(ENTER_BY_POSITION, &parameters)]).await
-        };
-        let [mut rows] = answers.map_err(Error::of(doing))?;
-        let row = rows.pop().ok_or(DriverError::NoRow).map_err(Error::of(doing))?;
-        if !row.get::<bool>(0).map_err(Error::of(doing))? {
-            self.batch("ROLLBACK").await.map_err(Error::of("roll back"))?;
-            return Ok(Entered::Fenced);
-        }
-        tenancy.set_marked(mark);
-        let new: Vec<String> = if placed.doubtful.is_empty() {
-            placed.fresh.iter().map(|id| (*id).to_owned()).collect()
-        } else {
-            row.get(1).map_err(Error::of(doing))?
-        };
-        Ok(Entered::New(new.into_iter().map(|id| (Arc::clone(topic), Arc::from(id))).collect()))
-    }
-}
 
 /// The greatest positions that are done of a partition. `None` as long as events are remembered by id.
 pub(super) async fn greatest(

@@ -26,7 +26,11 @@ impl<T> Connector<T> {
     /// # Errors
     ///
     /// When PostgreSQL cannot be reached or refuses a statement, and when another program has a table with one of these names.
-    pub async fn create_tables(&self) -> Result<(), Error> {
+    pub async fn create_tables(&self) -> Result<(), crate::Error> {
+        Ok(self.ensure_tables().await?)
+    }
+
+    pub(crate) async fn ensure_tables(&self) -> Result<(), Error> {
         let connection = self.opener().connect().await?;
         if connection.version().await? != Some(VERSION) {
             self.create(SCHEMA, "create the inbox's tables").await.map_err(of_creating)?;

@@ -1,4 +1,4 @@
--- The tables of outboxd-inbox, version 3. Each statement can run again, and on the tables of an older version it brings them to
+-- The tables of outboxd-inbox, version 4. Each statement can run again, and on the tables of an older version it brings them to
 -- this one. Stop the consumers of an older version before. All tables are in the first schema of search_path.
 
 -- Which versions of this file have run.
@@ -162,13 +162,23 @@ CREATE OR REPLACE FUNCTION inbox_lock_class() RETURNS integer LANGUAGE sql STABL
     SELECT hashtext('outboxd_inbox/' || to_regclass('inbox_partition')::oid::text)
 $$;
 
--- Takes a partition of a topic from whoever has it, in a transaction of its own. Transactions of that consumer are waited for; after 5 s
--- their sessions are ended. next_offset is up to where its events have ended, if that is known here.
-CREATE OR REPLACE FUNCTION inbox_take(
-    consumer text, topic text, partition integer, consumer_group text DEFAULT NULL,
-    OUT partition_id integer, OUT epoch bigint, OUT next_offset bigint
+-- Ends the other sessions that hold an advisory lock with this number, such as those of a process that is frozen in a transaction.
+CREATE OR REPLACE FUNCTION inbox_end_holders(lock_class integer, number integer) RETURNS bigint LANGUAGE sql AS $$
+    SELECT count(pg_terminate_backend(pid)) FROM pg_locks
+    WHERE locktype = 'advisory' AND granted AND pid <> pg_backend_pid()
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND classid = ($1::bigint & 4294967295)::oid AND objid = ($2::bigint & 4294967295)::oid
+$$;
+
+-- The part of inbox_take that is the same for all languages. It also returns the state of the last holder: its group, and the offsets whose
+-- handlers it may have begun without ending them. Only the crate, which counts crashes, calls it by itself.
+CREATE OR REPLACE FUNCTION inbox_take_over(
+    consumer text, topic text, partition integer, consumer_group text,
+    OUT partition_id integer, OUT epoch bigint, OUT next_offset bigint,
+    OUT begun_from bigint, OUT begun_until bigint, OUT former_group text
 ) LANGUAGE plpgsql AS $$
 BEGIN
+    PERFORM set_config('lock_timeout', '5s', true);
     -- An insert would wait for a holder that has written the row and not committed, however long it is frozen.
     IF NOT EXISTS (
         SELECT FROM inbox_partition AS held WHERE held.consumer = $1 AND held.topic = $2 AND held.partition = $3
@@ -177,19 +187,30 @@ BEGIN
     END IF;
     SELECT held.id INTO STRICT partition_id FROM inbox_partition AS held
     WHERE held.consumer = $1 AND held.topic = $2 AND held.partition = $3;
-    PERFORM set_config('lock_timeout', '5s', true);
     BEGIN
         PERFORM pg_advisory_xact_lock(inbox_lock_class(), partition_id);
     EXCEPTION WHEN lock_not_available THEN
-        PERFORM pg_terminate_backend(locks.pid) FROM pg_locks AS locks
-        WHERE locks.locktype = 'advisory' AND locks.granted AND locks.pid <> pg_backend_pid()
-        AND locks.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-        AND locks.classid = (inbox_lock_class()::bigint & 4294967295)::oid AND locks.objid = partition_id::oid;
+        PERFORM inbox_end_holders(inbox_lock_class(), partition_id);
         PERFORM pg_advisory_xact_lock(inbox_lock_class(), partition_id);
     END;
+    SELECT held.consumer_group INTO former_group FROM inbox_partition AS held WHERE held.id = partition_id;
     UPDATE inbox_partition AS held
-    SET epoch = held.epoch + 1, consumer_group = coalesce($4, held.consumer_group), begun_from = 0, begun_until = 0
-    WHERE held.id = partition_id RETURNING held.epoch, held.next_offset INTO inbox_take.epoch, inbox_take.next_offset;
+    SET epoch = held.epoch + 1, consumer_group = coalesce($4, held.consumer_group)
+    WHERE held.id = partition_id RETURNING held.epoch, held.next_offset, held.begun_from, held.begun_until
+    INTO inbox_take_over.epoch, inbox_take_over.next_offset, inbox_take_over.begun_from, inbox_take_over.begun_until;
+END
+$$;
+
+-- Takes a partition of a topic from whoever has it, in a transaction of its own. Transactions of that consumer are waited for; after 5 s
+-- their sessions are ended. next_offset is up to where its events have ended, if that is known here.
+CREATE OR REPLACE FUNCTION inbox_take(
+    consumer text, topic text, partition integer, consumer_group text DEFAULT NULL,
+    OUT partition_id integer, OUT epoch bigint, OUT next_offset bigint
+) LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT taken.partition_id, taken.epoch, taken.next_offset FROM inbox_take_over($1, $2, $3, $4) AS taken
+    INTO inbox_take.partition_id, inbox_take.epoch, inbox_take.next_offset;
+    UPDATE inbox_partition AS held SET begun_from = 0, begun_until = 0 WHERE held.id = inbox_take.partition_id;
 END
 $$;
 
@@ -216,4 +237,4 @@ CREATE OR REPLACE FUNCTION inbox_ended(partition_id integer, epoch bigint, next_
     UPDATE inbox_partition AS held SET next_offset = $3 WHERE held.id = $1 AND held.epoch = $2
 $$;
 
-INSERT INTO inbox_version (version) VALUES (3) ON CONFLICT DO NOTHING;
+INSERT INTO inbox_version (version) VALUES (4) ON CONFLICT DO NOTHING;

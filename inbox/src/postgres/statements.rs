@@ -14,8 +14,7 @@ pub(super) const CONNECTION_LOCK_CLASS: i32 = 0x696E_627A;
 ///
 /// An id that another transaction is just writing is waited for. If that one commits, the id is not new.
 pub(super) const ENTER: &str = "WITH held AS (\
-     SELECT FROM inbox_partition WHERE id = $1 AND epoch = $2::bigint \
-     AND current_setting('outboxd_inbox.entered', true) = ($2::bigint)::text\
+     SELECT WHERE current_setting('outboxd_inbox.entered', true) = ($1::int || ':' || $2::bigint)\
  ), new AS (\
      INSERT INTO inbox_message (consumer, source, message_id, content) \
      SELECT $3, asked.* FROM held, unnest($4::text[], $5::text[], $6::bigint[]) AS asked \
@@ -24,8 +23,7 @@ pub(super) const ENTER: &str = "WITH held AS (\
 
 /// The same while the consumer remembers ids without a source, of a version that had none: these count for any source.
 pub(super) const ENTER_UNSCOPED: &str = "WITH held AS (\
-     SELECT FROM inbox_partition WHERE id = $1 AND epoch = $2::bigint \
-     AND current_setting('outboxd_inbox.entered', true) = ($2::bigint)::text\
+     SELECT WHERE current_setting('outboxd_inbox.entered', true) = ($1::int || ':' || $2::bigint)\
  ), new AS (\
      INSERT INTO inbox_message (consumer, source, message_id, content) \
      SELECT $3, asked.* FROM held, unnest($4::text[], $5::text[], $6::bigint[]) AS asked (source, message_id, content) \
@@ -49,9 +47,10 @@ pub(super) const HAS_UNSCOPED: &str =
     "SELECT EXISTS (SELECT FROM inbox_message WHERE consumer = $1 AND source = '')";
 
 /// The same by position. Those in $4 are new for sure; those in $5, between the positions $9 and $10, are looked up.
+#[cfg(feature = "position")]
 pub(super) const ENTER_BY_POSITION: &str = "WITH held AS (\
-     SELECT consumer, topic FROM inbox_partition WHERE id = $1::int AND epoch = $2::bigint \
-     AND current_setting('outboxd_inbox.entered', true) = ($2::bigint)::text\
+     SELECT consumer, topic FROM inbox_partition WHERE id = $1::int \
+     AND current_setting('outboxd_inbox.entered', true) = ($1::int || ':' || $2::bigint)\
  ), known AS (\
      SELECT message_id FROM held, unnest($5::text[]) AS message_id WHERE EXISTS (\
          SELECT FROM inbox_message AS known \
@@ -70,9 +69,9 @@ pub(super) const ENTER_BY_POSITION: &str = "WITH held AS (\
  ) SELECT EXISTS (SELECT FROM held), ARRAY(SELECT message_id FROM new)";
 
 /// The same when all are new for sure. It is planned once: the other one is planned each time, since what it looks up differs.
+#[cfg(feature = "position")]
 pub(super) const ENTER_FRESH: &str = "WITH held AS (\
-     SELECT FROM inbox_partition WHERE id = $1::int AND epoch = $2::bigint \
-     AND current_setting('outboxd_inbox.entered', true) = ($2::bigint)::text\
+     SELECT WHERE current_setting('outboxd_inbox.entered', true) = ($1::int || ':' || $2::bigint)\
  ), done AS (\
      INSERT INTO inbox_done (partition_id, source, first, last, message_ids) \
      SELECT $1::int, $4::text, $5::text, $6::text, $3::text[] FROM held\
@@ -87,6 +86,7 @@ pub(super) const NEW_TOPIC: &str = "INSERT INTO inbox_topic (consumer, topic, pa
      ON CONFLICT DO NOTHING RETURNING topic";
 
 /// The database that a topic's events come from. The first one counts.
+#[cfg(feature = "position")]
 pub(super) const SOURCE: &str = "UPDATE inbox_topic SET source = coalesce(source, $3) \
      WHERE consumer = $1 AND topic = $2 RETURNING source";
 
@@ -122,25 +122,14 @@ pub(super) const MOVE_TO_IDS: &str = "WITH moved AS (\
  ) INSERT INTO inbox_message (consumer, source, message_id, processed_at) \
  SELECT $1, $2, id, done_at FROM moved, unnest(message_ids) AS id ON CONFLICT DO NOTHING";
 
-/// A partition of a consumer: its `id`. One that is there is not inserted again: that would wait for a holder that has written the row and
-/// not committed, however long it is frozen.
-pub(super) const FIND: &str = "WITH known AS (\
-     SELECT id FROM inbox_partition WHERE consumer = $1 AND topic = $2 AND partition = $3\
- ), new AS (\
-     INSERT INTO inbox_partition (consumer, topic, partition) SELECT $1, $2, $3 WHERE NOT EXISTS (SELECT FROM known) \
-     ON CONFLICT DO NOTHING RETURNING id\
- ) SELECT id, inbox_lock_class() FROM known UNION ALL SELECT id, inbox_lock_class() FROM new";
-
-/// The next epoch, and which events the last holders may have begun without ending them. That is kept until the partition is
-/// given back: this process may end as well, before it has begun them.
-pub(super) const NEXT_EPOCH: &str = "WITH former AS (SELECT consumer_group FROM inbox_partition WHERE id = $1) \
-     UPDATE inbox_partition SET epoch = epoch + 1, consumer_group = coalesce($2, consumer_group) WHERE id = $1 \
-     RETURNING epoch, begun_from, begun_until, next_offset, (SELECT consumer_group FROM former)";
+/// Takes a partition: the next epoch, and which events the last holders may have begun without ending them. That is kept until the
+/// partition is given back: this process may end as well, before it has begun them.
+pub(super) const TAKE_OVER: &str = "SELECT partition_id, epoch, begun_from, begun_until, next_offset, former_group \
+     FROM inbox_take_over($1, $2, $3, $4)";
 
 /// Stores up to where the events of partitions have ended, of those that are still held.
-pub(super) const STORE_OFFSETS: &str = "UPDATE inbox_partition AS held SET next_offset = ended.next_offset \
-     FROM unnest($1::int[], $2::bigint[], $3::bigint[]) AS ended (id, epoch, next_offset) \
-     WHERE held.id = ended.id AND held.epoch = ended.epoch";
+pub(super) const STORE_OFFSETS: &str = "SELECT inbox_ended(id, epoch, next_offset) \
+     FROM unnest($1::int[], $2::bigint[], $3::bigint[]) AS ended (id, epoch, next_offset)";
 
 /// No handler is at an event of the partition any more.
 pub(super) const GIVE_BACK: &str =
@@ -163,8 +152,8 @@ pub(super) const LOAD: &str = "SELECT \"offset\", timestamp_ms, parked.key, valu
      WHERE partition_id = $1 AND ($2::bytea IS NULL OR parked.key = $2) AND ($3::bigint IS NULL OR \"offset\" = $3) \
      AND (number IS NULL OR number <= next) ORDER BY \"offset\" LIMIT 1";
 
-/// Whether the partition is still held.
-pub(super) const HELD: &str = "SELECT FROM inbox_partition WHERE id = $1 AND epoch = $2";
+/// Locks the partition for the transaction, and tells whether it is still held.
+pub(super) const HELD: &str = "SELECT inbox_enter($1, $2)";
 
 /// Parks an event. One that is there already stays as it is, unless it has failed since.
 pub(super) const PARK: &str = "INSERT INTO inbox_parked (partition_id, \"offset\", timestamp_ms, key, value, header_names, \
@@ -235,13 +224,11 @@ pub(super) const PURGE_DONE: &str = "WITH deleted AS (DELETE FROM inbox_done WHE
      WHERE consumer = $1 AND done_at < now() - $2::float8 * interval '1 second' LIMIT $3 FOR UPDATE OF done SKIP LOCKED)) RETURNING 1) SELECT count(*) FROM deleted";
 
 /// Ends the sessions that hold a lock, except this one.
-pub(super) const END_HOLDERS: &str = "SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE locktype = 'advisory' \
-     AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
-     AND classid = ($1::int::bigint & 4294967295)::oid AND objid = ($2::int::bigint & 4294967295)::oid AND granted AND pid <> pg_backend_pid()";
+pub(super) const END_HOLDERS: &str = "SELECT inbox_end_holders($1, $2)";
 
 /// Whether the transaction was entered and the partition is still held.
-pub(super) const ENTER_ONLY: &str = "SELECT EXISTS (SELECT FROM inbox_partition WHERE id = $1 AND epoch = $2::bigint \
-     AND current_setting('outboxd_inbox.entered', true) = ($2::bigint)::text)";
+pub(super) const ENTER_ONLY: &str =
+    "SELECT coalesce(current_setting('outboxd_inbox.entered', true) = ($1::int || ':' || $2::bigint), false)";
 
 /// What is written down before handlers begin, in a transaction of its own that needs no flush: it is the process that may
 /// end now, not PostgreSQL.
@@ -286,11 +273,10 @@ pub(super) const NO_SUCH_CURSOR: &str = "34000";
 
 /// What begins the transaction of an effect, and writes down the mark before.
 ///
-/// The setting lives as long as this transaction. Without it, [`ENTER`] does nothing: had something here failed, it would
-/// otherwise commit by itself.
+/// `inbox_enter` locks the partition and tells whether it is held, and a setting that lives as long as the transaction remembers that.
+/// Without it, [`ENTER`] does nothing: had something here failed, it would otherwise commit by itself.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Begin {
-    pub(super) lock_class: i32,
     pub(super) partition: i32,
     pub(super) epoch: i64,
     pub(super) connection: i32,
@@ -301,11 +287,10 @@ impl Begin {
     /// All of it as one text.
     #[cfg(feature = "sqlx")]
     pub(super) fn whole(self) -> String {
-        let Self { lock_class, partition, epoch, connection, .. } = self;
+        let Self { partition, epoch, connection, .. } = self;
         format!(
-            "{}; SELECT pg_advisory_xact_lock_shared({lock_class}, {partition}), \
-             pg_advisory_xact_lock_shared({CONNECTION_LOCK_CLASS}, {connection}); \
-             SET LOCAL outboxd_inbox.entered = '{epoch}'",
+            "{}; SELECT pg_advisory_xact_lock_shared({CONNECTION_LOCK_CLASS}, {connection}), \
+             set_config('outboxd_inbox.entered', CASE WHEN inbox_enter({partition}, {epoch}) THEN '{partition}:{epoch}' ELSE '' END, true)",
             self.without_lock()
         )
     }
@@ -330,8 +315,8 @@ impl Begin {
 }
 
 /// The second half of `Begin::whole`, for drivers that send it together with the rest and prepare it once.
-pub(super) const LOCK: &str = "SELECT pg_advisory_xact_lock_shared($1, $2), pg_advisory_xact_lock_shared($4, $5), \
-     set_config('outboxd_inbox.entered', ($3::bigint)::text, true)";
+pub(super) const LOCK: &str = "SELECT pg_advisory_xact_lock_shared($3, $4), set_config('outboxd_inbox.entered', \
+     CASE WHEN inbox_enter($1, $2) THEN $1::int || ':' || $2::bigint ELSE '' END, true)";
 
 /// The handlers have ended: proves that the transaction is still the inbox's and has not failed, and commits it. As one text,
 /// of which PostgreSQL runs nothing behind the first error.
@@ -348,12 +333,8 @@ pub(super) fn commit(partition: i32, mark: Mark) -> String {
     }
 }
 
-/// A transaction of the inbox's own, with the partition's lock.
-pub(super) fn begin_own(lock_class: i32, partition: i32) -> String {
-    format!(
-        "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock_shared({lock_class}, {partition})"
-    )
-}
+/// A transaction of the inbox's own.
+pub(super) const BEGIN_OWN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
 /// The handlers have failed: the effect is undone, and that they have ended is written down.
 pub(super) fn roll_back(partition: i32, mark: Mark) -> String {

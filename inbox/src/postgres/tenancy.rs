@@ -2,15 +2,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use super::connection::Connection;
-use super::error::{DriverError, Error};
+use super::error::Error;
 use super::session::Parameter;
-use super::statements::{
-    BEGUN, Begin, END_HOLDERS, FIND, GIVE_BACK, HAS_UNSCOPED, Mark, NEXT_EPOCH, STORE_OFFSETS,
-};
+use super::statements::{BEGUN, Begin, END_HOLDERS, GIVE_BACK, HAS_UNSCOPED, Mark, STORE_OFFSETS, TAKE_OVER};
 use super::way::{self, Comparable, Remembers, Way};
 use super::{parking, positions};
 use crate::core::{Job, ParkedEvent, PartitionId, Suspects};
@@ -24,8 +21,6 @@ pub(super) const HOLDERS_END_WITHIN: &str = "5s";
 #[derive(Debug, Clone)]
 pub(crate) struct Tenancy {
     pub(super) partition: i32,
-    /// The class of its lock.
-    pub(super) lock_class: i32,
     pub(super) epoch: i64,
     pub(super) consumer: Arc<str>,
     /// What makes positions comparable; `None` when they are not enough to know a repeat.
@@ -57,13 +52,7 @@ impl Tenancy {
 
     /// What begins a transaction of this tenancy.
     pub(super) fn begin(&self, mark: Mark) -> Begin {
-        Begin {
-            lock_class: self.lock_class,
-            partition: self.partition,
-            epoch: self.epoch,
-            connection: 0,
-            mark,
-        }
+        Begin { partition: self.partition, epoch: self.epoch, connection: 0, mark }
     }
 
     /// It is written down.
@@ -116,29 +105,8 @@ pub(crate) async fn take(
     remembers: Remembers,
     group: Option<&str>,
 ) -> Result<Taken, Error> {
-    let names: [Parameter<'_>; 3] =
-        [(&&**consumer, Type::TEXT), (&&*id.topic, Type::TEXT), (&id.partition, Type::INT4)];
-    let found = connection.query_one(FIND, &names).await;
-    let found = found.and_then(|row| Ok((row.get(0)?, row.get(1)?)));
-    let (partition, lock_class): (i32, i32) = found.map_err(Error::of("find the partition"))?;
     let comparable = begin(connection, consumer, &id.topic, remembers).await?;
-    if let Err(error) = lock(connection, lock_class, partition).await {
-        connection.batch("ROLLBACK").await.map_err(Error::of("roll back"))?;
-        if error.code().as_deref() == Some(SqlState::LOCK_NOT_AVAILABLE.code()) {
-            end_holders(connection, lock_class, partition).await?;
-        }
-        return Err(Error::of("lock the partition")(error));
-    }
-    let tenancy = Tenancy {
-        partition,
-        lock_class,
-        epoch: 0,
-        consumer: Arc::clone(consumer),
-        comparable,
-        has_unscoped: false,
-        marked_until: Arc::new(AtomicI64::new(0)),
-    };
-    let taken = read(connection, tenancy, group).await;
+    let taken = take_over(connection, consumer, id, comparable, group).await;
     let end = if taken.is_ok() { "COMMIT" } else { "ROLLBACK" };
     connection.batch(end).await.map_err(Error::of("take the partition"))?;
     taken
@@ -164,11 +132,6 @@ async fn begin(
     }
 }
 
-/// Waits for the transactions of the last holder.
-async fn lock(connection: &Connection, lock_class: i32, partition: i32) -> Result<(), DriverError> {
-    connection.batch(&format!("SELECT pg_advisory_xact_lock({lock_class}, {partition})")).await
-}
-
 /// Ends the sessions that hold a lock, as those that do not give back a partition.
 pub(super) async fn end_holders(connection: &Connection, class: i32, number: i32) -> Result<(), Error> {
     let who: [Parameter<'_>; 2] = [(&class, Type::INT4), (&number, Type::INT4)];
@@ -177,27 +140,42 @@ pub(super) async fn end_holders(connection: &Connection, class: i32, number: i32
     Ok(())
 }
 
-async fn read(connection: &Connection, tenancy: Tenancy, group: Option<&str>) -> Result<Taken, Error> {
+/// Takes the partition by the function that consumers in other languages call, and reads what is parked.
+async fn take_over(
+    connection: &Connection,
+    consumer: &Arc<str>,
+    id: &PartitionId,
+    comparable: Option<Comparable>,
+    group: Option<&str>,
+) -> Result<Taken, Error> {
     let doing = "take the partition";
-    let of: [Parameter<'_>; 1] = [(&tenancy.partition, Type::INT4)];
-    let with_group: [Parameter<'_>; 2] = [(&tenancy.partition, Type::INT4), (&group, Type::TEXT)];
-    let row = connection.query_one(NEXT_EPOCH, &with_group).await.map_err(Error::of(doing))?;
-    let next_offset: Option<i64> = row.get(3).map_err(Error::of(doing))?;
-    let last_group: Option<String> = row.get(4).map_err(Error::of(doing))?;
-    let other_group = last_group.filter(|last| group.is_some_and(|group| group != last));
+    let name: &str = consumer;
+    let parameters: [Parameter<'_>; 4] =
+        [(&name, Type::TEXT), (&&*id.topic, Type::TEXT), (&id.partition, Type::INT4), (&group, Type::TEXT)];
+    let row = connection.query_one(TAKE_OVER, &parameters).await.map_err(Error::of(doing))?;
+    let partition: i32 = row.get(0).map_err(Error::of(doing))?;
     let number = |index: usize| row.get::<i64>(index).map_err(Error::of(doing));
-    let (epoch, maybe) = (number(0)?, number(1)?..number(2)?);
+    let (epoch, maybe) = (number(1)?, number(2)?..number(3)?);
+    let next_offset: Option<i64> = row.get(4).map_err(Error::of(doing))?;
+    let former_group: Option<String> = row.get(5).map_err(Error::of(doing))?;
+    let other_group = former_group.filter(|former| group.is_some_and(|group| group != former));
     let mut begun = BTreeMap::new();
-    for row in connection.query(BEGUN, &of).await.map_err(Error::of(doing))? {
+    for row in connection.query(BEGUN, &[(&partition, Type::INT4)]).await.map_err(Error::of(doing))? {
         let offset: i64 = row.get(0).map_err(Error::of(doing))?;
         let count: i32 = row.get(1).map_err(Error::of(doing))?;
         begun.insert(offset, u32::try_from(count).unwrap_or_default());
     }
-    let parked = parking::list(connection, tenancy.partition).await?;
-    let greatest = positions::greatest(connection, &tenancy).await?;
-    let consumer = &*tenancy.consumer;
-    let row = connection.query_one(HAS_UNSCOPED, &[(&consumer, Type::TEXT)]).await;
+    let parked = parking::list(connection, partition).await?;
+    let row = connection.query_one(HAS_UNSCOPED, &[(&name, Type::TEXT)]).await;
     let has_unscoped = row.and_then(|row| row.get(0)).map_err(Error::of(doing))?;
-    let tenancy = Tenancy { epoch, has_unscoped, ..tenancy };
+    let tenancy = Tenancy {
+        partition,
+        epoch,
+        consumer: Arc::clone(consumer),
+        comparable,
+        has_unscoped,
+        marked_until: Arc::new(AtomicI64::new(0)),
+    };
+    let greatest = positions::greatest(connection, &tenancy).await?;
     Ok(Taken { tenancy, suspects: Suspects::new(maybe, begun), parked, next_offset, other_group, greatest })
 }

@@ -89,7 +89,10 @@ impl Transaction {
 
     /// Begins a savepoint.
     ///
-    /// ```rust,ignore
+    /// ```no_run
+    /// # use outboxd_inbox::Failure;
+    /// # use outboxd_inbox::postgres::Transaction;
+    /// # async fn handle(transaction: Transaction, id: &str) -> Result<(), Failure> {
     /// let audit = transaction.savepoint().await?;
     /// match audit.execute("INSERT INTO audit_log VALUES ($1)", &[&id]).await {
     ///     Ok(_) => audit.release().await?,
@@ -98,6 +101,8 @@ impl Transaction {
     ///         audit.roll_back().await?;
     ///     }
     /// }
+    /// # Ok(())
+    /// # }
     /// ```
     ///
     /// # Errors
@@ -184,8 +189,7 @@ impl Session {
         begin: Begin,
         queries: [Query<'_>; N],
     ) -> Result<[Vec<Row>; N], DriverError> {
-        let lock: [Parameter<'_>; 5] = [
-            (&begin.lock_class, Type::INT4),
+        let lock: [Parameter<'_>; 4] = [
             (&begin.partition, Type::INT4),
             (&begin.epoch, Type::INT8),
             (&CONNECTION_LOCK_CLASS, Type::INT4),

@@ -12,7 +12,7 @@ use super::connection::Connection;
 use super::error::{DriverError, Error};
 use super::session::Parameter;
 use super::statements::{
-    BY_IDS, END_EPOCHS, HAS_POSITIONS, MOVE_TO_IDS, NEW_TOPIC, PARTITIONS, SOURCE, TOPIC, TOPIC_LOCK_CLASS,
+    BY_IDS, END_EPOCHS, HAS_POSITIONS, MOVE_TO_IDS, NEW_TOPIC, PARTITIONS, TOPIC, TOPIC_LOCK_CLASS,
 };
 use super::tenancy::{HOLDERS_END_WITHIN, end_holders};
 use crate::event::murmur2;
@@ -23,11 +23,13 @@ pub(crate) enum Remembers {
     Ids,
     Numbers,
     /// Positions. The topic has so many partitions, as far as this consumer knows.
+    #[cfg_attr(not(feature = "position"), allow(dead_code, reason = "the feature is what uses it"))]
     Positions(i32),
 }
 
 /// What makes the positions of a topic comparable.
 #[derive(Debug, Clone)]
+#[cfg_attr(not(feature = "position"), allow(dead_code, reason = "the feature is what uses it"))]
 pub(crate) struct Comparable {
     /// Events stand where their keys put them in so many partitions.
     pub(crate) partitions: i32,
@@ -105,6 +107,7 @@ fn begin_locked(lock: &str, consumer: &str, topic: &str) -> String {
 impl Connection {
     /// The database that a topic's events come from. It is this one, unless another one was first. `None` when nobody goes by
     /// positions.
+    #[cfg(feature = "position")]
     pub(crate) async fn source(
         &self,
         consumer: &str,
@@ -114,7 +117,7 @@ impl Connection {
         let doing = "read where a topic comes from";
         let parameters: [Parameter<'_>; 3] =
             [(&consumer, Type::TEXT), (&topic, Type::TEXT), (&source, Type::TEXT)];
-        let row = self.query(SOURCE, &parameters).await.map_err(Error::of(doing))?.pop();
+        let row = self.query(super::statements::SOURCE, &parameters).await.map_err(Error::of(doing))?.pop();
         row.map(|row| row.get(0)).transpose().map_err(Error::of(doing))
     }
 

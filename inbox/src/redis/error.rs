@@ -2,6 +2,7 @@ use thiserror::Error;
 
 /// What goes wrong between a service and Redis.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum Error {
     /// There is no connection.
     #[error("cannot connect to Redis")]

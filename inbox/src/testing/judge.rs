@@ -5,7 +5,8 @@ use crate::postgres::{self, Connection, DriverError};
 
 /// What is wrong with a handler, or with its test.
 #[derive(Debug, Error)]
-pub enum Mistake {
+#[non_exhaustive]
+pub enum HarnessError {
     /// The effect is not the same when something happens on the way.
     #[error(
         "the effect is another one after this: {schedule}\nin peace: {}\nnow:      {}",
@@ -60,18 +61,18 @@ pub(super) struct Start {
 }
 
 impl Start {
-    pub(super) async fn reset(&self, connection: &Connection) -> Result<(), Mistake> {
+    pub(super) async fn reset(&self, connection: &Connection) -> Result<(), HarnessError> {
         self.functions.iter().for_each(|reset| reset());
-        let failed = |source| Mistake::Statement { sql: self.sql.clone(), source };
+        let failed = |source| HarnessError::Statement { sql: self.sql.clone(), source };
         connection.batch(&self.sql).await.map_err(failed)
     }
 
     /// The effect, as text.
-    pub(super) async fn observe(&self, connection: &Connection) -> Result<Vec<String>, Mistake> {
+    pub(super) async fn observe(&self, connection: &Connection) -> Result<Vec<String>, HarnessError> {
         let mut observed = Vec::new();
         for sql in &self.queries {
             let rows = connection.rows_as_json(sql).await;
-            observed.push(rows.map_err(|source| Mistake::Statement { sql: sql.clone(), source })?);
+            observed.push(rows.map_err(|source| HarnessError::Statement { sql: sql.clone(), source })?);
         }
         observed.extend(self.observers.iter().map(|observe| observe()));
         Ok(observed)

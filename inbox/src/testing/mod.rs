@@ -7,11 +7,18 @@
 //! in another order. In the end the tables must be what they were. If they are not, a part of the handler's effect is
 //! outside of the transaction, or depends on the order of different keys.
 //!
-//! ```rust,ignore
+//! ```no_run
+//! # use outboxd_inbox::postgres::{Connector, Transaction};
+//! # use outboxd_inbox::testing::{Harness, HarnessError, event};
+//! # use outboxd_inbox::{Delivery, Failure};
+//! # async fn handler(_: Transaction, _: Delivery) -> Result<(), Failure> { Ok(()) }
+//! # async fn check(connector: Connector) -> Result<(), HarnessError> {
 //! let harness = Harness::new(connector)
 //!     .reset("TRUNCATE customers")
 //!     .observe("SELECT * FROM customers ORDER BY id");
 //! harness.check(&[event("customer-1", "event-1", r#"{"amount":3}"#)], handler).await?;
+//! # Ok(())
+//! # }
 //! ```
 
 mod interrupt;
@@ -19,7 +26,11 @@ mod judge;
 mod plan;
 mod run;
 
-pub use judge::Mistake;
+pub use judge::HarnessError;
+
+/// The former name of [`HarnessError`].
+#[deprecated(note = "renamed to `HarnessError`")]
+pub type Mistake = HarnessError;
 
 use std::fmt;
 use std::future::Future;
@@ -113,13 +124,13 @@ impl<T: HandlerTransaction> Harness<T> {
     ///
     /// # Errors
     ///
-    /// The first [`Mistake`] that is found.
-    pub async fn check<F, R>(&self, events: &[Event], handler: F) -> Result<(), Mistake>
+    /// The first [`HarnessError`] that is found.
+    pub async fn check<F, R>(&self, events: &[Event], handler: F) -> Result<(), HarnessError>
     where
         F: Fn(T, Delivery) -> R + Send + Sync + 'static,
         R: Future<Output = Result<(), Failure>> + Send + 'static,
     {
-        self.connector.create_tables().await?;
+        self.connector.ensure_tables().await?;
         let run = Run::new(self.connector.opener(), &self.start, events, Each::<F, T, R>::new(handler))?;
         let (expected, awaits) = run.in_peace().await?;
         let keys: Vec<_> = events.iter().map(|event| event.key.clone()).collect();
@@ -129,7 +140,7 @@ impl<T: HandlerTransaction> Harness<T> {
         for plan in sweep.chain(chance) {
             let observed = run.follow(&plan).await?;
             if observed != expected {
-                return Err(Mistake::Different { expected, observed, schedule: plan.to_string() });
+                return Err(HarnessError::Different { expected, observed, schedule: plan.to_string() });
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::interrupt::{Outcome, interrupt};
-use super::judge::{Mistake, Start};
+use super::judge::{HarnessError, Start};
 use super::plan::{Plan, Step};
 use crate::consumer::{Delivery, Failure, Handler};
 use crate::core::PartitionId;
@@ -31,7 +31,7 @@ impl<'r, H: Handler> Run<'r, H> {
         start: &'r Start,
         events: &[Event],
         handler: H,
-    ) -> Result<Self, Mistake> {
+    ) -> Result<Self, HarnessError> {
         let ids = IdSource::default();
         let with_id = |(index, event): (usize, &Event)| {
             let offset = i64::try_from(index).unwrap_or(i64::MAX);
@@ -39,12 +39,12 @@ impl<'r, H: Handler> Run<'r, H> {
             let identity = ids.identity(&event, IdScope::Topic, &event.topic)?;
             Ok((Arc::new(event), identity))
         };
-        let events: Result<_, Mistake> = events.iter().enumerate().map(with_id).collect();
+        let events: Result<_, HarnessError> = events.iter().enumerate().map(with_id).collect();
         Ok(Self { opener, start, events: events?, handler })
     }
 
     /// Each event once; the effect, and how often the handler waited at each.
-    pub(super) async fn in_peace(&self) -> Result<(Vec<String>, Vec<u32>), Mistake> {
+    pub(super) async fn in_peace(&self) -> Result<(Vec<String>, Vec<u32>), HarnessError> {
         let (tenancy, connection) = self.begin().await?;
         let mut awaits = Vec::new();
         for event in 0..self.events.len() {
@@ -58,7 +58,7 @@ impl<'r, H: Handler> Run<'r, H> {
     }
 
     /// The effect of a plan.
-    pub(super) async fn follow(&self, plan: &Plan) -> Result<Vec<String>, Mistake> {
+    pub(super) async fn follow(&self, plan: &Plan) -> Result<Vec<String>, HarnessError> {
         let (tenancy, connection) = self.begin().await?;
         for step in &plan.steps {
             match *step {
@@ -81,7 +81,7 @@ impl<'r, H: Handler> Run<'r, H> {
     }
 
     /// From the start, by a name of its own: nothing is remembered.
-    async fn begin(&self) -> Result<(Tenancy, Connection), Mistake> {
+    async fn begin(&self) -> Result<(Tenancy, Connection), HarnessError> {
         let connection = self.opener.connect().await?;
         self.start.reset(&connection).await?;
         let name: Arc<str> = Arc::from(format!("testing-{:016x}", fastrand::u64(..)));
@@ -91,11 +91,11 @@ impl<'r, H: Handler> Run<'r, H> {
     }
 
     /// On a connection of its own, which is gone afterwards as with a process.
-    async fn handle(&self, tenancy: &Tenancy, event: usize, at: u32) -> Result<Handled, Mistake> {
+    async fn handle(&self, tenancy: &Tenancy, event: usize, at: u32) -> Result<Handled, HarnessError> {
         let Some((event, identity)) = self.events.get(event) else { return Ok(Handled::Done(0)) };
         let connection = self.opener.connect().await?;
         let new = match connection.enter(tenancy, Mark::Known, &[identity]).await? {
-            Entered::Fenced => return Err(Mistake::Fenced),
+            Entered::Fenced => return Err(HarnessError::Fenced),
             Entered::New(new) => new,
         };
         if new.is_empty() {
@@ -129,8 +129,8 @@ impl<'r, H: Handler> Run<'r, H> {
         }
     }
 
-    fn failed(&self, event: usize, failure: &Failure, schedule: &str) -> Mistake {
+    fn failed(&self, event: usize, failure: &Failure, schedule: &str) -> HarnessError {
         let id = self.events.get(event).map(|(_, identity)| identity.id.to_string()).unwrap_or_default();
-        Mistake::Failed { id, schedule: schedule.to_owned(), error: failure.chain() }
+        HarnessError::Failed { id, schedule: schedule.to_owned(), error: failure.chain() }
     }
 }

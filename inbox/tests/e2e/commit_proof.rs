@@ -6,7 +6,7 @@ use std::time::Duration;
 use outboxd_inbox::core::Retry;
 use outboxd_inbox::event::Event;
 use outboxd_inbox::postgres::{Connector, SqlxTransaction, Transaction};
-use outboxd_inbox::testing::{Harness, Mistake, event};
+use outboxd_inbox::testing::{Harness, HarnessError, event};
 use outboxd_inbox::{Delivery, Failure};
 use tokio_postgres::NoTls;
 
@@ -102,8 +102,8 @@ fn harness_with_sqlx(shop: &Shop<'_>) -> Harness<SqlxTransaction> {
 }
 
 #[track_caller]
-fn check_is_found(found: Result<(), Mistake>, expected: &str) {
-    let Err(Mistake::Failed { error, .. }) = &found else { panic!("{found:?}") };
+fn check_is_found(found: Result<(), HarnessError>, expected: &str) {
+    let Err(HarnessError::Failed { error, .. }) = &found else { panic!("{found:?}") };
     assert!(error.contains(expected), "{error}");
 }
 
@@ -132,7 +132,7 @@ fn a_handler_cannot_end_the_transaction_of_the_inbox() {
             Ok(())
         };
         let found = shop.block_on(harness(&shop).check(&events(), handler));
-        let Err(Mistake::Failed { error, .. }) = &found else { panic!("{sql}: {found:?}") };
+        let Err(HarnessError::Failed { error, .. }) = &found else { panic!("{sql}: {found:?}") };
         let is_expected = error.contains(expected) || error.contains("has ended the transaction");
         assert!(is_expected, "{sql}: {error}");
         assert_eq!(shop.applied_count(), 0, "{sql}");

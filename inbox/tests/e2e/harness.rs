@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use outboxd_inbox::event::Event;
 use outboxd_inbox::postgres::{Connector, Transaction};
-use outboxd_inbox::testing::{Harness, Mistake, event};
+use outboxd_inbox::testing::{Harness, HarnessError, event};
 use outboxd_inbox::{Delivery, Failure};
 use serde::Deserialize;
 use tokio_postgres::types::Type;
@@ -84,7 +84,7 @@ fn the_harness_finds_an_effect_outside_of_the_transaction() {
         };
         harness(&shop).check(&events(), handler).await
     });
-    let Err(Mistake::Different { expected, observed, .. }) = found else { panic!("{found:?}") };
+    let Err(HarnessError::Different { expected, observed, .. }) = found else { panic!("{found:?}") };
     // The sums are right; the events are written down again.
     assert_eq!(expected[0], observed[0]);
     assert!(observed[1].len() > expected[1].len(), "{observed:?}");
@@ -109,7 +109,7 @@ fn the_harness_finds_an_effect_on_another_service() {
         .reset_by(move || reset.store(0, Ordering::Relaxed))
         .observe_by(move || calls.load(Ordering::Relaxed).to_string());
     let found = shop.block_on(harness.check(&events(), handler));
-    assert!(matches!(found, Err(Mistake::Different { .. })), "{found:?}");
+    assert!(matches!(found, Err(HarnessError::Different { .. })), "{found:?}");
 }
 
 #[test]
@@ -122,5 +122,5 @@ fn the_harness_finds_what_depends_on_the_order_of_keys() {
         Ok(())
     };
     let found = shop.block_on(harness(&shop).schedules(20).check(&events(), handler));
-    assert!(matches!(found, Err(Mistake::Different { .. })), "{found:?}");
+    assert!(matches!(found, Err(HarnessError::Different { .. })), "{found:?}");
 }

@@ -2,6 +2,7 @@
 //!
 //! The example runs as a process of its own, which is this test binary again: so it is never an older build.
 
+#![allow(clippy::incompatible_msrv, reason = "it is built with the toolchain of the project")]
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -26,6 +27,7 @@ mod sequence_app;
 mod claims;
 mod commit_proof;
 mod doubt;
+mod errors;
 mod faults;
 mod harness;
 mod identity;

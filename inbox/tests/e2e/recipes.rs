@@ -50,8 +50,8 @@ fn holds(program: &[&str]) {
     second.resume();
     // They can be no event.
     shop.produce_records(&[("0", None, None), ("1", None, Some("no-value")), ("2", Some("{}"), None)]);
-    // The crate's own in the same group, and what came first once more.
-    let own = shop.start(&["--retry", "none"]);
+    // The crate's own in the same group, and what came first once more. The others have no cooperative strategy.
+    let own = shop.start(&["--retry", "none", "-X", "partition.assignment.strategy=range"]);
     shop.produce(&events[..POISON]);
     shop.wait_until_committed();
     for process in [second, third, own] {

@@ -33,7 +33,7 @@ impl ConsumerContext for Context {
     fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
         self.count.fetch_add(1, Ordering::Relaxed);
         if !self.forgets {
-            self.rebalances.tell(consumer, rebalance);
+            self.rebalances.notify(consumer, rebalance);
         }
     }
 }
@@ -122,5 +122,5 @@ fn a_context_that_keeps_its_rebalances_for_itself_is_told() {
         let wrapped = Consumer::wrap(Arc::new(own), &config).unwrap();
         inbox.run(wrapped, pay, std::future::pending()).await
     });
-    assert!(matches!(ended, Err(outboxd_inbox::consumer::Error::Kafka(Error::NotTold))), "{ended:?}");
+    assert!(matches!(ended, Err(outboxd_inbox::Error::Kafka(Error::NotTold))), "{ended:?}");
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use outboxd_inbox::idempotency::{RedisStore, Store};
-use outboxd_inbox::lease::{Acquired, FenceError, Lease, Leases, Lost, check_fence};
+use outboxd_inbox::lease::{Acquired, FenceError, Lease, LeaseLost, Leases, check_fence};
 use outboxd_inbox::redis::Servers;
 use tokio::task::JoinSet;
 
@@ -29,13 +29,13 @@ pub(crate) fn held<S: Store>(acquired: Acquired<S>) -> Lease<S> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_at_a_time_has_a_lease_on_redis() {
-    one_at_a_time(Leases::new(on(redis()), "one").lasts(SHORT)).await;
+    one_at_a_time(Leases::new(on(redis()), "one").duration(SHORT)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_at_a_time_has_a_lease_on_postgres() {
     let database = Database::create().await;
-    one_at_a_time(Leases::new(database.store().await, "one").lasts(SHORT)).await;
+    one_at_a_time(Leases::new(database.store().await, "one").duration(SHORT)).await;
 }
 
 /// Each works for longer than a lease lasts without a sign of life.
@@ -65,13 +65,13 @@ async fn one_at_a_time<S: Store>(leases: Leases<S>) {
 async fn the_work_is_stopped_before_another_one_can_have_the_lease() {
     let server = RedisServer::start(&[]);
     let lasts = Duration::from_secs(5);
-    let leases = Leases::new(on(&server), "stopped").lasts(lasts);
+    let leases = Leases::new(on(&server), "stopped").duration(lasts);
     let lease = held(leases.try_acquire("report").await.unwrap());
     // From here on no sign of life arrives; the last one was not before this.
     let silent = Instant::now();
     server.pause();
     let work = std::future::pending::<()>();
-    assert_eq!(tokio::time::timeout(DEADLINE, lease.guard(work)).await.unwrap(), Err(Lost));
+    assert_eq!(tokio::time::timeout(DEADLINE, lease.guard(work)).await.unwrap(), Err(LeaseLost));
     assert!(lease.lost().is_cancelled());
     let stopped = silent.elapsed();
     server.resume();
@@ -87,7 +87,7 @@ async fn the_work_is_stopped_before_another_one_can_have_the_lease() {
 async fn an_effect_with_an_old_fence_is_refused_by_postgres() {
     let mut database = Database::create().await;
     database.store().await;
-    let leases = Leases::new(on(redis()), "fenced").lasts(SHORT);
+    let leases = Leases::new(on(redis()), "fenced").duration(SHORT);
     let (mut late, mut next) = (database.connect().await, database.connect().await);
 
     let old = held(leases.try_acquire("report").await.unwrap());

@@ -1,5 +1,6 @@
 //! Idempotency records, leases and HTTP against a real PostgreSQL and Redis, beside the usual code by hand.
 
+#![allow(clippy::incompatible_msrv, reason = "it is built with the toolchain of the project")]
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use outboxd_inbox::idempotency::{Answer, Ended, Ending, Fingerprint, Records, Start};
+use outboxd_inbox::idempotency::{Answer, Fingerprint, FinishOutcome, Outcome, Records, Start};
 use outboxd_inbox::lease::{Acquired, Leases};
 use redis::{AsyncCommands as _, SetExpiry, SetOptions, aio::MultiplexedConnection};
 
@@ -28,8 +28,8 @@ async fn connect(server: &RedisServer) -> MultiplexedConnection {
     server.client().get_multiplexed_async_connection().await.unwrap()
 }
 
-fn done(text: &str) -> Ending {
-    Ending::Completed(Answer::new(200, "text/plain", text))
+fn done(text: &str) -> Outcome {
+    Outcome::Completed(Answer::new(200, "text/plain", text))
 }
 
 /// Waits until a lock is gone by itself.
@@ -47,7 +47,7 @@ async fn d1_a_message_whose_lock_is_busy_is_not_lost() {
     until_gone(&mut old, "d1:lock").await;
     assert!(acknowledged, "the old way: nobody gets the message any more, and nothing was done");
 
-    let leases = Leases::new(on(redis()), "d1").lasts(SHORT);
+    let leases = Leases::new(on(redis()), "d1").duration(SHORT);
     let holder = held(leases.try_acquire("message").await.unwrap());
     assert!(matches!(leases.try_acquire("message").await.unwrap(), Acquired::Busy { .. }));
     // It dies.
@@ -66,7 +66,7 @@ async fn d7_nobody_gives_back_the_lease_of_another() {
     assert!(lock(&mut old, "d7:lock", "1", DEADLINE).await, "the old way: the third one has it too");
 
     let server = RedisServer::start(&[]);
-    let leases = Leases::new(on(&server), "d7").lasts(SHORT);
+    let leases = Leases::new(on(&server), "d7").duration(SHORT);
     let first = held(leases.try_acquire("report").await.unwrap());
     server.pause();
     first.lost().cancelled().await;
@@ -108,8 +108,8 @@ async fn d8_who_is_late_overwrites_nothing() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(second.finish(&done("second")).await.unwrap(), Ended::Written);
-    assert_eq!(first.finish(&done("first")).await.unwrap(), Ended::Fenced);
+    assert_eq!(second.finish(&done("second")).await.unwrap(), FinishOutcome::Written);
+    assert_eq!(first.finish(&done("first")).await.unwrap(), FinishOutcome::Fenced);
     let Start::Completed(kept) = begin().await else { panic!("not kept") };
     assert_eq!(kept.body, b"second");
 }
@@ -125,7 +125,7 @@ async fn d9_a_failure_of_the_moment_is_not_remembered() {
     let records = Records::new(on(redis()), "d9");
     let begin = async || records.begin("a-1", Fingerprint::none()).await.unwrap();
     let Start::Run(first) = begin().await else { panic!("not begun") };
-    assert_eq!(first.finish(&Ending::Open).await.unwrap(), Ended::Written);
+    assert_eq!(first.finish(&Outcome::Retryable).await.unwrap(), FinishOutcome::Written);
     let Start::Run(second) = begin().await else { panic!("not begun") };
     assert_eq!(second.claim().attempt, 2);
 }
@@ -186,7 +186,7 @@ async fn d11_an_effect_is_not_repeated_because_its_record_was_elsewhere() {
         let transaction = client.transaction().await.unwrap();
         transaction.execute("INSERT INTO new VALUES (1)", &[]).await.unwrap();
         let ended = records.finish_in(&transaction, attempt.claim(), &done("paid")).await.unwrap();
-        assert_eq!(ended, Ended::Written);
+        assert_eq!(ended, FinishOutcome::Written);
         if commits {
             transaction.commit().await.unwrap();
         } else {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outboxd_inbox::idempotency::{
-    Answer, Begun, Ended, Ending, Extended, Fingerprint, Records, RedisStore, Start, Store as _,
+    Answer, BeginOutcome, ExtendOutcome, Fingerprint, FinishOutcome, Outcome, Records, RedisStore, Start,
+    Store as _,
 };
 use outboxd_inbox::lease::{FenceError, Leases, check_fence};
 use outboxd_inbox::redis::Servers;
@@ -32,7 +33,7 @@ pub(crate) fn round_trips(server: &RedisServer) -> BTreeMap<String, u64> {
 async fn a_new_request_costs_two_round_trips_and_a_repeat_one() {
     let server = RedisServer::start(&[]);
     let records = Records::new(RedisStore::new(Servers::one(server.client())), "count");
-    let done = Ending::Completed(Answer::new(200, "text/plain", "ok"));
+    let done = Outcome::Completed(Answer::new(200, "text/plain", "ok"));
     let begin = async |name| records.begin(name, Fingerprint::none()).await.unwrap();
     // The scripts are known to the server from here on.
     let Start::Run(first) = begin("first").await else { panic!("not begun") };
@@ -98,18 +99,18 @@ async fn when_it_is_back<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
 async fn sentinel_names_another_master_and_records_go_on() {
     let mut servers = tokio::task::block_in_place(Watched::start);
     let store = servers.store();
-    let Begun::Run(claim) = store.begin(&key("moved"), &entry(1, 1)).await.unwrap() else {
+    let BeginOutcome::Run(claim) = store.begin(&key("moved"), &entry(1, 1)).await.unwrap() else {
         panic!("not begun")
     };
     let replicated = || servers.replica.ask("EXISTS idempotency:4:keys:moved") == redis::Value::Int(1);
     eventually(DEADLINE, "the replica has the record", replicated);
     servers.master.kill();
 
-    let ending = Ending::Completed(Answer::new(200, "text/plain", "ok"));
+    let ending = Outcome::Completed(Answer::new(200, "text/plain", "ok"));
     let ended = when_it_is_back(async || store.finish(&claim, &ending, DEADLINE).await.ok()).await;
-    assert_eq!(ended, Ended::Written);
+    assert_eq!(ended, FinishOutcome::Written);
     assert!(servers.replica.info("replication").contains("role:master"));
-    assert!(matches!(store.begin(&key("moved"), &entry(2, 1)).await.unwrap(), Begun::Completed(_)));
+    assert!(matches!(store.begin(&key("moved"), &entry(2, 1)).await.unwrap(), BeginOutcome::Completed(_)));
 }
 
 /// Redis copies after it has answered: the new master does not know who has the lease, and gives it again. The row in
@@ -141,14 +142,16 @@ async fn a_cluster_keeps_records_on_all_its_nodes() {
     let nodes = tokio::task::block_in_place(cluster);
     let client = ClusterClient::new(nodes.iter().map(RedisServer::url)).unwrap();
     let store = RedisStore::new(Servers::cluster(client));
-    let ending = Ending::Completed(Answer::new(200, "text/plain", "ok"));
+    let ending = Outcome::Completed(Answer::new(200, "text/plain", "ok"));
     for number in 0..60 {
         // Braces are a part of the key here and not a hash tag's.
         let key = key(&format!("}}{{{number}}}"));
-        let Begun::Run(claim) = store.begin(&key, &entry(1, 1)).await.unwrap() else { panic!("not begun") };
-        assert_eq!(store.extend(&claim, DEADLINE).await.unwrap(), Extended::Yes);
-        assert_eq!(store.finish(&claim, &ending, DEADLINE).await.unwrap(), Ended::Written);
-        assert!(matches!(store.begin(&key, &entry(2, 1)).await.unwrap(), Begun::Completed(_)));
+        let BeginOutcome::Run(claim) = store.begin(&key, &entry(1, 1)).await.unwrap() else {
+            panic!("not begun")
+        };
+        assert_eq!(store.extend(&claim, DEADLINE).await.unwrap(), ExtendOutcome::Extended);
+        assert_eq!(store.finish(&claim, &ending, DEADLINE).await.unwrap(), FinishOutcome::Written);
+        assert!(matches!(store.begin(&key, &entry(2, 1)).await.unwrap(), BeginOutcome::Completed(_)));
     }
     for node in &nodes {
         assert!(matches!(node.ask("DBSIZE"), redis::Value::Int(1..60)));

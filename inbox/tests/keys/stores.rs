@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use outboxd_inbox::idempotency::{
-    Answer, Begun, Claim, Ended, Ending, Entry, Extended, Fingerprint, NotDone, Once, Owner, Records, Start,
-    Store,
+    Answer, BeginOutcome, BeginRequest, Claim, ExtendOutcome, Fingerprint, FinishOutcome, OnceOutcome,
+    Outcome, Owner, Records, Start, Store, WorkError,
 };
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -49,39 +49,43 @@ async fn a_long_answer_is_kept_as_it_is<S: Store>(store: &S) {
         Answer::new(201, "application/octet-stream", (0..=255).cycle().take(300_000).collect::<Vec<u8>>());
     answer.headers.push(("set-cookie".to_owned(), b"a=\xF6".to_vec()));
     answer.headers.push(("set-cookie".to_owned(), Vec::new()));
-    let Begun::Run(claim) = store.begin(&key, &entry(1, 1)).await.unwrap() else { panic!("not begun") };
-    let ending = Ending::Completed(answer.clone());
-    assert_eq!(store.finish(&claim, &ending, DEADLINE).await.unwrap(), Ended::Written);
-    assert_eq!(store.begin(&key, &entry(2, 1)).await.unwrap(), Begun::Completed(answer));
+    let BeginOutcome::Run(claim) = store.begin(&key, &entry(1, 1)).await.unwrap() else {
+        panic!("not begun")
+    };
+    let ending = Outcome::Completed(answer.clone());
+    assert_eq!(store.finish(&claim, &ending, DEADLINE).await.unwrap(), FinishOutcome::Written);
+    assert_eq!(store.begin(&key, &entry(2, 1)).await.unwrap(), BeginOutcome::Completed(answer));
 }
 
 async fn who_stays_away_is_taken_over_by_the_clock_of_the_store<S: Store>(store: &S) {
     let key = key("away");
-    let short = |owner: u128| Entry { lease: Duration::from_millis(150), ..entry(owner, 1) };
-    let Begun::Run(late) = store.begin(&key, &short(1)).await.unwrap() else { panic!("not begun") };
+    let short = |owner: u128| BeginRequest { lease: Duration::from_millis(150), ..entry(owner, 1) };
+    let BeginOutcome::Run(late) = store.begin(&key, &short(1)).await.unwrap() else { panic!("not begun") };
     let next = loop {
         match store.begin(&key, &short(2)).await.unwrap() {
-            Begun::Run(claim) => break claim,
-            Begun::InFlight { left } => tokio::time::sleep(left).await,
+            BeginOutcome::Run(claim) => break claim,
+            BeginOutcome::InFlight { left } => tokio::time::sleep(left).await,
             other => panic!("{other:?}"),
         }
     };
     assert!(next.fence > late.fence);
-    assert_eq!(store.extend(&late, DEADLINE).await.unwrap(), Extended::Fenced);
-    assert_eq!(store.extend(&next, DEADLINE).await.unwrap(), Extended::Yes);
-    assert!(matches!(store.begin(&key, &short(3)).await.unwrap(), Begun::InFlight { .. }));
+    assert_eq!(store.extend(&late, DEADLINE).await.unwrap(), ExtendOutcome::Fenced);
+    assert_eq!(store.extend(&next, DEADLINE).await.unwrap(), ExtendOutcome::Extended);
+    assert!(matches!(store.begin(&key, &short(3)).await.unwrap(), BeginOutcome::InFlight { .. }));
 }
 
 async fn a_record_is_forgotten_by_the_clock_of_the_store<S: Store>(store: &S) {
     let key = key("forgotten");
-    let Begun::Run(claim) = store.begin(&key, &entry(1, 1)).await.unwrap() else { panic!("not begun") };
+    let BeginOutcome::Run(claim) = store.begin(&key, &entry(1, 1)).await.unwrap() else {
+        panic!("not begun")
+    };
     let keep = Duration::from_millis(200);
-    let ending = Ending::Completed(Answer::default());
-    assert_eq!(store.finish(&claim, &ending, keep).await.unwrap(), Ended::Written);
+    let ending = Outcome::Completed(Answer::default());
+    assert_eq!(store.finish(&claim, &ending, keep).await.unwrap(), FinishOutcome::Written);
     let again = loop {
         match store.begin(&key, &entry(2, 2)).await.unwrap() {
-            Begun::Run(claim) => break claim,
-            Begun::Mismatch => tokio::time::sleep(keep / 10).await,
+            BeginOutcome::Run(claim) => break claim,
+            BeginOutcome::Mismatch => tokio::time::sleep(keep / 10).await,
             other => panic!("{other:?}"),
         }
     };
@@ -95,9 +99,9 @@ async fn of_many_at_a_time_one_begins<S: Store>(store: Arc<S>) {
         racers.spawn(async move { store.begin(&key("race"), &entry(owner, 1)).await.unwrap() });
     }
     let begun = racers.join_all().await;
-    let count = |wanted: fn(&Begun) -> bool| begun.iter().filter(|begun| wanted(begun)).count();
-    assert_eq!(count(|begun| matches!(begun, Begun::Run(_))), 1);
-    assert_eq!(count(|begun| matches!(begun, Begun::InFlight { .. })), 199);
+    let count = |wanted: fn(&BeginOutcome) -> bool| begun.iter().filter(|begun| wanted(begun)).count();
+    assert_eq!(count(|begun| matches!(begun, BeginOutcome::Run(_))), 1);
+    assert_eq!(count(|begun| matches!(begun, BeginOutcome::InFlight { .. })), 199);
 }
 
 /// The claim is being finished in a transaction that is not committed yet: nobody waits for it.
@@ -108,7 +112,7 @@ async fn an_effect_and_its_answer_are_committed_together() {
     let mut client = database.connect().await;
     client.batch_execute("CREATE TABLE effects (n integer)").await.unwrap();
     let answer = Answer::new(201, "text/plain", "paid");
-    let ending = Ending::Completed(answer.clone());
+    let ending = Outcome::Completed(answer.clone());
     let none = Fingerprint::none();
 
     for rolled_back in [true, false] {
@@ -116,18 +120,18 @@ async fn an_effect_and_its_answer_are_committed_together() {
         let transaction = client.transaction().await.unwrap();
         transaction.execute("INSERT INTO effects VALUES (1)", &[]).await.unwrap();
         let ended = records.finish_in(&transaction, attempt.claim(), &ending).await.unwrap();
-        assert_eq!(ended, Ended::Written);
+        assert_eq!(ended, FinishOutcome::Written);
         assert!(matches!(records.begin("a-1", none).await.unwrap(), Start::InFlight { .. }));
         // A sign of life is not waited for either, and the lease does not count as lost.
         let entry = Duration::from_secs(30);
         records.store().extend(attempt.claim(), entry).await.unwrap_err();
         if rolled_back {
             transaction.rollback().await.unwrap();
-            assert_eq!(attempt.finish(&Ending::Open).await.unwrap(), Ended::Written);
+            assert_eq!(attempt.finish(&Outcome::Retryable).await.unwrap(), FinishOutcome::Written);
         } else {
             transaction.commit().await.unwrap();
             // The layer tells it again, and that changes nothing.
-            assert_eq!(attempt.finish(&Ending::Open).await.unwrap(), Ended::Otherwise);
+            assert_eq!(attempt.finish(&Outcome::Retryable).await.unwrap(), FinishOutcome::AlreadyFinished);
         }
     }
     let Start::Completed(kept) = records.begin("a-1", none).await.unwrap() else { panic!("not kept") };
@@ -161,7 +165,7 @@ async fn a_lost_connection_to_postgres_is_opened_again() {
     let store = database.store().await;
     let client = database.connect().await;
     let owner = Owner::random();
-    let entry = Entry { owner, ..entry(1, 1) };
+    let entry = BeginRequest { owner, ..entry(1, 1) };
     store.begin(&key("lost"), &entry).await.unwrap();
     let sql = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
                WHERE datname = current_database() AND pid <> pg_backend_pid()";
@@ -178,16 +182,16 @@ async fn what_is_done_once_is_done_once() {
     let lease = Duration::from_secs(2);
     let records = Records::new(OnRedis::new(redis()), "once").lease(lease);
     let none = Fingerprint::none();
-    let charged = |answer: Result<&'static str, NotDone<fmt::Error>>| async move {
-        Ok::<_, NotDone<fmt::Error>>(Answer::new(200, "text/plain", answer?))
+    let charged = |answer: Result<&'static str, WorkError<fmt::Error>>| async move {
+        Ok::<_, WorkError<fmt::Error>>(Answer::new(200, "text/plain", answer?))
     };
     let away = records.once("a", none, |_| charged(Err(fmt::Error.into()))).await.unwrap();
-    assert!(matches!(away, Once::Open(fmt::Error)), "{away:?}");
+    assert!(matches!(away, OnceOutcome::Retryable(fmt::Error)), "{away:?}");
     // Stopped where it is: nobody gives signs of life, and the next one takes over.
     let begun = Notify::new();
     let stopped = records.once("a", none, |_| {
         begun.notify_one();
-        std::future::pending::<Result<Answer, NotDone<fmt::Error>>>()
+        std::future::pending::<Result<Answer, WorkError<fmt::Error>>>()
     });
     tokio::select! {
         _ = stopped => panic!("it has ended"),
@@ -202,21 +206,25 @@ async fn what_is_done_once_is_done_once() {
     let mut busy = 0;
     let done = loop {
         match records.once("a", none, charge).await.unwrap() {
-            Once::InFlight { left } => tokio::time::sleep(left).await,
+            OnceOutcome::InFlight { left } => tokio::time::sleep(left).await,
             other => break other,
         }
         busy += 1;
     };
-    assert!(busy > 0 && matches!(&done, Once::Completed(answer) if answer.body == b"charged"), "{done:?}");
-    assert!(matches!(records.once("a", none, charge).await.unwrap(), Once::Completed(_)));
+    assert!(
+        busy > 0 && matches!(&done, OnceOutcome::Completed(answer) if answer.body == b"charged"),
+        "{done:?}"
+    );
+    assert!(matches!(records.once("a", none, charge).await.unwrap(), OnceOutcome::Completed(_)));
     let other = Fingerprint::of([&b"other"[..]]);
-    assert!(matches!(records.once("a", other, charge).await.unwrap(), Once::Mismatch));
+    assert!(matches!(records.once("a", other, charge).await.unwrap(), OnceOutcome::Mismatch));
     assert_eq!(asked.load(Ordering::SeqCst), 1);
 
-    let refused = || async { Err(NotDone::<fmt::Error>::Failed(Answer::new(402, "text/plain", "no money"))) };
+    let refused =
+        || async { Err(WorkError::<fmt::Error>::Failed(Answer::new(402, "text/plain", "no money"))) };
     for _ in 0..2 {
         let failed = records.once("b", none, |_| refused()).await.unwrap();
-        assert!(matches!(&failed, Once::Failed(answer) if answer.status == 402), "{failed:?}");
+        assert!(matches!(&failed, OnceOutcome::Failed(answer) if answer.status == 402), "{failed:?}");
     }
 }
 
@@ -231,7 +239,7 @@ async fn a_claim_that_was_finished_by_its_owner_does_not_count_as_lost() {
         panic!("not begun")
     };
     let client = database.connect().await;
-    let ending = Ending::Completed(Answer::default());
-    assert_eq!(records.finish_in(&client, attempt.claim(), &ending).await.unwrap(), Ended::Written);
+    let ending = Outcome::Completed(Answer::default());
+    assert_eq!(records.finish_in(&client, attempt.claim(), &ending).await.unwrap(), FinishOutcome::Written);
     attempt.guard(tokio::time::sleep(lease * 2)).await.unwrap();
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use outboxd_inbox::idempotency::{Answer, Begun, Claim, Ending, Record};
+use outboxd_inbox::idempotency::{Answer, BeginOutcome, Claim, Outcome, Record};
 
 use crate::support::subject::{Subject, entry, key};
 
@@ -56,7 +56,7 @@ impl<S: Subject> Pair<'_, S> {
         let ruled = Record::begin(&mut self.record, self.now, &key, &entry);
         let stored = self.store.begin(&key, &entry).await.unwrap();
         match (ruled, stored) {
-            (Begun::Run(ruled), Begun::Run(stored)) => {
+            (BeginOutcome::Run(ruled), BeginOutcome::Run(stored)) => {
                 assert_eq!((ruled.attempt, ruled.owner), (stored.attempt, stored.owner), "{at}");
                 if let Some((before, stored_before)) = self.claims.last() {
                     let grows = ruled.fence.cmp(&before.fence);
@@ -64,7 +64,7 @@ impl<S: Subject> Pair<'_, S> {
                 }
                 self.claims.push((ruled, stored));
             }
-            (Begun::InFlight { .. }, Begun::InFlight { left }) => {
+            (BeginOutcome::InFlight { .. }, BeginOutcome::InFlight { left }) => {
                 assert!(left <= entry.lease + DIFFER_MAX, "{at}");
             }
             (ruled, stored) => assert_eq!(ruled, stored, "{at}"),
@@ -82,9 +82,9 @@ impl<S: Subject> Pair<'_, S> {
         let Some((ruled, stored)) = self.pick(random) else { return };
         let answer = Answer::new(200, "text/plain", vec![random.u8(..), 0, 255]);
         let ending = match random.u8(..3) {
-            0 => Ending::Completed(answer),
-            1 => Ending::Failed(answer),
-            _ => Ending::Open,
+            0 => Outcome::Completed(answer),
+            1 => Outcome::Failed(answer),
+            _ => Outcome::Retryable,
         };
         let keep = Duration::from_hours(1000);
         let expected = Record::finish(&mut self.record, self.now, &ruled, &ending, keep);

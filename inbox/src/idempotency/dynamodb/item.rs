@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::super::answer::Answer;
-use super::super::claim::{Claim, Ending, Fence, Owner};
+use super::super::claim::{Claim, Fence, Outcome, Owner};
 use super::super::fingerprint::Fingerprint;
 use super::super::key::Key;
 use super::super::record::{Record, State};
@@ -45,12 +45,12 @@ pub(super) fn extend(claim: &Claim, now: Duration, lease: Duration) -> Update {
     }
 }
 
-pub(super) fn finish(claim: &Claim, now: Duration, ending: &Ending, keep: Duration) -> Update {
+pub(super) fn finish(claim: &Claim, now: Duration, ending: &Outcome, keep: Duration) -> Update {
     let mut values = of(claim, now);
     let (state, answer) = match ending {
-        Ending::Completed(answer) => ("completed", Some(answer)),
-        Ending::Failed(answer) => ("failed", Some(answer)),
-        Ending::Open => ("open", None),
+        Outcome::Completed(answer) => ("completed", Some(answer)),
+        Outcome::Failed(answer) => ("failed", Some(answer)),
+        Outcome::Retryable => ("open", None),
     };
     values.insert(":state".into(), Attribute::Text(state.to_owned()));
     values.insert(":expires".into(), Attribute::Number(seconds(now + keep)));

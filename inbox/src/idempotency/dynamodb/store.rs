@@ -1,6 +1,6 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::super::claim::{Begun, Claim, Ended, Ending, Entry, Extended};
+use super::super::claim::{BeginOutcome, BeginRequest, Claim, ExtendOutcome, FinishOutcome, Outcome};
 use super::super::key::Key;
 use super::super::record::Record;
 use super::super::store::{Store, StoreError};
@@ -37,33 +37,38 @@ impl<T: Table> DynamoDbStore<T> {
 }
 
 impl<T: Table> Store for DynamoDbStore<T> {
-    async fn begin(&self, key: &Key, entry: &Entry) -> Result<Begun, StoreError> {
-        let entry = Entry { lease: entry.lease + CLOCKS_DIFFER_MAX, ..*entry };
+    async fn begin(&self, key: &Key, entry: &BeginRequest) -> Result<BeginOutcome, StoreError> {
+        let entry = BeginRequest { lease: entry.lease + CLOCKS_DIFFER_MAX, ..*entry };
         let mut found = None;
         for _ in 0..ASKS_MAX {
             let mut record = found.clone();
             let begun = Record::begin(&mut record, now(), key, &entry);
-            let (Begun::Run(_), Some(record)) = (&begun, record) else { return Ok(begun) };
+            let (BeginOutcome::Run(_), Some(record)) = (&begun, record) else { return Ok(begun) };
             match self.update("begin", item::begin(key, &record, found.as_ref())).await? {
                 Updated::Done => return Ok(begun),
                 Updated::Refused(item) => found = read(item)?,
             }
         }
         // Others begin and end it all the time.
-        Ok(Begun::InFlight { left: Duration::ZERO })
+        Ok(BeginOutcome::InFlight { left: Duration::ZERO })
     }
 
-    async fn extend(&self, claim: &Claim, lease: Duration) -> Result<Extended, StoreError> {
+    async fn extend(&self, claim: &Claim, lease: Duration) -> Result<ExtendOutcome, StoreError> {
         let update = item::extend(claim, now(), lease + CLOCKS_DIFFER_MAX);
         match self.update("extend", update).await? {
-            Updated::Done => Ok(Extended::Yes),
+            Updated::Done => Ok(ExtendOutcome::Extended),
             Updated::Refused(item) => Ok(Record::extend(&mut read(item)?, now(), claim, lease)),
         }
     }
 
-    async fn finish(&self, claim: &Claim, ending: &Ending, keep: Duration) -> Result<Ended, StoreError> {
+    async fn finish(
+        &self,
+        claim: &Claim,
+        ending: &Outcome,
+        keep: Duration,
+    ) -> Result<FinishOutcome, StoreError> {
         match self.update("finish", item::finish(claim, now(), ending, keep)).await? {
-            Updated::Done => Ok(Ended::Written),
+            Updated::Done => Ok(FinishOutcome::Written),
             // Perhaps because it was told before.
             Updated::Refused(item) => Ok(Record::finish(&mut read(item)?, now(), claim, ending, keep)),
         }

@@ -6,14 +6,14 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{GenericClient, Row};
 
 use super::super::answer::Answer;
-use super::super::claim::{Begun, Claim, Ended, Ending, Entry, Extended, Fence};
+use super::super::claim::{BeginOutcome, BeginRequest, Claim, ExtendOutcome, Fence, FinishOutcome, Outcome};
 use super::super::key::Key;
 use super::super::records::Records;
 use super::super::store::{Store, StoreError};
 use super::connections::Connections;
 use super::purge::Purger;
 use super::statements::{FINISH, SCHEMA};
-use crate::postgres::{Connector, Error};
+use crate::postgres::Connector;
 
 const STORE: &str = "PostgreSQL";
 
@@ -62,11 +62,11 @@ impl PostgresStore {
     /// # Errors
     ///
     /// When PostgreSQL cannot be reached, or does not let the user make tables.
-    pub async fn create_tables(&self) -> Result<(), Error> {
-        self.connections.connector().create(SCHEMA, "make the tables of the records").await
+    pub async fn create_tables(&self) -> Result<(), crate::Error> {
+        Ok(self.connections.connector().create(SCHEMA, "make the tables of the records").await?)
     }
 
-    /// Finishes a claim in a transaction of the service's own. When the claim is over, [`Ended::Fenced`] is told: then the
+    /// Finishes a claim in a transaction of the service's own. When the claim is over, [`FinishOutcome::Fenced`] is told: then the
     /// transaction must be rolled back, because another one may do the same.
     ///
     /// # Errors
@@ -76,9 +76,9 @@ impl PostgresStore {
         &self,
         transaction: &C,
         claim: &Claim,
-        ending: &Ending,
+        ending: &Outcome,
         keep: Duration,
-    ) -> Result<Ended, StoreError> {
+    ) -> Result<FinishOutcome, StoreError> {
         finish(transaction, FINISH, claim, ending, keep).await
     }
 
@@ -92,7 +92,7 @@ impl PostgresStore {
     }
 
     /// Once. `None` when the row has changed in between.
-    async fn try_begin(&self, key: &Key, entry: &Entry) -> Result<Option<Begun>, StoreError> {
+    async fn try_begin(&self, key: &Key, entry: &BeginRequest) -> Result<Option<BeginOutcome>, StoreError> {
         let doing = "begin";
         let open = self.connections.get().await.map_err(failed(doing))?;
         let (scope, name, owner) = (key.scope(), key.name(), entry.owner.to_string());
@@ -105,7 +105,7 @@ impl PostgresStore {
         let (begun, found) =
             tokio::join!(client.query_opt(&open.begin, &begin), client.query_opt(&open.find, &find));
         if let Some(row) = begun.map_err(failed(doing))? {
-            return Ok(Some(Begun::Run(claim(&row, key, entry).map_err(failed(doing))?)));
+            return Ok(Some(BeginOutcome::Run(claim(&row, key, entry).map_err(failed(doing))?)));
         }
         let Some(row) = found.map_err(failed(doing))? else { return Ok(None) };
         let found = Found::read(&row).map_err(failed(doing))?;
@@ -114,7 +114,7 @@ impl PostgresStore {
 }
 
 impl Store for PostgresStore {
-    async fn begin(&self, key: &Key, entry: &Entry) -> Result<Begun, StoreError> {
+    async fn begin(&self, key: &Key, entry: &BeginRequest) -> Result<BeginOutcome, StoreError> {
         self.purger.start();
         for _ in 0..ASKS_MAX {
             if let Some(begun) = self.try_begin(key, entry).await? {
@@ -122,10 +122,10 @@ impl Store for PostgresStore {
             }
         }
         // Others begin and end it all the time.
-        Ok(Begun::InFlight { left: Duration::ZERO })
+        Ok(BeginOutcome::InFlight { left: Duration::ZERO })
     }
 
-    async fn extend(&self, claim: &Claim, lease: Duration) -> Result<Extended, StoreError> {
+    async fn extend(&self, claim: &Claim, lease: Duration) -> Result<ExtendOutcome, StoreError> {
         let doing = "extend";
         let open = self.connections.get().await.map_err(failed(doing))?;
         let (scope, name, owner) = (claim.key.scope(), claim.key.name(), claim.owner.to_string());
@@ -136,17 +136,22 @@ impl Store for PostgresStore {
         let (extended, held) =
             tokio::join!(client.execute(&open.extend, &extend), client.query_opt(&open.held, &held));
         if extended.map_err(failed(doing))? > 0 {
-            return Ok(Extended::Yes);
+            return Ok(ExtendOutcome::Extended);
         }
-        let Some(row) = held.map_err(failed(doing))? else { return Ok(Extended::Fenced) };
+        let Some(row) = held.map_err(failed(doing))? else { return Ok(ExtendOutcome::Fenced) };
         let state: String = row.try_get(0).map_err(failed(doing))?;
         match state.as_str() {
             "started" => Err(failed(doing)("it is just being finished")),
-            _ => Ok(Extended::Ended),
+            _ => Ok(ExtendOutcome::AlreadyFinished),
         }
     }
 
-    async fn finish(&self, claim: &Claim, ending: &Ending, keep: Duration) -> Result<Ended, StoreError> {
+    async fn finish(
+        &self,
+        claim: &Claim,
+        ending: &Outcome,
+        keep: Duration,
+    ) -> Result<FinishOutcome, StoreError> {
         let open = self.connections.get().await.map_err(failed("finish"))?;
         finish(open.session.client(), &open.finish, claim, ending, keep).await
     }
@@ -156,28 +161,32 @@ async fn finish<C, T>(
     client: &C,
     statement: &T,
     claim: &Claim,
-    ending: &Ending,
+    ending: &Outcome,
     keep: Duration,
-) -> Result<Ended, StoreError>
+) -> Result<FinishOutcome, StoreError>
 where
     C: GenericClient + Sync,
     T: ?Sized + tokio_postgres::ToStatement + Sync + Send,
 {
     let (state, answer) = match ending {
-        Ending::Completed(answer) => ("completed", Some(answer.to_bytes())),
-        Ending::Failed(answer) => ("failed", Some(answer.to_bytes())),
-        Ending::Open => ("open", None),
+        Outcome::Completed(answer) => ("completed", Some(answer.to_bytes())),
+        Outcome::Failed(answer) => ("failed", Some(answer.to_bytes())),
+        Outcome::Retryable => ("open", None),
     };
     let (scope, name, owner) = (claim.key.scope(), claim.key.name(), claim.owner.to_string());
     let (fence, keep) = (claim.fence.get(), keep.as_secs_f64());
     let parameters: [&(dyn ToSql + Sync); 7] = [&scope, &name, &owner, &fence, &state, &answer, &keep];
     let row = client.query_opt(statement, &parameters).await.map_err(failed("finish"))?;
-    let Some(row) = row else { return Ok(Ended::Fenced) };
+    let Some(row) = row else { return Ok(FinishOutcome::Fenced) };
     let before: String = row.try_get(0).map_err(failed("finish"))?;
-    Ok(if before == "started" || before == state { Ended::Written } else { Ended::Otherwise })
+    Ok(if before == "started" || before == state {
+        FinishOutcome::Written
+    } else {
+        FinishOutcome::AlreadyFinished
+    })
 }
 
-fn claim(row: &Row, key: &Key, entry: &Entry) -> Result<Claim, tokio_postgres::Error> {
+fn claim(row: &Row, key: &Key, entry: &BeginRequest) -> Result<Claim, tokio_postgres::Error> {
     let (fence, attempts): (i64, i32) = (row.try_get(0)?, row.try_get(1)?);
     let attempt = u32::try_from(attempts).unwrap_or_default();
     Ok(Claim { key: key.clone(), owner: entry.owner, fence: Fence::from(fence), attempt })
@@ -202,14 +211,14 @@ impl Found {
     }
 
     /// The outer `None` when it cannot be read, the inner when it could be begun by now.
-    fn judge(self) -> Option<Option<Begun>> {
+    fn judge(self) -> Option<Option<BeginOutcome>> {
         let answer = || Answer::from_bytes(self.answer.as_deref()?);
         let left = Duration::try_from_secs_f64(self.left).ok();
         Some(match (self.same, self.state.as_str()) {
-            (false, _) => Some(Begun::Mismatch),
-            (true, "completed") => Some(Begun::Completed(answer()?)),
-            (true, "failed") => Some(Begun::Failed(answer()?)),
-            (true, "started") => left.map(|left| Begun::InFlight { left }),
+            (false, _) => Some(BeginOutcome::Mismatch),
+            (true, "completed") => Some(BeginOutcome::Completed(answer()?)),
+            (true, "failed") => Some(BeginOutcome::Failed(answer()?)),
+            (true, "started") => left.map(|left| BeginOutcome::InFlight { left }),
             (true, "open") => None,
             _ => return None,
         })
@@ -232,8 +241,8 @@ impl Records<PostgresStore> {
         &self,
         transaction: &C,
         claim: &Claim,
-        ending: &Ending,
-    ) -> Result<Ended, StoreError> {
+        ending: &Outcome,
+    ) -> Result<FinishOutcome, StoreError> {
         self.store().finish_in(transaction, claim, ending, self.keep).await
     }
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::super::answer::Answer;
-use super::super::claim::{Begun, Claim, Ended, Ending, Entry, Extended, Fence};
+use super::super::claim::{BeginOutcome, BeginRequest, Claim, ExtendOutcome, Fence, FinishOutcome, Outcome};
 use super::super::key::Key;
 use super::super::store::{Store, StoreError};
 use crate::redis::{Script, Servers};
@@ -59,7 +59,7 @@ impl RedisStore {
 }
 
 impl Store for RedisStore {
-    async fn begin(&self, key: &Key, entry: &Entry) -> Result<Begun, StoreError> {
+    async fn begin(&self, key: &Key, entry: &BeginRequest) -> Result<BeginOutcome, StoreError> {
         let owner = entry.owner.to_string();
         let lease = entry.lease.as_micros().to_string();
         let keep = entry.keep.max(entry.lease).as_millis().to_string();
@@ -69,56 +69,61 @@ impl Store for RedisStore {
         read(answer, key, entry).ok_or(StoreError::Unreadable { store: STORE })
     }
 
-    async fn extend(&self, claim: &Claim, lease: Duration) -> Result<Extended, StoreError> {
+    async fn extend(&self, claim: &Claim, lease: Duration) -> Result<ExtendOutcome, StoreError> {
         let owner = claim.owner.to_string();
         let fence = claim.fence.get().to_string();
         let (micros, millis) = (lease.as_micros().to_string(), lease.as_millis().to_string());
         let arguments = [owner.as_bytes(), fence.as_bytes(), micros.as_bytes(), millis.as_bytes()];
         let answer = self.run(&self.extend, &claim.key, &arguments).await?;
         match text(&answer) {
-            Some("extended") => Ok(Extended::Yes),
-            Some("ended") => Ok(Extended::Ended),
-            Some("fenced") => Ok(Extended::Fenced),
+            Some("extended") => Ok(ExtendOutcome::Extended),
+            Some("ended") => Ok(ExtendOutcome::AlreadyFinished),
+            Some("fenced") => Ok(ExtendOutcome::Fenced),
             _ => Err(StoreError::Unreadable { store: STORE }),
         }
     }
 
-    async fn finish(&self, claim: &Claim, ending: &Ending, keep: Duration) -> Result<Ended, StoreError> {
+    async fn finish(
+        &self,
+        claim: &Claim,
+        ending: &Outcome,
+        keep: Duration,
+    ) -> Result<FinishOutcome, StoreError> {
         let owner = claim.owner.to_string();
         let fence = claim.fence.get().to_string();
         let keep = keep.as_millis().to_string();
         let (state, answer) = match ending {
-            Ending::Completed(answer) => ("completed", Some(answer.to_bytes())),
-            Ending::Failed(answer) => ("failed", Some(answer.to_bytes())),
-            Ending::Open => ("open", None),
+            Outcome::Completed(answer) => ("completed", Some(answer.to_bytes())),
+            Outcome::Failed(answer) => ("failed", Some(answer.to_bytes())),
+            Outcome::Retryable => ("open", None),
         };
         let mut arguments = vec![owner.as_bytes(), fence.as_bytes(), state.as_bytes(), keep.as_bytes()];
         arguments.extend(answer.as_deref());
         let answer = self.run(&self.finish, &claim.key, &arguments).await?;
         match text(&answer) {
-            Some("written") => Ok(Ended::Written),
-            Some("otherwise") => Ok(Ended::Otherwise),
-            Some("fenced") => Ok(Ended::Fenced),
+            Some("written") => Ok(FinishOutcome::Written),
+            Some("otherwise") => Ok(FinishOutcome::AlreadyFinished),
+            Some("fenced") => Ok(FinishOutcome::Fenced),
             _ => Err(StoreError::Unreadable { store: STORE }),
         }
     }
 }
 
-fn read(answer: Value, key: &Key, entry: &Entry) -> Option<Begun> {
+fn read(answer: Value, key: &Key, entry: &BeginRequest) -> Option<BeginOutcome> {
     let Value::Array(values) = answer else { return None };
     Some(match (text(values.first()?)?, values.get(1..)?) {
-        ("run", [Value::Int(fence), Value::Int(attempt)]) => Begun::Run(Claim {
+        ("run", [Value::Int(fence), Value::Int(attempt)]) => BeginOutcome::Run(Claim {
             key: key.clone(),
             owner: entry.owner,
             fence: Fence::from(*fence),
             attempt: u32::try_from(*attempt).ok()?,
         }),
         ("started", [Value::Int(left)]) => {
-            Begun::InFlight { left: Duration::from_micros(u64::try_from(*left).ok()?) }
+            BeginOutcome::InFlight { left: Duration::from_micros(u64::try_from(*left).ok()?) }
         }
-        ("completed", [Value::BulkString(answer)]) => Begun::Completed(Answer::from_bytes(answer)?),
-        ("failed", [Value::BulkString(answer)]) => Begun::Failed(Answer::from_bytes(answer)?),
-        ("mismatch", []) => Begun::Mismatch,
+        ("completed", [Value::BulkString(answer)]) => BeginOutcome::Completed(Answer::from_bytes(answer)?),
+        ("failed", [Value::BulkString(answer)]) => BeginOutcome::Failed(Answer::from_bytes(answer)?),
+        ("mismatch", []) => BeginOutcome::Mismatch,
         _ => return None,
     })
 }

@@ -43,6 +43,14 @@ impl Reply {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
+
+    /// The first answer, of which this must be the replay.
+    #[track_caller]
+    pub(crate) fn replayed(mut self) -> Self {
+        assert_eq!(self.header("idempotent-replayed"), Some("true"), "{self:?}");
+        self.headers.retain(|line| line != "idempotent-replayed: true");
+        self
+    }
 }
 
 impl Service {

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use outboxd_inbox::idempotency::{
-    Begun, Claim, Ended, Ending, Entry, Extended, Fingerprint, Key, Owner, PostgresStore, RedisStore, Store,
-    StoreError,
+    BeginOutcome, BeginRequest, Claim, ExtendOutcome, Fingerprint, FinishOutcome, Key, Outcome, Owner,
+    PostgresStore, RedisStore, Store, StoreError,
 };
 use outboxd_inbox::redis::Servers;
 use tokio_postgres::Client;
@@ -24,8 +24,8 @@ pub(crate) fn key(name: &str) -> Key {
 }
 
 /// A request of this owner: others wait for an hour.
-pub(crate) fn entry(owner: u128, request: u8) -> Entry {
-    Entry {
+pub(crate) fn entry(owner: u128, request: u8) -> BeginRequest {
+    BeginRequest {
         owner: Owner::from(owner),
         fingerprint: Fingerprint::of([&[request][..]]),
         lease: Duration::from_hours(1),
@@ -99,20 +99,20 @@ impl Subject for OnPostgres {
 macro_rules! store_of {
     ($subject:ty) => {
         impl Store for $subject {
-            async fn begin(&self, key: &Key, entry: &Entry) -> Result<Begun, StoreError> {
+            async fn begin(&self, key: &Key, entry: &BeginRequest) -> Result<BeginOutcome, StoreError> {
                 self.store.begin(key, entry).await
             }
 
-            async fn extend(&self, claim: &Claim, lease: Duration) -> Result<Extended, StoreError> {
+            async fn extend(&self, claim: &Claim, lease: Duration) -> Result<ExtendOutcome, StoreError> {
                 self.store.extend(claim, lease).await
             }
 
             async fn finish(
                 &self,
                 claim: &Claim,
-                ending: &Ending,
+                ending: &Outcome,
                 keep: Duration,
-            ) -> Result<Ended, StoreError> {
+            ) -> Result<FinishOutcome, StoreError> {
                 self.store.finish(claim, ending, keep).await
             }
         }

@@ -1,0 +1,39 @@
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+/// Requests that are finished although their clients may be gone.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Detached {
+    tasks: Arc<Mutex<JoinSet<()>>>,
+}
+
+impl Detached {
+    /// Does it on a task of its own, and waits for that. `None` when the task has panicked or was ended.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Option<T> {
+        let (sender, receiver) = oneshot::channel();
+        self.spawn(async move { drop(sender.send(work.await)) });
+        receiver.await.ok()
+    }
+
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.lock();
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(work);
+    }
+
+    /// Waits until all that have begun are finished.
+    pub(super) async fn finish(&self) {
+        let mut tasks = std::mem::take(&mut *self.lock());
+        while tasks.join_next().await.is_some() {}
+    }
+
+    fn lock(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
