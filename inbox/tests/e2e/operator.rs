@@ -18,6 +18,14 @@ fn outboxd_process() {
     std::process::exit(run_with(command_line).code().into());
 }
 
+/// Waits until so many events are applied, and so many parked.
+#[track_caller]
+fn wait_for(shop: &Shop<'_>, applied: i64, parked: i64) {
+    // The consumer creates the tables.
+    shop.wait_for_applied(applied);
+    eventually_eq(DEADLINE, &(applied, parked), || (shop.applied_count(), parked_count(shop)));
+}
+
 fn parked_count(shop: &Shop<'_>) -> i64 {
     shop.query("SELECT count(*) FROM inbox_parked", &[])[0].get(0)
 }
@@ -41,11 +49,11 @@ fn a_running_consumer_tries_again_what_is_retried() {
     shop.produce(&events);
     let consumer = shop.start(&PARK);
     // Of two keys one event is applied, and nine wait.
-    eventually_eq(DEADLINE, &(40 + 2, 18), || (shop.applied_count(), parked_count(&shop)));
+    wait_for(&shop, 40 + 2, 18);
     inbox(&shop, "retry", &["--key", "1"]);
-    eventually_eq(DEADLINE, &(50 + 1, 9), || (shop.applied_count(), parked_count(&shop)));
+    wait_for(&shop, 50 + 1, 9);
     inbox(&shop, "retry", &["--all"]);
-    eventually_eq(DEADLINE, &(60, 0), || (shop.applied_count(), parked_count(&shop)));
+    wait_for(&shop, 60, 0);
     consumer.stop();
     shop.check(&events);
 }
@@ -59,10 +67,10 @@ fn a_running_consumer_continues_behind_what_is_skipped() {
     events[57].fail = "always";
     shop.produce(&events);
     let consumer = shop.start(&PARK);
-    eventually_eq(DEADLINE, &(40 + 1 + 9, 9 + 1), || (shop.applied_count(), parked_count(&shop)));
+    wait_for(&shop, 40 + 1 + 9, 9 + 1);
     inbox(&shop, "skip", &["--id", "event-7"]);
     inbox(&shop, "skip", &["--key", "3"]);
-    eventually_eq(DEADLINE, &(58, 0), || (shop.applied_count(), parked_count(&shop)));
+    wait_for(&shop, 58, 0);
     // A later event of that key is not held up by an event that is gone.
     let later = payments(120, 6).split_off(60);
     shop.produce(&later);
@@ -81,12 +89,12 @@ fn a_running_consumer_continues_a_key_that_is_released() {
     shop.produce(&events);
     let consumer = shop.start(&["--retry", "none", "--key-waits"]);
     shop.wait_for_dead_letters(1);
-    eventually_eq(DEADLINE, &(80 + 4, 15 + 1), || (shop.applied_count(), parked_count(&shop)));
+    wait_for(&shop, 80 + 4, 15 + 1);
     events[22].fail = "no";
     shop.produce(&events[22..23]);
     eventually_eq(DEADLINE, &(15 + 2), || parked_count(&shop));
     inbox(&shop, "release", &["--key", "2"]);
-    eventually_eq(DEADLINE, &(100, 0), || (shop.applied_count(), parked_count(&shop)));
+    wait_for(&shop, 100, 0);
     consumer.stop();
     // In the order of their numbers.
     shop.check(&events);
@@ -99,9 +107,9 @@ fn a_running_consumer_waits_no_longer_for_a_number_that_is_skipped() {
     let (missing, there): (Vec<_>, Vec<_>) = events.iter().cloned().partition(|event| event.id == "event-14");
     shop.produce(&there);
     let consumer = shop.start(&["--dedupe", "sequence", "--retry", "none"]);
-    eventually_eq(DEADLINE, &(30 + 3, 6), || (shop.applied_count(), parked_count(&shop)));
+    wait_for(&shop, 30 + 3, 6);
     inbox(&shop, "skip", &["--key", "2", "--number", "3"]);
-    eventually_eq(DEADLINE, &(39, 0), || (shop.applied_count(), parked_count(&shop)));
+    wait_for(&shop, 39, 0);
     // It is handled when it comes at last.
     shop.produce(&missing);
     shop.wait_for_applied(40);
