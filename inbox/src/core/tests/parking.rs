@@ -146,11 +146,11 @@ fn an_event_is_tried_again_when_nobody_knows_that_it_is_a_dead_letter() {
     world.end(&job, failed());
     let dead = world.surrenders().remove(0);
     world.turn(Input::NotSurrendered { id: dead.id });
-    assert_eq!((world.jobs().len(), world.committed()), (0, Some(0)));
+    assert_eq!((world.jobs().len(), world.committed()), (0, None));
     world.pass(options().fenced_pause);
     world.take(BTreeMap::new());
     let job = world.jobs().remove(0);
-    assert_eq!((job.events[0].offset, job.attempt), (0, 2));
+    assert_eq!((job.events[0].offset, job.attempt, world.committed()), (0, 2, Some(0)));
     world.end(&job, failed());
     assert!(world.surrenders()[0].key_waits);
 }
