@@ -10,7 +10,7 @@ pub mod change {
 }
 #[cfg(feature = "io")]
 pub mod cli {
-    pub use crate::cli::relay_parts;
+    pub use crate::cli::{relay_parts, run_with};
 }
 #[cfg(feature = "io")]
 pub mod config {

@@ -2,10 +2,14 @@
 
 use tokio_postgres::config::{Host, SslMode};
 
+use crate::config::Sources;
 use crate::error::{Class, Diagnose};
 use crate::secret::Secret;
 
 const PORT: u16 = 5432;
+
+/// The variable with the password of PostgreSQL.
+pub(super) const PASSWORD: &str = "OUTBOXD_DATABASE_PASSWORD";
 
 /// One database of one server, and who we are there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +80,22 @@ impl Address {
             ("database.dbname", self.database.clone()),
             ("database.sslmode", self.sslmode.to_owned()),
         ]
+    }
+
+    /// Adds the address to a configuration. The password is passed as its variable, since a file may name it so.
+    pub(super) fn add_to(&self, sources: &mut Sources) {
+        sources.overrides.extend(self.settings().map(|(key, value)| format!("{key}={value}")));
+        match &self.password {
+            Some(password) => {
+                sources.environment.retain(|(name, _)| name != PASSWORD);
+                sources.environment.push((PASSWORD.to_owned(), password.expose().to_owned()));
+            }
+            // A file may be about another role, whose password is not needed.
+            None if sources.environment.iter().all(|(name, _)| name != PASSWORD) => {
+                sources.environment.push((PASSWORD.to_owned(), String::new()));
+            }
+            None => {}
+        }
     }
 
     /// What psql takes, without the password.

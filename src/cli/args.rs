@@ -7,6 +7,7 @@ use super::cleanup::CleanupArgs;
 use super::config::ConfigCommandArgs;
 use super::dlq::DlqArgs;
 use super::explain::ExplainArgs;
+use super::inbox::InboxArgs;
 use super::init::InitArgs;
 use super::migrate::MigrateArgs;
 use super::relocate::MoveArgs;
@@ -46,6 +47,10 @@ pub(super) enum Command {
     Verify(VerifyArgs),
     /// Look at dead letters, send them again, or discard them: outboxd's, and those of Kafka Connect, Spring and share groups
     Dlq(Box<DlqArgs>),
+    /// Inspect and release parked events of services with outboxd-inbox
+    ///
+    /// Reads the inbox's tables in the database of the service. Nothing is changed without --yes.
+    Inbox(Box<InboxArgs>),
     /// How is it? Asks a running outboxd, or without one PostgreSQL
     ///
     /// Exits 0 when events flow, 1 when they do not or nobody reads the slot, 7 when the slot is lost.

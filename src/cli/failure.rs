@@ -17,9 +17,9 @@ static AS_JSON: OnceLock<bool> = OnceLock::new();
 ///
 /// # Errors
 /// With the exit code when it cannot be understood; why is said on standard error.
-pub(super) fn parse() -> Result<Args, Exit> {
-    let as_json = *AS_JSON.get_or_init(|| wants_json(std::env::args_os()));
-    Args::try_parse().map_err(|error| {
+pub(super) fn parse(command_line: Vec<OsString>) -> Result<Args, Exit> {
+    let as_json = *AS_JSON.get_or_init(|| wants_json(command_line.iter().cloned()));
+    Args::try_parse_from(command_line).map_err(|error| {
         // Help and version are asked for.
         if !as_json || !error.use_stderr() {
             error.exit();

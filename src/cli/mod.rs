@@ -14,6 +14,7 @@ mod dlq;
 mod explain;
 mod failure;
 mod health;
+mod inbox;
 mod init;
 mod marks;
 mod migrate;
@@ -37,6 +38,8 @@ mod typed;
 mod verify;
 mod waiting;
 
+use std::ffi::OsString;
+
 use crate::config::Sources;
 use crate::error::{Diagnose, Exit};
 use crate::relay::RelayParts;
@@ -46,10 +49,16 @@ use failure::fail;
 /// Parses the command line, runs the command, and tells how the process should end.
 #[must_use]
 pub fn main() -> Exit {
+    run_with(std::env::args_os().collect())
+}
+
+/// Runs the command of a command line, whose first argument is the program.
+#[must_use]
+pub fn run_with(command_line: Vec<OsString>) -> Exit {
     // Whoever is first decides whether exit frees what OpenSSL has. librdkafka's threads, which use it to the last, would have it
     // freed, and the process would end by a signal now and then.
     openssl::init();
-    let args = match failure::parse() {
+    let args = match failure::parse(command_line) {
         Ok(args) => args,
         Err(exit) => return exit,
     };
@@ -58,6 +67,7 @@ pub fn main() -> Exit {
         Command::Check(args) => check::check(&args),
         Command::Verify(args) => verify::verify(&args),
         Command::Dlq(args) => dlq::dlq(*args),
+        Command::Inbox(args) => inbox::inbox(&args),
         Command::Status(args) => status::status(&args),
         Command::Lag(args) => status::lag(&args),
         Command::Tail(args) => tail::tail(&args),

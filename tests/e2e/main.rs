@@ -47,6 +47,7 @@ mod explain_tables;
 mod failover;
 mod heartbeats;
 mod impostors;
+mod inbox_command;
 mod init;
 mod init_tables;
 mod injection;

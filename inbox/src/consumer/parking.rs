@@ -51,12 +51,32 @@ impl<H: Handler> Context<H> {
         })
     }
 
-    /// Writes a dead letter, and then what remains of it in PostgreSQL.
+    /// Returns which of these partitions another session has taken since, by their indexes.
+    pub(super) async fn find_lost(
+        &self,
+        connection: Option<Connection>,
+        held: &[Tenancy],
+    ) -> (Vec<usize>, Option<Connection>) {
+        let found = async {
+            let connection = self.connection(connection).await?;
+            Ok::<_, postgres::Error>((postgres::find_lost(&connection, held).await?, connection))
+        };
+        match found.await {
+            Ok((lost, connection)) => (lost, Some(connection)),
+            Err(error) => {
+                tracing::debug!(error = chain(&error), "cannot check which partitions are held; retrying");
+                (Vec::new(), None)
+            }
+        }
+    }
+
+    /// Writes a dead letter, and then what remains of it in PostgreSQL. `Written::Fenced` when nothing could be written there, since
+    /// another session has taken the partition.
     pub(super) async fn surrender(
         &self,
         tenancy: Option<&Tenancy>,
         surrender: &Surrender,
-    ) -> Option<Connection> {
+    ) -> (Written, Option<Connection>) {
         let attempts = surrender.attempts.saturating_add(self.attempts_before(&surrender.event));
         let began = Instant::now();
         // One that does not fit into its retry topic becomes a dead letter.
@@ -74,16 +94,16 @@ impl<H: Handler> Context<H> {
         };
         self.telemetry.asked(Operation::Send, Some(&topic), began.elapsed(), true);
         self.telemetry.ended(&surrender.event.topic, end, 1);
-        let tenancy = tenancy?;
+        let Some(tenancy) = tenancy else { return (Written::Yes, None) };
         let has_number = matches!(self.dedupe, Dedupe::Sequence(_));
         if surrender.reason != Reason::Crashed && !surrender.is_parked && !surrender.key_waits && !has_number
         {
-            return None;
+            return (Written::Yes, None);
         }
         // Otherwise it comes again from the table.
         loop {
             match self.settle(tenancy, surrender).await {
-                Ok(connection) => return Some(connection),
+                Ok((written, connection)) => return (written, Some(connection)),
                 Err(error) => {
                     tracing::warn!(
                         error = chain(&error),
@@ -105,7 +125,11 @@ impl<H: Handler> Context<H> {
         !matches!(self.dedupe, Dedupe::Ids | Dedupe::Sequence(_))
     }
 
-    async fn settle(&self, tenancy: &Tenancy, surrender: &Surrender) -> Result<Connection, postgres::Error> {
+    async fn settle(
+        &self,
+        tenancy: &Tenancy,
+        surrender: &Surrender,
+    ) -> Result<(Written, Connection), postgres::Error> {
         let connection = self.connection(None).await?;
         let settled = match surrender.key_waits {
             true => Settled::Blocks,
@@ -117,13 +141,14 @@ impl<H: Handler> Context<H> {
         };
         let was_waited_for = |number| self.first_number.is_none_or(|first| number >= first);
         let number = number.map(|number| DeadNumber { number, was_waited_for: was_waited_for(number) });
+        let mut written = Written::Yes;
         if surrender.is_parked || surrender.key_waits || number.is_some() {
-            connection.settle(tenancy, &surrender.event, settled, number).await?;
+            written = connection.settle(tenancy, &surrender.event, settled, number).await?;
         }
         if surrender.reason == Reason::Crashed {
             // Otherwise it counts against another event with this offset, should the topic be made anew.
             connection.forget_begun(tenancy, surrender.event.offset).await?;
         }
-        Ok(connection)
+        Ok((written, connection))
     }
 }

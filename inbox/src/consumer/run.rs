@@ -1,10 +1,11 @@
 mod commits;
+mod watch;
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -20,13 +21,13 @@ use crate::core::{
 };
 use crate::event::{Event, Position};
 use crate::kafka::{Consumer, InboxContext, Rebalanced};
-use crate::postgres::{Connection, Taken, Tenancy};
+use crate::postgres::{Connection, Taken, Tenancy, Written};
 
 /// How often offsets are committed.
 const COMMIT_EVERY: Duration = Duration::from_millis(500);
 /// How often old events are forgotten, if it is not being done.
 const PURGE_EVERY: Duration = Duration::from_secs(60);
-/// How often is looked for handlers that have not returned.
+/// How often is looked for handlers that have not returned, and for partitions that another session has taken.
 const WATCH_EVERY: Duration = Duration::from_secs(5);
 /// A handler that takes longer than this is in the log, again after each such time.
 const SLOW_AFTER: Duration = Duration::from_secs(30);
@@ -62,6 +63,7 @@ pub(super) struct Loop<H, C: InboxContext> {
     at_work: HashMap<JobId, AtWork>,
     is_purging: bool,
     is_committing: bool,
+    is_checking: bool,
     /// Up to where each partition has ended, as PostgreSQL has stored it.
     stored: HashMap<PartitionId, i64>,
     /// Partitions to take, and how many are being taken.
@@ -82,13 +84,15 @@ enum Ended {
     Job(JobId, Outcome, Option<Connection>),
     /// With the offset to go back to.
     Take(Tenure, Option<Box<Taken>>, Option<i64>, Option<Connection>),
-    Surrender(JobId, Option<Connection>),
+    Surrender(JobId, Written, Option<Connection>),
     Park(JobId, bool, Option<Connection>),
     Load(JobId, Loaded, Option<Connection>),
     Purge(Option<Connection>),
     /// What PostgreSQL has stored, and whether Kafka has accepted it.
     Commit(Vec<Commit>, bool, Option<Connection>),
     GiveBack(Option<Connection>),
+    /// The partitions that another session has taken.
+    Check(Vec<Tenure>, Option<Connection>),
     CheckWindow,
 }
 
@@ -115,6 +119,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
             at_work: HashMap::new(),
             is_purging: false,
             is_committing: false,
+            is_checking: false,
             stored: HashMap::new(),
             to_take: VecDeque::new(),
             taking: 0,
@@ -140,7 +145,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
                 // These are due seldom, and then before what may be ready all the time.
                 _ = commits.tick() => { self.commit(); None }
                 _ = purges.tick() => { self.purge(); None }
-                _ = watches.tick() => { self.report_slow(); self.tell_standing(); None }
+                _ = watches.tick() => { self.watch(); None }
                 () = tokio::time::sleep_until(wake.into()) => Some(Input::Wake),
                 // What ends makes room, and what is at its end too.
                 Some(id) = self.committing.recv() => Some(Input::Committing { id }),
@@ -279,8 +284,8 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         let tenancy = self.tenancies.get(&surrender.tenure).cloned();
         let context = Arc::clone(&self.context);
         self.tasks.spawn(async move {
-            let connection = context.surrender(tenancy.as_ref(), &surrender).await;
-            Ended::Surrender(surrender.id, connection)
+            let (written, connection) = context.surrender(tenancy.as_ref(), &surrender).await;
+            Ended::Surrender(surrender.id, written, connection)
         });
     }
 
@@ -339,7 +344,11 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
                 self.at_work.remove(&id);
                 Input::Ended { id, outcome }
             }
-            Ended::Surrender(id, connection) => {
+            Ended::Surrender(id, Written::Fenced, connection) => {
+                self.keep(connection);
+                Input::NotSurrendered { id }
+            }
+            Ended::Surrender(id, Written::Yes, connection) => {
                 self.keep(connection);
                 Input::Surrendered { id, has_number: self.context.has_numbers() }
             }
@@ -385,6 +394,12 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
                 self.keep(connection);
                 return None;
             }
+            Ended::Check(lost, connection) => {
+                self.keep(connection);
+                self.is_checking = false;
+                lost.into_iter().for_each(|tenure| self.turn(Input::Lost(tenure)));
+                return None;
+            }
             Ended::CheckWindow => return None,
         })
     }
@@ -393,28 +408,6 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         if self.idle.len() < self.idle_max {
             self.idle.extend(connection.filter(|connection| connection.age() < CONNECTION_AGE_MAX));
         }
-    }
-
-    /// Reports the handlers that do not return: their workers handle nothing else.
-    fn report_slow(&mut self) {
-        let now = Instant::now();
-        for work in self.at_work.values_mut().filter(|work| work.report_at <= now) {
-            work.report_at = now + SLOW_AFTER;
-            tracing::warn!(
-                topic = &*work.event.topic,
-                partition = work.event.partition,
-                offset = work.event.offset,
-                after = ?Duration::from_secs(now.duration_since(work.since).as_secs()),
-                limit = ?self.context.handler_within,
-                "a handler has not returned"
-            );
-        }
-    }
-
-    fn tell_standing(&self) {
-        let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-        let now_ms = i64::try_from(now_ms).unwrap_or(i64::MAX);
-        self.context.telemetry.standing(&self.core.standing(), self.core.is_guard_tripped(), now_ms);
     }
 
     fn take_rebalanced(&mut self) {

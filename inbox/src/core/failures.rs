@@ -6,6 +6,7 @@ use super::backoff::Uncharged;
 use super::job::{FailureKind, JobId, PartitionId, Reason};
 use super::lane::{LaneState, Parked};
 use super::options::{AfterDeadLetter, Options};
+use super::partition::Standing;
 use super::retry::Wait;
 use super::{Action, Begun, Core, Failed, LaneName, Surrender};
 
@@ -168,6 +169,17 @@ impl Core {
                 partition.end(name, *count);
             }
         }
+    }
+
+    /// The partition is taken again, and the event has another attempt: it may become a dead letter twice, and nothing overtakes it.
+    pub(super) fn not_surrendered(&mut self, now: Instant, id: JobId) {
+        let Some(begun) = self.jobs.remove(&id) else { return };
+        let until = now + self.options.fenced_pause;
+        let partition = self.partitions.get_mut(&begun.partition);
+        let partition = partition.filter(|partition| partition.assignment == begun.assignment);
+        let (Some(partition), Some((name, _))) = (partition, begun.lanes.first()) else { return };
+        partition.standing = Standing::Without(until);
+        partition.make_ready(name, true);
     }
 }
 

@@ -54,6 +54,8 @@ pub(crate) enum Input {
     Taken { tenure: Tenure, suspects: Suspects, parked: Vec<ParkedEvent>, is_rewound: bool },
     /// PostgreSQL has not.
     NotTaken { tenure: Tenure },
+    /// Another session has taken the partition in PostgreSQL: another consumer, or an operator who has changed what is parked.
+    Lost(Tenure),
     /// Kafka has taken it away.
     Revoked(PartitionId),
     /// A record was read.
@@ -66,6 +68,8 @@ pub(crate) enum Input {
     Ended { id: JobId, outcome: Outcome },
     /// An event is with the dead letters. Others in the table may have waited for its number.
     Surrendered { id: JobId, has_number: bool },
+    /// It is, and PostgreSQL does not know it: another session has the partition.
+    NotSurrendered { id: JobId },
     /// Events are in the table, or could not be written there.
     Parked { id: JobId, is_parked: bool },
     /// What was read from the table.
@@ -175,12 +179,19 @@ impl Core {
                     partition.standing = Standing::Without(until);
                 }
             }
+            Input::Lost(tenure) => {
+                let until = now + self.options.fenced_pause;
+                if let Some(partition) = self.held(&tenure).filter(|held| held.standing == Standing::Owned) {
+                    partition.standing = Standing::Without(until);
+                }
+            }
             Input::Revoked(partition) => drop(self.partitions.remove(&partition)),
             Input::Received(event) => self.receive(event, None),
             Input::Delayed(event, until) => self.receive(event, Some(until)),
             Input::Committing { id } => self.set_committing(id),
             Input::Ended { id, outcome } => self.ended(now, id, outcome, &mut actions),
             Input::Surrendered { id, has_number } => self.surrendered(now, id, has_number),
+            Input::NotSurrendered { id } => self.not_surrendered(now, id),
             Input::Parked { id, is_parked } => self.parked(now, id, is_parked),
             Input::Loaded { id, loaded } => self.loaded(now, id, loaded),
             Input::Stop => self.is_stopping = true,

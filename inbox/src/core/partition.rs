@@ -89,7 +89,7 @@ impl Partition {
         self.standing = Standing::Owned;
         self.suspects = suspects;
         self.parked_count = parked.len();
-        self.lanes.values_mut().for_each(|lane| lane.parked = Parked::No);
+        let waited = self.forget_table();
         for event in parked {
             let Some(wait) = event.wait else { continue };
             let name = LaneName::of(order, event.key.as_deref(), event.offset);
@@ -99,6 +99,34 @@ impl Partition {
                 self.hold(&name, now + wait);
             }
         }
+        waited.iter().for_each(|name| self.continue_without_table(name));
+    }
+
+    /// Forgets which events are in the table: another session may have changed them. Returns the lanes that nothing is at work on
+    /// and that had some.
+    fn forget_table(&mut self) -> Vec<LaneName> {
+        let is_idle = |lane: &Lane| matches!(lane.state, LaneState::Ready | LaneState::Waiting);
+        let waited = self.lanes.iter().filter(|(_, lane)| lane.parked != Parked::No && is_idle(lane));
+        let waited: Vec<LaneName> = waited.map(|(name, _)| name.clone()).collect();
+        for name in &waited {
+            // The event that was read from there is read again, if it is still there.
+            if self.lanes.get(name).is_some_and(|lane| lane.parked == Parked::First) {
+                self.leave(name, 1);
+            }
+        }
+        self.lanes.values_mut().for_each(|lane| lane.parked = Parked::No);
+        waited
+    }
+
+    /// A lane that has waited for its events in the table, where there is none any more, waits no longer.
+    fn continue_without_table(&mut self, name: &LaneName) {
+        let Some(lane) = self.lanes.get(name).filter(|lane| lane.parked == Parked::No) else { return };
+        match lane.state {
+            LaneState::Ready => self.ready.retain(|ready| ready != name),
+            LaneState::Waiting => self.waiting.retain(|(_, waiting)| waiting != name),
+            LaneState::Running | LaneState::Surrendering | LaneState::Parking | LaneState::Loading => return,
+        }
+        self.make_ready(name, false);
     }
 
     /// How many lanes have events in the table, and when the oldest event in memory was written.

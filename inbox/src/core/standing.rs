@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Core;
+use super::partition::Standing;
+use super::{Core, Tenure};
 
 /// How it stands with the partitions of a topic that this consumer holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -26,6 +27,12 @@ impl Core {
             topic.oldest_ms = topic.oldest_ms.into_iter().chain(oldest_ms).min();
         }
         topics
+    }
+
+    /// Returns the partitions with events in the table, which an operator may change, or all that are held.
+    pub(crate) fn waiting(&self, all: bool) -> impl Iterator<Item = &Tenure> {
+        let held = self.partitions.values().filter(|partition| partition.standing == Standing::Owned);
+        held.filter(move |partition| all || partition.parked_count > 0).map(|partition| &partition.tenure)
     }
 
     /// Whether everything fails, so that a few events at a time are tried.

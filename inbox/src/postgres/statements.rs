@@ -127,6 +127,10 @@ pub(super) const MOVE_TO_IDS: &str = "WITH moved AS (\
 pub(super) const TAKE_OVER: &str = "SELECT partition_id, epoch, begun_from, begun_until, next_offset, former_group \
      FROM inbox_take_over($1, $2, $3, $4)";
 
+/// Which of these partitions another session has taken since, by their place in the arrays.
+pub(super) const LOST: &str = "SELECT number::int FROM unnest($1::int[], $2::bigint[]) WITH ORDINALITY AS known (id, epoch, number) \
+     WHERE NOT EXISTS (SELECT FROM inbox_partition AS held WHERE held.id = known.id AND held.epoch = known.epoch)";
+
 /// Stores up to where the events of partitions have ended, of those that are still held.
 pub(super) const STORE_OFFSETS: &str = "SELECT inbox_ended(id, epoch, next_offset) \
      FROM unnest($1::int[], $2::bigint[], $3::bigint[]) AS ended (id, epoch, next_offset)";
@@ -189,8 +193,11 @@ pub(super) const ADVANCE: &str = "INSERT INTO inbox_sequence AS known (consumer,
 pub(super) const DEAD_NUMBER: &str =
     "INSERT INTO inbox_sequence_dead (consumer, key, number) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
 
-/// And is not waited for.
-pub(super) const PASS_NUMBER: &str = "INSERT INTO inbox_sequence AS known (consumer, key, next, first) VALUES ($1, $2, $3::bigint + 1, $3) \
+/// And is not waited for, nor are those behind it that are dead letters already.
+pub(super) const PASS_NUMBER: &str = "WITH dead AS (SELECT number FROM inbox_sequence_dead WHERE consumer = $1 AND key = $2 AND number > $3::bigint), \
+     after AS (SELECT min(number) AS next FROM (SELECT $3::bigint + 1 AS number UNION ALL SELECT number + 1 FROM dead) AS candidate \
+         WHERE NOT EXISTS (SELECT FROM dead WHERE dead.number = candidate.number))\
+ INSERT INTO inbox_sequence AS known (consumer, key, next, first) SELECT $1, $2, after.next, $3 FROM after \
      ON CONFLICT (consumer, key) DO UPDATE SET next = excluded.next WHERE known.next = $3::bigint";
 
 /// A dead letter has come again, and is handled.

@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use tokio_postgres::types::Type;
 
 use super::connection::Connection;
-use super::error::Error;
-use super::session::Parameter;
-use super::statements::{BEGUN, Begin, END_HOLDERS, GIVE_BACK, HAS_UNSCOPED, Mark, STORE_OFFSETS, TAKE_OVER};
+use super::error::{DriverError, Error};
+use super::session::{Parameter, Row};
+use super::statements::{
+    BEGUN, Begin, END_HOLDERS, GIVE_BACK, HAS_UNSCOPED, LOST, Mark, STORE_OFFSETS, TAKE_OVER,
+};
 use super::way::{self, Comparable, Remembers, Way};
 use super::{parking, positions};
 use crate::core::{Job, ParkedEvent, PartitionId, Suspects};
@@ -79,6 +81,17 @@ pub(crate) async fn store_offsets(connection: &Connection, ends: &[(Tenancy, i64
     let parameters: [Parameter<'_>; 3] =
         [(&ids, Type::INT4_ARRAY), (&epochs, Type::INT8_ARRAY), (&offsets, Type::INT8_ARRAY)];
     connection.query(STORE_OFFSETS, &parameters).await.map(drop).map_err(Error::of("store offsets"))
+}
+
+/// Returns which of these partitions another session has taken since, by their indexes.
+pub(crate) async fn find_lost(connection: &Connection, held: &[Tenancy]) -> Result<Vec<usize>, Error> {
+    let doing = "check which partitions are held";
+    let ids: Vec<i32> = held.iter().map(|tenancy| tenancy.partition).collect();
+    let epochs: Vec<i64> = held.iter().map(|tenancy| tenancy.epoch).collect();
+    let parameters: [Parameter<'_>; 2] = [(&ids, Type::INT4_ARRAY), (&epochs, Type::INT8_ARRAY)];
+    let rows = connection.query(LOST, &parameters).await.map_err(Error::of(doing))?;
+    let index = |row: &Row| Ok(usize::try_from(row.get::<i32>(0)?).unwrap_or_default().saturating_sub(1));
+    rows.iter().map(index).collect::<Result<_, DriverError>>().map_err(Error::of(doing))
 }
 
 /// A partition, with what the consumer before has left.

@@ -35,6 +35,7 @@ mod ledger;
 mod named;
 mod old_relays;
 mod old_ways;
+mod operator;
 mod parking;
 mod payments;
 mod position;

@@ -7,8 +7,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use crate::support::wait::{DEADLINE, eventually};
 use crate::support::watcher::{Watcher, signal};
 
-/// The arguments of the process that [`Process::start`] starts, one a line.
-const ARGUMENTS: &str = "OUTBOXD_INBOX_TEST_ARGUMENTS";
+/// The arguments of the process that [`Process::start`] starts, one a line. outboxd takes variables that begin with its own name for keys.
+const ARGUMENTS: &str = "INBOX_TEST_ARGUMENTS";
 
 /// The command line, when this process is an example.
 pub(crate) fn arguments() -> Option<Vec<String>> {

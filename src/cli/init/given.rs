@@ -2,11 +2,10 @@ use std::path::{Path, PathBuf};
 
 use super::args::InitArgs;
 use super::error::InitError;
-use crate::cli::address::Address;
+use crate::cli::address::{Address, PASSWORD};
 use crate::config::{DatabaseConfig, Portable, ShownConfig, ShownSetting, Sources};
 use crate::postgres::ServerOptions;
 
-const PASSWORD: &str = "OUTBOXD_DATABASE_PASSWORD";
 const BOOTSTRAP: &str = "bootstrap.servers";
 /// What stands for brokers that are not said, while the rest is looked at. Nothing is sent there.
 const NO_BROKERS: &str = "localhost:9092";
@@ -44,7 +43,7 @@ impl Given {
         }
         let said = said(&sources)?;
         if let Some(address) = &address {
-            take_address(&mut sources, address);
+            address.add_to(&mut sources);
         }
         if let Some(kafka) = &args.kafka {
             sources.overrides.push(format!("{BOOTSTRAP}={kafka}"));
@@ -115,22 +114,6 @@ fn said(sources: &Sources) -> Result<Vec<ShownSetting>, InitError> {
     let environment = sources.environment.iter().filter(|(name, _)| !is_key(name)).cloned().collect();
     let config = ShownConfig::load(&Sources { environment, ..sources.clone() });
     Ok(config.map_err(|error| InitError::Config(Box::new(error)))?.settings)
-}
-
-/// The password as its variable, since a file that is there may name it so.
-fn take_address(sources: &mut Sources, address: &Address) {
-    sources.overrides.extend(address.settings().map(|(key, value)| format!("{key}={value}")));
-    match &address.password {
-        Some(password) => {
-            sources.environment.retain(|(name, _)| name != PASSWORD);
-            sources.environment.push((PASSWORD.to_owned(), password.expose().to_owned()));
-        }
-        // A file that is there is about another role, whose password is not needed now.
-        None if sources.environment.iter().all(|(name, _)| name != PASSWORD) => {
-            sources.environment.push((PASSWORD.to_owned(), String::new()));
-        }
-        None => {}
-    }
 }
 
 fn plain(setting: &ShownSetting) -> Option<String> {

@@ -29,6 +29,8 @@ enum Step {
     Refused,
     /// The partition is revoked and assigned again; it is read from where it was committed.
     Rebalance,
+    /// An operator takes the partition for a moment, and removes the first parked event, or makes all of them due.
+    Operate,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -49,6 +51,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Accepted),
         1 => Just(Step::Refused),
         1 => Just(Step::Rebalance),
+        1 => Just(Step::Operate),
     ]
 }
 
@@ -202,8 +205,28 @@ impl Model {
             Step::Accepted => self.answer(true),
             Step::Refused => self.answer(false),
             Step::Rebalance => self.rebalance(),
+            Step::Operate => self.operate(pick),
         }
         self.absorb();
+    }
+
+    /// What is at work is waited for, as the lock in PostgreSQL does, and is refused.
+    fn operate(&mut self, pick: usize) {
+        let Some(tenure) = self.world.core.waiting(false).next().cloned() else { return };
+        while !self.running.is_empty() {
+            self.end(0, Outcome::Fenced);
+        }
+        while let Some(dead) = self.dying.pop() {
+            self.world.turn(Input::NotSurrendered { id: dead.id });
+        }
+        self.table(false);
+        let now = self.world.now;
+        if pick.is_multiple_of(2) {
+            self.table.values_mut().for_each(|(until, _)| *until = now);
+        } else if let Some((offset, _)) = self.table.pop_first() {
+            self.mark(offset);
+        }
+        self.world.turn(Input::Lost(tenure));
     }
 
     /// What is at work is waited for, as the lock in PostgreSQL does, and what is on its way to Kafka.

@@ -73,3 +73,84 @@ fn a_key_waits_behind_its_dead_letter_until_it_is_released() {
     }
     assert_eq!(offsets(&world.jobs()), [vec![1]]);
 }
+
+/// A parked event of key `a`.
+fn parked(offset: i64, wait: u64) -> ParkedEvent {
+    ParkedEvent { key: Some(vec![b'a']), offset, wait: Some(Duration::from_secs(wait)) }
+}
+
+/// The partition was lost, and is taken again with these parked events.
+fn take_again(world: &mut World, parked: Vec<ParkedEvent>) {
+    let tenure = world.core.waiting(true).next().unwrap().clone();
+    world.turn(Input::Lost(tenure));
+    assert_eq!(world.core.waiting(true).count(), 0);
+    world.pass(options().fenced_pause);
+    world.take_with(BTreeMap::new(), parked);
+}
+
+#[test]
+fn a_key_continues_when_its_parked_event_is_gone() {
+    let mut world = World::new(options(), 0);
+    world.turn(Input::Assigned(partition(0)));
+    world.take_with(BTreeMap::new(), vec![parked(3, 3600)]);
+    assert_eq!(world.core.waiting(false).count(), 1);
+    take_again(&mut world, Vec::new());
+    assert_eq!(world.core.waiting(false).count(), 0, "nothing is in the table");
+    world.receive(0, &[(7, b'a')]);
+    assert_eq!(offsets(&world.jobs()), [vec![7]]);
+}
+
+#[test]
+fn a_key_continues_earlier_when_its_parked_event_is_due() {
+    let mut world = World::new(options(), 0);
+    world.turn(Input::Assigned(partition(0)));
+    world.take_with(BTreeMap::new(), vec![parked(3, 3600)]);
+    take_again(&mut world, vec![parked(3, 0)]);
+    assert_eq!(world.loads().len(), 1);
+}
+
+#[test]
+fn an_event_from_the_table_is_read_again_after_the_partition_was_lost() {
+    for is_gone in [false, true] {
+        let mut world = World::new(options(), 0);
+        world.turn(Input::Assigned(partition(0)));
+        world.take_with(BTreeMap::new(), vec![parked(3, 0)]);
+        let due = || Loaded::Due { event: event(0, 3, b'a'), attempts: 0, begun: 0 };
+        let load = world.loads().remove(0);
+        world.turn(Input::Loaded { id: load.id, loaded: due() });
+        let job = world.jobs().remove(0);
+        world.end(&job, Outcome::Fenced);
+        world.receive(0, &[(7, b'a')]);
+        world.pass(options().fenced_pause);
+        world.take_with(BTreeMap::new(), if is_gone { Vec::new() } else { vec![parked(3, 0)] });
+        if !is_gone {
+            assert_eq!(world.jobs().len(), 0, "the operator may have changed it");
+            let load = world.loads().remove(0);
+            world.turn(Input::Loaded { id: load.id, loaded: due() });
+            let job = world.jobs().remove(0);
+            assert_eq!((job.is_parked, job.events[0].offset), (true, 3));
+            world.end(&job, Outcome::Done);
+            let load = world.loads().remove(0);
+            world.turn(Input::Loaded { id: load.id, loaded: Loaded::Nothing });
+        }
+        assert_eq!(offsets(&world.jobs()), [vec![7]], "{is_gone}");
+    }
+}
+
+#[test]
+fn an_event_is_tried_again_when_nobody_knows_that_it_is_a_dead_letter() {
+    let after_dead_letter = AfterDeadLetter::KeyWaits;
+    let mut world = World::new(Options { retry: Retry::new([]), after_dead_letter, ..options() }, 1);
+    world.receive(0, &[(0, b'a'), (1, b'a')]);
+    let job = world.jobs().remove(0);
+    world.end(&job, failed());
+    let dead = world.surrenders().remove(0);
+    world.turn(Input::NotSurrendered { id: dead.id });
+    assert_eq!((world.jobs().len(), world.committed()), (0, None));
+    world.pass(options().fenced_pause);
+    world.take(BTreeMap::new());
+    let job = world.jobs().remove(0);
+    assert_eq!((job.events[0].offset, job.attempt, world.committed()), (0, 2, Some(0)));
+    world.end(&job, failed());
+    assert!(world.surrenders()[0].key_waits);
+}

@@ -1,0 +1,74 @@
+use serde_json::Value;
+
+use crate::support::outbox::Outbox;
+use crate::support::postgres::postgres18;
+use crate::support::relay::Relay;
+use crate::support::wait::DEADLINE;
+
+const SCHEMA: &str = include_str!("../../../sql/inbox.sql");
+
+/// A service's database with the inbox's tables, of one test. Its consumers are rows: no process reads them.
+pub(super) struct Service {
+    pub(super) db: Outbox,
+    pub(super) url: String,
+}
+
+impl Service {
+    pub(super) fn new() -> Self {
+        Self::bare(SCHEMA)
+    }
+
+    /// With other tables.
+    pub(super) fn bare(schema: &str) -> Self {
+        let db = Outbox::create_bare(postgres18(), schema);
+        let url = postgres18().url(db.name());
+        Self { db, url }
+    }
+
+    /// Lets a consumer take partition 0 of topic `orders`.
+    pub(super) fn take(&self, consumer: &str) -> (i32, i64) {
+        let row = &self
+            .db
+            .query("SELECT partition_id, epoch FROM inbox_take($1, 'orders', 0, $1)", &[&consumer])[0];
+        (row.get(0), row.get(1))
+    }
+
+    /// Parks an event with an id and a value that holds `secret`. `more` sets columns.
+    pub(super) fn park(&self, partition_id: i32, offset: i64, key: &str, id: &str, more: &str) {
+        self.db.execute(&format!(
+            "INSERT INTO inbox_parked (partition_id, \"offset\", timestamp_ms, key, value, header_names, header_values, attempts, not_before) \
+             VALUES ({partition_id}, {offset}, 1795171267000, '{key}', '{{\"secret\":{offset}}}', ARRAY['id', 'trace']::bytea[], \
+             ARRAY['{id}', 'secret']::bytea[], 0, now()); \
+             UPDATE inbox_parked SET {more} WHERE partition_id = {partition_id} AND \"offset\" = {offset}"
+        ));
+    }
+
+    /// The parked events as `offset id`, in their order.
+    pub(super) fn parked(&self) -> Vec<String> {
+        let sql = "SELECT \"offset\" || ' ' || convert_from(header_values[1], 'UTF8') FROM inbox_parked ORDER BY partition_id, \"offset\"";
+        self.db.query(sql, &[]).iter().map(|row| row.get(0)).collect()
+    }
+
+    /// The first column of the first row.
+    pub(super) fn number(&self, sql: &str) -> Option<i64> {
+        self.db.query(sql, &[]).first().and_then(|row| row.get(0))
+    }
+
+    /// `outboxd inbox` on this database: exit code, standard output, standard error.
+    pub(super) fn run(&self, command: &str, arguments: &[&str]) -> (i32, String, String) {
+        let whole = [&["inbox", command, "--postgres", &self.url], arguments].concat();
+        let mut process = Relay::command(&whole);
+        (process.wait_for_exit(DEADLINE), process.stdout(), process.stderr())
+    }
+
+    /// The same with --json, which must succeed.
+    #[track_caller]
+    pub(super) fn json(&self, command: &str, arguments: &[&str]) -> Value {
+        let (exit, stdout, stderr) = self.run(command, &[arguments, &["--json"]].concat());
+        assert_eq!(exit, 0, "{stdout}{stderr}");
+        serde_json::from_str(&stdout).unwrap()
+    }
+}
+
+/// An attempt has failed.
+pub(super) const FAILED: &str = "attempts = 4, error = 'no rate', not_before = now() + interval '30 minutes'";
