@@ -114,7 +114,8 @@ impl Rejection {
         }
     }
 
-    /// Whether the record failed only because another one had failed before.
+    /// Returns whether the record failed only because another one had failed before. A producer whose transaction has failed takes
+    /// no more records (`State`), maybe before the report is there of the one that it failed for.
     pub(crate) const fn is_consequence(&self) -> bool {
         use RDKafkaErrorCode as Code;
         matches!(
@@ -126,6 +127,7 @@ impl Rejection {
                     | Code::PurgeInflight
                     | Code::InvalidDifferentRecord
                     | Code::OutOfOrderSequenceNumber
+                    | Code::State
             )
         )
     }

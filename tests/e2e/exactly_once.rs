@@ -39,6 +39,24 @@ pub(crate) fn check(db: &Outbox, kafka: &Kafka, rows: u64) {
     assert_eq!(BACKLOG.check(&records, 0..rows), 0, "repeats");
 }
 
+/// The producer takes nothing more as soon as the record has failed, maybe before the report of that is there.
+#[test]
+fn a_record_that_is_too_large_is_named_also_when_others_follow_it() {
+    let db = Outbox::create(postgres18());
+    kafka().create_topic(&db.topic(Backlog::TYPE), 1, &[("max.message.bytes", "16384")]);
+    let config = with(
+        exactly_once(&db, kafka()),
+        &[("producer.batch.size", "8000"), ("outboxd.inflight.records.max", "2000")],
+    );
+    write_backlog(&db, &config, 200, 1);
+    let large = format!(r#"{{"x": "{}"}}"#, "x".repeat(28_000));
+    db.insert(&[Event::new(Backlog::TYPE, "large", "Numbered", &large)]);
+    BACKLOG.insert(&db, 200..20_000, 100);
+    let mut relay = Relay::start(&config);
+    assert_eq!(relay.wait_for_exit(DEADLINE), 6, "{}", relay.stderr());
+    assert!(relay.stderr().contains("max.message.bytes"), "{}", relay.stderr());
+}
+
 #[test]
 fn what_is_confirmed_is_committed() {
     let db = Outbox::create(postgres18());

@@ -17,7 +17,7 @@ use crate::support::wait::{eventually, let_pass};
 
 const JSON: &str = "org.apache.kafka.connect.json.JsonConverter";
 /// Between two statements of a writer: three that never rest leave a busy machine no time for the snapshot.
-const WRITER_REST: Duration = Duration::from_millis(2);
+const WRITER_REST: Duration = Duration::from_millis(10);
 /// Of thousands of rows in chunks of a few, on a machine that has other tests to run.
 pub(crate) const LONG: Duration = Duration::from_secs(300);
 

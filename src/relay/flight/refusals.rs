@@ -17,10 +17,12 @@ impl Refusals {
         Self { remembers, ..Self::default() }
     }
 
-    /// The producer does not take a record.
+    /// Takes note that the producer does not take a record.
     pub(super) fn of_producer(&mut self, rejection: Rejection, ledger: &Ledger) {
         self.remember(vec![rejection.clone()], ledger);
-        self.first = Some(rejection);
+        if self.first.is_none() || !rejection.is_consequence() {
+            self.first = Some(rejection);
+        }
     }
 
     /// Takes what delivery reports tell.
@@ -61,5 +63,32 @@ impl Refusals {
             let commit_lsn = ledger.commit_lsn(rejection.ticket).unwrap_or_default();
             self.refused.push(Refused { commit_lsn, rejection });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rdkafka::error::RDKafkaErrorCode as Code;
+
+    use super::*;
+    use crate::kafka::Cause;
+
+    fn rejection(code: Code) -> Rejection {
+        Rejection { cause: Cause::Code(code), ..Rejection::of_topic("t", code.to_string()) }
+    }
+
+    /// With transactions the producer refuses what comes behind a failed record, and the report may be later than that.
+    #[test]
+    fn the_record_that_failed_is_the_cause_also_when_its_report_comes_late() {
+        let ledger = Ledger::new(crate::wal::Lsn::ZERO);
+        let (behind, cause) = (rejection(Code::State), rejection(Code::MessageSizeTooLarge));
+        let mut refusals = Refusals::new(true);
+        refusals.of_producer(behind.clone(), &ledger);
+        let mut reports =
+            Reports { rejection: Some(cause.clone()), refused: vec![cause.clone()], ..Reports::default() };
+        refusals.take(&mut reports, &ledger);
+        refusals.of_producer(behind, &ledger);
+        assert_eq!(refusals.take_first(), Some(cause));
+        assert_eq!(refusals.refused().len(), 1);
     }
 }
